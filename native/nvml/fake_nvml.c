@@ -4,6 +4,13 @@
  * UUID GPU-N0000000-0000-0000-0000-000000000000, N a digit, 16 GiB, compute
  * capability 9.0 and 132 SMs.
  *
+ * Built with OF_FAKE_CUDA its devices are those of the fake CUDA driver
+ * (native/probe/fake): FAKE_CUDA_DEVICES devices of FAKE_CUDA_MEMORY bytes each,
+ * with the same UUIDs and defaults, in PCI bus order. It does not know what
+ * processes hold.
+ *
+ * FAKE_NVML_FAIL is an error that the count of devices answers.
+ *
  * FAKE_METER gives the devices meters, of 100 W for device 0, 200 W for device 1,
  * and so on. It is a list of the words counter (of energy), power (its mean over a
  * second) and instant (power as a field value). fails makes what is listed fail
@@ -20,7 +27,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, GPU_IS_LOST = 15 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, GPU_IS_LOST = 15 };
 enum { FI_DEV_POWER_INSTANT = 186, VALUE_TYPE_UNSIGNED_INT = 1 };
 
 typedef uintptr_t Device; /* place in PCI bus order, from 1: a handle is not NULL */
@@ -35,10 +42,25 @@ typedef struct {
   unsigned long long total, free, used;
 } Memory;
 
-static unsigned gpus(void) {
-  const char *n = getenv("FAKE_GPUS");
-  return n ? (unsigned)atoi(n) : 4;
+static unsigned long long setting(const char *name, unsigned long long otherwise) {
+  const char *value = getenv(name);
+  return value ? strtoull(value, NULL, 10) : otherwise;
 }
+
+/* place is a device's place in PCI bus order, from 1, by NVML's index, and the other way round. */
+#ifdef OF_FAKE_CUDA
+static unsigned gpus(void) { return (unsigned)setting("FAKE_CUDA_DEVICES", 2); }
+static unsigned long long memory(void) { return setting("FAKE_CUDA_MEMORY", 1 << 30); }
+static unsigned place(unsigned index) { return index + 1; }
+static unsigned index_at(unsigned at) { return at - 1; }
+#define UUID "GPU-ca5e0000-0000-0000-0000-0000000000%02x"
+#else
+static unsigned gpus(void) { return (unsigned)setting("FAKE_GPUS", 4); }
+static unsigned long long memory(void) { return 16ULL << 30; }
+static unsigned place(unsigned index) { return gpus() - index; }
+static unsigned index_at(unsigned at) { return gpus() - at; }
+#define UUID "GPU-%u0000000-0000-0000-0000-000000000000"
+#endif
 
 int nvmlInit_v2(void) { return SUCCESS; }
 int nvmlShutdown(void) { return SUCCESS; }
@@ -64,19 +86,36 @@ int nvmlSystemGetCudaDriverVersion_v2(int *out) {
 }
 
 int nvmlDeviceGetCount_v2(unsigned *out) {
-  *out = gpus();
-  return SUCCESS;
+  int error = (int)setting("FAKE_NVML_FAIL", SUCCESS);
+  if (error == SUCCESS) *out = gpus();
+  return error;
 }
+
+int nvmlDeviceGetCount(unsigned *out) { return nvmlDeviceGetCount_v2(out); }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *out) {
   if (index >= gpus()) return INVALID_ARGUMENT;
-  *out = gpus() - index;
+  *out = place(index);
+  return SUCCESS;
+}
+
+int nvmlDeviceGetIndex(Device d, unsigned *out) {
+  *out = index_at((unsigned)d);
   return SUCCESS;
 }
 
 int nvmlDeviceGetUUID(Device d, char *out, unsigned size) {
-  snprintf(out, size, "GPU-%u0000000-0000-0000-0000-000000000000", (unsigned)d - 1);
+  snprintf(out, size, UUID, (unsigned)d - 1);
   return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, Device *out) {
+  char of[48];
+  for (*out = 1; *out <= gpus(); ++*out) {
+    nvmlDeviceGetUUID(*out, of, sizeof of);
+    if (strcmp(uuid, of) == 0) return SUCCESS;
+  }
+  return NOT_FOUND;
 }
 
 int nvmlDeviceGetPciInfo_v3(Device d, PciInfo *out) {
@@ -93,7 +132,7 @@ int nvmlDeviceGetName(Device d, char *out, unsigned size) {
 
 int nvmlDeviceGetMemoryInfo(Device d, Memory *out) {
   (void)d;
-  *out = (Memory){.total = 16ULL << 30, .free = 16ULL << 30};
+  *out = (Memory){.total = memory(), .free = memory()};
   return SUCCESS;
 }
 

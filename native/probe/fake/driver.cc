@@ -119,6 +119,8 @@ API CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device)
 	}, device);
 }
 
+API CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
+
 API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
 	return call("cuDeviceTotalMem_v2", [&]() -> CUresult {
@@ -168,6 +170,8 @@ API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	return call("cuDevicePrimaryCtxRelease_v2", [] { return 0; }, device);
 }
+
+API CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
 API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {

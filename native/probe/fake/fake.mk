@@ -33,8 +33,9 @@ build/fake/13/libcudart.so.13: $(FAKE_OBJECTS_13) fake/libcudart.so.13.map
 build/fake/11/libcudart.so.11.0: $(FAKE_OBJECTS_11) fake/libcudart.so.11.0.map
 	$(CXX) $(FAKE_LDFLAGS) -Wl,-soname,libcudart.so.11.0 -Wl,--version-script,fake/libcudart.so.11.0.map -o $@ $(FAKE_OBJECTS_11)
 
-build/fake/13/libnvidia-ml.so.1: fake/nvml.cc fake/fake.mk | build/fake/13
-	$(CXX) $(FAKE_CXXFLAGS) $(FAKE_LDFLAGS) -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
+# NVML of the same devices.
+build/fake/13/libnvidia-ml.so.1: ../nvml/fake_nvml.c build/flags fake/fake.mk | build/fake/13
+	$(CC) -std=gnu11 -Wall -Wextra -Werror -fPIC $(CFLAGS) -DOF_FAKE_CUDA -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 
 build/fake/13/selftest: fake/selftest.cc $(FAKE_HEADERS) build/fake/13/libcudart.so.13
 	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -o $@ $< build/fake/13/libcudart.so.13 -ldl

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/native/nativetest"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness/local"
+)
+
+// onFakeNode runs the program with native/fake-node, in a directory where native is that of the source tree.
+func onFakeNode(t *testing.T, dir string, env []string, args ...string) (status int, text string) {
+	t.Helper()
+	native := filepath.Dir(nativetest.Build(t, "ballast", "ballast", "swaparea"))
+	nativetest.Build(t, "probe", "libcase.so", "fakes")
+	if err := os.Symlink(native, filepath.Join(dir, "native")); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+	p := process(dir, args...)
+	p.Path, p.Args = filepath.Join(native, "fake-node"), append([]string{"fake-node", os.Args[0]}, args...)
+	p.Env = slices.DeleteFunc(p.Env, func(kv string) bool {
+		return strings.HasPrefix(kv, local.VisibleDevices+"=") || strings.HasPrefix(kv, "SLURM") || strings.HasPrefix(kv, "CASERUN_")
+	})
+	p.Env = append(append(p.Env, mainEnv+"=1"), env...)
+	var out bytes.Buffer
+	p.Stdout, p.Stderr = &out, &out
+	return finish(t, p)
+}
+
+// Runs on the fakes are live: the jobs are on the devices that the store names, and compute what they compute alone, also
+// where their memory moves.
+func TestFakeNode(t *testing.T) {
+	dir := inTempDir(t)
+	var alone string // what a job computes
+	for i, args := range [][]string{
+		{"--sched", "sa"},
+		{"--sched", "case-alg3", "--mem-cap", "48MiB"},
+		{"--sched", "vgpu:n=4,victims=0", "--workers", "4"},
+	} {
+		args = append([]string{"mix", "native/fake-node.yaml", "--node", "local"}, args...)
+		status, text := onFakeNode(t, dir, []string{"FAKE_CUDA_KERNEL_US=5000"}, args...)
+		if status != exitOK || !strings.Contains(text, "2 x Fake GPU (64 MiB)") {
+			t.Fatalf("%v: exit %d:\n%s", args, status, text)
+		}
+		s, err := store.OpenReadOnly("caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		id := int64(i + 1)
+		run, err := s.Run(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run.Mode != results.Live || run.Provenance.Driver == nil || *run.Provenance.Driver != "fake" {
+			t.Errorf("%v: mode %s, provenance %+v", args, run.Mode, run.Provenance)
+		}
+		devices, err := s.Devices(t.Context(), id)
+		if err != nil || len(devices) != 2 {
+			t.Fatalf("%v: devices %+v (%v)", args, devices, err)
+		}
+		for n, d := range devices {
+			if want := fmt.Sprintf("GPU-ca5e0000-0000-0000-0000-0000000000%02x", n); d.UUID != want || d.Name != "Fake GPU" {
+				t.Errorf("%v: device %d is %s %s; want %s", args, n, d.Name, d.UUID, want)
+			}
+		}
+		jobs, err := s.Jobs(t.Context(), id)
+		if err != nil || len(jobs) != 4 {
+			t.Fatalf("%v: jobs %+v (%v)", args, jobs, err)
+		}
+		files, err := filepath.Glob(fmt.Sprintf("caserun-runs/run-%d-*/job-*.out", id))
+		if err != nil || len(files) != len(jobs) {
+			t.Fatalf("%v: output files %q (%v)", args, files, err)
+		}
+		for n, job := range jobs {
+			said, err := os.ReadFile(files[n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			computed, after, _ := strings.Cut(string(said), "after: ")
+			if alone == "" {
+				alone = computed
+			}
+			// The program says on which device its context was, as CUDA numbers those of the node.
+			if *job.Outcome != results.OK || computed != alone || job.Device == nil || !strings.HasPrefix(after, fmt.Sprintf("contexts 1 first %d ", *job.Device)) {
+				t.Errorf("%v: job %d: %s: %+v\n%s\nwant\n%s", args, n, *job.Outcome, job, said, alone)
+			}
+		}
+		swaps, err := s.Swaps(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := map[results.Direction]int64{}
+		for _, swap := range swaps {
+			moved[swap.Direction] += swap.Bytes
+		}
+		if moves := strings.Contains(args[5], "vgpu"); moves != (moved[results.SwapOut] > 0) || moves != (moved[results.SwapIn] > 0) {
+			t.Errorf("%v: moved %v bytes", args, moved)
+		}
+	}
+}
+
+func TestFakeNodeSaysHowToUseIt(t *testing.T) {
+	c := exec.Command("../../native/fake-node")
+	text, err := c.CombinedOutput()
+	if c.ProcessState == nil || c.ProcessState.ExitCode() != 2 || !strings.HasPrefix(string(text), "usage: native/fake-node COMMAND...") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
