@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -172,7 +173,8 @@ func (p *Plan) fewEnough(reps int) error {
 	return nil
 }
 
-func thisProgram() (results.Program, error) {
+// thisProgram is read once, because it is large.
+var thisProgram = sync.OnceValues(func() (results.Program, error) {
 	var p results.Program
 	p.Version, p.Revision = harness.Version()
 	path, err := os.Executable()
@@ -183,7 +185,7 @@ func thisProgram() (results.Program, error) {
 		return p, fmt.Errorf("record the program: %w", err)
 	}
 	return p, nil
-}
+})
 
 // settle loads the mixes, says what there is to say of them, and checks every arm on the node.
 func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness.Options, args []string, say harness.Say) error {
