@@ -416,14 +416,15 @@ func goFiles(t *testing.T, tests bool) map[string]*ast.File {
 // internal/raced.txt names the packages that make test-full runs under the race detector.
 const racedList = "../../internal/raced.txt"
 
-// A package is run under the race detector if goroutines can meet in it: it has a go statement, a
-// channel, a select, or uses a lock, a wait group, a sync.Map, a sync.Pool or sync/atomic. Other
-// packages have nothing to find there.
+// A package is run under the race detector if goroutines can meet in it: it has a go statement, makes,
+// reads or writes a channel, or uses a lock, a wait group, a sync.Map, a sync.Pool or sync/atomic. In
+// other packages the detector has nothing to find.
 func TestTheListOfRacedPackagesIsTrue(t *testing.T) {
 	text, err := os.ReadFile(racedList)
 	if err != nil {
 		t.Fatal(err)
 	}
+	tests := goFiles(t, true)
 	raced := map[string]bool{}
 	var listed []string
 	for line := range strings.Lines(string(text)) {
@@ -433,10 +434,8 @@ func TestTheListOfRacedPackagesIsTrue(t *testing.T) {
 		}
 		raced[fields[0]] = true
 		listed = append(listed, fields[0])
-		if len(fields) > 2 {
-			t.Errorf("%s: want a package, and the pattern of the tests that are run", strings.TrimSpace(line))
-		} else if len(fields) == 2 {
-			checkPattern(t, fields[0], fields[1])
+		for _, f := range fields[1:] {
+			checkChoice(t, tests, fields[0], f)
 		}
 	}
 	if !slices.IsSorted(listed) || len(listed) != len(raced) {
@@ -460,11 +459,15 @@ func TestTheListOfRacedPackagesIsTrue(t *testing.T) {
 	}
 }
 
-// checkPattern fails if a part of a pattern names no test of the package.
-func checkPattern(t *testing.T, p, pattern string) {
+// checkChoice fails if a flag of go test does not choose tests of the package, or names some that there are not.
+func checkChoice(t *testing.T, files map[string]*ast.File, p, choice string) {
 	t.Helper()
+	flag, pattern, _ := strings.Cut(choice, "=")
+	if flag != "-run" && flag != "-skip" {
+		t.Errorf("%s: %s of %s: want -run=PATTERN or -skip=PATTERN", racedList, choice, p)
+	}
 	var tests []string
-	for path, file := range goFiles(t, true) {
+	for path, file := range files {
 		if pathpkg.Dir(path) != p {
 			continue
 		}
@@ -474,10 +477,14 @@ func checkPattern(t *testing.T, p, pattern string) {
 			}
 		}
 	}
-	for part := range strings.SplitSeq(pattern, "|") {
-		re, err := regexp.Compile(part)
+	begin, alternatives, grouped := strings.Cut(pattern, "(")
+	if !grouped {
+		begin, alternatives = "", pattern
+	}
+	for one := range strings.SplitSeq(strings.TrimSuffix(alternatives, ")"), "|") {
+		re, err := regexp.Compile(begin + one)
 		if err != nil || !slices.ContainsFunc(tests, re.MatchString) {
-			t.Errorf("%s: %s is of no test of %s (%v)", racedList, part, p, err)
+			t.Errorf("%s: %s of %s: no test has %s%s (%v)", racedList, choice, p, begin, one, err)
 		}
 	}
 }
@@ -502,10 +509,18 @@ func concurrency(file *ast.File) (has string) {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			has = "a go statement"
-		case *ast.ChanType:
-			has = "a channel"
-		case *ast.SelectStmt:
-			has = "a select"
+		case *ast.SendStmt, *ast.SelectStmt:
+			has = "a use of a channel"
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				has = "a use of a channel"
+			}
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "make" {
+				if _, ok := n.Args[0].(*ast.ChanType); ok {
+					has = "a channel"
+				}
+			}
 		case *ast.SelectorExpr:
 			if x, ok := n.X.(*ast.Ident); ok && imports[x.Name] == "sync" && slices.Contains([]string{"Mutex", "RWMutex", "WaitGroup", "Cond", "NewCond", "Map", "Pool"}, n.Sel.Name) {
 				has = "sync." + n.Sel.Name

@@ -650,7 +650,7 @@ func TestCollateral(t *testing.T) {
 		}, []results.Outcome{results.FaultSuspect, results.FaultSuspect}},
 		{"one died with kernels running", [][]string{
 			{"busy", "begin:1000", "hear:both", "abort"},
-			{"busy", "begin:1000", "tell:both", "sleep:300", "fault:700", "exit:1"},
+			{"busy", "begin:1000", "tell:both", "hear:dead", "fault:700", "exit:1"},
 		}, []results.Outcome{results.Crash, results.Collateral}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -659,6 +659,19 @@ func TestCollateral(t *testing.T) {
 				r.job(steps...)
 			}
 			r.mps = true
+			dead := filepath.Join(r.dir, "dead")
+			r.observe = func(s runner.Step) {
+				if e, is := s.Event.(runner.JobEnded); is && e.Job == 0 && c.want[0] == results.Crash {
+					go func() {
+						if err := os.WriteFile(dead, nil, 0); err != nil {
+							t.Error(err)
+						}
+					}()
+				}
+			}
+			if err := unix.Mkfifo(dead, 0o600); err != nil {
+				t.Fatal(err)
+			}
 			r.await = func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return nil } // when all have ended
 			jobs, _ := r.mustRun()
 			if got := outcomes(jobs); !slices.Equal(got, c.want) {
