@@ -349,7 +349,7 @@ func live(t *testing.T, seed uint64) (stopped int) {
 // what happened.
 func TestLiveness(t *testing.T) {
 	batches, stopped := 0, 0
-	for seed := range chance.Seeds(t, 1000, 100_000) {
+	for seed := range chance.Seeds(t, 1000, 20_000) {
 		batches++
 		stopped += live(t, seed)
 		if t.Failed() {

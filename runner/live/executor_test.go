@@ -221,6 +221,27 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	return jobs, rec, err
 }
 
+// tell tells a job that hears a pipe of that name of the first step that is as asked for.
+func (r *rig) tell(pipe string, asked func(runner.Step) bool) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, pipe)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	told := false
+	r.observe = func(s runner.Step) {
+		if told || !asked(s) {
+			return
+		}
+		told = true
+		go func() {
+			if err := os.WriteFile(path, nil, 0); err != nil {
+				r.t.Error(err)
+			}
+		}()
+	}
+}
+
 func (r *rig) mustRun() ([]results.Job, *tape) {
 	r.t.Helper()
 	jobs, rec, err := r.run(context.Background())
@@ -430,7 +451,11 @@ func TestProgramWithoutProbeIsReported(t *testing.T) {
 }
 
 func TestTaskWaitsForMemory(t *testing.T) {
-	r := newRig(t, "schedgpu").job("begin:12000000000", "hear:held", "sleep:200", "free").job("tell:held", "begin:12000000000", "free")
+	r := newRig(t, "schedgpu").job("begin:12000000000", "hear:held", "hear:asked", "free").job("tell:held", "begin:12000000000", "free")
+	r.tell("asked", func(s runner.Step) bool {
+		e, is := s.Event.(runner.TaskBegin)
+		return is && e.Task.Job == 1
+	})
 	jobs, rec := r.mustRun()
 	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.OK}) {
 		t.Fatalf("outcomes %v", got)
@@ -438,6 +463,9 @@ func TestTaskWaitsForMemory(t *testing.T) {
 	first, second := rec.tasks[[2]int{0, 0}], rec.tasks[[2]int{1, 0}]
 	if *second.GrantS < *first.ReleaseS {
 		t.Errorf("the second task was granted at %v, before the first was released at %v", *second.GrantS, *first.ReleaseS)
+	}
+	if second.SubmitS > *first.ReleaseS {
+		t.Errorf("the second task was asked for at %v, when the first was released at %v", second.SubmitS, *first.ReleaseS)
 	}
 	if wait := *second.GrantS - second.SubmitS; *jobs[1].WaitS < wait {
 		t.Errorf("job wait %v is less than its task's %v", *jobs[1].WaitS, wait)
@@ -659,19 +687,10 @@ func TestCollateral(t *testing.T) {
 				r.job(steps...)
 			}
 			r.mps = true
-			dead := filepath.Join(r.dir, "dead")
-			r.observe = func(s runner.Step) {
-				if e, is := s.Event.(runner.JobEnded); is && e.Job == 0 && c.want[0] == results.Crash {
-					go func() {
-						if err := os.WriteFile(dead, nil, 0); err != nil {
-							t.Error(err)
-						}
-					}()
-				}
-			}
-			if err := unix.Mkfifo(dead, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			r.tell("dead", func(s runner.Step) bool {
+				e, is := s.Event.(runner.JobEnded)
+				return is && e.Job == 0 && c.want[0] == results.Crash
+			})
 			r.await = func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return nil } // when all have ended
 			jobs, _ := r.mustRun()
 			if got := outcomes(jobs); !slices.Equal(got, c.want) {

@@ -304,7 +304,7 @@ func TestPaperModel(t *testing.T) {
 	}
 	for _, scheduler := range []string{"case-alg2", "case-alg3"} {
 		decisions, differ := 0, map[string]int{}
-		for seed := range chance.Seeds(t, 10_000, 1_000_000) {
+		for seed := range chance.Seeds(t, 10_000, 200_000) {
 			w := newWorkload(t, scheduler, seed)
 			for range 12 {
 				if w.random.IntN(3) == 0 {
