@@ -32,13 +32,13 @@ const never = 1 << 30
 // A policy that fails ends a simulated run with what it said. The records of the run stay.
 func TestAPolicyThatFailsInterruptsTheRun(t *testing.T) {
 	inTempDir(t)
-	for i, c := range []struct{ at, says string }{
-		{`{ echo '{"id":9,"devise":1}'; read more; }`, `its answer "{\"id\":9,\"devise\":1}" cannot be: json: unknown field "devise"; it wrote nothing to stderr`},
-		{`{ echo too hard >&2; exit 9; }`, `it gave no answer and ended (exit status 9); its stderr: "too hard"`},
-		{`sleep 100`, `it gave no answer within 300ms`},
+	for i, c := range []struct{ at, sched, says string }{
+		{`{ echo '{"id":9,"devise":1}'; read more; }`, "exec:./p.sh", `its answer "{\"id\":9,\"devise\":1}" cannot be: json: unknown field "devise"; it wrote nothing to stderr`},
+		{`{ echo too hard >&2; exit 9; }`, "exec:./p.sh", `it gave no answer and ended (exit status 9); its stderr: "too hard"`},
+		{`sleep 100`, "exec:./p.sh,timeout=1s", `it gave no answer within 1s`},
 	} {
 		writeFiles(t, map[string]string{"p.sh": shellPolicy(9, c.at)})
-		status, out, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--sched", "exec:./p.sh,timeout=300ms")
+		status, out, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--sched", c.sched)
 		if want := fmt.Sprintf("run %d is interrupted: scheduler: policy ./p.sh: asked to place task ", i+1); status != exitInfrastructure ||
 			!strings.Contains(errs, want) || !strings.Contains(errs, c.says) || !strings.Contains(out, "interrupted") {
 			t.Errorf("exit %d, want %s%s:\n%s%s", status, want, c.says, out, errs)
