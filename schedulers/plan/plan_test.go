@@ -83,12 +83,13 @@ func random(r *rand.Rand, jobs, devices int) Situation {
 		j.Kernels, j.SMs = r.Float64(), r.Float64()
 		j.Stage = []Stage{Coming, Before, Before, Waiting, Held}[r.IntN(5)]
 		if j.Stage == Held {
-			d := &s.Devices[r.IntN(devices)]
+			at := r.IntN(devices)
+			d := &s.Devices[at]
 			if j.Bytes+d.ContextBytes > d.FreeBytes {
 				j.Stage = Waiting
 			} else {
 				d.FreeBytes -= j.Bytes + d.ContextBytes
-				j.Device = slices.IndexFunc(s.Devices, func(o Device) bool { return o == *d })
+				j.Device = at
 			}
 		}
 		if j.Stage == Waiting && r.IntN(5) == 0 {
