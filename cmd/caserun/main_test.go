@@ -251,7 +251,7 @@ func TestPlanningStops(t *testing.T) {
 	writeFiles(t, map[string]string{"many.yaml": "jobs:\n  - {job: needle-16384, count: 300}\n"})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {
-		awaitRun(t.Context(), "caserun.db") // which is stored before its jobs are planned
+		awaitJobs(t.Context(), "caserun.db") // which are stored before they are planned
 		cancel(signalError{os.Interrupt})
 	}()
 	var out, errs bytes.Buffer
@@ -261,13 +261,13 @@ func TestPlanningStops(t *testing.T) {
 	}
 }
 
-// awaitRun waits until a store has a run that has not ended.
-func awaitRun(ctx context.Context, path string) {
+// awaitJobs waits until a store has jobs of run 1.
+func awaitJobs(ctx context.Context, path string) {
 	for ctx.Err() == nil {
 		if s, err := store.OpenReadOnly(path); err == nil { // it may not be there yet
-			runs, _ := s.Runs(ctx, store.Filter{Status: results.Running})
+			jobs, _ := s.Jobs(ctx, 1)
 			_ = s.Close()
-			if len(runs) > 0 {
+			if len(jobs) > 0 {
 				return
 			}
 		}
