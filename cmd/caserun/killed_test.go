@@ -130,6 +130,16 @@ func checkIntegrity(t *testing.T, path string) {
 	}
 }
 
+// drawing draws what a test has a seed of its own for. In the soak it draws otherwise, and a test that fails says how to repeat it.
+func drawing(t *testing.T, own uint64) *rand.Rand {
+	t.Helper()
+	var random *rand.Rand
+	for seed := range chance.Seeds(t, 1, 1) {
+		random = rand.New(rand.NewPCG(own, seed))
+	}
+	return random
+}
+
 // mustBeKilled runs a process that is killed at a point of package store.
 func mustBeKilled(t *testing.T, c *exec.Cmd, point string) {
 	t.Helper()
@@ -162,7 +172,7 @@ func TestKilledSweepsResume(t *testing.T) {
 	if len(makespans) != len(want) {
 		t.Errorf("%d runs have only %d makespans: with noise no two are equal", len(want), len(makespans))
 	}
-	random := rand.New(rand.NewPCG(31, chance.Seed()))
+	random := drawing(t, 31)
 	points := []string{store.RunBegun, store.RowsWritten, store.RunStored}
 	for i := range chance.Count(6, 60) { // each point with one run at once, and with more
 		jobs, at := []int{1, 3, 1, 2, 1, 2}[i%6], points[i%3]

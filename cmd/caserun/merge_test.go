@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -416,7 +415,7 @@ func TestKilledPartsAreMerged(t *testing.T) {
 	sim := []string{"sweep", "--mixes", "W1..W3", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--sim-noise", "0.01", "--reps", strconv.Itoa(chance.Count(4, 60))}
 	mustRun(t, append(sim, "--db", "once.db")...)
 	mustRun(t, append(sim, "--plan-only", "--db", "plan.db")...)
-	random := rand.New(rand.NewPCG(1, 2+chance.Seed()))
+	random := drawing(t, 1)
 	merge := []string{"store", "merge", "merged.db"}
 	kills := 0
 	for k := 1; k <= 3; k++ {

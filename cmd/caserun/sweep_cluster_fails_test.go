@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,7 +95,7 @@ func TestSweepOverNodesThatFail(t *testing.T) {
 	c := startCluster(t)
 	// Eight tasks run at a time, two on each node, so that machines with few cores keep up.
 	mustRun(t, append(plan, "--slurm", "--task-time", "1ms", "--publish", "2s", "--sbatch-arg=--cpus-per-task=2")...)
-	random := rand.New(rand.NewPCG(7, 1+chance.Seed()))
+	random := drawing(t, 7)
 	var collector *exec.Cmd
 	var ended chan error // what the collector ended with
 	said := &strings.Builder{}
