@@ -756,7 +756,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 	var killer sync.WaitGroup
 	killer.Go(func() {
 		for i := 0; ; i++ {
-			for range 3 {
+			for range 6 {
 				if _, more := <-events; !more {
 					return
 				}
