@@ -62,19 +62,32 @@ func Seeds(t *testing.T, few, many int) iter.Seq[uint64] {
 // flags of rapid, and its environment variables, go before both.
 func Check(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
-	settle()
-	rapid.Check(t, property)
+	CheckTimes(t, 100, 1000, property)
 }
 
-var settle = sync.OnceFunc(func() {
-	given := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]uint64{"seed": Seed() + 1, "checks": uint64(Count(100, 1000))} {
-		if _, set := os.LookupEnv("RAPID_" + strings.ToUpper(name)); set || given["rapid."+name] {
+// CheckTimes is Check for properties that take long: it draws few times, and many times in the soak. Tests that
+// run at the same time draw as often as one of them.
+func CheckTimes(t *testing.T, few, many int, property func(*rapid.T)) {
+	t.Helper()
+	for name, value := range map[string]uint64{"seed": Seed() + 1, "checks": uint64(Count(few, many))} {
+		if given()[name] {
 			continue
 		}
 		if err := flag.Set("rapid."+name, strconv.FormatUint(value, 10)); err != nil {
-			panic(err)
+			t.Fatal(err)
 		}
 	}
+	rapid.Check(t, property)
+}
+
+// given has the settings of rapid that the user has made.
+var given = sync.OnceValue(func() map[string]bool {
+	made := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { made[strings.TrimPrefix(f.Name, "rapid.")] = true })
+	for _, name := range []string{"seed", "checks"} {
+		if _, set := os.LookupEnv("RAPID_" + strings.ToUpper(name)); set {
+			made[name] = true
+		}
+	}
+	return made
 })

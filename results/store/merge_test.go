@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -133,13 +132,7 @@ func bytesOf(t tester, path string) string {
 // are the same. The complete runs of a simulated sweep are those of the sweep done at once. No cell is
 // lost, and each has one run that counts.
 func TestMergeDoesNotDependOnTheOrder(t *testing.T) {
-	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		defer flag.Set(checks.Name, checks.DefValue)        //nolint:errcheck // it was that
-		if err := flag.Set(checks.Name, "12"); err != nil { // each makes some 15 stores
-			t.Fatal(err)
-		}
-	}
-	chance.Check(t, func(t *rapid.T) {
+	chance.CheckTimes(t, 12, 500, func(t *rapid.T) { // each makes some 15 stores
 		dir, err := os.MkdirTemp("", "merge-*")
 		if err != nil {
 			t.Fatal(err)
