@@ -1,3 +1,5 @@
+//go:build llvm
+
 package probe
 
 import (
@@ -9,14 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/native/nativetest"
 )
 
 // The tests named TestCompiled run programs that CASE's compiler pass (native/pass) has changed,
-// on the fake CUDA runtime, with the test as the scheduler. They need LLVM: without it they are
-// left out, and a log line says so. CASERUN_REQUIRE_LLVM makes that a failure.
+// on the fake CUDA runtime, with the test as the scheduler.
 //
 // clang is the compiler, and pass the plugin that native/pass builds for it.
 func llvm(t *testing.T) (clang, pass string) {
@@ -29,9 +30,7 @@ func llvm(t *testing.T) (clang, pass string) {
 			}
 		}
 	}
-	if os.Getenv("CASERUN_REQUIRE_LLVM") != "" {
-		t.Fatal("no LLVM: install clang-16 and llvm-16-dev")
-	}
+	t.Fatal("no LLVM: install clang-16 and llvm-16-dev")
 	return "", ""
 }
 
@@ -412,20 +411,12 @@ func makeProgram(seed int, other bool) made {
 
 // Programs that are made up from a seed compute the same with and without the pass. At each
 // launch the tasks hold what is in use, and a kernel runs where its memory is.
-// CASERUN_COMPILED_PROGRAMS is how many programs, instead of 100, and CASERUN_COMPILED_SEED the
-// first one's seed, instead of one that the time gives: with both a failure is made again.
 func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 	const each = 25 // programs of a translation unit
 	clang, pass := llvm(t)
-	if clang == "" {
-		t.Log("no LLVM: the compiler pass is NOT tested; install clang-16 and llvm-16-dev")
-		return
-	}
 	buildLazy(t)
 	nativetest.Build(t, "pass")
-	count := fromEnvironment(t, "CASERUN_COMPILED_PROGRAMS", 100)
-	seed := fromEnvironment(t, "CASERUN_COMPILED_SEED", int(time.Now().UnixNano()%1_000_000_000)+1)
-	t.Logf("CASERUN_COMPILED_SEED=%d CASERUN_COMPILED_PROGRAMS=%d", seed, count)
+	seed, count := drawnFrom(1), chance.Count(100, 1000)
 	b := builder{clang: clang, pass: pass, dir: t.TempDir()}
 	sources := filepath.Join(nativeDir, "tests/compiled")
 	b.compile(t, filepath.Join(sources, "harness.cc"), "harness", "plain")
@@ -602,7 +593,7 @@ func compareMade(t *testing.T, plain, compiled string, m made) (static, all task
 			}
 			got, stderr := strings.Join(p.lines, "\n")+"\n", p.stderr.String()
 			if got != want.String() || fmt.Sprint(p.err) != fmt.Sprint(wantErr) || strings.Contains(stderr, "VIOLATION") {
-				t.Errorf("seed %d, %s with the lazy runtime: %v\n%s\nwithout: %v\n%s\nstderr:\n%s\n%s", m.seed, filepath.Ext(file), p.err,
+				t.Errorf("seed %d, %s, %s with the lazy runtime: %v\n%s\nwithout: %v\n%s\nstderr:\n%s\n%s", m.seed, repeated(), filepath.Ext(file), p.err,
 					got, wantErr, want.String(), stderr, m.text)
 			}
 		}
@@ -620,13 +611,13 @@ func compareMade(t *testing.T, plain, compiled string, m made) (static, all task
 	}
 	switch {
 	case got != want.String() || fmt.Sprint(p.err) != fmt.Sprint(wantErr):
-		t.Errorf("seed %d: %v\n%s\nwithout the pass: %v\n%s\nstderr:\n%s\n%s", m.seed, p.err, got, wantErr, want.String(), stderr, m.text)
+		t.Errorf("seed %d, %s: %v\n%s\nwithout the pass: %v\n%s\nstderr:\n%s\n%s", m.seed, repeated(), p.err, got, wantErr, want.String(), stderr, m.text)
 	case strings.Contains(stderr, "VIOLATION"):
-		t.Errorf("seed %d:\n%s\n%s", m.seed, stderr, m.text)
+		t.Errorf("seed %d, %s:\n%s\n%s", m.seed, repeated(), stderr, m.text)
 	case strings.Contains(said.String(), "VIOLATION"):
-		t.Errorf("seed %d, without the pass:\n%s\n%s", m.seed, said.String(), m.text)
+		t.Errorf("seed %d, %s, without the pass:\n%s\n%s", m.seed, repeated(), said.String(), m.text)
 	case m.tidy && m.fails == 0 && idle > 0:
-		t.Errorf("seed %d: %d tasks are open when their memory is free\n%s", m.seed, idle, m.text)
+		t.Errorf("seed %d, %s: %d tasks are open when their memory is free\n%s", m.seed, repeated(), idle, m.text)
 	}
 	return static, all
 }

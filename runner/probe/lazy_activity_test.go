@@ -14,7 +14,7 @@ func evictAll(t *testing.T, p *lazyRun, id uint64) Revoked {
 		case e := <-p.r.events:
 			switch e.kind {
 			case "more":
-				giveSwap(t, e, fakeChunks(t, int(e.bytes/welcomed.Chunk), welcomed.Chunk), welcomed.Chunk)
+				giveSwap(t, e, fakeChunks(t, int(e.bytes/moving.Chunk), moving.Chunk), moving.Chunk)
 			case "revoked":
 				return e.was
 			}
@@ -28,9 +28,9 @@ func evictAll(t *testing.T, p *lazyRun, id uint64) Revoked {
 // memory, before and after a revocation.
 func TestLazyShowsItsActivity(t *testing.T) {
 	const mib, rest = 1 << 20, 8<<20 + 2<<20 // the device heap, and the granule of small allocations
-	const own = 64*mib + 2*mib               // all that the library has made
+	const own = 16*mib + 2*mib               // all that the library has made
 	for _, version := range cudaVersions {
-		s, r, _ := startRevoking(t, welcomed)
+		s, r, _ := startRevoking(t, moving)
 		p := prepareLazyAt(t, s, r, version, "lazy_program", "shown", movable).start()
 		begin := r.next(t, "begin")
 		grant(t, begin)
@@ -47,27 +47,27 @@ func TestLazyShowsItsActivity(t *testing.T) {
 			}
 			last = a.LastCall
 		}
-		want("launched", 0, 1, 64*mib+rest, own, rest)
+		want("launched", 0, 1, 16*mib+rest, own, rest)
 		p.goOn()
-		want("submitting", 1, 1, 64*mib+rest, own, rest)
+		want("submitting", 1, 1, 16*mib+rest, own, rest)
 		p.goOn()
-		want("waiting", 1, 2, 64*mib+rest, own, rest)
+		want("waiting", 1, 2, 16*mib+rest, own, rest)
 		p.goOn()
-		want("idle", 0, 2, 64*mib+rest, own, rest)
+		want("idle", 0, 2, 16*mib+rest, own, rest)
 		p.goOn()
-		want("waiting", 1, 2, 64*mib+rest, own, rest)
-		if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 64*mib || was.Resident != rest || was.Fixed != rest {
+		want("waiting", 1, 2, 16*mib+rest, own, rest)
+		if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 16*mib || was.Resident != rest || was.Fixed != rest {
 			t.Errorf("CUDA %s: revoked %+v", version, was)
 		}
 		p.goOn()
 		grant(t, event{kind: "begin", c: begin.c, task: r.next(t, "resume").task})
 		r.next(t, "moved")
-		want("evicted", 0, 3, 64*mib+rest, own, rest)
+		want("evicted", 0, 3, 16*mib+rest, own, rest)
 		p.goOn()
 		grant(t, r.next(t, "grow"))
-		want("array", 0, 3, 64*mib+rest+4*mib, own, rest+4*mib)
+		want("array", 0, 3, 16*mib+rest+4*mib, own, rest+4*mib)
 		p.goOn()
-		want("graph", 0, 5, 64*mib+rest, own, rest) // and the kernel in it
+		want("graph", 0, 5, 16*mib+rest, own, rest) // and the kernel in it
 		p.goOn()
 		p.hear("x 4")
 		want("freed", 0, 5, rest, 2*mib, rest)

@@ -237,6 +237,22 @@ type step struct {
 	nth  int
 }
 
+// firstOfEach leaves the first of those with the same key.
+func firstOfEach[T any, K comparable](all []T, key func(T) K) []T {
+	seen := map[K]bool{}
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool {
+		k := key(one)
+		before := seen[k]
+		seen[k] = true
+		return before
+	})
+}
+
+// firstCalls leaves the first call of each function.
+func firstCalls(all []step) []step { return firstOfEach(all, func(s step) string { return s.call }) }
+
+func allCalls(all []step) []step { return all }
+
 // steps are the calls that a program makes between being granted its device and
 // its first look at the result.
 func steps(t *testing.T, program, until string) []step {
@@ -275,12 +291,15 @@ func gives(call string) bool {
 	return call == "cuMemUnmap" || call == "cuMemRelease" || call == "cuMemAddressFree"
 }
 
-// Whatever call fails while the process is bound, the program lives, its errors
+// Whatever function fails while the process is bound, the program lives, its errors
 // are reported, and nothing is left.
-func TestLazySurvivesFailureOfEveryCall(t *testing.T) {
+func TestLazySurvivesFailures(t *testing.T) { survivesFailures(t, firstCalls) }
+
+func survivesFailures(t *testing.T, of func([]step) []step) {
+	t.Helper()
 	for _, program := range []string{"basic", "order", "streams"} {
 		want := strings.Join(results(native(t, "13", program)), "\n")
-		for _, s := range steps(t, program, "__cudaLaunchKernel") {
+		for _, s := range of(steps(t, program, "__cudaLaunchKernel")) {
 			for _, code := range []int{2, 999} {
 				fail := fmt.Sprintf("%s:%d=%d", s.call, s.nth, code)
 				p := startLazy(t, "13", program, "FAKE_CUDA_FAIL="+fail).finish(grant)
@@ -305,12 +324,15 @@ func TestLazySurvivesFailureOfEveryCall(t *testing.T) {
 	}
 }
 
-// A lasting error of any call in a program's life is reported, and no result is
+// A lasting error of any function in a program's life is reported, and no result is
 // wrong in silence.
-func TestLazyReportsLastingErrorsOfEveryCall(t *testing.T) {
+func TestLazyReportsLastingErrors(t *testing.T) { reportsLastingErrors(t, firstCalls) }
+
+func reportsLastingErrors(t *testing.T, of func([]step) []step) {
+	t.Helper()
 	for _, program := range []string{"basic", "streams", "tasks"} {
 		want := strings.Join(results(native(t, "13", program)), "\n")
-		for _, s := range steps(t, program, "") {
+		for _, s := range of(steps(t, program, "")) {
 			fail := fmt.Sprintf("%s:%d=719", s.call, s.nth)
 			p := startLazy(t, "13", program, "FAKE_CUDA_FAIL="+fail).finish(grant)
 			p.mustSucceed()
@@ -325,9 +347,12 @@ func TestLazyReportsLastingErrorsOfEveryCall(t *testing.T) {
 	}
 }
 
-// A process that is killed in any call gives back its task by its socket's end.
-func TestLazyKilledInEveryCall(t *testing.T) {
-	for _, s := range steps(t, "order", "") {
+// A process that is killed in any function gives back its task by its socket's end.
+func TestLazyIsKilled(t *testing.T) { isKilled(t, firstCalls) }
+
+func isKilled(t *testing.T, of func([]step) []step) {
+	t.Helper()
+	for _, s := range of(steps(t, "order", "")) {
 		kill := fmt.Sprintf("%s:%d", s.call, s.nth)
 		p := startLazy(t, "13", "order", "FAKE_CUDA_KILL="+kill).finish(grant)
 		var exit *exec.ExitError

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -274,19 +273,6 @@ func TestExplicitTaskOfALatePart(t *testing.T) {
 		if l.most != [2]uint64{1: 66 << 20} && program != "asks_late unused" || l.granted != [2]uint64{} {
 			t.Errorf("%s: granted %d at most, %d left: %v", program, l.most, l.granted, l.said)
 		}
-	}
-}
-
-// The threads of such programs call the library at once: no data race.
-func TestExplicitTasksHaveNoDataRace(t *testing.T) {
-	for _, program := range []string{"four", "mixed", "many", "helped"} {
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			p := sanitized(t, program)
-			p.cmd.Path = filepath.Join(filepath.Dir(p.cmd.Path), "explicit_program")
-			l := newLedger(0)
-			p.start().finish(l.answer).wantNoRaces()
-		})
 	}
 }
 

@@ -58,7 +58,7 @@ func TestLazyTakesNoMemoryFromWorkPastTheGate(t *testing.T) {
 		"it exports memory":         {`static const char *volatile name = "cudaIpcGetMemHandle"; (void)name`, nil, "memory may be exported to other processes by part.so"},
 		"it is linked":              {`extern int cuDriverGetVersion(int *); int version; cuDriverGetVersion(&version)`, []string{driver}, "part.so is linked with the driver"},
 	} {
-		s, r, _ := startRevoking(t, welcomed)
+		s, r, _ := startRevoking(t, moving)
 		p := prepareLazyAt(t, s, r, "13", "lazy_program", "resumes_in_a_thread", movable, preloaded(t, "part.so", fmt.Sprintf(find, c.does), c.with...)).start()
 		begin := r.next(t, "begin")
 		grant(t, begin)
@@ -87,13 +87,13 @@ __attribute__((constructor)) static void find(void)
 	dlsym(driver, "cuMemFree_v2");
 	dlsym(RTLD_DEFAULT, "cuLaunchKernel");
 }`
-	s, r, _ := startRevoking(t, welcomed)
+	s, r, _ := startRevoking(t, moving)
 	p := prepareLazyAt(t, s, r, "13", "lazy_program", "resumes_in_a_thread", movable, preloaded(t, "part.so", find)).start()
 	begin := r.next(t, "begin")
 	grant(t, begin)
 	grant(t, r.next(t, "grow"))
 	p.hear("launched")
-	if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 64<<20 {
+	if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 16<<20 {
 		t.Errorf("%+v", was)
 	}
 	p.goOn()
@@ -103,15 +103,15 @@ __attribute__((constructor)) static void find(void)
 // A thread whose first call has to ask for memory brings it back.
 func TestLazyResumesInANewThread(t *testing.T) {
 	for _, version := range cudaVersions {
-		s, r, _ := startRevoking(t, welcomed)
+		s, r, _ := startRevoking(t, moving)
 		p := prepareLazyAt(t, s, r, version, "lazy_program", "resumes_in_a_thread", movable).start()
 		begin := r.next(t, "begin")
 		grant(t, begin)
 		p.hear("launched")
 		mustRevoke(t, s, begin.c.idOf(begin.task), Revocation{Ticket: 1, Action: Yield, Bytes: 1 << 40, Deadline: patience})
 		more := r.next(t, "more")
-		giveSwap(t, more, fakeChunks(t, int(more.bytes/welcomed.Chunk), welcomed.Chunk), welcomed.Chunk)
-		if was := r.next(t, "revoked").was; was.Ended != Done || was.Freed != 64<<20 {
+		giveSwap(t, more, fakeChunks(t, int(more.bytes/moving.Chunk), moving.Chunk), moving.Chunk)
+		if was := r.next(t, "revoked").was; was.Ended != Done || was.Freed != 16<<20 {
 			t.Errorf("CUDA %s: %+v", version, was)
 		}
 		p.goOn()
@@ -131,7 +131,7 @@ func TestLazyResumesInANewThread(t *testing.T) {
 // have on the device.
 func TestLazyTellsFreeMemoryBesideItsOwn(t *testing.T) {
 	for _, version := range cudaVersions {
-		s, r, _ := startRevoking(t, welcomed)
+		s, r, _ := startRevoking(t, moving)
 		p := prepareLazyAt(t, s, r, version, "lazy_program", "free_memory", movable).start()
 		begin := r.next(t, "begin")
 		grant(t, begin)

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"path/filepath"
 	"testing"
 )
 
@@ -76,18 +75,6 @@ func TestPartlyStaticThreads(t *testing.T) {
 	for range 5 {
 		p, _ := runExplicit(t, "13", partly, "many", 0)
 		p.wantLine("right 80")
-	}
-}
-
-func TestPartlyStaticHasNoDataRace(t *testing.T) {
-	for _, program := range []string{"threads", "many"} {
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			p := sanitized(t, program)
-			p.cmd.Path = filepath.Join(filepath.Dir(p.cmd.Path), partly)
-			l := newLedger(0)
-			p.start().finish(l.answer).wantNoRaces()
-		})
 	}
 }
 

@@ -2,35 +2,47 @@ package probe
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
-// Programs that are made up from a seed compute the same with and without the lazy runtime.
-// CASERUN_RANDOM_PROGRAMS is how many, instead of 320, and CASERUN_RANDOM_SEED the first
-// one's seed: with it, the number of programs of a process, and of what kind each process is,
-// a failure is made again.
-func TestLazyKeepsResultsOfRandomPrograms(t *testing.T) {
-	const each = 16 // programs of a process, after each other
-	count, seed := fromEnvironment(t, "CASERUN_RANDOM_PROGRAMS", 320), fromEnvironment(t, "CASERUN_RANDOM_SEED", 1)
-	firsts := []int{509664, 508224} // captures that a reset ended, in processes that choose devices themselves
-	for first := seed; first < seed+count; first += each {
-		firsts = append(firsts, first)
+// drawnFrom is the seed of the first of many programs. In the soak each round has others.
+func drawnFrom(own int) int { return own + int(chance.Seed()<<12%(1<<30)) }
+
+// repeated says how a failure is made again that the soak has found.
+func repeated() string {
+	if chance.Seed() == 0 {
+		return "a fixed seed"
 	}
-	for _, first := range firsts {
-		version := cudaVersions[first/each%2]
-		threads := []int{1, 1, 3}[first/each%3]
-		env := [][]string{nil, {"CASE_RECORD_LIMIT=0"}, {"CASE_RECORD_LIMIT=65536"}, nil, {"CASE_PIN=1"}, {"CASE_BINDING=job"}, nil}[first/each%7]
+	return fmt.Sprintf("repeat with %s=%d", chance.Variable, chance.Seed())
+}
+
+// Programs that are made up from a seed compute the same with and without the lazy runtime.
+func TestLazyKeepsResultsOfRandomPrograms(t *testing.T) {
+	for _, first := range []int{509664, 508224} { // captures that a reset ended, in processes that choose devices themselves
+		keepsResultsOfRandomPrograms(t, first, 1, 16)
+	}
+	keepsResultsOfRandomPrograms(t, drawnFrom(1), chance.Count(7, 100), chance.Count(4, 16))
+}
+
+// keepsResultsOfRandomPrograms runs so many processes. Each runs some programs, one after the other. The seed of the first
+// one says how the process is run.
+func keepsResultsOfRandomPrograms(t *testing.T, first, processes, each int) {
+	t.Helper()
+	for ; processes > 0; processes, first = processes-1, first+16 {
+		version := cudaVersions[first/16%2]
+		threads := []int{1, 1, 3}[first/16%3]
+		env := [][]string{nil, {"CASE_RECORD_LIMIT=0"}, {"CASE_RECORD_LIMIT=65536"}, nil, {"CASE_PIN=1"}, {"CASE_BINDING=job"}, nil}[first/16%7]
 		program := fmt.Sprintf("random %d,%d,%d", first, each, threads)
 		t.Run(fmt.Sprintf("seed=%d", first), func(t *testing.T) {
 			t.Parallel()
 			p := startLazy(t, version, program, env...).finish(grantByTurns())
 			want := native(t, version, program)
 			if p.err != nil || !slices.Equal(p.lines, want) {
-				t.Errorf("CUDA %s, %q, %s, built with make -C native/probe: %v\n%s\nstderr:\n%s", version, env, program, p.err,
+				t.Errorf("CUDA %s, %q, %s, %s: %v\n%s\nstderr:\n%s", version, env, program, repeated(), p.err,
 					firstDifference(p.lines, want), p.stderr.String())
 			}
 		})
@@ -55,19 +67,6 @@ func grantByTurns() func(*testing.T, event) {
 			t.Errorf("grant: %v", err)
 		}
 	}
-}
-
-func fromEnvironment(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%s: want a number from 1", name, text)
-	}
-	return n
 }
 
 // firstDifference is where two outputs part, with the lines before.

@@ -9,7 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caserun/caserun/internal/chance"
 )
+
+// drivenChunk is the unit in which the memory of such a program moves, in bytes (native/probe/tests/lazy/references.cc).
+const drivenChunk = 4 << 20
 
 // driven is a program that does what the test says, line by line, under a scheduler that does what the
 // test says (native/probe/tests/lazy/references.cc).
@@ -27,7 +32,7 @@ type driven struct {
 
 func startDriven(t *testing.T, version, sizes string, chunks int, env ...string) *driven {
 	t.Helper()
-	s, r, _ := startRevoking(t, welcomed)
+	s, r, _ := startRevoking(t, Welcome{Chunk: drivenChunk, Window: moving.Window})
 	p := prepareLazyAt(t, s, r, version, "lazy_program", "driven "+sizes, append([]string{movable}, env...)...).start()
 	d := &driven{lazyRun: p, said: make(chan string), chunks: chunks}
 	go func() {
@@ -76,9 +81,9 @@ func (d *driven) next(kind string) (string, event) {
 					d.t.Error(err)
 				}
 			case "more":
-				n := min(d.chunks, int(e.bytes/welcomed.Chunk))
+				n := min(d.chunks, int(e.bytes/drivenChunk))
 				d.chunks -= n
-				giveSwap(d.t, e, fakeChunks(d.t, n, welcomed.Chunk), welcomed.Chunk)
+				giveSwap(d.t, e, fakeChunks(d.t, n, drivenChunk), drivenChunk)
 			}
 			if e.kind == kind {
 				return "", e
@@ -149,14 +154,14 @@ func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
 	for _, way := range []string{"plus", "in", "silent"} {
 		for _, version := range cudaVersions {
 			t.Run(way+"/"+version, func(t *testing.T) {
-				d := startDriven(t, version, "32,40,32", 10)
+				d := startDriven(t, version, "4,6,4", 10)
 				d.does("done", way+" 1", way+" 2", way+" 0", way+" 2")
 				d.does("where d dd d", "where")
-				d.revoke(Evict, 32)
+				d.revoke(Evict, 4)
 				d.does("where d hd d", "where")
-				d.revoke(Evict, 8)
+				d.revoke(Evict, 2)
 				d.does("where d hh d", "where")
-				d.revoke(Evict, 32)
+				d.revoke(Evict, 4)
 				d.does("where h hh d", "where")
 				d.does("values 1 1 2", "values")
 				d.end()
@@ -167,12 +172,12 @@ func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
 
 // Where nobody tells a kernel's parameters, the kernel may be given anything.
 func TestLazyCountsAllAsReferencedByUnknownKernels(t *testing.T) {
-	d := startDriven(t, "13", "32,64", 10, "FAKE_CUDA_FAIL=cudaGetFuncBySymbol:1=98")
+	d := startDriven(t, "13", "4,8", 10, "FAKE_CUDA_FAIL=cudaGetFuncBySymbol:1=98")
 	d.does("done", "plus 0", "idle 300", "plus 0", "silent 1")
-	d.revoke(Yield, 96)
+	d.revoke(Yield, 12)
 	d.does("where - --", "where")
 	d.does("done", "plus 0")
-	if want := (Resume{Bytes: 96 << 20, Referenced: 98 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+	if want := (Resume{Bytes: 12 << 20, Referenced: 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
 		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
 	}
 	d.does("where d dd", "where")
@@ -182,13 +187,13 @@ func TestLazyCountsAllAsReferencedByUnknownKernels(t *testing.T) {
 // TASK_RESUME says what the latest launches were given, with the launch that waits, and what of it is on the
 // host. This comes back, and no more: the scheduler has no room for it.
 func TestLazyResumesWithWhatIsReferenced(t *testing.T) {
-	d := startDriven(t, "13", "64,32,40", 10)
+	d := startDriven(t, "13", "8,4,6", 10)
 	d.does("done", "plus 0", "plus 1", "plus 2", "idle 300", "plus 1")
-	d.revoke(Yield, 136)
+	d.revoke(Yield, 18)
 	d.does("where -- - --", "where")
 	d.does("done", "plus 2")
-	// 32 and 40 MiB; the granule of the small allocations is not given to kernels.
-	if want := (Resume{Bytes: 72 << 20, Referenced: 72 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+	// 4 and 6 MiB; the granule of the small allocations is not given to kernels.
+	if want := (Resume{Bytes: 10 << 20, Referenced: 10 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
 		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
 	}
 	d.does("where hh d dd", "where")
@@ -201,23 +206,23 @@ func TestLazyResumesWithWhatIsReferenced(t *testing.T) {
 func TestLazySwapsWithinTheProcess(t *testing.T) {
 	for _, env := range []string{"FAKE_CUDA_KERNEL_US=30", "CASE_RECORD_LIMIT=0"} {
 		t.Run(env, func(t *testing.T) {
-			d := startDriven(t, "13", "64,64,64", 10, env)
+			d := startDriven(t, "13", "8,8,8", 10, env)
 			d.does("done", "plus 2", "plus 1", "plus 0")
-			d.revoke(Evict, 128)
+			d.revoke(Evict, 16)
 			d.does("where dd hh hh", "where")
-			d.does("0 "+fmt.Sprint(deviceMiB(64)), "touches", "where", "touches")
+			d.does("0 "+fmt.Sprint(deviceMiB(8)), "touches", "where", "touches")
 			for range 3 {
 				d.does("where hh dd hh", "plus 1", "where")
 				d.does("where hh hh dd", "in 2", "where")
 				d.does("where dd hh hh", "silent 0", "where")
 			}
-			d.does("0 "+fmt.Sprint(deviceMiB(64)), "touches")
+			d.does("0 "+fmt.Sprint(deviceMiB(8)), "touches")
 			d.does("values 4 4 4", "values")
 			if len(d.resumed) != 0 {
 				t.Errorf("asked to resume: %+v", d.resumed)
 			}
 			d.end()
-			if want := uint64(9 * 64 << 20); d.moved[In] != want || d.moved[Out] != want {
+			if want := uint64(9 * 8 << 20); d.moved[In] != want || d.moved[Out] != want {
 				t.Errorf("%d bytes came and %d left, by what the scheduler is told; want %d", d.moved[In], d.moved[Out], want)
 			}
 		})
@@ -241,14 +246,14 @@ func TestLazyUsesMemoryOnTheHost(t *testing.T) {
 		"more than fits, and the scheduler refuses": {10, "both 0 1", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := startDriven(t, "13", "64,32", test.chunks)
+			d := startDriven(t, "13", "8,4", test.chunks)
 			d.refuses = true
 			d.does("done", "plus 0", "plus 1")
-			d.revoke(Evict, 64)
-			d.does("0 "+fmt.Sprint(deviceMiB(96)), "touches")
+			d.revoke(Evict, 8)
+			d.does("0 "+fmt.Sprint(deviceMiB(12)), "touches")
 			d.does("done", test.use, test.use)
 			d.does("where hh d", "where")
-			d.does(fmt.Sprintf("%d %d", 2*test.touches, deviceMiB(32)), "touches")
+			d.does(fmt.Sprintf("%d %d", 2*test.touches, deviceMiB(4)), "touches")
 			if len(d.resumed) > 1 {
 				t.Errorf("asked again: %+v", d.resumed)
 			}
@@ -260,11 +265,11 @@ func TestLazyUsesMemoryOnTheHost(t *testing.T) {
 // A kernel that is given more than the process has on the device has the process ask for more.
 func TestLazyAsksForMoreOfTheDevice(t *testing.T) {
 	for _, use := range []string{"plus 0", "both 0 1"} {
-		d := startDriven(t, "13", "64,32", 10)
+		d := startDriven(t, "13", "8,4", 10)
 		d.does("done", "plus 0", "plus 1")
-		d.revoke(Evict, 64)
+		d.revoke(Evict, 8)
 		d.does("where dd d", use, "where")
-		if want := (Resume{Bytes: 64 << 20, Referenced: 98 << 20}); len(d.resumed) != 1 || d.resumed[0] != want { // with the granule of small allocations
+		if want := (Resume{Bytes: 8 << 20, Referenced: 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want { // with the granule of small allocations
 			t.Errorf("%s: resumed with %+v, want %+v", use, d.resumed, want)
 		}
 		d.does("done", use, "plus 1")
@@ -279,13 +284,13 @@ func TestLazyAsksForMoreOfTheDevice(t *testing.T) {
 // the device, and as much of the rest as fits. Its kernels then find on the device what they are given.
 func TestLazyBeginsOnTheHostWhatNoDeviceHasRoomFor(t *testing.T) {
 	for _, version := range cudaVersions {
-		d := startDriven(t, version, "64,64,64", 10, fmt.Sprintf("CASE_CAPACITY=%d,%d", 128<<20, 320<<20))
+		d := startDriven(t, version, "8,8,8", 10, fmt.Sprintf("CASE_CAPACITY=%d,%d", 24<<20, 320<<20))
 		d.does("where hd dd hh", "plus 1", "where")
-		// 192 MiB, a granule and the device heap
-		if d.begun.Bytes+d.begun.HeapBytes != 202<<20 || d.begun.HostBytes != 74<<20 {
+		// 24 MiB, a granule and the device heap
+		if d.begun.Bytes+d.begun.HeapBytes != 34<<20 || d.begun.HostBytes != 10<<20 {
 			t.Errorf("CUDA %s: asked for %+v", version, d.begun)
 		}
-		d.does("0 "+fmt.Sprint(deviceMiB(96)), "touches")
+		d.does("0 "+fmt.Sprint(deviceMiB(12)), "touches")
 		d.does("where dd hd hh", "plus 0", "where")
 		d.does("where hd hh dd", "in 2", "where")
 		d.does("done", "both 0 1")
@@ -297,7 +302,7 @@ func TestLazyBeginsOnTheHostWhatNoDeviceHasRoomFor(t *testing.T) {
 // Of what no device has room for a part comes, once. What the kernel is given for the second time stays where it is.
 func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
-	d := startDriven(t, "13", "64,32,32", 10, "FAKE_CUDA_TRACE="+trace, fmt.Sprintf("CASE_CAPACITY=%d,%d", 80<<20, 320<<20))
+	d := startDriven(t, "13", "8,4,4", 10, "FAKE_CUDA_TRACE="+trace, fmt.Sprintf("CASE_CAPACITY=%d,%d", 20<<20, 320<<20))
 	d.does("done", "plus 0", "plus 2", "plus 1")
 	d.does("where dh d h", "both 0 1", "where")
 	before, err := os.ReadFile(trace)
@@ -320,16 +325,16 @@ func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
 // Table 3-1 of the dissertation).
 func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {
 	for _, version := range cudaVersions {
-		alone := lazyCommand(t, version, "driven 40")
+		alone := lazyCommand(t, version, "driven 6")
 		alone.Stdin = strings.NewReader("plus 0\nerrors 0\nvalues\n")
 		out, err := alone.Output()
 		said := strings.Split(string(out), "\n")
 		if err != nil || len(said) < 3 || !strings.HasPrefix(said[1], "errors ") || strings.Contains(said[1], " 0") {
 			t.Fatalf("CUDA %s: %v: %q", version, err, out)
 		}
-		d := startDriven(t, version, "40", 10)
+		d := startDriven(t, version, "6", 10)
 		d.does(said[1], "plus 0", "errors 0")
-		d.revoke(Evict, 40)
+		d.revoke(Evict, 6)
 		d.does(said[1], "errors 0")
 		d.does("where hh", "where")
 		d.does(said[2], "values")
@@ -340,13 +345,19 @@ func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {
 // Whatever the kernels are given, whatever is taken and however much host memory there is, the program computes
 // the same.
 func TestLazyComputesWithMemoryAnywhere(t *testing.T) {
+	computesWithMemoryAnywhere(t, 4*chance.Seed(), chance.Count(4, 80))
+}
+
+// computesWithMemoryAnywhere does so for so many seeds. Four have each way to run it once.
+func computesWithMemoryAnywhere(t *testing.T, first uint64, count int) {
+	t.Helper()
 	const arrays = 4
-	for seed := range uint64(8) {
+	for seed := first; seed < first+uint64(count); seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 19))
 			env := []string{"FAKE_CUDA_KERNEL_US=30", "CASE_RECORD_LIMIT=0"}[seed%2]
-			d := startDriven(t, cudaVersions[seed/2%2], "40,32,16,64", random.IntN(8), env)
+			d := startDriven(t, cudaVersions[seed/2%2], "6,4,2,8", random.IntN(8), env)
 			var values [arrays]int
 			d.does("done", "plus 0")
 			values[0]++
@@ -354,7 +365,7 @@ func TestLazyComputesWithMemoryAnywhere(t *testing.T) {
 				i, j := random.IntN(arrays), random.IntN(arrays)
 				way := []string{"plus", "plus", "in", "both", "silent", "behind", "graph", "idle", "values"}[random.IntN(9)]
 				if random.IntN(3) == 0 {
-					d.take([]Action{Evict, Yield}[random.IntN(2)], uint64(random.IntN(160)))
+					d.take([]Action{Evict, Yield}[random.IntN(2)], uint64(random.IntN(22)))
 				}
 				switch way {
 				case "idle":
@@ -371,7 +382,7 @@ func TestLazyComputesWithMemoryAnywhere(t *testing.T) {
 			}
 			d.does("values "+strings.Trim(fmt.Sprint(values), "[]"), "values")
 			for _, r := range d.resumed {
-				if r.Bytes > r.Referenced || r.Referenced > 160<<20 {
+				if r.Bytes > r.Referenced || r.Referenced > 22<<20 {
 					t.Errorf("resumed with %+v", r)
 				}
 			}

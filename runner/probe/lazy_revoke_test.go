@@ -54,7 +54,7 @@ type kept struct {
 // program can be started.
 func newTaker(t *testing.T, seed, chunk uint64, ready func(*Server, recorder) *lazyRun) (*lazyRun, *taker) {
 	t.Helper()
-	s, r, _ := startRevoking(t, Welcome{Chunk: chunk, Window: welcomed.Window})
+	s, r, _ := startRevoking(t, Welcome{Chunk: chunk, Window: moving.Window})
 	ticks, ended := time.NewTicker(500*time.Microsecond), make(chan struct{})
 	go func() {
 		for {
@@ -75,7 +75,7 @@ func newTaker(t *testing.T, seed, chunk uint64, ready func(*Server, recorder) *l
 // with answer.
 func startTaking(t *testing.T, seed uint64, version, program string, env ...string) (*lazyRun, *taker) {
 	t.Helper()
-	return newTaker(t, seed, welcomed.Chunk, func(s *Server, r recorder) *lazyRun {
+	return newTaker(t, seed, 2<<20, func(s *Server, r recorder) *lazyRun {
 		return prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...)
 	})
 }
@@ -293,22 +293,5 @@ func (p *lazyRun) wantOnlySwapLeft() {
 			allocations+violations > 0 || handles-mappings < 0 || handles-mappings > 1 || reservations > handles+1 {
 			p.t.Errorf("left behind: %s (%v)\n%s", l, err, p.stderr.String())
 		}
-	}
-}
-
-// The thread that serves revocations makes no data race with the program's.
-func TestLazyHasNoDataRaceWhenMemoryIsTaken(t *testing.T) {
-	for n, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "under_way callback", "random 5,1,4", "random 40001,4,1"} {
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			env := []string{movable}
-			if strings.HasPrefix(program, "random 4") {
-				env = append(env, "FAKE_CUDA_KERNEL_US=30")
-			}
-			p, k := newTaker(t, uint64(n), 2<<20, func(s *Server, r recorder) *lazyRun { return sanitizedAt(t, s, r, program, env...) })
-			p.finish(k.answer).wantNoRaces()
-			done, freed := k.count()
-			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
-		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,9 @@ func buildLazy(tb testing.TB) {
 // grantedDevice is where tasks go that ask for no device: not the device that a
 // program has by itself.
 const grantedDevice = 1
+
+// moving is what the scheduler says where memory can move. The memory of most programs here is a few MiB.
+var moving = Welcome{Chunk: 8 << 20, Window: 50 * time.Millisecond}
 
 // lazyRun is one process and what it said to the scheduler.
 type lazyRun struct {
@@ -261,14 +265,21 @@ func results(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(line, ": contexts ") })
 }
 
-// native is what the program prints without the lazy runtime.
-func native(t *testing.T, version, program string, env ...string) []string {
+// natives has a func() ([]string, error) for each version of CUDA and program.
+var natives sync.Map
+
+// native is what the program prints without the lazy runtime. Programs here print the same each time.
+func native(t *testing.T, version, program string) []string {
 	t.Helper()
-	out, err := lazyCommand(t, version, program, env...).Output()
+	once, _ := natives.LoadOrStore(version+" "+program, sync.OnceValues(func() ([]string, error) {
+		out, err := lazyCommand(t, version, program).Output()
+		return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"), err
+	}))
+	lines, err := once.(func() ([]string, error))()
 	if err != nil {
 		t.Fatalf("%s without the lazy runtime: %v", program, err)
 	}
-	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	return slices.Clone(lines)
 }
 
 // wantNative: the program computed what it does without the lazy runtime.

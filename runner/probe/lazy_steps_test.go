@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,22 +65,32 @@ func (a *swapArea) wantUnmapped() {
 // everything else.
 type revocable struct {
 	*lazyRun
-	area swapArea
-	task event // its begin
+	moves uint64 // bytes that can move
+	area  swapArea
+	task  event // its begin
 }
 
-// startRevocable returns when the program waits to be revoked. Its memory is then 54 MiB: 10 MiB, a
-// granule and the device heap, cannot move. A kernel is under way.
+// twoChunks and elevenChunks are how memory moves: 12 MiB in chunks of 8 and 4 MiB, and 22 MiB in chunks of 2 MiB,
+// which take more than one batch.
+const (
+	twoChunks    = 8 << 20
+	elevenChunks = 2 << 20
+)
+
+// startRevocable returns when the program waits to be revoked. Beside the memory that can move it has 10 MiB, a
+// granule and the device heap. A kernel is under way.
 func startRevocable(t *testing.T, way string, env ...string) *revocable {
 	t.Helper()
-	return startRevocableIn(t, welcomed.Chunk, way, env...)
+	return startRevocableIn(t, twoChunks, way, env...)
 }
 
 // startRevocableIn is the same with memory that moves in such chunks.
 func startRevocableIn(t *testing.T, chunk uint64, way string, env ...string) *revocable {
 	t.Helper()
-	s, r, _ := startRevoking(t, Welcome{Chunk: chunk, Window: welcomed.Window})
-	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", "revoked "+way, append([]string{movable}, env...)...), area: swapArea{t: t, chunk: chunk}}
+	s, r, _ := startRevoking(t, Welcome{Chunk: chunk, Window: moving.Window})
+	moves := map[uint64]uint64{twoChunks: 12 << 20, elevenChunks: 22 << 20}[chunk]
+	env = append([]string{movable, fmt.Sprintf("MOVES_MIB=%d", moves>>20)}, env...)
+	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", "revoked "+way, env...), moves: moves, area: swapArea{t: t, chunk: chunk}}
 	p.start()
 	go func() {
 		for {
@@ -178,7 +189,7 @@ func (p *revocable) revoked(action Action) Revoked {
 
 func (p *revocable) mustBeTaken(action Action) {
 	p.t.Helper()
-	if was := p.revoked(action); was.Ended != Done || was.Freed != 44<<20 || was.Resident != 10<<20 || was.Fixed != 10<<20 {
+	if was := p.revoked(action); was.Ended != Done || was.Freed != p.moves || was.Resident != 10<<20 || was.Fixed != 10<<20 {
 		p.t.Fatalf("%s: revoked %+v", p.program, was)
 	}
 }
@@ -216,13 +227,19 @@ func (p *revocable) endsWell(lines ...string) {
 }
 
 // shown is what such a program shows when its kernels have added so much.
-func shown(by int64) string {
-	all := int64(0)
-	for i := range int64(11 << 20) {
-		all = all*31 + 7 + i*i%97 + by
-	}
-	return fmt.Sprintf("x %d", all)
+func (p *revocable) shown(by int64) string {
+	once, _ := showns.LoadOrStore([2]int64{int64(p.moves), by}, sync.OnceValue(func() string {
+		all := int64(0)
+		for i := range int64(p.moves / 4) {
+			all = all*31 + 7 + i*i%97 + by
+		}
+		return fmt.Sprintf("x %d", all)
+	}))
+	return once.(func() string)()
 }
+
+// showns has a func() string for what moves and how much is added.
+var showns sync.Map
 
 // Memory goes and comes back, with work under way. A process asks for as much host memory as it needs,
 // whatever the scheduler wants to have.
@@ -230,7 +247,7 @@ func TestLazyMemoryGoesAndComesBack(t *testing.T) {
 	p := startRevocable(t, "again")
 	p.mustBeTaken(Yield)
 	p.goOn()
-	if e := p.next("resume"); e.need.Bytes != 44<<20 {
+	if e := p.next("resume"); e.need.Bytes != p.moves {
 		t.Errorf("resume %+v", e.need)
 	} else {
 		p.grant(e)
@@ -238,8 +255,8 @@ func TestLazyMemoryGoesAndComesBack(t *testing.T) {
 	p.wantSaid("computed")
 	p.mustBeTaken(Evict)
 	p.goOn()
-	p.endsWell("computed", shown(6))
-	if more := p.of("more"); len(more) != 1 || more[0].bytes != 96<<20 {
+	p.endsWell("computed", p.shown(6))
+	if more := p.of("more"); len(more) != 1 || more[0].bytes != 24<<20 {
 		t.Errorf("asked for host memory: %v", more)
 	}
 }
@@ -266,7 +283,7 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	p.wantSaid("named")
 	p.wantMapped(2)
 	p.goOn()
-	p.endsWell("named", shown(1))
+	p.endsWell("named", p.shown(1))
 
 	p = startRevocable(t, "again")
 	p.mustBeTaken(Evict)
@@ -274,14 +291,14 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	p.goOn()
 	p.wantSaid("computed")
 	p.goOn()
-	p.endsWell("computed", shown(6))
+	p.endsWell("computed", p.shown(6))
 
 	p = startRevocable(t, "again")
 	p.mustBeTaken(Yield)
 	p.goOn()
 	e := p.next("resume")
 	p.wantMapped(0)
-	if err := e.c.Refuse(e.task, ReasonDeviceFull, 44<<20, 0, "device 1 is full"); err != nil {
+	if err := e.c.Refuse(e.task, ReasonDeviceFull, p.moves, 0, "device 1 is full"); err != nil {
 		t.Fatal(err)
 	}
 	p.wantSaid("computed")
@@ -289,7 +306,7 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	p.goOn()
 	p.end()
 	p.mustSucceed()
-	if got := results(p.lines); !slices.Equal(got, []string{"bound", "computed", shown(6)}) {
+	if got := results(p.lines); !slices.Equal(got, []string{"bound", "computed", p.shown(6)}) {
 		t.Errorf("refused: output %q", got)
 	}
 }
@@ -299,7 +316,7 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 func TestLazyReachesHostMemoryWhileItCopies(t *testing.T) {
 	var before, after int
 	copies := false
-	for _, s := range callSteps(t, 4<<20) {
+	for _, s := range callSteps(t, elevenChunks) {
 		switch {
 		case s.after:
 		case s.call == "cuMemcpyAsync":
@@ -328,7 +345,7 @@ func callsIn(t *testing.T, trace, call string) int {
 // A process whose memory is to be taken gets host memory before, and its device reaches it then. It asks for none, and the
 // device reaches none, when memory is taken.
 func TestLazyIsReadyForARevocation(t *testing.T) {
-	const chunk = 4 << 20
+	const chunk = elevenChunks
 	trace := filepath.Join(t.TempDir(), "trace")
 	accesses := func() int { return callsIn(t, trace, "cuMemSetAccess") }
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace)
@@ -372,10 +389,10 @@ func (p *revocable) recalled() uint64 {
 
 // What was offered and is not used goes back when it is recalled. The process does not have it mapped any more.
 func TestLazyGivesBackWhatItDoesNotUse(t *testing.T) {
-	const chunk = 4 << 20
+	const chunk = elevenChunks
 	p := startRevocableIn(t, chunk, "again")
 	p.offers(p.area.make(8), p.area.make(8), p.area.make(8))
-	p.mustBeTaken(Yield) // 44 MiB: chunks are reached eight at a time
+	p.mustBeTaken(Yield) // chunks are reached eight at a time
 	if back := p.recalled(); back != 8*chunk {
 		t.Fatalf("%d bytes came back. 24 chunks were offered, and the process needs 11", back)
 	}
@@ -393,7 +410,7 @@ func TestLazyGivesBackWhatItDoesNotUse(t *testing.T) {
 	p.goOn()
 	p.wantSaid("computed")
 	p.goOn()
-	p.endsWell("computed", shown(6))
+	p.endsWell("computed", p.shown(6))
 	if last := p.lines[len(p.lines)-1]; !strings.Contains(last, " handles 16 mappings 16 reservations 2 ") {
 		t.Errorf("two offers of eight chunks were used; left: %s", last)
 	}
@@ -401,7 +418,7 @@ func TestLazyGivesBackWhatItDoesNotUse(t *testing.T) {
 
 // Memory that was offered once goes back although the driver cannot unmap all of it: not what is mapped still.
 func TestLazyKeepsWhatTheDriverDoesNotUnmap(t *testing.T) {
-	const chunk = 4 << 20
+	const chunk = elevenChunks
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_FAIL=cuMemUnmap:3=1")
 	p.offers(p.area.make(8))
 	if back := p.recalled(); back != 2*chunk {
@@ -420,7 +437,7 @@ func TestLazyKeepsWhatTheDriverDoesNotUnmap(t *testing.T) {
 
 // A process that ends waits until the driver has made what was offered, because the driver ends too.
 func TestLazyEndsWhileHostMemoryIsOffered(t *testing.T) {
-	const chunk = 4 << 20
+	const chunk = elevenChunks
 	trace := filepath.Join(t.TempDir(), "trace")
 	imports := func() int { return callsIn(t, trace, "cuMemImportFromShareableHandle") }
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace, "FAKE_CUDA_DELAY_US=cuMemImportFromShareableHandle=200000")
@@ -440,16 +457,16 @@ func TestLazyEndsWhileHostMemoryIsOffered(t *testing.T) {
 
 // A program whose memory cannot be mapped ends before it gives work to the device.
 func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
-	steps := callSteps(t, welcomed.Chunk)
+	steps := callSteps(t, twoChunks)
 	first := steps[slices.IndexFunc(steps, func(s callStep) bool { return s.after && s.call == "cuMemSetAccess" })]
 	p := startRevocable(t, "again", fmt.Sprintf("FAKE_CUDA_FAIL=cuMemSetAccess:%d+=2", first.nth))
 	p.mustBeTaken(Yield)
 	p.goOn()
 	e := p.next("resume")
-	if err := e.c.Refuse(e.task, ReasonDeviceFull, 44<<20, 0, "device 1 is full"); err != nil {
+	if err := e.c.Refuse(e.task, ReasonDeviceFull, p.moves, 0, "device 1 is full"); err != nil {
 		t.Fatal(err)
 	}
-	if e := p.next("oom"); e.bytes != 44<<20 || e.where != "mapping memory of the host" {
+	if e := p.next("oom"); e.bytes != p.moves || e.where != "mapping memory of the host" {
 		t.Errorf("reported %+v", e)
 	}
 	p.end()
@@ -469,7 +486,7 @@ func TestLazyMapsMemoryBeforeWorkCanPassTheGate(t *testing.T) {
 	p.wantSaid("looked up")
 	p.wantMapped(2)
 	p.goOn()
-	p.endsWell("looked up", shown(1))
+	p.endsWell("looked up", p.shown(1))
 }
 
 // No memory leaves while CUDA may look at it, in a call that gives no work.
@@ -486,18 +503,18 @@ func TestLazyTakesNoMemoryWhileCUDAMayLookAtIt(t *testing.T) {
 	p.wantSaid("called")
 	p.mustBeTaken(Yield)
 	p.goOn()
-	p.endsWell("calling", "called", shown(1))
+	p.endsWell("calling", "called", p.shown(1))
 }
 
 // What the driver does not map on the way back is not given to a kernel either.
 func TestLazyEndsWhereTheDriverMapsNothingOnTheWayBack(t *testing.T) {
-	steps := callSteps(t, welcomed.Chunk)
+	steps := callSteps(t, twoChunks)
 	for _, call := range []string{"cuMemMap", "cuMemSetAccess"} {
 		first := steps[slices.IndexFunc(steps, func(s callStep) bool { return s.after && s.call == call })]
 		p := startRevocable(t, "again", fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d+=2", call, first.nth))
 		p.mustBeTaken(Yield)
 		p.goOn()
-		if e := p.next("oom", "said"); e.kind != "oom" || e.bytes != 44<<20 || e.where != "mapping memory of the host" {
+		if e := p.next("oom", "said"); e.kind != "oom" || e.bytes != p.moves || e.where != "mapping memory of the host" {
 			_ = p.cmd.Process.Kill()
 			t.Errorf("%s: %+v", call, e)
 			continue
@@ -514,7 +531,7 @@ func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 	p := startRevocable(t, "asks")
 	p.mustBeTaken(Yield)
 	p.goOn()
-	p.endsWell(fmt.Sprintf("device %d type 2 at %d of %d same 1", grantedDevice, 22<<20, 44<<20), shown(1))
+	p.endsWell(fmt.Sprintf("device %d type 2 at %d of %d same 1", grantedDevice, p.moves/2, p.moves), p.shown(1))
 }
 
 // An allocation brings memory to the device, so it waits for the permission that was taken, also with room in the grant.
@@ -530,7 +547,7 @@ func TestLazyAllocationWaitsForPermission(t *testing.T) {
 			p.wantSaid("allocated")
 		}
 		p.goOn()
-		p.endsWell("allocated", shown(1))
+		p.endsWell("allocated", p.shown(1))
 	}
 }
 
@@ -563,7 +580,7 @@ func TestLazyResetsADeviceWhoseMemoryIsTaken(t *testing.T) {
 		p := startRevocable(t, "reset")
 		p.mustBeTaken(action)
 		p.goOn()
-		p.endsWell(shown(0))
+		p.endsWell(p.shown(0))
 		p.wantHeard("begin more revoked free begin free closed")
 	}
 }
@@ -576,7 +593,7 @@ func TestLazyMemoryIsTakenWhileTheTaskGrows(t *testing.T) {
 	p.mustBeTaken(Yield)
 	p.goOn()
 	p.grant(waiting)
-	p.endsWell("growing", "more 1", shown(1))
+	p.endsWell("growing", "more 1", p.shown(1))
 }
 
 // A kernel faults while the memory is on the host: the next revocation is told so, and the program sees
@@ -610,16 +627,16 @@ func TestLazyEndsInTheMiddleOfARevocation(t *testing.T) {
 			case "fork":
 				p.wantSaid("forked")
 				p.area.give(waiting)
-				if was := p.next("revoked").was; was.Ended != Done || was.Freed != 44<<20 {
+				if was := p.next("revoked").was; was.Ended != Done || was.Freed != p.moves {
 					t.Errorf("revoked %+v", was)
 				}
 				p.goOn()
-				p.endsWell("forked", shown(1))
+				p.endsWell("forked", p.shown(1))
 			case "exec":
 				p.endsWell(results(native(t, "13", "basic"))...)
 			case "reset": // which waits for the revocation
 				p.area.give(waiting)
-				p.endsWell(shown(0))
+				p.endsWell(p.shown(0))
 			default:
 				p.endsWell()
 			}
@@ -640,7 +657,7 @@ func TestLazyLosesItsSchedulerInTheMiddleOfARevocation(t *testing.T) {
 	p.goOn()
 	p.end()
 	p.mustSucceed()
-	if got := results(p.lines); !slices.Equal(got, []string{"bound", "computed", shown(6)}) || !strings.Contains(p.stderr.String(), "lost the scheduler") {
+	if got := results(p.lines); !slices.Equal(got, []string{"bound", "computed", p.shown(6)}) || !strings.Contains(p.stderr.String(), "lost the scheduler") {
 		t.Errorf("output %q\nstderr:\n%s", got, p.stderr.String())
 	}
 	p.wantOnlySwapLeft()
@@ -648,7 +665,7 @@ func TestLazyLosesItsSchedulerInTheMiddleOfARevocation(t *testing.T) {
 
 // The scheduler does not know of memory of the lazy runtime's in a task that the program has asked for.
 func TestLazyTakesNoMemoryForTheProgramsOwnTask(t *testing.T) {
-	s, r, _ := startRevoking(t, welcomed)
+	s, r, _ := startRevoking(t, moving)
 	p := prepareLazyAt(t, s, r, "13", partly, "taken", movable).start()
 	grant(t, r.next(t, "begin"))
 	p.hear("lazy 1")
@@ -722,12 +739,24 @@ func (s callStep) reach(t *testing.T, chunk uint64, setting string) *revocable {
 	return p
 }
 
-// The process is killed at each step.
+// firstSteps leaves the first call of each function, before the memory has been taken and after.
+func firstSteps(all []callStep) []callStep {
+	return firstOfEach(all, func(s callStep) callStep { return callStep{call: s.call, after: s.after} })
+}
+
+func allSteps(all []callStep) []callStep { return all }
+
+// The process is killed in each function.
 func TestLazyIsKilledInTheMiddleOfARevocation(t *testing.T) {
-	for _, s := range callSteps(t, welcomed.Chunk) {
+	isKilledInTheMiddleOfARevocation(t, firstSteps)
+}
+
+func isKilledInTheMiddleOfARevocation(t *testing.T, of func([]callStep) []callStep) {
+	t.Helper()
+	for _, s := range of(callSteps(t, twoChunks)) {
 		t.Run(fmt.Sprint(s.call, " ", s.nth), func(t *testing.T) {
 			t.Parallel()
-			p := s.reach(t, welcomed.Chunk, "FAKE_CUDA_KILL=%s:%d")
+			p := s.reach(t, twoChunks, "FAKE_CUDA_KILL=%s:%d")
 			p.end()
 			if p.err == nil || p.err.Error() != "signal: killed" {
 				t.Errorf("ended: %v; events %v", p.err, p.events)
@@ -742,9 +771,14 @@ func TestLazyIsKilledInTheMiddleOfARevocation(t *testing.T) {
 // The driver refuses a call: less memory moves, or it stays on the host, and nothing is lost. The memory moves in
 // two batches.
 func TestLazyMemoryStaysWhereTheDriverRefuses(t *testing.T) {
-	const chunk = 4 << 20
+	memoryStaysWhereTheDriverRefuses(t, firstSteps)
+}
+
+func memoryStaysWhereTheDriverRefuses(t *testing.T, of func([]callStep) []callStep) {
+	t.Helper()
+	const chunk = elevenChunks
 	moves := regexp.MustCompile(`^cu(Mem|StreamCreate|Event)`)
-	for _, s := range callSteps(t, chunk) {
+	for _, s := range of(callSteps(t, chunk)) {
 		if !moves.MatchString(s.call) || s.call == "cuMemRelease" || s.call == "cuEventDestroy_v2" {
 			continue
 		}
@@ -752,14 +786,14 @@ func TestLazyMemoryStaysWhereTheDriverRefuses(t *testing.T) {
 			t.Parallel()
 			p := s.reach(t, chunk, "FAKE_CUDA_FAIL=%s:%d=2")
 			if !s.after {
-				if was := p.next("revoked").was; was.Ended != Done || was.Freed+was.Resident != 54<<20 {
+				if was := p.next("revoked").was; was.Ended != Done || was.Freed+was.Resident != p.moves+(10<<20) {
 					t.Errorf("revoked %+v", was)
 				}
 				p.goOn()
 			}
 			p.wantSaid("computed")
 			p.goOn()
-			p.endsWell("computed", shown(6))
+			p.endsWell("computed", p.shown(6))
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // taken is a program to run while its memory is taken.
@@ -22,7 +24,7 @@ type taken struct {
 func takenPrograms(t *testing.T) []taken {
 	t.Helper()
 	varies := []string{"freed_in_capture", "reuse copy", "reuse copy_2d", "reuse symbol", "batches", "launch_events", "faults_behind goes_on", "faults_behind waits", "too_much"}
-	lazy := slices.Concat(programs, []string{"swapped", "devices", "two_devices", "own_context", "launch_list", "graph_nodes",
+	lazy := slices.Concat(programs, []string{"swapped 10", "devices", "two_devices", "own_context", "launch_list", "graph_nodes",
 		"peer_copies", "ranges", "prefetches", "execution_contexts", "questions", "unseen_devices", "init_flags", "too_much",
 		"fault", "fault_unseen", "fault_unseen_late", "set_device", "ask_first", "init_device", "back_to_primary",
 		"own_context_in_threads", "ordered_frees", "own_pool", "idle_rounds", "frees_from_afar", "host_frees", "temporaries",
@@ -69,7 +71,7 @@ func (p taken) vary(random *rand.Rand) (version, file string, env []string) {
 	if strings.HasPrefix(p.arguments, "random") && random.IntN(2) == 0 {
 		env = append(env, "FAKE_CUDA_KERNEL_US=30")
 	}
-	if (strings.HasPrefix(p.arguments, "random") || p.arguments == "swapped") && random.IntN(2) == 0 {
+	if (strings.HasPrefix(p.arguments, "random") || p.arguments == "swapped 10") && random.IntN(2) == 0 {
 		env = append(env, fmt.Sprintf("%s%d,%d", capacity, (10+random.IntN(8))<<20, 1<<30))
 	}
 	if random.IntN(2) == 0 {
@@ -83,34 +85,40 @@ func (p taken) vary(random *rand.Rand) (version, file string, env []string) {
 }
 
 // Programs compute the same, and say the same to the user, while the scheduler takes their memory and gives
-// it back, at random moments and with random deadlines. CASERUN_REVOCATIONS is how many revocations are to
-// be answered at least, instead of what all programs once take. CASERUN_RANDOM_SEED is the first one's seed.
-// It says which program runs, and how: with it, -run WhenMemoryIsTaken/./seed=N runs one again.
+// it back, at random moments and with random deadlines.
 func TestLazyKeepsResultsWhenMemoryIsTaken(t *testing.T) {
+	keepsResultsWhenMemoryIsTaken(t, drawnFrom(1), chance.Count(40, 4000))
+}
+
+// keepsResultsWhenMemoryIsTaken runs a program for each of so many seeds, or each program once. The seed says which
+// program runs, and how.
+func keepsResultsWhenMemoryIsTaken(t *testing.T, first, count int) {
+	t.Helper()
+	const stride = 89 // a few seeds run programs of all kinds
 	all := takenPrograms(t)
 	for n := range 16 {
 		all = append(all, taken{"lazy_program", fmt.Sprintf("random %d,16,1", 40001+16*n), nil})
 	}
-	wanted, first := fromEnvironment(t, "CASERUN_REVOCATIONS", 1), fromEnvironment(t, "CASERUN_RANDOM_SEED", 1)
-	var answered, done, begun, back atomic.Int64
-	for before := int64(-1); answered.Load() < int64(wanted) && before < answered.Load(); first += len(all) {
-		before = answered.Load()
-		t.Run(fmt.Sprint(first), func(t *testing.T) {
-			for seed := first; seed < first+len(all); seed++ {
-				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-					t.Parallel()
-					k := all[seed%len(all)].take(t, uint64(seed))
-					good, _ := k.count()
-					answered.Add(int64(len(k.revoked)))
-					done.Add(int64(good))
-					begun.Add(int64(k.begun))
-					back.Add(int64(k.back))
-				})
-			}
-		})
+	if count == 0 {
+		count = len(all)
 	}
+	var answered, done, begun, back atomic.Int64
+	t.Run("all", func(t *testing.T) {
+		for seed := first; seed < first+count; seed++ {
+			program := all[seed*stride%len(all)]
+			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+				t.Parallel()
+				k := program.take(t, uint64(seed))
+				good, _ := k.count()
+				answered.Add(int64(len(k.revoked)))
+				done.Add(int64(good))
+				begun.Add(int64(k.begun))
+				back.Add(int64(k.back))
+			})
+		}
+	})
 	t.Logf("%d of %d revocations done; %d MiB began on the host; %d chunks that were offered came back", done.Load(), answered.Load(), begun.Load()>>20, back.Load())
-	if answered.Load() > int64(len(all)) && (done.Load() == 0 || back.Load() == 0) { // fewer: -run has picked one
+	if answered.Load() > int64(count) && (done.Load() == 0 || back.Load() == 0) { // fewer: -run has picked one
 		t.Error("no memory was taken, or nothing that was offered came back")
 	}
 }
@@ -131,7 +139,7 @@ func (p taken) take(t *testing.T, seed uint64) *taker {
 	run.finish(k.answer)
 	plain := startLazyBinary(t, version, file, p.arguments, slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, capacity) })...).finish(grantByTurns())
 	if got, want := results(run.lines), results(plain.lines); fmt.Sprint(run.err) != fmt.Sprint(plain.err) || !slices.Equal(got, want) || run.stderr.String() != plain.stderr.String() {
-		t.Errorf("CUDA %s %s %s, %q, chunks of %d bytes: %v\n%s\nstderr:\n%s\nwant\n%s", version, file, p.arguments, env, chunk, run.err, firstDifference(got, want), run.stderr.String(), plain.stderr.String())
+		t.Errorf("CUDA %s %s %s, %q, chunks of %d bytes, %s: %v\n%s\nstderr:\n%s\nwant\n%s", version, file, p.arguments, env, chunk, repeated(), run.err, firstDifference(got, want), run.stderr.String(), plain.stderr.String())
 	}
 	if t.Failed() {
 		t.Logf("CUDA %s %s %s, %q, chunks of %d bytes", version, file, p.arguments, env, chunk)

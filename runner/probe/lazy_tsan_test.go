@@ -1,3 +1,5 @@
+//go:build tsan
+
 package probe
 
 import (
@@ -19,7 +21,7 @@ func sanitized(t *testing.T, program string, env ...string) *lazyRun {
 // sanitizedAt is sanitized for a server that there is.
 func sanitizedAt(t *testing.T, s *Server, r recorder, program string, env ...string) *lazyRun {
 	t.Helper()
-	nativetest.Build(t, "probe", "tsan") // the thread sanitizer comes with gcc
+	nativetest.Build(t, "probe", "tsan") // which fails where gcc has no thread sanitizer
 	dir, err := filepath.Abs(filepath.Join(nativeDir, "build/tsan"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,4 +85,56 @@ func TestLazyHasNoDataRaceWhileItGrows(t *testing.T) {
 	p.hear("grown 1")
 	p.finish(grant)
 	p.wantNoRaces()
+}
+
+// The thread sanitizer finds no data race where memory can move.
+func TestLazyMovableHasNoDataRace(t *testing.T) {
+	for _, program := range []string{"threads", "churn", "objects_beside", "random 5,4,4", "random 150,12,3"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			sanitized(t, program, movable).start().finish(grant).wantNoRaces()
+		})
+	}
+}
+
+// The thread that serves revocations makes no data race with the program's.
+func TestLazyHasNoDataRaceWhenMemoryIsTaken(t *testing.T) {
+	for n, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "under_way callback", "random 5,1,4", "random 40001,4,1"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			env := []string{movable}
+			if strings.HasPrefix(program, "random 4") {
+				env = append(env, "FAKE_CUDA_KERNEL_US=30")
+			}
+			p, k := newTaker(t, uint64(n), 2<<20, func(s *Server, r recorder) *lazyRun { return sanitizedAt(t, s, r, program, env...) })
+			p.finish(k.answer).wantNoRaces()
+			done, freed := k.count()
+			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
+		})
+	}
+}
+
+// The threads of programs that ask for tasks themselves call the library at once: no data race.
+func TestExplicitTasksHaveNoDataRace(t *testing.T) {
+	for _, program := range []string{"four", "mixed", "many", "helped"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			p := sanitized(t, program)
+			p.cmd.Path = filepath.Join(filepath.Dir(p.cmd.Path), "explicit_program")
+			l := newLedger(0)
+			p.start().finish(l.answer).wantNoRaces()
+		})
+	}
+}
+
+func TestPartlyStaticHasNoDataRace(t *testing.T) {
+	for _, program := range []string{"threads", "many"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			p := sanitized(t, program)
+			p.cmd.Path = filepath.Join(filepath.Dir(p.cmd.Path), partly)
+			l := newLedger(0)
+			p.start().finish(l.answer).wantNoRaces()
+		})
+	}
 }

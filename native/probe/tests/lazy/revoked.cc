@@ -1,5 +1,6 @@
 // revoked.cc: what a program does before, while and after the scheduler takes its memory. The test takes
 // the memory while the program waits for a line.
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,7 +9,7 @@
 
 #include "program.h"
 
-static const int n = 11 << 20; // 44 MiB: chunks of 32 and of 12 MiB
+static int n; // ints, of which the memory consists that can move
 
 static int *x;
 static long *out;
@@ -46,6 +47,7 @@ template <class What> static void while_thread_waits(What what)
 void revoked(const char *way)
 {
 	const std::string what = way;
+	n = atoi(getenv("MOVES_MIB")) << 18;
 	const std::vector<int> host = numbers(n, 7);
 
 	x = device<int>(n);

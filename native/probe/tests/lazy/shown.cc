@@ -1,7 +1,7 @@
 // shown.cc: what the scheduler sees of a process that can give memory back.
 #include "program.h"
 
-static const int n = 16 << 20; // 64 MiB
+static const int n = 4 << 20; // 16 MiB
 
 static void submitting() { wait_after("submitting"); }
 
