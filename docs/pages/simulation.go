@@ -39,7 +39,7 @@ type node struct {
 
 // nodes are in the order of benchmarks/bounds/bounds.csv. Devices of 16 GiB are as with --mem-cap.
 var nodes = sync.OnceValue(func() []node {
-	catalog, suite := profiles.Catalog(), profiles.Catalog().With(must(profilestest.Suite()))
+	catalog, suite := profiles.Catalog(), profiles.Catalog().With(must(profilestest.Suite(".")))
 	return []node{
 		{"4xV100", parse("4xV100"), catalog, mixNames},
 		{"2xP100", parse("2xP100"), catalog, mixNames},

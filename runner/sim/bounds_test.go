@@ -31,7 +31,7 @@ type boundNode struct {
 
 // boundNodes are in the order of the files. Devices of 16 GiB are as with --mem-cap.
 func boundNodes(t testing.TB) []boundNode {
-	suite, err := profilestest.Suite()
+	suite, err := profilestest.Suite("../..")
 	if err != nil {
 		t.Fatal(err)
 	}

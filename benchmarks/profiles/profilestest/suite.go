@@ -5,16 +5,14 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
-	"runtime"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 )
 
 // Suite returns the profiles of the builtin suite that were measured on an H100, with all in one round, as the catalog's
-// are: the bounds of docs/bounds.md know no rounds.
-func Suite() (profiles.Set, error) {
-	_, here, _, _ := runtime.Caller(0)
-	name := filepath.Join(filepath.Dir(here), "../suite_h100.csv")
+// are: the bounds of docs/bounds.md know no rounds. root is the path of the repository.
+func Suite(root string) (profiles.Set, error) {
+	name := filepath.Join(root, "benchmarks/profiles/suite_h100.csv")
 	measured, err := profiles.Load(context.Background(), name)
 	if err != nil {
 		return profiles.Set{}, err
