@@ -11,7 +11,8 @@ func evictAll(t *testing.T, p *lazyRun, id uint64) Revoked {
 	mustRevoke(t, p.server, id, Revocation{Ticket: 1, Action: Evict, Bytes: 1 << 40, Deadline: patience})
 	for timeout := time.After(patience); ; {
 		select {
-		case e := <-p.r.events:
+		case next := <-p.r.events:
+			e := *next
 			switch e.kind {
 			case "more":
 				giveSwap(t, e, fakeChunks(t, int(e.bytes/moving.Chunk), moving.Chunk), moving.Chunk)

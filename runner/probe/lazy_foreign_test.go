@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -17,16 +18,42 @@ func besideTheDriver(t *testing.T, section string) string {
 	return preloaded(t, "names.so", text)
 }
 
+// objectsDir is where the objects of preloaded are, each once.
+var (
+	objectsDir string
+	objects    sync.Map
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if objectsDir, err = os.MkdirTemp("", "probe"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(objectsDir)
+	os.Exit(status)
+}
+
 // preloaded is LD_PRELOAD with libcase and an object made of this C source.
 func preloaded(t *testing.T, name, text string, with ...string) string {
 	t.Helper()
-	dir := t.TempDir()
-	source, object := filepath.Join(dir, "source.c"), filepath.Join(dir, name)
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+	once, _ := objects.LoadOrStore(fmt.Sprint(name, text, with), sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp(objectsDir, "")
+		if err != nil {
+			return "", err
+		}
+		source, object := filepath.Join(dir, "source.c"), filepath.Join(dir, name)
+		if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		if out, err := exec.Command("cc", append([]string{"-shared", "-fPIC", "-o", object, source}, with...)...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		return object, nil
+	}))
+	object, err := once.(func() (string, error))()
+	if err != nil {
 		t.Fatal(err)
-	}
-	if out, err := exec.Command("cc", append([]string{"-shared", "-fPIC", "-o", object, source}, with...)...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
 	}
 	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
 	if err != nil {

@@ -5,9 +5,13 @@ package probe
 import "testing"
 
 // What takes longer than the gate may: tests of other files with each call instead of each function, with the other
-// runtime of CUDA, and with more seeds.
+// runtime of CUDA and in the other modes, and with more seeds.
 
-func TestLazyKeepsResultsWithTheOtherRuntime(t *testing.T) { keepsResults(t, 1) }
+func TestLazyKeepsResultsInTheOtherModes(t *testing.T) {
+	for which := 1; which < 4; which++ {
+		keepsResults(t, which)
+	}
+}
 
 func TestLinkedDoesAsPreloadedWithTheOtherRuntime(t *testing.T) { linkedDoesAsPreloaded(t, 1) }
 
@@ -30,7 +34,7 @@ func TestLazyTasksEndOrBeginInEachGap(t *testing.T) {
 	t.Run("movable", func(t *testing.T) { tasksEndInEachGap(t, movable, "ends", "moves", "binds") })
 }
 
-func TestLazyComputesWithMemoryAnywhereAgain(t *testing.T) { computesWithMemoryAnywhere(t, 4, 4) }
+func TestLazyComputesWithMemoryAnywhereForLong(t *testing.T) { computesWithMemoryAnywhere(t, 0, 8, 50) }
 
 // Each program.
 func TestLazyKeepsResultsWhenAllMemoryIsTaken(t *testing.T) {
@@ -39,6 +43,10 @@ func TestLazyKeepsResultsWhenAllMemoryIsTaken(t *testing.T) {
 
 func TestLazyKeepsResultsOfMoreRandomPrograms(t *testing.T) {
 	keepsResultsOfRandomPrograms(t, drawnFrom(1), 20, 16)
+}
+
+func TestLinkedKeepsResultsOfMoreRandomPrograms(t *testing.T) {
+	linkedKeepsResultsOfRandomPrograms(t, drawnFrom(7001), 16)
 }
 
 func TestLazyKeepsResultsOfMoreRandomProgramsThatCanMove(t *testing.T) {

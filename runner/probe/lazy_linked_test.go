@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // The programs named linked_ are those of the other tests with a static CUDA runtime, and with the
@@ -69,8 +71,14 @@ func linkedDoesAsPreloaded(t *testing.T, which int) {
 }
 
 func TestLinkedKeepsResultsOfRandomPrograms(t *testing.T) {
+	linkedKeepsResultsOfRandomPrograms(t, drawnFrom(7001), chance.Count(4, 16))
+}
+
+// linkedKeepsResultsOfRandomPrograms runs so many programs in each process.
+func linkedKeepsResultsOfRandomPrograms(t *testing.T, first, each int) {
+	t.Helper()
 	for n, env := range []string{"", "CASE_RECORD_LIMIT=0", "CASE_PIN=1", "CASE_BINDING=job"} {
-		program := fmt.Sprintf("random %d,16,1", 7001+16*n)
+		program := fmt.Sprintf("random %d,%d,1", first+16*n, each)
 		p := startLazyBinary(t, cudaVersions[n%2], "linked_lazy", program, notPreloaded, env).finish(grantByTurns())
 		p.mustSucceed()
 		p.wantNative()

@@ -60,7 +60,7 @@ func newTaker(t *testing.T, seed, chunk uint64, ready func(*Server, recorder) *l
 		for {
 			select {
 			case <-ticks.C:
-				r.events <- event{kind: "tick"}
+				r.events <- &event{kind: "tick"}
 			case <-ended:
 				return
 			}

@@ -166,12 +166,13 @@ func (p *lazyRun) finish(answer func(*testing.T, event)) *lazyRun {
 	timeout := time.After(patience)
 	for {
 		select {
-		case e := <-p.r.events:
+		case next := <-p.r.events:
+			e := *next
 			p.events = append(p.events, e)
 			answer(p.t, e)
 		case <-ended:
 			for len(p.r.events) > 0 {
-				e := <-p.r.events
+				e := *<-p.r.events
 				p.events = append(p.events, e)
 				if e.kind != "begin" && e.kind != "grow" { // nobody is left to answer
 					answer(p.t, e)

@@ -98,11 +98,11 @@ func startRevocableIn(t *testing.T, chunk uint64, way string, env ...string) *re
 			if err != nil {
 				break
 			}
-			r.events <- event{kind: "said", where: strings.TrimSuffix(line, "\n")}
+			r.events <- &event{kind: "said", where: strings.TrimSuffix(line, "\n")}
 		}
 		p.err = p.cmd.Wait()
 		s.Settle()
-		r.events <- event{kind: "ended"}
+		r.events <- &event{kind: "ended"}
 	}()
 	p.task = p.next("begin")
 	p.grant(p.task)
@@ -116,7 +116,8 @@ func (p *revocable) next(kinds ...string) event {
 	for {
 		var e event
 		select {
-		case e = <-p.r.events:
+		case next := <-p.r.events:
+			e = *next
 		case <-time.After(patience):
 			_ = p.cmd.Process.Kill()
 			p.t.Fatalf("%s: no %s; events %v\nstdout %q", p.program, strings.Join(kinds, " or "), p.events, p.lines)
@@ -199,7 +200,7 @@ func (p *revocable) end() {
 	p.t.Helper()
 	p.next("ended")
 	for len(p.r.events) > 0 {
-		p.events = append(p.events, <-p.r.events)
+		p.events = append(p.events, *<-p.r.events)
 	}
 	job := p.task.c.job
 	if open, live := job.open.Load(), job.live.Load(); open != 0 || live != 0 {

@@ -87,7 +87,7 @@ func (p taken) vary(random *rand.Rand) (version, file string, env []string) {
 // Programs compute the same, and say the same to the user, while the scheduler takes their memory and gives
 // it back, at random moments and with random deadlines.
 func TestLazyKeepsResultsWhenMemoryIsTaken(t *testing.T) {
-	keepsResultsWhenMemoryIsTaken(t, drawnFrom(1), chance.Count(40, 4000))
+	keepsResultsWhenMemoryIsTaken(t, drawnFrom(1), chance.Count(24, 4000))
 }
 
 // keepsResultsWhenMemoryIsTaken runs a program for each of so many seeds, or each program once. The seed says which

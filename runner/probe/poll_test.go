@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // The Go runtime sends signals to its own threads, which interrupt poll(2) even where that
@@ -24,14 +26,16 @@ func TestPollIsNotInterrupted(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var over atomic.Bool
-	signals := make(chan struct{})
+	begun, signals := make(chan struct{}), make(chan struct{})
 	go func(thread int) {
 		defer close(signals)
-		for !over.Load() {
+		_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
+		for close(begun); !over.Load(); {
 			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
 		}
 	}(unix.Gettid())
-	for range 300_000 {
+	<-begun
+	for range chance.Count(5000, 300_000) {
 		if hungUp(pair[1]) {
 			t.Error("an open connection counts as closed")
 			break

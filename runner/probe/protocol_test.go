@@ -181,7 +181,7 @@ func TestProtocolErrorsOfClientsThatDecide(t *testing.T) {
 				t.Errorf("told %q, want %q", why, test.why)
 			}
 			for {
-				e := <-r.events
+				e := *<-r.events
 				if e.kind == "closed" {
 					if err := e.c.Err(); err == nil || !strings.Contains(err.Error(), test.why) {
 						t.Errorf("closed: %v", err)

@@ -38,12 +38,12 @@ func (e event) String() string {
 // recorder is a Handler that hands every event to the test, which answers. Its tasks are
 // called what their process calls them.
 type recorder struct {
-	events chan event
+	events chan *event
 	wire   map[uint64]uint64 // by id; the server's goroutine's own
 }
 
 func newRecorder() recorder {
-	return recorder{events: make(chan event, 1<<16), wire: map[uint64]uint64{}}
+	return recorder{events: make(chan *event, 1<<14), wire: map[uint64]uint64{}}
 }
 
 // Grant and Refuse are those of the server for a task by the number that the process gave it.
@@ -64,15 +64,15 @@ func (c *Client) idOf(wire uint64) uint64 {
 func (r recorder) Begin(c *Client, task uint64, q Request) {
 	o, _ := c.server.owner(task)
 	r.wire[task] = o.wire
-	r.events <- event{kind: "begin", c: c, task: r.wire[task], bytes: q.Bytes, r: q}
+	r.events <- &event{kind: "begin", c: c, task: r.wire[task], bytes: q.Bytes, r: q}
 }
 func (r recorder) Grow(c *Client, task, bytes uint64, wait Wait) {
-	r.events <- event{kind: "grow", c: c, task: r.wire[task], bytes: bytes, wait: wait}
+	r.events <- &event{kind: "grow", c: c, task: r.wire[task], bytes: bytes, wait: wait}
 }
 
 // Shrink calls more than 1 TiB more than the task holds.
 func (r recorder) Shrink(c *Client, task, bytes uint64) error {
-	r.events <- event{kind: "shrink", c: c, task: r.wire[task], bytes: bytes}
+	r.events <- &event{kind: "shrink", c: c, task: r.wire[task], bytes: bytes}
 	if bytes > 1<<40 {
 		return errors.New("more than it holds")
 	}
@@ -81,49 +81,49 @@ func (r recorder) Shrink(c *Client, task, bytes uint64) error {
 
 // Decided knows the devices 0 to 3.
 func (r recorder) Decided(c *Client, task uint64, o Outcome) error {
-	r.events <- event{kind: "decided", c: c, task: r.wire[task], ended: o}
+	r.events <- &event{kind: "decided", c: c, task: r.wire[task], ended: o}
 	if o.Ordinal > 3 {
 		return errors.New("no such device")
 	}
 	return nil
 }
 func (r recorder) Shape(c *Client, task uint64, s Shape) {
-	r.events <- event{kind: "shape", c: c, task: r.wire[task], shape: s}
+	r.events <- &event{kind: "shape", c: c, task: r.wire[task], shape: s}
 }
 func (r recorder) Free(c *Client, task uint64) {
-	r.events <- event{kind: "free", c: c, task: r.wire[task]}
+	r.events <- &event{kind: "free", c: c, task: r.wire[task]}
 }
 func (r recorder) Revoked(c *Client, task uint64, was Revoked) {
-	r.events <- event{kind: "revoked", c: c, task: r.wire[task], was: was}
+	r.events <- &event{kind: "revoked", c: c, task: r.wire[task], was: was}
 }
 func (r recorder) Resume(c *Client, task uint64, need Resume) {
-	r.events <- event{kind: "resume", c: c, task: r.wire[task], need: need}
+	r.events <- &event{kind: "resume", c: c, task: r.wire[task], need: need}
 }
 func (r recorder) Moved(c *Client, task uint64, m Moved) {
-	r.events <- event{kind: "moved", c: c, task: r.wire[task], moved: m}
+	r.events <- &event{kind: "moved", c: c, task: r.wire[task], moved: m}
 }
 func (r recorder) SwapMore(c *Client, bytes uint64) {
-	r.events <- event{kind: "more", c: c, bytes: bytes}
+	r.events <- &event{kind: "more", c: c, bytes: bytes}
 }
 func (r recorder) SwapReturned(c *Client, bytes uint64) {
-	r.events <- event{kind: "returned", c: c, bytes: bytes}
+	r.events <- &event{kind: "returned", c: c, bytes: bytes}
 }
 func (r recorder) OOM(c *Client, bytes uint64, where string) {
-	r.events <- event{kind: "oom", c: c, bytes: bytes, where: where}
+	r.events <- &event{kind: "oom", c: c, bytes: bytes, where: where}
 }
 func (r recorder) Fault(c *Client, code int32, at time.Time, where string) {
-	r.events <- event{kind: "fault", c: c, code: code, at: at, where: where}
+	r.events <- &event{kind: "fault", c: c, code: code, at: at, where: where}
 }
 func (recorder) Starved(error) {}
 func (r recorder) Limited(c *Client, why string) {
-	r.events <- event{kind: "limited", c: c, where: why}
+	r.events <- &event{kind: "limited", c: c, where: why}
 }
-func (r recorder) Silent(c *Client) { r.events <- event{kind: "silent", c: c} }
+func (r recorder) Silent(c *Client) { r.events <- &event{kind: "silent", c: c} }
 
 // Closed has the bytes that the process says it had in use at most.
 func (r recorder) Closed(c *Client) {
 	peak, _ := c.PeakBytes()
-	r.events <- event{kind: "closed", c: c, bytes: uint64(peak)}
+	r.events <- &event{kind: "closed", c: c, bytes: uint64(peak)}
 }
 
 // patience bounds a wait for what must happen; no test passes because of it.
@@ -144,7 +144,8 @@ func await(t *testing.T, failure string, done func() bool) {
 func (r recorder) next(t *testing.T, kind string) event {
 	t.Helper()
 	select {
-	case e := <-r.events:
+	case next := <-r.events:
+		e := *next
 		if e.kind != kind {
 			t.Fatalf("event %v, want %s", e, kind)
 		}
@@ -158,7 +159,8 @@ func (r recorder) next(t *testing.T, kind string) event {
 func (r recorder) none(t *testing.T) {
 	t.Helper()
 	select {
-	case e := <-r.events:
+	case next := <-r.events:
+		e := *next
 		t.Fatalf("unexpected event %v", e)
 	default:
 	}

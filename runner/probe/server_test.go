@@ -286,7 +286,8 @@ func TestAnswersFromOtherGoroutines(t *testing.T) {
 	}
 	for closed := 0; closed < clients; {
 		select {
-		case e := <-r.events:
+		case next := <-r.events:
+			e := *next
 			if e.kind == "begin" {
 				answer(e)
 			} else {

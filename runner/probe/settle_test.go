@@ -23,7 +23,7 @@ func TestSettleHearsTheDead(t *testing.T) {
 		s.Settle()
 		heard := map[string]int{}
 		for len(r.events) > 0 {
-			e := <-r.events
+			e := *<-r.events
 			heard[e.kind]++
 		}
 		if heard["oom"] != together || heard["closed"] != together {

@@ -63,7 +63,7 @@ public:
 			changed_.notify_all();
 		});
 		std::unique_lock<std::mutex> lock(mutex_);
-		changed_.wait_for(lock, std::chrono::milliseconds(30), [this] { return over_; });
+		changed_.wait_for(lock, std::chrono::milliseconds(10), [this] { return over_; });
 	}
 	void end() // at the latest now
 	{

@@ -9,7 +9,7 @@ void beside_part(const char *library)
 {
 	void *part = load(library, RTLD_NOW | RTLD_LOCAL);
 	auto works = part != nullptr ? reinterpret_cast<void (*)(int *, int, int)>(dlsym(part, "part_works")) : nullptr;
-	const int n = 5 << 19; // 10 MiB
+	const int n = 1 << 20; // two chunks of 2 MiB
 	int *x = device<int>(n);
 
 	if (works == nullptr)
