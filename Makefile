@@ -1,10 +1,10 @@
-# Targets: demo build native cuda casecc install dist test test-full soak test-gpu bench check clean.
+# Targets: demo build native cuda casecc install dist test test-native test-go test-full soak test-gpu bench check clean.
 
 GO ?= go
 # As many jobs as cores, unless the user has said how many.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: all demo build native cuda casecc install dist test test-full soak test-gpu bench check clean
+.PHONY: all demo build native cuda casecc install dist test test-native test-go test-full soak test-gpu bench check clean
 
 all: build native
 
@@ -76,12 +76,18 @@ dist:
 	rm -r bin/dist/$(name)
 
 # The gate: what everybody runs, in minutes. Needs Go, gcc, g++ and make; neither a GPU nor CUDA.
+# Tests of Go that need native parts wait until these are built (nativetest).
 test:
-	$(MAKE) $(jobs) -C native/probe fixtures
-	$(MAKE) -C native/probe test
-	$(MAKE) -C native/probe/tracer test
-	$(MAKE) -C benchmarks/darknet test
+	@$(MAKE) $(jobs) test-native test-go
+
+test-native:
+	flock native/.lock $(MAKE) -s -C native/probe fixtures tests
+	$(MAKE) -s -C native/probe test
+	$(MAKE) -s -C native/probe/tracer test
+	$(MAKE) -s -C benchmarks/darknet test
 	benchmarks/arch_test.sh
+
+test-go:
 	$(GO) test ./...
 
 # The full tier beyond the gate: what .ci/install installs. WITHOUT=slurm,chromium leaves tools out.
