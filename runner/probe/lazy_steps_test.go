@@ -70,8 +70,8 @@ type revocable struct {
 	task  event // its begin
 }
 
-// twoChunks and elevenChunks are how memory moves: 12 MiB in chunks of 8 and 4 MiB, and 22 MiB in chunks of 2 MiB,
-// which take more than one batch.
+// twoChunks and elevenChunks are the units in which memory moves: 10 MiB in a chunk of 8 MiB and one of 2 MiB, which is
+// as small as one that moves can be; and 22 MiB in chunks of 2 MiB, which take more than one batch.
 const (
 	twoChunks    = 8 << 20
 	elevenChunks = 2 << 20
@@ -88,7 +88,7 @@ func startRevocable(t *testing.T, way string, env ...string) *revocable {
 func startRevocableIn(t *testing.T, chunk uint64, way string, env ...string) *revocable {
 	t.Helper()
 	s, r, _ := startRevoking(t, Welcome{Chunk: chunk, Window: moving.Window})
-	moves := map[uint64]uint64{twoChunks: 12 << 20, elevenChunks: 22 << 20}[chunk]
+	moves := map[uint64]uint64{twoChunks: 10 << 20, elevenChunks: 22 << 20}[chunk]
 	env = append([]string{movable, fmt.Sprintf("MOVES_MIB=%d", moves>>20)}, env...)
 	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", "revoked "+way, env...), moves: moves, area: swapArea{t: t, chunk: chunk}}
 	p.start()
