@@ -14,7 +14,7 @@ type fit struct {
 	node  sim.Node
 	jobsS []float64 // published throughput of W1 to W8, jobs/s
 	first int       // the mix that is tried first: the last whose error was beyond the bound
-	best  float64   // the host factor that was found last, one of those that bestHost tries
+	best  float64   // the latest host factor that bestHost has found
 }
 
 func newFit(system string) *fit {

@@ -43,7 +43,7 @@ func shows(t *testing.T, p page) {
 	}
 }
 
-// All pages but plan.md, of which the gate tests a part.
+// All pages but plan.md: the gate tests some of its rows (TestPlanOnTwoGPUs), and the full tier tests all.
 func TestPagesShowWhatIsGenerated(t *testing.T) {
 	for _, p := range pages {
 		if p.path != planPage.path {

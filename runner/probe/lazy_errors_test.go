@@ -237,7 +237,7 @@ type step struct {
 	nth  int
 }
 
-// firstOfEach leaves the first of those with the same key.
+// firstOfEach returns the elements whose key no earlier element has.
 func firstOfEach[T any, K comparable](all []T, key func(T) K) []T {
 	seen := map[K]bool{}
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool {

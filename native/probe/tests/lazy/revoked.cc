@@ -9,7 +9,7 @@
 
 #include "program.h"
 
-static int n; // ints, of which the memory consists that can move
+static int n; // the number of ints in the memory that can move
 
 static int *x;
 static long *out;
