@@ -29,7 +29,7 @@ native:
 cuda:
 	$(MAKE) -C benchmarks
 
-# Builds the CUDA suites into bin/suite-casecc with CASE's compiler pass (docs/casecc.md),
+# Builds the CUDA suites into bin/suite-casecc with CASE's compiler pass (docs/design/casecc.md),
 # which needs clang and a CUDA toolkit, but not nvcc.
 casecc:
 	$(MAKE) -C benchmarks/rodinia casecc

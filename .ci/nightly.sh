@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The example of docs/nightly.md, on a simulated node: a baseline, a night that is
+# The example of docs/guide/nightly.md, on a simulated node: a baseline, a night that is
 # no slower, a night whose jobs take 10 % longer, and what the gate says of each.
 # CASERUN is the program; the argument is an empty directory to work in.
 set -euo pipefail

@@ -11,7 +11,7 @@ if ! command -v npm >/dev/null || ! timeout 300 npm install --silent --no-audit 
 fi
 go build -o "$work/caserun" ./cmd/caserun
 cp .ci/parquet.mjs "$work"
-sed -n '/^```sql$/,/^```$/p' docs/export.md >"$work/queries.md"
+sed -n '/^```sql$/,/^```$/p' docs/reference/exports.md >"$work/queries.md"
 cd "$work"
 ./caserun sweep --mixes W1,W7 --scheds sa,cg:workers=12,case-alg3 --node sim:2xP100 --reps 3 --sim-noise 0.01 >/dev/null 2>&1
 ./caserun export --parquet tables --jsonl lines >/dev/null

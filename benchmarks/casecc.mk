@@ -1,4 +1,4 @@
-# Builds a suite a second time, by CASE's compiler pass (docs/casecc.md). The including Makefile
+# Builds a suite a second time, by CASE's compiler pass (docs/design/casecc.md). The including Makefile
 # builds into $(SUITE) with $(NVCC). What the compiler is made of is in $(COMPILER).
 CASECC := ../../native/pass/casecc
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what CASE's compiler pass (docs/casecc.md) does with the builtin programs.
+"""Measures what CASE's compiler pass (docs/design/casecc.md) does with the builtin programs.
 
   benchmarks/casecc.py table       which launches and bytes of each program are static
   benchmarks/casecc.py time [N [PROGRAM...]]

@@ -14,7 +14,7 @@
 #   W7-moved, W8-moved   vgpu with 4 slots, and demand
 #
 # A call goes on where an earlier one stopped. If DIR has only the bundles, it goes on from there. A sweep has as many parts as
-# repetitions (docs/sweep.md). So all schedulers of a repetition of a mix run on one machine: if the time does not suffice to end it, a
+# repetitions (docs/reference/sweeps.md). So all schedulers of a repetition of a mix run on one machine: if the time does not suffice to end it, a
 # later call on another machine does it anew. No part begins if the one before took longer than the time that is left. What jobs are
 # expected to do under plan is known from the runs of other mixes in KNOWN.
 #
@@ -24,7 +24,7 @@
 #   SEED    17
 #   SWAP    32GiB
 #   NODE    local; a simulated node makes what it can: not alone and traced
-#   KNOWN   docs/evaluation/sweep.tar.gz
+#   KNOWN   docs/results/bundles/sweep.tar.gz
 #
 # Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call
 # again; else as caserun sweep.
@@ -41,7 +41,7 @@ if [ ! -e "$db" ]; then
 		[ ! -e "$bundle" ] || bin/caserun store merge --add "$db" "$bundle" >/dev/null
 	done
 fi
-[ -e "$dir/known.db" ] || tar xzOf "${KNOWN:-docs/evaluation/sweep.tar.gz}" caserun.db >"$dir/known.db"
+[ -e "$dir/known.db" ] || tar xzOf "${KNOWN:-docs/results/bundles/sweep.tar.gz}" caserun.db >"$dir/known.db"
 
 # planned SWEEP is its number in the store; empty: it is not there yet.
 planned() {

@@ -51,7 +51,7 @@ def run_native(argv, cwd, limit_s=120, gpu=0, stdin=subprocess.DEVNULL):
 
 
 def write_mix(path, name, jobs):
-    """Writes a mix file. A job is a dict with the keys of docs/mixes.md. Values are
+    """Writes a mix file. A job is a dict with the keys of docs/reference/mixes.md. Values are
     written as JSON, which is valid YAML."""
     lines = [f"name: {name}", "jobs:"]
     for job in jobs:

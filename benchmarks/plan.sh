@@ -14,7 +14,7 @@
 #   LIMIT    seconds, 480
 #   NODE     local
 #   FLAGS    further flags of caserun sweep, as --sim-noise 0.05 for NODE=sim:2xH100
-#   BUNDLES  docs/evaluation/sweep.tar.gz (four H200s) and docs/evaluation/slurm.tar.gz (two H100s)
+#   BUNDLES  docs/results/bundles/sweep.tar.gz (four H200s) and docs/results/bundles/slurm.tar.gz (two H100s)
 #
 # Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call
 # again; else as caserun sweep.
@@ -30,7 +30,7 @@ read -ra flags <<<"${FLAGS:-}"
 # know MIX FILE writes what the runs of other mixes say to FILE.
 know() {
 	local bundle from=1
-	for bundle in ${BUNDLES:-docs/evaluation/sweep.tar.gz docs/evaluation/slurm.tar.gz}; do
+	for bundle in ${BUNDLES:-docs/results/bundles/sweep.tar.gz docs/results/bundles/slurm.tar.gz}; do
 		rm -f "$dir"/earlier.*
 		tar xzOf "$bundle" caserun.db >"$dir/earlier.db" && bin/caserun history --db "$dir/earlier.db" --except "$1" --output "$dir/earlier.csv" || return 1
 		tail -n "+$from" "$dir/earlier.csv"

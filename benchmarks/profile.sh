@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Profiles the 17 jobs of the catalog under the lazy runtime, each alone on a GPU, for simulated nodes (docs/profile.md).
+# Profiles the 17 jobs of the catalog under the lazy runtime, each alone on a GPU, for simulated nodes (docs/reference/profiles.md).
 #
 #   benchmarks/profile.sh DIR
 #

@@ -10,14 +10,14 @@ import (
 
 // The example in the documents is valid and has every key.
 func TestDocumentedMixIsRead(t *testing.T) {
-	doc, err := os.ReadFile("../docs/mixes.md")
+	doc, err := os.ReadFile("../docs/reference/mixes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(doc), "```yaml\n")
 	example, _, found := strings.Cut(rest, "```")
 	if !found {
-		t.Fatal("no example in docs/mixes.md")
+		t.Fatal("no example in docs/reference/mixes.md")
 	}
 	m, err := parseYAML(newLines("mixes.md", strings.NewReader(example)), builtin().jobs, nil)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestDocumentedMixIsRead(t *testing.T) {
 }
 
 func TestDocumentedWorkloadIsRead(t *testing.T) {
-	doc, err := os.ReadFile("../docs/mixes.md")
+	doc, err := os.ReadFile("../docs/reference/mixes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestDocumentedWorkloadIsRead(t *testing.T) {
 	}
 	for name := range wrappers {
 		if !strings.Contains(string(doc), "`"+name+"`") && !strings.Contains(string(doc), "`"+name+" ") {
-			t.Errorf("docs/mixes.md does not name %s", name)
+			t.Errorf("docs/reference/mixes.md does not name %s", name)
 		}
 	}
 }

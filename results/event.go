@@ -1,6 +1,6 @@
 package results
 
-// EventKind says what happened. Users query these words: docs/store.md documents each.
+// EventKind says what happened. Users query these words: docs/reference/store.md documents each.
 type EventKind string
 
 const (

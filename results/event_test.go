@@ -11,7 +11,7 @@ import (
 
 var recorded = regexp.MustCompile(`results\.Event\{[^{}]*Kind:\s*([^\s,}]+)`)
 
-// A literal would compile too, and docs/store.md would lack the kind.
+// A literal would compile too, and docs/reference/store.md would lack the kind.
 func TestEventsAreRecordedByConstants(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

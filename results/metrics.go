@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Metrics are a run's figures; docs/store.md defines each. Nil means that the run has no
+// Metrics are a run's figures; docs/reference/store.md defines each. Nil means that the run has no
 // records from which to compute the figure.
 type Metrics struct {
 	OK         int

@@ -24,7 +24,7 @@ const (
 	Interrupted Status = "interrupted" // the harness stopped it: not a measurement
 )
 
-// Outcome is how a job ended (docs/store.md defines each word).
+// Outcome is how a job ended (docs/reference/store.md defines each word).
 type Outcome string
 
 const (
@@ -221,7 +221,7 @@ type Copy struct {
 	Job    int
 	PID    int
 	Device int
-	Kind   string // htod, dtoh, dtod, ptop, set, ... (docs/store.md)
+	Kind   string // htod, dtoh, dtod, ptop, set, ... (docs/reference/store.md)
 	Bytes  int64
 	Stream int
 	StartS float64
@@ -236,7 +236,7 @@ const (
 	SwapIn  Direction = "in"
 )
 
-// SwapOutcome is how a process answered the scheduler (docs/store.md defines each word).
+// SwapOutcome is how a process answered the scheduler (docs/reference/store.md defines each word).
 type SwapOutcome string
 
 const (

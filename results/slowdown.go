@@ -54,7 +54,7 @@ func (t *Traced) Pool(more Traced) {
 }
 
 // Slowdown says how much longer kernels take in one traced run than in another
-// (docs/tracing.md).
+// (docs/design/tracing.md).
 type Slowdown struct {
 	Jobs []JobSlowdown // the candidate's jobs in their order
 	Mean *float64      // over the jobs that have a figure; nil if none has

@@ -212,7 +212,7 @@ type Step struct {
 }
 
 // Steps returns one series of one device as a step function on [0, end], in the order of time
-// and by the rule that the metrics follow (docs/store.md, utilization). Between steps the value
+// and by the rule that the metrics follow (docs/reference/store.md, utilization). Between steps the value
 // is unknown.
 func Steps(segments []Segment, device int, series Series, end float64) []Step {
 	var out []Step

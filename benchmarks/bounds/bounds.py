@@ -2,7 +2,7 @@
 """Lower bounds for batches on simulated nodes: no schedule of the model is better.
 
 Reads jobs.csv, which a test of runner/sim writes from the profiles, and writes bounds.csv.
-docs/bounds.md has the derivation. Needs SciPy (Debian: apt-get install python3-scipy)."""
+docs/design/bounds.md has the derivation. Needs SciPy (Debian: apt-get install python3-scipy)."""
 
 import argparse
 import csv

@@ -19,7 +19,7 @@ import (
 const module = "github.com/caserun/caserun/"
 
 // layers lists the packages from the top down. A package imports only packages of layers below
-// its own (docs/architecture.md).
+// its own (docs/design/architecture.md).
 var layers = [][]string{
 	{"cmd/caserun"},
 	{"cmd/caserun/config"},
@@ -95,7 +95,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		seen[from] = true
 		at, known := level[from]
 		if !known && !slices.Contains(testOnly, from) {
-			t.Errorf("package %s has no layer: give it one here and in docs/architecture.md", from)
+			t.Errorf("package %s has no layer: give it one here and in docs/design/architecture.md", from)
 			continue
 		}
 		for _, imported := range fields[1:] {
@@ -207,7 +207,7 @@ func verbOf(file string) string {
 	return verb
 }
 
-// These hold three rows of the table "Where a change goes" in docs/architecture.md.
+// These hold three rows of the table "Where a change goes" in docs/design/architecture.md.
 
 // A policy is one file and its line in the registry.
 func TestAPolicyIsOneFile(t *testing.T) {
@@ -328,9 +328,9 @@ func TestEveryKindOfEventIsRecorded(t *testing.T) {
 	}
 }
 
-// The table in docs/architecture.md must have every package with all its imports.
+// The table in docs/design/architecture.md must have every package with all its imports.
 func TestTheArchitecturePageIsTrue(t *testing.T) {
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile("../../docs/design/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ repetitions of one arm. A note says where their settings differ. Compared are
 Traced and untraced runs are only compared in case 3. Simulated and live runs are
 only compared there, and only with --allow-simulated. A run on both sides is left
 to the side that has no others.
-docs/statistics.md describes the tests.`,
+docs/reference/statistics.md describes the tests.`,
 		Example: `  caserun compare
   caserun compare sweep:3 --base cg --by mix
   caserun compare sweep:3/sa sweep:3/case-alg3

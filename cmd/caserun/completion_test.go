@@ -207,7 +207,7 @@ func TestCompletionsAreDescribed(t *testing.T) {
 
 // Completion does not bring a store of an earlier version up to date.
 func TestCompletionChangesNoStore(t *testing.T) {
-	bundle, err := filepath.Abs("../../docs/evaluation/sweep.tar.gz")
+	bundle, err := filepath.Abs("../../docs/results/bundles/sweep.tar.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

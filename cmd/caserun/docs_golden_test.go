@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,7 +205,7 @@ func newShell(t *testing.T) *shell {
 	if err := os.WriteFile(filepath.Join(bin, "caserun"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Commands name the bundle of docs/evaluation as from the repository's root.
+	// Commands name the bundles of docs/results as from the repository's root.
 	if err := os.Symlink(docs, filepath.Join(s.dir, "docs")); err != nil {
 		t.Fatal(err)
 	}
@@ -344,12 +346,14 @@ func TestTablesFit(t *testing.T) {
 func documents(t *testing.T) []string {
 	t.Helper()
 	paths := []string{"../../README.md", "../../CONTRIBUTING.md"}
-	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join("../../docs", pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("docs has no %s: %v", pattern, err)
+	err := filepath.WalkDir("../../docs", func(path string, _ os.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			paths = append(paths, path)
 		}
-		paths = append(paths, found...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return paths
 }
@@ -386,6 +390,37 @@ func TestDocumentLinks(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no links found in the documents")
+	}
+}
+
+// Pages that code, comments, messages and documents name by their path are there.
+func TestNamedPages(t *testing.T) {
+	tracked, err := exec.Command("git", "-C", "../..", "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\bdocs/[\w./-]+\.md\b`)
+	found := 0
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(tracked), "\x00"), "\x00") {
+		if slices.Contains([]string{".gz", ".png", ".svg"}, filepath.Ext(path)) || path == "CHANGELOG.md" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("../..", path))
+		if errors.Is(err, fs.ErrNotExist) { // deleted, and not yet committed
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range named.FindAllString(string(text), -1) {
+			found++
+			if _, err := os.Stat(filepath.Join("../..", page)); err != nil && page != "docs/none.md" {
+				t.Errorf("%s names %s: %v", path, page, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no names of pages found")
 	}
 }
 

@@ -82,7 +82,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 type logFlag struct{ path string }
 
 func (f *logFlag) addTo(c *cobra.Command) {
-	c.Flags().StringVar(&f.path, "log-json", "", "add what happens in the runs to `FILE` as it happens, one JSON object a line; docs/export.md has the fields")
+	c.Flags().StringVar(&f.path, "log-json", "", "add what happens in the runs to `FILE` as it happens, one JSON object a line; docs/reference/exports.md has the fields")
 }
 
 // open opens the log, or gives none if the flag is not set. The store must exist, so that it can

@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// logLine is a line of --log-json. Its fields are those that docs/export.md lists.
+// logLine is a line of --log-json. Its fields are those that docs/reference/exports.md lists.
 type logLine struct {
 	Run        int64        `json:"run_id"`
 	Mode       results.Mode `json:"mode"`
@@ -99,7 +99,7 @@ func readLog(t *testing.T, path string, document []byte) map[int64][]logLine {
 		}
 		for name := range fields {
 			if !bytes.Contains(document, []byte("`"+name+"`")) {
-				t.Errorf("docs/export.md lacks the field %s", name)
+				t.Errorf("docs/reference/exports.md lacks the field %s", name)
 			}
 		}
 		d := json.NewDecoder(bytes.NewReader(line))
@@ -115,7 +115,7 @@ func readLog(t *testing.T, path string, document []byte) map[int64][]logLine {
 
 // What the log says of runs, of several at a time too, is what the store has of them.
 func TestLogSaysWhatTheStoreHas(t *testing.T) {
-	document, err := os.ReadFile("../../docs/export.md")
+	document, err := os.ReadFile("../../docs/reference/exports.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -474,12 +474,8 @@ func TestGolden(t *testing.T) {
 // that the program accepts.
 func TestDocumentedCommands(t *testing.T) {
 	commands := regexp.MustCompile(`(?m)^(?:\$ )?(?:bin/)?caserun ([a-z].*)$`)
-	docs, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, path := range append(docs, "../../README.md") {
+	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

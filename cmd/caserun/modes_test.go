@@ -116,10 +116,10 @@ func blockBehind(t *testing.T, document, text string) string {
 	return block + "\n"
 }
 
-// The files of docs/nightly.md do what the document says: on a machine whose driver has died the
+// The files of docs/guide/nightly.md do what the document says: on a machine whose driver has died the
 // night ends with 3 and stores nothing, and on one that can measure it ends with the gate's status.
 func TestNightlyFilesOfTheDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/nightly.md")
+	text, err := os.ReadFile("../../docs/guide/nightly.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestNightlyFilesOfTheDocument(t *testing.T) {
 	}
 	for _, needs := range []string{"uses: actions/checkout@v4\n      - run: caserun sweep nightly.yaml", "node: local\n"} {
 		if !strings.Contains(string(text), needs) {
-			t.Errorf("docs/nightly.md lacks %q", needs)
+			t.Errorf("docs/guide/nightly.md lacks %q", needs)
 		}
 	}
 }

@@ -242,12 +242,12 @@ func TestSweepThatIsNotComplete(t *testing.T) {
 // The page, the data and the figures that are published are what the runs give that
 // are published beside them.
 func TestPublishedEvaluation(t *testing.T) {
-	published, err := filepath.Abs("../../docs/evaluation")
+	published, err := filepath.Abs("../../docs/results")
 	if err != nil {
 		t.Fatal(err)
 	}
 	inTempDir(t)
-	if status, _, errs := caserun(t, "paper", "--db", filepath.Join(published, "sweep.tar.gz"), "--tag", "evaluation", "--out", "page"); status != exitOK {
+	if status, _, errs := caserun(t, "paper", "--db", filepath.Join(published, "bundles", "sweep.tar.gz"), "--tag", "evaluation", "--out", "page"); status != exitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
 	for _, pattern := range []string{"*.png", "*.pdf"} { // not published: caserun paper makes them
@@ -268,7 +268,7 @@ func TestPublishedEvaluation(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(textsIn(t, dir), textsIn(t, "page")); diff != "" {
-		t.Errorf("docs/evaluation/paper is not what its bundle gives (rewrite it with -update):\n%.2000s", diff)
+		t.Errorf("docs/results/paper is not what its bundle gives (rewrite it with -update):\n%.2000s", diff)
 	}
 }
 

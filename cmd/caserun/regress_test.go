@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// The example of docs/nightly.md: a baseline, a night as fast, one in which jobs
+// The example of docs/guide/nightly.md: a baseline, a night as fast, one in which jobs
 // take 10 % longer, one that measured nothing.
 func TestNightlyExample(t *testing.T) {
 	program, err := os.Executable()

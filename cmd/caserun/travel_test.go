@@ -12,7 +12,7 @@ import (
 )
 
 // A sweep that was stopped goes on from a bundle, on another host as well, to
-// what it would have been. These are the commands of docs/sweep.md.
+// what it would have been. These are the commands of docs/reference/sweeps.md.
 func TestSweepGoesOnFromABundle(t *testing.T) {
 	want := whole(t)
 	first := inTempDir(t)

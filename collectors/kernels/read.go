@@ -1,5 +1,5 @@
 // Package kernels reads the files that the kernel tracer (native/probe/tracer)
-// writes, one for each process. docs/tracing.md describes them.
+// writes, one for each process. docs/design/tracing.md describes them.
 package kernels
 
 import (

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-var boundsPage = page{"docs/bounds.md", []table{{"bounds", boundsTable}}}
+var boundsPage = page{"docs/design/bounds.md", []table{{"bounds", boundsTable}}}
 
 // bound is a line of bounds.csv: what no schedule of a mix on a node is better than.
 type bound struct {

@@ -101,9 +101,9 @@ func (c cell) values(f figure) []float64 {
 	return out
 }
 
-// evaluationPage shows the runs of docs/evaluation/DIR, and what a simulated node makes of the same.
+// evaluationPage shows the runs of docs/results/bundles/DIR, and what a simulated node makes of the same.
 func evaluationPage(dir string) page {
-	blocks := sync.OnceValue(func() []block { return readAll(filepath.Join("docs/evaluation", dir)) })
+	blocks := sync.OnceValue(func() []block { return readAll(filepath.Join("docs/results/bundles", dir)) })
 	var tables []table
 	for _, t := range []struct {
 		name string
@@ -111,7 +111,7 @@ func evaluationPage(dir string) page {
 	}{{"machines", machinesTable}, {"cells", cellsTable}, {"ratios", ratiosTable}, {"hosts", hostsTable}, {"errors", errorsTable}} {
 		tables = append(tables, table{t.name, func() string { return t.of(blocks()) }})
 	}
-	return page{filepath.Join("docs/evaluation", dir, "README.md"), tables}
+	return page{filepath.Join("docs/results", dir+".md"), tables}
 }
 
 // readAll has the blocks of the bundles of a directory, but for those of jobs alone and of traced runs.

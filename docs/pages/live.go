@@ -38,10 +38,10 @@ func suiteOnH100() profiles.Set {
 	return must(profiles.Load(ctx, "benchmarks/profiles/suite_h100.csv"))
 }
 
-// sweep simulates each run of the committed sweep on four H200s (docs/evaluation) with the same jobs, workers and
+// sweep simulates each run of the committed sweep on four H200s (docs/results/sweep.md) with the same jobs, workers and
 // memory. It has the cells by scheduler, each in the order of mixNames. Profiles go before the catalog's.
 func sweep(own profiles.Set) map[string][]sweepCell {
-	b := must(bundle.Open(ctx, "docs/evaluation/sweep.tar.gz"))
+	b := must(bundle.Open(ctx, "docs/results/bundles/sweep.tar.gz"))
 	defer b.Close()
 	out := map[string][]sweepCell{}
 	for _, scheduler := range liveSchedulers {

@@ -216,7 +216,7 @@ func TestFactorsAreTheBestOnTheGrid(t *testing.T) {
 var (
 	// The aims are for a scheduler's throughput, in the mean of the mixes' absolute errors, and for the mean ratio to
 	// sa. As predictions not all are met, and these limits keep them from getting worse. The aims hold with profiles fitted to the host,
-	// but not for cg, and for what the host's speed during each run explains, which is known only afterwards. docs/simulation.md says more.
+	// but not for cg, and for what the host's speed during each run explains, which is known only afterwards. docs/design/simulator.md says more.
 	worstThroughput = map[string]float64{"sa": 14, "cg": 15.5, "case-alg2": 15, "case-alg3": 21}
 	worstRatio      = map[string]float64{"cg": 10, "case-alg2": 10, "case-alg3": 12}
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-var planPage = page{"docs/plan.md", []table{{"plan", func() string { return planTable(planNodes) }}}}
+var planPage = page{"docs/design/plan.md", []table{{"plan", func() string { return planTable(planNodes) }}}}
 
 var planNodes = []string{"4xV100", "4xH200 of 16 GiB", "4xH100 of 16 GiB", "2xH100 of 16 GiB"}
 

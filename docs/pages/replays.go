@@ -13,7 +13,7 @@ import (
 
 // agreement compares runs replayed under another scheduler with the runs under that scheduler.
 func agreement() string {
-	b := must(bundle.Open(ctx, "docs/evaluation/sweep.tar.gz"))
+	b := must(bundle.Open(ctx, "docs/results/bundles/sweep.tar.gz"))
 	defer b.Close()
 	runs := must(b.Runs(ctx, store.Filter{Status: results.Complete}))
 	live := map[string]map[string]results.Run{} // by scheduler and mix

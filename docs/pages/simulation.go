@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-var simulationPage = page{"docs/simulation.md", []table{
+var simulationPage = page{"docs/design/simulator.md", []table{
 	{"flatness", flatness}, {"utilization", utilization}, {"table7", table7}, {"ratios", ratios}, {"table3", table3},
 	{"table4", table4}, {"turnaround", turnaround}, {"darknet", darknet},
 	{"live", func() string { return liveTable(liveCells()) }}, {"live ratios", func() string { return liveRatios(liveCells()) }},

@@ -18,7 +18,7 @@
  * that cudaSetDevice, cudaGetDevice and the driver use.
  *
  * Under a run libcase.so is preloaded, and makes tasks of programs that use the shared
- * CUDA runtime (docs/lazy-runtime.md). In a program that uses this API it makes tasks
+ * CUDA runtime (docs/design/lazy-runtime.md). In a program that uses this API it makes tasks
  * only of what no task here covers:
  *
  *   - An open task covers the calls of all threads on its device, and its bytes, those

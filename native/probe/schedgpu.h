@@ -6,7 +6,7 @@
  *     ... cudaMalloc, cudaMemcpy, kernel<<<>>>, cudaFree ...
  *     postCudaFree(bytes, device);
  *
- * Under a run the scheduler, or the state file, is the run's (docs/schedgpu.md). Elsewhere
+ * Under a run the scheduler, or the state file, is the run's (docs/design/schedgpu.md). Elsewhere
  * the clients of a user share /dev/shm/schedgpu-UID. The first one makes it, with the
  * machine's GPUs and the policy of SCHEDGPU_QUEUE. `device` is as cudaSetDevice takes it
  * under a run, and the number in PCI bus order elsewhere.

@@ -140,7 +140,7 @@ or unpack the archive and query %[1]s with any program that reads SQLite.
 | member | content |
 |---|---|
 | %[2]s | length and SHA-256 of every other member |
-| %[1]s | the store: SQLite, schema in caserun's docs/store.md |
+| %[1]s | the store: SQLite, schema in caserun's docs/reference/store.md |
 | runs.md | the runs as a table |
 | configuration.json | each run's settings, each sweep's specification |
 | provenance.json | each run's program version, host, driver, GPUs and binaries |

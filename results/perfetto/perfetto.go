@@ -1,5 +1,5 @@
 // Package perfetto writes runs as a trace that ui.perfetto.dev and trace_processor open
-// (docs/export.md). The format is Perfetto's own: packets of protocol buffers, most of them
+// (docs/reference/exports.md). The format is Perfetto's own: packets of protocol buffers, most of them
 // TrackEvents.
 package perfetto
 

@@ -88,7 +88,7 @@ type Report struct {
 
 // Gate checks the candidate's arms against limits relative to the baseline's arms, each arm and
 // each scheduler over all its mixes. A check fails if the candidate is significantly worse and the
-// estimated change exceeds the limit; docs/statistics.md says why. The p values of all checks are
+// estimated change exceeds the limit; docs/reference/statistics.md says why. The p values of all checks are
 // adjusted together.
 func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, Limits: limits, Alpha: alpha}

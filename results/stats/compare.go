@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Defaults of Options; docs/statistics.md says where they come from.
+// Defaults of Options; docs/reference/statistics.md says where they come from.
 const (
 	DefaultAlpha     = 0.05
 	DefaultMinEffect = 0.02

@@ -1,6 +1,6 @@
 // Package stats summarizes and compares repeated measurements without assuming a distribution:
 // medians with confidence intervals, the Mann-Whitney U test, Holm's correction, and a verdict
-// with a minimum effect. It does no I/O. docs/statistics.md has the reasons and sources.
+// with a minimum effect. It does no I/O. docs/reference/statistics.md has the reasons and sources.
 package stats
 
 import (

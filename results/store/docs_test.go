@@ -14,7 +14,7 @@ import (
 
 func document(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/store.md")
+	text, err := os.ReadFile("../../docs/reference/store.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestDocumentHasTheSchema(t *testing.T) {
 			columns = append(columns, c.Name)
 		}
 		if documented := words(section(text, table.Name)); !slices.Equal(documented, columns) {
-			t.Errorf("table %s has columns\n%v\nand docs/store.md\n%v", table.Name, columns, documented)
+			t.Errorf("table %s has columns\n%v\nand docs/reference/store.md\n%v", table.Name, columns, documented)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestDocumentHasTheEventKinds(t *testing.T) {
 	slices.Sort(kinds)
 	slices.Sort(documented)
 	if len(kinds) == 0 || !slices.Equal(documented, kinds) {
-		t.Errorf("docs/store.md has the event kinds\n%q\nand results/event.go\n%q", documented, kinds)
+		t.Errorf("docs/reference/store.md has the event kinds\n%q\nand results/event.go\n%q", documented, kinds)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package store keeps runs in one SQLite file. docs/store.md describes the
+// Package store keeps runs in one SQLite file. docs/reference/store.md describes the
 // schema, which users query themselves.
 //
 // A Store has one writing connection and a separate read-only handle, so that readers see a

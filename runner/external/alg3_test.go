@@ -11,11 +11,11 @@ func TestThePageShowsTheExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/policies.md")
+	page, err := os.ReadFile("../../docs/guide/policies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```python\n"+string(program)+"```\n") {
-		t.Error("docs/policies.md does not have benchmarks/policies/alg3.py as it is")
+		t.Error("docs/guide/policies.md does not have benchmarks/policies/alg3.py as it is")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/caserun/caserun/userfile/csvfile"
 )
 
-// format is that of a history file (docs/history.md).
+// format is that of a history file (docs/reference/history.md).
 var format = csvfile.Format[results.Known]{Record: "prediction",
 	Key: func(e results.Known) string { return fmt.Sprintf("command %q on gpu %q", e.Command, e.GPU) }, Columns: []csvfile.Column[results.Known]{
 		command(csvfile.Text("command", func(e *results.Known) *string { return &e.Command }, true)),

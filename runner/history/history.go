@@ -1,6 +1,6 @@
 // Package history says what jobs are expected to do: what a file says, or else what the same command
 // did in earlier runs, or else, on a simulated node, what its profile says. A live node goes by other models of GPU
-// if nothing is known of its own (docs/history.md).
+// if nothing is known of its own (docs/reference/history.md).
 package history
 
 import (

@@ -1,5 +1,5 @@
 // Package runlog writes what happens in runs to a file as it happens, as JSON lines
-// (docs/export.md).
+// (docs/reference/exports.md).
 package runlog
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/runner"
 )
 
-// boundJobs is what the jobs do of which docs/bounds.md has bounds, for benchmarks/bounds/bounds.py. Package docs/pages
+// boundJobs is what the jobs do of which docs/design/bounds.md has bounds, for benchmarks/bounds/bounds.py. Package docs/pages
 // tests its results.
 const boundJobs = "../../benchmarks/bounds/jobs.csv"
 

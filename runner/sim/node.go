@@ -1,6 +1,6 @@
 // Package sim is the simulated node: discrete events in virtual time under the
 // same run loop and engine as real devices. Every number from it must be shown as simulated.
-// docs/simulation.md states the model and its distance from the published measurements.
+// docs/design/simulator.md states the model and its distance from the published measurements.
 package sim
 
 import (
@@ -49,7 +49,7 @@ const (
 	pcie5x16 = 63e9
 )
 
-// The crowds of the hosts of one H200 and of four H100s, as benchmarks/crowd measured them (docs/simulation.md).
+// The crowds of the hosts of one H200 and of four H100s, as benchmarks/crowd measured them (docs/design/simulator.md).
 var (
 	crowdH200 = Crowd{16, 16, 0.005}
 	crowdH100 = Crowd{64, 34, 0.423}
@@ -63,7 +63,7 @@ var models = map[string]Model{
 	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1, Crowd{},
 		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},
 	"H100": {"H100", 81559 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH100,
-		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor from the kernels of 15 jobs in sum, which differ one by one (docs/simulation.md)"},
+		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor from the kernels of 15 jobs in sum, which differ one by one (docs/design/simulator.md)"},
 	"H200": {"H200", 143771 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH200,
 		"NVIDIA H200 datasheet; the system that was profiled"},
 }

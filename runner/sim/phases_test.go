@@ -104,7 +104,7 @@ func first(jobs []results.Job, _ *tape) []results.Job { return jobs }
 // Half of a job is host time between its kernels, which the kernels of another fill.
 func TestHostGapsOverlapTheKernelsOfOthers(t *testing.T) {
 	jobs, rec := phased(t, 2, "1,5,0,,0,5,,0", "132:5", 20).must(t)
-	// docs/simulation.md; jobs in step would take 15 s, and jobs that never meet 10 s.
+	// docs/design/simulator.md; jobs in step would take 15 s, and jobs that never meet 10 s.
 	if held := makespan(jobs) - 1; math.Abs(held-11.2) > 0.1 {
 		t.Errorf("two jobs hold the device for %g s, want 11.2 s", held)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// swap is the process's side of a scheduler that takes memory back (docs/movable-memory.md). Each
+// swap is the process's side of a scheduler that takes memory back (docs/design/movable-memory.md). Each
 // step that works on the device needs the permission of the process's context, and what the step uses
 // on the device.
 type swap struct {
@@ -29,7 +29,7 @@ type swap struct {
 
 // Moving memory on an H200: page-locked copies reach 55 of the link's 63 GB/s in one direction,
 // and a chunk of 32 MiB takes 15 us beside them: 4 on its way out, and 27 back. Both are of one series of measurements
-// (docs/movable-memory.md); other models are scaled by their links.
+// (docs/design/movable-memory.md); other models are scaled by their links.
 const (
 	pinnedShare  = 55.0 / 63
 	chunkBytes   = 32 << 20

@@ -8,7 +8,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// task is what the process's tasks hold, by the rules of the lazy runtime (docs/lazy-runtime.md).
+// task is what the process's tasks hold, by the rules of the lazy runtime (docs/design/lazy-runtime.md).
 type task struct {
 	begun   int    // tasks so far
 	open    bool   // the latest of them has its device

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkTasks measures how long it takes to submit the tasks of a sweep, and to list them. The tasks are held, so they do
-// not run. docs/slurm.md has the results.
+// not run. docs/design/slurm.md has the results.
 func BenchmarkTasks(b *testing.B) {
 	slurmtest.Start(b, "MaxArraySize=20001", "MaxJobCount=1000000")
 	logs := b.TempDir()

@@ -14,10 +14,10 @@ import (
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
-// The example of docs/policies.md is best_fit_test.go, which is compiled. It has other names here, so
+// The example of docs/guide/policies.md is best_fit_test.go, which is compiled. It has other names here, so
 // that a reader's copy of the page compiles beside it.
 func TestThePageShowsTheExample(t *testing.T) {
-	page, err := os.ReadFile("../../docs/policies.md")
+	page, err := os.ReadFile("../../docs/guide/policies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestThePageShowsTheExample(t *testing.T) {
 	}
 	shown = strings.NewReplacer("bestFit", "pageFit", `"best-fit"`, `"page-fit"`).Replace(shown)
 	if diff := cmp.Diff(string(source), "package policies\n"+shown); diff != "" {
-		t.Errorf("the example (-best_fit_test.go +docs/policies.md):\n%s", diff)
+		t.Errorf("the example (-best_fit_test.go +docs/guide/policies.md):\n%s", diff)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// Program is a program of the user's that decides for a scheduler (docs/policies.md has its
+// Program is a program of the user's that decides for a scheduler (docs/guide/policies.md has its
 // protocol).
 type Program struct {
 	Path    string        // as the user gave it
@@ -36,7 +36,7 @@ var (
 var external = entry{
 	Info: Info{Name: "exec", Binds: BindsTask, Shares: true, External: true,
 		Rule:   "a program of yours decides, as in exec:./policy.py: it reads one JSON object for each decision and answers with one",
-		Source: "docs/policies.md",
+		Source: "docs/guide/policies.md",
 		Params: []Param{paramPath, paramSHA256, paramTimeout, paramQueue, paramAge, paramWait, paramIsolate}},
 	policy: func(settings) (schedulers.Policy, error) { return nil, nil },
 }

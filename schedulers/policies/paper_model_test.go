@@ -291,7 +291,7 @@ func (w *workload) listed(task schedulers.Task) bool {
 }
 
 // Each scheduler decides like the model in 10,000 random workloads. The printed form decides differently
-// on the same nodes only if docs/paper.md says so, and each difference that docs/paper.md lists
+// on the same nodes only if docs/reference/paper.md says so, and each difference that docs/reference/paper.md lists
 // occurs.
 func TestPaperModel(t *testing.T) {
 	alone := map[string]form{ // differences one by one

@@ -1,5 +1,5 @@
 // Package policies has the schedulers that users choose from: one file for each policy,
-// their registry, and the parts that a new policy may use too (docs/policies.md).
+// their registry, and the parts that a new policy may use too (docs/guide/policies.md).
 package policies
 
 import (
@@ -122,7 +122,7 @@ func withDefault(p Param, value string) Param { p.Default = value; return p }
 const casePaper = "CASE (PPoPP 2022)"
 
 // registry has every scheduler. A new policy is its own file in this directory, and a line
-// here (docs/policies.md).
+// here (docs/guide/policies.md).
 var registry = map[string]entry{
 	sa.Name:        sa,
 	cg.Name:        cg,

@@ -10,7 +10,7 @@ import (
 )
 
 // Suite returns the profiles of the builtin suite that were measured on an H100, with all in one round, as the catalog's
-// are: the bounds of docs/bounds.md know no rounds. root is the path of the repository.
+// are: the bounds of docs/design/bounds.md know no rounds. root is the path of the repository.
 func Suite(root string) (profiles.Set, error) {
 	name := filepath.Join(root, "benchmarks/profiles/suite_h100.csv")
 	measured, err := profiles.Load(context.Background(), name)

@@ -19,7 +19,7 @@ struct footprint {
  * "bytes=N kernel=NAME grid=XxYxZ block=XxYxZ" to stdout. */
 void print_footprint(const footprint &need);
 
-/* What follows is inline, so that a compiler that looks for GPU tasks (docs/casecc.md) sees
+/* What follows is inline, so that a compiler that looks for GPU tasks (docs/design/casecc.md) sees
  * which calls allocate, copy and free in the function that launches. */
 
 /* gpu_failed ends the program: with EXIT_OOM if the call found no device memory, else with

@@ -38,7 +38,7 @@ func AddRunFlags(f *pflag.FlagSet) {
 
 // AddProbeFlag adds --probe.
 func AddProbeFlag(f *pflag.FlagSet) {
-	f.Var(&probeValue{}, "probe", "`PROBE` through which programs ask for GPU tasks: lazy (libcase.so is preloaded), static (programs that casecc built; see docs/sweep.md) or explicit (nothing is preloaded) (local node)")
+	f.Var(&probeValue{}, "probe", "`PROBE` through which programs ask for GPU tasks: lazy (libcase.so is preloaded), static (programs that casecc built; see docs/reference/sweeps.md) or explicit (nothing is preloaded) (local node)")
 }
 
 // AddSuiteFlag adds --suite.
@@ -114,7 +114,7 @@ func AddSweepFlags(f *pflag.FlagSet, o *sweep.Options) {
 	f.Func("scheds", "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again", func(list string) error {
 		return appendTo(&o.Scheds, splitScheds, list)
 	})
-	f.Func("probes", "`LIST` of probes as lazy,static, each an arm of its own; may be given again; default: lazy; see docs/sweep.md (local node)", func(list string) error {
+	f.Func("probes", "`LIST` of probes as lazy,static, each an arm of its own; may be given again; default: lazy; see docs/reference/sweeps.md (local node)", func(list string) error {
 		return appendTo(&o.Probes, splitProbes, list)
 	})
 	f.Var(atLeast{&o.Reps, 1}, "reps", fmt.Sprintf("repetitions of each mix under each scheduler; default: %d, or %d on a simulated node without noise", sweep.DefaultReps, sweep.DefaultSimReps))

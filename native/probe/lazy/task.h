@@ -6,7 +6,7 @@
 // behind the addresses, and replays the record in program order. From then on calls go
 // straight to the CUDA runtime, and allocations are accounted. When the last object is freed
 // the task ends, and is unbound again. (CASE, PPoPP'22, sections 3.1.2, 3.1.3 and 3.2;
-// docs/lazy-runtime.md.)
+// docs/design/lazy-runtime.md.)
 //
 // A process that chooses devices itself has one task for each device that it uses.
 //

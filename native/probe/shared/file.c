@@ -1,7 +1,7 @@
 /* file.c: see file.h.
  *
  * Integrity is checked at the start of each section. Only the part in use is checked, so that the
- * check takes less time than opening the file (docs/schedgpu.md). */
+ * check takes less time than opening the file (docs/design/schedgpu.md). */
 #define _GNU_SOURCE /* syscall */
 #include "file.h"
 

@@ -10,7 +10,7 @@
  * during the section has neither descriptor nor mapping.
  *
  * A descriptor that is kept from one section to the next takes a tenth of the time
- * (docs/schedgpu.md). But the program may close its number, and use it again, between any check and
+ * (docs/design/schedgpu.md). But the program may close its number, and use it again, between any check and
  * its use. A child made by a bare clone would also keep the lock of a parent that is killed. */
 #define _GNU_SOURCE /* MADV_DONTFORK */
 #include "lock.h"

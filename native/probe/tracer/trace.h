@@ -1,5 +1,5 @@
 /* trace.h: the file that libcasetrace writes for each process and
- * collectors/kernels reads. docs/tracing.md describes it.
+ * collectors/kernels reads. docs/design/tracing.md describes it.
  *
  * A header, then records, all little-endian and multiples of 8 bytes. Each
  * record begins with its type and its size in bytes, which includes both. If the end of the file

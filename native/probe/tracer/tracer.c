@@ -1,7 +1,7 @@
 /* tracer.c: libcasetrace, a CUPTI injection library. The CUDA driver loads it
  * into a process whose environment has CUDA_INJECTION64_PATH and calls
  * InitializeInjection in cuInit; kernels and copies of the process go to a file
- * in the directory CASE_TRACE_DIR. docs/tracing.md says what can be lost. */
+ * in the directory CASE_TRACE_DIR. docs/design/tracing.md says what can be lost. */
 #define _GNU_SOURCE
 #include <cupti.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
--- docs/store.md describes every column; a test compares the two.
+-- docs/reference/store.md describes every column; a test compares the two.
 -- +goose Up
 PRAGMA application_id = 1128354629; -- "CASE"
 

@@ -28,7 +28,7 @@ func historyOf(t *testing.T, node string, known profiles.Set) history.Node {
 	return h
 }
 
-// A profile is scaled as docs/simulation.md says: host and copies by 1.315, kernels by 1.5 on a V100.
+// A profile is scaled as docs/design/simulator.md says: host and copies by 1.315, kernels by 1.5 on a V100.
 func TestAlone(t *testing.T) {
 	known := profiles.Catalog()
 	node := historyOf(t, "sim:4xV100", known)
