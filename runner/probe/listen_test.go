@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,10 @@ func TestListenErrors(t *testing.T) {
 	if err := os.Mkdir(open, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	group := filepath.Join(t.TempDir(), "group")
+	if err := errors.Join(os.Mkdir(group, 0o700), os.Chmod(group, 0o710)); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -26,6 +31,7 @@ func TestListenErrors(t *testing.T) {
 		filepath.Join(t.TempDir(), strings.Repeat("x", 108)): "holds 107",
 		filepath.Join(open, "a", "b"):                        "no such file",
 		open:                                                 "only this user",
+		group:                                                "only this user",
 		file:                                                 "only this user",
 		filepath.Dir(s.Path()):                               "address already in use",
 	} {

@@ -198,6 +198,22 @@ func TestShrinkCrossesARevocation(t *testing.T) {
 	}
 }
 
+// What a task gives back of its memory on the host is not what it was asked for.
+func TestShrinkOnTheHostDoesNotAnswerATicket(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	task := movable(1, 12)
+	task.Need = new(int64(8))
+	n.Submit(task, "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 12), "yield(1,4)")
+	ds, err := n.Engine.Shrink(1, 5) // 4 are on the host, and 1 of the 8 on the device
+	n.Want("shrink", "", ds, err)
+	n.Answer(1, schedulers.Done, 5, 2*ms, "") // 2 of the 3 that are left to give
+	if got := n.Task(1); got.Movable != 0 {
+		t.Errorf("task 1 has %+v, and gave less than it was asked for", got)
+	}
+}
+
 // A launch that waits for its permit may count as a call under way.
 func TestATaskWithoutAPermitDoesNotRun(t *testing.T) {
 	n := schedtest.NewNode(t, "demand", schedtest.Small)

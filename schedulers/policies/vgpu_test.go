@@ -149,6 +149,18 @@ func TestOneIdleNeighbourIsSwappedOut(t *testing.T) {
 	n.Give(2, "^3@0")
 }
 
+// A context is as long idle as the latest active one of its tasks.
+func TestAContextIsActiveIfAnyTaskIs(t *testing.T) {
+	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 4, Can: schedulers.Movable}, "1@0")
+	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 4, Can: schedulers.Movable}, "2@0")
+	n.Submit(schedulers.Task{ID: 3, Job: 2, Bytes: 4, Can: schedulers.Movable}, "3@0")
+	n.Idle(2, 2*ms)
+	n.Idle(3, 5*ms)
+	n.Idle(1, 8*ms)
+	n.Submit(schedulers.Task{ID: 4, Job: 3, Bytes: 6, Can: schedulers.Movable}, "yield(3,4)")
+}
+
 // A victim may decline. The next one is asked, and the first not again before its deadline's length
 // has passed. If nobody accepts, others may pass.
 func TestAVictimMayDecline(t *testing.T) {
