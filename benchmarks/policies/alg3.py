@@ -2,7 +2,7 @@
 """CASE's Algorithm 3 as an external policy: caserun mix W7 --sched exec:benchmarks/policies/alg3.py
 
 Among the devices where the task's memory fits, take the one with the fewest warps in use.
-docs/guide/policies.md describes the questions and the answers.
+docs/reference/policy-protocol.md describes the questions and the answers.
 """
 
 import json

@@ -1,6 +1,6 @@
 // Package external has a program of the user's decide where tasks go. The program reads one
 // question on standard input and answers on standard output before it gets the next
-// (docs/guide/policies.md). It ends with this process, however that ends.
+// (docs/reference/policy-protocol.md). It ends with this process, however that ends.
 //
 // A program that is late, ends early or answers what cannot be is killed. Its policy has then
 // failed (schedulers.Fallible), which ends the run.

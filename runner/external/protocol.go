@@ -11,7 +11,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// The messages of the protocol, which docs/guide/policies.md describes for users. Each is a JSON object
+// The messages of the protocol, which docs/reference/policy-protocol.md describes for users. Each is a JSON object
 // on a line of its own. A question has an id, and its answer repeats it.
 
 // protocol is the version that this package speaks.

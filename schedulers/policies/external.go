@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// Program is a program of the user's that decides for a scheduler (docs/guide/policies.md has its
+// Program is a program of the user's that decides for a scheduler (docs/reference/policy-protocol.md has its
 // protocol).
 type Program struct {
 	Path    string        // as the user gave it
