@@ -174,10 +174,10 @@ func TestCancelledSweepGoesOn(t *testing.T) {
 	}
 }
 
-// The transcript of docs/design/slurm.md. The names of sweeps depend on the program, and directories on the machine.
+// The transcript of docs/guide/cluster.md. The names of sweeps depend on the program, and directories on the machine.
 func TestSlurmTranscript(t *testing.T) {
 	const begin, end = "made it on the cluster of the tests -->\n```console\n", "```\n"
-	page, err := filepath.Abs("../../docs/design/slurm.md")
+	page, err := filepath.Abs("../../docs/guide/cluster.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,12 +213,12 @@ func TestSlurmTranscript(t *testing.T) {
 	was, after, closed := strings.Cut(rest, end)
 	switch {
 	case !found || !closed:
-		t.Fatal("docs/design/slurm.md has no transcript")
+		t.Fatal("docs/guide/cluster.md has no transcript")
 	case *update:
 		if err := os.WriteFile(page, []byte(before+begin+text+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	case was != text:
-		t.Errorf("docs/design/slurm.md has\n%s\nwant\n%s\n(go test -run SlurmTranscript -update writes it)", was, text)
+		t.Errorf("docs/guide/cluster.md has\n%s\nwant\n%s\n(go test -run SlurmTranscript -update writes it)", was, text)
 	}
 }
