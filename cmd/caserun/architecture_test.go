@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -328,18 +329,33 @@ func TestEveryKindOfEventIsRecorded(t *testing.T) {
 	}
 }
 
-// The table in docs/design/architecture.md must have every package with all its imports.
+// numberedBoxes are those of the map in docs/design/architecture.md. Each has a heading and a table.
+const numberedBoxes = 7
+
+// The tables in docs/design/architecture.md must have every package with all its imports, and no box may
+// import one with a lower number.
 func TestTheArchitecturePageIsTrue(t *testing.T) {
 	page, err := os.ReadFile("../../docs/design/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
+	box, boxes := 0, map[string]int{} // the number of each package's box
 	for line := range strings.Lines(string(page)) {
+		if heading, ok := strings.CutPrefix(line, "### "); ok {
+			box++
+			if number := strings.TrimSpace(strings.SplitN(heading, ".", 2)[0]); box <= numberedBoxes && number != strconv.Itoa(box) {
+				t.Errorf("heading %q, want box %d", heading, box)
+			}
+		}
 		cells := strings.Split(line, "|")
 		if len(cells) == 5 && strings.HasPrefix(cells[1], " `") {
-			documented[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[3])
+			p := strings.Trim(cells[1], " `")
+			documented[p], boxes[p] = strings.TrimSpace(cells[3]), box
 		}
+	}
+	if box != numberedBoxes+2 {
+		t.Errorf("the tables have %d headings, want %d boxes, the packages below them, and those for tests", box, numberedBoxes)
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
 	if err != nil {
@@ -354,8 +370,13 @@ func TestTheArchitecturePageIsTrue(t *testing.T) {
 			}
 		}
 		p := strings.TrimPrefix(fields[0], "/")
+		for _, imported := range ours {
+			if boxes[imported] < boxes[p] && !slices.Contains(testOnly, p) {
+				t.Errorf("%s of box %d imports %s of box %d", p, boxes[p], imported, boxes[imported])
+			}
+		}
 		if got, ok := documented[p]; !ok {
-			t.Errorf("package %s is not in the table", p)
+			t.Errorf("package %s is not in the tables", p)
 		} else if diff := cmp.Diff(strings.Join(ours, ", "), got); diff != "" {
 			t.Errorf("imports of %s, page (+) and go list (-):\n%s", p, diff)
 		}
