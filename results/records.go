@@ -24,7 +24,7 @@ const (
 	Interrupted Status = "interrupted" // the harness stopped it: not a measurement
 )
 
-// Outcome is how a job ended (docs/reference/store.md defines each word).
+// Outcome is how a job ended (docs/reference/outcomes.md defines each word).
 type Outcome string
 
 const (

@@ -21,7 +21,7 @@ struct nvml {
 	int (*uuid)(void *, char *, unsigned), (*pci)(void *, struct pci *), (*memory)(void *, struct memory *);
 };
 
-/* What a context may take, as a run reserves it (docs/reference/live.md, --context-reserve). */
+/* What a context may take, as a run reserves it (docs/reference/live-runs.md, --context-reserve). */
 static const uint64_t context_bytes = UINT64_C(576) << 20;
 
 static bool load(struct nvml *nvml, void *library)
