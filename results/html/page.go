@@ -114,7 +114,7 @@ func Write(ctx context.Context, w io.Writer, source Source, runs []results.Run, 
 }
 
 func build(ctx context.Context, source Source, runs []results.Run, o Options) (view, error) {
-	style, script := asset("style.css"), asset("script.js")
+	style, script := asset("palette.css")+asset("style.css"), asset("script.js")
 	v := view{Title: o.Title, Store: o.Store, Generator: o.Generator, Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // our own files
 		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", digest(style), digest(script))}
 	if v.Title == "" {
