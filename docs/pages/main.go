@@ -25,14 +25,16 @@ type page struct {
 }
 
 // table stands in its page between the comments <!-- begin NAME --> and <!-- end NAME -->, each on a line
-// of its own.
+// of its own. A file that is generated as a whole has one table, of the name whole.
 type table struct {
 	name     string
 	generate func() string
 }
 
+const whole = ""
+
 // pages has plan.md, which takes most of the time, last.
-var pages = []page{simulationPage, boundsPage, evaluationPage("four"), evaluationPage("two"), planPage}
+var pages = []page{picturePage, simulationPage, boundsPage, evaluationPage("four"), evaluationPage("two"), planPage}
 
 func run(args []string, stdout, stderr io.Writer) int {
 	if _, err := os.Stat("docs/pages"); err != nil {
@@ -93,6 +95,9 @@ func (p page) texts() (shown, generated string, err error) {
 
 // cut divides a page into the table and what stands before and after it.
 func (t table) cut(page string) (before, shown, after string, err error) {
+	if t.name == whole {
+		return "", page, "", nil
+	}
 	begin, end := "<!-- begin "+t.name+" -->\n", "<!-- end "+t.name+" -->\n"
 	before, rest, found := strings.Cut(page, begin)
 	shown, after, closed := strings.Cut(rest, end)
