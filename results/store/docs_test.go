@@ -28,12 +28,13 @@ func section(text, heading string) string {
 	return body
 }
 
-var firstCell = regexp.MustCompile("(?m)^\\| `([a-z0-9_-]+)` \\|")
+var firstCell = regexp.MustCompile("(?m)^\\| (`[a-z0-9_-]+`(?:, `[a-z0-9_-]+`)*) \\|")
 
+// words are what the first cells of a section's tables name, in the order of the page.
 func words(section string) []string {
 	var out []string
 	for _, m := range firstCell.FindAllStringSubmatch(section, -1) {
-		out = append(out, m[1])
+		out = append(out, strings.Split(strings.Trim(m[1], "`"), "`, `")...)
 	}
 	return out
 }
@@ -71,7 +72,10 @@ func TestDocumentHasTheSchema(t *testing.T) {
 		columns = slices.DeleteFunc(columns, func(name string) bool {
 			return slices.Contains(implied, name) && slices.Contains(key(body), name)
 		})
-		if documented := words(body); !slices.Equal(documented, columns) {
+		documented := words(body)
+		slices.Sort(documented)
+		slices.Sort(columns)
+		if !slices.Equal(documented, columns) {
 			t.Errorf("table %s has columns\n%v\nand docs/reference/store.md\n%v", table.Name, columns, documented)
 		}
 	}
