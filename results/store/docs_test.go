@@ -154,14 +154,20 @@ func TestDocumentedQueriesFindRows(t *testing.T) {
 	run.Scheduler, run.Probe = "sa", results.Lazy
 	record(t, s, run, r)
 	planned(t, s)
-	blocks := strings.Split(document(t), "```sql\n")[1:]
-	if len(blocks) < 5 {
-		t.Fatalf("%d queries in the document", len(blocks))
+	guide, err := os.ReadFile("../../docs/guide/export.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, block := range blocks {
-		query, _, _ := strings.Cut(block, "```")
-		if err := hasRows(s, query); err != nil {
-			t.Errorf("%v in\n%s", err, query)
+	for page, text := range map[string]string{"docs/reference/store.md": document(t), "docs/guide/export.md": string(guide)} {
+		blocks := strings.Split(text, "```sql\n")[1:]
+		if len(blocks) < 4 {
+			t.Errorf("%d queries in %s", len(blocks), page)
+		}
+		for _, block := range blocks {
+			query, _, _ := strings.Cut(block, "```")
+			if err := hasRows(s, query); err != nil {
+				t.Errorf("%s: %v in\n%s", page, err, query)
+			}
 		}
 	}
 }
