@@ -11,7 +11,7 @@
 // darknet_h200.csv is what caserun profile measured of the builtin Darknet program on an H200. It
 // has one traced run of each job of the catalog, and of Table 5's command if the catalog's is
 // shorter. Tracing made the host's phases up to a third longer. docs/reference/profiles.md describes the
-// format. docs/design/simulator.md describes steps files, which say more of one job.
+// format, and that of steps files, which say more of one job.
 //
 // suite_h100.csv is what benchmarks/profile.sh measured of the builtin suite under the lazy runtime on an H100 (one traced run
 // of each job, two at a time, 32 cores). It is not in the catalog: docs/design/simulator.md says why.

@@ -242,7 +242,7 @@ func parse(row []byte) (l line, keys []string, err error) {
 	if err := json.Unmarshal(row, &l); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return l, nil, fmt.Errorf("%s is a %s: write a value of its kind (docs/design/simulator.md)", kind.Field, kind.Value)
+			return l, nil, fmt.Errorf("%s is a %s: write a value of its kind (docs/reference/profiles.md)", kind.Field, kind.Value)
 		}
 		return l, nil, err
 	}

@@ -41,9 +41,8 @@ run. make native says what the tracer needs.
 
 A simulated node replays the profile (caserun mix --node sim:4xV100 --profiles
 FILE). It is also the footprint of a program that must be bound as a whole.
-docs/reference/profiles.md describes the file. To simulate a job whose memory comes and
-goes, list its steps in a file and name it with steps: in a mix
-(docs/design/simulator.md).`,
+To simulate a job whose memory comes and goes, list its steps in a file and name
+it with steps: in a mix. docs/reference/profiles.md describes both files.`,
 		Example: `  caserun profile --out mine.csv -- ./my/solver -n 512
   caserun profile --mix W7 --out w7.csv
   caserun profile --mix their.wl --suite ~/rodinia --out their.csv

@@ -130,13 +130,15 @@ func liveNode(node string) (string, error) {
 // IsKey reports whether a name is a setting's.
 func IsKey(name string) bool { return slices.Contains(keys, name) }
 
+// IsSetting reports whether a flag is a setting, and not another flag with a setting's name.
+func IsSetting(flag *pflag.Flag) bool { return IsKey(flag.Name) && flag.Annotations[noSetting] == nil }
+
 // flagOf is the flag of a setting, if the command has that setting.
 func flagOf(flags *pflag.FlagSet, key string) *pflag.Flag {
-	flag := flags.Lookup(key)
-	if flag == nil || flag.Annotations[noSetting] != nil {
-		return nil
+	if flag := flags.Lookup(key); flag != nil && IsSetting(flag) {
+		return flag
 	}
-	return flag
+	return nil
 }
 
 // noSetting annotates a flag that has a setting's name and another meaning.
