@@ -93,7 +93,9 @@ func commandReference(root *cobra.Command) reference {
 			for _, f := range flagsOf(sub) {
 				r.uses[f]++
 			}
-			add(sub)
+			if sub.Name() != "completion" { // its subcommands are the shells
+				add(sub)
+			}
 		}
 	}
 	add(root)
