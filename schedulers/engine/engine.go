@@ -18,6 +18,8 @@
 //
 // The policy is asked about a waiting task only if the task may fit (index.go). This does not change
 // any decision: package schedtest compares them with those of its package plain.
+//
+// docs/design/engine.md has the rules in the order in which a reader asks for them.
 package engine
 
 import (
