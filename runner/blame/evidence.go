@@ -3,7 +3,7 @@
 //
 // Under MPS the clients of a device share one server, so a device with its clients is a
 // fault domain: the fault of one client shows in every other as an error of its own. No
-// source says whose fault it was. docs/results/fault-evidence.md has what was tried: the order of the reports
+// source says whose fault it was. docs/results/faults.md has what was tried: the order of the reports
 // does not tell, nor does the name in the server's log, nor the name in the kernel's log. So
 // evidence decides, in this order. Where the evidence does not suffice, nobody is named.
 //
