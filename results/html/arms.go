@@ -210,6 +210,9 @@ func newGroup(id string, k results.Arm, own []*member, left int) group {
 	for i, m := range own {
 		g.Rows = append(g.Rows, newArmRow(m, own[0], against[i]))
 	}
+	if slices.ContainsFunc(own, func(m *member) bool { crashed, _ := m.lost(); return crashed > 0 }) {
+		g.Notes = append(g.Notes, report.SurvivorsNote("here or under the base"))
+	}
 	for _, r := range reasons {
 		g.Notes = append(g.Notes, "Inconclusive: "+r+".")
 	}
@@ -227,15 +230,20 @@ func newArmRow(m, base *member, against []stats.Comparison) armRow {
 	for i, c := range against {
 		factors[i] = factor(c)
 	}
+	throughput := summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond)
 	turnaround := summaryCell(summarize(m.values(turnaroundOf)), report.Seconds)
+	makespan := summaryCell(summarize(m.values(makespanOf)), report.Seconds)
+	var marked []*cell // as those of regress.Metric.OfSurvivors
 	if crashed > 0 {
-		turnaround.Text += ", " + survivorsOnly
+		marked = append(marked, &throughput, &turnaround, &makespan)
 	}
 	if ofBase, _ := base.lost(); crashed+ofBase > 0 {
-		factors[1].Text += ", " + survivorsOnly
+		marked = append(marked, &factors[0], &factors[1])
 	}
-	row.Cells = append(row.Cells, summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond), factors[0], turnaround, factors[1],
-		summaryCell(summarize(m.values(makespanOf)), report.Seconds), summaryCell(summarize(m.values(utilizationOf)), report.Ratio))
+	for _, c := range marked {
+		c.Text += report.SurvivorsMark
+	}
+	row.Cells = append(row.Cells, throughput, factors[0], turnaround, factors[1], makespan, summaryCell(summarize(m.values(utilizationOf)), report.Ratio))
 	return row
 }
 

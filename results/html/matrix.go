@@ -154,10 +154,10 @@ func newLevel(l regress.Level, lost regress.Count) level {
 		out.Interval = report.RatioText(l.Ratio.Low) + " to " + report.RatioText(l.Ratio.High)
 	}
 	switch {
-	case l.Survivors:
-		out.Doubt = survivorsOnly
 	case lost.Crashed > 0:
 		out.Doubt = "✕ " + report.Human(*lost.CrashRate(), report.Ratio) + " crashed"
+	case l.Survivors:
+		out.Doubt = survivorsOnly
 	}
 	return out
 }
@@ -175,7 +175,7 @@ func crashedLevel(c regress.Count) level {
 	return out
 }
 
-// survivorsOnly marks turnarounds of the jobs that ended ok, where others crashed.
+// survivorsOnly marks figures that are others because jobs crashed: see regress.Metric.OfSurvivors.
 const survivorsOnly = "survivors only"
 
 func lines(texts []string) []string {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -304,7 +305,7 @@ func headings(table *html.Node) []string {
 	return out
 }
 
-// The turnaround of a scheduler that lost jobs is marked, and that of another only if the base lost
+// The figures of a scheduler that lost jobs are marked, and the ratios of another only if the base lost
 // jobs.
 func TestSurvivorsAreMarked(t *testing.T) {
 	m := fixture()
@@ -318,16 +319,35 @@ func TestSurvivorsAreMarked(t *testing.T) {
 		}
 		for i, row := range v.Matrices[0].Rows {
 			name, _, _ := strings.Cut(row.Name, ":")
-			if got := row.Levels[1].Doubt == survivorsOnly; got != want[name] {
-				t.Errorf("base %q: turnaround of %s marked: %v", base, row.Name, got)
+			for i, l := range row.Levels {
+				if got := l.Doubt == survivorsOnly; got != want[name] {
+					t.Errorf("base %q: %s of %s marked: %v", base, shownMetrics[i], row.Name, got)
+				}
 			}
 			if row.Base != (i == 0) {
 				t.Errorf("base %q: row %d, %s, is the base: %v", base, i, row.Name, row.Base)
 			}
 		}
 		for _, row := range v.Groups[0].Rows {
-			if got := strings.Contains(row.Cells[3].Text, survivorsOnly); got != want[row.Arm.Text] {
-				t.Errorf("base %q: factor of %s: %q", base, row.Arm.Text, row.Cells[3].Text)
+			for i, marked := range []bool{row.Arm.Text == "cg", want[row.Arm.Text], row.Arm.Text == "cg", want[row.Arm.Text], row.Arm.Text == "cg", false} {
+				if got := strings.HasSuffix(row.Cells[i].Text, "†"); got != marked {
+					t.Errorf("base %q: cell %d of %s: %q, marked: want %v", base, i, row.Arm.Text, row.Cells[i].Text, marked)
+				}
+			}
+		}
+		if !slices.Contains(v.Groups[0].Notes, report.SurvivorsNote("here or under the base")) {
+			t.Errorf("base %q: the mark is not explained: %q", base, v.Groups[0].Notes)
+		}
+		for j, table := range v.Matrices[0].ByMix { // throughput names what crashed, where jobs of its own did
+			for _, l := range table.Rows[0].Levels {
+				name, _, _ := strings.Cut(l.Of, ":")
+				want := map[bool]string{true: survivorsOnly}[want[name]]
+				if name == "cg" && shownMetrics[j] == "throughput" {
+					want = "✕ 25.0 % crashed"
+				}
+				if l.Doubt != want {
+					t.Errorf("base %q: %s of %s by mix: doubt %q, want %q", base, shownMetrics[j], l.Of, l.Doubt, want)
+				}
 			}
 		}
 		if first := v.Groups[0].Rows[0]; !first.Base || base == "cg" && first.Arm.Text != "cg" {

@@ -301,7 +301,7 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 		p.Warnings = append(p.Warnings, d.String())
 	}
 	if lost(aRuns)+lost(bRuns) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("jobs crashed (%d and %d): turnaround is over the others", lost(aRuns), lost(bRuns)))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("jobs crashed (%d and %d): turnaround is over the others, and makespan and throughput are of less work", lost(aRuns), lost(bRuns)))
 	}
 	return p
 }

@@ -23,6 +23,12 @@ type Row struct {
 	stats.Comparison
 }
 
+// Survivors reports whether the figures are others because jobs crashed, on either side: see
+// Metric.OfSurvivors.
+func (r Row) Survivors() bool {
+	return r.Metric.OfSurvivors() && lost(r.Pair.ARuns)+lost(r.Pair.BRuns) > 0
+}
+
 // Result is the comparison of B with A.
 type Result struct {
 	A, B      string

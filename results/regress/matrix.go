@@ -59,8 +59,8 @@ type Level struct {
 	// Ratio is to the base. It is unknown if the metric is Absolute, because such metrics may
 	// be 0.
 	Ratio Ratio
-	// Survivors says that the figure is of the jobs that ended ok, and that others crashed,
-	// here or under the base.
+	// Survivors says that the figure is another one because jobs crashed, here or under the
+	// base: see Metric.OfSurvivors.
 	Survivors bool
 }
 

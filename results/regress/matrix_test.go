@@ -56,22 +56,25 @@ func TestMatrixIsOverMixes(t *testing.T) {
 	if share := cg.CrashRate(); share == nil || math.Abs(*share-0.125) > 1e-9 {
 		t.Errorf("cg lost %v of its jobs, want 8 of 32 under W1 and none under W2: 0.125", cg.CrashRate())
 	}
-	if _, turnaround := row(t, m, "cg", "turnaround"); !turnaround.Survivors {
-		t.Error("the turnaround of cg is not marked, though W1 lost jobs")
-	}
-	if _, makespan := row(t, m, "cg", "makespan"); makespan.Survivors {
-		t.Error("the makespan is marked as one of survivors")
+	for metric, want := range map[string]bool{"throughput": true, "turnaround": true, "makespan": true, "crashes": false} {
+		if cg, over := row(t, m, "cg", metric); over.Survivors != want {
+			t.Errorf("%s of cg over the mixes is marked: %v, though W1 lost jobs and W2 none", metric, over.Survivors)
+		} else if at := slices.IndexFunc(m.Metrics, func(x Metric) bool { return x.Name == metric }); cg.Cells[0].Levels[at].Survivors != want || cg.Cells[1].Levels[at].Survivors {
+			t.Errorf("%s of cg by mix: %+v", metric, cg.Cells)
+		}
 	}
 	if _, sa := row(t, m, "sa", "turnaround"); sa.Survivors || sa.Ratio.Value != 1 || sa.Ratio.Bounded() {
 		t.Errorf("the base beside itself: %+v", sa)
 	}
 }
 
-// A base that lost jobs makes the turnaround of every other scheduler one of survivors.
+// A base that lost jobs marks the figures of every other scheduler.
 func TestMatrixBaseThatLostJobs(t *testing.T) {
 	m := matrixOf(t, side(runs("W1", "cg", 50, 7, losing(8)), runs("W1", "sa", 100, 7, nil)), "cg")
-	if _, turnaround := row(t, m, "sa", "turnaround"); m.Base().Name != "cg" || !turnaround.Survivors {
-		t.Errorf("base %s; turnaround of sa: %+v", m.Base().Name, turnaround)
+	for _, metric := range []string{"throughput", "turnaround", "makespan"} {
+		if _, of := row(t, m, "sa", metric); m.Base().Name != "cg" || !of.Survivors {
+			t.Errorf("base %s; %s of sa: %+v", m.Base().Name, metric, of)
+		}
 	}
 }
 

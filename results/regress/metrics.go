@@ -65,8 +65,11 @@ const crashes = "crashes"
 // Counts reports whether the metric is of jobs that crashed.
 func (m Metric) Counts() bool { return m.Name == crashes }
 
-// OfSurvivors reports whether the metric is of the jobs that ended ok alone.
-func (m Metric) OfSurvivors() bool { return m.Name == "turnaround" }
+// OfSurvivors reports whether jobs that crash make the metric another figure: turnaround is over the
+// others, and makespan and throughput are of less work.
+func (m Metric) OfSurvivors() bool {
+	return slices.Contains([]string{"throughput", "turnaround", "makespan"}, m.Name)
+}
 
 func crashedShare(o Observation) *float64 {
 	if o.Jobs == 0 {

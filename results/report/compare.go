@@ -60,7 +60,7 @@ func CompareTable(r regress.Result) *Table {
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
 		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Place: reasonPlace},
 		{Name: "warnings", Place: DataOnly}, {Name: "probe_a", Place: DataOnly}, {Name: "probe_b", Place: DataOnly},
-		{Name: "mixes", Place: DataOnly}, {Name: "settles", Place: DataOnly},
+		{Name: "mixes", Place: DataOnly}, {Name: "settles", Place: DataOnly}, {Name: "survivors_only", Place: DataOnly},
 	}}
 	tests := 0
 	for _, row := range r.Rows {
@@ -79,8 +79,8 @@ func CompareTable(r regress.Result) *Table {
 			arrow(a.Mix, b.Mix), positive(a.Jobs), positive(b.Jobs), a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
 			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), medianText(c.A, row.Metric), intervalText(c.A, row.Metric), medianText(c.B, row.Metric), intervalText(c.B, row.Metric),
 			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
-			changeText(c, row.Metric), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
-			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles))
+			withMark(changeText(c, row.Metric), row.Survivors()), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
+			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors())
 	}
 	if reasonPlace == DataOnly {
 		for reason, n := range reasons {
@@ -99,6 +99,9 @@ func CompareTable(r regress.Result) *Table {
 	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" p: two-sided "+
 		"Mann-Whitney test, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
 		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
+	if slices.ContainsFunc(r.Rows, regress.Row.Survivors) {
+		t.Notes = append(t.Notes, Note{Text: SurvivorsNote("on one side or both")})
+	}
 	if r.Simulated() {
 		t.Notes = append(t.Notes, Note{Text: simulatedNote})
 	}

@@ -8,10 +8,13 @@ import (
 	"github.com/caserun/caserun/results/regress"
 )
 
-// survivorsMark is behind figures of the jobs that ended ok, where others crashed.
-const survivorsMark = "†"
+// SurvivorsMark is behind figures that are others because jobs crashed.
+const SurvivorsMark = "†"
 
-const survivorsNote = survivorsMark + " survivors only: the figure is of the jobs that ended ok, and others crashed, here or under the base."
+// SurvivorsNote explains the mark. where says whose jobs crashed.
+func SurvivorsNote(where string) string {
+	return SurvivorsMark + " survivors only: jobs crashed " + where + ". Turnaround is of the jobs that ended ok. Makespan and throughput are of less work than the mix has."
+}
 
 // MatrixTable has a row for each scheduler: its metrics over all mixes, as ratios to the base.
 func MatrixTable(m regress.Matrix) *Table {
@@ -210,9 +213,9 @@ func withMark(text any, survivors bool) any {
 	case !survivors:
 		return text
 	case text == nil:
-		return survivorsMark
+		return SurvivorsMark
 	}
-	return fmt.Sprintf("%v %s", text, survivorsMark)
+	return fmt.Sprint(text, SurvivorsMark)
 }
 
 // levelText is a metric of one scheduler, as "1.84× (1.82 to 1.86)". Throughput names the share of
@@ -253,7 +256,7 @@ func matrixNotes(m regress.Matrix, how string) []Note {
 	if slices.ContainsFunc(m.Rows, func(s regress.Standing) bool {
 		return slices.ContainsFunc(s.Over, func(l regress.Level) bool { return l.Survivors })
 	}) {
-		notes = append(notes, Note{Text: survivorsNote})
+		notes = append(notes, Note{Text: SurvivorsNote("here or under the base")})
 	}
 	if m.Simulated() {
 		notes = append(notes, Note{Text: simulatedNote})
