@@ -30,6 +30,36 @@ type Sweep struct {
 	Note        string // what a reader must know of how it ran, such as a change of program
 }
 
+// Noise is σ of the logarithm of a phase's length in the runs of a simulated sweep; nil if that is
+// unknown.
+func (w Sweep) Noise() *float64 {
+	var planned struct {
+		Settings struct {
+			Noise *float64 `json:"sim-noise"`
+		} `json:"settings"`
+	}
+	if w.Mode != Simulated || json.Unmarshal([]byte(w.Spec), &planned) != nil {
+		return nil
+	}
+	return planned.Settings.Noise
+}
+
+// Repeats says how often a simulated sweep repeats each arm, and with what noise, as "7 repetitions,
+// noise 1 %". Unknown noise is nil.
+func Repeats(repetitions int, noise *float64) string {
+	text := fmt.Sprintf("%d repetitions", repetitions)
+	if repetitions == 1 {
+		text = "1 repetition"
+	}
+	switch {
+	case noise == nil:
+		return text
+	case *noise == 0:
+		return text + ", no noise"
+	}
+	return fmt.Sprintf("%s, noise %.3g %%", text, 100**noise)
+}
+
 // Cell is one run of a sweep's plan.
 type Cell struct {
 	Sweep      int64

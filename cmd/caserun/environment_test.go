@@ -18,7 +18,7 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 	} {
 		t.Setenv("CASERUN_"+name, "x")
 		want := "caserun: unknown setting CASERUN_" + name + " (ignored): " + hint + "\n"
-		for _, args := range []string{"mixes list", "mix --show-config", "sweep --mixes W1 --scheds sa --node sim:1xV100"} {
+		for _, args := range []string{"mixes list", "mix --show-config", "sweep --mixes W1 --scheds sa --node sim:1xV100 --reps 1"} {
 			if status, _, errs := caserun(t, strings.Fields(args)...); status != exitOK || strings.Count(errs, want) != 1 {
 				t.Errorf("caserun %s: exit %d, want %q once: %s", args, status, want, errs)
 			}

@@ -176,7 +176,7 @@ func TestExportIsRefusedAsAWhole(t *testing.T) {
 
 func TestReportOfABundleIsThatOfTheStore(t *testing.T) {
 	dir := inTempDir(t)
-	if status, _, errs := caserun(t, "sweep", "--mixes", "W1,W7", "--scheds", "sa,case-alg3", "--node", "sim:4xV100"); status != exitOK {
+	if status, _, errs := caserun(t, "sweep", "--mixes", "W1,W7", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--reps", "1", "--sim-noise", "0"); status != exitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
 	if status, _, errs := caserun(t, "export", "--sweep", "latest", "--bundle", "b.tar.gz"); status != exitOK {
@@ -218,7 +218,7 @@ func TestEqualSweepsMakeEqualBundles(t *testing.T) {
 	for i := range bundles {
 		inTempDir(t)
 		for _, args := range [][]string{
-			{"sweep", "--mixes", "W1..W8", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--db", "runs.db"},
+			{"sweep", "--mixes", "W1..W8", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--reps", "2", "--db", "runs.db"},
 			{"export", "--bundle", "b.tar.gz", "--db", "runs.db"},
 		} {
 			if status, _, errs := caserun(t, args...); status != exitOK {

@@ -123,7 +123,7 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 	for _, args := range [][]string{
 		{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=12,case-alg3,demand", "--node", "sim:2xP100", "--jobs", "4", "--reps", "2", "--sim-noise", "0.01", "--tag", "t", "--log-json", "l.jsonl"},
 		{"mix", "W1", "--sched", "case-alg3", "--node", "sim:2xP100", "--log-json", "l.jsonl"},
-		{"paper", "--run", "--node", "sim:4xV100", "--mixes", "W1", "--log-json", "l.jsonl"},
+		{"paper", "--run", "--node", "sim:4xV100", "--mixes", "W1", "--reps", "1", "--log-json", "l.jsonl"},
 	} {
 		if status, _, errs := caserun(t, args...); status != exitOK {
 			t.Fatalf("%v: exit %d: %s", args, status, errs)

@@ -42,7 +42,7 @@ func TestLiveAndSimulatedAreKeptApart(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "") // no GPU here
 	storeLive(t, "v1", 7)
 	simulate(t, "--scheds", "sa", "--reps", "7", "--tag", "night")
-	sweep := []string{"sweep", "--mixes", "W1", "--scheds", "sa", "--tag"}
+	sweep := []string{"sweep", "--mixes", "W1", "--scheds", "sa", "--reps", "1", "--tag"}
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -92,7 +92,7 @@ func TestRequireLive(t *testing.T) {
 		{"sweep --mixes W1 --scheds sa --dry-run --require-live", "", exitInfrastructure, "no NVIDIA GPU"},
 		{"mix W1 --require-live --node sim:2xP100", "", exitUsage, "require-live: node sim:2xP100 is simulated: leave one of both out"},
 		{"mix W1 --require-live --node cloud", "", exitUsage, `node "cloud": use local`},
-		{"sweep --mixes W1 --scheds sa --node sim:2xP100", "", exitOK, "SIMULATED sweep 1"},
+		{"sweep --mixes W1 --scheds sa --node sim:2xP100 --reps 1", "", exitOK, "SIMULATED sweep 1"},
 		{"sweep --resume 1 --require-live", "", exitUsage, "resume sweep 1: it is SIMULATED, on sim:2xP100"},
 	} {
 		t.Setenv("CASERUN_REQUIRE_LIVE", c.env)
@@ -174,7 +174,7 @@ func TestNightlyFilesOfTheDocument(t *testing.T) {
 func TestNoNoiseIsSaidEverywhere(t *testing.T) {
 	inTempDir(t)
 	for range 2 {
-		if status, _, errs := caserun(t, "sweep", "--mixes", "W1", "--node", "sim:2xP100", "--scheds", "sa,case-alg3", "--reps", "7", "--tag", "still"); status != exitOK {
+		if status, _, errs := caserun(t, "sweep", "--mixes", "W1", "--node", "sim:2xP100", "--scheds", "sa,case-alg3", "--reps", "7", "--sim-noise", "0", "--tag", "still"); status != exitOK {
 			t.Fatal(errs)
 		}
 	}

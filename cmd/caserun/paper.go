@@ -107,7 +107,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 			return o, err
 		}, runPaper),
 	}
-	config.AddNodeFlags(c.Flags())
+	config.AddSweepNodeFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
 	config.AddProbeFlag(c.Flags())
 	addFormatFlag(c)
@@ -121,7 +121,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.run, "run", false, "do the sweeps first: W1 to W8 and the Darknet mixes under every scheduler of the paper")
 	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: all of the paper's for the node's system")
-	c.Flags().IntVar(&o.reps, "reps", 0, "repetitions of --run; 0: 7, or 1 on a simulated node without --sim-noise, where all are the same")
+	c.Flags().IntVar(&o.reps, "reps", 0, "repetitions of --run; 0: "+config.DefaultReps())
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
@@ -210,7 +210,7 @@ func simulatedPart(page paper.Page) string {
 // directory of --out, and stores all plans, before the first run.
 func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 	ctx, say, settings := c.Context(), sayTo(c), o.settings
-	planned, err := sweep.Evaluation{Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps,
+	planned, err := sweep.Evaluation{Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps, NoiseGiven: settings.NoiseGiven,
 		System: o.selection(say).SystemFor, Say: say}.Plan(ctx)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 
 func TestPaperFromASweepOfItsOwn(t *testing.T) {
 	inTempDir(t)
-	status, tables, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--out", "page", "-v")
+	status, tables, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--reps", "1", "--sim-noise", "0", "--out", "page", "-v")
 	if status != exitOK {
 		t.Fatalf("exit status %d: %s", status, errs)
 	}
@@ -80,7 +80,7 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 		t.Errorf("no run has that tag: exit %d: %s", status, errs)
 	}
 	for _, args := range [][]string{{"--mixes", "W1", "--scheds", "zero"}, {"--mixes", "W1", "--scheds", "sa", "--name", "part"}} {
-		if status, _, errs := caserun(t, append([]string{"sweep", "--node", "sim:4xV100"}, args...)...); status != exitOK {
+		if status, _, errs := caserun(t, append([]string{"sweep", "--node", "sim:4xV100", "--reps", "1", "--sim-noise", "0"}, args...)...); status != exitOK {
 			t.Fatalf("exit %d: %s", status, errs)
 		}
 	}
@@ -109,7 +109,7 @@ func TestPaperThatIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var out bytes.Buffer
 	var errs strings.Builder
-	status := run(ctx, []string{"paper", "--run", "--node", "sim:4xV100,sim:2xP100"}, strings.NewReader(""), &out, onWrite(func(line []byte) {
+	status := run(ctx, []string{"paper", "--run", "--node", "sim:4xV100,sim:2xP100", "--reps", "1"}, strings.NewReader(""), &out, onWrite(func(line []byte) {
 		errs.Write(line)
 		if strings.Contains(string(line), "sweep 3:") { // the last plan is stored
 			cancel(signalError{os.Interrupt})
@@ -187,7 +187,7 @@ func TestPaperFindsOutThatItCanWriteBeforeItRuns(t *testing.T) {
 // A hint is of no use with another store.
 func TestHintsNameTheStore(t *testing.T) {
 	inTempDir(t)
-	_, _, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--db", "my runs.db")
+	_, _, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--reps", "1", "--db", "my runs.db")
 	if !strings.Contains(errs, `caserun paper --sweep 1,2 --db "my runs.db" makes these tables again`) {
 		t.Errorf("paper --run: %s", errs)
 	}
@@ -208,7 +208,7 @@ func TestHintsNameTheStore(t *testing.T) {
 // A sweep that is under way is told from one whose process did not live to say so.
 func TestSweepThatIsNotComplete(t *testing.T) {
 	inTempDir(t)
-	if status, _, errs := caserun(t, "sweep", "--mixes", "W1..W2", "--scheds", "sa", "--node", "sim:4xV100", "--tag", "t"); status != exitOK {
+	if status, _, errs := caserun(t, "sweep", "--mixes", "W1..W2", "--scheds", "sa", "--node", "sim:4xV100", "--reps", "1", "--tag", "t"); status != exitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
 	host, gone, there := someProcesses(t)

@@ -123,7 +123,7 @@ func TestSettingsWithoutEffectAreSaid(t *testing.T) {
 	inTempDir(t)
 	const says = "caserun: --sm-cap, --guard, --context-reserve are ignored on simulated nodes\n"
 	given := []string{"--node", "sim:2xP100", "--mem-cap", "8GiB", "--sm-cap", "40", "--guard", "--context-reserve", "1GiB"}
-	for _, c := range [][]string{{"mix", "W1"}, {"sweep", "--mixes", "W1..W2", "--scheds", "sa,cg"}, {"sweep", "--resume", "latest"}} {
+	for _, c := range [][]string{{"mix", "W1"}, {"sweep", "--mixes", "W1..W2", "--scheds", "sa,cg", "--reps", "1"}, {"sweep", "--resume", "latest"}} {
 		_, _, stderr := caserun(t, append(c, given...)...)
 		if complete := strings.Contains(stderr, "is complete"); strings.Count(stderr, says) != 1 && !complete {
 			t.Errorf("%v: %s", c, stderr)

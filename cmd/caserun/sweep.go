@@ -59,7 +59,7 @@ probes. Flags override it. Jobs that crash are results: the exit status is 0
 when every run was carried out, and 4 when --time-limit left some for --resume.`,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --reps 7
   caserun sweep --mixes W7,my.yaml --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
-  caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --sim-noise 0.01 --reps 7 --jobs 8
+  caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --jobs 8
   caserun sweep --mixes W7 --scheds case-alg3 --probes lazy,static
   caserun sweep nightly.yaml --tag nightly-2026-11-21
   caserun sweep --resume latest
@@ -76,7 +76,7 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
 		Annotations: map[string]string{ownConfig: "with that of FILE"},
 	}
 	o.add(c.Flags())
-	config.AddNodeFlags(c.Flags())
+	config.AddSweepNodeFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	o.log.addTo(c)
@@ -133,6 +133,7 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	if o.settings, err = loadOver(c, over); err != nil {
 		return err
 	}
+	o.sweep.NoiseGiven = o.settings.NoiseGiven
 	if o.dryRun && o.log.path != "" {
 		return errors.New("--log-json is for runs, and --dry-run makes none: leave one of them out")
 	}
@@ -330,7 +331,7 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 			return 0, err
 		}
 		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Probes: spec.Probes, Reps: spec.Reps, Warmups: spec.Warmups}
-		return 0, o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned})
+		return 0, o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned, NoiseGiven: true})
 	case w.Status == results.Complete && !extend:
 		if err := agree(); err != nil {
 			return 0, err
@@ -492,7 +493,7 @@ func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, left []results.
 		{Name: "scheduler", Place: report.DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: report.TextOnly}, {Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node", Narrow: 1}, {Name: "mode", Narrow: 1},
 		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}, {Name: "probe", Place: report.DataOnly}}}
 	if p.Mode == results.Simulated {
-		t.Title = "SIMULATED plan"
+		t.Title = "SIMULATED plan, " + p.Repeats()
 	}
 	total := 0.0
 	for _, cell := range cells {

@@ -86,13 +86,10 @@ func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) e
 	if of > 0 {
 		where = report.Everywhere
 	}
-	t := &report.Table{Title: fmt.Sprintf("sweep %d on %s: %s", w.ID, w.Node, store.Standing(w)), Columns: []report.Column{
+	t := &report.Table{Title: fmt.Sprintf("%s: %s", report.SweepOn(w), store.Standing(w)), Columns: []report.Column{
 		{Name: "sweep_id", Place: report.DataOnly}, {Name: "part"}, {Name: "blocks"}, {Name: "runs"}, {Name: "runs_done", Heading: "done"},
 		{Name: "runs_under_way", Heading: "under way"}, {Name: "runs_failed", Heading: "failed"}, {Name: "runs_missing", Heading: "missing"},
 		{Name: "left", Unit: report.Seconds}, {Name: "task", Place: where}}}
-	if w.Mode == results.Simulated {
-		t.Title = "SIMULATED " + t.Title
-	}
 	for _, s := range found {
 		part, task := "all", any(nil)
 		if !s.Part.Whole() {

@@ -155,7 +155,7 @@ func TestSweepFile(t *testing.T) {
 // oneSweep runs a sweep and returns what it was planned from.
 func oneSweep(t *testing.T, args ...string) results.Spec {
 	t.Helper()
-	if status, _, errs := caserun(t, append([]string{"sweep", "--node", "sim:1xV100"}, args...)...); status != exitOK {
+	if status, _, errs := caserun(t, append([]string{"sweep", "--node", "sim:1xV100", "--reps", "1", "--sim-noise", "0"}, args...)...); status != exitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
 	s, err := store.OpenReadOnly("caserun.db")
@@ -302,7 +302,7 @@ func TestConfigurationOfAResumedSweep(t *testing.T) {
 		if status != exitOK {
 			t.Fatalf("sweep %s: exit %d: %s", number, status, errs)
 		}
-		for _, lines := range []string{"name: mine\nmixes:\n- W1\nscheds:\n- cg:workers=2\nreps: 1\nwarmups: 0\ndb: caserun.db\nformat: table\nnode: sim:1xV100", "seed: 9007199254740993"} {
+		for _, lines := range []string{"name: mine\nmixes:\n- W1\nscheds:\n- cg:workers=2\nreps: 1\nwarmups: 0\ndb: caserun.db\nformat: table\nnode: sim:1xV100", "seed: 9007199254740993\nsim-noise: 0.0"} {
 			if !strings.Contains(out, lines+"\n") {
 				t.Errorf("sweep %s: no %q in\n%s", number, lines, out)
 			}

@@ -23,15 +23,25 @@ type SweepProgress struct {
 func SweepList(sweeps []SweepProgress) *Table {
 	t := &Table{Title: "sweeps", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "tag"},
 		{Name: "created_at", Heading: "created", Drop: 3}, {Name: "node"}, {Name: "mode"}, {Name: "status"}, {Name: "runs_done", Heading: "done"},
-		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
+		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "noise", Unit: Ratio, Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
 	for _, p := range sweeps {
 		w := p.Sweep
 		if w.Mode == results.Simulated {
 			t.Title = "sweeps (those of mode sim are SIMULATED)"
 		}
-		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, fmt.Sprint(w.Seed), given(w.Note))
+		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, w.Noise(), fmt.Sprint(w.Seed), given(w.Note))
 	}
 	return t
+}
+
+// SweepOn is what a title calls a sweep: "sweep 3 on local", or "SIMULATED sweep 3 on sim:4xV100,
+// 7 repetitions, noise 1 %".
+func SweepOn(w results.Sweep) string {
+	text := fmt.Sprintf("sweep %d on %s", w.ID, w.Node)
+	if w.Mode == results.Simulated {
+		text = "SIMULATED " + text + ", " + results.Repeats(w.Repetitions, w.Noise())
+	}
+	return text
 }
 
 // given is nil for text that the user did not give.
@@ -46,7 +56,7 @@ func given(text string) any {
 // of the cells, with medians over the complete runs. Warm-ups do not count. devices has the
 // devices of each run. remedy says how a sweep that is not complete becomes so.
 func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath, remedy string) *Table {
-	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
+	t := &Table{Title: SweepOn(w) + ": medians", Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler", Place: DataOnly},
 		{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
 		{Name: "jobs", Narrow: 2}, {Name: "jobs_crashed", Heading: "crashed"},
@@ -61,8 +71,8 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 3}, {Name: "traced", Place: DataOnly},
 		{Name: "probe", Place: DataOnly},
 	}}
-	if w.Mode == results.Simulated {
-		t.Title = "SIMULATED " + t.Title
+	if w.Mode == results.Live {
+		t.Title += " over repetitions"
 	}
 	if w.Name != "" {
 		t.Title += " (" + w.Name + ")"

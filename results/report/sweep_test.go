@@ -47,7 +47,7 @@ func TestSweepTables(t *testing.T) {
 	w, cells, runs := someSweep()
 	simulated := w
 	simulated.ID, simulated.Name, simulated.Mode, simulated.CreatedAt, simulated.Node = 3, "", results.Simulated, nil, "sim:4xV100"
-	simulated.Note, simulated.Status, simulated.Tag = "", results.Complete, "nightly"
+	simulated.Note, simulated.Status, simulated.Tag, simulated.Spec = "", results.Complete, "nightly", `{"settings":{"sim-noise":0.013}}`
 	for name, table := range map[string]*Table{
 		"sweep":      SweepArms(w, cells, runs, nil, "/x/caserun.db", "caserun sweep --resume 2 continues it"),
 		"sweep_sim":  SweepArms(simulated, cells[:2], runs[:2], nil, "/x/caserun.db", "caserun sweep --resume 2 continues it"),

@@ -19,6 +19,8 @@ type Evaluation struct {
 	Probe   results.Probe   // of all runs
 	Mixes   []string        // none: all of the paper's
 	Reps    int             // 0: by default
+	// NoiseGiven is as in Options.
+	NoiseGiven bool
 	// System is the paper's system with which a node is compared.
 	System func(node string, devices int) (string, error)
 	Say    harness.Say
@@ -71,7 +73,7 @@ func (e *Evaluation) open() (devices int, err error) {
 func (e Evaluation) onNode(ctx context.Context, system string, devices int) ([]*Plan, error) {
 	var planned []*Plan
 	plan := func(name string, mixes, scheds []string) error {
-		o := Options{Name: name, Mixes: mixes, Scheds: scheds, Probes: []results.Probe{e.Probe}, Reps: e.Reps, Warmups: -1, Jobs: 1}
+		o := Options{Name: name, Mixes: mixes, Scheds: scheds, Probes: []results.Probe{e.Probe}, Reps: e.Reps, Warmups: -1, Jobs: 1, NoiseGiven: e.NoiseGiven}
 		if err := o.Validate(true); err != nil {
 			return err
 		}

@@ -28,11 +28,13 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Repetitions by default. Seven is the least number with which two arms that do not overlap
-// differ at p < 0.001. A simulated node without noise gives the same figures every time.
+// What a sweep has by default. Seven is the least number of repetitions with which two arms that do
+// not overlap differ at p < 0.001. A simulated sweep has noise, because a single figure may be the
+// tail of a distribution. If the user wants it without noise, one repetition is as good as seven.
 const (
-	DefaultReps    = 7
-	DefaultSimReps = 1
+	DefaultReps   = 7
+	DefaultNoise  = 0.01
+	NoiselessReps = 1
 )
 
 // maxRuns bounds a plan, which is in memory and in the store before the first run.
@@ -47,6 +49,18 @@ type Options struct {
 	Reps    int             // 0: by default
 	Warmups int             // -1: by default
 	Jobs    int             // runs at once
+
+	// NoiseGiven says that the user wants the runs' noise, also if it is 0. Otherwise a simulated
+	// sweep whose runs have a noise of 0 gets DefaultNoise.
+	NoiseGiven bool
+}
+
+// Noise is the noise of a simulated sweep of runs with these options.
+func (o Options) Noise(runs harness.Options) float64 {
+	if runs.Noise == 0 && !o.NoiseGiven {
+		return DefaultNoise
+	}
+	return runs.Noise
 }
 
 // PlanError is a sweep that cannot be as it was asked for: the user has to ask for another.
@@ -118,9 +132,9 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 	if runs.Node, err = nodes.Settle(runs, say); err != nil {
 		return nil, err
 	}
-	p := &Plan{Mode: results.Simulated}
-	if runs.Node == nodes.Local {
-		p.Mode = results.Live
+	p := &Plan{Mode: results.Live}
+	if runs.Node != nodes.Local {
+		p.Mode, runs.Noise = results.Simulated, o.Noise(runs)
 	}
 	if err := o.Fit(p.Mode, runs.Node); err != nil {
 		return nil, err
@@ -138,11 +152,11 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 	p.Options = runs
 	switch still := p.still(); {
 	case o.Reps == 0 && still:
-		p.Spec.Reps = DefaultSimReps
+		p.Spec.Reps = NoiselessReps
 	case o.Reps == 0:
 		p.Spec.Reps = DefaultReps
 	case o.Reps > 1 && still:
-		say("SIMULATED without noise, the %d repetitions of an arm are equal: give --sim-noise 0.01, or --reps 1", o.Reps)
+		say("SIMULATED without noise, the %d repetitions of an arm are equal: give --sim-noise %v, or --reps 1", o.Reps, DefaultNoise)
 	}
 	if o.Warmups < 0 {
 		p.Spec.Warmups = 0
@@ -162,6 +176,9 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 
 // still reports whether repetitions are equal, because nothing draws them.
 func (p *Plan) still() bool { return p.Mode == results.Simulated && p.Options.Noise == 0 }
+
+// Repeats says how often a simulated plan repeats each arm, and with what noise.
+func (p *Plan) Repeats() string { return results.Repeats(p.Spec.Reps, &p.Options.Noise) }
 
 // fewEnough refuses so many repetitions that the plan is too long.
 func (p *Plan) fewEnough(reps int) error {
@@ -358,7 +375,11 @@ func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, 
 	if id, err = db.CreateSweep(ctx, w, cells); err != nil {
 		return 0, err
 	}
-	say("sweep %d: %s on %s", id, CountRuns(len(cells)), w.Node)
+	of := ""
+	if p.Mode == results.Simulated {
+		of = ", " + p.Repeats()
+	}
+	say("sweep %d: %s on %s%s", id, CountRuns(len(cells)), w.Node, of)
 	return id, nil
 }
 

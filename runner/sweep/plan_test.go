@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,5 +121,92 @@ func TestResumeNeedsAsManyGPUs(t *testing.T) {
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("sweep %d on %d devices: %v, want %q", c.sweep, c.devices, err, c.says)
 		}
+	}
+}
+
+// A simulated sweep has seven repetitions with noise unless it is told otherwise. Without noise one
+// repetition is enough.
+func TestDefaultsOfASimulatedSweep(t *testing.T) {
+	const ownNoise = 0.05
+	for name, c := range map[string]struct {
+		noise float64
+		given bool
+		reps  int
+		want  string
+		said  string // beside the plan
+	}{
+		"nothing told":             {0, false, 0, "7 repetitions, noise 1 %", ""},
+		"repetitions":              {0, false, 1, "1 repetition, noise 1 %", ""},
+		"noise":                    {ownNoise, true, 0, "7 repetitions, noise 5 %", ""},
+		"noise, by another caller": {ownNoise, false, 0, "7 repetitions, noise 5 %", ""},
+		"no noise":                 {0, true, 0, "1 repetition, no noise", ""},
+		"no noise, repetitions":    {0, true, 3, "3 repetitions, no noise", "the 3 repetitions of an arm are equal: give --sim-noise 0.01, or --reps 1"},
+		"all":                      {ownNoise, true, 2, "2 repetitions, noise 5 %", ""},
+	} {
+		var said []string
+		p, err := New(t.Context(), harness.Options{Node: "sim:1xV100", Noise: c.noise}, Options{Mixes: []string{"W1"}, Scheds: []string{"sa"}, Reps: c.reps, Warmups: -1, NoiseGiven: c.given},
+			func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Repeats(); got != c.want || len(p.Cells()) != p.Spec.Reps {
+			t.Errorf("%s: %s and %d runs, want %s", name, got, len(p.Cells()), c.want)
+		}
+		if says := strings.Join(said, "\n"); !strings.Contains(says, c.said) || c.said == "" && says != "" {
+			t.Errorf("%s: says %q, want %q", name, says, c.said)
+		}
+		var recorded struct {
+			Noise float64 `json:"sim-noise"`
+		}
+		if err := json.Unmarshal(p.Spec.Settings, &recorded); err != nil || recorded.Noise != p.Options.Noise {
+			t.Errorf("%s: the plan records %s, %v", name, p.Spec.Settings, err)
+		}
+	}
+}
+
+// The evaluation has the same defaults.
+func TestDefaultsOfTheEvaluation(t *testing.T) {
+	for want, e := range map[string]Evaluation{
+		"7 repetitions, noise 1 %": {},
+		"3 repetitions, noise 1 %": {Reps: 3},
+		"1 repetition, no noise":   {NoiseGiven: true},
+	} {
+		e.Nodes, e.Mixes, e.Say = []string{"sim:4xV100"}, []string{"W1"}, t.Logf
+		e.System = func(string, int) (string, error) { return "4xV100", nil }
+		plans, err := e.Plan(t.Context())
+		if err != nil || len(plans) != 1 || plans[0].Repeats() != want {
+			t.Errorf("%d plans, %v; want %s", len(plans), err, want)
+		}
+	}
+}
+
+// A sweep that was planned without noise, as sweeps were by default before, is resumed as it is.
+func TestResumeKeepsWhatWasPlanned(t *testing.T) {
+	db, err := store.Open(filepath.Join(t.TempDir(), "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p, err := New(t.Context(), harness.Options{Node: "sim:1xV100"}, Options{Mixes: []string{"W1"}, Scheds: []string{"sa"}, Warmups: -1, NoiseGiven: true}, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := p.Store(t.Context(), db, false, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := db.Sweep(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := Resume(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Repeats(); got != "1 repetition, no noise" || w.Repetitions != 1 || *w.Noise() != 0 {
+		t.Errorf("resumed with %s; the store has %d repetitions, noise %v", got, w.Repetitions, *w.Noise())
+	}
+	if diff := cmp.Diff(p.Cells(), again.Cells()); diff != "" {
+		t.Errorf("the plan (-planned +resumed):\n%s", diff)
 	}
 }

@@ -130,7 +130,7 @@ func (p *Plan) Extend(reps int, say harness.Say) ([]results.Cell, error) {
 		return nil, err
 	}
 	if p.still() {
-		say("SIMULATED without noise, the %d repetitions of an arm are equal: a sweep with --sim-noise 0.01 has others", reps)
+		say("SIMULATED without noise, the %d repetitions of an arm are equal: a sweep with --sim-noise %v has others", reps, DefaultNoise)
 	}
 	p.Spec.Reps = reps
 	return p.Cells()[had:], nil

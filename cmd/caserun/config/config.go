@@ -23,6 +23,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
 // Settings are all that a flag, CASERUN_* or the configuration file can give. A tag is the
@@ -39,16 +40,18 @@ type Settings struct {
 	AllowSimulated bool `json:"allow-simulated"`
 
 	MaxRegression string `json:"max-regression"` // as regress.ParseLimits reads it
+	NoiseGiven    bool   `json:"-"`              // sim-noise is not the default
 	harness.Options
 }
 
 // keys are the names of all settings, in the order in which they are shown.
 var keys = []string{"db", "format", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "no-mps", "guard",
-	"context-reserve", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", "sim-noise", "profiles", "history", "max-regression"}
+	"context-reserve", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", simNoise, "profiles", "history", "max-regression"}
 
 const (
 	oldIsolate  = "retry-collateral"
 	requireLive = "require-live"
+	simNoise    = "sim-noise"
 )
 
 // The default file is read where it exists and neither --config nor CASERUN_CONFIG names
@@ -98,6 +101,7 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 	if err != nil {
 		return Settings{}, fmt.Errorf("configuration: %w", err)
 	}
+	s.NoiseGiven = v.IsSet(simNoise)
 	if s.DB == "" && flagOf(flags, "db") != nil {
 		return Settings{}, errNoStore
 	}
@@ -203,6 +207,9 @@ func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
 			continue
 		}
 		value := values[key]
+		if key == simNoise && flagOf(flags, key).Annotations[ofSweeps] != nil && s.Node != nodes.Local {
+			value = sweep.Options{NoiseGiven: s.NoiseGiven}.Noise(s.Options)
+		}
 		if text, ok := value.(string); ok && report.Printable(text, "") != text {
 			value = escaped(text)
 		}

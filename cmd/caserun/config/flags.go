@@ -93,8 +93,18 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.Uint64("seed", 1, "seed of everything random in a run")
 	f.String("profiles", "", "`FILE` of caserun profile: profiles in addition to the catalog, for simulated nodes and as footprints")
 	AddHistoryFlag(f)
-	f.Float64("sim-noise", 0, "simulated node: σ of the logarithm of each phase's length")
+	f.Float64(simNoise, 0, "simulated node: σ of the logarithm of each phase's length")
 }
+
+// AddSweepNodeFlags adds AddNodeFlags to a command that makes sweeps.
+func AddSweepNodeFlags(f *pflag.FlagSet) {
+	AddNodeFlags(f)
+	f.Lookup(simNoise).Usage += fmt.Sprintf("; default: %v, about %v %%", sweep.DefaultNoise, 100*sweep.DefaultNoise)
+	_ = f.SetAnnotation(simNoise, ofSweeps, []string{})
+}
+
+// ofSweeps annotates a flag whose default is that of a sweep.
+const ofSweeps = "of-sweeps"
 
 // allFlags are the flags of all settings, to check what does not come as a flag.
 func allFlags() *pflag.FlagSet {
@@ -117,9 +127,14 @@ func AddSweepFlags(f *pflag.FlagSet, o *sweep.Options) {
 	f.Func("probes", "`LIST` of probes as lazy,static, each an arm of its own; may be given again; default: lazy; see docs/reference/sweeps.md (local node)", func(list string) error {
 		return appendTo(&o.Probes, splitProbes, list)
 	})
-	f.Var(atLeast{&o.Reps, 1}, "reps", fmt.Sprintf("repetitions of each mix under each scheduler; default: %d, or %d on a simulated node without noise", sweep.DefaultReps, sweep.DefaultSimReps))
+	f.Var(atLeast{&o.Reps, 1}, "reps", "repetitions of each mix under each scheduler; default: "+DefaultReps())
 	f.Var(atLeast{&o.Warmups, 0}, "warmups", "uncounted runs of each mix under the first scheduler, before all others; default: 1, or 0 on a simulated node")
 	f.StringVar(&o.Name, "name", "", "`TEXT` to call the sweep by")
+}
+
+// DefaultReps says how many repetitions a sweep has by default.
+func DefaultReps() string {
+	return fmt.Sprintf("%d, or %d on a simulated node with --sim-noise 0", sweep.DefaultReps, sweep.NoiselessReps)
 }
 
 // AddJobsFlag adds --jobs of a sweep, and sets its default.
