@@ -83,7 +83,7 @@ func figures(st nvml.Stats) results.Sampler {
 }
 
 // A sampler that takes this part of a core, and this long in all, is worth a word, because jobs lack what it takes. It takes 2.6 to 6 % for two H100s
-// (docs/results/measured.md), and more in runs of less than a second, which begin and end with calls of some milliseconds.
+// (docs/results/harness.md), and more in runs of less than a second, which begin and end with calls of some milliseconds.
 const (
 	costly     = 0.1
 	costlyTime = time.Second
