@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-// The rows of plan.md take some 10 s of processor time, so the gate makes those of one node.
+// What plan.md shows takes some 40 s of processor time, so the gate has one node, without noise.
 func TestPlan(t *testing.T) {
 	shows(t, planPage)
 	planKeeps(t, "4xV100", 1.12, 1)

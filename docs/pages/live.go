@@ -19,14 +19,14 @@ import (
 
 // sweepCell is one run of the committed sweep, and the same run simulated.
 type sweepCell struct {
-	live, simulated results.Metrics
+	live, simulated float64              // throughput in jobs/s
 	machine, gpu    string               // the UUID and the name of one of its GPUs
 	processorS      float64              // of all live jobs
 	profiledS       float64              // what the profiles say that the same jobs take alone
 	seconds         map[string][]float64 // that each live job lasted that ended ok, by command
 	profiles        profiles.Set
 	// simulate does it again on a host with this Model.HostFactor, with these profiles.
-	simulate func(hostFactor float64, own profiles.Set) results.Metrics
+	simulate func(hostFactor float64, own profiles.Set) float64
 }
 
 var liveSchedulers = []string{"sa", "cg", "case-alg2", "case-alg3"}
@@ -74,10 +74,10 @@ func simulateRun(db *store.Store, run results.Run, own profiles.Set) sweepCell {
 	if !slices.EqualFunc(mix, jobs, func(m mixes.Job, j results.Job) bool { return m.Command() == j.Command }) {
 		fail("the jobs of run %d are not those of %s", run.ID, run.Mix)
 	}
-	c := sweepCell{live: run.Metrics, simulated: r.metrics(run.Mix), machine: devices[0].UUID, gpu: devices[0].Name, seconds: map[string][]float64{}, profiles: profiles.Catalog().With(own), simulate: func(hostFactor float64, own profiles.Set) results.Metrics {
+	c := sweepCell{live: throughput(run.Metrics), simulated: r.repeated(run.Mix, repetitions).median(throughput), machine: devices[0].UUID, gpu: devices[0].Name, seconds: map[string][]float64{}, profiles: profiles.Catalog().With(own), simulate: func(hostFactor float64, own profiles.Set) float64 {
 		r := r
 		r.node.Model.HostFactor, r.profiles = hostFactor, own
-		return r.metrics(run.Mix)
+		return r.repeated(run.Mix, repetitions).median(throughput)
 	}}
 	for i, j := range jobs {
 		p := must(c.profiles.Lookup(mix[i]))
@@ -145,14 +145,14 @@ func fittedCells(cells map[string][]sweepCell) map[string][]sweepCell {
 
 // cellThroughput is a cell's live and simulated throughput in jobs/s.
 func cellThroughput(c sweepCell, _ int) (live, simulated float64) {
-	return throughput(c.live), throughput(c.simulated)
+	return c.live, c.simulated
 }
 
 // overSA is a cell's throughput over that of sa's cell of the same mix.
 func overSA(cells map[string][]sweepCell) func(c sweepCell, mix int) (live, simulated float64) {
 	return func(c sweepCell, mix int) (live, simulated float64) {
 		sa := cells["sa"][mix]
-		return throughput(c.live) / throughput(sa.live), throughput(c.simulated) / throughput(sa.simulated)
+		return c.live / sa.live, c.simulated / sa.simulated
 	}
 }
 
@@ -181,33 +181,29 @@ func ratioError(cells map[string][]sweepCell, scheduler string) float64 {
 	return simulated/live - 1
 }
 
-// liveTable is throughput in jobs/s.
+// liveTable is throughput in jobs/s and over that of sa, with the errors.
 func liveTable(cells map[string][]sweepCell) string {
 	rows := [][]string{{"mix"}}
 	for _, mix := range mixNames {
 		rows = append(rows, []string{mix})
 	}
-	last := []string{"mean absolute error"}
+	errors, ratios, ratioErrors := []string{"mean absolute error"}, []string{"mean ratio to sa"}, []string{"mean absolute error of the ratios"}
 	for _, scheduler := range liveSchedulers {
-		rows[0] = append(rows[0], scheduler+": live", "simulated", "error, %")
+		rows[0] = append(rows[0], scheduler)
 		for mix, c := range cells[scheduler] {
 			live, simulated := cellThroughput(c, mix)
-			rows[mix+1] = append(rows[mix+1], fmt.Sprintf("%.3f", live), fmt.Sprintf("%.3f", simulated), errorOf(simulated, live))
+			rows[mix+1] = append(rows[mix+1], beside("%.3f", live, simulated))
 		}
-		last = append(last, "", "", fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, cellThroughput)))
-	}
-	return markdown(append(rows, last))
-}
-
-// liveRatios is throughput over that of sa.
-func liveRatios(cells map[string][]sweepCell) string {
-	rows := [][]string{{"over sa", "live", "simulated", "error, %", "mean absolute error of a mix's ratio, %"}}
-	for _, scheduler := range liveSchedulers[1:] {
+		errors = append(errors, fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, cellThroughput)))
+		if scheduler == "sa" {
+			ratios, ratioErrors = append(ratios, ""), append(ratioErrors, "")
+			continue
+		}
 		live, simulated := meanRatios(cells, scheduler)
-		rows = append(rows, []string{scheduler, fmt.Sprintf("%.2f", live), fmt.Sprintf("%.2f", simulated), errorOf(simulated, live),
-			fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, overSA(cells)))})
+		ratios = append(ratios, beside("%.2f", live, simulated))
+		ratioErrors = append(ratioErrors, fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, overSA(cells))))
 	}
-	return markdown(rows)
+	return markdown(append(rows, errors, ratios, ratioErrors))
 }
 
 // liveHosts is the processor time of the live jobs that ended ok, over what their profiles say that they take
@@ -229,8 +225,8 @@ func liveHosts(cells map[string][]sweepCell) string {
 }
 
 // liveKnownHosts is the mean absolute errors of throughput, and the errors of the mean ratios to sa, if the host is as
-// fast as in the profiles, as each machine's was under sa, or as it was during each run. suite is the cells with profiles of
-// the programs that ran.
+// fast as in the profiles, as each machine's was under sa, as each program was there, or as it was during each run. suite is
+// the cells with profiles of the programs that ran.
 func liveKnownHosts(cells, suite map[string][]sweepCell) string {
 	rows := [][]string{{"speed of the host"}}
 	for _, scheduler := range liveSchedulers {
@@ -249,12 +245,10 @@ func liveKnownHosts(cells, suite map[string][]sweepCell) string {
 	}{
 		{"of the profiles", cells},
 		{"of each machine, from its runs of sa", ofMachine(cells)},
-		{"of each program on each machine, fitted to its runs of sa", fittedCells(cells)},
+		{"of each program on each machine, fitted", fittedCells(cells)},
 		{"of each run", onHosts(cells, sweepCell.hostFactor)},
-		{"of the profiles of the suite", suite},
-		{"of each machine, and profiles of the suite", ofMachine(suite)},
-		{"of each program on each machine, and profiles of the suite", fittedCells(suite)},
-		{"of each run, and profiles of the suite", onHosts(suite, sweepCell.hostFactor)},
+		{"of the suite's profiles", suite},
+		{"of each program on each machine, from the suite's profiles", fittedCells(suite)},
 	} {
 		row := []string{known.of}
 		for _, scheduler := range liveSchedulers {

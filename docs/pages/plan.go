@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
@@ -11,27 +12,18 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-var planPage = page{"docs/design/plan.md", []table{{"plan", func() string { return planTable(planNodes) }}}}
+var planPage = page{"docs/results/plan.md", []table{{"plan", planTable}}}
 
 var planNodes = []string{"4xV100", "4xH200 of 16 GiB", "4xH100 of 16 GiB", "2xH100 of 16 GiB"}
 
-// planned is a mix on a node under Algorithm 3 and under plan.
+// planned is a mix on a node under Algorithm 3 and under plan, without errors in what plan expects.
 type planned struct {
 	mix        string
 	bound      bound
-	alg3, plan results.Metrics
+	alg3, plan trial
 }
 
-func (p planned) throughput() float64 { return *p.alg3.MakespanS / *p.plan.MakespanS }
-func (p planned) turnaround() float64 { return *p.alg3.TurnaroundMeanS / *p.plan.TurnaroundMeanS }
-
-var keptPlans = map[string][]planned{}
-
-// planOn has a node's mixes, without errors in what plan expects.
 func planOn(name string) (out []planned) {
-	if made, found := keptPlans[name]; found {
-		return made
-	}
 	n := nodeOf(name)
 	backend := must(simulated.Open(harness.Options{Node: n.model.Name, MemCap: fmt.Sprint(n.model.Model.MemoryBytes)}))
 	alone := must(backend.History(n.known)).Alone
@@ -44,35 +36,48 @@ func planOn(name string) (out []planned) {
 			}
 			expected = append(expected, history.ForScheduler([]*results.Known{{Expected: e}})...)
 		}
-		plan := trial{node: n.model, scheduler: "plan", profiles: n.known, seed: 1, predictions: expected}.metrics(mix)
-		out = append(out, planned{mix, boundOf(name, mix), n.run("case-alg3", mix), plan})
+		out = append(out, planned{mix, boundOf(name, mix), trial{node: n.model, scheduler: "case-alg3", profiles: n.known},
+			trial{node: n.model, scheduler: "plan", profiles: n.known, seed: 1, predictions: expected}})
 	}
-	keptPlans[name] = out
 	return out
 }
 
-func planTable(nodes []string) string {
-	rows := [][]string{{"node", "mix", "makespan: bound, s", "case-alg3", "plan", "mean turnaround: bound, s", "case-alg3", "plan"}}
-	for _, name := range nodes {
+// planRepetitions is less than repetitions: plan takes most of the time of this package.
+const planRepetitions = 3
+
+// planTable has the medians of both schedulers over the bounds, and one over the other: geometric means of a node's
+// mixes, and the mixes that differ most.
+func planTable() string {
+	rows := [][]string{{"node", "over the bound", "case-alg3", "plan", "plan over case-alg3", "least", "most"}}
+	for _, name := range planNodes {
+		alg3, plan := map[string]sample{}, map[string]sample{}
 		all := planOn(name)
 		for _, p := range all {
-			row := []string{name, p.mix}
-			for _, v := range []float64{p.bound.makespanS, *p.alg3.MakespanS, *p.plan.MakespanS, p.bound.turnsS, *p.alg3.TurnaroundMeanS, *p.plan.TurnaroundMeanS} {
-				row = append(row, fmt.Sprintf("%.2f", v))
-			}
-			rows = append(rows, row)
+			alg3[p.mix], plan[p.mix] = p.alg3.repeated(p.mix, repetitions), p.plan.repeated(p.mix, planRepetitions)
 		}
-		rows = append(rows, []string{name, "geometric mean of ratios to case-alg3", "", "1", fmt.Sprintf("%.3f", 1/geometric(all, planned.throughput)),
-			"", "1", fmt.Sprintf("%.3f", 1/geometric(all, planned.turnaround))})
+		for _, of := range bounded {
+			var overs, plans, ratios []float64
+			mixOf := map[float64]string{} // the first with this ratio
+			for _, p := range all {
+				a, b := alg3[p.mix].median(of.value), plan[p.mix].median(of.value)
+				overs, plans, ratios = append(overs, a/of.bound(p.bound)), append(plans, b/of.bound(p.bound)), append(ratios, b/a)
+				if _, found := mixOf[b/a]; !found {
+					mixOf[b/a] = p.mix
+				}
+			}
+			least, most := slices.Min(ratios), slices.Max(ratios)
+			rows = append(rows, []string{name, of.name, fmt.Sprintf("%.2f", geometric(overs)), fmt.Sprintf("%.2f", geometric(plans)), fmt.Sprintf("%.3f", geometric(ratios)),
+				fmt.Sprintf("%.2f (%s)", least, mixOf[least]), fmt.Sprintf("%.2f (%s)", most, mixOf[most])})
+		}
 	}
 	return markdown(rows)
 }
 
-// geometric is the geometric mean of a ratio.
-func geometric(all []planned, of func(planned) float64) float64 {
+// geometric is the geometric mean of ratios.
+func geometric(ratios []float64) float64 {
 	logs := 0.0
-	for _, p := range all {
-		logs += math.Log(of(p))
+	for _, x := range ratios {
+		logs += math.Log(x)
 	}
-	return math.Exp(logs / float64(len(all)))
+	return math.Exp(logs / float64(len(ratios)))
 }

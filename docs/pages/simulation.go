@@ -15,10 +15,10 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-var simulationPage = page{"docs/design/simulator.md", []table{
-	{"flatness", flatness}, {"utilization", utilization}, {"table7", table7}, {"ratios", ratios}, {"table3", table3},
-	{"table4", table4}, {"turnaround", turnaround}, {"darknet", darknet},
-	{"live", func() string { return liveTable(liveCells()) }}, {"live ratios", func() string { return liveRatios(liveCells()) }},
+var simulationPage = page{"docs/results/simulator.md", []table{
+	{"by mix", byMix}, {"ratios", ratios}, {"crashes", table3}, {"turnaround", turnaround}, {"darknet", darknet},
+	{"flatness", flatness}, {"utilization", utilization},
+	{"live", func() string { return liveTable(liveCells()) }},
 	{"live hosts", func() string { return liveHosts(liveCells()) }},
 	{"live known hosts", func() string { return liveKnownHosts(liveCells(), sweep(suiteOnH100())) }},
 	{"replays", agreement},
@@ -65,7 +65,8 @@ func nodeOf(name string) node {
 // kept has the runs of nodes, by node, scheduler and mix: several tables show the same runs.
 var kept = map[[3]string]results.Metrics{}
 
-// run is a simulated run of a mix of which nothing is expected.
+// run is a simulated run of a mix of which nothing is expected, without noise: all jobs last as in their profiles, as
+// the bounds and the fit of the factors have it.
 func (n node) run(scheduler, mix string) results.Metrics {
 	key := [3]string{n.name, scheduler, mix}
 	m, found := kept[key]
@@ -76,6 +77,39 @@ func (n node) run(scheduler, mix string) results.Metrics {
 	return m
 }
 
+// Tables about schedulers are of repeated runs with noise: a single run without noise may be an extreme of what a
+// scheduler does.
+const (
+	repetitions = 7
+	noise       = 0.01
+)
+
+// repeated is runs with noise of a mix of which nothing is expected.
+func (n node) repeated(scheduler, mix string) sample {
+	key := [3]string{n.name, scheduler, mix}
+	all, found := keptSamples[key]
+	if !found {
+		all = trial{node: n.model, scheduler: scheduler, profiles: n.known}.repeated(mix, repetitions)
+		keptSamples[key] = all
+	}
+	return all
+}
+
+var keptSamples = map[[3]string]sample{}
+
+// sample is repeated runs that differ in their seeds.
+type sample []results.Metrics
+
+func (s sample) median(f func(results.Metrics) float64) float64 { return median(s.values(f)) }
+func (s sample) mean(f func(results.Metrics) float64) float64   { return mean(s.values(f)) }
+
+func (s sample) values(f func(results.Metrics) float64) (out []float64) {
+	for _, m := range s {
+		out = append(out, f(m))
+	}
+	return out
+}
+
 // trial is one simulated run.
 type trial struct {
 	node        sim.Node
@@ -83,14 +117,25 @@ type trial struct {
 	workers     int
 	profiles    profiles.Set // before the catalog's
 	seed        uint64
+	noise       float64
 	predictions []*schedulers.Prediction // for plan
+}
+
+// repeated is n runs of a mix with noise.
+func (r trial) repeated(mix string, n int) (out sample) {
+	r.noise = noise
+	for seed := range n {
+		r.seed = 1 + uint64(seed)
+		out = append(out, r.metrics(mix))
+	}
+	return out
 }
 
 // metrics is what a run of a mix measures.
 func (r trial) metrics(mix string) results.Metrics {
 	jobs, s := mixOf(mix).Jobs, must(policies.Parse(r.scheduler, r.node.Count))
 	seen := &records{}
-	x := must(sim.NewExecutor(sim.Config{Node: r.node, Jobs: jobs, MPS: s.Shares, Revokes: s.Revokes, Profiles: profiles.Catalog().With(r.profiles), Seed: r.seed}, seen))
+	x := must(sim.NewExecutor(sim.Config{Node: r.node, Jobs: jobs, MPS: s.Shares, Revokes: s.Revokes, Profiles: profiles.Catalog().With(r.profiles), Seed: r.seed, Noise: r.noise}, seen))
 	done := must(runner.Run(ctx, runner.Config{Jobs: jobs, Devices: r.node.Devices(s.Shares), Scheduler: s, Workers: r.workers, MPS: s.Shares,
 		Predictions: r.predictions, Cores: r.node.Cores(), Seed: r.seed}, x, seen))
 	devices := make([]results.Device, r.node.Count)
