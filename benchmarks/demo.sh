@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../bin"
 rm -f demo.db demo.db-*
-./caserun sweep --mixes W7 --scheds sa,case-alg3 --node sim:4xV100 --reps 7 --sim-noise 0.01 --db demo.db >/dev/null
+./caserun sweep --mixes W7 --scheds sa,case-alg3 --node sim:4xV100 --db demo.db >/dev/null
 ./caserun compare --db demo.db
 cat <<'TEXT'
 

@@ -23,7 +23,7 @@
 #   REPS    3
 #   SEED    17
 #   SWAP    32GiB
-#   NODE    local; a simulated node makes what it can: not alone and traced
+#   NODE    local; a simulated node makes what it can, with a noise of 1 %: not alone and traced
 #   KNOWN   docs/results/bundles/sweep.tar.gz
 #
 # Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call

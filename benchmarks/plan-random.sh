@@ -4,8 +4,9 @@
 #   benchmarks/plan-random.sh DIR
 #
 # Each mix has 32 jobs of CASE's Table 1, drawn by the rule of the paper, with large and small ones 1:1, 2:1, 3:1 and 4:1 in
-# turn. Each node has a sweep of its own, in the store DIR/NODE.db. DIR/NODE.txt gets the comparison, DIR/NODE.csv the
-# runs. A sweep that was stopped goes on with the next call. 200 mixes on two nodes take some 25 minutes on one core.
+# turn. Each runs once under each scheduler, without noise, because the mixes are the sample. Each node has a sweep of its
+# own, in the store DIR/NODE.db. DIR/NODE.txt gets the comparison, DIR/NODE.csv the runs. A sweep that was stopped goes on
+# with the next call. 200 mixes on two nodes take some 25 minutes on one core.
 #
 # Environment: MIXES (200), NODES (v100 h200; h100 has the profiles of the suite), SCHEDS (case-alg3,plan,plan:error=0.3).
 #
@@ -31,7 +32,7 @@ for name in ${NODES:-v100 h200}; do
 	if [ -e "$db" ]; then
 		bin/caserun sweep --resume latest --db "$db" --format csv >/dev/null
 	else
-		bin/caserun sweep --mixes "${mixes#,}" --scheds "${SCHEDS:-case-alg3,plan,plan:error=0.3}" "${node[@]}" --db "$db" --format csv >/dev/null
+		bin/caserun sweep --mixes "${mixes#,}" --scheds "${SCHEDS:-case-alg3,plan,plan:error=0.3}" "${node[@]}" --reps 1 --sim-noise 0 --db "$db" --format csv >/dev/null
 	fi
 	bin/caserun compare sweep:1 --db "$db" --metrics throughput,turnaround >"$dir/$name.txt"
 	bin/caserun sweep show 1 --db "$db" --format csv >"$dir/$name.csv"

@@ -13,7 +13,7 @@
 #   SCHEDS   case-alg3,plan; add plan:learn=off and plan:error=0.3 for the arms without history and with errors
 #   LIMIT    seconds, 480
 #   NODE     local
-#   FLAGS    further flags of caserun sweep, as --sim-noise 0.05 for NODE=sim:2xH100
+#   FLAGS    further flags of caserun sweep, as --sim-noise 0.05 for NODE=sim:2xH100, which has a noise of 0.01 otherwise
 #   BUNDLES  docs/results/bundles/sweep.tar.gz (four H200s) and docs/results/bundles/slurm.tar.gz (two H100s)
 #
 # Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call

@@ -15,8 +15,8 @@ import (
 
 // What caserun sweep does on a simulated node unless it is told otherwise.
 const (
-	sweepReps  = 7
-	sweepNoise = 0.01
+	sweepReps  = sweeps.DefaultReps
+	sweepNoise = sweeps.DefaultNoise
 	sweepSeed  = 1
 )
 
