@@ -36,12 +36,12 @@ type host struct {
 	runs    int
 }
 
-// cell is the live repetitions of a mix under one scheduler, and the same simulated once.
+// cell is the live repetitions of a mix under one scheduler, and the same simulated, with noise.
 type cell struct {
 	scheduler string
 	live      []measured
-	simulated results.Metrics
-	fitted    map[string]results.Metrics // the same with profiles fitted to the runs under sa on a machine, as caserun profile fit does
+	simulated sample
+	fitted    map[string]sample // the same with profiles fitted to the runs under sa on a machine, as caserun profile fit does
 }
 
 // measured is a live run, on a machine.
@@ -50,6 +50,9 @@ type measured struct {
 	machine string
 	host    float64 // processor time of the jobs that ended ok, by what the same jobs take alone according to the profiles
 }
+
+// simulatedRuns are those of a cell: as many as live ones. More would make the searches of plan take long.
+const simulatedRuns = 3
 
 var schedulerOrder = []string{"sa", "cg", "schedgpu", "case-alg2", "case-alg3", "plan", "vgpu", "demand"}
 
@@ -77,13 +80,13 @@ func (c cell) hosts() []float64 {
 type prediction func(cell, figure) float64
 
 // plain knows nothing of the hosts.
-func plain(c cell, f figure) float64 { return f.of(c.simulated) }
+func plain(c cell, f figure) float64 { return c.simulated.median(f.of) }
 
 // fitted has profiles fitted to the machine of each run. It is for cells that canFit.
 func fitted(c cell, f figure) float64 {
 	var out []float64
 	for _, r := range c.live {
-		out = append(out, f.of(c.fitted[r.machine]))
+		out = append(out, c.fitted[r.machine].median(f.of))
 	}
 	return median(out)
 }
@@ -187,7 +190,7 @@ func readBlock(from *bundle.Opened, mix mixes.Mix, runs []results.Run) block {
 		for i := range b.cells {
 			c := &b.cells[i]
 			if c.fitted == nil {
-				c.fitted = map[string]results.Metrics{}
+				c.fitted = map[string]sample{}
 			}
 			c.fitted[machine] = simulate(own, mix, c.live[0].Run, nodes[i], known)
 		}
@@ -226,44 +229,62 @@ func hostFactor(m mixes.Mix, jobs []results.Job) float64 {
 	return processor / profiled
 }
 
-// simulate does a live run on a model of its node.
-func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results.Device, known profiles.Set) results.Metrics {
+// simulate does a live run on a model of its node, repeatedly and with noise.
+func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results.Device, known profiles.Set) (out sample) {
 	model := ""
 	for _, m := range []string{"H100", "H200"} {
 		if strings.Contains(devices[0].Name, m) {
 			model = m
 		}
 	}
-	backend, err := simulated.Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: "16GiB", Workers: run.Workers})
-	if err != nil {
-		fail("run %d of %s: %v", run.ID, run.Mix, err)
+	for seed := range uint64(simulatedRuns) {
+		backend, err := simulated.Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: "16GiB", Workers: run.Workers, Noise: noise, Seed: 1 + seed})
+		if err != nil {
+			fail("run %d of %s: %v", run.ID, run.Mix, err)
+		}
+		if _, threads, err := backend.Size(); err != nil || threads != run.Provenance.Cores {
+			fail("the model of run %d of %s has %d cores, and its machine had %d (%v)", run.ID, run.Mix, threads, run.Provenance.Cores, err)
+		}
+		o, err := harness.Execute(ctx, backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
+			Profiles: known, Store: db, Say: func(string, ...any) {}})
+		if err != nil {
+			fail("%s under %s: %v", run.Mix, run.Scheduler, err)
+		}
+		out = append(out, o.Run.Metrics)
 	}
-	if _, threads, err := backend.Size(); err != nil || threads != run.Provenance.Cores {
-		fail("the model of run %d of %s has %d cores, and its machine had %d (%v)", run.ID, run.Mix, threads, run.Provenance.Cores, err)
-	}
-	o, err := harness.Execute(ctx, backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
-		Profiles: known, Store: db, Say: func(string, ...any) {}})
-	if err != nil {
-		fail("%s under %s: %v", run.Mix, run.Scheduler, err)
-	}
-	return o.Run.Metrics
+	return out
 }
 
 // machinesTable has a line for each machine and revision.
 func machinesTable(blocks []block) string {
-	rows := [][]string{{"mix", "runs", "GPUs", "processor", "cores", "driver", "revision", "begun"}}
+	type line struct {
+		host
+		mixes []string
+	}
+	var lines []line
 	for _, b := range blocks {
 		for _, h := range b.hosts {
-			p := h.first.Provenance
-			rows = append(rows, []string{b.name, fmt.Sprint(h.runs), h.gpus, p.CPU, fmt.Sprint(p.Cores), *p.Driver, p.Revision[:min(7, len(p.Revision))], h.first.StartedAt.Format("2006-01-02")})
+			i := slices.IndexFunc(lines, func(l line) bool {
+				return l.machine == h.machine && l.first.Provenance.Revision == h.first.Provenance.Revision
+			})
+			if i < 0 {
+				i = len(lines)
+				lines = append(lines, line{host: host{machine: h.machine, gpus: h.gpus, first: h.first}})
+			}
+			lines[i].mixes = append(lines[i].mixes, fmt.Sprintf("%s (%d)", b.name, h.runs))
 		}
+	}
+	rows := [][]string{{"mixes (runs)", "GPUs", "processor", "cores", "driver", "revision", "begun"}}
+	for _, l := range lines {
+		p := l.first.Provenance
+		rows = append(rows, []string{strings.Join(l.mixes, ", "), l.gpus, p.CPU, fmt.Sprint(p.Cores), *p.Driver, p.Revision[:min(7, len(p.Revision))], l.first.StartedAt.Format("2006-01-02")})
 	}
 	return markdown(rows)
 }
 
-// cellsTable has medians, with the least and the most.
+// cellsTable has medians, with the least and the most of several runs.
 func cellsTable(blocks []block) string {
-	rows := [][]string{{"mix", "scheduler", "runs", "jobs lost in each", "throughput, jobs/s", "simulated", "error, %", "mean turnaround, s", "simulated", "error, %"}}
+	rows := [][]string{{"mix", "scheduler", "runs", "jobs lost in each", "throughput, jobs/s", "mean turnaround, s"}}
 	for _, b := range blocks {
 		for _, c := range b.cells {
 			var lost []string
@@ -278,8 +299,11 @@ func cellsTable(blocks []block) string {
 				if !f.higher {
 					digits = 1
 				}
-				row = append(row, fmt.Sprintf("%.*f (%.*f to %.*f)", digits, median(v), digits, slices.Min(v), digits, slices.Max(v)), fmt.Sprintf("%.*f", digits, plain(c, f)),
-					errorOf(plain(c, f), median(v)))
+				shown := fmt.Sprintf("%.*f", digits, median(v))
+				if len(v) > 1 {
+					shown += fmt.Sprintf(" (%.*f to %.*f)", digits, slices.Min(v), digits, slices.Max(v))
+				}
+				row = append(row, shown)
 			}
 			rows = append(rows, row)
 		}
@@ -291,13 +315,14 @@ func median(values []float64) float64 { return stats.Summarize(values, 0.95).Med
 
 // ratiosTable compares each scheduler with the first of its mix. Above 1 the scheduler is better, in turnaround too.
 func ratiosTable(blocks []block) string {
-	rows := [][]string{{"scheduler", "over", "mix", "throughput", "simulated", "error, %", "mean turnaround", "simulated", "error, %"}}
+	rows := [][]string{{"ratio", "mix", "throughput", "simulated", "mean turnaround", "simulated"}}
 	for _, k := range comparisons(blocks) {
+		ratio := k.of[0].scheduler + " over " + k.over
 		for i, mix := range k.mixes {
-			rows = append(rows, append([]string{k.of[i].scheduler, k.over, mix}, k.only(i).columns()...))
+			rows = append(rows, append([]string{ratio, mix}, k.only(i).columns()...))
 		}
-		if len(k.mixes) > 1 {
-			rows = append(rows, append([]string{k.of[0].scheduler, k.over, "geometric mean"}, k.columns()...))
+		if len(k.mixes) > 2 {
+			rows = append(rows, append([]string{ratio, "geometric mean"}, k.columns()...))
 		}
 	}
 	return markdown(rows)
@@ -353,7 +378,7 @@ func (k comparison) columns() []string {
 		if live.Bounded() {
 			shown += fmt.Sprintf(" (%.2f to %.2f)", 1+live.Low, 1+live.High)
 		}
-		out = append(out, shown, fmt.Sprintf("%.2f", simulated), errorOf(simulated, 1+live.Change))
+		out = append(out, shown, fmt.Sprintf("%.2f (%s %%)", simulated, errorOf(simulated, 1+live.Change)))
 	}
 	return out
 }
