@@ -14,7 +14,7 @@
 // format, and that of steps files, which say more of one job.
 //
 // suite_h100.csv is what benchmarks/profile.sh measured of the builtin suite under the lazy runtime on an H100 (one traced run
-// of each job, two at a time, 32 cores). It is not in the catalog: docs/design/simulator.md says why.
+// of each job, two at a time, 32 cores). It is not in the catalog: docs/results/simulator.md says why.
 package profiles
 
 import (
