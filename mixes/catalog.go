@@ -7,6 +7,8 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/caserun/caserun/internal/near"
 )
 
 // The catalog is a set of mix files in the users' format, read by the same parser. rodinia.yaml
@@ -108,7 +110,7 @@ func Lookup(name string) (Mix, error) {
 			return m.clone(), nil
 		}
 	}
-	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, didYouMean(name, catalogMixNames))
+	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, near.OrKnown(name, catalogMixNames))
 }
 
 // Match returns the names of the catalog's mixes that match a pattern of path.Match, such as

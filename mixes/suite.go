@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/caserun/caserun/internal/near"
 )
 
 // SuiteFile is the file in a suite's directory that describes its programs.
@@ -34,7 +36,7 @@ func (r *yamlReader) suite(body ast.Node) (faulty []string) {
 		if _, known := r.ofSuite(name); known {
 			return "", ""
 		}
-		return "program", didYouMean(name, suitePrograms) + " (and the executables of the suite)"
+		return "program", near.OrKnown(name, suitePrograms) + " (and the executables of the suite)"
 	})
 	for name, f := range programs {
 		facts := r.fields(f.value, name, []string{"faults"})

@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/caserun/caserun/internal/near"
 )
 
 // MaxNesting bounds the YAML parser's recursion, which otherwise takes unbounded memory. A mix
@@ -192,7 +194,7 @@ func (r *yamlReader) fields(n ast.Node, what string, keys []string) map[string]f
 		if slices.Contains(keys, name) {
 			return "", ""
 		}
-		return "key", didYouMean(name, keys)
+		return "key", near.OrKnown(name, keys)
 	})
 }
 
@@ -403,7 +405,7 @@ func (r *yamlReader) catalogJob(n ast.Node) Job {
 	}
 	j, found := r.jobs.byName[name]
 	if !found {
-		r.fail(n.GetToken(), didYouMean(name, r.jobs.names), "no catalog job %q", name)
+		r.fail(n.GetToken(), near.OrKnown(name, r.jobs.names), "no catalog job %q", name)
 		return j
 	}
 	if r.referred == nil {
@@ -430,7 +432,7 @@ func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 	}
 	if program, ok := r.text(f.value, "program"); ok {
 		if !slices.Contains(suitePrograms, program) && !strings.Contains(program, "/") && (program == "" || r.has == nil || !r.has(program)) {
-			r.fail(f.value.GetToken(), didYouMean(program, suitePrograms)+" ("+moreOfSuite(r.has)+"; your own executable needs a slash: ./"+program+")",
+			r.fail(f.value.GetToken(), near.OrKnown(program, suitePrograms)+" ("+moreOfSuite(r.has)+"; your own executable needs a slash: ./"+program+")",
 				"no suite program %q", program)
 		}
 		j.Program, j.Name = program, labelOf(program)

@@ -14,7 +14,7 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 	for name, hint := range map[string]string{
 		"NODES":    "did you mean CASERUN_NODE?",
 		"MEMCAP":   "did you mean CASERUN_MEM_CAP?",
-		"FAVORITE": "caserun mix --show-config prints all settings",
+		"FAVORITE": "caserun help environment lists all settings",
 	} {
 		t.Setenv("CASERUN_"+name, "x")
 		want := "caserun: unknown setting CASERUN_" + name + " (ignored): " + hint + "\n"

@@ -148,7 +148,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"mix", "W7", "--format", "xml"}, exitUsage, "markdown"},
 		{[]string{"mix", "W7", "--config", conf}, exitUsage, "shed"},
 		{[]string{"mix"}, exitUsage, "MIX is missing: caserun mix MIX"},
-		{[]string{"mix", "W1", "--shced", "sa"}, exitUsage, "unknown flag: --shced: did you mean --sched or --seed?"},
+		{[]string{"mix", "W1", "--shced", "sa"}, exitUsage, "unknown flag: --shced: did you mean --sched?"},
 		{[]string{"mix", "W1", "W2"}, exitUsage, `"W2" is one argument too many`},
 		{[]string{"report", "--db", "nowhere.db"}, exitInfrastructure, "caserun mix and caserun sweep make a store"},
 		{[]string{"nonsense"}, exitUsage, "nonsense"},

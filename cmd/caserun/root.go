@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 )
@@ -119,8 +120,8 @@ func noCommand(c *cobra.Command, args []string) error {
 	for _, sub := range c.Commands() {
 		names = append(names, sub.Name())
 	}
-	if near := similar(args[0], names); len(near) > 0 {
-		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	if hint := near.DidYouMean("", args[0], names); hint != "" {
+		return fmt.Errorf("%w: %s", err, hint)
 	}
 	return err
 }
@@ -147,8 +148,8 @@ func sayWanted(c *cobra.Command, err error) error {
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var flags []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-		if near := similar(unknown.GetSpecifiedName(), flags); len(near) > 0 {
-			return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
+		if hint := near.DidYouMean("--", unknown.GetSpecifiedName(), flags); hint != "" {
+			return fmt.Errorf("%w: %s", err, hint)
 		}
 	}
 	var missing *pflag.ValueRequiredError
@@ -183,15 +184,6 @@ func takeDecimals(c *cobra.Command) {
 	config.Decimal(c.Flags())
 }
 
-// similar are the names that resemble a name.
-func similar(name string, names []string) []string {
-	c := &cobra.Command{SuggestionsMinimumDistance: 2} // it knows how to find such names
-	for _, n := range names {
-		c.AddCommand(&cobra.Command{Use: n, Run: func(*cobra.Command, []string) {}})
-	}
-	return c.SuggestionsFor(name)
-}
-
 // warnOfVariables names the variables that look like settings and are not.
 func warnOfVariables(environment []string, say harness.Say) {
 	var known []string
@@ -199,9 +191,9 @@ func warnOfVariables(environment []string, say harness.Say) {
 		known = append(known, strings.TrimPrefix(name, config.VariablePrefix))
 	}
 	for _, name := range config.UnknownVariables(environment) {
-		hint := "caserun mix --show-config prints all settings"
-		if near := similar(strings.TrimPrefix(name, config.VariablePrefix), known); len(near) > 0 {
-			hint = "did you mean " + config.VariablePrefix + strings.Join(near, " or "+config.VariablePrefix) + "?"
+		hint := near.DidYouMean(config.VariablePrefix, strings.TrimPrefix(name, config.VariablePrefix), known)
+		if hint == "" {
+			hint = "caserun help environment lists all settings"
 		}
 		say("unknown setting %s (ignored): %s", name, hint)
 	}

@@ -53,6 +53,8 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		{"CASERUN_SEED", "-1", `CASERUN_SEED "-1": want a whole number, 0 or more`},
 		{"CASERUN_TRACE", "maybe", `CASERUN_TRACE "maybe": want true or false`},
 		{"CASERUN_SEED", "010", `CASERUN_SEED "010": want a whole number, 0 or more, in decimal and without zeros before it`},
+		{"CASERUN_SCHED", "case_alg3", `CASERUN_SCHED "case_alg3": unknown scheduler "case_alg3": did you mean case-alg3?`},
+		{"CASERUN_SCHED", "case-alg3:que=fifo", `CASERUN_SCHED "case-alg3:que=fifo": scheduler case-alg3: parameter "que=fifo": want key=value with a key of queue, age-limit, wait-limit, room, managed, isolate, nice: did you mean queue?`},
 		{"CASERUN_SCHED", "foo", `CASERUN_SCHED "foo": unknown scheduler "foo": use one of case-alg2, case-alg3, cg, demand, exec, plan, sa, schedgpu, vgpu, zero`},
 	} {
 		t.Setenv(c.key, c.value)
@@ -61,6 +63,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"mixes: [W1]":     `1:1: unknown key "mixes": caserun mix --show-config prints all that there are`,
+		"memcap: 1GiB":    `1:1: unknown key "memcap": did you mean mem-cap?`,
 		"workers: 7.9":    `1:10: workers "7.9": want a whole number`,
 		"timeout: 5":      `1:10: timeout "5": want a time with its unit, such as 90s or 10m`,
 		"devices: [0, 1]": `1:10: devices: want a single value`,

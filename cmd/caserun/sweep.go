@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
@@ -175,8 +176,8 @@ func (o *sweepOptions) read(ctx context.Context) (settings map[string]any, err e
 // noSweepFile is the error of a file that is missing and may have been meant as a command.
 func noSweepFile(path string) error {
 	commands := []string{"list", "show", "status", "cancel"}
-	if near := similar(path, commands); len(near) > 0 {
-		return fmt.Errorf("no such sweep file %q: did you mean caserun sweep %s?", path, near[0])
+	if hint := near.DidYouMean("caserun sweep ", path, commands); hint != "" {
+		return fmt.Errorf("no such sweep file %q: %s", path, hint)
 	}
 	return fmt.Errorf("no such sweep file %q; the commands of sweep are %s", path, strings.Join(commands, ", "))
 }

@@ -20,7 +20,8 @@ import (
 
 // slowSweep makes a policy that thinks for some seconds before each of its decisions, in a temporary directory, and
 // returns the sweep of nodesSweep with it. Its runs take little processor time. While the directory has a file "hold",
-// one in five of the policy's processes does not decide.
+// one in five of the policy's processes does not decide. While it has a file "hold-all", none does, and a file held-N
+// says that task N waits for that.
 func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan []string) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -34,6 +35,9 @@ func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan [
 	think := fmt.Sprintf(`def place(question):
     time.sleep(%v)
     while os.getpid() %% 5 == 0 and os.path.exists("hold"):
+        time.sleep(0.1)
+    while os.path.exists("hold-all"):
+        open("held-" + os.environ["SLURM_ARRAY_TASK_ID"], "w").close()
         time.sleep(0.1)
 `, thinks)
 	slow := strings.NewReplacer("import sys\n", "import os\nimport sys\nimport time\n", "def place(question):\n", think).Replace(string(policy))
@@ -50,18 +54,25 @@ func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan [
 func TestSweepThatLosesANode(t *testing.T) {
 	dir, plan := slowSweep(t, 0.005, "--reps", "2")
 	mustRun(t, append(plan, "--db", "once.db", "--jobs", "32")...)
+	writeFiles(t, map[string]string{"hold-all": ""})
 	c := startCluster(t)
 	mustRun(t, append(plan, "--slurm", "--task-time", "1ms", "--publish", "500ms")...)
 	name := submitted(t)
 	var task slurm.Task
-	c.Await("a task has published a copy", func() bool {
+	c.Await("a task that cannot end yet has published a copy", func() bool {
 		tasks, err := slurm.List(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		task = tasks[0]
-		copies, _ := filepath.Glob(filepath.Join("caserun.db.parts", "*", fmt.Sprintf("part-%05d-*", task.Number)))
-		return task.State == "RUNNING" && len(copies) > 0
+		at := slices.IndexFunc(tasks, func(task slurm.Task) bool {
+			copies, _ := filepath.Glob(filepath.Join("caserun.db.parts", "*", fmt.Sprintf("part-%05d-*", task.Number)))
+			_, held := os.Stat(fmt.Sprintf("held-%d", task.Number))
+			return task.State == "RUNNING" && len(copies) > 0 && held == nil
+		})
+		if at >= 0 {
+			task = tasks[at]
+		}
+		return at >= 0
 	})
 	collector := process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "500ms")
 	var all strings.Builder
@@ -70,6 +81,9 @@ func TestSweepThatLosesANode(t *testing.T) {
 		if !lost && strings.Contains(lines.Text(), " running") { // it has listed the tasks
 			lost = true
 			c.LoseNode(task.Nodes)
+			if err := os.Remove("hold-all"); err != nil {
+				t.Error(err)
+			}
 		}
 		fmt.Fprintln(&all, lines.Text())
 	}

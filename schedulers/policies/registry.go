@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 )
@@ -156,8 +157,7 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	en, ok := registry[name]
 	if !ok {
-		return Scheduler{}, fmt.Errorf("unknown scheduler %q: use one of %s", name,
-			strings.Join(slices.Sorted(maps.Keys(registry)), ", "))
+		return Scheduler{}, unknownScheduler(name)
 	}
 	s := settings{}
 	for _, p := range en.Params {
@@ -170,7 +170,7 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		}
 		key, value, ok := en.parameter(i, item)
 		if !ok {
-			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s%s", name, item, en.paramNames(), en.commaHint())
+			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s%s%s", name, item, en.paramNames(), en.commaHint(), en.meant(item))
 		}
 		if given[key] {
 			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
@@ -222,6 +222,25 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Program: program, values: s}, nil
 }
 
+// unknownScheduler is the error of a name that the registry lacks.
+func unknownScheduler(name string) error {
+	names := slices.Sorted(maps.Keys(registry))
+	hint := near.DidYouMean("", name, names)
+	if hint == "" {
+		hint = "use one of " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("unknown scheduler %q: %s", name, hint)
+}
+
+// Lookup describes a registered scheduler.
+func Lookup(name string) (Info, error) {
+	en, ok := registry[name]
+	if !ok {
+		return Info{}, unknownScheduler(name)
+	}
+	return en.Info, nil
+}
+
 // ofServer returns a parameter that only the run's engine implements, and the remedy; "" if
 // no such parameter is set.
 func (s settings) ofServer() (key, remedy string) {
@@ -246,6 +265,22 @@ func (en entry) parameter(place int, item string) (key, value string, ok bool) {
 		return paramPath.Name, item, true
 	}
 	return key, value, ok
+}
+
+// meant names the parameter that an item with an unknown key may stand for.
+func (en entry) meant(item string) string {
+	key, _, _ := strings.Cut(item, "=")
+	var names []string
+	for _, p := range en.Params {
+		names = append(names, p.Name)
+	}
+	if slices.Contains(names, key) {
+		return ""
+	}
+	if hint := near.DidYouMean("", key, names); hint != "" {
+		return ": " + hint
+	}
+	return ""
 }
 
 func (en entry) paramNames() string {

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
@@ -162,7 +163,11 @@ func readSettings(ctx context.Context, path string) (map[string]any, error) {
 	err := readYAML(ctx, path, func(key string, at, value ast.Node) (err error) {
 		flag := flags.Lookup(key)
 		if flag == nil {
-			return failAt(at, "unknown key %q: caserun mix --show-config prints all that there are", key)
+			hint := near.DidYouMean("", key, keys)
+			if hint == "" {
+				hint = "caserun mix --show-config prints all that there are"
+			}
+			return failAt(at, "unknown key %q: %s", key, hint)
 		}
 		out[key], err = setFlag(flag, key, value)
 		return err

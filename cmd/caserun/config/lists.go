@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,6 +89,9 @@ func splitCatalogMixes(list string) ([]string, error) {
 // the catalog's order.
 func spreadMixes(item string) ([]string, error) {
 	first, last, isRange := strings.Cut(item, "..")
+	if ends := hyphenRange.FindStringSubmatch(item); ends != nil { // W1-W8, as people write it too
+		first, last, isRange = ends[1], ends[2], true
+	}
 	switch {
 	case item == "":
 		return nil, errMissingName
@@ -107,6 +111,9 @@ func spreadMixes(item string) ([]string, error) {
 	return []string{item}, nil
 }
 
+// hyphenRange matches two names with a number at their end and a hyphen between. No mix of the catalog does.
+var hyphenRange = regexp.MustCompile(`^([^-]*[0-9])-([^-]*[0-9])$`)
+
 var errMissingName = errors.New("a name is missing")
 
 // mixRange is the names from first to last, which differ in the number at their end.
@@ -114,6 +121,9 @@ func mixRange(first, last string) ([]string, error) {
 	prefix := strings.TrimRight(first, "0123456789")
 	from, errFrom := strconv.Atoi(first[len(prefix):])
 	rest, samePrefix := strings.CutPrefix(last, prefix)
+	if strings.Trim(last, "0123456789") == "" { // W1..8
+		rest, samePrefix, last = last, true, prefix+last
+	}
 	to, errTo := strconv.Atoi(rest)
 	if errFrom != nil || errTo != nil || !samePrefix || from > to {
 		return nil, errors.New("want a range of mixes as W1..W8")

@@ -20,6 +20,10 @@ func TestSweepLists(t *testing.T) {
 		{splitMixes, "mixes/*.yaml", []string{"mixes/*.yaml"}}, // the shell's part
 		{splitCatalogMixes, "W7,D-train", []string{"W7", "D-train"}},
 		{splitCatalogMixes, "W7,my.yaml", nil},
+		{splitMixes, "W1-W3,W5-W6,D-128", []string{"W1", "W2", "W3", "W5", "W6", "D-128"}},
+		{splitMixes, "W1..3,W5-6", []string{"W1", "W2", "W3", "W5", "W6"}},
+		{splitMixes, "my-3-4.yaml", []string{"my-3-4.yaml"}},
+		{splitMixes, "W1-W9", nil},
 		{splitMixes, "W3..W1", nil},
 		{splitMixes, "W1..W99", nil},
 		{splitMixes, "W1..X2", nil},

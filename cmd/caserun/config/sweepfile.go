@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/sweep"
@@ -72,7 +72,7 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 		for _, flags := range []*pflag.FlagSet{planned, node} {
 			flags.VisitAll(func(flag *pflag.Flag) { known = append(known, flag.Name) })
 		}
-		return failAt(at, "unknown key %q: known are %s", key, strings.Join(known, ", "))
+		return failAt(at, "unknown key %q: %s", key, near.OrKnown(key, known))
 	})
 	if err == nil && empty {
 		err = fmt.Errorf("%s: %w", path, errors.New("no sweep in the file: write mixes and scheds, each with a list"))
