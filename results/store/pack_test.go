@@ -114,7 +114,11 @@ func TestViewAndReaderAgreeOnBlocks(t *testing.T) {
 		at := float64(i)*0.001 - 0.5
 		dense := results.Segment{Device: 0, Series: results.SeriesGPU, FirstS: at + float64(i%7)*1e-6, LastS: at + float64(i%7)*1e-6,
 			Samples: 1, Value: ptr(float64(i*i%101) / 100)}
-		w.Segment(results.Segment{Device: 0, Series: dense.Series, FirstS: dense.FirstS, LastS: dense.FirstS, Samples: 1})
+		first := results.Segment{Device: 0, Series: dense.Series, FirstS: dense.FirstS, LastS: dense.FirstS, Samples: 1}
+		if i%5 > 0 { // it could be packed
+			first.Value = ptr(0.02)
+		}
+		w.Segment(first)
 		write(dense) // which replaces the one before
 		write(results.Segment{Device: 1, Series: results.SeriesMemory, FirstS: at * 200, LastS: at*200 + 0.1, Samples: int64(i%50 + 1),
 			Value: ptr(float64(i%3) * (2 << 30))})
