@@ -1,10 +1,10 @@
-# Targets: demo build native cuda casecc install dist test test-native test-go test-full soak test-gpu bench check clean.
+# Targets: demo build native cuda casecc install dist release-check test test-native test-go test-full soak test-gpu bench check clean.
 
 GO ?= go
 # As many jobs as cores, unless the user has said how many.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: all demo build native cuda casecc install dist test test-native test-go test-full soak test-gpu bench check clean
+.PHONY: all demo build native cuda casecc install dist release-check test test-native test-go test-full soak test-gpu bench check clean
 
 all: build native
 
@@ -57,7 +57,7 @@ install: build native
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \
 	done
 
-# Makes bin/dist/caserun-VERSION-linux-amd64.tar.gz: what make install installs, the documents, and
+# Makes bin/dist/caserun-VERSION-linux-amd64.tar.gz, and its .sha256: what make install installs, the documents, and
 # the sources of the CUDA suites with a Makefile. It may be unpacked anywhere, on a machine without
 # Go. The same commit and compilers give the same bytes in any folder; build IDs, which depend on it,
 # are left out.
@@ -68,12 +68,17 @@ dist:
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
 	strip -g -R .note.gnu.build-id bin/dist/$(name)/lib/caserun/*
-	git ls-files -z README.md LICENSE CITATION.cff docs benchmarks/Makefile 'benchmarks/*.mk' \
+	git ls-files -z README.md CHANGELOG.md LICENSE CITATION.cff docs benchmarks/Makefile 'benchmarks/*.mk' \
 		benchmarks/rodinia benchmarks/darknet | xargs -0 cp --parents -t bin/dist/$(name)
 	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/dist/$(name)/Makefile
 	tar -C bin/dist -c --sort=name --mtime=@$$(git log -1 --format=%ct) --owner=0 --group=0 --numeric-owner \
 		--mode=go=rX,u+w $(name) | gzip -9n >bin/dist/$(name).tar.gz
 	rm -r bin/dist/$(name)
+	cd bin/dist && sha256sum $(name).tar.gz >$(name).tar.gz.sha256
+
+# What a release must pass (CONTRIBUTING.md): two builds of equal bytes, and the archive in an empty root.
+release-check:
+	.ci/dist release
 
 # The gate: what everybody runs, in minutes. Needs Go, gcc, g++ and make; neither a GPU nor CUDA.
 # Tests of Go that need native parts wait until these are built (nativetest).
