@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -238,6 +239,54 @@ func TestRunsOutOfDescriptors(t *testing.T) {
 	late.send(beginOf(1, 1))
 	if e := r.next(t, "begin"); e.c.Job() != 2 {
 		t.Errorf("begin %v", e)
+	}
+}
+
+// hungry hears when connections cannot be taken.
+type hungry struct {
+	recorder
+	starved chan error
+}
+
+func (h hungry) Starved(err error) { h.starved <- err }
+
+// Connections leave descriptors to the rest of the process.
+func TestConnectionsLeaveDescriptorsFree(t *testing.T) {
+	const peers = 16
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	sockets := make([]int, peers)
+	for i := range sockets {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup((&raw{t, fd}).close)
+		sockets[i] = fd
+	}
+	// The server's own descriptors and some connections can be below the limit of connections. All can be below the
+	// process's.
+	limit := unix.Rlimit{Cur: uint64(slices.Max(sockets)) + peers/2 + Reserved, Max: old.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	})
+	h, l := hungry{newRecorder(), make(chan error, peers)}, &logbook{}
+	s := serving(t, newServer(h, l.logf, ownUnseen))
+	for _, fd := range sockets {
+		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Path()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "all connections are taken", func() bool { return len(h.starved) > 0 })
+	if err := <-h.starved; !errors.Is(err, unix.EMFILE) {
+		t.Error(err)
 	}
 }
 
