@@ -193,6 +193,31 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 	}
 }
 
+// The same of large samples, whose test and interval are approximate: in as many pairs as lie beyond the bound a
+// is above b, and then in one more.
+func TestIntervalOfLargeSamplesBelongsToTheTest(t *testing.T) {
+	for _, n := range [][2]int{{51, 50}, {60, 60}, {80, 55}} {
+		bound := outsidePairs(n[0], n[1], 0.05)
+		for above, significant := range map[int]bool{bound: true, bound + 1: false} {
+			a, b := make([]float64, n[0]), make([]float64, n[1])
+			for i := range b {
+				b[i] = 2000 + 10*float64(i)
+			}
+			for i := range a {
+				a[i] = 1000 + float64(i) // below all of b
+				if beaten := min(above, len(b)); beaten > 0 {
+					a[i] = b[beaten-1] + 1 + 0.01*float64(i)
+					above -= beaten
+				}
+			}
+			c := compareOne(a, b, Options{MinEffect: 0.01})
+			if outside := c.Low > 0 || c.High < 0; outside != significant || (c.P <= 0.05) != significant {
+				t.Errorf("%v: p %v, interval %v to %v, want significant: %v", n, c.P, c.Low, c.High, significant)
+			}
+		}
+	}
+}
+
 // nth agrees with sorting all changes, ties and zeros included.
 func TestNthChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
