@@ -181,7 +181,7 @@ func (s *Call) each(parent context.Context, cells []results.Cell, progress *Prog
 			late = LimitError{next: c, takes: takes, left: s.Limit.left(now), limit: s.Limit.Total, first: i == 0}
 			break
 		}
-		begun := make(chan struct{})
+		begun := make(chan struct{}) // then the next run begins, so numbers of runs have the plan's order
 		under.Go(func() {
 			defer func() { <-free }()
 			tell := sync.OnceFunc(func() { close(begun) })
