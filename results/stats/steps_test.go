@@ -99,6 +99,22 @@ func TestRecentStepIsFound(t *testing.T) {
 	}
 }
 
+// Two values are a level, at either end of a series, although they are never significant at 5 %.
+func TestTwoValuesAreALevel(t *testing.T) {
+	for name, c := range map[string]struct{ levels, at int }{"the last two": {28, 28}, "the first two": {2, 2}} {
+		series := make([]float64, 30)
+		for i := range series {
+			series[i] = 100 + 0.01*float64(i*7%30)
+			if i >= c.levels {
+				series[i] -= 10
+			}
+		}
+		if got := Steps([][]float64{series}, StepOptions{Alpha: 0.5, MinEffect: 0.02})[0]; len(got) != 1 || got[0].At != c.at {
+			t.Errorf("%s: steps at %v, want at %d", name, positions(got), c.at)
+		}
+	}
+}
+
 func TestSeriesWithoutSteps(t *testing.T) {
 	for name, series := range map[string][]float64{
 		"empty": nil, "one value": {1}, "three": {1, 1, 9}, "equal": {5, 5, 5, 5, 5, 5, 5, 5, 5, 5},
