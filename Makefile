@@ -60,20 +60,21 @@ install: build native
 # Makes bin/dist/caserun-VERSION-linux-amd64.tar.gz, and its .sha256: what make install installs, the documents, and
 # the sources of the CUDA suites with a Makefile. It may be unpacked anywhere, on a machine without
 # Go. The same commit and compilers give the same bytes in any folder; build IDs, which depend on it,
-# are left out.
+# are left out. It grows in bin/_dist, because go list would find the packages of any other folder.
 VERSION ?= $(shell git describe --tags --always --dirty)
 name     = caserun-$(VERSION)-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH)
 dist:
-	rm -rf bin/dist
+	rm -rf bin/dist bin/_dist
+	mkdir -p bin/dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
-	strip -g -R .note.gnu.build-id bin/dist/$(name)/lib/caserun/*
+	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/_dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
+	strip -g -R .note.gnu.build-id bin/_dist/$(name)/lib/caserun/*
 	git ls-files -z README.md CHANGELOG.md LICENSE CITATION.cff docs benchmarks/Makefile 'benchmarks/*.mk' \
-		benchmarks/rodinia benchmarks/darknet | xargs -0 cp --parents -t bin/dist/$(name)
-	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/dist/$(name)/Makefile
-	tar -C bin/dist -c --sort=name --mtime=@$$(git log -1 --format=%ct) --owner=0 --group=0 --numeric-owner \
+		benchmarks/rodinia benchmarks/darknet | xargs -0 cp --parents -t bin/_dist/$(name)
+	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/_dist/$(name)/Makefile
+	tar -C bin/_dist -c --sort=name --mtime=@$$(git log -1 --format=%ct) --owner=0 --group=0 --numeric-owner \
 		--mode=go=rX,u+w $(name) | gzip -9n >bin/dist/$(name).tar.gz
-	rm -r bin/dist/$(name)
+	rm -r bin/_dist
 	cd bin/dist && sha256sum $(name).tar.gz >$(name).tar.gz.sha256
 
 # What a release must pass (CONTRIBUTING.md): two builds of equal bytes, and the archive in an empty root.
