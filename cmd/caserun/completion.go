@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -254,7 +254,7 @@ func completeSchedulers(_ *cobra.Command, _ []string, text string) ([]string, co
 	given := parameters[:strings.LastIndex(parameters, ",")+1]
 	for _, s := range policies.Listed() {
 		if !begun {
-			offers = append(offers, s.Name+"\t"+s.Rule)
+			offers = append(offers, s.Name+"\t"+s.Brief)
 			continue
 		}
 		if s.External && s.Name == name {
@@ -384,15 +384,9 @@ func completeNode(c *cobra.Command) {
 }
 
 func completeFormats(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	about := map[string]string{
-		"table":    "rounded, for readers",
-		"csv":      "in full precision and base units",
-		"json":     "in full precision and base units",
-		"markdown": "rounded, for documents",
-	}
 	var offers []string
-	for _, f := range config.Formats {
-		offers = append(offers, f+"\t"+about[f])
+	for _, f := range report.Formats() {
+		offers = append(offers, string(f)+"\t"+f.About())
 	}
 	return offers, cobra.ShellCompDirectiveNoFileComp
 }

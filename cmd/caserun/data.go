@@ -74,7 +74,7 @@ func newGraph() *cobra.Command {
 	}
 	c.Flags().IntVar(&nodes, "nodes", 1<<20, "number of nodes")
 	c.Flags().Uint64("seed", 1, "seed of the graph")
-	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	c.Flags().StringVarP(&out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	return c
 }
 

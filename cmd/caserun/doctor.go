@@ -20,16 +20,17 @@ func newDoctor() *cobra.Command {
 suite, whether it has code for these GPUs, its data, libcase.so, ballast, the
 sampler and free disk space. Measure what a CUDA context costs. The exit status
 is 3 if something is missing.`,
-		Args: noArguments,
-		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return runDoctor(c, settings, only) }),
+		Example: "  caserun doctor\n  caserun doctor --suite ~/rodinia --mixes W1..W8",
+		Args:    noArguments,
+		RunE:    verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return runDoctor(c, settings, only) }),
 	}
 	addFormatFlag(c)
 	config.AddDevicesFlag(c.Flags())
 	c.Flags().String("suite", suites.Builtin, "suite to check: builtin, or a `DIR`")
 	config.AddProbeFlag(c.Flags())
-	c.Flags().Lookup("probe").Usage = "check what runs with this `PROBE` need: lazy, static (the suite that make casecc builds) or explicit"
+	c.Flags().Lookup("probe").Usage = "check what runs with this `PROBE` need: lazy, static or explicit"
 	config.AddDirectories(c.Flags())
-	addCatalogMixesFlag(c, &only, "`LIST` of the catalog's mixes whose programs and data to check, as W1..W8 or D-*; default: all")
+	addCatalogMixesFlag(c, &only, "`LIST` of mixes to check programs and data of, as W1..W8 or D-*; default: all")
 	completeProbe(c)
 	return c
 }

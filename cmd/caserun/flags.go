@@ -53,7 +53,7 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 
 // addBaseFlag adds the flag that names the scheduler to which ratios are.
 func addBaseFlag(c *cobra.Command, base *string) {
-	c.Flags().StringVar(base, "base", "", "`SCHEDULER` to which ratios are, parameters included if it takes them to tell it apart (default: sa, or the first)")
+	c.Flags().StringVar(base, "base", "", "`SCHEDULER` to which ratios are (default: sa, or the first)")
 	_ = c.RegisterFlagCompletionFunc("base", completeSchedulers)
 }
 
@@ -82,7 +82,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 type logFlag struct{ path string }
 
 func (f *logFlag) addTo(c *cobra.Command) {
-	c.Flags().StringVar(&f.path, "log-json", "", "add what happens in the runs to `FILE` as it happens, one JSON object a line; docs/reference/exports.md has the fields")
+	c.Flags().StringVar(&f.path, "log-json", "", "add what happens in the runs to `FILE`, one JSON object a line")
 }
 
 // open opens the log, or gives none if the flag is not set. The store must exist, so that it can

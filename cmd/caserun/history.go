@@ -46,11 +46,11 @@ also takes profiles, and in a sweep no earlier runs. A live node goes by other
 GPU models for commands of which its own tell nothing. Of a job without figures
 nothing is known.
 
-With --output, write a file for --history of caserun mix and sweep.`,
+With -o, write a file for --history of caserun mix and sweep.`,
 		Example: `  caserun history
   caserun history W7 --node sim:4xV100
-  caserun history --before 12 --output known.csv
-  caserun history --profiles mine.csv --output measured.csv`,
+  caserun history --before 12 -o known.csv
+  caserun history --profiles mine.csv -o measured.csv`,
 		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, completeMixes),
 		RunE: verb(func(c *cobra.Command, args []string) (_ historyOptions, err error) {
@@ -64,10 +64,10 @@ With --output, write a file for --history of caserun mix and sweep.`,
 		}, runHistory),
 	}
 	f := c.Flags()
-	f.String("node", "", "`NODE` of the run of MIX: local, or sim:COUNTxMODEL such as sim:4xV100; default: local if there is a GPU, else sim:4xV100")
+	f.String("node", "", "`NODE` of the run of MIX: local, or sim:COUNTxMODEL such as sim:4xV100")
 	f.Int64Var(&o.before, "before", 0, "only runs before this `RUN`; 0: all")
 	f.StringSliceVar(&o.except, "except", nil, "leave out the runs of each `MIX`; split at commas, and may be given again")
-	f.StringVarP(&o.out, "output", "o", "", "write to `FILE`, which must not exist, instead of a table")
+	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist, instead of a table")
 	f.String("profiles", "", "`FILE` of caserun profile: what it measured, in addition")
 	config.AddHistoryFlag(f)
 	config.AddStoreFlag(f)
@@ -90,7 +90,7 @@ func (o historyOptions) validate(c *cobra.Command) error {
 	case o.mix == "" && (c.Flags().Changed("node") || c.Flags().Changed("devices")):
 		return errors.New("--node and --devices are for a mix: name one, as in caserun history W7 --node sim:4xV100")
 	case o.out != "" && c.Flags().Changed("format"):
-		return errors.New("--output is a CSV file, which --format does not change: leave one of them out")
+		return errors.New("--out is a CSV file, which --format does not change: leave one of them out")
 	case len(nodes.Split(o.settings.Node)) > 1:
 		return fmt.Errorf("--node %s: want one node", o.settings.Node)
 	}

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -38,6 +40,34 @@ const (
 	exitPipe           = 141 // nobody reads standard output any more
 	exitTerminated     = 143
 )
+
+// exitStatus is what one or several exit statuses mean.
+type exitStatus struct {
+	statuses []int
+	meaning  string // as docs/reference/exit-statuses.md has it
+}
+
+func exitStatuses() []exitStatus {
+	return []exitStatus{
+		{[]int{exitOK}, "ok. Of `caserun sweep`: every run was carried out. Jobs that crash are results there, not failures of the sweep"},
+		{[]int{exitJobsFailed}, "jobs failed, or a policy broke a rule"},
+		{[]int{exitUsage}, "usage or configuration: correct the command, or a file that it names"},
+		{[]int{exitInfrastructure}, "infrastructure: the machine, the store or caserun itself failed. A sweep can be resumed"},
+		{[]int{exitNothing}, "nothing or too little was measured"},
+		{[]int{exitRegression}, "a regression"},
+		{[]int{exitHangup, exitInterrupted, exitTerminated}, "stopped by SIGHUP (the terminal is gone; ignored under `nohup`), SIGINT, SIGTERM. A second signal ends caserun at once, unless it is SIGHUP"},
+		{[]int{exitPipe}, `nobody reads standard output any more, as in ` + "`caserun report \\| head -1`"},
+	}
+}
+
+// numbers are the statuses in one text: 129, 130, 143.
+func (s exitStatus) numbers() string {
+	var numbers []string
+	for _, n := range s.statuses {
+		numbers = append(numbers, strconv.Itoa(n))
+	}
+	return strings.Join(numbers, ", ")
+}
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 

@@ -14,9 +14,9 @@ import (
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
-		Short: "Write a manual page of each command",
-		Long: `Write a manual page of each command to DIR, which is made if it does not
-exist. make install puts them where man(1) finds them.`,
+		Short: "Write a manual page of each command and help topic",
+		Long: `Write a manual page of each command and help topic to DIR, which is made if
+it does not exist. make install puts them where man(1) finds them.`,
 		Example:     "  caserun man ~/.local/share/man/man1 && man caserun-mix",
 		Args:        named("DIR"),
 		Annotations: map[string]string{ownConfig: "none"},
@@ -38,6 +38,13 @@ exist. make install puts them where man(1) finds them.`,
 			header := &doc.GenManHeader{Section: "1", Source: "caserun " + version, Manual: "caserun"}
 			if err := doc.GenManTree(c.Root(), header, dir); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
+			}
+			for _, topic := range c.Root().Commands() { // which doc leaves out
+				if topic.IsAdditionalHelpTopicCommand() {
+					if err := doc.GenManTree(topic, header, dir); err != nil {
+						return fmt.Errorf("write manual pages: %w", err)
+					}
+				}
 			}
 			return nil
 		}),

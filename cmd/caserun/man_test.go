@@ -50,6 +50,11 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 		}
 	}
 	check(newRoot())
+	for _, topic := range newRoot().Commands() {
+		if topic.IsAdditionalHelpTopicCommand() {
+			check(topic)
+		}
+	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

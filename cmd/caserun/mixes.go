@@ -22,9 +22,10 @@ import (
 func newMixes() *cobra.Command {
 	c := &cobra.Command{Use: "mixes", Short: "List, show, begin, generate and correct mixes"}
 	list := &cobra.Command{
-		Use:   "list",
-		Short: "List the mixes of the catalog",
-		Args:  noArguments,
+		Use:     "list",
+		Short:   "List the mixes of the catalog",
+		Example: "  caserun mixes list",
+		Args:    noArguments,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
 			return render(c, settings.Format, mixList())
 		}),
@@ -33,6 +34,7 @@ func newMixes() *cobra.Command {
 	show := &cobra.Command{
 		Use:               "show MIX",
 		Short:             "Show the jobs of a mix; --yaml writes it as a file to start from",
+		Example:           "  caserun mixes show W7\n  caserun mixes show W7 --yaml >my.yaml",
 		Args:              named("MIX"),
 		ValidArgsFunction: atMost(1, completeMixes),
 		RunE: verb(func(c *cobra.Command, args []string) (shownMix, error) {
@@ -75,7 +77,7 @@ func newTemplate() *cobra.Command {
 			return writeOutput(c, out, func(w io.Writer) error { _, err := io.WriteString(w, mixes.Template); return err })
 		}),
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	c.Flags().StringVarP(&out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	return c
 }
 
@@ -109,7 +111,7 @@ order. The same arguments give the same mix.`,
 	c.Flags().IntVar(&jobs, "jobs", 16, "number of jobs")
 	c.Flags().StringVar(&ratio, "ratio", "1:1", "large:small")
 	c.Flags().Uint64("seed", 1, "seed of the draw")
-	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	c.Flags().StringVarP(&out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	return c
 }
 
@@ -195,12 +197,12 @@ stays, and stderr names it. A YAML file keeps its comments and its layout.`,
 	f := c.Flags()
 	f.StringVar(&o.run, "run", "latest", "the `RUN` that measured, a number of caserun report")
 	f.String("profiles", "", "`FILE` of caserun profile that measured, instead of a run")
-	f.StringVarP(&o.out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	f.BoolVar(&o.inPlace, "in-place", false, "replace the mix's own file")
 	config.AddStoreFlag(f)
 	config.AddSuiteFlag(f)
 	c.MarkFlagsMutuallyExclusive("run", "profiles")
-	c.MarkFlagsMutuallyExclusive("output", "in-place")
+	c.MarkFlagsMutuallyExclusive("out", "in-place")
 	_ = c.RegisterFlagCompletionFunc("run", fromStore(offerRuns))
 	return c
 }

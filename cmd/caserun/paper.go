@@ -98,9 +98,9 @@ it.
 A node is compared with the paper's system of as many GPUs, 4xV100 or 2xP100;
 --as chooses another. With --out the tables also go to a Markdown page, the data
 behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
-		Example: `  caserun paper --run --node sim:4xV100,sim:2xP100 --out paper
+		Example: `  caserun paper --run --node sim:4xV100,sim:2xP100 -o paper
   caserun paper --sweep 3,4 --format markdown
-  caserun paper --tag evaluation --out paper --force`,
+  caserun paper --tag evaluation -o paper --force`,
 		Args: noArguments,
 		RunE: verb(func(c *cobra.Command, _ []string) (paperOptions, error) {
 			err := o.settle(c)
@@ -113,15 +113,15 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	addFormatFlag(c)
 	completeNode(c)
 	completeProbe(c)
-	c.Flags().Lookup("node").Usage = "`NODES`, with commas between: with --run, the nodes to run on; without it, only runs on these nodes"
-	c.Flags().Lookup("tag").Usage = "`TEXT` that runs are found by; with --run, what its runs get"
+	c.Flags().Lookup("node").Usage = "`NODES` of --run, with commas; without it, only runs on these"
+	c.Flags().Lookup("tag").Usage = "`TEXT` to find runs by; with --run, what its runs get"
 	c.Flags().StringSliceVar(&o.sweeps, "sweep", nil, "runs of these `SWEEPS`: numbers, or latest (the default)")
-	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM` 4xV100 or 2xP100, whatever the node")
-	c.Flags().StringVar(&o.out, "out", "", "`DIR` for the page, CSV files and figures")
+	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM`, 4xV100 or 2xP100")
+	c.Flags().StringVarP(&o.out, "out", "o", "", "`DIR` for the page, CSV files and figures")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
-	c.Flags().BoolVar(&o.run, "run", false, "do the sweeps first: W1 to W8 and the Darknet mixes under every scheduler of the paper")
-	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: all of the paper's for the node's system")
-	c.Flags().IntVar(&o.reps, "reps", 0, "repetitions of --run; 0: "+config.DefaultReps())
+	c.Flags().BoolVar(&o.run, "run", false, "first do the sweeps, under every scheduler of the paper")
+	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: the paper's")
+	c.Flags().IntVar(&o.reps, "reps", 0, "`NUMBER` of repetitions of --run; 0: "+config.DefaultReps())
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))

@@ -43,9 +43,9 @@ A simulated node replays the profile (caserun mix --node sim:4xV100 --profiles
 FILE). It is also the footprint of a program that must be bound as a whole.
 To simulate a job whose memory comes and goes, list its steps in a file and name
 it with steps: in a mix. docs/reference/profiles.md describes both files.`,
-		Example: `  caserun profile --out mine.csv -- ./my/solver -n 512
-  caserun profile --mix W7 --out w7.csv
-  caserun profile --mix their.wl --suite ~/rodinia --out their.csv
+		Example: `  caserun profile -o mine.csv -- ./my/solver -n 512
+  caserun profile --mix W7 -o w7.csv
+  caserun profile --mix their.wl --suite ~/rodinia -o their.csv
   caserun mix my.yaml --node sim:4xV100 --profiles mine.csv`,
 		Args: func(c *cobra.Command, args []string) error { return o.validate(args) },
 		RunE: verb(func(c *cobra.Command, args []string) (_ profileOptions, err error) {
@@ -57,11 +57,11 @@ it with steps: in a mix. docs/reference/profiles.md describes both files.`,
 	f := c.Flags()
 	f.StringVar(&o.mix, "mix", "", "profile each command of `MIX`, a name or a file, once")
 	f.StringVar(&o.stdin, "stdin", "", "`FILE` as the program's standard input")
-	f.StringVar(&o.name, "name", "", "label of the program; default: its base name")
+	f.StringVar(&o.name, "name", "", "`TEXT` to call the program by; default: its base name")
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	config.AddDevicesFlag(f)
 	f.BoolVar(&o.untraced, "untraced", false, "one run only, without kernels and copies")
-	f.BoolVar(&o.once, "once", false, "one run only, traced, in which the host's part takes longer by what tracing costs")
+	f.BoolVar(&o.once, "once", false, "one run only, traced, which makes the host's part longer")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("context-reserve", harness.DefaultContext(), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
 	config.AddSuiteFlag(f)

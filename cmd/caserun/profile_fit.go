@@ -42,7 +42,7 @@ go before traced ones. SIDE is
 
 ` + sides.Help,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa --reps 1 --mem-cap 16GiB
-  caserun profile fit latest --out here.csv
+  caserun profile fit latest -o here.csv
   caserun mix W7 --sched plan --node sim:4xH200 --mem-cap 16GiB --profiles here.csv`,
 		Args:              named("SIDE"),
 		ValidArgsFunction: atMost(1, fromStore(offerSides)),

@@ -66,8 +66,8 @@ Live runs are not compared with simulated ones without --allow-simulated.
 Exit status: 0 within the limits; 99 a check fails; 4 too little was measured to
 say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
-  caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml
-  caserun regress --baseline v1.4 --max-regression throughput=3%,cg:throughput=10%,cg:crashes=2 --only failed`,
+  caserun regress --baseline v1.4 --max-regression throughput=3%,crashes=0 --report-junit gate.xml
+  caserun regress --baseline v1.4 --max-regression throughput=3%,cg:crashes=2 --only failed`,
 		Args: noArguments,
 		RunE: verb(func(c *cobra.Command, _ []string) (gate, error) { return o.settle(c) }, runRegress),
 	}
@@ -78,9 +78,9 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
 	config.AddLimitsFlag(c.Flags(), defaultLimits)
-	c.Flags().StringSliceVar(&o.only, "only", nil, "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", ")+"; the exit status and --report-junit have all")
+	c.Flags().StringSliceVar(&o.only, "only", nil, "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))
 	_ = c.RegisterFlagCompletionFunc("only", inList(cobra.FixedCompletions(regress.Kinds, cobra.ShellCompDirectiveNoFileComp)))
-	c.Flags().StringVar(&o.junit, "report-junit", "", "also write the result to `FILE` as JUnit XML")
+	c.Flags().StringVarP(&o.junit, "report-junit", "o", "", "also write the result to `FILE` as JUnit XML")
 	_ = c.MarkFlagRequired("baseline")
 	_ = c.RegisterFlagCompletionFunc("baseline", fromStore(offerSides))
 	_ = c.RegisterFlagCompletionFunc("candidate", fromStore(offerSides))

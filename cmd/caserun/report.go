@@ -46,7 +46,7 @@ func newReport() *cobra.Command {
   caserun report latest -v
   caserun report --mix W7 --format csv
   caserun report 12 --slowdown 11
-  caserun report --sweep latest --html report.html
+  caserun report --sweep latest -o report.html
   caserun report --trend throughput --mix W7`,
 		ValidArgsFunction: others(fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (reportOptions, error) {
@@ -57,14 +57,14 @@ func newReport() *cobra.Command {
 	}
 	o.filter.addTo(c)
 	config.AddStoreFlag(c.Flags())
-	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, predictions, swaps, kernels and events of each run")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column and, of each run, all its records")
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
 	_ = c.RegisterFlagCompletionFunc("slowdown", fromStore(offerRuns))
 	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps: "+strings.Join(trendMetrics(), ", "))
 	_ = c.RegisterFlagCompletionFunc("trend", cobra.FixedCompletions(trendMetrics(), cobra.ShellCompDirectiveNoFileComp))
 	addBaseFlag(c, &o.base)
-	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` as one page with timelines and a comparison of the schedulers; -: standard output")
+	c.Flags().StringVarP(&o.page, "html", "o", "", "write a page with timelines and comparisons to `FILE`; -: standard output")
 	return c
 }
 

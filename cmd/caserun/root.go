@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/near"
-	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 )
 
@@ -22,26 +20,11 @@ func newRoot() *cobra.Command {
 		Use:   "caserun",
 		Short: "Run batches of GPU jobs under co-scheduling policies, measure them, report",
 		Long: `caserun turns job mixes (Rodinia, Darknet, or your own) into batches of
-processes. It runs each batch under CASE or a baseline scheduler, on the GPUs of
-this machine or on a simulated node. It measures what happens, keeps it in
-SQLite and reports.
-
-Settings come from flags, then CASERUN_* in the environment (CASERUN_MEM_CAP
-for --mem-cap), then caserun.yaml in the working directory or the file that
---config or CASERUN_CONFIG names, then defaults. They are what caserun mix
---show-config prints; other flags are flags only. An unknown CASERUN_* variable
-gives a warning.
-
-Exit status:
-
-  0              ok
-  1              jobs failed, or a policy broke a rule
-  2              usage or configuration
-  3              infrastructure
-  4              nothing or too little measured
-  99             a regression
-  129, 130, 143  stopped by SIGHUP, SIGINT, SIGTERM
-  141            nobody reads standard output any more`,
+processes. It runs each batch under CASE or another scheduler, on the GPUs of
+this machine or on a simulated node, measures it, stores it and reports.`,
+		Example: `  caserun mix W7 --sched case-alg3 --node sim:4xV100
+  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg3
+  caserun compare latest`,
 		Version:       fmt.Sprintf("%s (revision %s)", version, revision),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -52,15 +35,11 @@ Exit status:
 	fitHelp(root, 0)
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default: CASERUN_CONFIG, or caserun.yaml if it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
-	schedulers := newSchedulers()
-	schedulers.AddCommand(newSchedulersTest())
-	root.AddCommand(newMix(), newSweep(), newMixes(), schedulers, newReport(), newExport(), newCompare(), newReplay(), newRegress(), newPaper(), newProfile(), newHistory(), newStore(), newDoctor(), newData(), newMan())
+	addCommands(root)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		warnOfVariables(os.Environ(), sayTo(c))
-		if show, _ := c.Flags().GetBool("show-config"); !show {
-			if err := requireFlags(c); err != nil {
-				return err
-			}
+		if err := requireFlags(c); err != nil {
+			return err
 		}
 		return refuseEmptyNames(c)
 	}
@@ -69,22 +48,60 @@ Exit status:
 	takeDecimals(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("completion")
+	completionExamples(root)
+	root.SetGlobalNormalizationFunc(flagName)
 	completeBashLists(root)
 	refuseUnknown(root)
 	return root
 }
 
-// fitHelp makes the help of flags as wide as tables, and not wider than the terminal of so many
-// columns, 0 for none.
-func fitHelp(root *cobra.Command, columns int) {
-	width := report.Width
-	if columns > 0 {
-		width = min(width, columns)
+// commandGroups are the groups of the program's help, each with its commands.
+func commandGroups() []commandGroup {
+	schedulers := newSchedulers()
+	schedulers.AddCommand(newSchedulersTest())
+	return []commandGroup{
+		{"run", "Run", []*cobra.Command{newMix(), newSweep(), newProfile(), newReplay()}},
+		{"look", "Look", []*cobra.Command{newReport(), newHistory(), newMixes(), schedulers}},
+		{"compare", "Compare", []*cobra.Command{newCompare(), newPaper()}},
+		{"files", "Files", []*cobra.Command{newExport(), newStore(), newData(), newMan()}},
+		{"check", "Check", []*cobra.Command{newDoctor(), newRegress()}},
 	}
-	root.SetUsageTemplate(strings.ReplaceAll(usageTemplate, ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(width)))
 }
 
-var usageTemplate = (&cobra.Command{}).UsageTemplate()
+type commandGroup struct {
+	id, title string
+	commands  []*cobra.Command
+}
+
+// addCommands adds all commands in their groups, and the help topics.
+func addCommands(root *cobra.Command) {
+	for _, g := range commandGroups() {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title + ":"})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("look")
+	root.SetCompletionCommandGroupID("files")
+	root.AddCommand(
+		&cobra.Command{Use: "environment", Short: "Settings as variables and in files", Long: aboutEnvironment()},
+		&cobra.Command{Use: "exit-codes", Short: "What each exit status means", Long: aboutStatuses()},
+		&cobra.Command{Use: "formats", Short: "What --format prints, and the files of caserun export", Long: aboutFormats(root)},
+		&cobra.Command{Use: "metrics", Short: "What runs are compared by", Long: aboutMetrics()},
+		&cobra.Command{Use: topicSlurm, Short: "Spread a sweep over the nodes of a Slurm cluster", Long: aboutSlurm(root)})
+}
+
+// completionExamples gives each shell's command an example.
+func completionExamples(root *cobra.Command) {
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err) // it has just been made
+	}
+	for _, shell := range c.Commands() {
+		shell.Example = "  caserun completion " + shell.Name() + " >caserun." + shell.Name()
+	}
+}
 
 // refuseUnknown makes an unknown word an error after help, and after a command that only has
 // subcommands.
@@ -92,18 +109,8 @@ func refuseUnknown(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch {
 		case c.Name() == "help":
-			c.RunE = func(c *cobra.Command, args []string) error {
-				about, rest, err := root.Find(args)
-				if err == nil {
-					err = cobra.NoArgs(about, rest)
-				}
-				if err != nil {
-					return err
-				}
-				about.InitDefaultHelpFlag()
-				about.InitDefaultVersionFlag()
-				return about.Help()
-			}
+			helpCommand(root, c)
+		case c.IsAdditionalHelpTopicCommand():
 		case !c.Runnable():
 			c.Args, c.RunE = noCommand, helpAlone
 		}
@@ -165,12 +172,20 @@ func sayWanted(c *cobra.Command, err error) error {
 	return err
 }
 
-// requireFlags names a required flag that is missing, and what it is for.
+// requireFlags names a required flag that is missing, and what it is for. --show-config requires none; cobra, which
+// would look for them once more, is not told of them.
 func requireFlags(c *cobra.Command) (err error) {
+	show, _ := c.Flags().GetBool("show-config")
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed && err == nil {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] == nil {
+			return
+		}
+		if !show && !f.Changed && err == nil {
 			kind, usage := pflag.UnquoteUsage(f)
 			err = fmt.Errorf("--%s %s is missing: %s", f.Name, kind, usage)
+		}
+		if show {
+			delete(f.Annotations, cobra.BashCompOneRequiredFlag)
 		}
 	})
 	return err

@@ -98,7 +98,7 @@ func TestEmptyNamesAreRefused(t *testing.T) {
 		{[]string{"export", "--markdown", "-", "--csv", ""}, "--csv is empty: name a directory, or leave it out"},
 		{[]string{"regress", "--baseline", "1", "--report-junit", ""}, "--report-junit is empty: name a file, or leave it out"},
 		{[]string{"paper", "--out", ""}, "--out is empty: name a directory, or leave it out"},
-		{[]string{"mixes", "gen", "-o", ""}, "--output is empty: name a file, or leave it out"},
+		{[]string{"mixes", "gen", "-o", ""}, "--out is empty: name a file, or leave it out"},
 		{[]string{"report", "--db", ""}, "db is empty: name the store's file"},
 		{[]string{"mix", "W1", "--db="}, "db is empty: name the store's file"},
 	} {
@@ -186,7 +186,7 @@ func TestErrorsSayWhatIsMissing(t *testing.T) {
 		{"sweep --resume --dry-run", exitInfrastructure, missing("caserun.db")},
 		{"sweep show --db alone.db", exitUsage, "store " + alone + ": latest sweep: no such sweep: caserun sweep list shows the sweeps of a store, and caserun sweep makes one"},
 		{"report 9 --db one.db", exitUsage, "store " + one + ": run 9: no such run: caserun report lists the runs of a store"},
-		{"report --html", exitUsage, "--html needs a value, FILE: write the runs to FILE as one page with timelines and a comparison of the schedulers; -: standard output"},
+		{"report --html", exitUsage, "--html needs a value, FILE: write a page with timelines and comparisons to FILE; -: standard output"},
 		{"mix W1 --sched", exitUsage, "--sched needs a value, SCHEDULER: "},
 		{"regress", exitUsage, "--baseline RUNS is missing: RUNS to hold it against"},
 		{"profile W1", exitUsage, "W1 is a mix: caserun profile --mix W1"},

@@ -8,41 +8,110 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/schedulers/schedtest"
 )
+
+// shownScheduler is what schedulers is asked for.
+type shownScheduler struct {
+	settings config.Settings
+	name     string // "": a list of all
+}
 
 func newSchedulers() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "schedulers",
-		Short: "List the schedulers with their parameters and their sources",
-		Args:  noArguments,
-		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
-			return render(c, settings.Format, schedulerList(), parameterList())
+		Use:   "schedulers [NAME]",
+		Short: "List the schedulers, or show one with its parameters",
+		Example: `  caserun schedulers
+  caserun schedulers case-alg3`,
+		Args: atMostOne,
+		ValidArgsFunction: atMost(1, func(*cobra.Command, []string, string) (offers []string, _ cobra.ShellCompDirective) {
+			for _, s := range policies.Listed() {
+				offers = append(offers, s.Name+"\t"+s.Brief)
+			}
+			return offers, cobra.ShellCompDirectiveNoFileComp
 		}),
+		RunE: verb(func(c *cobra.Command, args []string) (o shownScheduler, err error) {
+			if len(args) > 0 {
+				o.name = args[0]
+				if _, err := policies.Lookup(o.name); err != nil {
+					return o, err
+				}
+			}
+			o.settings, err = load(c)
+			return o, err
+		}, showSchedulers),
 	}
 	addFormatFlag(c)
 	return c
 }
 
+func showSchedulers(c *cobra.Command, o shownScheduler) error {
+	if o.name == "" {
+		return render(c, o.settings.Format, schedulerList())
+	}
+	s, err := policies.Lookup(o.name)
+	if err != nil {
+		return err
+	}
+	tables := []*report.Table{schedulerDetails(s)}
+	if len(s.Params) > 0 {
+		tables = append(tables, parameterList(s))
+	}
+	return render(c, o.settings.Format, tables...)
+}
+
 func schedulerList() *report.Table {
-	t := &report.Table{Title: "schedulers", Columns: []report.Column{{Name: "scheduler"}, {Name: "binds"}, {Name: "parameters", Drop: 1},
-		{Name: "rule"}, {Name: "source"}}}
+	t := &report.Table{Title: "schedulers", Columns: []report.Column{{Name: "scheduler"}, {Name: "binds"}, {Name: "in_brief"},
+		{Name: "parameters", Drop: 1}, {Name: "rule", Place: report.DataOnly}, {Name: "source", Drop: 1}}}
 	for _, s := range policies.Listed() {
 		var names []string
 		for _, p := range s.Params {
 			names = append(names, p.Name+"="+p.Default)
 		}
-		t.Add(s.Name, string(s.Binds), strings.Join(names, ","), s.Rule, s.Source)
+		t.Add(s.Name, string(s.Binds), s.Brief, strings.Join(names, ","), s.Rule, s.Source)
+	}
+	t.Notes = append(t.Notes, report.Note{Text: "caserun schedulers NAME has the parameters, the whole rule and the source"})
+	return t
+}
+
+func schedulerDetails(s policies.Info) *report.Table {
+	t := &report.Table{Title: s.Name, Columns: []report.Column{{Name: "property"}, {Name: "value"}}}
+	binds := map[policies.Binding]string{
+		policies.BindsJob:  "job: a device for the whole process, before it starts",
+		policies.BindsTask: "task: a device for each GPU task, when its process asks",
+	}
+	says := func(property string, is bool) {
+		t.Add(property, map[bool]string{true: "yes", false: "no"}[is])
+	}
+	t.Add("rule", s.Rule)
+	t.Add("source", s.Source)
+	t.Add("binds", binds[s.Binds])
+	if s.External {
+		t.Add("decides", "a program of yours, whose greeting says what it can")
+		return t
+	}
+	says("several jobs on a device", s.Shares)
+	if promises, known := schedtest.Promises[s.Name]; known {
+		says("never more memory than a device has", promises.MemoryHard)
+	}
+	says("moves memory to the host", s.Revokes)
+	says("uses what jobs did before", s.Predicts)
+	return t
+}
+
+func parameterList(s policies.Info) *report.Table {
+	t := &report.Table{Title: "parameters, as in --sched " + s.Name + ":" + s.Params[0].Name + "=" + example(s.Params[0]),
+		Columns: []report.Column{{Name: "parameter"}, {Name: "default"}, {Name: "meaning"}}}
+	for _, p := range s.Params {
+		t.Add(p.Name, p.Default, p.Help)
 	}
 	return t
 }
 
-func parameterList() *report.Table {
-	t := &report.Table{Title: "parameters, as in --sched case-alg3:queue=fifo,age-limit=8",
-		Columns: []report.Column{{Name: "scheduler"}, {Name: "parameter"}, {Name: "default"}, {Name: "meaning"}}}
-	for _, s := range policies.Listed() {
-		for _, p := range s.Params {
-			t.Add(s.Name, p.Name, p.Default, p.Help)
-		}
+// example is a value of a parameter.
+func example(p policies.Param) string {
+	if p.Default == "" {
+		return strings.ToUpper(p.Name)
 	}
-	return t
+	return p.Default
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
@@ -47,24 +48,15 @@ func newSweep() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sweep [FILE]",
 		Short: "Run mixes under schedulers, many times, in a fair order",
-		Long: `Run every mix under every scheduler, --reps times. The whole plan is in the
-store before the first run. An arm is a mix under a scheduler with a probe.
-Each repetition runs all arms, in an order drawn from the seed. --resume
-continues a sweep that was stopped, even by kill -9. It repeats only the runs
-that were under way. With more --reps it extends a sweep, also a complete one.
-On a machine that is lent for a time, --time-limit stops
-between two runs.
-
-FILE is YAML with the flags' names as keys, and lists for mixes, scheds and
-probes. Flags override it. Jobs that crash are results: the exit status is 0
-when every run was carried out, and 4 when --time-limit left some for --resume.`,
-		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --reps 7
+		Long: `Run every mix under every scheduler, --reps times, in an order drawn from the
+seed. The plan is stored before the first run, and --resume continues it, even
+after kill -9; with more --reps it extends the sweep. An arm is a mix under a
+scheduler with a probe. FILE is YAML with the flags' names as keys; flags
+override it. Jobs that crash are results: the exit status is 0 when every run
+was carried out, and 4 when --time-limit left some.`,
+		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --node sim:4xV100 --jobs 8
   caserun sweep --mixes W7,my.yaml --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
-  caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --jobs 8
-  caserun sweep --mixes W7 --scheds case-alg3 --probes lazy,static
   caserun sweep nightly.yaml --tag nightly-2026-11-21
-  caserun sweep --resume latest
-  caserun sweep --resume 3 --reps 9
   caserun sweep --resume latest --time-limit 25m`,
 		Args: atMostOne,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -94,12 +86,12 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
 func (o *sweepOptions) add(f *pflag.FlagSet) {
 	config.AddSweepFlags(f, &o.sweep)
 	config.AddJobsFlag(f, &o.sweep.Jobs)
-	f.StringVar(&o.resume, "resume", "", "continue the sweep of this `NUMBER`, or the latest")
+	f.StringVar(&o.resume, "resume", "", "continue the sweep of `NUMBER`, or the latest")
 	f.Lookup("resume").NoOptDefVal = sides.Latest
-	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it, such as a process of a host that is gone")
-	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues; default in a job of Slurm: 2 minutes less than what is left of its time")
-	f.Var(&o.part, "part", "do part `K/N` of the plan only; the other parts are for other machines, and caserun store merge brings the stores together")
-	f.BoolVar(&o.planOnly, "plan-only", false, "store the plan and run nothing; --resume runs it, also in copies of the store")
+	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it")
+	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that may end later than `DURATION` from now")
+	f.Var(&o.part, "part", "do part `K/N` of the plan; caserun store merge joins the parts")
+	f.BoolVar(&o.planOnly, "plan-only", false, "store the plan and run nothing; --resume runs it")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
 	o.slurm.add(f)
 }
@@ -197,7 +189,10 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 	if err := o.part.FitNew(p); err != nil {
 		return err
 	}
-	if o.dryRun {
+	switch {
+	case o.dryRun && o.slurm.submit:
+		return o.proposeNew(c, p)
+	case o.dryRun:
 		return o.showPlan(c, p, nil)
 	}
 	if o.slurm.submit {
@@ -295,6 +290,13 @@ func (o *sweepOptions) goOn(c *cobra.Command) error {
 	if err != nil || id == 0 {
 		return err
 	}
+	if o.dryRun {
+		db, done, err := openForReading(c.Context(), o.settings.DB)
+		if err != nil {
+			return err
+		}
+		return errors.Join(o.propose(c, db, id), done())
+	}
 	return o.spread(c, id)
 }
 
@@ -385,7 +387,10 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 		}
 		say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
 	}
-	if o.slurm.submit {
+	switch {
+	case o.slurm.submit && o.dryRun:
+		return 0, o.proposeExtended(c, db, p, w.ID, more)
+	case o.slurm.submit:
 		return w.ID, nil
 	}
 	left, finished, err := sweep.Remaining(ctx, db, w.ID, o.part)
@@ -546,8 +551,7 @@ func newSweepShow() *cobra.Command {
 		Long: `Show a row for each arm of a sweep: a mix under a scheduler, with a probe. The
 numbers are medians over the arm's complete runs. Warm-ups do not count.
 
-` + sweepColumns + `
-
+` + sweepColumns() + `
 --format csv has more columns: the interval of each median, the parameters of
 the scheduler, and the probe.`,
 		Example:           "  caserun sweep show latest",
@@ -566,19 +570,28 @@ the scheduler, and the probe.`,
 }
 
 // sweepColumns says what each column of the table of a sweep is.
-const sweepColumns = `  mix              the mix
-  scheduler        the scheduler, with the parameters that the sweep gives it
-  n                complete runs, which the medians are of
-  of               planned runs
-  jobs             jobs of one run
-  crashed          jobs of one run that did not end ok and were not cancelled
-  throughput       jobs that ended ok, divided by the makespan
-  low, high        the 95 % confidence interval of the throughput, which takes
-                   6 runs
-  mean turnaround  from a job's arrival to its end, mean over the jobs that
-                   ended ok
-  makespan         from the batch's arrival to the end of its last job
-  mean util        utilization, mean over the devices and over the makespan`
+func sweepColumns() string {
+	about := func(metric string) string {
+		m, err := regress.LookupMetric(metric)
+		if err != nil {
+			panic(err) // it is in the table of metrics
+		}
+		return m.About
+	}
+	return pairs([][2]string{
+		{"mix", "the mix"},
+		{"scheduler", "the scheduler, with the parameters that the sweep gives it"},
+		{"n", "complete runs, which the medians are of"},
+		{"of", "planned runs"},
+		{"jobs", "jobs of one run"},
+		{"crashed", "jobs of one run that did not end ok and were not cancelled"},
+		{"throughput", about("throughput")},
+		{"low, high", "the 95 % confidence interval of the throughput, which takes 6 runs"},
+		{"mean turnaround", about("turnaround")},
+		{"makespan", about("makespan")},
+		{"mean util", "utilization, mean over the devices and over the makespan"},
+	}, 0)
+}
 
 // shownSweep is what sweep show is asked for.
 type shownSweep struct {

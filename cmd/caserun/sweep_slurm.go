@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
@@ -34,27 +37,31 @@ type slurmOptions struct {
 }
 
 func (o *slurmOptions) add(f *pflag.FlagSet) {
-	f.BoolVar(&o.submit, "slurm", false, "submit the sweep to Slurm as an array job: blocks of the plan are spread over nodes")
-	f.BoolVar(&o.collect, "collect", false, "after --slurm, wait for the tasks and bring their runs into the store as they come")
+	f.BoolVar(&o.submit, "slurm", false, "submit the sweep to Slurm as an array job")
+	f.BoolVar(&o.collect, "collect", false, "wait for the tasks, and bring their runs into the store as they come")
 	with := pflag.NewFlagSet("slurm", pflag.ContinueOnError)
-	with.StringVar(&o.array.Gres, "gres", "", "the GPUs of each task, as sbatch takes `GRES`, such as gpu:4")
-	with.DurationVar(&o.array.Time, "time", 0, "`DURATION` that Slurm gives each task; a task that needs more is started again and goes on; default: the partition's")
-	with.IntVar(&o.array.Concurrent, "max-nodes", 0, "tasks, and so nodes, at a time; 0: as many as Slurm starts")
+	with.StringVar(&o.array.Gres, "gres", "", "`GRES` of each task as sbatch takes it, such as gpu:4")
+	with.DurationVar(&o.array.Time, "time", 0, "`DURATION` that Slurm gives each task, which resumes if it needs more; default: the partition's")
+	with.IntVar(&o.array.Concurrent, "max-nodes", 0, "`NUMBER` of tasks, and so of nodes, at a time; 0: as many as Slurm starts")
 	with.StringVar(&o.array.Partition, "partition", "", "`PARTITION` of the cluster")
 	with.StringVar(&o.array.Account, "account", "", "`ACCOUNT` that the tasks are charged to")
 	with.StringArrayVar(&o.array.Args, "sbatch-arg", nil, "further `ARGUMENT` of sbatch, such as --exclusive; may be given again")
 	with.StringVar(&o.array.Container, "container", "", "Apptainer `IMAGE` in which each task runs")
-	with.DurationVar(&o.least, "task-time", 10*time.Minute, "`DURATION` of a task on average, by the estimates of its runs: this decides how many tasks there are")
-	with.DurationVar(&o.publish, "publish", 5*time.Minute, "`DURATION` after which a task copies its runs to the shared directory again")
+	with.DurationVar(&o.least, "task-time", 10*time.Minute, "`DURATION` of a task on average, by its estimates: decides how many tasks there are")
+	with.DurationVar(&o.publish, "publish", 5*time.Minute, "`DURATION` between a task's copies of its runs to the shared directory")
 	with.VisitAll(func(flag *pflag.Flag) { o.flags = append(o.flags, flag) })
 	f.AddFlagSet(with)
 	o.addQuestions(f)
+	with.VisitAll(func(flag *pflag.Flag) { _ = f.SetAnnotation(flag.Name, ofTopic, []string{topicSlurm}) })
+	for _, name := range []string{"collect", "shared", "poll"} {
+		_ = f.SetAnnotation(name, ofTopic, []string{topicSlurm})
+	}
 }
 
 // addQuestions adds what is also for commands about a sweep that was submitted.
 func (o *slurmOptions) addQuestions(f *pflag.FlagSet) {
-	f.StringVar(&o.shared, "shared", "", "`DIR` that all nodes share, for what tasks publish; default: the store's name with .parts")
-	f.DurationVar(&o.poll, "poll", 10*time.Second, "`DURATION` after which Slurm is asked again")
+	f.StringVar(&o.shared, "shared", "", "`DIR` of all nodes for what tasks publish; default: the store's name with .parts")
+	f.DurationVar(&o.poll, "poll", 10*time.Second, "`DURATION` between questions to Slurm")
 }
 
 // dir is the shared directory.
@@ -84,12 +91,14 @@ func (o *slurmOptions) check(changed func(string) bool) error {
 		return nil
 	}
 	for name, remedy := range map[string]string{"part": "--slurm cuts the plan by itself", "plan-only": "leave one of both out",
-		"dry-run": "leave one of both out", "time-limit": "--time limits each task", "log-json": "leave one of both out"} {
+		"time-limit": "--time limits each task", "log-json": "leave one of both out"} {
 		if changed(name) {
 			return fmt.Errorf("--%s does not go with --slurm: %s", name, remedy)
 		}
 	}
 	switch {
+	case o.collect && changed("dry-run"):
+		return errors.New("--collect waits for tasks, and --dry-run submits none: leave one of both out")
 	case changed("time") && o.array.Time <= slurm.Warning:
 		return fmt.Errorf("--time %v: want more than %v, the time that a task has to end", o.array.Time, slurm.Warning)
 	case o.array.Concurrent < 0:
@@ -131,6 +140,109 @@ func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
 	return errors.Join(showSweep(c, o.settings, db, id), done())
 }
 
+// request is how the user wants a sweep to be spread.
+func (o *sweepOptions) request() (cluster.Request, error) {
+	program, err := os.Executable()
+	return cluster.Request{Array: o.slurm.array, Shared: o.slurm.dir(o.settings.DB), LeastS: o.slurm.least.Seconds(),
+		Publish: o.slurm.publish, AtOnce: o.sweep.Jobs, Program: program}, err
+}
+
+// propose prints what --slurm would submit of a sweep in a store.
+func (o *sweepOptions) propose(c *cobra.Command, db *store.Store, id int64) error {
+	ctx := c.Context()
+	w, err := db.Sweep(ctx, id)
+	if err != nil {
+		return err
+	}
+	r, err := o.request()
+	if err != nil {
+		return err
+	}
+	before, err := cluster.Latest(ctx, db, id, r.Shared)
+	switch {
+	case err == nil:
+		sayTo(c)("sweep %d was submitted as %s: what its tasks have published, and nobody has collected, counts as left here", id, before.Name)
+	case !errors.Is(err, cluster.ErrNone):
+		return err
+	}
+	p, err := cluster.Propose(ctx, db, w, r)
+	if err != nil {
+		return err
+	}
+	title := "plan for Slurm"
+	if w.Mode == results.Simulated {
+		title = "SIMULATED plan for Slurm"
+	}
+	t := &report.Table{Title: title, Columns: []report.Column{{Name: "task"}, {Name: "part"}, {Name: "blocks"}, {Name: "runs"},
+		{Name: "runs_done", Heading: "done"}, {Name: "left", Unit: report.Seconds}}}
+	for i, s := range p.Standings {
+		t.Add(i+1, s.Part.String(), s.Blocks, s.Runs, s.Done, s.LeftS)
+	}
+	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("tasks: %d; parts of the plan: %d; calls of sbatch: %d, with xxxxxx for what chance will give; nothing is submitted", len(p.Parts), p.Of, len(p.Calls))})
+	if p.Note != "" {
+		t.Notes = append(t.Notes, report.Note{Text: p.Note})
+	}
+	if err := render(c, o.settings.Format, t); err != nil {
+		return err
+	}
+	to := c.OutOrStdout()
+	if f := report.Format(o.settings.Format); f == report.CSV || f == report.JSON {
+		to = c.ErrOrStderr() // the other has data
+	}
+	for _, call := range p.Calls {
+		if call.Waits {
+			call.Command = append(call.Command, slurm.After("JOB")) // of the call before
+		}
+		if _, err := fmt.Fprintf(to, "\n%s <<'END'\n%sEND\n", shellLine(call.Command), call.Script); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proposeNew is propose for a plan that is in no store.
+func (o *sweepOptions) proposeNew(c *cobra.Command, p *sweep.Plan) (err error) {
+	var db *store.Store
+	if _, err := os.Stat(o.settings.DB); !errors.Is(err, fs.ErrNotExist) {
+		var done func() error
+		if db, done, err = openForReading(c.Context(), o.settings.DB); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+	}
+	return cluster.Rehearse(c.Context(), db, store.Filter{Warmups: true}, func(db *store.Store) error {
+		id, err := p.Store(c.Context(), db, o.settings.AllowSimulated, func(string, ...any) {})
+		if err != nil {
+			return err
+		}
+		return o.propose(c, db, id)
+	})
+}
+
+// proposeExtended is propose for a sweep of a store with more repetitions.
+func (o *sweepOptions) proposeExtended(c *cobra.Command, db *store.Store, p *sweep.Plan, id int64, more []results.Cell) error {
+	return cluster.Rehearse(c.Context(), db, store.Filter{Sweep: id, Warmups: true, Duplicates: true}, func(db *store.Store) error {
+		if err := p.StoreExtended(c.Context(), db, id, more); err != nil {
+			return err
+		}
+		return o.propose(c, db, id)
+	})
+}
+
+// shellLine is a command as a shell takes it.
+func shellLine(command []string) string {
+	var words []string
+	for _, w := range command {
+		if !plainWord.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		words = append(words, w)
+	}
+	return strings.Join(words, " ")
+}
+
+var plainWord = regexp.MustCompile(`^[\w./=:@%+,-]+$`)
+
 // submit returns the submission whose tasks are in the queue, or a new one.
 func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s cluster.Submission, err error) {
 	path, shared := o.settings.DB, o.slurm.dir(o.settings.DB)
@@ -163,7 +275,7 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 	case !errors.Is(err, cluster.ErrNone):
 		return s, err
 	}
-	program, err := os.Executable()
+	request, err := o.request()
 	if err != nil {
 		return s, err
 	}
@@ -176,8 +288,7 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 			say("sweep %d is complete", id)
 			return nil
 		}
-		s, err = cluster.Submit(ctx, db, w, cluster.Request{Array: o.slurm.array, Shared: shared, LeastS: o.slurm.least.Seconds(),
-			Publish: o.slurm.publish, AtOnce: o.sweep.Jobs, Program: program})
+		s, err = cluster.Submit(ctx, db, w, request)
 		if err == nil {
 			say("sweep %d: submitted as %s: a task for each of %d parts, of %d; logs are in %s", id, s.Name, len(s.Parts), s.Of, s.Logs())
 		}

@@ -35,6 +35,76 @@ func TestSlurmFlagsThatCannotBe(t *testing.T) {
 	}
 }
 
+// --slurm --dry-run shows the tasks and the calls of sbatch, submits nothing and writes nothing, also where Slurm is not.
+func TestSlurmDryRun(t *testing.T) {
+	dir := inTempDir(t)
+	bin := t.TempDir()
+	for name, script := range map[string]string{
+		"scontrol": "echo MaxArraySize = 25",
+		"sbatch":   ": >" + bin + "/submitted; echo 12",
+		"squeue":   "true",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const without, notKnown = "", "how many tasks the cluster takes in one array is not known"
+	dry := func(path string, more ...string) (out, errs string) {
+		t.Helper()
+		before, _ := os.ReadFile("caserun.db") // there may be none
+		if path == without {
+			path = t.TempDir()
+		}
+		t.Setenv("PATH", path+":/usr/bin:/bin")
+		out, errs = mustRun(t, append(more, "--slurm", "--dry-run", "--task-time", "1ms")...)
+		if after, _ := os.ReadFile("caserun.db"); string(after) != string(before) {
+			t.Error("the store has changed")
+		}
+		if left, _ := filepath.Glob("*.parts"); len(left) > 0 {
+			t.Errorf("it leaves %v", left)
+		}
+		return out, errs
+	}
+	wants := func(out string, all ...string) {
+		t.Helper()
+		for _, want := range all {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q:\n%s", want, out)
+			}
+		}
+	}
+	out, _ := dry(without, nodesSweep("--gres", "gpu:2", "--time", "1h", "--max-nodes", "8", "--partition", "p", "--sbatch-arg=--comment=a b")...)
+	wants(out, "SIMULATED plan for Slurm", "60/60 ", "tasks: 60; parts of the plan: 60; calls of sbatch: 1", notKnown,
+		"\nsbatch --parsable --gres=gpu:2 --partition=p --time=60 '--comment=a b' --job-name=caserun-", "-1-xxxxxx+1 --array=0-59%8 ", dir+"/caserun.db.parts/",
+		"<<'END'\n#!/bin/sh\n", "'sweep' 'task' '"+dir+"/caserun.db.parts/", "\"$task\"\nEND\n")
+	out, _ = dry(bin, nodesSweep("--max-nodes", "8")...)
+	wants(out, "calls of sbatch: 3", "+26 --array=0-24%8 ", "+51 --array=0-9%8 ", "--dependency=afterany:JOB <<'END'")
+	if strings.Contains(out, notKnown) {
+		t.Errorf("Slurm is asked in vain:\n%s", out)
+	}
+	out, errs := dry(bin, nodesSweep("--format", "csv")...)
+	wants(errs, "\nsbatch --parsable")
+	if !strings.HasPrefix(out, "task,part,blocks,runs,runs_done,left_s\n") || strings.Count(out, "\n") != 61 {
+		t.Errorf("as CSV:\n%s", out)
+	}
+	mustRun(t, nodesSweep("--plan-only")...)
+	out, _ = dry(bin, "sweep", "--resume", "latest")
+	wants(out, "tasks: 60; parts of the plan: 60")
+	mustRun(t, "sweep", "--resume", "latest", "--part", "1/60")
+	out, _ = dry(bin, "sweep", "--resume", "latest")
+	wants(out, " 2/60 ", "tasks: 59; parts of the plan: 60")
+	out, _ = dry(bin, "sweep", "--resume", "latest", "--reps", "16")
+	wants(out, "tasks: 63; parts of the plan: 64")
+	out, _ = dry(bin, nodesSweep("--seed", "2")...) // beside the runs of another sweep
+	wants(out, "tasks: 60; parts of the plan: 60")
+	if status, _, errs := caserun(t, nodesSweep("--slurm", "--dry-run", "--collect")...); status != exitUsage || !strings.Contains(errs, "--dry-run submits none") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+	if _, err := os.Stat(filepath.Join(bin, "submitted")); err == nil {
+		t.Error("sbatch was called")
+	}
+}
+
 // Users see why tasks wait: each task's reason in the status, and what to do about one that may not end by itself.
 func TestWhyTasksWait(t *testing.T) {
 	dir := inTempDir(t)

@@ -32,6 +32,7 @@ type Observation struct {
 // Metric is a figure by which runs are compared.
 type Metric struct {
 	Name           string
+	About          string // what it is, in one line
 	Unit           string // s, jobs/s, J, or empty for a ratio
 	HigherIsBetter bool
 	// Absolute metrics are compared by difference, because they may be 0.
@@ -47,13 +48,13 @@ type Metric struct {
 // Metrics lists what can be compared, in the order of tables.
 func Metrics() []Metric {
 	return []Metric{
-		{Name: "throughput", Unit: "jobs/s", HigherIsBetter: true, value: func(o Observation) *float64 { return o.Metrics.ThroughputJobsPerS }},
-		{Name: "turnaround", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.TurnaroundMeanS }},
-		{Name: "makespan", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.MakespanS }},
-		{Name: crashes, Absolute: true, Exact: true, value: crashedShare},
-		{Name: "slowdown", Absolute: true, value: func(o Observation) *float64 { return o.Slowdown }},
-		{Name: "energy", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.UsedJ }},
-		{Name: "energy-per-job", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.PerOK }},
+		{Name: "throughput", About: "jobs that ended ok, divided by the makespan", Unit: "jobs/s", HigherIsBetter: true, value: func(o Observation) *float64 { return o.Metrics.ThroughputJobsPerS }},
+		{Name: "turnaround", About: "from a job's arrival to its end, mean over the jobs that ended ok", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.TurnaroundMeanS }},
+		{Name: "makespan", About: "from the batch's arrival to the end of its last job", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.MakespanS }},
+		{Name: crashes, About: "share of the jobs that did not end ok and were not cancelled", Absolute: true, Exact: true, value: crashedShare},
+		{Name: "slowdown", About: "how much longer kernels take than in traced runs under sa", Absolute: true, value: func(o Observation) *float64 { return o.Slowdown }},
+		{Name: "energy", About: "what the GPUs use from the batch's arrival to the end of its last job", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.UsedJ }},
+		{Name: "energy-per-job", About: "energy, divided by the jobs that ended ok", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.PerOK }},
 	}
 }
 

@@ -26,8 +26,49 @@ const (
 	Markdown Format = "markdown"
 )
 
+// formats are the values of --format, and what each has.
+var formats = []struct {
+	format Format
+	about  string
+}{
+	{Text, "for readers: rounded numbers with units, as wide as the terminal or 100 columns"},
+	{CSV, "one line a row: full precision in base units, which the header names"},
+	{JSON, "one array of objects: full precision in base units, null where unknown"},
+	{Markdown, "for documents: rounded numbers with units"},
+}
+
 // Formats lists the values of --format.
-func Formats() []Format { return []Format{Text, CSV, JSON, Markdown} }
+func Formats() (all []Format) {
+	for _, f := range formats {
+		all = append(all, f.format)
+	}
+	return all
+}
+
+// About says what a format has.
+func (f Format) About() string {
+	for _, known := range formats {
+		if known.format == f {
+			return known.about
+		}
+	}
+	return ""
+}
+
+// FormatNames lists the values of --format as a sentence does.
+func FormatNames() string {
+	names := ""
+	for i, f := range formats {
+		switch {
+		case i == len(formats)-1:
+			names += " or "
+		case i > 0:
+			names += ", "
+		}
+		names += string(f.format)
+	}
+	return names
+}
 
 // ParseFormat checks a value of --format.
 func ParseFormat(s string) (Format, error) {
@@ -36,7 +77,7 @@ func ParseFormat(s string) (Format, error) {
 			return f, nil
 		}
 	}
-	return "", fmt.Errorf("format %q: want table, csv, json or markdown", s)
+	return "", fmt.Errorf("format %q: want %s", s, FormatNames())
 }
 
 // Options say how to print the format table.

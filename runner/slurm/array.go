@@ -48,17 +48,17 @@ func (a Array) Submit(ctx context.Context) (jobs []string, err error) {
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
-	size, err := maxArraySize(ctx)
+	size, err := MaxArraySize(ctx)
 	if err != nil {
 		return nil, err
 	}
 	undo := context.WithoutCancel(ctx)
-	for first := 1; first <= a.Tasks; first += size {
-		after := ""
-		if a.Concurrent > 0 && first > 1 { // the limit is one array's, so arrays go one after another
-			after = jobs[len(jobs)-1]
+	for _, call := range a.calls(size) {
+		command := call.Command
+		if call.Waits {
+			command = append(command, After(jobs[len(jobs)-1]))
 		}
-		out, err := tool(ctx, a.script(first), a.arguments(first, min(size, a.Tasks+1-first), after)...)
+		out, err := tool(ctx, call.Script, command...)
 		job := ""
 		if err == nil {
 			if job, err = parsable(out); err != nil { // it is in the queue, whatever its number is
@@ -76,6 +76,32 @@ func (a Array) Submit(ctx context.Context) (jobs []string, err error) {
 		jobs = append(jobs, job)
 	}
 	return jobs, nil
+}
+
+// Call is a call of sbatch for some of an array's tasks.
+type Call struct {
+	Command []string
+	Script  string // on the standard input
+	Waits   bool   // the call gets After of the job of the call before
+}
+
+// After is the argument with which a job waits for the end of another one.
+func After(job string) string { return "--dependency=afterany:" + job }
+
+// Calls are the calls that Submit makes where the cluster allows so many tasks in one array.
+func (a Array) Calls(size int) ([]Call, error) {
+	if err := a.validate(); err != nil {
+		return nil, err
+	}
+	return a.calls(size), nil
+}
+
+func (a Array) calls(size int) (calls []Call) {
+	for first := 1; first <= a.Tasks; first += size {
+		calls = append(calls, Call{Command: a.arguments(first, min(size, a.Tasks+1-first)), Script: a.script(first),
+			Waits: a.Concurrent > 0 && first > 1}) // the limit is one array's, so arrays go one after another
+	}
+	return calls
 }
 
 func (a Array) validate() error {
@@ -98,7 +124,7 @@ func (a Array) validate() error {
 
 // arguments are sbatch's command line for the tasks from first on. They are not #SBATCH lines of the
 // script, because a variable of the user's such as SBATCH_PARTITION overrides such lines.
-func (a Array) arguments(first, tasks int, after string) []string {
+func (a Array) arguments(first, tasks int) []string {
 	out := []string{"sbatch", "--parsable"}
 	for _, o := range []struct{ name, value string }{{"gres", a.Gres}, {"partition", a.Partition}, {"account", a.Account}} {
 		if o.value != "" {
@@ -113,13 +139,9 @@ func (a Array) arguments(first, tasks int, after string) []string {
 	if a.Concurrent > 0 {
 		indices += fmt.Sprintf("%%%d", a.Concurrent)
 	}
-	out = append(out, "--job-name="+a.Name+offset+strconv.Itoa(first), "--array="+indices, "--nodes=1", "--requeue", "--open-mode=append",
+	return append(out, "--job-name="+a.Name+offset+strconv.Itoa(first), "--array="+indices, "--nodes=1", "--requeue", "--open-mode=append",
 		"--output="+filepath.Join(a.Logs, "%x-%a.log"), // %x is the job's name, %a the position in the array
 		fmt.Sprintf("--signal=B:TERM@%.0f", Warning.Seconds()))
-	if after != "" {
-		out = append(out, "--dependency=afterany:"+after)
-	}
-	return out
 }
 
 // jobEnd has a container know when its job ends (Allocation.End), because it has no squeue.

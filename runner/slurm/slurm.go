@@ -100,8 +100,8 @@ func environment() []string {
 	return env
 }
 
-// maxArraySize is the number of tasks that the cluster allows in one array.
-func maxArraySize(ctx context.Context) (int, error) {
+// MaxArraySize is the number of tasks that the cluster allows in one array.
+func MaxArraySize(ctx context.Context) (int, error) {
 	const key = "MaxArraySize"
 	out, err := tool(ctx, "", "scontrol", "show", "config")
 	if err != nil {

@@ -111,12 +111,24 @@ func TestScript(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	a := Array{Name: "sweep-1", Concurrent: 4, Logs: "/logs", Gres: "gpu:2", Partition: "p", Account: "a", Time: 61 * time.Second, Args: []string{"--qos=low"}}
+	a := Array{Name: "sweep-1", Concurrent: 4, Logs: "/logs", Gres: "gpu:2", Partition: "p", Account: "a", Time: 61 * time.Second, Args: []string{"--qos=low"},
+		Tasks: 15, Command: []string{"true"}}
 	want := []string{"sbatch", "--parsable", "--gres=gpu:2", "--partition=p", "--account=a", "--time=2", "--qos=low",
-		"--job-name=sweep-1+8", "--array=0-7%4", "--nodes=1", "--requeue", "--open-mode=append", "--output=/logs/%x-%a.log",
-		"--signal=B:TERM@120", "--dependency=afterany:12"}
-	if diff := cmp.Diff(want, a.arguments(8, 8, "12")); diff != "" {
+		"--job-name=sweep-1+8", "--array=0-6%4", "--nodes=1", "--requeue", "--open-mode=append", "--output=/logs/%x-%a.log",
+		"--signal=B:TERM@120"}
+	calls, err := a.Calls(7)
+	if err != nil || len(calls) != 3 || calls[0].Waits || !calls[1].Waits || !strings.Contains(calls[1].Script, "8 + SLURM_ARRAY_TASK_ID") {
+		t.Fatalf("%+v, %v", calls, err)
+	}
+	if diff := cmp.Diff(want, calls[1].Command); diff != "" {
 		t.Error(diff)
+	}
+	if got := After("12"); got != "--dependency=afterany:12" {
+		t.Error(got)
+	}
+	a.Concurrent = 0 // no limit that arrays would exceed together
+	if calls, err := a.Calls(15); err != nil || len(calls) != 1 || calls[0].Waits {
+		t.Errorf("%+v, %v", calls, err)
 	}
 }
 

@@ -11,6 +11,7 @@ type pageFit struct {
 
 var pageFitEntry = entry{
 	Info: Info{Name: "page-fit", Binds: BindsTask, Shares: true,
+		Brief:  "memory hard: where the task fits, the fullest device",
 		Rule:   "memory hard: among the devices where it fits, the one with the least memory left",
 		Source: "this page",
 		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate}},

@@ -13,6 +13,7 @@ type coreToGPU struct {
 
 var cg = entry{
 	Info: Info{Name: "cg", Binds: BindsJob, Shares: true,
+		Brief:  "a fixed number of jobs at once, round robin; blind to memory, so jobs can crash",
 		Rule:   "a fixed number of jobs at once, spread round robin; blind to memory, so it can crash jobs",
 		Source: casePaper + ", section 5.1, core-to-GPU",
 		Params: []Param{paramWorkers, paramIsolate}},

@@ -11,7 +11,8 @@ import (
 // onDemand lets each burst start as soon as what it references is on the device, and nobody defends
 // what it has there: "PILOT base", the baseline that thrashes. Room is made by the tasks that do not
 // run, the least recently active first, and last by what the request's own task does not reference.
-// What there is to take is taken, even if it does not suffice yet.
+// What there is to take is taken, even if it does not suffice yet. So a request that has aged waits until each
+// task on its device has been idle once.
 //
 // The paper has one device. Ours: a first task goes to the device with the least memory in use, and
 // the tasks of a process go where it has its context, if they can.
@@ -23,6 +24,7 @@ type onDemand struct {
 
 var demand = entry{
 	Info: Info{Name: "demand", Binds: BindsTask, Shares: true, Revokes: true,
+		Brief:  "a burst starts at once; memory of tasks that do not run moves to the host",
 		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host; a process starts on the device with the least memory in use",
 		Source: "PILOT: a Runtime System to Manage Multi-tenant GPU Unified Memory Footprint, its base without policies",
 		Params: []Param{withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},

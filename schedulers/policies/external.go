@@ -35,6 +35,7 @@ var (
 // exec:./policy.py,queue=fifo. A path may have equals signs, but no commas.
 var external = entry{
 	Info: Info{Name: "exec", Binds: BindsTask, Shares: true, External: true,
+		Brief:  "a program of yours decides, as in exec:./policy.py",
 		Rule:   "a program of yours decides, as in exec:./policy.py: it reads one JSON object for each decision and answers with one",
 		Source: "docs/guide/policies.md",
 		Params: []Param{paramPath, paramSHA256, paramTimeout, paramQueue, paramAge, paramWait, paramIsolate}},

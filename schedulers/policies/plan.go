@@ -28,6 +28,7 @@ type Planning struct {
 
 var planEntry = entry{
 	Info: Info{Name: "plan", Binds: BindsTask, Shares: true, Predicts: true,
+		Brief:  "memory hard: an order for each device, from what the jobs did in earlier runs",
 		Rule:   "memory hard: an order for each device, found by search over what the jobs of the batch did in earlier runs",
 		Source: "this project; docs/design/plan.md",
 		Params: []Param{paramQueue, withDefault(paramAge, "0"), paramWait, paramRoom, paramManaged, paramIsolate, paramNice,

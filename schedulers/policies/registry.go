@@ -44,6 +44,7 @@ type Info struct {
 	Predicts bool
 	// External: a program of the user's decides (Scheduler.Program).
 	External bool
+	Brief    string // the rule in one line
 	Rule     string
 	Source   string
 	Params   []Param
@@ -226,7 +227,10 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 func unknownScheduler(name string) error {
 	names := slices.Sorted(maps.Keys(registry))
 	hint := near.DidYouMean("", name, names)
-	if hint == "" {
+	switch {
+	case strings.Contains(name, ","):
+		hint = "it is a list: name one"
+	case hint == "":
 		hint = "use one of " + strings.Join(names, ", ")
 	}
 	return fmt.Errorf("unknown scheduler %q: %s", name, hint)

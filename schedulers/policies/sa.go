@@ -11,6 +11,7 @@ type singleAssignment struct {
 
 var sa = entry{
 	Info: Info{Name: "sa", Binds: BindsJob,
+		Brief:  "one job per device, in the order of arrival",
 		Rule:   "first free device; one job per device for its lifetime; arrival order",
 		Source: casePaper + ", section 5.1, single assignment"},
 	policy: func(settings) (schedulers.Policy, error) { return singleAssignment{}, nil },

@@ -21,7 +21,8 @@ import (
 //   - between applications: one other context in a host phase, whose memory there suffices. It
 //     loses its slot. It may decline, because it has launched meanwhile.
 //
-// If nobody accepts, the request waits without a slot, and others may pass it.
+// If nobody accepts, the request waits without a slot, and others may pass it. Once it has aged, it waits
+// for a free slot, and then until one neighbour that is large enough is idle, or neighbours end or wait.
 //
 // Ours: a device where the memory is free goes before a device of the same kind where it must be
 // made free. The context that has been idle longest is asked. A context that waits behind the
@@ -44,6 +45,7 @@ const (
 
 var vgpu = entry{
 	Info: Info{Name: "vgpu", Binds: BindsTask, Shares: true, Revokes: true,
+		Brief:  "n slots on each device; memory of an idle neighbour moves to the host",
 		Rule:   "n slots on each device, round robin over devices without contexts first; memory goes to the host: first what the process's own next kernel does not use, then all of one idle neighbour's, which loses its slot",
 		Source: "dissertation on runtime support for CPU-GPU clusters, sections 3.3.2, 3.5.5 and 3.5.6, Table 3-1",
 		Params: []Param{

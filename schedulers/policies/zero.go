@@ -10,6 +10,7 @@ type grantAlways struct {
 
 var zero = entry{
 	Info: Info{Name: "zero", Binds: BindsTask, Shares: true,
+		Brief:  "grants at once, round robin; for measuring overhead",
 		Rule:   "grants at once, round robin; for measuring overhead",
 		Source: "this project"},
 	policy: func(settings) (schedulers.Policy, error) { return grantAlways{}, nil },

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -25,11 +27,57 @@ func Variables() (names []string) {
 	return names
 }
 
-// otherVariables are not settings: they name files, or are for cobra's completions or this
-// project's tests. A name that ends in an underscore stands for all names that begin with it.
-var otherVariables = []string{fileVariable, live.LibraryVariable,
-	"CASERUN_ACTIVE_HELP", "CASERUN_COMPLETION_DESCRIPTIONS",
-	"CASERUN_TEST_", "CASERUN_REQUIRE_", "CASERUN_SOAK", "CASERUN_FIGURES", "CASERUN_SCREENSHOTS"}
+// Setting is a setting as users see it.
+type Setting struct {
+	Key, Variable, Value, Default, Meaning string
+}
+
+// AllSettings are the settings in the order in which they are shown.
+func AllSettings() (all []Setting) {
+	flags := allFlags()
+	for _, key := range keys {
+		if key == oldIsolate {
+			continue
+		}
+		f := flags.Lookup(key)
+		value, meaning := pflag.UnquoteUsage(f)
+		s := Setting{Key: key, Variable: Variable(key), Value: value, Default: f.DefValue, Meaning: meaning}
+		if s.Default == "0" || s.Default == "0s" || s.Default == "false" {
+			s.Default = ""
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// OtherVariable is a variable of the environment that is not a setting.
+type OtherVariable struct {
+	Name    string // an underscore at its end stands for all names that begin with it
+	Meaning string
+	// Internal variables are for cobra's completions and for this project's tests.
+	Internal bool
+}
+
+// OtherVariables are the variables that matter beside settings.
+func OtherVariables() []OtherVariable {
+	return []OtherVariable{
+		{fileVariable, "the configuration file, unless --config names one", false},
+		{live.LibraryVariable, "the libcase.so that jobs preload", false},
+		{"CUDA_VISIBLE_DEVICES", "the GPUs that a run uses if --devices names none", false},
+		{"NO_COLOR", "no colours, unless it is empty", false},
+		{"TMPDIR", "where runs make their temporary directories", false},
+		{"SOURCE_DATE_EPOCH", "the date of the pages of caserun man", false},
+		{"CASERUN_ACTIVE_HELP", "of the shells' completion", true},
+		{"CASERUN_COMPLETION_DESCRIPTIONS", "of the shells' completion", true},
+		{"CASERUN_TEST_", ofTests, true},
+		{"CASERUN_REQUIRE_", ofTests, true},
+		{"CASERUN_SOAK", ofTests, true},
+		{"CASERUN_FIGURES", ofTests, true},
+		{"CASERUN_SCREENSHOTS", ofTests, true},
+	}
+}
+
+const ofTests = "of this project's tests"
 
 // checkEnvironment refuses values of CASERUN_* that their flags do not take.
 func checkEnvironment() error {
@@ -56,8 +104,8 @@ func UnknownVariables(environment []string) (unknown []string) {
 	settings := Variables()
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
-		other := slices.ContainsFunc(otherVariables, func(o string) bool {
-			return name == o || strings.HasSuffix(o, "_") && strings.HasPrefix(name, o)
+		other := slices.ContainsFunc(OtherVariables(), func(o OtherVariable) bool {
+			return name == o.Name || strings.HasSuffix(o.Name, "_") && strings.HasPrefix(name, o.Name)
 		})
 		if strings.HasPrefix(name, VariablePrefix) && !other && !slices.Contains(settings, name) {
 			unknown = append(unknown, name)

@@ -2,28 +2,28 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/sweep"
 )
-
-// Formats are what --format takes.
-var Formats = []string{"table", "csv", "json", "markdown"}
 
 // AddStoreFlag adds --db.
 func AddStoreFlag(f *pflag.FlagSet) { f.String("db", defaultStore, "store `FILE`") }
 
 // AddFormatFlag adds --format.
 func AddFormatFlag(f *pflag.FlagSet) {
-	f.String("format", "table", "output `FORMAT`: table, csv, json or markdown")
+	f.String("format", string(report.Text), "output `FORMAT`: "+report.FormatNames())
 }
 
 // AddSchedFlag adds --sched.
 func AddSchedFlag(f *pflag.FlagSet) {
-	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
+	f.String("sched", "case-alg3", "`SCHEDULER`, as in caserun schedulers")
 }
 
 // AddRunFlags adds the flags of a run.
@@ -31,24 +31,29 @@ func AddRunFlags(f *pflag.FlagSet) {
 	AddNodeFlags(f)
 	AddSchedFlag(f)
 	AddProbeFlag(f)
-	f.Bool("isolate-faults", false, "after the batch, run each job that a fault under MPS took down again, alone on a GPU, to find the culprit")
+	f.Bool("isolate-faults", false, "run jobs that a fault under MPS took down again, each alone on a GPU")
 	f.Bool(oldIsolate, false, "the old name of --isolate-faults")
 	_ = f.MarkHidden(oldIsolate)
 }
 
 // AddProbeFlag adds --probe.
 func AddProbeFlag(f *pflag.FlagSet) {
-	f.Var(&probeValue{}, "probe", "`PROBE` through which programs ask for GPU tasks: lazy (libcase.so is preloaded), static (programs that casecc built; see docs/reference/sweeps.md) or explicit (nothing is preloaded) (local node)")
+	f.Var(&probeValue{}, "probe", "`PROBE` of programs: "+probeNames())
+}
+
+func probeNames() string {
+	names := results.Probes()
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
 // AddSuiteFlag adds --suite.
 func AddSuiteFlag(f *pflag.FlagSet) {
-	f.String("suite", suites.Builtin, "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
+	f.String("suite", suites.Builtin, "builtin, or `DIR` with your programs")
 }
 
 // AddDevicesFlag adds --devices.
 func AddDevicesFlag(f *pflag.FlagSet) {
-	f.String("devices", "", "`LIST` of this machine's GPUs to use, with commas: numbers in PCI bus order, UUIDs or their beginnings; default: CUDA_VISIBLE_DEVICES, or all (local node)")
+	f.String("devices", "", "`LIST` of GPUs, numbers or UUIDs; default: all that are visible")
 }
 
 // AddDirectories adds --data and --runs.
@@ -59,12 +64,12 @@ func AddDirectories(f *pflag.FlagSet) {
 
 // AddHistoryFlag adds --history.
 func AddHistoryFlag(f *pflag.FlagSet) {
-	f.String("history", "", "`FILE` of caserun history --output: what jobs are expected to do, for schedulers that plan; it goes before what the store knows")
+	f.String("history", "", "`FILE` of caserun history -o, for schedulers that plan")
 }
 
 // AddAllowSimulatedFlag adds --allow-simulated.
 func AddAllowSimulatedFlag(f *pflag.FlagSet) {
-	f.Bool("allow-simulated", false, "let live and simulated runs be under one tag, and be compared with each other")
+	f.Bool("allow-simulated", false, "let live and simulated runs share a tag or a comparison")
 }
 
 // AddLimitsFlag adds --max-regression.
@@ -74,32 +79,32 @@ func AddLimitsFlag(f *pflag.FlagSet, limits string) {
 
 // AddNodeFlags adds what is the same for every run of a sweep.
 func AddNodeFlags(f *pflag.FlagSet) {
-	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; default: local if there is a GPU, else sim:4xV100")
-	f.Bool(requireLive, false, "run on this machine's GPUs or not at all: without a GPU the exit status is 3, and nothing is simulated")
+	f.String("node", "", "`NODE`, local or sim:COUNTxMODEL; without a GPU sim:4xV100")
+	f.Bool(requireLive, false, "run on this machine's GPUs or not at all: simulate nothing")
 	AddAllowSimulatedFlag(f)
 	AddDevicesFlag(f)
-	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
+	f.Int("workers", 0, "`NUMBER` of jobs at once; 0: what suits the scheduler")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB")
-	f.String("swap", "", "`SIZE` of page-locked host memory that device memory can move to, under a scheduler that takes memory back (vgpu, demand); default: "+harness.DefaultSwap+" (local node)")
-	f.Bool("no-mps", false, "let jobs share a GPU by time slices, without MPS: a fault then harms nobody else, and kernels do not overlap")
-	f.Bool("guard", false, "map nothing beside allocations, so that a kernel that reads or writes outside them faults; the run is marked as guarded (local node)")
-	f.Int("sm-cap", 0, "let jobs use at most this many SMs of each GPU, through MPS (local node); 0: all")
-	f.String("context-reserve", harness.DefaultContext(), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
-	f.Bool("trace", false, "record every kernel and copy of the jobs; this costs time, and the run is marked as traced (local node)")
+	f.String("swap", "", "`SIZE` of host memory for vgpu and demand; default: "+harness.DefaultSwap)
+	f.Bool("no-mps", false, "share GPUs by time slices, without MPS")
+	f.Bool("guard", false, "make kernels that read or write outside allocations fault")
+	f.Int("sm-cap", 0, "`NUMBER` of SMs of each GPU that jobs may use; 0: all")
+	f.String("context-reserve", harness.DefaultContext(), "`SIZE` set aside for each CUDA context")
+	f.Bool("trace", false, "record every kernel and copy, which costs time")
 	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
 	AddSuiteFlag(f)
 	AddDirectories(f)
-	f.Uint64("seed", 1, "seed of everything random in a run")
-	f.String("profiles", "", "`FILE` of caserun profile: profiles in addition to the catalog, for simulated nodes and as footprints")
+	f.Uint64("seed", 1, "`NUMBER` that all chance in a run comes from")
+	f.String("profiles", "", "`FILE` of caserun profile, in addition to the catalog's profiles")
 	AddHistoryFlag(f)
-	f.Float64(simNoise, 0, "simulated node: σ of the logarithm of each phase's length")
+	f.Float64(simNoise, 0, "`SIGMA` of the logarithm of simulated phases")
 }
 
 // AddSweepNodeFlags adds AddNodeFlags to a command that makes sweeps.
 func AddSweepNodeFlags(f *pflag.FlagSet) {
 	AddNodeFlags(f)
-	f.Lookup(simNoise).Usage += fmt.Sprintf("; default: %v, about %v %%", sweep.DefaultNoise, 100*sweep.DefaultNoise)
+	f.Lookup(simNoise).Usage += fmt.Sprintf("; default: %v", sweep.DefaultNoise)
 	_ = f.SetAnnotation(simNoise, ofSweeps, []string{})
 }
 
@@ -112,7 +117,7 @@ func allFlags() *pflag.FlagSet {
 	AddRunFlags(flags)
 	AddStoreFlag(flags)
 	AddLimitsFlag(flags, "")
-	flags.String("format", "", "")
+	AddFormatFlag(flags)
 	return flags
 }
 
@@ -120,21 +125,21 @@ func allFlags() *pflag.FlagSet {
 // they give by default.
 func AddSweepFlags(f *pflag.FlagSet, o *sweep.Options) {
 	o.Warmups = -1
-	addMixesFlag(f, &o.Mixes, "`LIST` of mixes: names, ranges as W1..W8, patterns as D-* and files, split at commas; may be given again", splitMixes)
-	f.Func("scheds", "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again", func(list string) error {
+	addMixesFlag(f, &o.Mixes, "`LIST` of mixes: names, ranges as W1..W8, patterns as D-*, files", splitMixes)
+	f.Func("scheds", "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg", func(list string) error {
 		return appendTo(&o.Scheds, splitScheds, list)
 	})
-	f.Func("probes", "`LIST` of probes as lazy,static, each an arm of its own; may be given again; default: lazy; see docs/reference/sweeps.md (local node)", func(list string) error {
+	f.Func("probes", "`LIST` of probes, each an arm of its own; default: lazy", func(list string) error {
 		return appendTo(&o.Probes, splitProbes, list)
 	})
-	f.Var(atLeast{&o.Reps, 1}, "reps", "repetitions of each mix under each scheduler; default: "+DefaultReps())
-	f.Var(atLeast{&o.Warmups, 0}, "warmups", "uncounted runs of each mix under the first scheduler, before all others; default: 1, or 0 on a simulated node")
+	f.Var(atLeast{&o.Reps, 1}, "reps", "repetitions of each arm; default: "+DefaultReps())
+	f.Var(atLeast{&o.Warmups, 0}, "warmups", "uncounted runs of each mix first; default: 1, simulated 0")
 	f.StringVar(&o.Name, "name", "", "`TEXT` to call the sweep by")
 }
 
 // DefaultReps says how many repetitions a sweep has by default.
 func DefaultReps() string {
-	return fmt.Sprintf("%d, or %d on a simulated node with --sim-noise 0", sweep.DefaultReps, sweep.NoiselessReps)
+	return fmt.Sprintf("%d, or %d with --sim-noise 0", sweep.DefaultReps, sweep.NoiselessReps)
 }
 
 // AddJobsFlag adds --jobs of a sweep, and sets its default.

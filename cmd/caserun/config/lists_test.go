@@ -34,9 +34,9 @@ func TestSweepLists(t *testing.T) {
 		{splitScheds, "workers=6", nil},
 		{splitScheds, "sa,", nil},
 		{spreadMixes, "a, b.yaml", []string{"a, b.yaml"}},
-		{probeNames, "lazy, static", []string{"lazy", "static"}},
-		{probeNames, "lazy,", nil},
-		{probeNames, "Lazy", nil},
+		{namesOfProbes, "lazy, static", []string{"lazy", "static"}},
+		{namesOfProbes, "lazy,", nil},
+		{namesOfProbes, "Lazy", nil},
 	} {
 		got, err := c.split(c.in)
 		if (err != nil) != (c.want == nil) || (c.want != nil && !slices.Equal(got, c.want)) {
@@ -45,8 +45,8 @@ func TestSweepLists(t *testing.T) {
 	}
 }
 
-// probeNames is splitProbes, with the probes' names.
-func probeNames(list string) (names []string, err error) {
+// namesOfProbes is splitProbes, with the probes' names.
+func namesOfProbes(list string) (names []string, err error) {
 	probes, err := splitProbes(list)
 	for _, p := range probes {
 		names = append(names, p.String())

@@ -156,55 +156,110 @@ func (s Submission) Left(ctx context.Context) (int, error) {
 	return left, err
 }
 
+// Proposal is what Submit would submit.
+type Proposal struct {
+	Submission
+	Standings []sweep.Standing // of the parts
+	Calls     []slurm.Call
+	// Note says why the calls may be others, or is empty.
+	Note string
+}
+
+// Propose is Submit without its effects. Where Slurm is not, it cannot know how large an array may be.
+func Propose(ctx context.Context, db *store.Store, w results.Sweep, r Request) (p Proposal, err error) {
+	var a slurm.Array
+	if p.Submission, a, p.Standings, err = prepare(ctx, db, w, r, "xxxxxx"); err != nil {
+		return p, err
+	}
+	size, err := slurm.MaxArraySize(ctx)
+	if err != nil {
+		size, p.Note = a.Tasks, fmt.Sprintf("how many tasks the cluster takes in one array is not known: %v", err)
+	}
+	p.Calls, err = a.Calls(size)
+	return p, err
+}
+
+// Rehearse calls do with a new store that has the selected runs of db, which may be nil. The store is gone afterwards.
+func Rehearse(ctx context.Context, db *store.Store, f store.Filter, do func(*store.Store) error) (err error) {
+	local, err := scratch.MakeLocal("plan")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, local.Remove()) }()
+	file := filepath.Join(local.Path(), "plan.db")
+	if db != nil {
+		if err := db.CopyRuns(ctx, file, f); err != nil {
+			return err
+		}
+	}
+	own, err := harness.OpenStore(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, own.Close()) }()
+	return do(own)
+}
+
 // Submit submits the parts of a sweep that are not complete in the store, while the caller holds the sweep (Hold). All
 // that was published for the sweep before must have been merged. A later submission of the sweep has the same parts.
 func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
-	dir, uid, err := dirOf(ctx, db, w.ID, r.Shared)
-	if err != nil {
-		return Submission{}, err
-	}
-	s := Submission{Number: 1, Publish: r.Publish, AtOnce: r.AtOnce, Dir: dir}
-	before, err := Latest(ctx, db, w.ID, r.Shared)
-	switch {
-	case err == nil:
-		s.Number, s.Of = before.Number+1, before.Of
-	case !errors.Is(err, ErrNone):
-		return s, err
-	default:
-		if s.Of, err = cut(ctx, db, w, r.partS()); err != nil {
-			return s, err
-		}
-	}
-	standings, err := sweep.Standings(ctx, db, w, s.Of)
-	if err != nil {
-		return s, err
-	}
-	for _, st := range standings[:s.Of] {
-		if st.Done < st.Runs {
-			s.Parts = append(s.Parts, st.Part.K)
-		}
-	}
-	if len(s.Parts) == 0 {
-		return s, fmt.Errorf("sweep %d: all parts are complete", w.ID)
-	}
-	a := r.Array
 	// The same simulated sweep in two stores has one uid.
-	s.Name = fmt.Sprintf("caserun-%.12s-%d-%06x", uid, s.Number, rand.Uint32N(1<<24))
-	a.Name, a.Tasks, a.Logs = s.Name, len(s.Parts), s.Logs()
-	a.Command = []string{r.Program, "sweep", "task", dir, strconv.Itoa(s.Number), slurm.TaskNumber}
+	s, a, _, err := prepare(ctx, db, w, r, fmt.Sprintf("%06x", rand.Uint32N(1<<24)))
+	if err != nil {
+		return s, err
+	}
 	if err := os.MkdirAll(a.Logs, 0o777); err != nil {
 		return s, fmt.Errorf("submit sweep %d: %w", w.ID, err)
 	}
-	if err := publishPlan(ctx, db, w.ID, dir); err != nil {
+	if err := publishPlan(ctx, db, w.ID, s.Dir); err != nil {
 		return s, err
 	}
 	if err := s.write(); err != nil {
 		return s, err
 	}
 	if _, err = a.Submit(ctx); err != nil {
-		return s, errors.Join(err, os.Remove(submissionFile(dir, s.Number)))
+		return s, errors.Join(err, os.Remove(submissionFile(s.Dir, s.Number)))
 	}
 	return s, nil
+}
+
+// prepare is the submission and the array for the parts of a sweep that are not complete, and how far these are. mark
+// tells the submission's name from those of others.
+func prepare(ctx context.Context, db *store.Store, w results.Sweep, r Request, mark string) (s Submission, a slurm.Array, left []sweep.Standing, err error) {
+	dir, uid, err := dirOf(ctx, db, w.ID, r.Shared)
+	if err != nil {
+		return s, a, nil, err
+	}
+	s = Submission{Number: 1, Publish: r.Publish, AtOnce: r.AtOnce, Dir: dir}
+	before, err := Latest(ctx, db, w.ID, r.Shared)
+	switch {
+	case err == nil:
+		s.Number, s.Of = before.Number+1, before.Of
+	case !errors.Is(err, ErrNone):
+		return s, a, nil, err
+	default:
+		if s.Of, err = cut(ctx, db, w, r.partS()); err != nil {
+			return s, a, nil, err
+		}
+	}
+	standings, err := sweep.Standings(ctx, db, w, s.Of)
+	if err != nil {
+		return s, a, nil, err
+	}
+	for _, st := range standings[:s.Of] {
+		if st.Done < st.Runs {
+			s.Parts = append(s.Parts, st.Part.K)
+			left = append(left, st)
+		}
+	}
+	if len(s.Parts) == 0 {
+		return s, a, nil, fmt.Errorf("sweep %d: all parts are complete", w.ID)
+	}
+	a = r.Array
+	s.Name = fmt.Sprintf("caserun-%.12s-%d-%s", uid, s.Number, mark)
+	a.Name, a.Tasks, a.Logs = s.Name, len(s.Parts), s.Logs()
+	a.Command = []string{r.Program, "sweep", "task", dir, strconv.Itoa(s.Number), slurm.TaskNumber}
+	return s, a, left, nil
 }
 
 // write makes the submission's file, which must not exist, whole or not at all.

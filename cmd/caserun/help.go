@@ -1,0 +1,305 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/report"
+)
+
+// fitHelp makes help as wide as tables, and not wider than the terminal of so many columns, 0 for none.
+func fitHelp(root *cobra.Command, columns int) {
+	width := report.Width
+	if columns > 0 {
+		width = min(width, columns)
+	}
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := fmt.Fprint(c.OutOrStderr(), usage(c, width))
+		return err
+	})
+}
+
+// usage says how a command is called.
+func usage(c *cobra.Command, width int) string {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if c.Runnable() && c.HasParent() {
+		fmt.Fprintf(&b, "  %s\n", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s [command]\n", c.CommandPath())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
+	}
+	b.WriteString(subcommands(c))
+	if own := flagsOfTopic(c, ""); own.HasAvailableFlags() {
+		b.WriteString("\nFlags:\n" + own.FlagUsagesWrapped(width))
+	}
+	if flagsOfTopic(c, topicSlurm).HasAvailableFlags() {
+		fmt.Fprintf(&b, "  caserun help %s has the flags that go with --slurm\n", topicSlurm)
+	}
+	if c.HasAvailableInheritedFlags() {
+		var names []string
+		c.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+			value, _ := pflag.UnquoteUsage(f)
+			names = append(names, strings.TrimSpace("--"+f.Name+" "+value))
+		})
+		fmt.Fprintf(&b, "\nFlags of every command (caserun --help): %s\n", strings.Join(names, ", "))
+	}
+	return b.String()
+}
+
+// subcommands lists the commands of a command, in their groups if it has any, and its help topics.
+func subcommands(c *cobra.Command) string {
+	var b strings.Builder
+	var topics [][2]string
+	listed := map[string][][2]string{}
+	for _, sub := range c.Commands() {
+		switch row := [2]string{sub.Name(), sub.Short}; {
+		case sub.IsAvailableCommand() || sub.Name() == "help":
+			listed[sub.GroupID] = append(listed[sub.GroupID], row)
+		case sub.IsAdditionalHelpTopicCommand():
+			topics = append(topics, row)
+		}
+	}
+	groups := append([]*cobra.Group{{Title: "Commands:"}}, c.Groups()...)
+	for _, g := range groups {
+		if len(listed[g.ID]) > 0 {
+			if g.ID == "" || g == groups[1] {
+				b.WriteString("\n")
+			}
+			b.WriteString(g.Title + "\n" + pairs(listed[g.ID], 11))
+		}
+	}
+	if len(topics) > 0 {
+		fmt.Fprintf(&b, "\nAdditional help topics (%s help TOPIC):\n%s", c.CommandPath(), pairs(topics, 11))
+	}
+	return b.String()
+}
+
+// textWidth is the width of help, but for flags and examples: what a terminal has at least.
+const textWidth = 80
+
+// pairs are the lines of names, in at least so many columns, and what each means.
+func pairs(rows [][2]string, column int) string {
+	for _, r := range rows {
+		column = max(column, utf8.RuneCountInString(r[0]))
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		name := r[0]
+		for _, line := range wrap(r[1], textWidth-column-4) {
+			b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s  %s", column, name, line), " ") + "\n")
+			name = ""
+		}
+	}
+	return b.String()
+}
+
+// wrap breaks a text into lines of at most so many columns.
+func wrap(text string, columns int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		line := &lines[len(lines)-1]
+		switch {
+		case *line == "":
+			*line = word
+		case utf8.RuneCountInString(*line)+1+utf8.RuneCountInString(word) <= columns:
+			*line += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// ofTopic annotates a flag that a help topic describes, and not the help of its command.
+const ofTopic = "help-topic"
+
+const topicSlurm = "slurm"
+
+// flagsOfTopic are the flags of a command that a topic describes; "": those that its own help describes.
+func flagsOfTopic(c *cobra.Command, topic string) *pflag.FlagSet {
+	out := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if of := append(f.Annotations[ofTopic], ""); of[0] == topic {
+			out.AddFlag(f)
+		}
+	})
+	return out
+}
+
+func aboutEnvironment() string {
+	var settings, others [][2]string
+	for _, s := range config.AllSettings() {
+		meaning := s.Meaning
+		if s.Default != "" {
+			meaning += " (" + s.Default + ")"
+		}
+		settings = append(settings, [2]string{s.Variable, meaning})
+	}
+	for _, o := range config.OtherVariables() {
+		if !strings.HasSuffix(o.Name, "_") && !o.Internal {
+			others = append(others, [2]string{o.Name, o.Meaning})
+		}
+	}
+	return `A setting comes from the first of these that has it: the flag; the
+environment; the file of caserun sweep FILE; the file that --config or
+CASERUN_CONFIG names, or else caserun.yaml in the working directory; the
+default, here in brackets. CASERUN_MEM_CAP is the variable of --mem-cap, and
+mem-cap its key in files. All other flags are flags only. With --show-config a
+command prints the settings that it would have.
+
+Settings:
+` + pairs(settings, 0) + `
+Other variables:
+` + strings.TrimSuffix(pairs(others, 0), "\n")
+}
+
+func aboutStatuses() string {
+	var rows [][2]string
+	for _, s := range exitStatuses() {
+		rows = append(rows, [2]string{s.numbers(), plainText.ReplaceAllString(s.meaning, "")})
+	}
+	return "An exit status names a kind of end, and is never a count. stderr has the reason.\n\n" +
+		pairs(rows, 0) + "\ndocs/reference/exit-statuses.md says when each command has which."
+}
+
+// plainText matches what marks text in documents.
+var plainText = regexp.MustCompile("[`\\\\]")
+
+func aboutFormats(root *cobra.Command) string {
+	var tables [][2]string
+	for _, f := range report.Formats() {
+		tables = append(tables, [2]string{string(f), f.About()})
+	}
+	return "--format of the commands that print tables:\n\n" + pairs(tables, 0) +
+		"\nFiles that caserun export writes:\n\n" + pairs(fileFlags(root, "export"), 0) +
+		"\ndocs/reference/exports.md has the columns and fields."
+}
+
+// fileFlags are the flags of a command that name a file or a directory to write.
+func fileFlags(root *cobra.Command, command string) (rows [][2]string) {
+	c, _, err := root.Find([]string{command})
+	if err != nil {
+		panic(err) // it is in the list above
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		value, meaning := pflag.UnquoteUsage(f)
+		if (value == "FILE" || value == "DIR") && !config.IsSetting(f) {
+			rows = append(rows, [2]string{"--" + f.Name + " " + value, meaning})
+		}
+	})
+	return rows
+}
+
+func aboutMetrics() string {
+	var rows [][2]string
+	for _, m := range regress.Metrics() {
+		unit := m.Unit
+		if unit == "" {
+			unit = "-"
+		}
+		about := m.About + m.Needs()
+		if m.Named {
+			about += "; only if it is named"
+		}
+		rows = append(rows, [2]string{fmt.Sprintf("%-16s%s", m.Name, unit), about})
+	}
+	return `Of --metrics of caserun compare, --max-regression of caserun regress and --trend
+of caserun report. A run has one value of each.
+
+` + pairs(rows, 0) + "\ndocs/reference/statistics.md describes the tests of comparisons, and\ndocs/reference/store.md what a run has."
+}
+
+func aboutSlurm(root *cobra.Command) string {
+	c, _, err := root.Find([]string{"sweep"})
+	if err != nil {
+		panic(err) // it is in the list above
+	}
+	return `caserun sweep --slurm cuts the plan into parts and submits them as an array job:
+each task does one part on one node. --dry-run shows the parts and the call of
+sbatch, and submits nothing. docs/guide/cluster.md has the whole way.
+
+  caserun sweep nightly.yaml --slurm --gres gpu:4 --time 1h --dry-run
+  caserun sweep nightly.yaml --slurm --gres gpu:4 --time 1h --collect
+  caserun sweep --resume latest --slurm --collect
+  caserun sweep status
+  caserun sweep cancel
+
+Flags of caserun sweep that go with --slurm:
+` + strings.TrimSuffix(flagsOfTopic(c, topicSlurm).FlagUsagesWrapped(textWidth), "\n")
+}
+
+// helpCommand makes an unknown word after help an error, and completes topics too.
+func helpCommand(root, help *cobra.Command) {
+	help.Example = "  caserun help sweep status\n  caserun help metrics"
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		if err == nil {
+			err = noCommand(about, rest)
+		}
+		if err != nil {
+			return err
+		}
+		about.InitDefaultHelpFlag()
+		about.InitDefaultVersionFlag()
+		return about.Help()
+	}
+	help.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+		about, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, sub := range about.Commands() {
+			if !sub.Hidden && (sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() || sub == help) {
+				offers = append(offers, sub.Name()+"\t"+sub.Short)
+			}
+		}
+		return offers, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// flagName finds a flag also under the other number of its name, --mix as --mixes, because which of both a command
+// has depends on how many it takes. --out and --output are names of the flag that -o is.
+func flagName(flags *pflag.FlagSet, name string) pflag.NormalizedName {
+	var names []string
+	written := ""
+	flags.VisitAll(func(f *pflag.Flag) {
+		names = append(names, f.Name)
+		if f.Shorthand == "o" {
+			written = f.Name
+		}
+	})
+	has := func(name string) bool { return slices.Contains(names, name) }
+	switch {
+	case has(name):
+	case (name == "out" || name == "output") && written != "":
+		return pflag.NormalizedName(written)
+	default:
+		for one, many := range plurals {
+			if name == one && has(many) {
+				return pflag.NormalizedName(many)
+			}
+			if name == many && has(one) {
+				return pflag.NormalizedName(one)
+			}
+		}
+	}
+	return pflag.NormalizedName(name)
+}
+
+// plurals are flags that commands have in one of two numbers. Not among them are --run and --runs, a run and a
+// directory, and --part and --parts, one part and how many there are.
+var plurals = map[string]string{"mix": "mixes", "sched": "scheds", "probe": "probes", "device": "devices", "node": "nodes",
+	"sweep": "sweeps", "tag": "tags", "metric": "metrics", "rep": "reps", "warmup": "warmups", "worker": "workers", "job": "jobs",
+	"profile": "profiles", "workload": "workloads"}
