@@ -342,10 +342,14 @@ func completeCatalog(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// orRange completes also the end of a range of mixes, such as W1..W8.
+// orRange completes also the end of a range of mixes, such as W1..W8 or W1-W8.
 func orRange(mix cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		first, _, isRange := strings.Cut(typed, "..")
+		to := ".."
+		if before, _, hyphen := strings.Cut(typed, "-"); hyphen && strings.TrimRight(before, "0123456789") != before {
+			first, to, isRange = before, "-", true
+		}
 		if !isRange {
 			return mix(c, args, typed)
 		}
@@ -354,8 +358,8 @@ func orRange(mix cobra.CompletionFunc) cobra.CompletionFunc {
 		from, err := strconv.Atoi(first[len(prefix):])
 		for _, m := range mixes.Catalog() {
 			number, samePrefix := strings.CutPrefix(m.Name, prefix)
-			if to, notNumber := strconv.Atoi(number); err == nil && notNumber == nil && samePrefix && to > from {
-				ranges = append(ranges, fmt.Sprintf("%s..%s\t%d mixes", first, m.Name, to-from+1))
+			if last, notNumber := strconv.Atoi(number); err == nil && notNumber == nil && samePrefix && last > from {
+				ranges = append(ranges, fmt.Sprintf("%s%s%s\t%d mixes", first, to, m.Name, last-from+1))
 			}
 		}
 		return ranges, cobra.ShellCompDirectiveDefault

@@ -66,6 +66,9 @@ func (o *mixOptions) settle(c *cobra.Command) (err error) {
 	if o.settings, err = load(c); err != nil {
 		return err
 	}
+	if err := config.NoRange(o.mix); err != nil {
+		return err
+	}
 	if len(nodes.Split(o.settings.Node)) > 1 {
 		return fmt.Errorf("--node %s: want one node: caserun paper takes several", o.settings.Node)
 	}

@@ -39,7 +39,7 @@ func newMixes() *cobra.Command {
 		ValidArgsFunction: atMost(1, completeMixes),
 		RunE: verb(func(c *cobra.Command, args []string) (shownMix, error) {
 			settings, err := load(c)
-			return shownMix{settings, args[0]}, err
+			return shownMix{settings, args[0]}, errors.Join(err, config.NoRange(args[0]))
 		}, func(c *cobra.Command, o shownMix) error {
 			return unlessStopped(c.Context(), func() error {
 				mix, _, err := o.settings.ReadMix(o.mix, profiles.Set{}, sayTo(c))

@@ -29,6 +29,7 @@ this machine or on a simulated node, measures it, stores it and reports.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{ownConfig: "none"},
+		Args:          noCommand,
 		RunE:          helpAlone,
 	}
 	root.SetVersionTemplate("caserun {{.Version}}\n")
@@ -119,14 +120,16 @@ func refuseUnknown(root *cobra.Command) {
 
 // noCommand refuses a word after a command that has subcommands, and none of that name.
 func noCommand(c *cobra.Command, args []string) error {
-	err := cobra.NoArgs(c, args)
-	if err == nil {
+	if len(args) == 0 {
 		return nil
 	}
 	var names []string
 	for _, sub := range c.Commands() {
-		names = append(names, sub.Name())
+		if !sub.Hidden {
+			names = append(names, sub.Name())
+		}
 	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
 	if hint := near.DidYouMean("", args[0], names); hint != "" {
 		return fmt.Errorf("%w: %s", err, hint)
 	}

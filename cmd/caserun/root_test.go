@@ -22,6 +22,9 @@ func TestUnknownSubcommands(t *testing.T) {
 		"mixes lits":       `unknown command "lits" for "caserun mixes": did you mean list?`,
 		"data grph":        `unknown command "grph" for "caserun data"`,
 		"completion foo":   `unknown command "foo" for "caserun completion"`,
+		"swep":             `unknown command "swep" for "caserun": did you mean sweep?`,
+		"help exit-code":   `unknown command "exit-code" for "caserun": did you mean exit-codes?`,
+		"nothing-like-it":  `unknown command "nothing-like-it" for "caserun"`,
 		"help nope":        `unknown command "nope" for "caserun"`,
 		"help mixes foo":   `unknown command "foo" for "caserun mixes"`,
 	} {
@@ -189,6 +192,8 @@ func TestErrorsSayWhatIsMissing(t *testing.T) {
 		{"report --html", exitUsage, "--html needs a value, FILE: write a page with timelines and comparisons to FILE; -: standard output"},
 		{"mix W1 --sched", exitUsage, "--sched needs a value, SCHEDULER: "},
 		{"regress", exitUsage, "--baseline RUNS is missing: RUNS to hold it against"},
+		{"mix W1-W8 --node sim:2xP100", exitUsage, "W1-W8 is 8 mixes: name one; caserun sweep --mixes takes several"},
+		{"mixes show W1..W2", exitUsage, "W1..W2 is 2 mixes: name one; caserun sweep --mixes takes several"},
 		{"profile W1", exitUsage, "W1 is a mix: caserun profile --mix W1"},
 	} {
 		status, out, errs := caserun(t, strings.Fields(c.args)...)

@@ -114,6 +114,14 @@ func spreadMixes(item string) ([]string, error) {
 // hyphenRange matches two names with a number at their end and a hyphen between. No mix of the catalog does.
 var hyphenRange = regexp.MustCompile(`^([^-]*[0-9])-([^-]*[0-9])$`)
 
+// NoRange refuses a range of mixes where a command takes one mix.
+func NoRange(item string) error {
+	if names, err := spreadMixes(item); err == nil && len(names) > 1 {
+		return fmt.Errorf("%s is %d mixes: name one; caserun sweep --mixes takes several", item, len(names))
+	}
+	return nil
+}
+
 var errMissingName = errors.New("a name is missing")
 
 // mixRange is the names from first to last, which differ in the number at their end.
