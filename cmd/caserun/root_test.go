@@ -192,6 +192,8 @@ func TestErrorsSayWhatIsMissing(t *testing.T) {
 		{"report --html", exitUsage, "--html needs a value, FILE: write a page with timelines and comparisons to FILE; -: standard output"},
 		{"mix W1 --sched", exitUsage, "--sched needs a value, SCHEDULER: "},
 		{"regress", exitUsage, "--baseline RUNS is missing: RUNS to hold it against"},
+		{"report --sched alg3 --db one.db", exitNothing, "report: no runs match in one.db: did you mean --sched case-alg3?; caserun report --db one.db lists what there is"},
+		{"report --mixes d-predit --db one.db", exitNothing, "report: no runs match in one.db: did you mean --mix D-predict?; "},
 		{"mix W1-W8 --node sim:2xP100", exitUsage, "W1-W8 is 8 mixes: name one; caserun sweep --mixes takes several"},
 		{"mixes show W1..W2", exitUsage, "W1..W2 is 2 mixes: name one; caserun sweep --mixes takes several"},
 		{"profile W1", exitUsage, "W1 is a mix: caserun profile --mix W1"},

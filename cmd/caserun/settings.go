@@ -8,17 +8,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // load settles a command's settings.
@@ -107,8 +113,33 @@ func noStore(path string) error {
 }
 
 // nothingMatches is the error of a command whose flags select no run.
-func nothingMatches(command string, settings config.Settings) error {
-	return nothingError{fmt.Errorf("%s: no runs match in %s; caserun report%s lists what there is", command, settings.DB, settings.StoreFlag())}
+func nothingMatches(command string, settings config.Settings, f sides.Filter) error {
+	return nothingError{fmt.Errorf("%s: no runs match in %s%s; caserun report%s lists what there is", command, settings.DB, meant(f), settings.StoreFlag())}
+}
+
+// meant names the scheduler or the mix that a filter may mean by a name that the program does not have. A store may
+// have it all the same, from another build or a user's file.
+func meant(f sides.Filter) string {
+	var schedulers, catalog []string
+	for _, s := range policies.Listed() {
+		schedulers = append(schedulers, s.Name)
+	}
+	for _, m := range mixes.Catalog() {
+		catalog = append(catalog, m.Name)
+	}
+	name, _, _ := strings.Cut(f.Sched, ":")
+	for _, asked := range []struct {
+		flag, name string
+		known      []string
+	}{{"--sched ", name, schedulers}, {"--mix ", f.Mix, catalog}} {
+		if asked.name == "" || slices.Contains(asked.known, asked.name) {
+			continue
+		}
+		if hint := near.DidYouMean(asked.flag, asked.name, asked.known); hint != "" {
+			return ": " + hint
+		}
+	}
+	return ""
 }
 
 // addAlphaFlag adds --alpha.
