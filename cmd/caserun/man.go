@@ -33,17 +33,25 @@ it does not exist. make install puts them where man(1) finds them.`,
 				return fmt.Errorf("make the directory for manual pages: %w", err)
 			}
 			version, _ := harness.Version()
-			asMarkdown(c.Root())
+			root := c.Root()
+			asMarkdown(root)
+			var topics []*cobra.Command // which doc leaves out
+			var names []string
+			for _, sub := range root.Commands() {
+				if sub.IsAdditionalHelpTopicCommand() {
+					topics = append(topics, sub)
+					names = append(names, strings.ReplaceAll(sub.CommandPath(), " ", "-")+"(1)")
+				}
+			}
+			root.Long += "\n\nHelp topics: " + strings.Join(names, ", ")
 			// The pages have today's date, or that of SOURCE_DATE_EPOCH.
 			header := &doc.GenManHeader{Section: "1", Source: "caserun " + version, Manual: "caserun"}
-			if err := doc.GenManTree(c.Root(), header, dir); err != nil {
+			if err := doc.GenManTree(root, header, dir); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
 			}
-			for _, topic := range c.Root().Commands() { // which doc leaves out
-				if topic.IsAdditionalHelpTopicCommand() {
-					if err := doc.GenManTree(topic, header, dir); err != nil {
-						return fmt.Errorf("write manual pages: %w", err)
-					}
+			for _, topic := range topics {
+				if err := doc.GenManTree(topic, header, dir); err != nil {
+					return fmt.Errorf("write manual pages: %w", err)
 				}
 			}
 			return nil

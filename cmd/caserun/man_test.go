@@ -55,6 +55,9 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 			check(topic)
 		}
 	}
+	if text, err := os.ReadFile(filepath.Join(dir, "caserun.1")); err != nil || !strings.Contains(strings.ReplaceAll(string(text), `\-`, "-"), "caserun-exit-codes(1)") {
+		t.Errorf("caserun.1 does not lead to the help topics: %v", err)
+	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
