@@ -31,6 +31,10 @@ func TestLimitsOfArms(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", arm, got, want)
 		}
 	}
+	equals := limits(t, "W7/*:throughput=5%,cg:throughput=10%,W7/sa:throughput=7%")
+	if got := limitsOf(equals, results.Arm{Mix: "W7", Scheduler: "cg"}); len(got) != 1 || got[0].String() != "cg:throughput=10%" {
+		t.Errorf("of two limits that name as much the last counts: %v", got)
+	}
 	for text, says := range map[string]string{":crashes=1": "SCHEDULER:METRIC", "/cg:crashes=1": "MIX/SCHEDULER", "cg:speed=1%": "one of throughput",
 		"cg:crashes=1,cg:crashes=2": "cg:crashes has a limit already", "cg:crashes=x": "or none for no check"} {
 		if _, err := ParseLimits(text); err == nil || !strings.Contains(err.Error(), says) {

@@ -465,16 +465,15 @@ static void only_the_first_fault(void)
 	CHECK(oom.bytes == 5 && strlen(oom.where) == sizeof oom.where - 1);
 }
 
-/* Failed allocations beyond the first few are counted, and the count comes last. */
-static void many_failed_allocations(void)
+/* Failed allocations beyond the first few are counted, and the count, if there is one, comes last. */
+static void failed_allocations(int listener, int n, const char *last)
 {
-	int listener = serve();
 	struct case_wire_oom oom;
 	struct case_wire_bye bye;
 	pid_t owner = fork();
 
 	if (owner == 0) {
-		for (int i = 1; i <= 1000; i++)
+		for (int i = 1; i <= n; i++)
 			case_report_oom((uint64_t)i, "cudaMalloc");
 		exit(0);
 	}
@@ -485,10 +484,22 @@ static void many_failed_allocations(void)
 		take(fd, &oom, sizeof oom, CASE_WIRE_OOM);
 		CHECK(oom.bytes == (uint64_t)i && strcmp(oom.where, "cudaMalloc") == 0);
 	}
-	take(fd, &oom, sizeof oom, CASE_WIRE_OOM);
-	CHECK(oom.bytes == 1000 && strcmp(oom.where, "the last of 993 more failed allocations") == 0);
+	if (last != NULL) {
+		take(fd, &oom, sizeof oom, CASE_WIRE_OOM);
+		CHECK(oom.bytes == (uint64_t)n && strcmp(oom.where, last) == 0);
+	}
 	take(fd, &bye, sizeof bye, CASE_WIRE_BYE);
 	waitpid(owner, NULL, 0);
+	close(fd);
+}
+
+static void many_failed_allocations(void)
+{
+	int listener = serve();
+
+	failed_allocations(listener, CASE_WIRE_REPORTS - 1, NULL);
+	failed_allocations(listener, CASE_WIRE_REPORTS, "the last of 1 more failed allocations");
+	failed_allocations(listener, 1000, "the last of 993 more failed allocations");
 }
 
 /* seize closes the library's descriptor and gives its number to one end of a pair. */
@@ -644,6 +655,36 @@ static void fork_lets_go(void)
 	CHECK(recv(fd, &end, 1, 0) == 0);
 	close(go[1]);
 	waitpid(owner, NULL, 0);
+}
+
+/* A child reports its own fault and its own failed allocations, whatever its parent has reported. */
+static void fork_reports_anew(void)
+{
+	int listener = serve();
+	struct case_wire_hello hello;
+	struct case_wire_fault fault;
+	struct case_wire_oom oom;
+
+	case_report_fault(700, "parent");
+	for (int i = 0; i < CASE_WIRE_REPORTS; i++)
+		case_report_oom(1, "parent");
+	int fd = greet(listener);
+	take(fd, &fault, sizeof fault, CASE_WIRE_FAULT);
+	CHECK(fault.code == 700);
+	pid_t child = fork();
+	if (child == 0) {
+		case_report_fault(719, "child");
+		case_report_oom(2, "child");
+		_exit(0);
+	}
+	int own = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	take(own, &hello, sizeof hello, CASE_WIRE_HELLO);
+	CHECK(hello.pid == (uint32_t)child);
+	take(own, &fault, sizeof fault, CASE_WIRE_FAULT);
+	CHECK(fault.code == 719 && strcmp(fault.where, "child") == 0);
+	take(own, &oom, sizeof oom, CASE_WIRE_OOM);
+	CHECK(oom.bytes == 2 && strcmp(oom.where, "child") == 0);
+	waitpid(child, NULL, 0);
 }
 
 /* What follows is of a process that can give memory back. */
@@ -1418,6 +1459,7 @@ static const struct {
 	TEST(replies_out_of_order), TEST(reading_is_passed_on), TEST(server_goes_away),
 	TEST(last_words), TEST(free_after_the_end), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
 	TEST(needs_and_shapes), TEST(waits), TEST(waits_for_nothing), TEST(only_the_first_fault), TEST(reports_from_a_handler), TEST(close_on_exec), TEST(fork_lets_go),
+	TEST(fork_reports_anew),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
 	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission),
 	TEST(revoked_task_is_freed), TEST(swap_space), TEST(offers), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
