@@ -65,7 +65,7 @@ for sweep in "$@"; do
 	if [ -z "$number" ]; then
 		if [[ $scheds == *plan* ]]; then
 			rm -f "$dir/$sweep.known.csv"
-			bin/caserun history --db "$dir/known.db" --except "$sweep" --output "$dir/$sweep.known.csv"
+			bin/caserun history --db "$dir/known.db" --except "$sweep" -o "$dir/$sweep.known.csv"
 			more+=(--history "$dir/$sweep.known.csv")
 		fi
 		bin/caserun sweep --mixes "$mixes" --scheds "$scheds" --node "$node" --mem-cap 16GiB "${more[@]}" --reps "$reps" --warmups 0 --seed "${SEED:-17}" \

@@ -18,7 +18,7 @@ dir=$1
 mkdir -p "$dir"
 mixes=
 for i in $(seq "${MIXES:-200}"); do
-	[ -e "$dir/$i.yaml" ] || bin/caserun mixes gen --jobs 32 --ratio $((1 + i % 4)):1 --seed "$i" --output "$dir/$i.yaml" >/dev/null
+	[ -e "$dir/$i.yaml" ] || bin/caserun mixes gen --jobs 32 --ratio $((1 + i % 4)):1 --seed "$i" -o "$dir/$i.yaml" >/dev/null
 	mixes=$mixes,$dir/$i.yaml
 done
 for name in ${NODES:-v100 h200}; do

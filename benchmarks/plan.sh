@@ -32,7 +32,7 @@ know() {
 	local bundle from=1
 	for bundle in ${BUNDLES:-docs/results/bundles/sweep.tar.gz docs/results/bundles/slurm.tar.gz}; do
 		rm -f "$dir"/earlier.*
-		tar xzOf "$bundle" caserun.db >"$dir/earlier.db" && bin/caserun history --db "$dir/earlier.db" --except "$1" --output "$dir/earlier.csv" || return 1
+		tar xzOf "$bundle" caserun.db >"$dir/earlier.db" && bin/caserun history --db "$dir/earlier.db" --except "$1" -o "$dir/earlier.csv" || return 1
 		tail -n "+$from" "$dir/earlier.csv"
 		from=2
 	done >"$2.new" && mv "$2.new" "$2"
