@@ -36,7 +36,8 @@ type host struct {
 	runs    int
 }
 
-// cell is the live repetitions of a mix under one scheduler, and the same simulated, with noise.
+// cell is the live repetitions of a mix under one scheduler, and the same simulated, with noise. What is not wanted of a
+// cell is not simulated.
 type cell struct {
 	scheduler string
 	live      []measured
@@ -48,7 +49,6 @@ type cell struct {
 type measured struct {
 	results.Run
 	machine string
-	host    float64 // processor time of the jobs that ended ok, by what the same jobs take alone according to the profiles
 }
 
 // simulatedRuns are those of a cell: as many as live ones. More would make the searches of plan take long.
@@ -67,14 +67,6 @@ var (
 	byThroughput = figure{"throughput", func(m results.Metrics) float64 { return *m.ThroughputJobsPerS }, true}
 	byTurnaround = figure{"turnaround", func(m results.Metrics) float64 { return *m.TurnaroundMeanS }, false}
 )
-
-func (c cell) hosts() []float64 {
-	var out []float64
-	for _, r := range c.live {
-		out = append(out, r.host)
-	}
-	return out
-}
 
 // prediction is what a simulated node says of a cell's runs.
 type prediction func(cell, figure) float64
@@ -106,23 +98,28 @@ func (c cell) values(f figure) []float64 {
 
 // evaluationPage shows the runs of docs/results/bundles/DIR, and what a simulated node makes of the same.
 func evaluationPage(dir string) page {
-	blocks := sync.OnceValue(func() []block { return readAll(filepath.Join("docs/results/bundles", dir)) })
+	blocks := sync.OnceValue(func() []block { return readAll(dir, everything) })
 	var tables []table
 	for _, t := range []struct {
 		name string
 		of   func([]block) string
-	}{{"machines", machinesTable}, {"cells", cellsTable}, {"ratios", ratiosTable}, {"hosts", hostsTable}, {"errors", errorsTable}} {
+	}{{"machines", machinesTable}, {"cells", cellsTable}, {"ratios", ratiosTable}, {"errors", errorsTable}} {
 		tables = append(tables, table{t.name, func() string { return t.of(blocks()) }})
 	}
 	return page{filepath.Join("docs/results", dir+".md"), tables}
 }
 
+// wanted is what is simulated of a cell.
+type wanted struct{ plain, fitted bool }
+
+func everything(string) wanted { return wanted{plain: true, fitted: true} }
+
 // readAll has the blocks of the bundles of a directory, but for those of jobs alone and of traced runs.
-func readAll(dir string) (out []block) {
-	for _, path := range must(filepath.Glob(filepath.Join(dir, "*.tar.gz"))) {
+func readAll(dir string, want func(scheduler string) wanted) (out []block) {
+	for _, path := range must(filepath.Glob(filepath.Join("docs/results/bundles", dir, "*.tar.gz"))) {
 		name := filepath.Base(path)
 		if !strings.HasPrefix(name, "alone") && !strings.HasPrefix(name, "traced") {
-			out = append(out, readBlocks(path)...)
+			out = append(out, readBlocks(path, want)...)
 		}
 	}
 	if len(out) == 0 {
@@ -132,7 +129,7 @@ func readAll(dir string) (out []block) {
 }
 
 // readBlocks has a block for each mix of a bundle, in the order of their names.
-func readBlocks(path string) []block {
+func readBlocks(path string, want func(string) wanted) []block {
 	opened := must(bundle.Open(ctx, path))
 	defer opened.Close()
 	runs := must(opened.Runs(ctx, store.Filter{Status: results.Complete}))
@@ -142,12 +139,12 @@ func readBlocks(path string) []block {
 	}
 	var out []block
 	for _, mix := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, readBlock(opened, mixOf(mix), of[mix]))
+		out = append(out, readBlock(opened, mixOf(mix), of[mix], want))
 	}
 	return out
 }
 
-func readBlock(from *bundle.Opened, mix mixes.Mix, runs []results.Run) block {
+func readBlock(from *bundle.Opened, mix mixes.Mix, runs []results.Run, want func(string) wanted) block {
 	dir := must(os.MkdirTemp("", "pages"))
 	defer os.RemoveAll(dir)
 	own := must(store.Open(filepath.Join(dir, "simulated.db")))
@@ -163,12 +160,16 @@ func readBlock(from *bundle.Opened, mix mixes.Mix, runs []results.Run) block {
 		i := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == r.Scheduler })
 		if i < 0 {
 			i = len(b.cells)
-			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(own, mix, r, devices, profiles.Catalog())})
+			c := cell{scheduler: r.Scheduler}
+			if want(r.Scheduler).plain {
+				c.simulated = simulate(own, mix, r, devices, profiles.Catalog())
+			}
+			b.cells = append(b.cells, c)
 			nodes = append(nodes, devices)
 		}
 		jobs := must(from.Jobs(ctx, r.ID))
 		machine := results.Machine(r.Mode, r.Provenance.Host, devices)
-		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(mix, jobs)})
+		b.cells[i].live = append(b.cells[i].live, measured{r, machine})
 		b.ran(r, machine, devices)
 		if r.Scheduler != "sa" {
 			continue
@@ -192,7 +193,9 @@ func readBlock(from *bundle.Opened, mix mixes.Mix, runs []results.Run) block {
 			if c.fitted == nil {
 				c.fitted = map[string]sample{}
 			}
-			c.fitted[machine] = simulate(own, mix, c.live[0].Run, nodes[i], known)
+			if want(c.scheduler).fitted {
+				c.fitted[machine] = simulate(own, mix, c.live[0].Run, nodes[i], known)
+			}
 		}
 	}
 	slices.SortFunc(b.cells, func(a, b cell) int {
@@ -211,22 +214,6 @@ func (b *block) ran(r results.Run, machine string, devices []results.Device) {
 		b.hosts = append(b.hosts, host{machine: machine, gpus: fmt.Sprintf("%d %s", len(devices), devices[0].Name), first: r})
 	}
 	b.hosts[i].runs++
-}
-
-// hostFactor is how many times as long as their profiles say the jobs that ended ok kept the host's cores.
-func hostFactor(m mixes.Mix, jobs []results.Job) float64 {
-	processor, profiled := 0.0, 0.0
-	for i, j := range jobs {
-		if m.Jobs[i].Command() != j.Command {
-			fail("job %d of a run of %s is %s, and in the mix it is %s", i, m.Name, j.Command, m.Jobs[i].Command())
-		}
-		p := must(profiles.Catalog().Lookup(m.Jobs[i]))
-		if *j.Outcome == results.OK {
-			processor += *j.UserS + *j.SysS
-			profiled += p.WallS()
-		}
-	}
-	return processor / profiled
 }
 
 // simulate does a live run on a model of its node, repeatedly and with noise.
@@ -274,22 +261,27 @@ func machinesTable(blocks []block) string {
 			lines[i].mixes = append(lines[i].mixes, fmt.Sprintf("%s (%d)", b.name, h.runs))
 		}
 	}
-	rows := [][]string{{"mixes (runs)", "GPUs", "processor", "cores", "driver", "revision", "begun"}}
+	rows := [][]string{{"mixes (runs)", "GPUs", "cores", "revision", "begun"}}
 	for _, l := range lines {
 		p := l.first.Provenance
-		rows = append(rows, []string{strings.Join(l.mixes, ", "), l.gpus, p.CPU, fmt.Sprint(p.Cores), *p.Driver, p.Revision[:min(7, len(p.Revision))], l.first.StartedAt.Format("2006-01-02")})
+		rows = append(rows, []string{strings.Join(l.mixes, ", "), l.gpus, fmt.Sprint(p.Cores), p.Revision[:min(7, len(p.Revision))], l.first.StartedAt.Format("2006-01-02")})
 	}
 	return markdown(rows)
 }
 
-// cellsTable has medians, with the least and the most of several runs.
+// cellsTable has medians, with the least and the most of several runs, of mixes that ran under several schedulers. It has
+// a column of lost jobs if there are any.
 func cellsTable(blocks []block) string {
-	rows := [][]string{{"mix", "scheduler", "runs", "jobs lost in each", "throughput, jobs/s", "mean turnaround, s"}}
+	const losses = 3 // the column
+	rows, losing := [][]string{{"mix", "scheduler", "runs", "jobs lost in each", "throughput, jobs/s", "mean turnaround, s"}}, false
 	for _, b := range blocks {
+		if len(b.cells) == 1 {
+			continue
+		}
 		for _, c := range b.cells {
 			var lost []string
 			for _, r := range c.live {
-				lost = append(lost, fmt.Sprint(r.Jobs-r.Metrics.OK))
+				lost, losing = append(lost, fmt.Sprint(r.Jobs-r.Metrics.OK)), losing || r.Jobs > r.Metrics.OK
 			}
 			slices.Sort(lost)
 			row := []string{b.name, c.scheduler, fmt.Sprint(len(c.live)), strings.Join(slices.Compact(lost), " or ")}
@@ -308,15 +300,23 @@ func cellsTable(blocks []block) string {
 			rows = append(rows, row)
 		}
 	}
+	if !losing {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], losses, losses+1)
+		}
+	}
 	return markdown(rows)
 }
 
 func median(values []float64) float64 { return stats.Summarize(values, 0.95).Median }
 
-// ratiosTable compares each scheduler with the first of its mix. Above 1 the scheduler is better, in turnaround too.
+// ratiosTable has the comparisons that the text is about. Above 1 the scheduler is better, in turnaround too.
 func ratiosTable(blocks []block) string {
-	rows := [][]string{{"ratio", "mix", "throughput", "simulated", "mean turnaround", "simulated"}}
+	rows := [][]string{{"ratio", "mix", "throughput", "simulated", "mean turnaround"}}
 	for _, k := range comparisons(blocks) {
+		if k.over == "sa" && k.of[0].scheduler != "case-alg3" && k.of[0].scheduler != "plan" {
+			continue
+		}
 		ratio := k.of[0].scheduler + " over " + k.over
 		for i, mix := range k.mixes {
 			rows = append(rows, append([]string{ratio, mix}, k.only(i).columns()...))
@@ -371,16 +371,14 @@ func comparisons(blocks []block) []comparison {
 }
 
 func (k comparison) columns() []string {
-	var out []string
-	for _, f := range []figure{byThroughput, byTurnaround} {
-		live, simulated := k.live(f), k.simulated(f, plain)
-		shown := fmt.Sprintf("%.2f", 1+live.Change)
-		if live.Bounded() {
-			shown += fmt.Sprintf(" (%.2f to %.2f)", 1+live.Low, 1+live.High)
+	shown := func(live stats.Comparison) string {
+		if !live.Bounded() {
+			return fmt.Sprintf("%.2f", 1+live.Change)
 		}
-		out = append(out, shown, fmt.Sprintf("%.2f (%s %%)", simulated, errorOf(simulated, 1+live.Change)))
+		return fmt.Sprintf("%.2f (%.2f to %.2f)", 1+live.Change, 1+live.Low, 1+live.High)
 	}
-	return out
+	live, simulated := k.live(byThroughput), k.simulated(byThroughput, plain)
+	return []string{shown(live), fmt.Sprintf("%.2f (%s %%)", simulated, errorOf(simulated, 1+live.Change)), shown(k.live(byTurnaround))}
 }
 
 // live is the change in the geometric mean over the mixes. It is Student's interval for one mix, too.
@@ -424,36 +422,6 @@ func (k comparison) simulated(f figure, of prediction) float64 {
 		logs += math.Log(quotient)
 	}
 	return math.Exp(logs / float64(len(k.of)))
-}
-
-// hostsTable has the processor time of each mix's jobs, as a multiple of what the profiles say. It leaves out Darknet, whose jobs wait for
-// the device on their core.
-func hostsTable(blocks []block) string {
-	medians := map[string]map[string]float64{} // by mix and scheduler
-	var names, schedulers []string
-	for _, b := range blocks {
-		if strings.HasPrefix(b.name, "D-") {
-			continue
-		}
-		names, medians[b.name] = append(names, b.name), map[string]float64{}
-		for _, c := range b.cells {
-			schedulers, medians[b.name][c.scheduler] = append(schedulers, c.scheduler), median(c.hosts())
-		}
-	}
-	schedulers = slices.DeleteFunc(slices.Clone(schedulerOrder), func(s string) bool { return !slices.Contains(schedulers, s) })
-	rows := [][]string{append([]string{"mix"}, schedulers...)}
-	for _, mix := range names {
-		row := []string{mix}
-		for _, s := range schedulers {
-			cell := ""
-			if factor, ran := medians[mix][s]; ran {
-				cell = fmt.Sprintf("%.2f", factor)
-			}
-			row = append(row, cell)
-		}
-		rows = append(rows, row)
-	}
-	return markdown(rows)
 }
 
 // errorsTable has the means of the absolute errors over the mixes. Its last three columns are without sa, and only of cells whose

@@ -69,38 +69,15 @@ func (f *fit) bestHost(device float64) (host, worst float64) {
 
 var systems = []string{"4xV100", "2xP100"}
 
-// utilization is W7's mean utilization on four V100s, in percent, with the
-// model's factors and with the device factor that the published value of sa
-// would ask for.
-func utilization() string {
-	const system, device = "4xV100", 5.9
-	f := newFit(system)
-	host, _ := f.bestHost(device)
-	other := f.node
-	other.Model.HostFactor, other.Model.DeviceFactor = host, device
-	rows := [][]string{{"W7 on 4xV100", "published, %", "simulated, %",
-		fmt.Sprintf("simulated with device factor %.1f and host factor %.3f, %%", device, host)}}
-	for _, v := range values("Figure 7", system) {
-		if v.Metric != "mean_utilization" {
-			continue
-		}
-		own := trial{node: f.node, scheduler: v.Scheduler}.repeated(v.Workload, repetitions)
-		then := trial{node: other, scheduler: v.Scheduler}.repeated(v.Workload, repetitions)
-		rows = append(rows, []string{v.Scheduler, fmt.Sprintf("%.1f", 100*v.Value),
-			fmt.Sprintf("%.1f", own.median(utilized)), fmt.Sprintf("%.1f", then.median(utilized))})
-	}
-	return markdown(rows)
-}
-
 // flatness is the table of how little the fit says about the device factor.
 func flatness() string {
-	rows := [][]string{{"device factor", "4xV100: best host factor", "4xV100: largest error, %", "2xP100: best host factor", "2xP100: largest error, %"}}
+	rows := [][]string{{"device factor", systems[0], systems[1]}}
 	fits := []*fit{newFit(systems[0]), newFit(systems[1])}
-	for _, device := range []float64{0.1, 1.5, 3, 5.3, 8.8, 12} {
+	for _, device := range []float64{0.1, 1.5, 3, 5.3, 8.8} {
 		row := []string{fmt.Sprintf("%g", device)}
 		for _, f := range fits {
-			host, worst := f.bestHost(device)
-			row = append(row, fmt.Sprintf("%.3f", host), fmt.Sprintf("%.1f", 100*worst))
+			_, worst := f.bestHost(device)
+			row = append(row, fmt.Sprintf("%.1f", 100*worst))
 		}
 		rows = append(rows, row)
 	}

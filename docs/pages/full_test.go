@@ -4,6 +4,8 @@ package main
 
 import "testing"
 
+func TestFour(t *testing.T) { shows(t, fourPage) }
+
 // What plan.md shows takes some 40 s of processor time, so the gate has one node, without noise.
 func TestPlan(t *testing.T) {
 	shows(t, planPage)

@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -92,19 +90,6 @@ func simulateRun(db *store.Store, run results.Run, own profiles.Set) sweepCell {
 
 // hostFactor is how much longer the run's jobs kept the host's cores than their profiles say.
 func (c sweepCell) hostFactor() float64 { return c.processorS / c.profiledS }
-
-// machineFactors are those of the machines, from what the runs of one scheduler on them show.
-func machineFactors(runs []sweepCell) map[string]float64 {
-	factors, profiled := map[string]float64{}, map[string]float64{}
-	for _, c := range runs {
-		factors[c.machine] += c.processorS
-		profiled[c.machine] += c.profiledS
-	}
-	for machine := range factors {
-		factors[machine] /= profiled[machine]
-	}
-	return factors
-}
 
 // onHosts simulates all cells on hosts of which each has the factor that is said of it.
 func onHosts(cells map[string][]sweepCell, factor func(sweepCell) float64) map[string][]sweepCell {
@@ -206,47 +191,28 @@ func liveTable(cells map[string][]sweepCell) string {
 	return markdown(append(rows, errors, ratios, ratioErrors))
 }
 
-// liveHosts is the processor time of the live jobs that ended ok, over what their profiles say that they take
-// alone, by machine.
-func liveHosts(cells map[string][]sweepCell) string {
-	rows := [][]string{append([]string{"machine of"}, liveSchedulers...)}
-	mixesOf := map[string][]string{}
-	for mix, c := range cells["sa"] {
-		mixesOf[c.machine] = append(mixesOf[c.machine], mixNames[mix])
-	}
-	for _, machine := range slices.SortedFunc(maps.Keys(mixesOf), func(a, b string) int { return strings.Compare(mixesOf[a][0], mixesOf[b][0]) }) {
-		row := []string{strings.Join(mixesOf[machine], ", ")}
-		for _, scheduler := range liveSchedulers {
-			row = append(row, fmt.Sprintf("%.2f", machineFactors(cells[scheduler])[machine]))
-		}
-		rows = append(rows, row)
-	}
-	return markdown(rows)
-}
+// explainedCells are on hosts as fast as each was during the run, and predictedCells have fitted profiles.
+var (
+	explainedCells = sync.OnceValue(func() map[string][]sweepCell { return onHosts(liveCells(), sweepCell.hostFactor) })
+	predictedCells = sync.OnceValue(func() map[string][]sweepCell { return fittedCells(liveCells()) })
+)
 
-// liveKnownHosts is the mean absolute errors of throughput, and the errors of the mean ratios to sa, if the host is as
-// fast as in the profiles, as each machine's was under sa, as each program was there, or as it was during each run. suite is
-// the cells with profiles of the programs that ran.
+// liveKnownHosts is the mean absolute errors of throughput, and the error of case-alg3's mean ratio to sa, if the host is as
+// fast as in the profiles, as each program was on the machine under sa, or as it was during each run. suite is the cells
+// with profiles of the programs that ran.
 func liveKnownHosts(cells, suite map[string][]sweepCell) string {
 	rows := [][]string{{"speed of the host"}}
 	for _, scheduler := range liveSchedulers {
 		rows[0] = append(rows[0], scheduler+", %")
 	}
-	for _, scheduler := range liveSchedulers[1:] {
-		rows[0] = append(rows[0], scheduler+" over sa, %")
-	}
-	ofMachine := func(cells map[string][]sweepCell) map[string][]sweepCell {
-		machines := machineFactors(cells["sa"])
-		return onHosts(cells, func(c sweepCell) float64 { return machines[c.machine] })
-	}
+	rows[0] = append(rows[0], "case-alg3 over sa, %")
 	for _, known := range []struct {
 		of    string
 		cells map[string][]sweepCell
 	}{
 		{"of the profiles", cells},
-		{"of each machine, from its runs of sa", ofMachine(cells)},
-		{"of each program on each machine, fitted", fittedCells(cells)},
-		{"of each run", onHosts(cells, sweepCell.hostFactor)},
+		{"of each program on each machine, fitted", predictedCells()},
+		{"of each run", explainedCells()},
 		{"of the suite's profiles", suite},
 		{"of each program on each machine, from the suite's profiles", fittedCells(suite)},
 	} {
@@ -254,10 +220,7 @@ func liveKnownHosts(cells, suite map[string][]sweepCell) string {
 		for _, scheduler := range liveSchedulers {
 			row = append(row, fmt.Sprintf("%.1f", 100*meanError(known.cells, scheduler, cellThroughput)))
 		}
-		for _, scheduler := range liveSchedulers[1:] {
-			row = append(row, fmt.Sprintf("%+.0f", 100*ratioError(known.cells, scheduler)))
-		}
-		rows = append(rows, row)
+		rows = append(rows, append(row, fmt.Sprintf("%+.0f", 100*ratioError(known.cells, "case-alg3"))))
 	}
 	return markdown(rows)
 }

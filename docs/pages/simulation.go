@@ -16,10 +16,8 @@ import (
 )
 
 var simulationPage = page{"docs/results/simulator.md", []table{
-	{"by mix", byMix}, {"ratios", ratios}, {"crashes", table3}, {"turnaround", turnaround}, {"darknet", darknet},
-	{"flatness", flatness}, {"utilization", utilization},
+	{"by mix", byMix}, {"ratios", ratios}, {"crashes", table3}, {"darknet", darknet}, {"flatness", flatness},
 	{"live", func() string { return liveTable(liveCells()) }},
-	{"live hosts", func() string { return liveHosts(liveCells()) }},
 	{"live known hosts", func() string { return liveKnownHosts(liveCells(), sweep(suiteOnH100())) }},
 	{"replays", agreement},
 }}
