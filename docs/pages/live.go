@@ -172,7 +172,7 @@ func liveTable(cells map[string][]sweepCell) string {
 	for _, mix := range mixNames {
 		rows = append(rows, []string{mix})
 	}
-	errors, ratios, ratioErrors := []string{"mean absolute error"}, []string{"mean ratio to sa"}, []string{"mean absolute error of the ratios"}
+	errors, ratios := []string{"mean absolute error"}, []string{"mean ratio to sa"}
 	for _, scheduler := range liveSchedulers {
 		rows[0] = append(rows[0], scheduler)
 		for mix, c := range cells[scheduler] {
@@ -181,14 +181,13 @@ func liveTable(cells map[string][]sweepCell) string {
 		}
 		errors = append(errors, fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, cellThroughput)))
 		if scheduler == "sa" {
-			ratios, ratioErrors = append(ratios, ""), append(ratioErrors, "")
+			ratios = append(ratios, "")
 			continue
 		}
 		live, simulated := meanRatios(cells, scheduler)
 		ratios = append(ratios, beside("%.2f", live, simulated))
-		ratioErrors = append(ratioErrors, fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, overSA(cells))))
 	}
-	return markdown(append(rows, errors, ratios, ratioErrors))
+	return markdown(append(rows, errors, ratios))
 }
 
 // explainedCells are on hosts as fast as each was during the run, and predictedCells have fitted profiles.
