@@ -166,6 +166,17 @@ func TestLazyForgetsARefusedHeap(t *testing.T) {
 	}
 }
 
+// What was granted for a heap that CUDA refuses is there for what the program allocates next.
+func TestLazyUsesWhatARefusedHeapWasGranted(t *testing.T) {
+	p := runLazy(t, "13", "heap_refused", "FAKE_CUDA_FAIL=cudaDeviceSetLimit:1=1")
+	p.mustSucceed()
+	p.wantLine("set 1")
+	p.wantEvents("begin grow free closed")
+	if grows := p.of("grow"); len(grows) != 1 || grows[0].bytes != 56<<20 {
+		t.Errorf("grows %v", grows)
+	}
+}
+
 // A task whose last object is freed while it waits for more ends when that is refused.
 func TestLazyEndsAfterARefusalWithNothingLeft(t *testing.T) {
 	for _, what := range []string{"memory", "heap", "reserve"} {

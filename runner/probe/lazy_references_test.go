@@ -28,6 +28,7 @@ type driven struct {
 	begun   Request
 	resumed []Resume
 	moved   [3]uint64 // bytes, by Way
+	shrunk  uint64    // bytes that it said to have given back
 }
 
 func startDriven(t *testing.T, version, sizes string, chunks int, env ...string) *driven {
@@ -64,6 +65,8 @@ func (d *driven) next(kind string) (string, event) {
 			switch e.kind {
 			case "moved":
 				d.moved[e.moved.Way] += e.moved.Bytes
+			case "shrink":
+				d.shrunk += e.bytes
 			case "begin", "grow", "resume":
 				d.task = e.c.idOf(e.task)
 				if e.kind == "begin" {
@@ -144,8 +147,11 @@ func (d *driven) end() {
 	}
 	d.wantOnlySwapLeft()
 	for d.server.Settle(); len(d.r.events) > 0; {
-		if e := *<-d.r.events; e.kind == "moved" {
+		switch e := *<-d.r.events; e.kind {
+		case "moved":
 			d.moved[e.moved.Way] += e.moved.Bytes
+		case "shrink":
+			d.shrunk += e.bytes
 		}
 	}
 }
@@ -168,6 +174,19 @@ func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
 				d.end()
 			})
 		}
+	}
+}
+
+// Of a freed allocation the process keeps what is on the device for its next one, and gives back the rest.
+func TestLazyGivesBackWhatWasAway(t *testing.T) {
+	d := startDriven(t, "13", "8,4", 10)
+	d.does("done", "plus 0", "plus 1", "idle 300")
+	d.revoke(Evict, 4)
+	d.does("where hd d", "where")
+	d.does("done", "free 0")
+	d.end()
+	if d.shrunk != 4<<20 {
+		t.Errorf("%d bytes are given back, want 4 MiB", d.shrunk)
 	}
 }
 

@@ -166,6 +166,17 @@ void heap_later()
 	TRY(cudaFree(x));
 }
 
+// heap_refused: the device heap cannot be made larger, and then the program allocates as much.
+void heap_refused()
+{
+	int *x = worked();
+	say("set %d", cudaDeviceSetLimit(cudaLimitMallocHeapSize, 64 * mib));
+	int *y = device<int>(48 * mib / sizeof(int));
+	TRY(cudaMemset(y, 0, 48 * mib));
+	TRY(cudaFree(y));
+	TRY(cudaFree(x));
+}
+
 // own_pool: the device's pool is the program's own.
 void own_pool()
 {

@@ -25,7 +25,7 @@ static const struct {
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
 	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"small_temporaries", small_temporaries}, {"ordered_in_thread", ordered_in_thread}, {"frees_again", frees_again},
 	{"captures_own", captures_own},
-	{"heap_later", heap_later}, {"late_memory", late_memory}, {"own_pool", own_pool}, {"small_copies", small_copies}, {"swapped", swapped},
+	{"heap_later", heap_later}, {"heap_refused", heap_refused}, {"late_memory", late_memory}, {"own_pool", own_pool}, {"small_copies", small_copies}, {"swapped", swapped},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
 	{"works_in_child_while_waiting", works_in_child_while_waiting},
 	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move}, {"beyond_boxes", beyond_boxes},

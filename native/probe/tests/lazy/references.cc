@@ -161,6 +161,7 @@ void driven(const char *sizes)
 				TRY(LAUNCH(nothing, grid, block, 0, nullptr));
 		} else if (strcmp(way, "free") == 0) {
 			TRY(cudaFree(arrays.at(static_cast<size_t>(i)).x));
+			TRY(cudaFree(arrays.at(static_cast<size_t>(i)).behind));
 			arrays.erase(arrays.begin() + i);
 		} else {
 			TRY(use(way, arrays.at(static_cast<size_t>(i)), arrays.at(static_cast<size_t>(j))));
