@@ -158,7 +158,7 @@ func (d *driven) end() {
 
 // A revocation takes what kernels were not given for longest, whatever way they are given it.
 func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
-	for _, way := range []string{"plus", "in", "silent"} {
+	for _, way := range []string{"plus", "in", "apart", "silent"} {
 		for _, version := range cudaVersions {
 			t.Run(way+"/"+version, func(t *testing.T) {
 				d := startDriven(t, version, "4,6,4", 10)

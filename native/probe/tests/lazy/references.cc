@@ -15,6 +15,16 @@ struct Part {
 static void plus_in(Part part, int by) { add(part.x, part.n, by); }
 FAKE_KERNEL(plus_in);
 
+// A structure that need not begin at a multiple of 8 bytes, as its pointer does.
+#pragma pack(push, 4)
+struct Apart {
+	int n;
+	int *x;
+};
+#pragma pack(pop)
+static void plus_apart(int by, Apart apart) { add(apart.x, apart.n, by); }
+FAKE_KERNEL(plus_apart);
+
 static void plus_both(char first, int *x, int n, int *y, int m)
 {
 	add(x, n, first);
@@ -40,6 +50,8 @@ static cudaError_t use(const char *way, const Array &a, const Array &b)
 		return LAUNCH(plus, grid, block, 0, nullptr, a.x + a.n / 2, a.n / 2, 1) | LAUNCH(plus, grid, block, 0, nullptr, a.x, a.n / 2, 1);
 	if (strcmp(way, "in") == 0)
 		return LAUNCH(plus_in, grid, block, 0, nullptr, Part{'x', a.x, a.n}, 1);
+	if (strcmp(way, "apart") == 0)
+		return LAUNCH(plus_apart, grid, block, 0, nullptr, 1, Apart{a.n, a.x});
 	if (strcmp(way, "both") == 0)
 		return LAUNCH(plus_both, grid, block, 0, nullptr, '\1', a.x, a.n, b.x, b.n);
 	if (strcmp(way, "silent") == 0)
