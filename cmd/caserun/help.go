@@ -215,8 +215,8 @@ func aboutMetrics() string {
 		}
 		rows = append(rows, [2]string{fmt.Sprintf("%-16s%s", m.Name, unit), about})
 	}
-	return `Of --metrics of caserun compare, --max-regression of caserun regress and --trend
-of caserun report. A run has one value of each.
+	return `These metrics can be named in --metrics of caserun compare, --max-regression of
+caserun regress and --trend of caserun report. A run has one value of each.
 
 ` + pairs(rows, 0) + "\ndocs/reference/statistics.md describes the tests of comparisons, and\ndocs/reference/store.md what a run has."
 }

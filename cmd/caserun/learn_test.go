@@ -170,7 +170,7 @@ func TestMixesLearnCommandLine(t *testing.T) {
 		{"mine.yaml --run 1 --profiles p.csv", exitUsage, "none of the others can be"},
 		{"W7 --in-place", exitUsage, "W7 is not a YAML file"},
 		{"W7 --run 2", exitUsage, "run 2 is simulated"},
-		{"W7", exitUsage, "no such run"},
+		{"W7", exitNothing, "no live run"},
 		{"mine.yaml --run 9", exitUsage, "no such run"},
 		{"none.yaml", exitUsage, "none.yaml"},
 		{"empty.yaml --profiles none.csv", exitUsage, "none.csv"},

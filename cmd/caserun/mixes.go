@@ -228,7 +228,7 @@ func runLearn(c *cobra.Command, o learnOptions) error {
 	}
 	of := func(j mixes.Job) mixes.Footprint { return measured[j.Command()] }
 	if !slices.ContainsFunc(mix.Jobs, func(j mixes.Job) bool { return of(j) != (mixes.Footprint{}) }) {
-		return nothingError{fmt.Errorf("mixes learn: nothing is known of what the jobs of %s used: run it on a GPU under a scheduler that binds tasks, such as case-alg3, or measure it with caserun profile --mix %s --out FILE and name that with --profiles", o.mix, o.mix)}
+		return nothingError{fmt.Errorf("mixes learn: nothing is known of what the jobs of %s used, because the store has no live run that says it: run it on a GPU under a scheduler that binds tasks, such as case-alg3, or measure it with caserun profile --mix %s --out FILE and name that with --profiles", o.mix, o.mix)}
 	}
 	sayUnmeasured(sayTo(c), mix, of)
 	if !suites.IsMixFile(o.mix) {
@@ -257,6 +257,9 @@ func (o learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mixe
 		selected = store.Filter{Mix: mix.Name, Mode: results.Live}
 	}
 	run, err := sides.Run(c.Context(), db, o.run, selected)
+	if o.run == sides.Latest && errors.Is(err, store.ErrNoRun) {
+		return nil, nil // nothing is known
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func Metrics() []Metric {
 		{Name: "throughput", About: "jobs that ended ok, divided by the makespan", Unit: "jobs/s", HigherIsBetter: true, value: func(o Observation) *float64 { return o.Metrics.ThroughputJobsPerS }},
 		{Name: "turnaround", About: "from a job's arrival to its end, mean over the jobs that ended ok", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.TurnaroundMeanS }},
 		{Name: "makespan", About: "from the batch's arrival to the end of its last job", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.MakespanS }},
-		{Name: crashes, About: "share of the jobs that did not end ok and were not cancelled", Absolute: true, Exact: true, value: crashedShare},
+		{Name: crashes, About: "jobs that did not end ok and were not cancelled: their share, in limits of a gate their number per run", Absolute: true, Exact: true, value: crashedShare},
 		{Name: "slowdown", About: "how much longer kernels take than in traced runs under sa", Absolute: true, value: func(o Observation) *float64 { return o.Slowdown }},
 		{Name: "energy", About: "what the GPUs use from the batch's arrival to the end of its last job", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.UsedJ }},
 		{Name: "energy-per-job", About: "energy, divided by the jobs that ended ok", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.PerOK }},

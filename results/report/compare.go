@@ -96,8 +96,8 @@ func CompareTable(r regress.Result) *Table {
 			t.Notes = append(t.Notes, Note{Text: says})
 		}
 	}
-	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" p: two-sided "+
-		"Mann-Whitney test, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
+	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" Tested by two-sided "+
+		"Mann-Whitney tests, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
 		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
 	if slices.ContainsFunc(r.Rows, regress.Row.Survivors) {
 		t.Notes = append(t.Notes, Note{Text: SurvivorsNote("on one side or both")})

@@ -252,7 +252,7 @@ func overMixes(m regress.Matrix) string {
 }
 
 func matrixNotes(m regress.Matrix, how string) []Note {
-	notes := []Note{{Text: fmt.Sprintf("%s Intervals are at %g %%. crashed: share of all jobs.", how, 100*(1-m.Alpha))}}
+	notes := []Note{{Text: fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha))}}
 	if slices.ContainsFunc(m.Rows, func(s regress.Standing) bool {
 		return slices.ContainsFunc(s.Over, func(l regress.Level) bool { return l.Survivors })
 	}) {
