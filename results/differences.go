@@ -99,8 +99,8 @@ func Machine(mode Mode, host string, devices []Device) string {
 	return host + "\n" + strings.Join(uuids, " ")
 }
 
-// SeveralMachines says on how many hosts and sets of GPUs the complete live runs ran, as
-// "hosts: 2, sets of GPUs: 3". It is empty if they ran on one machine. devices are the GPUs of
+// SeveralMachines says under how many host names and on how many sets of GPUs the complete live runs ran, as
+// "host names: 2, sets of GPUs: 3". It is empty if they ran on one machine. devices are the GPUs of
 // each run by its id; GPUs are identified by their UUIDs.
 func SeveralMachines(runs []Run, devices map[int64][]Device) string {
 	hosts, sets := map[string]bool{}, map[string]bool{}
@@ -119,7 +119,7 @@ func SeveralMachines(runs []Run, devices map[int64][]Device) string {
 	if len(hosts) < 2 && len(sets) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("hosts: %d, sets of GPUs: %d", len(hosts), len(sets))
+	return fmt.Sprintf("host names: %d, sets of GPUs: %d", len(hosts), len(sets))
 }
 
 // SeveralMixes says how the mixes of runs differ that have equal names and equally many jobs,

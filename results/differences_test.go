@@ -50,10 +50,10 @@ func TestSeveralMachines(t *testing.T) {
 	}{
 		"one machine":          {nil, ""},
 		"in another order":     {[]measured{{"a", Live, Complete, []string{"GPU-2", "GPU-1"}}}, ""},
-		"other GPUs":           {[]measured{{"a", Live, Complete, []string{"GPU-1", "GPU-3"}}}, "hosts: 1, sets of GPUs: 2"},
-		"fewer GPUs":           {[]measured{{"a", Live, Complete, []string{"GPU-1"}}}, "hosts: 1, sets of GPUs: 2"},
-		"another host's name":  {[]measured{{"b", Live, Complete, []string{"GPU-1", "GPU-2"}}}, "hosts: 2, sets of GPUs: 1"},
-		"another machine":      {[]measured{{"b", Live, Complete, []string{"GPU-8", "GPU-9"}}, one}, "hosts: 2, sets of GPUs: 2"},
+		"other GPUs":           {[]measured{{"a", Live, Complete, []string{"GPU-1", "GPU-3"}}}, "host names: 1, sets of GPUs: 2"},
+		"fewer GPUs":           {[]measured{{"a", Live, Complete, []string{"GPU-1"}}}, "host names: 1, sets of GPUs: 2"},
+		"another host's name":  {[]measured{{"b", Live, Complete, []string{"GPU-1", "GPU-2"}}}, "host names: 2, sets of GPUs: 1"},
+		"another machine":      {[]measured{{"b", Live, Complete, []string{"GPU-8", "GPU-9"}}, one}, "host names: 2, sets of GPUs: 2"},
 		"an interrupted run":   {[]measured{{"b", Live, Interrupted, []string{"GPU-8"}}}, ""},
 		"simulated on another": {[]measured{{"b", Simulated, Complete, []string{"sim:1xV100/0"}}}, ""},
 	} {

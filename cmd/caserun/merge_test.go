@@ -403,7 +403,7 @@ func TestLiveSweepInParts(t *testing.T) {
 		t.Errorf("%d runs with duplicates (%v), want 24", len(all), err)
 	}
 	text, _ := mustRun(t, "compare", "latest/sa", "latest/cg:workers=1")
-	if !strings.Contains(text, "several machines (hosts: 1, sets of GPUs: 2)") {
+	if !strings.Contains(text, "several machines (host names: 1, sets of GPUs: 2)") {
 		t.Errorf("compare:\n%s", text)
 	}
 }

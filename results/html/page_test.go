@@ -233,7 +233,7 @@ func TestSeveralMachinesAreSaid(t *testing.T) {
 		r.devices[0].UUID = uuid
 		m.add(r)
 	}
-	const say = "The runs are of several machines (hosts: 1, sets of GPUs: 2)"
+	const say = "The runs are of several machines (host names: 1, sets of GPUs: 2)"
 	if text := write(t, m, m.runs()...); !strings.Contains(text, say) {
 		t.Errorf("the page does not say %q", say)
 	}

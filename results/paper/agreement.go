@@ -25,7 +25,7 @@ func agreement(t Table, systems []string, apart string) string {
 			}
 		}
 		if len(both) == 0 {
-			sentences = append(sentences, fmt.Sprintf("Beside the paper's %s: nothing was measured.", system))
+			sentences = append(sentences, fmt.Sprintf("Beside the paper's %s: not measured in these runs.", system))
 			continue
 		}
 		how := "measured"

@@ -209,9 +209,9 @@ func TestSimulatedSaysSo(t *testing.T) {
 // Each table with numbers from several machines says so.
 func TestSeveralMachinesAreNoted(t *testing.T) {
 	n := papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), v100)
-	n.Machines = "hosts: 2, sets of GPUs: 2"
+	n.Machines = "host names: 2, sets of GPUs: 2"
 	for _, found := range build(t, n).Tables {
-		said := strings.Contains(strings.Join(found.Notes, "\n"), "The runs on local are of several machines (hosts: 2, sets of GPUs: 2)")
+		said := strings.Contains(strings.Join(found.Notes, "\n"), "The runs on local are of several machines (host names: 2, sets of GPUs: 2)")
 		if said != (found.Measured() > 0) {
 			t.Errorf("%s with %d numbers measured: %q", found.Source, found.Measured(), found.Notes)
 		}

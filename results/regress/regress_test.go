@@ -348,8 +348,8 @@ func TestSidesOfSeveralMachinesAreNoted(t *testing.T) {
 		return s
 	}
 	r := Gate(side("old", 1), side("new", 11), limits(t, "throughput=3%"), stats.DefaultAlpha)
-	want := []string{"runs of old are of several machines (hosts: 1, sets of GPUs: 2)",
-		"runs of new are of several machines (hosts: 1, sets of GPUs: 2)", "compared machine by machine, on 2"}
+	want := []string{"runs of old are of several machines (host names: 1, sets of GPUs: 2)",
+		"runs of new are of several machines (host names: 1, sets of GPUs: 2)", "compared machine by machine, on 2"}
 	if diff := cmp.Diff(want, r.Notes); diff != "" {
 		t.Error(diff)
 	}

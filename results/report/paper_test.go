@@ -33,13 +33,13 @@ func TestPaperPage(t *testing.T) {
 	}
 	golden(t, "paper.md", out.String())
 	page := evaluation(t)
-	page.Nodes[0].Machines = "hosts: 2, sets of GPUs: 2"
+	page.Nodes[0].Machines = "host names: 2, sets of GPUs: 2"
 	page.Nodes[0].Parts = make([]results.Run, 2)
 	out.Reset()
 	if err := PaperPage(&out, page); err != nil {
 		t.Fatal(err)
 	}
-	for _, say := range []string{" runs of several machines (hosts: 2, sets of GPUs: 2)", "; left out: 2 of other mixes with a paper mix's name."} {
+	for _, say := range []string{" runs of several machines (host names: 2, sets of GPUs: 2)", "; left out: 2 of other mixes with a paper mix's name."} {
 		if !strings.Contains(out.String(), say) {
 			t.Errorf("the page does not say %q", say)
 		}

@@ -62,7 +62,7 @@ func TestSweepTables(t *testing.T) {
 // A table with runs of several machines says so.
 func TestSweepOfSeveralMachines(t *testing.T) {
 	w, cells, runs := someSweep()
-	const say = "The runs are of several machines (hosts: 1, sets of GPUs: 2)"
+	const say = "The runs are of several machines (host names: 1, sets of GPUs: 2)"
 	devices := map[int64][]results.Device{}
 	for _, r := range runs {
 		devices[r.ID] = []results.Device{{UUID: "GPU-1"}}
