@@ -26,7 +26,7 @@ func picture() string {
 		}, html.Caption{
 			Title: fmt.Sprintf("%s, %d jobs on four V100s", sa.Mix, sa.Jobs),
 			Note:  fmt.Sprintf("%s, %d repetitions with a noise of %g %%: of each scheduler the one with the median makespan", sa.Node, sweepReps, 100*sweepNoise),
-			Large: fmt.Sprintf("job of more than %d GiB on a GPU", mixes.LargeThreshold>>30),
+			Large: fmt.Sprintf("job of more than %d GiB that has memory on a GPU", mixes.LargeThreshold>>30),
 			Small: fmt.Sprintf("of at most %d GiB", mixes.LargeThreshold>>30),
 			Axis:  "time since all jobs arrived; a number is that of a job in the mix",
 		}); err != nil {
