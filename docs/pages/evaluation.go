@@ -427,7 +427,7 @@ func (k comparison) simulated(f figure, of prediction) float64 {
 // errorsTable has the means of the absolute errors over the mixes. Its last three columns are without sa, and only of cells whose
 // profiles can be fitted to runs under sa. If there are none, it has no such columns.
 func errorsTable(blocks []block) string {
-	rows := [][]string{{"what", "cells", "mean absolute error, %", "cells beside runs of sa", "mean absolute error, %", "with fitted profiles, %"}}
+	rows := [][]string{{"what", "cells", "mean absolute error, %", "worst, %", "cells beside runs of sa", "mean absolute error, %", "with fitted profiles, %"}}
 	for _, f := range []figure{byThroughput, byTurnaround} {
 		var all, same, fits []float64
 		for _, b := range blocks {
@@ -455,16 +455,17 @@ func errorsTable(blocks []block) string {
 		}
 		rows = append(rows, errorsRow("ratio of "+f.name, all, same, fits))
 	}
-	if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[3] != "0" }) {
+	if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[4] != "0" }) {
 		for i := range rows {
-			rows[i] = rows[i][:3]
+			rows[i] = rows[i][:4]
 		}
 	}
 	return markdown(rows)
 }
 
 func errorsRow(what string, all, same, fits []float64) []string {
-	return []string{what, fmt.Sprint(len(all)), meanSize(all), fmt.Sprint(len(fits)), meanSize(same), meanSize(fits)}
+	worst := slices.MaxFunc(all, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
+	return []string{what, fmt.Sprint(len(all)), meanSize(all), fmt.Sprintf("%+.0f", 100*worst), fmt.Sprint(len(fits)), meanSize(same), meanSize(fits)}
 }
 
 // meanSize is the mean of absolute values, in percent.

@@ -151,6 +151,17 @@ func meanError(cells map[string][]sweepCell, scheduler string, of func(c sweepCe
 	return sum / float64(len(mixNames))
 }
 
+// worstError is the largest error of a mix, in percent.
+func worstError(cells map[string][]sweepCell, scheduler string, of func(c sweepCell, mix int) (live, simulated float64)) string {
+	worst := 0.0
+	for mix, c := range cells[scheduler] {
+		if live, simulated := of(c, mix); math.Abs(simulated/live-1) > math.Abs(worst) {
+			worst = simulated/live - 1
+		}
+	}
+	return fmt.Sprintf("%+.0f", 100*worst)
+}
+
 // meanRatios is the mean of the mixes' throughputs over sa's.
 func meanRatios(cells map[string][]sweepCell, scheduler string) (live, simulated float64) {
 	for mix, c := range cells[scheduler] {
@@ -172,22 +183,25 @@ func liveTable(cells map[string][]sweepCell) string {
 	for _, mix := range mixNames {
 		rows = append(rows, []string{mix})
 	}
-	errors, ratios := []string{"mean absolute error"}, []string{"mean ratio to sa"}
+	errors, ratios, ratioErrors := []string{"absolute error: mean; worst"}, []string{"mean ratio to sa"}, []string{"absolute error of the mixes' ratios: mean; worst"}
+	both := func(scheduler string, of func(c sweepCell, mix int) (live, simulated float64)) string {
+		return fmt.Sprintf("%.1f; %s", 100*meanError(cells, scheduler, of), worstError(cells, scheduler, of))
+	}
 	for _, scheduler := range liveSchedulers {
 		rows[0] = append(rows[0], scheduler)
 		for mix, c := range cells[scheduler] {
 			live, simulated := cellThroughput(c, mix)
 			rows[mix+1] = append(rows[mix+1], beside("%.3f", live, simulated))
 		}
-		errors = append(errors, fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, cellThroughput)))
+		errors = append(errors, both(scheduler, cellThroughput))
 		if scheduler == "sa" {
-			ratios = append(ratios, "")
+			ratios, ratioErrors = append(ratios, ""), append(ratioErrors, "")
 			continue
 		}
 		live, simulated := meanRatios(cells, scheduler)
-		ratios = append(ratios, beside("%.2f", live, simulated))
+		ratios, ratioErrors = append(ratios, beside("%.2f", live, simulated)), append(ratioErrors, both(scheduler, overSA(cells)))
 	}
-	return markdown(append(rows, errors, ratios))
+	return markdown(append(rows, errors, ratios, ratioErrors))
 }
 
 // explainedCells are on hosts as fast as each was during the run, and predictedCells have fitted profiles.

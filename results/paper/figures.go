@@ -151,7 +151,7 @@ func (a *arms) curve(name string, r results.Run) (Curve, error) {
 // seriesNote says what utilization is on a node.
 func seriesNote(a *arms) string {
 	if a.node.Mode == results.Simulated {
-		return " Simulated utilization is the modelled share of busy SMs, and the model is not fitted to it: docs/design/simulator.md."
+		return " Simulated utilization is the modelled share of busy SMs. NVML's is the fraction of time in which a kernel is on the device (kernel resident), which is as much or more. The model is fitted to neither: docs/design/simulator.md."
 	}
 	return " Utilization is NVML's, the fraction of time in which a kernel was on the device."
 }
