@@ -127,6 +127,12 @@ func meant(f sides.Filter) string {
 	for _, m := range mixes.Catalog() {
 		catalog = append(catalog, m.Name)
 	}
+	for _, asked := range [][2]string{{"--sched", f.Sched}, {"--mix", f.Mix}, {"--node", f.Node}, {"--tag", f.Tag}} {
+		parameters := strings.Contains(asked[1], ":") // which have commas
+		if !parameters && (strings.ContainsAny(asked[1], ",*") || strings.Contains(asked[1], "..")) {
+			return fmt.Sprintf(": %s takes one value, not %q", asked[0], asked[1])
+		}
+	}
 	name, _, _ := strings.Cut(f.Sched, ":")
 	for _, asked := range []struct {
 		flag, name string

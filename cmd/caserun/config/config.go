@@ -103,6 +103,7 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 		return Settings{}, fmt.Errorf("configuration: %w", err)
 	}
 	s.NoiseGiven = v.IsSet(simNoise)
+	s.Noise += 0 // -0 is 0
 	if s.DB == "" && flagOf(flags, "db") != nil {
 		return Settings{}, errNoStore
 	}

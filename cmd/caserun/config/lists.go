@@ -111,8 +111,9 @@ func spreadMixes(item string) ([]string, error) {
 	return []string{item}, nil
 }
 
-// hyphenRange matches two names with a number at their end and a hyphen between. No mix of the catalog does.
-var hyphenRange = regexp.MustCompile(`^([^-]*[0-9])-([^-]*[0-9])$`)
+// hyphenRange matches two names with a number at their end and a hyphen between. No mix of the catalog does, and no
+// pattern.
+var hyphenRange = regexp.MustCompile(`^([^-*?[]*[0-9])-([^-*?[]*[0-9])$`)
 
 // NoRange refuses a range of mixes where a command takes one mix.
 func NoRange(item string) error {
