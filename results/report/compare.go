@@ -90,7 +90,7 @@ func CompareTable(r regress.Result) *Table {
 	over := ""
 	for _, row := range r.Rows {
 		if row.Mixes > 1 {
-			over = " Over several mixes: geometric means of the mixes, and van Elteren's test."
+			over = " Over several mixes: geometric means of the mixes (of crashes, the mean of the mixes' medians), and van Elteren's test."
 		}
 		if says := overText(row, r.Names); says != "" {
 			t.Notes = append(t.Notes, Note{Text: says})
@@ -118,7 +118,8 @@ func overText(row regress.Row, names results.Names) string {
 	if row.Mixes < 2 || row.Metric.Absolute || a == b || !c.Bounded() {
 		return ""
 	}
-	return fmt.Sprintf("%s over %s over %s: %s %.2f× [%.2f, %.2f]", b, a, row.Pair.A.Mix, row.Metric.Name, 1+c.Change, 1+c.Low, 1+c.High)
+	ratio := withMark(fmt.Sprintf("%.2f×", 1+c.Change), row.Survivors())
+	return fmt.Sprintf("%s over %s over %s: %s %s [%.2f, %.2f]", b, a, row.Pair.A.Mix, row.Metric.Name, ratio, 1+c.Low, 1+c.High)
 }
 
 // positive is unknown for 0.

@@ -46,7 +46,7 @@ func MatrixTable(m regress.Matrix) *Table {
 			case metric.Absolute:
 				values = append(values, finite(l.Median))
 			default:
-				values = append(values, finite(l.Ratio.Value), withMark(ratioInterval(l.Ratio), l.Survivors))
+				values = append(values, finite(l.Ratio.Value), markBeside(l.Ratio.Value, ratioInterval(l.Ratio), l.Survivors))
 				values = append(values, boundCells(metric, l)...)
 			}
 		}
@@ -146,7 +146,7 @@ func MatrixCells(m regress.Matrix) *Table {
 					continue
 				}
 				l := c.Levels[j]
-				values = append(values, finite(l.Median), withMark(intervalText(l.Summary, metric), l.Survivors), finite(l.Low), finite(l.High))
+				values = append(values, finite(l.Median), markBeside(l.Median, intervalText(l.Summary, metric), l.Survivors), finite(l.Low), finite(l.High))
 				if !metric.Absolute {
 					values = append(append(values, finite(l.Ratio.Value)), boundCells(metric, l)...)
 				}
@@ -208,14 +208,20 @@ func ratioInterval(r regress.Ratio) any {
 	return RatioText(r.Low) + " to " + RatioText(r.High)
 }
 
+// withMark marks a value that is of survivors only. Where there is no value, there is no mark.
 func withMark(text any, survivors bool) any {
-	switch {
-	case !survivors:
+	if !survivors || text == nil {
 		return text
-	case text == nil:
-		return SurvivorsMark
 	}
 	return fmt.Sprint(text, SurvivorsMark)
+}
+
+// markBeside marks the interval of a value. A value without an interval has the mark alone beside it.
+func markBeside(value float64, interval any, survivors bool) any {
+	if interval == nil && survivors && finite(value) != nil {
+		return SurvivorsMark
+	}
+	return withMark(interval, survivors)
 }
 
 // levelText is a metric of one scheduler, as "1.84× (1.82 to 1.86)". Throughput names the share of
