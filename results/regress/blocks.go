@@ -86,11 +86,12 @@ func spanOf(mixes []string) string {
 	return fmt.Sprintf("%d mixes", len(mixes))
 }
 
-// strata are a metric's values in each mix of a block, on each machine.
+// strata are a metric's values in each mix of a block, on each machine. Mixes without noise are left out
+// if others have noise: their one sample has no interval.
 func strata(block []Pair, values func([]Observation) []float64) []stats.Stratum {
 	var out []stats.Stratum
 	for _, p := range block {
-		if !p.noiseFree {
+		if !p.noiseFree || !anyNoise(block) {
 			out = append(out, byMachine(p.ARuns, p.BRuns, values)...)
 		}
 	}

@@ -358,7 +358,7 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 		c.Class = Crash
 	case c.noiseFree:
 		c.Class = Noise
-		c.Text += ": one sample of each, because there is no noise"
+		c.Text += c.oneSample()
 	case c.Crashed[0] == 0:
 		c.Class = Noise
 		c.Text += ": the first crashes, and too few to tell them from chance"
@@ -372,6 +372,14 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 	if c.Class == Noise && !c.noiseFree {
 		c.Settles = max(found.Needed, found.RepetitionsFor(c.excess, alpha))
 	}
+}
+
+// oneSample is why figures without noise settle nothing.
+func (c *Check) oneSample() string {
+	if c.Mixes > 1 {
+		return ": one sample of each mix, because there is no noise; measure again with noise"
+	}
+	return ": one sample of each, because there is no noise"
 }
 
 func share(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
@@ -416,7 +424,7 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 	case found.Significant && beyond && !found.Divided():
 		c.Class, c.Text = Regression, "worse: "+change
 	case c.noiseFree:
-		c.Class, c.Text = Noise, change+": one sample of each, because there is no noise"
+		c.Class, c.Text = Noise, change+c.oneSample()
 	case found.Needed > 0:
 		c.Class = Noise
 		c.Text = fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed)

@@ -110,6 +110,18 @@ func TestRepetitionsOfOneSimulatedRun(t *testing.T) {
 		if slices.Contains(r.Notes, results.NoNoise) != free {
 			t.Errorf("%s: notes %q", noise, r.Notes)
 		}
+		two := func(s Side) Side {
+			for _, o := range slices.Clone(s.Runs) {
+				o.Mix = "W2"
+				s.Runs = append(s.Runs, o)
+			}
+			return s
+		}
+		for _, c := range Gate(two(side(0, 60)), two(side(10, 70)), limits(t, "throughput=3%"), stats.DefaultAlpha).Checks {
+			if c.Mixes == 2 && (c.Class != class || free && !strings.Contains(c.Text, "-14.3 %, limit 3%: one sample of each mix")) {
+				t.Errorf("%s, over two mixes: %+v", noise, c)
+			}
+		}
 		if g := Gate(side(0, 60), side(10, 70), limits(t, "throughput=3%"), stats.DefaultAlpha); g.Checks[0].Class != class {
 			t.Errorf("%s: %+v", noise, g.Checks[0])
 		}
