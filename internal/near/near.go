@@ -10,10 +10,14 @@ import (
 // most is how many names are offered at most.
 const most = 3
 
+// mostAlike is how many are offered at most if more than that are as near as the last of them.
+const mostAlike = 8
+
 // fold makes names alike that differ in case and in what stands between their words.
 var fold = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// Names are the candidates that resemble name, the nearest first and at most three. Case, hyphens,
+// Names are the candidates that resemble name, the nearest first: at most three, or eight if the third
+// and the next are equally near. Case, hyphens,
 // underscores and spaces do not count. A candidate resembles a name that it differs from in a third of the letters or
 // less, and a name of three letters or more that it begins or ends with.
 func Names(name string, candidates []string) []string {
@@ -33,7 +37,14 @@ func Names(name string, candidates []string) []string {
 	}
 	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(a.far, b.far) })
 	var names []string
-	for _, f := range found[:min(len(found), most)] {
+	offered := min(len(found), most)
+	for offered < len(found) && found[offered].far == found[most-1].far {
+		offered++
+	}
+	if offered > mostAlike {
+		offered = most
+	}
+	for _, f := range found[:offered] {
 		names = append(names, f.name)
 		if f.far == 0 {
 			break
