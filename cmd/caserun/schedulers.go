@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
@@ -32,8 +34,11 @@ func newSchedulers() *cobra.Command {
 		}),
 		RunE: verb(func(c *cobra.Command, args []string) (o shownScheduler, err error) {
 			if len(args) > 0 {
-				o.name = args[0]
+				o.name, _, _ = strings.Cut(args[0], ":") // reports print names with parameters
 				if _, err := policies.Lookup(o.name); err != nil {
+					if hint := near.DidYouMean("caserun schedulers ", o.name, []string{"test"}); hint != "" {
+						return o, fmt.Errorf("unknown scheduler %q: %s", o.name, hint)
+					}
 					return o, err
 				}
 			}

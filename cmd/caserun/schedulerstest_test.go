@@ -75,3 +75,14 @@ func TestSchedulersTestFailsAlike(t *testing.T) {
 		}
 	}
 }
+
+// Reports print names with parameters, so the name before the colon is looked up.
+func TestSchedulersWithParameters(t *testing.T) {
+	for line, says := range map[string]string{"cg:workerz=8": "workers", "exec:./x.py": "a program of yours",
+		"CASE-ALG3:queue=fifo": "did you mean case-alg3?", "testt": "did you mean caserun schedulers test?"} {
+		_, out, errs := caserun(t, "schedulers", line)
+		if !strings.Contains(out+errs, says) {
+			t.Errorf("%s: %s%s, want %q", line, out, errs, says)
+		}
+	}
+}
