@@ -198,7 +198,7 @@ func TestCatalogCannotBeChangedByCallers(t *testing.T) {
 
 func TestLookupErrorNamesTheNear(t *testing.T) {
 	for name, want := range map[string]string{
-		"W9":       `no mix "W9" in the catalog; did you mean W1 or W2 or W3?`,
+		"W9":       `no mix "W9" in the catalog; did you mean W1 or W2 or W3 or W4 or W5 or W6 or W7 or W8?`,
 		"d-predit": `no mix "d-predit" in the catalog; did you mean D-predict?`,
 		"nightly":  `no mix "nightly" in the catalog; known are W1, W2, W3, W4, W5, W6, W7, W8, D-predict, D-detect, D-generate, D-train, D-128`,
 	} {

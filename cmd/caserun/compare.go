@@ -41,8 +41,8 @@ each scheduler, and each metric as a ratio to --base, over all mixes. --by mix
 prints the matrix of mixes and schedulers. Crashes stand beside throughput: a
 scheduler can gain throughput by losing jobs.
 
-With B, compare B with A, metric by metric: better, worse, same, or inconclusive.
-A and B are each
+With B, compare B with A, metric by metric: better, worse, same, or
+inconclusive. A and B are each
 
 ` + sides.Help + `
 
@@ -53,9 +53,9 @@ repetitions of one arm. A note says where their settings differ. Compared are
   2. if there are none, arms that differ in the scheduler alone
   3. if each side has only one arm, these two, with a warning of what differs
 
-Traced and untraced runs are only compared in case 3. Simulated and live runs are
-only compared there, and only with --allow-simulated. A run on both sides is left
-to the side that has no others.
+Traced and untraced runs are only compared in case 3. Simulated and live runs
+are only compared there, and only with --allow-simulated. If a run is on both
+sides, it counts for the side that has no other runs.
 docs/reference/statistics.md describes the tests.`,
 		Example: `  caserun compare
   caserun compare sweep:3 --base cg --by mix

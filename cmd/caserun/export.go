@@ -159,7 +159,8 @@ runs beside one another, as caserun compare prints them. --bundle keeps
 everything in one file, which caserun report --db opens again.`,
 		Example: `  caserun export --csv results/ --mix W7
   caserun export --parquet results/ --sweep latest
-  caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
+  caserun export --benchfmt w7.txt --mix W7 && \
+      benchstat -col /sched -ignore /params w7.txt
   caserun export --perfetto w7.pftrace.gz latest
   caserun export --openmetrics /var/lib/node_exporter/caserun.prom --force
   caserun export --sweep latest --latex tables.tex --figures figures

@@ -47,6 +47,14 @@ func TestHelpFitsAScreen(t *testing.T) {
 				t.Errorf("%v: %d columns: %s", args, n, line)
 			}
 		}
+		for line := range strings.Lines(c.Long + "\n" + c.Example) {
+			if strings.HasPrefix(c.CommandPath(), "caserun completion ") {
+				break // cobra's words
+			}
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > textWidth {
+				t.Errorf("%v: %d columns, want %d at most: %s", args, n, textWidth, line)
+			}
+		}
 		if c.Runnable() && !c.HasAvailableSubCommands() && !c.Hidden && !strings.Contains(out, "\nExamples:\n  caserun ") {
 			t.Errorf("%v: no example", args)
 		}

@@ -30,20 +30,21 @@ func newProfileFit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fit SIDE",
 		Short: "Fit profiles to the host of live runs, for simulated nodes",
-		Long: `Write the profiles of the jobs of live runs, fitted to the host of these runs: each
-job lasts as long as the median of its runs. Its host phases are longer or shorter
-in proportion. Copies, kernels and memory stay those of its profile in the catalog
-or in --profiles. So a simulated node, which does not know how fast a host is for
-which program, can tell how other schedulers would do on it.
+		Long: `Write the profiles of the jobs of live runs, fitted to the host of these runs:
+each job lasts as long as the median of its runs. Its host phases are longer or
+shorter in proportion. Copies, kernels and memory stay those of its profile in
+the catalog or in --profiles. So a simulated node, which does not know how fast
+a host is for which program, can tell how other schedulers would do on it.
 
 Of SIDE the complete runs under sa count, because there each job has a GPU to
-itself, and at most as many jobs as GPUs share the host. Runs that were not traced
-go before traced ones. SIDE is
+itself, and at most as many jobs as GPUs share the host. Runs that were not
+traced go before traced ones. SIDE is
 
 ` + sides.Help,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa --reps 1 --mem-cap 16GiB
   caserun profile fit latest -o here.csv
-  caserun mix W7 --sched plan --node sim:4xH200 --mem-cap 16GiB --profiles here.csv`,
+  caserun mix W7 --sched plan --node sim:4xH200 --mem-cap 16GiB \
+      --profiles here.csv`,
 		Args:              named("SIDE"),
 		ValidArgsFunction: atMost(1, fromStore(offerSides)),
 		RunE: verb(func(c *cobra.Command, args []string) (_ fitOptions, err error) {

@@ -43,11 +43,11 @@ func newRegress() *cobra.Command {
 		Short: "Fail if a candidate is worse than a baseline beyond its limits",
 		Long: `Compare a candidate's runs with a baseline's, mix by mix and scheduler by
 scheduler, and hold the changes to limits. A check fails if the metric is
-significantly worse and the change is beyond its limit. Checks are of each mix, and
-of each scheduler over all its mixes, which takes fewer repetitions. What failed
-is printed first.
-Each finding names its cause: regression, environment changed (driver, GPU,
-clocks, throttling, binary, host, settings), crash, noise, nothing measured.
+significantly worse and the change is beyond its limit. Checks are of each mix,
+and of each scheduler over all its mixes, which takes fewer repetitions. What
+failed is printed first. Each finding names its cause: regression, environment
+changed (driver, GPU, clocks, throttling, binary, host, settings), crash, noise,
+nothing measured.
 
 Baseline and candidate are each
 
@@ -57,8 +57,8 @@ Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
 (3%), slowdown in percentage points (1pp), crashes in jobs per run (0). A
 limit may be for a scheduler or a mix, as cg:crashes=2, W7/cg:throughput=10% or
 W7/*:crashes=1; cg:turnaround=none checks nothing. The limit that names most of
-an arm counts. Numbers of crashes are tested too, so that chance is not an alarm.
-Limits may be in the configuration file, as
+an arm counts, and of equal ones the last. Numbers of crashes are tested too, so
+that chance is not an alarm. Limits may be in the configuration file, as
 max-regression: throughput=3%,cg:crashes=2.
 
 Live runs are not compared with simulated ones without --allow-simulated.
@@ -66,8 +66,10 @@ Live runs are not compared with simulated ones without --allow-simulated.
 Exit status: 0 within the limits; 99 a check fails; 4 too little was measured to
 say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
-  caserun regress --baseline v1.4 --max-regression throughput=3%,crashes=0 --report-junit gate.xml
-  caserun regress --baseline v1.4 --max-regression throughput=3%,cg:crashes=2 --only failed`,
+  caserun regress --baseline v1.4 --max-regression throughput=3%,crashes=0 \
+      --report-junit gate.xml
+  caserun regress --baseline v1.4 \
+      --max-regression throughput=3%,cg:crashes=2 --only failed`,
 		Args: noArguments,
 		RunE: verb(func(c *cobra.Command, _ []string) (gate, error) { return o.settle(c) }, runRegress),
 	}

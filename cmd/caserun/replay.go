@@ -35,13 +35,15 @@ devices as long after its start, holds them as long, and exits as long after, as
 it did in the run. Only who waits for what is decided anew, by --sched. RUN is a
 number from caserun report, or latest.
 
-The run is also replayed under its own scheduler, which shows the error of what is
-kept of a run. The figures are REPLAYED, and not measured: what took time on the
-host takes as long as in the run, however many jobs run at once. So a run under sa
-makes others look too fast (docs/design/simulator.md). Nothing is stored.`,
+The run is also replayed under its own scheduler, which shows the error of what
+is kept of a run. The figures are REPLAYED, and not measured: what took time on
+the host takes as long as in the run, however many jobs run at once. So a run
+under sa makes others look too fast (docs/design/simulator.md). Nothing is
+stored.`,
 		Example: `  caserun replay latest --sched case-alg3
   caserun replay 12 --sched sa --format csv
-  caserun replay 3 --sched exec:./policy.py --db docs/results/bundles/sweep.tar.gz`,
+  caserun replay 3 --sched exec:./policy.py \
+      --db docs/results/bundles/sweep.tar.gz`,
 		Args:              named("RUN"),
 		ValidArgsFunction: atMost(1, fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (replayOptions, error) {

@@ -140,7 +140,7 @@ func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, "node: sim:2xP100\n") || strings.Contains(out, "sched:") || strings.Contains(out, "isolate-faults:") {
 		t.Errorf("sweep: exit %d: %s%s", status, errs, out)
 	}
-	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(config.Variables())-2 { // but the old name of isolate-faults, and the limits of regress
+	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(config.Variables())-3 { // but the old name of isolate-faults, the limits of regress, and noise that is not given
 		t.Errorf("mix, which has all settings: exit %d:\n%s", status, out)
 	}
 }

@@ -33,11 +33,12 @@ func newSchedulersTest() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test SCHEDULER",
 		Short: "Check that a policy keeps the rules of all policies, on random workloads",
-		Long: `Let a scheduler decide about random workloads on random nodes, under each order of
-the queue, and check what it decides: no device beyond its capacity, every task
-granted once or refused, everything given back at the end, the same decisions
-for the same calls. SCHEDULER is a name from caserun schedulers, or a program of
-yours as exec:PATH. A program is also held to what its greeting promises.
+		Long: `Let a scheduler decide about random workloads on random nodes, under each order
+of the queue, and check what it decides: no device beyond its capacity, every
+task granted once or refused, everything given back at the end, the same
+decisions for the same calls. SCHEDULER is a name from caserun schedulers, or a
+program of yours as exec:PATH. A program is also held to what its greeting
+promises.
 
 A workload that fails is made small and printed. 1@0 is task 1 granted device 0,
 !1 task 1 refused, +1@0 grown, -1@0 growth refused. The exit status is then 1.`,

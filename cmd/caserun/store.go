@@ -47,8 +47,8 @@ the sweep, and its other runs stay as they are. The parts are not changed, and
 only their runs of the sweep are taken: of the latest sweep of the first part.
 A part is a store or a bundle of caserun export.
 
-With --add, all sweeps of all parts are merged, and an OUT that does not have one
-of them gets it beside its own. So sweeps from several stores come under one
+With --add, all sweeps of all parts are merged, and an OUT that does not have
+one of them gets it beside its own. So sweeps from several stores come under one
 tag, for caserun compare tag:TAG.
 
 The order of the parts does not matter, and a part may be merged again. The runs
@@ -56,7 +56,8 @@ of the sweep get new numbers. Of several complete runs of a cell the first one
 counts; the others are kept, and reports and comparisons leave them out. Runs
 that are under way are left out. Parts of another plan are refused.
 
-OUT has all of a sweep or nothing, also after a kill. No other program may have it open.`,
+OUT has all of a sweep or nothing, also after a kill. No other program may have
+it open.`,
 		Example: `  caserun store merge all.db part-1.db part-2.db
   caserun store merge caserun.db parts/*.db
   caserun store merge --add all.db other-machine.db`,

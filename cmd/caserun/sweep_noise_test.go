@@ -153,16 +153,24 @@ func TestRepetitionsAndNoiseOfThePaper(t *testing.T) {
 	if out, _ := mustRun(t, "paper", "--run", "--show-config", "--node", "sim:4xV100"); !strings.Contains(out, "\nsim-noise: 0.01\n") {
 		t.Errorf("paper --show-config:\n%s", out)
 	}
-	if out, _ := mustRun(t, "mix", "--show-config", "--node", "sim:4xV100"); !strings.Contains(out, "\nsim-noise: 0.0\n") {
+	if out, _ := mustRun(t, "mix", "--show-config", "--node", "sim:4xV100", "--sim-noise", "0"); !strings.Contains(out, "\nsim-noise: 0.0\n") {
 		t.Errorf("mix --show-config:\n%s", out)
 	}
 }
 
-// A live sweep has no noise, whatever a simulated one has.
-func TestShownConfigurationOfALiveSweepHasNoNoise(t *testing.T) {
-	inTempDir(t)
-	if out, _ := mustRun(t, "sweep", "--show-config", "--node", "local"); !strings.Contains(out, "\nsim-noise: 0.0\n") {
-		t.Errorf("sweep --show-config:\n%s", out)
+// What mix --show-config prints can be kept as a file, and sweeps keep their noise.
+func TestConfigurationOfAMixLeavesSweepsTheirNoise(t *testing.T) {
+	for _, show := range [][]string{{"mix", "W1"}, {"sweep", "--node", "local"}} {
+		inTempDir(t)
+		out, _ := mustRun(t, append(show, "--show-config")...)
+		if strings.Contains(out, "sim-noise") {
+			t.Errorf("%v --show-config has noise that nobody gave:\n%s", show, out)
+		}
+		writeFiles(t, map[string]string{"caserun.yaml": out})
+		plan, _ := mustRun(t, "sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:1xV100", "--dry-run")
+		if !strings.HasPrefix(plan, "SIMULATED plan, 7 repetitions, noise 1 %\n") {
+			t.Errorf("with the configuration of %v:\n%s", show, plan)
+		}
 	}
 }
 

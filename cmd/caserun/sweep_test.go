@@ -57,7 +57,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{write("key.yaml", "mixes: [W1]\nscheds: [sa]\nrep: 3\n")}, exitUsage, `key.yaml:3:1: unknown key "rep": did you mean reps?`},
 		{[]string{write("mix-key.yaml", "mix: [W1]\nscheds: [sa]\n")}, exitUsage, `mix-key.yaml:1:1: unknown key "mix": did you mean mixes?`},
 		{[]string{"--mixes", "W1", "--scheds", "sa,alg3"}, exitUsage, `unknown scheduler "alg3": did you mean case-alg3?`},
-		{[]string{"--mixes", "W1-W9", "--scheds", "sa"}, exitUsage, `no mix "W9" in the catalog; did you mean W1 or W2 or W3?`},
+		{[]string{"--mixes", "W1-W9", "--scheds", "sa"}, exitUsage, `no mix "W9" in the catalog; did you mean W1 or W2 or W3 or W4 or W5 or W6 or W7 or W8?`},
 		{[]string{"--mixes", "Dpredit", "--scheds", "sa"}, exitUsage, `no mix "Dpredit" in the catalog; did you mean D-predict?`},
 		{[]string{write("type.yaml", "mixes: [W1]\nreps: three\n")}, exitUsage, `type.yaml:2:7: reps "three": want a whole number, 1 or more`},
 		{[]string{write("cap.yaml", "mixes: [W1]\nscheds: [sa]\nmem-cap: 16GB\n")}, exitUsage, `cap.yaml:3:10: mem-cap: bad size "16GB"`},

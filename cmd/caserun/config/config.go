@@ -213,8 +213,11 @@ func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
 			continue
 		}
 		value := values[key]
-		if key == simNoise && flagOf(flags, key).Annotations[ofSweeps] != nil && s.Node != nodes.Local {
-			value = sweep.Options{NoiseGiven: s.NoiseGiven}.Noise(s.Options)
+		if key == simNoise && !s.NoiseGiven {
+			if flagOf(flags, key).Annotations[ofSweeps] == nil || s.Node == nodes.Local {
+				continue // kept as a file, 0 would take the noise from simulated sweeps
+			}
+			value = sweep.Options{}.Noise(s.Options)
 		}
 		if text, ok := value.(string); ok && report.Printable(text, "") != text {
 			value = escaped(text)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
 // VariablePrefix begins the names of the variables that are settings.
@@ -44,6 +45,9 @@ func AllSettings() (all []Setting) {
 		s := Setting{Key: key, Variable: Variable(key), Value: value, Default: f.DefValue, Meaning: meaning}
 		if s.Default == "0" || s.Default == "0s" || s.Default == "false" {
 			s.Default = ""
+		}
+		if key == simNoise {
+			s.Default = fmt.Sprintf("%v in sweeps, 0 in caserun mix", sweep.DefaultNoise)
 		}
 		all = append(all, s)
 	}
