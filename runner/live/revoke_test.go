@@ -75,11 +75,20 @@ func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 	return r
 }
 
+// meet has all jobs of a rig hold memory at one time, however late each of them starts.
+func (r *rig) meet() {
+	room := r.t.TempDir()
+	for i := range r.jobs {
+		r.jobs[i].Env = append(r.jobs[i].Env, fmt.Sprintf("SWAPPED_MEET=%s,%d", room, len(r.jobs)))
+	}
+}
+
 // Jobs whose memory does not fit together run together, and each computes what it computes alone.
 func TestMemoryMoves(t *testing.T) {
 	for _, sched := range []string{"vgpu:n=4,victims=0", "demand"} {
 		t.Run(sched, func(t *testing.T) {
 			r := newSwapRig(t, sched, 4)
+			r.meet()
 			alone := newSwapRig(t, "sa", 1)
 			alone.mustRun()
 			want := computed(alone, 0)
@@ -127,6 +136,7 @@ func TestMemoryMovesWithLittleHostMemory(t *testing.T) {
 // A job whose memory is to be taken, because another waits, has host memory before.
 func TestHostMemoryIsThereBeforeItIsNeeded(t *testing.T) {
 	r := newSwapRig(t, "vgpu:n=4,victims=0", 4)
+	r.meet()
 	traces := t.TempDir()
 	trace := func(job int) string { return filepath.Join(traces, fmt.Sprint(job)) }
 	for i := range r.jobs {
@@ -181,6 +191,7 @@ func TestKilledInTheMiddleOfASwap(t *testing.T) {
 	for _, where := range []string{"cuMemImportFromShareableHandle:1", "cuMemcpyAsync:2", "cuMemcpyAsync:4", "cuMemRelease:1"} {
 		t.Run(where, func(t *testing.T) {
 			r := newSwapRig(t, "vgpu:n=4,victims=0", 4)
+			r.meet()
 			for i := range r.jobs { // whichever comes there
 				r.jobs[i].Env = append(r.jobs[i].Env, "FAKE_CUDA_KILL="+where)
 			}

@@ -1,6 +1,11 @@
 // memory.cc: what is done to memory before the first launch and after.
+#include <chrono>
+#include <fcntl.h>
+#include <filesystem>
 #include <string>
+#include <sys/file.h>
 #include <thread>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -400,10 +405,49 @@ void small_copies()
 	TRY(cudaFree(x));
 }
 
+// Meeting: with SWAPPED_MEET=DIR,N, N processes have their memory on a device at one time, if they live: each
+// waits until the others have met or died. A process holds the lock of its file in DIR until then.
+class Meeting {
+public:
+	Meeting()
+	{
+		const char *of = getenv("SWAPPED_MEET"), *comma = of ? strrchr(of, ',') : nullptr;
+		if (!comma)
+			return;
+		room = {of, comma};
+		guests = atoi(comma + 1);
+		const std::string mine = room + "/" + std::to_string(getpid()), early = mine + ".early";
+		held = open(early.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+		if (held < 0 || flock(held, LOCK_EX) || rename(early.c_str(), mine.c_str()))
+			say("meeting: %s", strerror(errno));
+	}
+	void wait()
+	{
+		flock(held, LOCK_UN);
+		for (int met = 0; met < guests; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+			met = 0;
+			for (const auto &guest : std::filesystem::directory_iterator(room)) {
+				if (guest.path().extension() == ".early")
+					continue;
+				const int fd = open(guest.path().c_str(), O_RDWR | O_CLOEXEC);
+				flock(fd, LOCK_SH);
+				close(fd);
+				met++;
+			}
+		}
+		guests = 0;
+	}
+
+private:
+	std::string room;
+	int guests = 0, held = -1;
+};
+
 // swapped: 40 MiB, or so many as said, and half as much are used again and again, by kernels, sets and copies.
 void swapped() { swapped("40"); }
 void swapped(const char *mib)
 {
+	Meeting meeting;
 	const int n = atoi(mib) << 18;
 	int *x = device<int>(n), *y = device<int>(n / 2);
 	std::vector<int> out(static_cast<size_t>(n) / 2);
@@ -419,6 +463,7 @@ void swapped(const char *mib)
 		for (int v : out)
 			all = 31 * all + v;
 		say("%d: %ld", i, all);
+		meeting.wait();
 	}
 	TRY(cudaFree(x));
 	TRY(cudaFree(y));
