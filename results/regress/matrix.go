@@ -279,11 +279,11 @@ func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
 func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level {
 	l := Level{Summary: stats.Summarize(nil, 1-m.Alpha), Ratio: ratio(metric, row.Base, strata, row.Mixes, m.Alpha)}
 	if metric.Absolute {
-		var medians []float64
+		var means []float64
 		for _, s := range strata {
-			medians = append(medians, stats.Summarize(s.B, 1-m.Alpha).Median)
+			means = append(means, mean(s.B))
 		}
-		l.N, l.Median = len(medians), mean(medians)
+		l.N, l.Median = len(means), mean(means)
 	}
 	for _, c := range row.Cells {
 		for _, own := range c.Levels {

@@ -52,7 +52,7 @@ func MatrixTable(m regress.Matrix) *Table {
 		}
 		t.Add(values...)
 	}
-	t.Notes = matrixNotes(m, "Ratios are medians over all pairs of repetitions, and of several mixes the geometric mean.")
+	t.Notes = matrixNotes(m, "The ratio of a mix is the median over all pairs of repetitions; of several mixes it is the geometric mean of the ratios of means.")
 	return t
 }
 

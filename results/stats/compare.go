@@ -57,11 +57,11 @@ type Pair struct {
 // Comparison is the result for one pair.
 type Comparison struct {
 	// A and B are of each side. Over strata, N counts all values, and Median is the geometric mean
-	// of the strata's medians, or if Absolute their mean.
+	// of the strata's means, or if Absolute their mean.
 	A, B   Summary
 	Strata int // blocks over which the sides were compared; 0: one sample each
 	// Change of B against A is the median over all pairs of values: a ratio - 1, or a
-	// difference if Absolute. It is NaN if a side is empty. Low and High bound the change with
+	// difference if Absolute. Over strata it is of the means that Median has. It is NaN if a side is empty. Low and High bound the change with
 	// confidence 1 - alpha for this comparison alone. They are infinite if there are too few
 	// values.
 	Change, Low, High float64

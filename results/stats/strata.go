@@ -28,10 +28,12 @@ func used(strata []Stratum) []Stratum {
 }
 
 // pool measures strata together. The test is van Elteren's: Mann-Whitney within each stratum,
-// weighted by 1 / (N + 1). The change is the geometric mean over the strata of each stratum's
-// change, or the mean of differences. Its interval is Student's, from the variances of the
-// logarithms within the strata (Welch and Satterthwaite), or if Paired and a stratum has one value of a
-// side, from the variance of the strata's changes.
+// weighted by 1 / (N + 1). The change is the geometric mean over the strata of the ratio of both
+// sides' means, or the mean of the differences of means. Its interval is Student's, from the
+// variances within the strata (Welch and Satterthwaite), or if Paired and a stratum has one value
+// of a side, from the variance of the strata's changes. Means and variances belong together: the
+// median of few values of two clusters, such as jobs that crash or not, varies far more than its
+// sample's variance tells.
 func pool(strata []Stratum, o Options) Comparison {
 	strata = used(strata)
 	alpha := o.alpha()
@@ -52,10 +54,9 @@ func pool(strata []Stratum, o Options) Comparison {
 	blocks := make([]draw, len(strata))
 	for i, s := range strata {
 		c.A.N, c.B.N = c.A.N+len(s.A), c.B.N+len(s.B)
-		a += scale.to(Summarize(s.A, 1-alpha).Median) / k
-		b += scale.to(Summarize(s.B, 1-alpha).Median) / k
-		middle, _, _ := change(s.A, s.B, o.Absolute, 1-alpha)
-		changes[i] = scale.to(middle + scale.none)
+		x, y := scale.to(stats.Mean(s.A)), scale.to(stats.Mean(s.B))
+		a, b = a+x/k, b+y/k
+		changes[i] = y - x
 		shift += changes[i] / k
 		for _, values := range [][]float64{s.A, s.B} {
 			v := scale.variance(values) / float64(len(values)) / (k * k)
@@ -106,29 +107,25 @@ func counts(a, b []float64) draw {
 // scale says where the mean over strata is taken.
 type scale struct {
 	to, from func(float64) float64
-	none     float64 // what no change is
+	none     float64               // what no change is
+	slope    func(float64) float64 // of to
 }
 
 var (
-	relative = scale{math.Log, math.Exp, 1}
-	absolute = scale{func(v float64) float64 { return v }, func(v float64) float64 { return v }, 0}
+	relative = scale{math.Log, math.Exp, 1, func(v float64) float64 { return 1 / v }}
+	absolute = scale{same, same, 0, func(float64) float64 { return 1 }}
 )
 
-// variance is the sample variance; NaN if it is unknown.
+func same(v float64) float64 { return v }
+
+// variance is the sample variance of values on the scale, to first order around their mean (the
+// delta method), so that a value of 0 has a logarithm too. It is NaN if it is unknown.
 func (s scale) variance(values []float64) float64 {
-	n := float64(len(values))
-	if n < 2 {
+	if len(values) < 2 {
 		return math.NaN()
 	}
-	mean := 0.0
-	for _, v := range values {
-		mean += s.to(v) / n
-	}
-	squares := 0.0
-	for _, v := range values {
-		squares += (s.to(v) - mean) * (s.to(v) - mean)
-	}
-	return squares / (n - 1)
+	slope := s.slope(stats.Mean(values))
+	return stats.Variance(values) * slope * slope
 }
 
 // sizesOf are the numbers of values of each side in each stratum.

@@ -145,7 +145,7 @@ func TestPoolingHasPower(t *testing.T) {
 func TestPooledIntervalsCover(t *testing.T) {
 	for name, sigma := range map[string]func(int) float64{"equal": noise(0.05), "unequal": func(i int) float64 { return 0.01 + 0.014*float64(i) }} {
 		rng := rand.New(rand.NewPCG(4, 8))
-		const trials = 1000
+		const trials = 2000
 		covered, found := 0, 0
 		for range trials {
 			if c := Pooled(blocksOf(rng, 8, 5, 1.1, sigma), Options{}); c.Low <= 0.1 && 0.1 <= c.High {
@@ -159,6 +159,31 @@ func TestPooledIntervalsCover(t *testing.T) {
 		if float64(covered) < trials*0.95-few || float64(found) > trials*0.05+few {
 			t.Errorf("%s noise: of %d intervals %d cover the change, and %d tests find one that is not there", name, trials, covered, found)
 		}
+	}
+}
+
+// The same holds if a side has two clusters, as where a crash early in a run leaves the other jobs
+// more room.
+func TestPooledIntervalsCoverClusters(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 4))
+	const trials, often, high = 2000, 0.4, 1.5
+	const truth = often * (high - 1)
+	covered := 0
+	for range trials {
+		strata := blocksOf(rng, 8, 7, 1, noise(0.01))
+		for i := range strata {
+			for j := range strata[i].B {
+				if rng.Float64() < often {
+					strata[i].B[j] *= high
+				}
+			}
+		}
+		if c := Pooled(strata, Options{}); c.Low <= truth && truth <= c.High {
+			covered++
+		}
+	}
+	if least := trials*0.95 - 3*math.Sqrt(trials*0.05*0.95); float64(covered) < least {
+		t.Errorf("of %d intervals %d cover the change, want %.0f", trials, covered, least)
 	}
 }
 
