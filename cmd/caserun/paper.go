@@ -121,7 +121,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.run, "run", false, "first do the sweeps, under every scheduler of the paper")
 	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: the paper's")
-	c.Flags().IntVar(&o.reps, "reps", 0, "`NUMBER` of repetitions of --run; 0: "+config.DefaultReps())
+	c.Flags().IntVar(&o.reps, "reps", 0, "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
@@ -142,6 +142,9 @@ func (o *paperOptions) settle(c *cobra.Command) (err error) {
 	}
 	if err := o.validate(); err != nil {
 		return err
+	}
+	if c.Flags().Changed("reps") && o.reps < 1 {
+		return fmt.Errorf("--reps \"%d\": want a whole number, 1 or more", o.reps)
 	}
 	if !o.run {
 		if err := refuseForRuns(c.Flags()); err != nil {

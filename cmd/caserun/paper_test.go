@@ -167,6 +167,13 @@ func TestPaperTakesSettingsOfRunsFromTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestPaperRefusesNoRepetitions(t *testing.T) {
+	inTempDir(t)
+	if status, _, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--reps", "0"); status != exitUsage || !strings.Contains(errs, `--reps "0": want`) {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+}
+
 // A sweep of an hour must not end without a place for its page.
 func TestPaperFindsOutThatItCanWriteBeforeItRuns(t *testing.T) {
 	inTempDir(t)

@@ -111,7 +111,7 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		}
 		machines := ""
 		if n.Machines != "" {
-			machines = " of several machines (" + literal(oneLine(n.Machines)) + "), of which the first is named"
+			machines = " of several machines (" + literal(oneLine(n.Machines)) + "); the first is named"
 		}
 		parts := ""
 		if len(n.Parts) > 0 {
