@@ -73,7 +73,7 @@ func WithEnergy(run Run, devices []Device, jobs []Job, tasks []Task, segments []
 		used, idle = used+*d.EnergyJ, idle+*d.IdleEnergyJ
 	}
 	for i := range jobs {
-		if jobs[i].Outcome != nil && *jobs[i].Outcome == OK {
+		if jobs[i].EndedOK() {
 			ok++
 		}
 		if started := jobs[i].StartS != nil; started && !unknown[i] && end > 0 {

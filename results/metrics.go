@@ -8,14 +8,14 @@ import (
 // Metrics are a run's figures; docs/reference/store.md defines each. Nil means that the run has no
 // records from which to compute the figure.
 type Metrics struct {
-	OK         int
+	OK         int // every outcome that counts as ok
 	OOM        int
 	Crashed    int // every outcome that counts as a crash, OOM included
 	Cancelled  int
 	NotStarted int
 
 	MakespanS             *float64
-	ThroughputJobsPerS    *float64 // ok jobs / makespan
+	ThroughputJobsPerS    *float64 // OK / makespan
 	AttemptedJobsPerS     *float64 // all jobs / makespan
 	TurnaroundMeanS       *float64 // over ok jobs
 	TurnaroundP95S        *float64
@@ -43,7 +43,7 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 			continue
 		}
 		switch o := *j.Outcome; {
-		case o == OK:
+		case o.CountsAsOK():
 			m.OK++
 			if t := j.TurnaroundS(); t != nil {
 				turnarounds = append(turnarounds, *t)

@@ -197,7 +197,7 @@ func batches() *rapid.Generator[batch] {
 	return rapid.Custom(func(t *rapid.T) batch {
 		b := batch{run: Run{Mode: Live}}
 		at := rapid.Float64Range(0, 100)
-		outcomes := []Outcome{OK, OOM, Fault, Collateral, Refused, Crash, Timeout, Wrong, Cancelled, NotStarted}
+		outcomes := Outcomes
 		for i := range rapid.IntRange(0, 8).Draw(t, "jobs") {
 			b.jobs = append(b.jobs, ended(i, rapid.SampledFrom(outcomes).Draw(t, "outcome"), at.Draw(t, "end"), at.Draw(t, "wait")))
 		}

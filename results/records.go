@@ -29,10 +29,13 @@ type Outcome string
 
 const (
 	OK           Outcome = "ok"
+	OKAfterOOM   Outcome = "ok-after-oom"  // an allocation failed, and yet its output check passed
 	OOM          Outcome = "oom"           // an allocation failed, whatever the exit status
 	Fault        Outcome = "fault"         // another lasting CUDA error, whatever the exit status
 	FaultSuspect Outcome = "fault-suspect" // a fault that this job or one of several MPS neighbours caused
 	Collateral   Outcome = "collateral"    // a fault that an MPS neighbour caused
+	Lost         Outcome = "lost"          // its device was lost
+	NotScheduled Outcome = "not-scheduled" // its CUDA calls were refused, because it could not reach the scheduler
 	Refused      Outcome = "refused"       // the scheduler refused one of its tasks
 	Crash        Outcome = "crash"         // signal or non-zero exit without any of the above
 	Timeout      Outcome = "timeout"
@@ -41,9 +44,15 @@ const (
 	NotStarted   Outcome = "not-started" // the harness could not start it
 )
 
+// Outcomes are all outcomes, in the order of docs/reference/outcomes.md.
+var Outcomes = []Outcome{OK, OKAfterOOM, OOM, Fault, FaultSuspect, Collateral, Lost, NotScheduled, Refused, Crash, Timeout, Wrong, Cancelled, NotStarted}
+
+// CountsAsOK reports whether the job did its work: it counts in throughput and turnaround.
+func (o Outcome) CountsAsOK() bool { return o == OK || o == OKAfterOOM }
+
 // Crashed reports whether the outcome counts as a crash. Cancelled and NotStarted do not
 // count: they make the run invalid.
-func (o Outcome) Crashed() bool { return o != OK && !o.invalid() }
+func (o Outcome) Crashed() bool { return !o.CountsAsOK() && !o.invalid() }
 
 // invalid reports whether the harness, not the job, caused the outcome. A run with such an
 // outcome is not a measurement.
@@ -175,6 +184,9 @@ func (j Job) TurnaroundS() *float64 {
 	}
 	return known(*j.EndS - *j.ArrivalS)
 }
+
+// EndedOK reports whether the job has ended and did its work.
+func (j Job) EndedOK() bool { return j.Outcome != nil && j.Outcome.CountsAsOK() }
 
 // Task is one GPU task of a job, as the scheduler saw it.
 type Task struct {

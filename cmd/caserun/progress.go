@@ -135,7 +135,7 @@ func (p *progress) line() string {
 		switch {
 		case j.Outcome != nil:
 			ended++
-			if *j.Outcome != results.OK {
+			if !j.EndedOK() {
 				failed++
 			}
 			work += p.weights[i]

@@ -208,7 +208,7 @@ func (t replayTable) add(scheduler, parameters, mode string, jobs []results.Job)
 	m := results.Compute(run, t.stored.Devices, jobs, nil, results.Residence{})
 	ok := 0
 	for _, j := range jobs {
-		if j.Outcome != nil && *j.Outcome == results.OK {
+		if j.EndedOK() {
 			ok++
 		}
 	}

@@ -41,7 +41,7 @@ const maxDots = 100
 
 func charts(own []*member) []chart {
 	okTurnaround := func(j results.Job) *float64 {
-		if j.Outcome == nil || *j.Outcome != results.OK {
+		if !j.EndedOK() {
 			return nil
 		}
 		return j.TurnaroundS()

@@ -155,7 +155,7 @@ func newRunView(r records, arm armName, b *budget) runView {
 	}
 	for _, j := range r.jobs {
 		v.Jobs = append(v.Jobs, newJobLine(j))
-		if j.Outcome != nil && *j.Outcome != results.OK {
+		if j.Outcome != nil && !j.EndedOK() {
 			v.Failures = append(v.Failures, failure{Title: fmt.Sprintf("job %d %s: %s", j.Index, line(j.Name), *j.Outcome),
 				Detail: line(j.Detail), Tail: b.tail(j.StderrTail)})
 		}
@@ -191,7 +191,7 @@ func newJobLine(j results.Job) jobLine {
 	case j.ExitStatus != nil:
 		exit = fmt.Sprint(*j.ExitStatus)
 	}
-	l := jobLine{Index: j.Index, Name: line(j.Name), Bad: j.Outcome != nil && *j.Outcome != results.OK}
+	l := jobLine{Index: j.Index, Name: line(j.Name), Bad: j.Outcome != nil && !j.EndedOK()}
 	if l.Bad {
 		outcome = "✕ " + outcome
 	}

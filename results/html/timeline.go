@@ -142,7 +142,7 @@ func newJobRow(j results.Job, tasks []results.Task, holds []hold, swaps []result
 	outcome := "no outcome yet"
 	if j.Outcome != nil {
 		outcome = line(string(*j.Outcome))
-		if *j.Outcome != results.OK {
+		if !j.EndedOK() {
 			row.Outcome = outcome
 		}
 	}
@@ -226,7 +226,7 @@ func classOf(j results.Job) string {
 	switch {
 	case j.Outcome == nil:
 		return classOpen
-	case *j.Outcome == results.OK:
+	case j.EndedOK():
 		return classOK
 	case j.Outcome.Crashed():
 		return classBad

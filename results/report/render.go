@@ -14,6 +14,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/caserun/caserun/results"
 )
 
 // Format is one of the values of --format.
@@ -121,10 +123,11 @@ func (t *Table) Render(w io.Writer, f Format, o Options) error {
 }
 
 const (
-	bold  = "\x1b[1m"
-	red   = "\x1b[31m"
-	green = "\x1b[32m"
-	reset = "\x1b[0m"
+	bold   = "\x1b[1m"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	reset  = "\x1b[0m"
 )
 
 func (t *Table) text(o Options) []byte {
@@ -132,8 +135,10 @@ func (t *Table) text(o Options) []byte {
 		switch {
 		case !o.Color || c.Name != "outcome" || s == unknown:
 			return s
-		case s == "ok":
+		case s == string(results.OK):
 			return green + s + reset
+		case results.Outcome(s).CountsAsOK():
+			return yellow + s + reset
 		}
 		return red + s + reset
 	}

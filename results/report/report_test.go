@@ -260,6 +260,9 @@ func TestColourOnlyWhenAsked(t *testing.T) {
 	if !strings.Contains(coloured, green+"ok"+reset) || !strings.Contains(coloured, red+"oom"+reset) {
 		t.Error("outcomes have no colour")
 	}
+	if jobs := []results.Job{{Outcome: new(results.OKAfterOOM)}}; !strings.Contains(render(t, JobTable(liveRun(), jobs), Text, Options{Color: true}), yellow+"ok-after-oom"+reset) {
+		t.Error("ok-after-oom has the colour of another outcome")
+	}
 	plain := strings.NewReplacer(bold, "", red, "", green, "", reset, "").Replace(coloured)
 	if diff := cmp.Diff(render(t, table, Text, Options{}), plain); diff != "" {
 		t.Errorf("colour changes the layout:\n%s", diff)

@@ -81,6 +81,33 @@ func TestDocumentHasTheSchema(t *testing.T) {
 	}
 }
 
+// The table of what counts says what the code does.
+func TestDocumentSaysWhatCounts(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/outcomes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := map[bool]string{true: "yes", false: "no"}
+	said := map[string]bool{}
+	for line := range strings.Lines(section(string(page), "What counts")) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		o := results.Outcome(strings.Trim(cells[0], "|` "))
+		said[string(o)] = true
+		end := 1.0
+		m := results.Compute(results.Run{Jobs: 1}, nil, []results.Job{{Outcome: &o, StartS: new(0.0), EndS: &end}}, nil, results.Residence{})
+		want := []string{yes[o.CountsAsOK()], yes[*m.ThroughputJobsPerS > 0], yes[m.TurnaroundMeanS != nil], yes[m.Crashed > 0], yes[o.Crashed()]}
+		if !slices.Equal(cells[1:6], want) {
+			t.Errorf("%s: the table says %v, want %v", o, cells[1:6], want)
+		}
+	}
+	if len(said) != len(results.Outcomes) {
+		t.Errorf("the table is of %d outcomes, want %d", len(said), len(results.Outcomes))
+	}
+}
+
 func TestDocumentDefinesTheWords(t *testing.T) {
 	text := document(t)
 	page, err := os.ReadFile("../../docs/reference/outcomes.md")
@@ -88,8 +115,7 @@ func TestDocumentDefinesTheWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcomes := []string{}
-	for _, o := range []results.Outcome{results.OK, results.OOM, results.Fault, results.FaultSuspect, results.Collateral, results.Refused,
-		results.Crash, results.Timeout, results.Wrong, results.Cancelled, results.NotStarted} {
+	for _, o := range results.Outcomes {
 		outcomes = append(outcomes, string(o))
 	}
 	if documented := words(section(string(page), "The words")); !slices.Equal(documented, outcomes) {

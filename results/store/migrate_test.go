@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -183,6 +185,37 @@ func TestMigrationKeepsOutcomes(t *testing.T) {
 	}
 	if run, err := s.Run(ctx, 1); err != nil || run.Metrics.Cancelled != 1 || run.Metrics.NotStarted != 0 {
 		t.Errorf("metrics %+v (%v)", run.Metrics, err)
+	}
+}
+
+// Outcomes of the version before are still there, and each outcome can be stored.
+func TestMigrationAddsOutcomes(t *testing.T) {
+	ctx := context.Background()
+	path := storeOf(t, 14, fmt.Sprintf(`UPDATE run SET jobs = %d;
+		INSERT INTO job (run_id, job_index, name, command, class, outcome, detail, stderr_tail)
+			VALUES (1, %[1]d, 'a', 'a', '', 'fault-suspect', '', '')`, len(results.Outcomes)))
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w := s.Writer(1)
+	for i, o := range results.Outcomes {
+		w.Job(results.Job{Index: i, Name: "j", Outcome: &o})
+	}
+	if err := w.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := s.Jobs(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []results.Outcome
+	for _, j := range jobs {
+		got = append(got, *j.Outcome)
+	}
+	if diff := cmp.Diff(append(slices.Clone(results.Outcomes), results.FaultSuspect), got); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Failed are a run's jobs that did not end ok.
 func (o Outcome) Failed() []results.Job {
-	return slices.DeleteFunc(slices.Clone(o.Jobs), func(j results.Job) bool { return *j.Outcome == results.OK })
+	return slices.DeleteFunc(slices.Clone(o.Jobs), results.Job.EndedOK)
 }
 
 // TookDown reports whether a fault took a job down that was, or may have been, another job's.

@@ -172,7 +172,7 @@ func (b *builder) job(j results.Job, admitted float64) {
 		b.task(t, *j.EndS)
 	}
 	exit := runner.Exit{Status: new(0)}
-	if o := j.Outcome; o != nil && *o != results.OK {
+	if o := j.Outcome; o != nil && !o.CountsAsOK() {
 		b.failed++
 		exit = runner.Exit{Err: errors.New(strings.TrimSpace(string(*o) + " in the run: " + j.Detail))}
 	}
