@@ -75,12 +75,13 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	if target, err := filepath.EvalSymlinks(out); err == nil {
 		out = target // and keep the link
 	}
-	dir, free, err := workplace(out)
+	w, err := openWorkplace(out)
 	if err != nil {
 		return Merged{}, err
 	}
-	defer func() { err = errors.Join(err, free()) }()
-	if err := keepOwner(dir, out); err != nil {
+	defer func() { err = errors.Join(err, w.close()) }()
+	work, merged := w.file(workFile), w.file(mergedFile)
+	if err := makeFor(merged, out); err != nil {
 		return Merged{}, err
 	}
 	m := merger{Merging: how, out: out, isNew: !exists(out), sweep: how.Sweep, notes: map[string]bool{}}
@@ -90,7 +91,6 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	reach(mergeBegun)
-	work, merged := filepath.Join(dir, "work.db"), filepath.Join(dir, "merged.db")
 	if err := m.into(ctx, work, func() error { return m.gather(ctx, parts) }); err != nil {
 		return Merged{}, err
 	}
@@ -99,34 +99,21 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 		return Merged{}, err
 	}
 	reach(mergeSettled)
-	err = m.publish(merged)
+	err = m.publish(w)
 	reach(mergeRenamed)
 	return m.made, err
 }
 
-// workplace makes a directory beside a store for the files of a merge. Only one process has it at a
-// time. What a killed merge left there is removed.
-func workplace(out string) (dir string, free func() error, err error) {
-	dir = filepath.Join(filepath.Dir(out), "."+filepath.Base(out)+".merge")
-	if err = os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", nil, fmt.Errorf("merge into %s: %w", out, err)
+// makeFor makes an empty file that is to replace a store, and finds out whether it can have the store's owner.
+func makeFor(path, store string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = f.Close()
 	}
-	at, err := os.Open(dir)
 	if err != nil {
-		return "", nil, fmt.Errorf("merge into %s: %w", out, err)
+		return fmt.Errorf("merge into %s: %w", store, err)
 	}
-	if err = unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return "", nil, errors.Join(fmt.Errorf("merge into %s: another merge is under way in %s: wait for it: %w", out, dir, err), at.Close())
-	}
-	left, err := fs.Glob(os.DirFS(dir), "*.db*")
-	for _, name := range left {
-		err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
-	}
-	free = func() error { return errors.Join(os.RemoveAll(dir), at.Close()) }
-	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("merge into %s: %w", out, err), free())
-	}
-	return dir, free, nil
+	return keepOwner(path, store)
 }
 
 // keepOwner gives a file beside a store the store's owner and group, if there is a store. Without that, the owner could not
@@ -727,22 +714,18 @@ func (m *merger) settle(ctx context.Context, work string) error {
 }
 
 // publish gives the second store its name, once it is on the disk.
-func (m *merger) publish(path string) error {
+func (m *merger) publish(w *workplace) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(m.out); err == nil {
 		mode = info.Mode().Perm()
 	}
+	path := w.file(mergedFile)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("merge into %s: %w", m.out, err)
 	}
-	err = errors.Join(keepOwner(path, m.out), f.Chmod(mode), f.Sync(), f.Close())
-	switch {
-	case err != nil:
-	case m.isNew && exists(m.out):
-		err = fs.ErrExist // another program made it meanwhile
-	default:
-		err = os.Rename(path, m.out)
+	if err = errors.Join(keepOwner(path, m.out), f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = w.publish(m.out, !m.isNew)
 	}
 	if err != nil {
 		return fmt.Errorf("merge into %s: %w", m.out, err)

@@ -103,6 +103,9 @@ func open(path string, networkOf func(path string) (kind string, err error), pra
 	if file, err := filepath.EvalSymlinks(path); err == nil {
 		target = file
 	}
+	if err := checkJournals(path, target); err != nil {
+		return nil, err
+	}
 	kind, err := networkOf(filepath.Dir(target))
 	if err != nil {
 		return nil, fmt.Errorf("store %s: its file system: %w", path, err)
@@ -148,6 +151,47 @@ func regular(path string) (exists bool, err error) {
 		return true, fmt.Errorf("store %s: %w", path, userfile.NotRegular{Type: info.Mode().Type()})
 	}
 	return true, nil
+}
+
+// journals are what SQLite keeps beside a store, behind the store's name.
+var journals = []string{"-wal", "-shm", "-journal"}
+
+// checkJournals refuses what SQLite would take for a journal of the store at target, and is none of its: SQLite waits
+// forever for a FIFO, writes into a file that has another name too, and brings into the store what another user wrote.
+func checkJournals(path, target string) error {
+	of, err := os.Stat(target)
+	if err != nil {
+		of = nil // the store is new
+	}
+	for _, suffix := range journals {
+		info, err := os.Lstat(target + suffix)
+		if err != nil {
+			continue // SQLite says what is wrong, if it needs it
+		}
+		if why := notJournal(of, info); why != "" {
+			return fmt.Errorf("store %s: %s %s, and SQLite would take it for the store's journal: remove it", path, target+suffix, why)
+		}
+	}
+	return nil
+}
+
+// notJournal says why a file cannot be a store's journal; "": it can. Only who may write a store has written its journal.
+func notJournal(store, journal fs.FileInfo) string {
+	if !journal.Mode().IsRegular() {
+		return "is not a regular file"
+	}
+	its, ok := journal.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+	case its.Nlink > 1:
+		return "is a hard link of another file"
+	case store == nil || store.Mode().Perm()&0o022 != 0 || journal.Size() == 0 || its.Uid == 0:
+	default:
+		if owner, ok := store.Sys().(*syscall.Stat_t); ok && owner.Uid != its.Uid {
+			return fmt.Sprintf("belongs to user %d, who may not write the store", its.Uid)
+		}
+	}
+	return ""
 }
 
 // writable checks for the conditions that SQLite reports as "unable to open database file".

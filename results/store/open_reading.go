@@ -27,6 +27,9 @@ func OpenReadOnly(path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", path, err)
 	}
+	if err := checkJournals(path, target); err != nil {
+		return nil, err
+	}
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
 		inPlace := !mayWrite(target) && inUse(target)

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/results"
+)
+
+// A merge takes no file and no directory for its own that lies where its own would.
+func TestMergeLeavesFilesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	a := newPart(t, filepath.Join(dir, "a.db"), false, 1)
+	a.run(0, results.Complete, 0, 0, 0)
+	part := a.close()
+	for name, c := range map[string]struct {
+		put     func(place, precious string) error // puts something where the merge's directory would be
+		refused bool
+	}{
+		"a link to a directory": {func(place, precious string) error { return os.Symlink(filepath.Dir(precious), place) }, true},
+		"a file":                {func(place, _ string) error { return os.WriteFile(place, nil, 0o600) }, true},
+		"a FIFO":                {func(place, _ string) error { return syscall.Mkfifo(place, 0o600) }, true},
+		"a directory that all may write": {func(place, _ string) error {
+			return errors.Join(os.Mkdir(place, 0o700), os.Chmod(place, 0o777))
+		}, true},
+		"a directory of another user": {func(place, _ string) error {
+			if os.Geteuid() != 0 {
+				return os.WriteFile(place, nil, 0o600)
+			}
+			return errors.Join(os.Mkdir(place, 0o700), os.Chown(place, 12345, 12345))
+		}, true},
+		"a directory with links": {func(place, precious string) error {
+			return errors.Join(os.Mkdir(place, 0o700), os.Symlink(precious, filepath.Join(place, workFile)),
+				os.Link(precious, filepath.Join(place, mergedFile)), os.WriteFile(filepath.Join(place, "mine.db"), nil, 0o600))
+		}, false},
+	} {
+		dir := t.TempDir()
+		precious, out := filepath.Join(dir, "precious", "caserun.db"), filepath.Join(dir, "s", "all.db")
+		place := filepath.Join(dir, "s", ".all.db.merge")
+		if err := errors.Join(os.Mkdir(filepath.Dir(precious), 0o755), os.Mkdir(filepath.Dir(out), 0o755),
+			os.WriteFile(precious, []byte("precious"), 0o600), c.put(place, precious)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Merge(t.Context(), out, []string{part}, Merging{})
+		if c.refused && (err == nil || !strings.Contains(err.Error(), place+" is there, and is not a directory that a merge of this user made")) ||
+			!c.refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text := bytesOf(t, precious); text != "precious" {
+			t.Errorf("%s: the file of others is now %.20q", name, text)
+		}
+		if _, err := os.Lstat(filepath.Join(place, "mine.db")); !c.refused && err != nil {
+			t.Errorf("%s: a file that the merge did not make: %v", name, err)
+		}
+		if _, err := os.Lstat(place); err != nil {
+			t.Errorf("%s: it is gone: %v", name, err)
+		}
+	}
+}
+
+// A merge into a new file replaces nothing that was made meanwhile.
+func TestMergeReplacesNoNewFile(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "all.db")
+	w, err := openWorkplace(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(makeFor(w.file(mergedFile), out), os.WriteFile(out, []byte("new"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.publish(out, false); !errors.Is(err, fs.ErrExist) || bytesOf(t, out) != "new" {
+		t.Errorf("%v, and the file has %q", err, bytesOf(t, out))
+	}
+	if err := w.publish(out, true); err != nil || bytesOf(t, out) != "" {
+		t.Errorf("%v, and the file has %q", err, bytesOf(t, out))
+	}
+	if err := w.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// SQLite opens no file as a store's journal that is none: it would wait for a FIFO, and write into a hard link.
+func TestOpenChecksJournals(t *testing.T) {
+	for name, put := range map[string]func(place, precious string) error{
+		"link":      func(place, precious string) error { return os.Symlink(precious, place) },
+		"hard link": func(place, precious string) error { return os.Link(precious, place) },
+		"FIFO":      func(place, _ string) error { return syscall.Mkfifo(place, 0o600) },
+		"directory": func(place, _ string) error { return os.Mkdir(place, 0o755) },
+		"of another user": func(place, _ string) error {
+			if os.Geteuid() != 0 {
+				return os.Mkdir(place, 0o755)
+			}
+			return errors.Join(os.WriteFile(place, []byte("rows"), 0o644), os.Chown(place, 12345, 12345))
+		},
+	} {
+		for _, suffix := range journals {
+			dir := t.TempDir()
+			path, precious := filepath.Join(dir, "s.db"), filepath.Join(dir, "precious")
+			s, err := Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Close(), os.Chmod(path, 0o644), os.WriteFile(precious, []byte("precious"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if err := put(path+suffix, precious); err != nil {
+				t.Fatal(err)
+			}
+			for _, open := range []func(string) (*Store, error){Open, OpenReadOnly} {
+				s, err := open(path)
+				if err == nil {
+					err = s.Close()
+				}
+				if err == nil || !strings.Contains(err.Error(), path+suffix) || !strings.Contains(err.Error(), "remove it") {
+					t.Errorf("%s%s: %v", name, suffix, err)
+				}
+			}
+			if text := bytesOf(t, precious); text != "precious" {
+				t.Errorf("%s%s: the file of others is now %.20q", name, suffix, text)
+			}
+		}
+	}
+	// What several users may write has journals of each of them.
+	dir := t.TempDir()
+	file := func(name string, mode fs.FileMode, text string, owner int) fs.FileInfo {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if os.Geteuid() == 0 {
+			if err := unix.Chown(path, owner, owner); err != nil {
+				t.Fatal(err)
+			}
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	if why := notJournal(file("shared.db", 0o664, "", 1), file("shared.db-wal", 0o664, "rows", 2)); why != "" {
+		t.Error(why)
+	}
+	if why := notJournal(file("own.db", 0o644, "", 1), file("own.db-wal", 0o644, "", 2)); why != "" {
+		t.Errorf("an empty journal, which a reader makes: it %s", why)
+	}
+}
