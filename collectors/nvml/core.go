@@ -12,8 +12,9 @@ import (
 type Source struct {
 	// Utilization returns the percentages of the GPU and of its memory.
 	Utilization func() (gpu, memory int, err error)
-	// MemoryUsed returns bytes.
+	// MemoryUsed returns bytes, of Memory; 0: unknown.
 	MemoryUsed func() (uint64, error)
+	Memory     uint64
 	// Buffered returns the driver's own samples that are newer than after, oldest
 	// first. The stamps are the driver's.
 	Buffered func(after time.Time) ([]BufferedSample, error)
@@ -24,6 +25,8 @@ type Source struct {
 	Energy func() (uint64, error)
 	// Power returns milliwatts.
 	Power func() (uint64, error)
+	// Alive says whether the device still answers, after a call that said that it is lost; its error then wraps ErrLost. It may be nil.
+	Alive func() error
 }
 
 // BufferedSample is one entry of the driver's sample buffer.
@@ -97,6 +100,9 @@ type core struct {
 
 	util, mem, buf, gpm, energy, power []retry
 	newest                             []time.Time // newest buffered sample per device
+	counters                           []counter   // of energy
+	lost                               func(device int, err error)
+	gone                               []bool // the device is lost, and lost was called
 
 	inFast, inSlow running
 
@@ -117,7 +123,7 @@ func newCore(sources []Source, cfg Config, emit func(Segment)) *core {
 		util: newRetries(n, cfg.Period), mem: newRetries(n, cfg.MemoryPeriod),
 		buf: newRetries(n, cfg.BufferPeriod), gpm: newRetries(n, cfg.ActivityPeriod),
 		energy: newRetries(n, cfg.PowerPeriod), power: newRetries(n, cfg.PowerPeriod),
-		newest: make([]time.Time, n),
+		newest: make([]time.Time, n), counters: make([]counter, n), lost: cfg.Lost, gone: make([]bool, n),
 		series: make([][numKinds]*series, n), failures: make([]int64, n), first: make([]error, n),
 	}
 	for i, s := range sources {
@@ -146,6 +152,9 @@ func (c *core) tick() {
 			gpu, mem, err := s.Utilization()
 			at := c.now()
 			c.inFast.leave()
+			if err == nil {
+				err = percentInRange("a utilization", gpu, mem)
+			}
 			c.mu.Lock()
 			if c.ok(&c.util[i], i, err, GPUUtilization, MemoryUtilization) {
 				c.series[i][GPUUtilization].add(at, float64(gpu)/100, c.emit)
@@ -158,7 +167,8 @@ func (c *core) tick() {
 
 func (c *core) readMemory() {
 	for i, s := range c.sources {
-		c.readOne(&c.mem[i], i, MemoryUsed, s.MemoryUsed, func(bytes uint64) float64 { return float64(bytes) })
+		c.readOne(&c.mem[i], i, MemoryUsed, s.MemoryUsed, func(bytes uint64) float64 { return float64(bytes) },
+			func(_ time.Duration, bytes uint64) error { return usedInRange(bytes, s.Memory) })
 	}
 }
 
@@ -168,18 +178,19 @@ func (c *core) readPower() (power bool) {
 	// Hundredths, because the store packs them. nvml.h's only accuracy is 5 % of the power.
 	hundredths := func(thousandths uint64) float64 { return float64((thousandths+5)/10) / 100 }
 	for i, s := range c.sources {
-		c.readOne(&c.energy[i], i, Energy, s.Energy, hundredths)
+		c.readOne(&c.energy[i], i, Energy, s.Energy, hundredths, c.counters[i].inRange)
 		if s.Energy != nil && !c.energy[i].off && c.energy[i].wait == 0 {
 			continue
 		}
-		c.readOne(&c.power[i], i, Power, s.Power, hundredths)
+		c.readOne(&c.power[i], i, Power, s.Power, hundredths, func(_ time.Duration, mW uint64) error { return powerInRange(mW) })
 		power = power || s.Power != nil && !c.power[i].off
 	}
 	return power
 }
 
 // readOne adds one value of a series, if the device offers the series and its call is due.
-func (c *core) readOne(r *retry, device int, kind Kind, read func() (uint64, error), value func(uint64) float64) {
+func (c *core) readOne(r *retry, device int, kind Kind, read func() (uint64, error), value func(uint64) float64,
+	inRange func(at time.Duration, v uint64) error) {
 	if read == nil || !r.due() {
 		return
 	}
@@ -187,6 +198,10 @@ func (c *core) readOne(r *retry, device int, kind Kind, read func() (uint64, err
 	v, err := read()
 	at := c.now()
 	c.inSlow.leave()
+	if err == nil {
+		err = inRange(at, v)
+	}
+	defer c.look(device, err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ok(r, device, err, kind) {
@@ -202,11 +217,19 @@ func (c *core) readBuffers() {
 		c.inSlow.enter(i, BufferedGPUUtilization)
 		got, err := s.Buffered(c.newest[i])
 		c.inSlow.leave()
+		good, wrong := c.sorted(got)
+		if err == nil && len(good) == 0 {
+			err = wrong
+		}
 		c.mu.Lock()
 		if c.ok(&c.buf[i], i, err, BufferedGPUUtilization) {
-			c.buffered(i, got)
+			c.buffered(i, good)
+			if wrong != nil {
+				c.failed(i, wrong)
+			}
 		}
 		c.mu.Unlock()
+		c.look(i, err)
 	}
 }
 
@@ -219,24 +242,46 @@ func (c *core) readActivity() {
 		ratio, window, err := s.SMActivity()
 		at := c.now()
 		c.inSlow.leave()
+		if err == nil && window {
+			err = ratioInRange("an SM activity", ratio)
+		}
 		c.mu.Lock()
 		if c.ok(&c.gpm[i], i, err, SMActivity) && window {
-			c.series[i][SMActivity].add(at, ratio, c.emit)
+			c.series[i][SMActivity].add(at, min(ratio, 1), c.emit)
 		}
 		c.mu.Unlock()
+		c.look(i, err)
 	}
 }
 
+// sorted returns the entries that can be, and an error if there are others.
+func (c *core) sorted(got []BufferedSample) (good []BufferedSample, wrong error) {
+	now := c.now()
+	for _, b := range got {
+		err := percentInRange("a utilization in its sample buffer", b.Percent)
+		if err == nil && c.stamp(b.At) > now+clockSlack {
+			err = outOfRange("a sample", "the future, "+b.At.UTC().Format(time.RFC3339))
+		}
+		if err == nil {
+			good = append(good, b)
+		} else if wrong == nil {
+			wrong = err
+		}
+	}
+	return good, wrong
+}
+
 // buffered adds new entries. It skips entries from before the epoch, because they belong to
-// earlier work on the device.
+// earlier work on the device, and entries that an adjustment of the wall clock puts before earlier ones.
 func (c *core) buffered(device int, got []BufferedSample) {
 	for _, b := range got {
 		if !b.At.After(c.newest[device]) {
 			continue
 		}
 		c.newest[device] = b.At
-		if at := c.stamp(b.At); at >= 0 {
-			c.series[device][BufferedGPUUtilization].add(at, float64(b.Percent)/100, c.emit)
+		series := c.series[device][BufferedGPUUtilization]
+		if at := c.stamp(b.At); at >= 0 && series.after(at) {
+			series.add(at, float64(b.Percent)/100, c.emit)
 		}
 	}
 }
@@ -260,11 +305,28 @@ func (c *core) ok(r *retry, device int, err error, kinds ...Kind) bool {
 	for _, k := range kinds {
 		all[k].flush(c.emit)
 	}
+	c.failed(device, err)
+	return false
+}
+
+// failed counts a failed reading. mu must be held.
+func (c *core) failed(device int, err error) {
 	c.failures[device]++
 	if c.first[device] == nil {
 		c.first[device] = err
 	}
-	return false
+}
+
+// look says once that a device is lost, if err says so and the device answers nothing else either. It is for the slow loop.
+func (c *core) look(device int, err error) {
+	s := c.sources[device]
+	if c.lost == nil || s.Alive == nil || c.gone[device] || !errors.Is(err, ErrLost) {
+		return
+	}
+	if err := s.Alive(); errors.Is(err, ErrLost) {
+		c.gone[device] = true
+		c.lost(device, err)
+	}
 }
 
 // flush ends every open segment.

@@ -2,7 +2,9 @@ package nvml
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"strings"
 
@@ -77,14 +79,30 @@ func (r EventReasons) String() string {
 // Devices describes every GPU of the node in PCI bus order.
 func (n *Node) Devices() ([]Device, error) {
 	out := make([]Device, 0, len(n.handles))
-	for _, h := range n.handles {
-		d, err := n.describe(h)
+	for i := range n.handles {
+		d, err := n.Device(i)
 		if err != nil {
-			return nil, fmt.Errorf("describe GPU %d: %w", h.index, err)
+			return nil, err
 		}
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+// Count is the number of the node's devices, with those that cannot be used.
+func (n *Node) Count() int { return len(n.handles) }
+
+// Device describes the device at position index. After an error the device has its numbers and, if it is known, its UUID.
+func (n *Node) Device(index int) (Device, error) {
+	h := n.handles[index]
+	d, err := Device{Index: h.index, Number: h.number, UUID: h.uuid}, h.err
+	if err == nil {
+		d, err = n.describe(h)
+	}
+	if err != nil {
+		return d, fmt.Errorf("describe GPU %d: %w", h.number, err)
+	}
+	return d, nil
 }
 
 func (n *Node) describe(h handle) (Device, error) {
@@ -101,6 +119,9 @@ func (n *Node) describe(h handle) (Device, error) {
 	if d.Memory, err = n.memory(h); err != nil {
 		return d, err
 	}
+	if err := d.Memory.inRange(); err != nil {
+		return d, err
+	}
 	d.ComputeMajor, d.ComputeMinor, ret = h.dev.GetCudaComputeCapability()
 	if err := check(ret, "nvmlDeviceGetCudaComputeCapability", h.uuid); err != nil {
 		return d, err
@@ -113,7 +134,8 @@ func (n *Node) describe(h handle) (Device, error) {
 		if !n.has(q.call) {
 			continue
 		}
-		if err := optional(check(q.read(), q.call, h.uuid)); err != nil {
+		// A value that is not essential is unknown after any error, unless the device is lost.
+		if err := check(q.read(), q.call, h.uuid); errors.Is(err, ErrLost) {
 			return d, err
 		}
 	}
@@ -148,10 +170,16 @@ func (n *Node) optionalQueries(h handle, d *Device, limits smLimits) []query {
 		}},
 		{"nvmlDeviceGetClockInfo", func() nvml.Return {
 			mhz, ret := h.dev.GetClockInfo(nvml.CLOCK_SM)
+			if mhz > maxClockMHz {
+				return nvml.ERROR_NOT_SUPPORTED
+			}
 			return set(&d.SMClockHz, uint64(mhz)*1e6, ret)
 		}},
 		{reasonsCall, func() nvml.Return {
 			r, ret := reasons()
+			if r == math.MaxUint64 { // NVML's word for an unknown number
+				return nvml.ERROR_NOT_SUPPORTED
+			}
 			return set(&d.EventReasons, EventReasons(r), ret)
 		}},
 	}

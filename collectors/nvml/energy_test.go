@@ -16,9 +16,15 @@ import (
 	"github.com/caserun/caserun/native/nativetest"
 )
 
-// onFakeNode runs a test on the fake NVML with two devices that have the given meters. The test
-// runs in a process of its own, because a process that has called one NVML calls no other.
+// onFakeNode runs a test on the fake NVML with two devices that have the given meters.
 func onFakeNode(t *testing.T, meters string, test func(*testing.T, *Node)) {
+	t.Helper()
+	onFake(t, []string{"FAKE_METER=" + meters}, test)
+}
+
+// onFake runs a test on the fake NVML with two devices and the given environment. The test
+// runs in a process of its own, because a process that has called one NVML calls no other.
+func onFake(t *testing.T, env []string, test func(*testing.T, *Node)) {
 	t.Helper()
 	const variable = "CASERUN_TEST_ON_FAKE_NODE"
 	if os.Getenv(variable) != "" {
@@ -36,7 +42,7 @@ func onFakeNode(t *testing.T, meters string, test func(*testing.T, *Node)) {
 		name = append(name, "^"+regexp.QuoteMeta(part)+"$")
 	}
 	c := exec.Command(os.Args[0], "-test.v", "-test.run", strings.Join(name, "/"))
-	c.Env = append(os.Environ(), variable+"=1", "LD_LIBRARY_PATH="+dir, "FAKE_GPUS=2", "FAKE_METER="+meters)
+	c.Env = append(append(os.Environ(), variable+"=1", "LD_LIBRARY_PATH="+dir, "FAKE_GPUS=2"), env...)
 	if text, err := c.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS: "+t.Name()) {
 		t.Errorf("%v\n%s", err, text)
 	}

@@ -16,6 +16,9 @@ var ErrNoGPU = errors.New("no NVIDIA GPU")
 // call then fails for the life of the process.
 var ErrNotSupported = errors.New("not supported")
 
+// ErrLost is wrapped if a device has fallen off the bus or needs a reset. NVML can answer this at any time.
+var ErrLost = errors.New("the GPU is lost")
+
 // CallError is a failed NVML call. It keeps the text, because nvmlErrorString is not available
 // once the library is unloaded.
 type CallError struct {
@@ -37,6 +40,8 @@ func (e *CallError) Is(target error) bool {
 	switch target {
 	case ErrNotSupported:
 		return e.code == nvml.ERROR_NOT_SUPPORTED || e.code == nvml.ERROR_FUNCTION_NOT_FOUND
+	case ErrLost:
+		return e.code == nvml.ERROR_GPU_IS_LOST || e.code == nvml.ERROR_RESET_REQUIRED
 	case ErrNoGPU:
 		return e.code == nvml.ERROR_LIBRARY_NOT_FOUND || e.code == nvml.ERROR_DRIVER_NOT_LOADED
 	}

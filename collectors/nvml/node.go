@@ -1,9 +1,10 @@
 package nvml
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -28,12 +29,16 @@ type handle struct {
 	number int // among all devices that the driver lists, in PCI bus order
 	uuid   string
 	busID  string
+	err    error // why the device cannot be used, for example because it has fallen off the bus; nil: it can
 }
 
 // Open loads the library (libnvidia-ml.so.1) and lists the devices. Its error wraps ErrNoGPU if
 // the node has no GPU, and says why. CUDA's environment variables, such as CUDA_VISIBLE_DEVICES,
 // have no effect.
 func Open() (*Node, error) {
+	if err := lacking(); err != nil {
+		return nil, fmt.Errorf("open NVML: %w", err)
+	}
 	lib := nvml.New()
 	if err := check(lib.Init(), "nvmlInit", ""); err != nil {
 		if errors.Is(err, ErrNoGPU) {
@@ -56,45 +61,94 @@ func (n *Node) list() error {
 	if count == 0 {
 		return fmt.Errorf("%w: the driver is loaded and lists no devices", ErrNoGPU)
 	}
-	type located struct {
-		handle
-		domain, bus, slot uint32
-	}
-	var all []located
+	all := make([]located, count)
+	var errs []error
 	for i := range count {
-		at := fmt.Sprintf("device %d", i)
-		dev, ret := n.lib.DeviceGetHandleByIndex(i)
-		if err := check(ret, "nvmlDeviceGetHandleByIndex", at); err != nil {
-			return err
+		if all[i] = n.locate(i); all[i].err != nil {
+			errs = append(errs, all[i].err)
 		}
-		uuid, ret := dev.GetUUID()
-		if err := check(ret, "nvmlDeviceGetUUID", at); err != nil {
-			return err
-		}
-		pci, ret := dev.GetPciInfo()
-		if err := check(ret, "nvmlDeviceGetPciInfo", uuid); err != nil {
-			return err
-		}
-		all = append(all, located{
-			handle: handle{dev: dev, uuid: uuid, busID: cString(pci.BusId[:])},
-			domain: pci.Domain, bus: pci.Bus, slot: pci.Device,
-		})
 	}
-	sort.Slice(all, func(i, j int) bool {
-		a, b := all[i], all[j]
-		if a.domain != b.domain {
-			return a.domain < b.domain
-		}
-		if a.bus != b.bus {
-			return a.bus < b.bus
-		}
-		return a.slot < b.slot
-	})
-	for i, l := range all {
+	if len(errs) == count {
+		return errors.Join(errs...)
+	}
+	for i, l := range inBusOrder(all) {
 		l.index, l.number = i, i
 		n.handles = append(n.handles, l.handle)
 	}
 	return nil
+}
+
+// located is a device with its place. A device that cannot be used may have none.
+type located struct {
+	handle
+	pci *nvml.PciInfo
+}
+
+// locate asks who the device at NVML's index i is.
+func (n *Node) locate(i int) located {
+	at := fmt.Sprintf("device %d", i)
+	l := located{}
+	var ret nvml.Return
+	if l.dev, ret = n.lib.DeviceGetHandleByIndex(i); ret != nvml.SUCCESS {
+		l.err = check(ret, "nvmlDeviceGetHandleByIndex", at)
+		return l
+	}
+	uuid, ret := l.dev.GetUUID()
+	if err := check(ret, "nvmlDeviceGetUUID", at); err != nil {
+		l.err = err
+	} else {
+		l.uuid, at = uuid, uuid
+	}
+	pci, ret := l.dev.GetPciInfo()
+	if err := check(ret, "nvmlDeviceGetPciInfo", at); err != nil {
+		l.err = cmp.Or(l.err, err)
+		return l
+	}
+	l.pci, l.busID = &pci, cString(pci.BusId[:])
+	return l
+}
+
+// inBusOrder sorts devices by PCI bus. A device whose place is unknown comes after the device before it in NVML's order, which is
+// that of the bus, or its reverse.
+func inBusOrder(all []located) []located {
+	byBus := func(a, b located) int {
+		return cmp.Or(cmp.Compare(a.pci.Domain, b.pci.Domain), cmp.Compare(a.pci.Bus, b.pci.Bus), cmp.Compare(a.pci.Device, b.pci.Device))
+	}
+	hasPlace := func(l located) bool { return l.pci != nil }
+	first := slices.IndexFunc(all, hasPlace)
+	for i := len(all) - 1; first >= 0 && i > first; i-- {
+		if hasPlace(all[i]) {
+			if byBus(all[first], all[i]) > 0 {
+				slices.Reverse(all)
+			}
+			break
+		}
+	}
+	var out, placed []located
+	for _, l := range all {
+		if hasPlace(l) {
+			placed = append(placed, l)
+		}
+	}
+	slices.SortFunc(placed, byBus)
+	for _, l := range all {
+		if hasPlace(l) {
+			l, placed = placed[0], placed[1:]
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Unusable has an error for each of the node's devices that cannot be used.
+func (n *Node) Unusable() []error {
+	var errs []error
+	for _, h := range n.handles {
+		if h.err != nil {
+			errs = append(errs, fmt.Errorf("GPU %d cannot be used: %w", h.number, h.err))
+		}
+	}
+	return errs
 }
 
 // Close ends the session. It refuses while a sampler of this node runs or is
@@ -143,12 +197,6 @@ func (n *Node) Versions() (Versions, error) {
 		CUDA:   fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
 		NVML:   lib,
 	}, nil
-}
-
-// has reports whether the installed library exports symbol. Because go-nvml binds lazily, a call
-// of a missing symbol ends the process.
-func (n *Node) has(symbol string) bool {
-	return n.lib.Extensions().LookupSymbol(symbol) == nil
 }
 
 func cString(b []int8) string {

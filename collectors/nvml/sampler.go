@@ -42,6 +42,8 @@ type Config struct {
 	// goroutines. It may block: sampling goes on, and segments that do not fit into the queue
 	// are counted as lost.
 	Consume func(Segment)
+	// Lost, where not nil, is called once for each device that falls off the bus, from the sampler's slow thread. It must not block.
+	Lost func(device int, err error)
 }
 
 const minActivityPeriod = 100 * time.Millisecond

@@ -66,10 +66,12 @@ type Segment struct {
 type encoder struct {
 	maxGap, maxSpan time.Duration
 	open            Segment // Samples is 0 if no segment is open
+	newest          time.Duration
 }
 
 // add takes a sample and returns the segment that it ends, if any.
 func (e *encoder) add(at time.Duration, value float64) (Segment, bool) {
+	e.newest = at
 	if e.open.Samples > 0 && e.open.Value == value &&
 		at-e.open.Last <= e.maxGap && at-e.open.First <= e.maxSpan {
 		e.open.Last = at

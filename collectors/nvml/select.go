@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // the beginning of a UUID that matches one device only. An item that matches no device is an
 // error. CUDA would end CUDA_VISIBLE_DEVICES there, but a run on fewer devices than the user
 // meant is a different measurement. An item that within does not name is an error too, unless within is
-// empty.
+// empty. A device that cannot be used is an error that wraps a CallError.
 func (n *Node) Select(list, within string) error {
 	var uuids []string
 	for _, h := range n.handles {
@@ -40,6 +41,9 @@ func (n *Node) Select(list, within string) error {
 	kept := make([]handle, len(numbers))
 	for i, number := range numbers {
 		kept[i] = n.handles[number]
+		if kept[i].err != nil {
+			return fmt.Errorf("GPU %d cannot be used: %w", number, kept[i].err)
+		}
 		kept[i].index = i
 	}
 	n.handles = kept
@@ -90,7 +94,7 @@ func find(item string, uuids []string) (int, error) {
 func present(uuids []string, numbers ...int) string {
 	var out []string
 	for _, i := range numbers {
-		out = append(out, fmt.Sprintf("%d (%s)", i, uuids[i]))
+		out = append(out, fmt.Sprintf("%d (%s)", i, cmp.Or(uuids[i], "its UUID cannot be read")))
 	}
 	return strings.Join(out, ", ")
 }

@@ -57,17 +57,26 @@ func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
 func (n *Node) sources() (sources []Source, free func() error) {
 	var windows []*gpmWindow
 	for _, h := range n.handles {
+		if h.err != nil {
+			sources = append(sources, Source{})
+			continue
+		}
 		s := Source{
 			Utilization: func() (gpu, mem int, err error) {
 				u, ret := h.dev.GetUtilizationRates()
 				return int(u.Gpu), int(u.Memory), check(ret, "nvmlDeviceGetUtilizationRates", h.uuid)
 			},
 			MemoryUsed: n.memoryUsed(h),
+			Memory:     n.memoryTotal(h),
 			Buffered: func(after time.Time) ([]BufferedSample, error) {
 				return buffered(h, after)
 			},
 			Energy: n.energy(h),
 			Power:  n.power(h),
+			Alive: func() error {
+				_, ret := h.dev.GetMemoryInfo()
+				return check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
+			},
 		}
 		if w := n.newGPM(h); w != nil {
 			windows = append(windows, w)
@@ -98,6 +107,15 @@ func (n *Node) memoryUsed(h handle) func() (uint64, error) {
 		m, ret := h.dev.GetMemoryInfo()
 		return m.Used, check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
 	}
+}
+
+// memoryTotal is 0 if the device does not tell.
+func (n *Node) memoryTotal(h handle) uint64 {
+	m, err := n.memory(h)
+	if err != nil || m.Total > maxMemory {
+		return 0
+	}
+	return m.Total
 }
 
 // energy returns nil if the driver lacks the counter; devices before Volta do not support it.
@@ -190,7 +208,7 @@ const gpmMinimum = minActivityPeriod * 95 / 100
 // newGPM returns nil if GPM is not available: before Hopper, with older drivers, and on a whole
 // device in MIG mode.
 func (n *Node) newGPM(h handle) *gpmWindow {
-	if !n.has("nvmlGpmQueryDeviceSupport") {
+	if !n.hasAll(gpm) {
 		return nil
 	}
 	support, ret := h.dev.GpmQueryDeviceSupport()

@@ -87,6 +87,9 @@ func (s *series) add(at time.Duration, value float64, emit func(Segment)) {
 	}
 }
 
+// after reports whether at comes after the last sample.
+func (s *series) after(at time.Duration) bool { return s.stats.Samples == 0 || at > s.enc.newest }
+
 func (s *series) flush(emit func(Segment)) {
 	if done, ok := s.enc.flush(); ok {
 		s.stats.Segments++

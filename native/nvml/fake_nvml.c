@@ -11,6 +11,15 @@
  *
  * FAKE_NVML_FAIL is an error that the count of devices answers.
  *
+ * FAKE_NVML_LOST is a device, counted from 0 in PCI bus order, that has fallen off
+ * the bus: each call that concerns it fails with GPU_IS_LOST. With
+ * FAKE_NVML_LOST_WHEN it is lost once that file is there.
+ *
+ * FAKE_NVML_ODD is a list of what answers numbers that cannot be, as drivers do
+ * around resets: rates (utilization), memory (in use), samples (the driver's own),
+ * clock, energy, watts. The meters of the last two must be there. In a list with
+ * the word once, only every second answer is so.
+ *
  * FAKE_METER gives the devices meters, of 100 W for device 0, 200 W for device 1,
  * and so on. It is a list of the words counter (of energy), power (its mean over a
  * second) and instant (power as a field value). fails makes what is listed fail
@@ -26,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, GPU_IS_LOST = 15 };
 enum { FI_DEV_POWER_INSTANT = 186, VALUE_TYPE_UNSIGNED_INT = 1 };
@@ -46,6 +56,25 @@ static unsigned long long setting(const char *name, unsigned long long otherwise
   const char *value = getenv(name);
   return value ? strtoull(value, NULL, 10) : otherwise;
 }
+
+static int odd(const char *word) {
+  static unsigned calls;
+  const char *list = getenv("FAKE_NVML_ODD");
+
+  if (list == NULL || strstr(list, word) == NULL) return 0;
+  return strstr(list, "once") == NULL || __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) % 2 == 1;
+}
+
+/* off says whether a device is off the bus. */
+static int off(Device d) {
+  const char *number = getenv("FAKE_NVML_LOST"), *when = getenv("FAKE_NVML_LOST_WHEN");
+
+  return number != NULL && (Device)atoi(number) + 1 == d && (when == NULL || access(when, F_OK) == 0);
+}
+#define NEEDS(d) \
+  do { \
+    if (off(d)) return GPU_IS_LOST; \
+  } while (0)
 
 /* place is a device's place in PCI bus order, from 1, by NVML's index, and the other way round. */
 #ifdef OF_FAKE_CUDA
@@ -95,6 +124,7 @@ int nvmlDeviceGetCount(unsigned *out) { return nvmlDeviceGetCount_v2(out); }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *out) {
   if (index >= gpus()) return INVALID_ARGUMENT;
+  NEEDS(place(index));
   *out = place(index);
   return SUCCESS;
 }
@@ -105,6 +135,7 @@ int nvmlDeviceGetIndex(Device d, unsigned *out) {
 }
 
 int nvmlDeviceGetUUID(Device d, char *out, unsigned size) {
+  NEEDS(d);
   snprintf(out, size, UUID, (unsigned)d - 1);
   return SUCCESS;
 }
@@ -112,59 +143,90 @@ int nvmlDeviceGetUUID(Device d, char *out, unsigned size) {
 int nvmlDeviceGetHandleByUUID(const char *uuid, Device *out) {
   char of[48];
   for (*out = 1; *out <= gpus(); ++*out) {
-    nvmlDeviceGetUUID(*out, of, sizeof of);
+    if (nvmlDeviceGetUUID(*out, of, sizeof of) != SUCCESS) continue;
     if (strcmp(uuid, of) == 0) return SUCCESS;
   }
   return NOT_FOUND;
 }
 
 int nvmlDeviceGetPciInfo_v3(Device d, PciInfo *out) {
+  NEEDS(d);
   *out = (PciInfo){.bus = (unsigned)d};
   snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", (unsigned)d);
   return SUCCESS;
 }
 
 int nvmlDeviceGetName(Device d, char *out, unsigned size) {
-  (void)d;
+  NEEDS(d);
   snprintf(out, size, "Fake GPU");
   return SUCCESS;
 }
 
 int nvmlDeviceGetMemoryInfo(Device d, Memory *out) {
-  (void)d;
+  NEEDS(d);
   *out = (Memory){.total = memory(), .free = memory()};
+  if (odd("memory")) out->used = ~0ULL;
   return SUCCESS;
 }
 
 int nvmlDeviceGetCudaComputeCapability(Device d, int *major, int *minor) {
-  (void)d;
+  NEEDS(d);
   *major = 9;
   *minor = 0;
   return SUCCESS;
 }
 
 int nvmlDeviceGetNumGpuCores(Device d, unsigned *out) {
-  (void)d;
+  NEEDS(d);
   *out = 132 * 128;
   return SUCCESS;
 }
 
 int nvmlDeviceGetComputeRunningProcesses(Device d, unsigned *count, void *out) {
-  (void)d;
+  NEEDS(d);
   (void)out;
   *count = 0;
   return SUCCESS;
 }
 
-int nvmlDeviceGetUtilizationRates(Device d, void *out) {
-  (void)d;
-  (void)out;
-  return NOT_SUPPORTED;
+int nvmlDeviceGetClockInfo(Device d, int type, unsigned *mhz) {
+  (void)type;
+  NEEDS(d);
+  if (!odd("clock")) return NOT_SUPPORTED;
+  *mhz = ~0U;
+  return SUCCESS;
 }
 
-int nvmlDeviceGetSamples(Device d, int kind, unsigned long long since, int *type, unsigned *count, void *out) {
-  (void)d, (void)kind, (void)since, (void)type, (void)count, (void)out;
-  return NOT_SUPPORTED;
+/* The node has utilization only where it is odd, because a process that uses a device is not known. */
+int nvmlDeviceGetUtilizationRates(Device d, unsigned out[2]) {
+  const char *list = getenv("FAKE_NVML_ODD");
+
+  NEEDS(d);
+  if (list == NULL || strstr(list, "rates") == NULL) return NOT_SUPPORTED;
+  out[0] = out[1] = odd("rates") ? ~0U : 40;
+  return SUCCESS;
+}
+
+typedef struct {
+  unsigned long long microseconds;
+  unsigned value, rest;
+} Sample;
+
+/* Two samples of now, of which one is odd. */
+int nvmlDeviceGetSamples(Device d, int kind, unsigned long long since, int *type, unsigned *count, Sample *out) {
+  const char *list = getenv("FAKE_NVML_ODD");
+  struct timespec now;
+
+  (void)kind, (void)since;
+  NEEDS(d);
+  if (list == NULL || strstr(list, "samples") == NULL) return NOT_SUPPORTED;
+  *type = VALUE_TYPE_UNSIGNED_INT;
+  *count = 2;
+  if (out == NULL) return SUCCESS;
+  clock_gettime(CLOCK_REALTIME, &now);
+  for (unsigned i = 0; i < 2; i++)
+    out[i] = (Sample){.microseconds = (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000 - 1 + i, .value = i == 0 ? 250 : 60};
+  return SUCCESS;
 }
 
 static int meter(const char *word) {
@@ -181,20 +243,23 @@ int nvmlDeviceGetTotalEnergyConsumption(Device d, unsigned long long *millijoule
   static unsigned calls[16];
   struct timespec now;
 
+  NEEDS(d);
   if (!meter("counter")) return NOT_SUPPORTED;
   if (lost(calls, d)) return GPU_IS_LOST;
   clock_gettime(CLOCK_MONOTONIC, &now);
   *millijoules = (unsigned long long)(watts(d) * (1e3 * (double)now.tv_sec + (double)now.tv_nsec / 1e6));
   if (meter("falls") && calls[d % 16] > 1) *millijoules = 0;
+  if (odd("energy")) *millijoules = ~0ULL;
   return SUCCESS;
 }
 
 int nvmlDeviceGetPowerUsage(Device d, unsigned *milliwatts) {
   static unsigned calls[16];
 
+  NEEDS(d);
   if (!meter("power")) return NOT_SUPPORTED;
   if (lost(calls, d)) return GPU_IS_LOST;
-  *milliwatts = 1000 * watts(d);
+  *milliwatts = odd("watts") ? ~0U : 1000 * watts(d);
   return SUCCESS;
 }
 
@@ -210,6 +275,7 @@ typedef struct {
 
 /* The instantaneous power is half a watt above the mean, which tells them apart. */
 int nvmlDeviceGetFieldValues(Device d, int count, FieldValue *values) {
+  NEEDS(d);
   for (int i = 0; i < count; i++) {
     int known = values[i].field == FI_DEV_POWER_INSTANT && meter("instant");
 

@@ -32,7 +32,13 @@ type Dir struct {
 const memory = "/dev/shm"
 
 // Make removes directories of dead processes, and makes a directory whose name contains purpose.
-func Make(purpose string) (*Dir, error) { return makeIn(os.TempDir(), purpose) }
+func Make(purpose string) (*Dir, error) {
+	d, err := makeIn(os.TempDir(), purpose)
+	if named := os.Getenv("TMPDIR"); err != nil && named != "" {
+		err = fmt.Errorf("TMPDIR=%s cannot be used: name one that is there and that you may write to: %w", named, err)
+	}
+	return d, err
+}
 
 // MakeInMemory is Make for files that processes share. If the system has a file system in memory,
 // the files are never written to a disk.

@@ -137,3 +137,17 @@ func TestNoTemporaryDirectory(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A TMPDIR that cannot be used is named as such.
+func TestUnusableTMPDIR(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{filepath.Join(t.TempDir(), "missing"), file, "/proc"} {
+		t.Setenv("TMPDIR", named)
+		if _, err := Make("test"); err == nil || !strings.Contains(err.Error(), "TMPDIR="+named+" cannot be used") {
+			t.Errorf("TMPDIR=%s: %v", named, err)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Drivers answer numbers that cannot be while a GPU is reset or falls off the bus, such as 4294967295 percent. A reading outside of
+// the range that is physically possible is unknown, and counts as a failed call.
+
+const (
+	// maxPowerW is more than any GPU draws: modules of 2025 draw up to 1.4 kW.
+	maxPowerW = 5000
+	// maxEnergyJ is maxPowerW for 30 years, longer than any driver stays loaded.
+	maxEnergyJ = maxPowerW * 30 * 365 * 24 * 3600.0
+	// maxClockMHz is more than any GPU's clock.
+	maxClockMHz = 20_000
+	// maxMemory is more than any GPU has, 1 PiB.
+	maxMemory = 1 << 50
+	// counterRefresh is more than the time between two refreshes of an energy counter, which step by what was used meanwhile.
+	counterRefresh = time.Second
+	// ratioSlack is what a ratio that is computed from floating-point numbers may exceed 1 by.
+	ratioSlack = 0.005
+	// clockSlack is how far ahead of this program's clock the driver may stamp a sample.
+	clockSlack = time.Second
+)
+
+// ErrOutOfRange is wrapped if a driver answered a number that cannot be.
+var ErrOutOfRange = errors.New("out of the physical range")
+
+func outOfRange(what string, value any) error {
+	return fmt.Errorf("the driver answered %s of %v: %w", what, value, ErrOutOfRange)
+}
+
+func percentInRange(what string, percents ...int) error {
+	for _, p := range percents {
+		if p < 0 || p > 100 {
+			return outOfRange(what, fmt.Sprintf("%d %%", p))
+		}
+	}
+	return nil
+}
+
+func ratioInRange(what string, ratio float64) error {
+	if !(ratio >= 0 && ratio <= 1+ratioSlack) { // NaN too
+		return outOfRange(what, ratio)
+	}
+	return nil
+}
+
+func powerInRange(milliwatts uint64) error {
+	if milliwatts > maxPowerW*1000 {
+		return outOfRange("a power", fmt.Sprintf("%.0f W", float64(milliwatts)/1000))
+	}
+	return nil
+}
+
+// usedInRange compares with the device's memory; 0: it is unknown.
+func usedInRange(bytes, total uint64) error {
+	if total == 0 {
+		total = maxMemory
+	}
+	if bytes > total {
+		return outOfRange("memory in use", fmt.Sprintf("%d bytes, more than the device has (%d)", bytes, total))
+	}
+	return nil
+}
+
+func (m Memory) inRange() error {
+	if m.Total == 0 || m.Total > maxMemory || m.Used > m.Total || m.Free > m.Total {
+		return outOfRange("memory", fmt.Sprintf("%d bytes in all, %d in use, %d free", m.Total, m.Used, m.Free))
+	}
+	return nil
+}
+
+// counter looks at an energy counter's readings. It cannot rise faster than a GPU draws power. Its fall is no business of it, because a
+// driver that is loaded again begins at 0 (results.CounterFalls).
+type counter struct {
+	read    bool
+	at      time.Duration
+	mJ      uint64
+	odd     bool // the last reading was refused, and was oddMJ
+	oddMJ   uint64
+	oddAt   time.Duration
+	unknown bool // the readings do not continue each other: none counts any more
+}
+
+// inRange takes a reading.
+func (c *counter) inRange(at time.Duration, mJ uint64) error {
+	continues := func(fromAt time.Duration, from uint64) bool {
+		return mJ <= from || float64(mJ-from) <= 1000*maxPowerW*(at-fromAt+counterRefresh).Seconds()
+	}
+	if float64(mJ) <= 1000*maxEnergyJ && !c.unknown && (!c.read || continues(c.at, c.mJ)) {
+		c.read, c.at, c.mJ, c.odd = true, at, mJ, false
+		return nil
+	}
+	// A second reading that continues the refused one says that the reading before them was the wrong one.
+	c.unknown = c.unknown || c.read && c.odd && mJ >= c.oddMJ && continues(c.oddAt, c.oddMJ)
+	c.odd, c.oddAt, c.oddMJ = true, at, mJ
+	return outOfRange("an energy counter", fmt.Sprintf("%.0f J", math.Round(float64(mJ)/1000)))
+}

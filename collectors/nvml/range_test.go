@@ -1,0 +1,167 @@
+package nvml
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Readings that cannot be are unknown: they are counted, and no segment has them.
+func TestReadingsOutOfRange(t *testing.T) {
+	const total = 16 << 30
+	now := time.Unix(1000, 0)
+	for _, tt := range []struct {
+		name   string
+		source func(odd bool) Source
+		kind   Kind
+		want   float64 // the value that is left
+	}{
+		{"utilization of 4294967295 %", func(odd bool) Source { return steady(pick(odd, math.MaxUint32, 40), 5, 1) }, GPUUtilization, 0.4},
+		{"utilization of 101 %", func(odd bool) Source { return steady(pick(odd, 101, 100), 5, 1) }, GPUUtilization, 1},
+		{"memory's utilization of 250 %", func(odd bool) Source { return steady(40, pick(odd, 250, 5), 1) }, MemoryUtilization, 0.05},
+		{"memory above all memory", func(odd bool) Source {
+			return Source{Memory: total, MemoryUsed: func() (uint64, error) { return pick[uint64](odd, total+1, total), nil }}
+		}, MemoryUsed, total},
+		{"memory where its size is unknown", func(odd bool) Source {
+			return Source{MemoryUsed: func() (uint64, error) { return pick[uint64](odd, math.MaxUint64, 7), nil }}
+		}, MemoryUsed, 7},
+		{"power", func(odd bool) Source {
+			return Source{Power: func() (uint64, error) { return pick[uint64](odd, math.MaxUint32, 700_000), nil }}
+		}, Power, 700},
+		{"energy", func(odd bool) Source {
+			return Source{Energy: func() (uint64, error) { return pick[uint64](odd, math.MaxUint32, 100_000), nil }}
+		}, Energy, 100},
+		{"energy of all ones", func(odd bool) Source {
+			return Source{Energy: func() (uint64, error) { return pick[uint64](odd, math.MaxUint64, 100_000), nil }}
+		}, Energy, 100},
+		{"SM activity", func(odd bool) Source {
+			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, 2.5, 0.25), true, nil }}
+		}, SMActivity, 0.25},
+		{"SM activity that is no number", func(odd bool) Source {
+			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, math.NaN(), 0.25), true, nil }}
+		}, SMActivity, 0.25},
+		{"SM activity of less than nothing", func(odd bool) Source {
+			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, -1, 0.0), true, nil }}
+		}, SMActivity, 0},
+		{"a buffered utilization", func(odd bool) Source {
+			return Source{Buffered: func(after time.Time) ([]BufferedSample, error) {
+				return []BufferedSample{{At: now, Percent: pick(odd, 250, 60)}}, nil
+			}}
+		}, BufferedGPUUtilization, 0.6},
+		{"a buffered sample of the future", func(odd bool) Source {
+			return Source{Buffered: func(after time.Time) ([]BufferedSample, error) {
+				return []BufferedSample{{At: pick(odd, now.Add(time.Hour), now), Percent: 60}}, nil
+			}}
+		}, BufferedGPUUtilization, 0.6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, tt.source(false))
+			for _, odd := range []bool{false, true, false} {
+				now = now.Add(100 * time.Millisecond)
+				b.at = now.Sub(time.Unix(1000, 0))
+				b.sources[0] = tt.source(odd)
+				for range 2 { // a failed call rests for a turn
+					b.tick()
+					b.readMemory()
+					b.readPower()
+					b.readBuffers()
+					b.readActivity()
+				}
+			}
+			b.flush()
+			got := b.of(0, tt.kind)
+			if len(got) == 0 || slices.ContainsFunc(got, func(s Segment) bool { return s.Value != tt.want }) {
+				t.Errorf("segments %+v, want only %v", got, tt.want)
+			}
+			if d := b.devices()[0]; d.Failures == 0 || !errors.Is(d.FirstError, ErrOutOfRange) {
+				t.Errorf("%d failures, %v; want those of the odd readings", d.Failures, d.FirstError)
+			}
+		})
+	}
+}
+
+func pick[T any](odd bool, a, b T) T {
+	if odd {
+		return a
+	}
+	return b
+}
+
+// A counter whose first reading was wrong has one reading at most.
+func TestCounterThatBeganWrong(t *testing.T) {
+	var c counter
+	const step = 100 * time.Millisecond
+	if err := c.inRange(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20_000 { // until maxPowerW would have brought the counter here
+		if c.inRange(time.Duration(i+1)*step, 5_000_000_000+uint64(i)*70_000) == nil {
+			t.Fatalf("reading %d counts", i)
+		}
+	}
+	c = counter{}
+	for i := range 100 { // 1000 W, and a wrong reading now and then
+		odd := i%10 == 5
+		if err := c.inRange(time.Duration(i)*step, pick(odd, uint64(math.MaxUint32), 1_000_000+uint64(i)*100_000)); odd != (err != nil) {
+			t.Fatalf("reading %d: %v", i, err)
+		}
+	}
+}
+
+// An adjustment of the wall clock does not turn segments around.
+func TestBufferedSamplesStayInOrder(t *testing.T) {
+	var got []BufferedSample
+	b := newBench(t, Source{Buffered: func(time.Time) ([]BufferedSample, error) { return got, nil }})
+	shift := time.Duration(0)
+	b.stamp = func(w time.Time) time.Duration { return w.Sub(time.Unix(1000, 0)) - shift }
+	b.at = time.Minute
+	for i := range 8 {
+		if i == 4 {
+			shift = 500 * time.Millisecond
+		}
+		got = []BufferedSample{{At: time.Unix(1000, int64(i)*1e8), Percent: 60}}
+		b.readBuffers()
+	}
+	b.flush()
+	for _, s := range b.of(0, BufferedGPUUtilization) {
+		if s.Last < s.First {
+			t.Errorf("%+v ends before it begins", s)
+		}
+	}
+}
+
+func TestOddDriver(t *testing.T) {
+	onFake(t, []string{"FAKE_METER=counter power", "FAKE_NVML_ODD=rates memory samples clock energy watts"}, func(t *testing.T, n *Node) {
+		sources, free := n.sources()
+		b := newBench(t, sources...)
+		for range 5 {
+			b.ticks(1)
+			b.readPower()
+			b.stamp = func(time.Time) time.Duration { return b.at }
+			b.readBuffers()
+		}
+		b.flush()
+		if err := free(); err != nil {
+			t.Error(err)
+		}
+		for _, s := range b.segments {
+			if s.Kind != BufferedGPUUtilization || s.Value != 0.6 {
+				t.Errorf("a segment has %+v", s)
+			}
+		}
+		if _, err := n.Devices(); !errors.Is(err, ErrOutOfRange) || !strings.Contains(err.Error(), "describe GPU 0") {
+			t.Errorf("memory that cannot be: %v", err)
+		}
+	})
+}
+
+func TestOddClock(t *testing.T) {
+	onFake(t, []string{"FAKE_NVML_ODD=clock"}, func(t *testing.T, n *Node) {
+		if d, err := n.Devices(); err != nil || d[0].SMClockHz != nil {
+			t.Errorf("%+v, %v; want an unknown clock", d, err)
+		}
+	})
+}
