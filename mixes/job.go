@@ -39,6 +39,9 @@ type Job struct {
 	// KnownFault says that the program is known to fault, for example to read out of bounds. A
 	// run may keep it away from other jobs (policies.Scheduler).
 	KnownFault bool `json:",omitempty"`
+	// CheckStatus is the exit status with which the program says that its own output check failed;
+	// 0: it declares no check (suites.CheckStatus).
+	CheckStatus int `json:",omitempty"`
 	// Group says when the job arrives. Group 0 arrives with the batch. Every other group arrives
 	// when the last job of the preceding group has ended. A mix lists its jobs by group.
 	Group int `json:",omitempty"`
@@ -187,7 +190,7 @@ func (j Job) equal(k Job) bool {
 	return j.Name == k.Name && j.Program == k.Program && slices.Equal(j.Args, k.Args) &&
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
-		j.KnownFault == k.KnownFault && j.Group == k.Group && j.Priority == k.Priority &&
+		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.Priority == k.Priority &&
 		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout &&
 		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }

@@ -96,6 +96,7 @@ func anyJob(t *rapid.T) Job {
 		}).Draw(t, "env")
 		j.Priority = rapid.IntRange(0, maxPriority).Draw(t, "priority")
 		j.Isolate, j.Pin = rapid.Bool().Draw(t, "isolate"), rapid.Bool().Draw(t, "pin")
+		j.CheckStatus = rapid.IntRange(0, maxExitStatus).Draw(t, "check status")
 		j.KnownFault = rapid.Bool().Draw(t, "faults")
 		j.Timeout = time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "timeout"))
 		if rapid.Bool().Draw(t, "waits") {

@@ -98,6 +98,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.KnownFault {
 		put("faults", knownFault)
 	}
+	putNumber("check_status", uint64(j.CheckStatus))
 	putNumber("group", uint64(j.Group))
 	putNumber("priority", uint64(j.Priority))
 	if j.Pin {

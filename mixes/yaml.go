@@ -43,6 +43,7 @@ const MaxNesting = 32
 //	    threads_per_block: 256
 //	    isolate: true        exclusive use of its device
 //	    faults: known        the program is known to fault; see Job.KnownFault
+//	    check_status: 4      exit status after a failed output check; see Job.CheckStatus
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    pin: true            keeps its own device choice
 //	    binding: declared    or probe, the default
@@ -345,7 +346,7 @@ func (r *mixReader) add(body ast.Node) Mix {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "wait", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "group", "priority", "pin", "binding", "timeout", "wait", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -359,6 +360,9 @@ const noWait = "none"
 
 // maxWait is below the limit of libcase, which counts milliseconds in 32 bits.
 const maxWait = 1000 * time.Hour
+
+// maxExitStatus is what wait(2) has room for.
+const maxExitStatus = 255
 
 // maxPriority catches typing errors.
 const maxPriority = 1000
@@ -484,6 +488,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["faults"]; found {
 		j.KnownFault = r.faults(f.value)
+	}
+	if f, found := fields["check_status"]; found {
+		j.CheckStatus = int(r.number(f.value, "check_status", maxExitStatus))
 	}
 	if f, found := fields["group"]; found {
 		j.Group = int(r.numberFrom(0, f.value, "group", maxJobs))

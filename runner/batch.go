@@ -59,6 +59,7 @@ type job struct {
 	stopped  bool
 	oom      string // first report of each kind, as a line for the reader
 	refused  string
+	lost     string // why its device was lost
 	protocol string // which breach of the protocol it was stopped for
 	reports  map[results.EventKind]*reports
 
@@ -404,7 +405,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	j.record.ExitStatus, j.record.Signal = e.Exit.Status, e.Exit.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
 	j.record.StderrTail = e.Exit.StderrTail
-	outcome, detail := j.outcome(e.Exit)
+	outcome, detail := b.outcome(j, e.Exit)
 	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never
 	if outcome == results.OK && j.tasks == 0 && !j.bound {
@@ -437,7 +438,7 @@ func shared(o results.Outcome) *results.Outcome {
 
 // outcome says how a job ended. What the probe reported goes before the exit
 // status: programs that do not check CUDA calls exit 0 after an error.
-func (j *job) outcome(e Exit) (results.Outcome, string) {
+func (b *Batch) outcome(j *job, e Exit) (results.Outcome, string) {
 	switch {
 	case e.NotStarted:
 		return results.NotStarted, e.Err.Error()
@@ -445,8 +446,12 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 		return results.Cancelled, "stopped with the run"
 	case j.timedOut:
 		return results.Timeout, "it ran longer than its limit"
+	case j.lost != "":
+		return results.Lost, j.lost
 	case e.Err != nil:
 		return results.Crash, e.Err.Error()
+	case j.oom != "" && b.finished(j, e):
+		return results.OKAfterOOM, j.oom + "; it went on, and its output check passed"
 	case j.oom != "":
 		return results.OOM, j.oom
 	case len(j.faults) > 0:
@@ -463,6 +468,12 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 		return results.Crash, fmt.Sprintf("exit status %d", *e.Status)
 	}
 	return results.OK, ""
+}
+
+// finished reports whether a job did its work although an allocation failed. Its exit status alone is no
+// evidence, because many programs ignore CUDA's errors: a check of its output must have passed.
+func (b *Batch) finished(j *job, e Exit) bool {
+	return !b.config.OOMFails && e.Checked && e.Status != nil && *e.Status == 0 && len(j.faults) == 0 && j.refused == "" && j.protocol == ""
 }
 
 func (e Tick) apply(b *Batch, now time.Duration) error {

@@ -32,6 +32,11 @@ type (
 	Fail struct{ Err error }
 	// Planned answers Search.
 	Planned struct{ Plan schedulers.Plan }
+	// DeviceLost says that a device has fallen off the bus. It stops the jobs that are there, and nothing goes there any more.
+	DeviceLost struct {
+		Device int
+		Why    string
+	}
 	// Note is something that the executor saw, for the record.
 	Note struct{ Event results.Event }
 )
@@ -190,7 +195,8 @@ type (
 type Exit struct {
 	Status      *int    // nil when a signal ended it or it never ran
 	Signal      *string // such as "SIGKILL"
-	Wrong       bool    // its own output check failed
+	Checked     bool    // its program declares a check of its output
+	Wrong       bool    // the check failed
 	Err         error   // it could not be started or watched
 	NotStarted  bool    // Err says nothing about the job
 	UserS       *float64

@@ -59,6 +59,38 @@ func TestOutcomePrecedence(t *testing.T) {
 	}
 }
 
+// A job that goes on after a failed allocation is ok only if a check of its output passed, and nothing else went wrong.
+func TestOKAfterOutOfMemory(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fails bool
+		exit  runner.Exit
+		also  func(*fake)
+		want  results.Outcome
+	}{
+		{"the check passed", false, runner.Exit{Checked: true, Status: new(0)}, nil, results.OKAfterOOM},
+		{"--after-oom oom", true, runner.Exit{Checked: true, Status: new(0)}, nil, results.OOM},
+		{"no check", false, runner.Exit{Status: new(0)}, nil, results.OOM},
+		{"the check failed", false, runner.Exit{Checked: true, Wrong: true, Status: new(4)}, nil, results.OOM},
+		{"another exit status", false, runner.Exit{Checked: true, Status: new(1)}, nil, results.OOM},
+		{"a signal", false, runner.Exit{Checked: true, Signal: new("SIGSEGV")}, nil, results.OOM},
+		{"a fault", false, runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.batch.ReportFault(0, 0, 700, "cudaMemcpy", f.now) }, results.OOM},
+		{"a refusal", false, runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.begin(0, 17) }, results.OOM},
+	} {
+		jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1), oomFails: c.fails}.run(t, func(f *fake) {
+			f.started(0)
+			f.batch.ReportOOM(0, 0, 99, "cudaMalloc", f.now)
+			if c.also != nil {
+				c.also(f)
+			}
+			f.batch.JobEnded(0, c.exit, f.now)
+		})
+		if got := jobs[0]; *got.Outcome != c.want || !strings.HasPrefix(got.Detail, "out of memory: 99 bytes in cudaMalloc") {
+			t.Errorf("%s: %s (%s), want %s", c.name, *got.Outcome, got.Detail, c.want)
+		}
+	}
+}
+
 func TestReportsAreEvents(t *testing.T) {
 	_, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 		f.started(0)

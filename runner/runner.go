@@ -85,6 +85,7 @@ type Config struct {
 	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
 	Cores     int             // of the host; 0: unknown
 	Seed      uint64          // of everything random in the run
+	OOMFails  bool            // a job with a failed allocation is never ok-after-oom
 	MPS       bool            // processes share a server, so that a fault can spread to neighbours (Recoverer)
 	Notes     []results.Event // what is known of the jobs before the run; recorded after their rows
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before

@@ -30,17 +30,24 @@ var programs = map[string]program{
 	"darknet": {files: darknetFiles},
 }
 
-// wrongStatus is the exit status with which the builtin suite's programs say that a result
-// differs from the reference (benchmarks/rodinia/README.md).
-const wrongStatus = 4
+// The builtin suite's programs compare their results with a reference if they are told to, and say with
+// this exit status that a result differs (benchmarks/rodinia/README.md).
+const (
+	verify      = "--verify"
+	wrongStatus = 4
+)
 
-// WrongStatus is the exit status with which the programs of a suite say that a result is
-// wrong; 0 if they have none.
-func WrongStatus(suite string) int {
-	if suite == Builtin {
-		return wrongStatus
+// CheckStatuses are the exit statuses with which jobs' programs say that their output check failed; 0
+// for jobs that declare no check. Programs of the builtin suite check with --verify.
+func CheckStatuses(suite string, jobs []mixes.Job) []int {
+	out := make([]int, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.CheckStatus
+		if out[i] == 0 && suite == Builtin && j.OfSuite() && slices.Contains(j.Args, verify) {
+			out[i] = wrongStatus
+		}
 	}
-	return 0
+	return out
 }
 
 // inputsOf are the files without which a job cannot run. Its standard input is the first.

@@ -62,9 +62,13 @@ func TestInputsOfJobs(t *testing.T) {
 	}
 }
 
-func TestOnlyTheBuiltinSuiteHasAWrongStatus(t *testing.T) {
-	for suite, want := range map[string]int{Builtin: 4, "/opt/rodinia": 0, "": 0} {
-		if got := WrongStatus(suite); got != want {
+// A program of the user's own declares no check by itself, with whatever suite it runs.
+func TestWhoDeclaresAnOutputCheck(t *testing.T) {
+	verified := []string{"8", "--verify"}
+	jobs := []mixes.Job{{Program: "needle", Args: verified}, {Program: "srad_v1/srad", Args: verified}, {Program: "needle", Args: []string{"8"}},
+		{Program: "./needle", Args: verified}, {Program: "needle", CheckStatus: 7}, {Program: "./own", CheckStatus: 1}}
+	for suite, want := range map[string][]int{Builtin: {4, 4, 0, 0, 7, 1}, "/opt/rodinia": {0, 0, 0, 0, 7, 1}} {
+		if got := CheckStatuses(suite, jobs); !slices.Equal(got, want) {
 			t.Errorf("%q: %d, want %d", suite, got, want)
 		}
 	}

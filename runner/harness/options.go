@@ -30,17 +30,25 @@ type Options struct {
 	Guard   bool     `json:"guard"`           // nothing is mapped beside allocations
 	Context string   `json:"context-reserve"` // memory reserved for each process's context, as 576MiB
 	Trace   bool     `json:"trace"`           // record kernels and copies
-	Tag     string   `json:"tag"`
-	Suite   string   `json:"suite"` // suites.Builtin or a directory
-	Data    string   `json:"data"`  // directory of the suite's input files
-	Runs    string   `json:"runs"`  // directory of the jobs' output files
-	Seed    uint64   `json:"seed"`
-	Noise   float64  `json:"sim-noise"` // σ of the logarithm of a phase's simulated length
+	// AfterOOM says what a job is that went on after a failed allocation: ByCheck or AlwaysOOM.
+	AfterOOM string  `json:"after-oom"`
+	Tag      string  `json:"tag"`
+	Suite    string  `json:"suite"` // suites.Builtin or a directory
+	Data     string  `json:"data"`  // directory of the suite's input files
+	Runs     string  `json:"runs"`  // directory of the jobs' output files
+	Seed     uint64  `json:"seed"`
+	Noise    float64 `json:"sim-noise"` // σ of the logarithm of a phase's simulated length
 	// Profiles is a file that says what jobs do alone, beside the catalog; "": none.
 	Profiles string `json:"profiles"`
 	// History is a file that says what jobs are expected to do; "": none.
 	History string `json:"history"`
 }
+
+// Values of Options.AfterOOM. ByCheck: ok-after-oom if its output check passed, and else oom.
+const (
+	ByCheck   = "check"
+	AlwaysOOM = "oom"
+)
 
 // DefaultContext is the memory that is reserved for a process's CUDA context, as the options
 // have it.

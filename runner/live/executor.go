@@ -29,9 +29,9 @@ type Config struct {
 	Dirs     []string   // the working directory of each job
 	UUIDs    []string   // devices in node order, as CUDA_VISIBLE_DEVICES takes them
 	IDs      [][16]byte // the same as bytes
-	// WrongStatus, where not 0, is the exit status with which a program says that its
-	// result is wrong.
-	WrongStatus int
+	// CheckStatus of a job, where not 0, is the exit status with which its program says that its
+	// output check failed.
+	CheckStatus []int
 	Dir         string   // the run's directory, for output files and the probe's socket
 	Env         []string // added to the parent's environment, such as the MPS server's
 	Preload     string   // libcase.so, absolute, for every job; "" = none
@@ -315,8 +315,8 @@ func (x *Executor) await(job int, p *process) {
 	x.killRest(job, p)
 	x.awaitClients(job, p)
 	x.guard.forget(p)
-	if wrong := x.config.WrongStatus; wrong != 0 && e.Status != nil && *e.Status == wrong {
-		e.Wrong = true
+	if failed := x.config.CheckStatus[job]; failed != 0 {
+		e.Checked, e.Wrong = true, e.Status != nil && *e.Status == failed
 	}
 	x.post(runner.JobEnded{Job: job, Exit: e})
 }

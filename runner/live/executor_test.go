@@ -191,8 +191,9 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	r.t.Helper()
 	c := r.config(r.sched)
 	var programs, dirs []string
+	var checks []int
 	for _, j := range r.jobs {
-		programs, dirs = append(programs, j.Program), append(dirs, r.dir)
+		programs, dirs, checks = append(programs, j.Program), append(dirs, r.dir), append(checks, j.CheckStatus)
 	}
 	var clients *schedshm.Config
 	if s := c.Scheduler; s.ClientsDecide {
@@ -201,7 +202,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
 		IDs: r.ids, Swap: r.swap, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Clients: clients, Preload: r.preload, WrongStatus: 4, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, Preload: r.preload, CheckStatus: checks, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -277,9 +278,16 @@ func TestOutcomes(t *testing.T) {
 		job("exit:7").
 		job("abort").
 		job("exit:4").
-		job("begin:1000", "grow:1000", "print:the last words", "exit:3")
+		job("begin:1000", "grow:1000", "print:the last words", "exit:3").
+		job("exit:4").
+		job("begin:1000", "oom:1000", "exit:0").
+		job("begin:1000", "oom:1000", "exit:4")
+	for _, checked := range []int{6, 9, 10} {
+		r.jobs[checked].CheckStatus = 4
+	}
 	jobs, rec := r.mustRun()
-	want := []results.Outcome{results.OK, results.OOM, results.Fault, results.Refused, results.Crash, results.Crash, results.Wrong, results.Crash}
+	want := []results.Outcome{results.OK, results.OOM, results.Fault, results.Refused, results.Crash, results.Crash, results.Wrong, results.Crash,
+		results.Crash, results.OKAfterOOM, results.OOM}
 	if got := outcomes(jobs); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}

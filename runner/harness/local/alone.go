@@ -10,6 +10,7 @@ import (
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
@@ -28,7 +29,7 @@ type alone struct {
 	preload string
 	tracer  string // "": no job is traced
 	once    bool   // the only run is the traced one
-	wrong   int    // exit status of a wrong result; 0: none
+	suite   string
 	timeout time.Duration
 	warn    func(format string, args ...any)
 	epoch   time.Time
@@ -103,7 +104,7 @@ func (a *alone) run(ctx context.Context, j mixes.Job, program, dir, out, tracer 
 	jobs := []mixes.Job{j}
 	notes := &notebook{warn: a.warn, trace: profiles.NewTrace(a.sm)}
 	x, err := live.NewExecutor(live.Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
-		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, WrongStatus: a.wrong,
+		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, CheckStatus: suites.CheckStatuses(a.suite, jobs),
 		Dir: filepath.Join(a.dir, out), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
 	if err != nil {
 		return m, err

@@ -270,7 +270,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	var err error
 	n.executor, err = live.NewExecutor(live.Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
-		IDs: s.IDs(), WrongStatus: suites.WrongStatus(n.Suite),
+		IDs: s.IDs(), CheckStatus: suites.CheckStatuses(n.Suite, n.Mix.Jobs),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, Grace: stopGrace, Terminate: s.Terminate(),
 		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), AwaitServer: await, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
@@ -279,7 +279,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: s.Schedulable(), Scheduler: n.Scheduler, Workers: n.Workers,
 		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), NoProgressAfter: noProgressAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone, Predictions: n.Predictions,
-		Cores: n.cores, Seed: n.Seed}, n.executor, n.to)
+		Cores: n.cores, Seed: n.Seed, OOMFails: n.AfterOOM == harness.AlwaysOOM}, n.executor, n.to)
 }
 
 // Close implements harness.Node.

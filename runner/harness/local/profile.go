@@ -10,7 +10,6 @@ import (
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
@@ -58,7 +57,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 			p.Say("not traced, so times of kernels and copies stay unknown: %v", err)
 		}
 	}
-	a := &alone{preload: library, tracer: tracer, once: p.Once, wrong: suites.WrongStatus(p.Options.Suite), timeout: time.Duration(p.Options.Timeout), warn: p.Say}
+	a := &alone{preload: library, tracer: tracer, once: p.Once, suite: p.Options.Suite, timeout: time.Duration(p.Options.Timeout), warn: p.Say}
 	return p.measure(ctx, gpus, a, programs, dirs, keep)
 }
 

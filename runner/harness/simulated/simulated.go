@@ -71,7 +71,7 @@ func (b *Backend) Ignored() (flags []string) {
 		flag  string
 		given bool
 	}{{"--mem-cap " + o.MemCap + " (no less than a device has)", o.MemCap != "" && !b.isCapped()}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
-		{"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
+		{"--after-oom", o.AfterOOM == harness.AlwaysOOM}, {"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
 		if s.given {
 			flags = append(flags, s.flag)
 		}
