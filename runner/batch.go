@@ -465,7 +465,11 @@ func (b *Batch) outcome(j *job, e Exit) (results.Outcome, string) {
 	case e.Wrong:
 		return results.Wrong, "its output check failed"
 	case e.Status != nil && *e.Status != 0:
-		return results.Crash, fmt.Sprintf("exit status %d", *e.Status)
+		detail := fmt.Sprintf("exit status %d", *e.Status)
+		if e.Hint != "" {
+			detail += ": " + e.Hint
+		}
+		return results.Crash, detail
 	}
 	return results.OK, ""
 }

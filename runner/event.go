@@ -197,6 +197,7 @@ type Exit struct {
 	Signal      *string // such as "SIGKILL"
 	Checked     bool    // its program declares a check of its output
 	Wrong       bool    // the check failed
+	Hint        string  // what may explain the status; "": nothing is known
 	Err         error   // it could not be started or watched
 	NotStarted  bool    // Err says nothing about the job
 	UserS       *float64

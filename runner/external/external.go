@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,7 +61,7 @@ func Start(program policies.Program) (*Policy, error) {
 		return nil, err
 	}
 	if err := p.start(); err != nil {
-		return nil, fmt.Errorf("start policy %s: %w", program.Path, explained(program.Path, err))
+		return nil, fmt.Errorf("start policy %s: %w", program.Path, unwrapped(userfile.NotStarted(program.Path, "", err)))
 	}
 	p.greeting = ask[greeting](p, startLimit, "greet", func(id uint64) any {
 		return hello{id, "hello", protocol, schedulers.SlotsPerWarp}
@@ -93,33 +92,6 @@ func unwrapped(err error) error {
 		return of.Err
 	}
 	return err
-}
-
-// explained adds a remedy to what the kernel says of an executable file that it cannot start.
-func explained(path string, err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: let a script begin with a line such as #!/usr/bin/env python3, and build a program for this machine", unwrapped(err))
-	case errors.Is(err, syscall.ENOENT):
-		if line := firstLine(path); strings.HasPrefix(line, "#!") {
-			return fmt.Errorf("%w: the interpreter that its first line %q names is not there: install it, or name another one", unwrapped(err), line)
-		}
-		return fmt.Errorf("%w: the loader that the program needs is not there: build it for this machine", unwrapped(err))
-	}
-	return err
-}
-
-// firstLine returns as much of a file's first line as the kernel reads; empty if the file cannot be read.
-func firstLine(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text := make([]byte, 256)
-	n, _ := io.ReadFull(f, text)
-	line, _, _ := strings.Cut(string(text[:n]), "\n")
-	return line
 }
 
 func (p *Policy) start() (err error) {

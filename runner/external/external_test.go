@@ -332,7 +332,7 @@ func TestFilesThatAreNoProgram(t *testing.T) {
 		dir:                        "it is a directory",
 		text:                       "it is not executable (permission denied): run chmod +x on it",
 		empty:                      "start policy " + empty + ": exec format error: let a script begin with a line such as #!",
-		interpreter:                "start policy " + interpreter + `: no such file or directory: the interpreter that its first line "#!/nowhere/python" names is not there: install it`,
+		interpreter:                "start policy " + interpreter + ": its interpreter /nowhere/python, which its first line names, cannot be found: install it",
 	} {
 		if os.Getuid() == 0 && path == text {
 			// root too needs an executable bit: access(2) says so

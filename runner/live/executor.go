@@ -20,6 +20,7 @@ import (
 	"github.com/caserun/caserun/runner/scratch"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/userfile"
 )
 
 // Config is what an Executor needs besides the batch.
@@ -317,6 +318,9 @@ func (x *Executor) await(job int, p *process) {
 	x.guard.forget(p)
 	if failed := x.config.CheckStatus[job]; failed != 0 {
 		e.Checked, e.Wrong = true, e.Status != nil && *e.Status == failed
+	}
+	if e.Status != nil && *e.Status != 0 && userfile.HasCR(x.config.Programs[job]) { // as env and a shell end of it
+		e.Hint = userfile.CR
 	}
 	x.post(runner.JobEnded{Job: job, Exit: e})
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store/disktest"
 )
@@ -41,16 +42,24 @@ func TestLacks(t *testing.T) {
 
 // A program that vanishes, or cannot be run, is the job's: the run goes on.
 func TestProgramThatCannotRun(t *testing.T) {
-	r := newRig(t, "case-alg3").job("exit:0").job("exit:0").job("exit:0")
-	r.jobs[0].Program = filepath.Join(r.dir, "gone")
-	r.jobs[1].Program = filepath.Join(r.dir, "text")
-	if err := os.WriteFile(r.jobs[1].Program, []byte("no program"), 0o755); err != nil {
-		t.Fatal(err)
+	r := newRig(t, "case-alg3").job("exit:0")
+	script := func(text string) {
+		path := filepath.Join(r.dir, fmt.Sprintf("script-%d", len(r.jobs)))
+		if err := os.WriteFile(path, []byte(text), 0o755); text != "" && err != nil {
+			t.Fatal(err)
+		}
+		r.jobs = append(r.jobs, mixes.Job{Name: "script", Program: path})
+	}
+	says := []string{"", "no such file", "exec format error: let a script begin with a line such as #!/bin/sh",
+		"its interpreter /nowhere/python, which its first line names, cannot be found", "its first line ends with a carriage return",
+		"exit status 127: its first line ends with a carriage return"}
+	for _, text := range []string{"", "no program", "#!/nowhere/python\n", "#!/bin/sh\r\n", "#!/usr/bin/env sh\r\n"} {
+		script(text)
 	}
 	jobs, _ := r.mustRun()
-	for i, want := range []results.Outcome{results.Crash, results.Crash, results.OK} {
-		if got := *jobs[i].Outcome; got != want {
-			t.Errorf("job %d: %s (%s), want %s", i, got, jobs[i].Detail, want)
+	for i, j := range jobs {
+		if j.Outcome.Crashed() != (i > 0) || !strings.Contains(j.Detail, says[i]) || i > 1 && strings.Contains(j.Detail, "no such file") {
+			t.Errorf("job %d: %s (%s), want %q", i, *j.Outcome, j.Detail, says[i])
 		}
 	}
 }

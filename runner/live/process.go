@@ -82,7 +82,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
-		return nil, lack(err)
+		return nil, lack(userfile.NotStarted(cmd.Path, cmd.Dir, err))
 	}
 	p.pid = cmd.Process.Pid
 	x.guard.watch(p)

@@ -1,0 +1,126 @@
+package userfile
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the kernel reads of a script (BINPRM_BUF_SIZE), and how many interpreters it follows (Linux
+// fs/binfmt_script.c, fs/exec.c).
+const (
+	firstBytes      = 256
+	mostInterpreted = 5
+)
+
+// NotStarted returns why a program did not start in the directory dir, "" being this process's. execve(2) says
+// ENOENT of a program that exists if its interpreter or its directory does not, and ENOEXEC of a script without #!.
+// If there is nothing to add, it is err.
+func NotStarted(program, dir string, err error) error {
+	if info, failed := os.Stat(filepath.Join(dir, ".")); failed != nil || !info.IsDir() {
+		return fmt.Errorf("working directory %s: it is gone", dir)
+	}
+	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOEXEC) && !errors.Is(err, unix.EACCES) {
+		return err
+	}
+	for path, i := program, 0; i <= mostInterpreted; i++ {
+		first, failed := firstLine(path)
+		if failed != nil {
+			return err
+		}
+		line, script := strings.CutPrefix(first, "#!")
+		interpreter := strings.Trim(line, " \t")
+		of := "" // whose fault it is
+		if path != program {
+			of = path + ": "
+		}
+		switch {
+		case script && HasCR(path):
+			return errors.New(of + CR)
+		case script && interpreter == "":
+			return errors.New(of + "its first line is #! without an interpreter")
+		case script:
+			interpreter, _, _ = strings.Cut(strings.ReplaceAll(interpreter, "\t", " "), " ")
+		case strings.HasPrefix(first, elf.ELFMAG):
+			if interpreter, failed = loaderOf(path); failed != nil || interpreter == "" {
+				return err
+			}
+		case strings.HasPrefix(first, "\ufeff#!"):
+			return errors.New(of + "a byte order mark is before #! in its first line: remove it")
+		case errors.Is(err, unix.ENOEXEC):
+			return fmt.Errorf("%sexec format error: let a script begin with a line such as #!/bin/sh, and build a program for this machine", of)
+		default:
+			return err
+		}
+		if !filepath.IsAbs(interpreter) {
+			interpreter = filepath.Join(dir, interpreter)
+		}
+		info, failed := os.Stat(interpreter)
+		what := "interpreter " + interpreter + ", which its first line names"
+		switch {
+		case script && failed != nil:
+			return fmt.Errorf("%sits %s, cannot be found: install it, or correct the line", of, what)
+		case failed != nil:
+			return fmt.Errorf("%sits loader %s cannot be found: build it for this system", of, interpreter)
+		case info.IsDir() || unix.Access(interpreter, unix.X_OK) != nil:
+			return fmt.Errorf("%sits %s, may not be run", of, what)
+		}
+		path = interpreter
+	}
+	return err
+}
+
+// CR is what HasCR means to a user.
+const CR = `its first line ends with a carriage return (CR LF, as Windows has it), which the kernel takes as part of the line: convert it with sed -i 's/\r$//'`
+
+// HasCR reports whether a file is a script whose first line ends with a carriage return.
+func HasCR(path string) bool {
+	f, err := Open(path, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, firstBytes)
+	n, _ := io.ReadFull(f, head)
+	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+	return whole && bytes.HasPrefix(line, []byte("#!")) && bytes.HasSuffix(line, []byte("\r"))
+}
+
+// firstLine is what the kernel sees of a file's first line, without a carriage return.
+func firstLine(path string) (string, error) {
+	f, err := Open(path, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	head := make([]byte, firstBytes)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", err
+	}
+	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	return strings.TrimSuffix(string(line), "\r"), nil
+}
+
+// loaderOf is the loader that a program names; "" if it names none.
+func loaderOf(path string) (string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			name, err := io.ReadAll(io.LimitReader(p.Open(), unix.PathMax))
+			return strings.TrimRight(string(name), "\x00"), err
+		}
+	}
+	return "", nil
+}
