@@ -19,8 +19,8 @@ const shellCharacters = ";&><$`\"'\\(){}[]*?|#~"
 // line is a job; words are separated by spaces or tabs. "cat FILE |" precedes a program that reads
 // FILE. Blank lines and lines that begin with # are ignored.
 //
-// A program is recognised by its base name, srad also by its directory, and stands for the
-// suite's program whatever its path. has reports whether the suite has a program beside
+// A program is recognised by its base name, srad also by its directory or its number of arguments, and stands for
+// the suite's program whatever its path. has reports whether the suite has a program beside
 // SuitePrograms. A file with the base name of an input file of the program's catalog jobs becomes
 // that input file: /data/graph32M.txt is graph32M.txt in the suite's data directory. Other paths
 // are kept. A command of the catalog gets the catalog's name and footprint. Any other command gets
@@ -216,7 +216,7 @@ func (r *wlReader) command(words []word) (j Job, tools []word, err *InputError) 
 	if tools, words, err = unwrap(words); err != nil {
 		return j, nil, err
 	}
-	program, found := r.recognise(words[0].text)
+	program, found := r.recognise(words[0].text, len(words)-1)
 	if !found {
 		return j, nil, &InputError{Column: words[0].column, Msg: "unknown program", Remedy: r.remedy(words[0].text)}
 	}
@@ -231,7 +231,9 @@ func (r *wlReader) command(words []word) (j Job, tools []word, err *InputError) 
 func (r *wlReader) remedy(program string) string {
 	switch {
 	case path.Base(program) == "srad":
-		return "write srad_v1/srad or srad_v2/srad, so that the version is known"
+		return "srad_v1/srad has 4 arguments and srad_v2/srad 8: write one of them, so that the version is known"
+	case path.Ext(program) == ".wl":
+		return "it is a workload file: run it as a mix of its own, not as a job"
 	case strings.Contains(program, "="):
 		return "jobs start without a shell: put the job into a .yaml mix, and its environment into the key env"
 	}
@@ -241,7 +243,7 @@ func (r *wlReader) remedy(program string) string {
 // moreOfSuite says where programs beside SuitePrograms come from.
 func moreOfSuite(has func(string) bool) string {
 	if has == nil {
-		return "--suite DIR adds those of your own build"
+		return "--suite DIR adds those of your own build; for a simulated node, --profiles FILE adds what caserun profile --suite DIR measured"
 	}
 	return "neither --suite nor --profiles has it"
 }
@@ -259,11 +261,14 @@ func refuseShell(words []word) *InputError {
 	return nil
 }
 
-func (r *wlReader) recognise(program string) (string, bool) {
+func (r *wlReader) recognise(program string, arguments int) (string, bool) {
 	base := path.Base(program)
-	if base == "srad" { // two programs have this base name and differ in the directory
-		base = path.Join(path.Base(path.Dir(program)), base)
-		return base, slices.Contains(suitePrograms, base)
+	if base == "srad" { // two programs have this base name
+		if in := path.Join(path.Base(path.Dir(program)), base); slices.Contains(suitePrograms, in) {
+			return in, true
+		}
+		of, found := map[int]string{4: "srad_v1/srad", 8: "srad_v2/srad"}[arguments]
+		return of, found
 	}
 	return base, slices.Contains(suitePrograms, base) || r.has != nil && r.has(base)
 }

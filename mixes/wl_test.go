@@ -34,6 +34,20 @@ func TestLoadScript(t *testing.T) {
 	checkRoundTrip(t, m)
 }
 
+// The authors' lists have lines without srad's directory: its arguments tell which of both it is.
+func TestSradByItsArguments(t *testing.T) {
+	for line, program := range map[string]string{
+		"srad 100 0.5 11000 11000":                    "srad_v1/srad",
+		"/x/cuda/srad 8192 8192 0 127 0 127 0.5 2":    "srad_v2/srad",
+		"/x/srad_v1/srad 8192 8192 0 127 0 127 0.5 2": "srad_v1/srad",
+	} {
+		m, err := parseWL(newLines("a.wl", strings.NewReader(line+"\n")), jobIndex{}, nil)
+		if err != nil || m.Jobs[0].Program != program {
+			t.Errorf("%s: %+v, %v; want %s", line, m.Jobs, err, program)
+		}
+	}
+}
+
 func TestGroupsOfScripts(t *testing.T) {
 	const a, b, c = "backprop 16", "bfs g.txt", "lavaMD -boxes1d 1"
 	for _, x := range []struct {

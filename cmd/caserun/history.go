@@ -196,8 +196,7 @@ func (o historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.Fi
 	if err != nil {
 		return nil, "", err
 	}
-	mix.Jobs = known.Declare(mix.Jobs)
-	if known, err = known.WithSteps(ctx, mix.Jobs); err != nil {
+	if known, err = nodes.Know(ctx, o.settings.Options, &mix, known, say); err != nil {
 		return nil, "", refusal{err}
 	}
 	backend, err := nodes.Open(o.settings.Options, say)

@@ -94,8 +94,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 	if len(mix.Jobs) > largeMix {
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
-	mix.Jobs = known.Declare(mix.Jobs)
-	if known, err = known.WithSteps(ctx, mix.Jobs); err != nil {
+	if known, err = nodes.Know(ctx, o.settings.Options, &mix, known, say); err != nil {
 		return refusal{err}
 	}
 	before, err := o.settings.KnownHistory(ctx)

@@ -236,8 +236,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 		if err != nil {
 			return fmt.Errorf("mix %s: %w", mix.Name, err)
 		}
-		mix.Jobs = p.profiles.Declare(mix.Jobs)
-		if p.profiles, err = p.profiles.WithSteps(ctx, mix.Jobs); err != nil {
+		if p.profiles, err = nodes.Know(ctx, runs, &mix, p.profiles, say); err != nil {
 			return &PlanError{err}
 		}
 		sum, err := p.digest(mix)

@@ -21,6 +21,7 @@ var cfg embed.FS
 const (
 	LargeImages  = 1200 // images-large.txt, for predict
 	MediumImages = 4000 // images-medium.txt, for detect
+	CifarUpdates = 140  // max_batches of cifar_small.cfg
 
 	largeWidth, largeHeight   = 448, 448
 	mediumWidth, mediumHeight = 416, 416

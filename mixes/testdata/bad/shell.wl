@@ -12,6 +12,6 @@ cat a |needle 16384 10
 cat -n a | needle 16384 10
 OMP=1 needle 16384 10
   nvprof /x/needle 16384 10
-/x/srad 100 0.5 100 100
+/x/srad 100 0.5 100
 /x/hotspot 512
 é/needle é;
