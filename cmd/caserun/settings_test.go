@@ -16,6 +16,7 @@ func TestSettingsAreCheckedOnEveryNode(t *testing.T) {
 		{env: "CASERUN_SIM_NOISE=-3", want: "sim-noise -3: want 0 to 1"},
 		{flag: "--timeout=-1s", want: "timeout -1s: want 0 (never) or more"},
 		{flag: "--sm-cap=-4", want: "sm-cap -4: want 0 (all) or more"},
+		{flag: "--after-oom=ok", want: `after-oom "ok": want check or oom`},
 		{flag: "--workers=-2", want: "workers -2: want 0 or more"},
 		{flag: "--mem-cap=foo", want: `mem-cap: bad size "foo"`},
 		{flag: "--context-reserve=foo", want: `context-reserve: bad size "foo"`},

@@ -45,8 +45,10 @@ func TestProgramThatCannotRun(t *testing.T) {
 	r := newRig(t, "case-alg3").job("exit:0")
 	script := func(text string) {
 		path := filepath.Join(r.dir, fmt.Sprintf("script-%d", len(r.jobs)))
-		if err := os.WriteFile(path, []byte(text), 0o755); text != "" && err != nil {
-			t.Fatal(err)
+		if text != "" {
+			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
 		r.jobs = append(r.jobs, mixes.Job{Name: "script", Program: path})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -31,6 +33,8 @@ func (c Settings) check() error {
 		return fmt.Errorf("timeout %s: want 0 (never) or more", c.Timeout)
 	case c.SMCap < 0:
 		return fmt.Errorf("sm-cap %d: want 0 (all) or more", c.SMCap)
+	case !slices.Contains([]string{"", harness.ByCheck, harness.AlwaysOOM}, c.AfterOOM):
+		return fmt.Errorf("after-oom %q: want %s or %s", c.AfterOOM, harness.ByCheck, harness.AlwaysOOM)
 	case !(c.Noise >= 0 && c.Noise <= maxNoise): // not a number is neither
 		return fmt.Errorf("sim-noise %v: want 0 to %d; it is σ of a logarithm, 0.01 is about 1 %%", c.Noise, maxNoise)
 	}

@@ -91,6 +91,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.Bool("guard", false, "make kernels that read or write outside allocations fault")
 	f.Int("sm-cap", 0, "`NUMBER` of SMs of each GPU that jobs may use; 0: all")
 	f.String("context-reserve", harness.DefaultContext(), "`SIZE` set aside for each CUDA context")
+	f.String("after-oom", harness.ByCheck, "`RULE` for jobs that go on after a failed allocation: check or oom")
 	f.Bool("trace", false, "record every kernel and copy, which costs time")
 	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
 	AddSuiteFlag(f)
