@@ -63,6 +63,8 @@ const (
 	EventNoVerdict EventKind = "no-verdict"
 	// Some samples were lost, or the sampler took much of a core. The live session records it.
 	EventSampler EventKind = "sampler"
+	// A device has fallen off the bus, and gets no job any more. The batch records it.
+	EventLost EventKind = "lost"
 	// A device's energy counter fell, so that its energy is unknown. The harness records it when
 	// the run ends.
 	EventEnergy EventKind = "energy"

@@ -45,7 +45,8 @@ type DeviceView interface {
 	//   - t or a job here is isolated, and they are not the same job;
 	//   - a task here has the device to itself (Placement.Exclusive);
 	//   - a task here waits to grow, and t could take the memory that it waits for;
-	//   - room is being made here for another request (Preempter).
+	//   - room is being made here for another request (Preempter);
+	//   - it is lost.
 	Open(t Task) bool
 	// Saturated reports whether a task here has the device to itself.
 	Saturated() bool

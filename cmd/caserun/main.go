@@ -99,8 +99,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if nobodyReads(err) {
 		return exitPipe
 	}
-	fmt.Fprintln(said, "caserun:", withAdvice(err))
 	status := statusOf(err)
+	if _, gone := os.Getwd(); errors.Is(gone, fs.ErrNotExist) {
+		err = fmt.Errorf("the working directory was deleted: change to one that is there: %w", err)
+		status = exitInfrastructure
+	}
+	fmt.Fprintln(said, "caserun:", withAdvice(err))
 	var stopped signalError
 	// A signal also ends what fails because of it, such as the start of a program.
 	if errors.As(err, &stopped) || status == exitInfrastructure && errors.As(context.Cause(ctx), &stopped) {

@@ -119,6 +119,13 @@ func (n *Node) describe(h handle) (Device, error) {
 	if d.Memory, err = n.memory(h); err != nil {
 		return d, err
 	}
+	for range memoryTries - 1 {
+		if d.Memory.inRange() != nil {
+			if d.Memory, err = n.memory(h); err != nil {
+				return d, err
+			}
+		}
+	}
 	if err := d.Memory.inRange(); err != nil {
 		return d, err
 	}

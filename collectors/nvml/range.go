@@ -17,6 +17,8 @@ const (
 	maxEnergyJ = maxPowerW * 30 * 365 * 24 * 3600.0
 	// maxClockMHz is more than any GPU's clock.
 	maxClockMHz = 20_000
+	// memoryTries is how often a device's memory is read, because nothing can be done without it.
+	memoryTries = 3
 	// maxMemory is more than any GPU has, 1 PiB.
 	maxMemory = 1 << 50
 	// counterRefresh is more than the time between two refreshes of an energy counter, which step by what was used meanwhile.

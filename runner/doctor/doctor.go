@@ -62,7 +62,7 @@ func (e *examination) try(check string, err error, format string, args ...any) b
 func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs []mixes.Job) ([]Finding, error) {
 	e := &examination{}
 	var devices []nvml.Device
-	node, err := local.OpenGPUs(o.Devices)
+	node, err := local.FindGPUs(o.Devices)
 	if errors.As(err, new(*harness.RequestError)) {
 		return nil, err
 	}
@@ -87,12 +87,16 @@ const checkLimit = 20 * time.Second
 func (e *examination) gpus(parent context.Context, node *nvml.Node, given string) []nvml.Device {
 	versions, err := node.Versions()
 	e.try("versions", err, "driver %s, CUDA %s, NVML %s", versions.Driver, versions.CUDA, versions.NVML)
-	devices, err := node.Devices()
-	if !e.try("GPUs", err, "%d%s", len(devices), given) {
-		return nil
-	}
-	for i, d := range devices {
+	e.add("GPUs", Fine, "%d%s", node.Count(), given)
+	var devices []nvml.Device
+	for i := range node.Count() {
+		d, err := node.Device(i)
 		name := fmt.Sprintf("GPU %d", d.Number)
+		if err != nil {
+			e.add(name, Failed, "%v: name the other GPUs with --devices", err)
+			continue
+		}
+		devices = append(devices, d)
 		e.add(name, Fine, "%s %s, %s free of %s", d.Name, d.UUID,
 			report.Human(float64(d.Memory.Free), report.Bytes), report.Human(float64(d.Memory.Total), report.Bytes))
 		if d.SMs == nil {
@@ -111,6 +115,9 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 		case len(others) > 0:
 			e.add(name, Warning, "%d other processes use it: measurements will not be clean", len(others))
 		}
+	}
+	if len(devices) == 0 {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(parent, checkLimit)
 	defer cancel()
@@ -149,12 +156,12 @@ func (e *examination) context(ctx context.Context, node *nvml.Node, d nvml.Devic
 		e.add("ballast", Failed, "%v", err)
 		return
 	}
-	after, err := node.Devices()
+	after, err := node.Device(d.Index)
 	err = errors.Join(err, b.Close())
 	if !e.try("ballast", err, "holds and frees memory") {
 		return
 	}
-	cost := int64(after[0].Memory.Used) - int64(d.Memory.Used) - int64(b.Held().Bytes)
+	cost := int64(after.Memory.Used) - int64(d.Memory.Used) - int64(b.Held().Bytes)
 	verdict := Fine
 	if cost > runner.DefaultContextBytes {
 		verdict = Warning

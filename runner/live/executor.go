@@ -56,8 +56,10 @@ type Config struct {
 	// WatchServer, where not nil, calls seen for each device, by its place in node order, on
 	// which the MPS server handles a fault. It returns when done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
-	Warn        func(format string, args ...any)
-	Start       time.Time // time zero of the batch; it must carry a monotonic reading
+	// Lost, where not nil, has each device that falls off the bus.
+	Lost  <-chan Lost
+	Warn  func(format string, args ...any)
+	Start time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
 // Executor runs real processes. It implements runner.Recoverer, runner.Revoker,
@@ -193,6 +195,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.spawn = startSpawner()
 	defer x.spawn.close()
 	x.watchServer()
+	x.clean.Go(x.watchDevices)
 	x.post(runner.Arrive{})
 	select {
 	case <-l.Done():
@@ -283,6 +286,19 @@ func (x *Executor) AwaitServer() {
 		}
 		x.post(runner.ServerRecovered{Err: err})
 	})
+}
+
+// watchDevices tells the batch of devices that are lost.
+func (x *Executor) watchDevices() {
+	for {
+		select {
+		case lost := <-x.config.Lost:
+			x.config.Warn("GPU %d of the run is lost: its jobs end, and no job goes there any more: %v", lost.Device, lost.Err)
+			x.post(runner.DeviceLost{Device: lost.Device, Why: lost.Err.Error()})
+		case <-x.loop.Done():
+			return
+		}
+	}
 }
 
 func (x *Executor) watchServer() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/collectors/nvml"
@@ -34,6 +35,7 @@ type Session struct {
 	daemon   *mps.Daemon
 	ballasts []*ballast.Ballast // of the devices in their order; none without MemCap
 	sampler  *nvml.NodeSampler
+	lost     chan Lost       // takes each device once
 	recorder runner.Recorder // takes what the sampler sees
 	epoch    time.Time       // of its times
 
@@ -44,7 +46,7 @@ type Session struct {
 // Prepare takes the node for a run. An error says what is wrong and what to do. Close must
 // follow every success.
 func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err error) {
-	s := &Session{node: node, options: o}
+	s := &Session{node: node, options: o, lost: make(chan Lost, node.Count())}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -135,6 +137,15 @@ func reasons(r *nvml.EventReasons) *string {
 	}
 	return new(r.String())
 }
+
+// Lost is a device, by its place in node order, that has fallen off the bus.
+type Lost struct {
+	Device int
+	Err    error
+}
+
+// Lost has each device that is lost while the sampler runs, once.
+func (s *Session) Lost() <-chan Lost { return s.lost }
 
 // UUIDs are the devices' UUIDs in node order.
 func (s *Session) UUIDs() []string {
@@ -237,24 +248,32 @@ const leftoverBytes = 64 * mib
 // last process has gone.
 const settleLimit = 3 * time.Second
 
-// leftovers checks that each device has no more memory in use than before.
+// leftovers checks that each device has no more memory in use than before. A device that does not tell is no error, because the run
+// was measured before.
 func (s *Session) leftovers() error {
 	deadline := time.Now().Add(settleLimit)
 	for {
-		after, err := s.node.Devices()
-		if err != nil {
-			return fmt.Errorf("check for leftovers: %w", err)
-		}
-		var errs []error
-		for i, d := range after {
-			if i < len(s.Devices) && int64(d.Memory.Used) > s.Devices[i].UsedAtStartBytes+leftoverBytes {
+		var errs, unread []error
+		for i, before := range s.Devices {
+			d, err := s.node.Device(i)
+			if err != nil {
+				unread = append(unread, err)
+			} else if int64(d.Memory.Used) > before.UsedAtStartBytes+leftoverBytes {
 				errs = append(errs, fmt.Errorf("GPU %d: %d bytes in use after the run, %d before: something of the run, or of another user, is left; see nvidia-smi",
-					d.Number, d.Memory.Used, s.Devices[i].UsedAtStartBytes))
+					d.Number, d.Memory.Used, before.UsedAtStartBytes))
 			}
 		}
-		if len(errs) == 0 || time.Now().After(deadline) {
+		if len(errs)+len(unread) == 0 || time.Now().After(deadline) || len(errs) == 0 && allLost(unread) {
+			for _, err := range unread {
+				s.options.Warn("what is left on a GPU cannot be checked: %v", err)
+			}
 			return errors.Join(errs...)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// allLost reports whether devices do not tell because they are lost.
+func allLost(unread []error) bool {
+	return !slices.ContainsFunc(unread, func(err error) bool { return !errors.Is(err, nvml.ErrLost) })
 }

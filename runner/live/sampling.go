@@ -1,7 +1,6 @@
 package live
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +28,8 @@ const activityPeriod = 200 * time.Millisecond
 func (s *Session) Sample(epoch time.Time, rec runner.Recorder) error {
 	var err error
 	s.recorder, s.epoch = rec, epoch
-	s.sampler, err = s.node.StartSampler(nvml.Config{Epoch: epoch, ActivityPeriod: activityPeriod, Consume: func(g nvml.Segment) {
+	lost := func(device int, err error) { s.lost <- Lost{device, err} }
+	s.sampler, err = s.node.StartSampler(nvml.Config{Epoch: epoch, ActivityPeriod: activityPeriod, Lost: lost, Consume: func(g nvml.Segment) {
 		rec.Segment(results.Segment{Device: g.Device, Series: series[g.Kind], FirstS: g.First.Seconds(),
 			LastS: g.Last.Seconds(), Samples: int64(g.Samples), Value: &g.Value})
 	}})
@@ -59,12 +59,10 @@ func (s *Session) Unsample() (results.Sampler, error) {
 			s.Devices[i].RefreshS = new(r.Seconds())
 		}
 	}
-	if after, e := s.node.Devices(); e == nil {
-		for i, d := range after {
+	for i := range s.Devices {
+		if d, e := s.node.Device(i); e == nil { // else the clocks stay unknown
 			s.Devices[i].SMClockEndHz, s.Devices[i].ThrottleEnd = hertz(d.SMClockHz), reasons(d.EventReasons)
 		}
-	} else {
-		err = errors.Join(err, e)
 	}
 	return figures(st), err
 }
@@ -92,6 +90,9 @@ const (
 // doubts says why samples, or the times of the jobs beside them, are not what they should be.
 func doubts(st nvml.Stats) []string {
 	var out []string
+	if f := figures(st); *f.Errors > 0 {
+		out = append(out, fmt.Sprintf("%d readings of NVML failed, and what they would have said is unknown; the first: %s", *f.Errors, *f.FirstError))
+	}
 	if st.LostSamples > 0 {
 		out = append(out, fmt.Sprintf("%d samples, in %d segments of all series, were taken and are lost: the store could not take them as fast", st.LostSamples, st.LostSegments))
 	}

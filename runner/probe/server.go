@@ -241,7 +241,7 @@ func sameInstant() (at time.Time, monotonicNS int64, err error) {
 
 func (s *Server) bind() error {
 	if max := len(unix.RawSockaddrUnix{}.Path) - 1; len(s.path) > max {
-		return fmt.Errorf("the path has %d bytes and a Unix socket's holds %d: choose a shorter directory", len(s.path), max)
+		return fmt.Errorf("the path has %d bytes and a Unix socket's holds %d: choose a shorter directory (of a run: TMPDIR)", len(s.path), max)
 	}
 	if err := s.makeDir(); err != nil {
 		return err

@@ -86,7 +86,7 @@ func (m *measures) refresh(roomier func(device int)) {
 
 func (m *measures) measure(k *kind, i int) {
 	d, fresh, known := &m.state.devices[i], int64(-1), int64(-1)
-	if d.claimed == 0 && d.closers == 0 {
+	if !d.lost && d.claimed == 0 && d.closers == 0 {
 		fresh, known = m.measurer.Measure(k.like, m.state, i)
 		if len(d.jobs) > 0 && (d.isolated || k.like.Isolate) {
 			fresh = -1

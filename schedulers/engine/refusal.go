@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/caserun/caserun/schedulers"
 )
@@ -28,7 +30,7 @@ func (e *Engine) tooLarge(t schedulers.Task) *schedulers.Refusal {
 			break
 		}
 	}
-	return &schedulers.Refusal{Cause: schedulers.TooLarge, Why: whyTooLarge(t, usable, len(e.devices)),
+	return &schedulers.Refusal{Cause: schedulers.TooLarge, Why: whyTooLarge(t, usable, len(e.devices)) + e.withoutLost(),
 		NeedBytes: sumBytes(t.Needs(), largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
 }
 
@@ -40,6 +42,20 @@ func (e *Engine) refuse(w *waiting, cause schedulers.Cause, why string) schedule
 	r := e.tooLarge(w.task)
 	r.Cause, r.Why = cause, why
 	return schedulers.Decision{Kind: schedulers.Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r}
+}
+
+// withoutLost adds to why nothing fits that devices are lost.
+func (e *Engine) withoutLost() string {
+	var lost []string
+	for _, d := range e.empty.devices {
+		if d.lost {
+			lost = append(lost, strconv.Itoa(d.index))
+		}
+	}
+	if len(lost) == 0 {
+		return ""
+	}
+	return ", because the run has lost device " + strings.Join(lost, " and ")
 }
 
 func whyTooLarge(t schedulers.Task, usable bool, devices int) string {

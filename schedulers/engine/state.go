@@ -42,6 +42,7 @@ type device struct {
 	limits    schedulers.Device
 	index     int
 	isChanged bool   // it is in state.changed
+	lost      bool   // no task joins it any more
 	usedBytes int64  // of tasks and contexts, on the device
 	usedWarps uint64 // whole grids of the tasks here
 	tasks     int
@@ -79,7 +80,7 @@ func (s *state) clear() {
 		clear(d.contexts)
 		clear(d.jobs)
 		clear(d.permits)
-		*d = device{limits: d.limits, index: i, contexts: d.contexts, jobs: d.jobs, permits: d.permits, sms: d.sms}
+		*d = device{limits: d.limits, index: i, lost: d.lost, contexts: d.contexts, jobs: d.jobs, permits: d.permits, sms: d.sms}
 		d.freeSMs()
 	}
 }
@@ -162,7 +163,7 @@ func (d *device) Open(t schedulers.Task) bool {
 	if others > 0 && (t.Isolate || d.isolated) {
 		return false
 	}
-	return d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
+	return !d.lost && d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
 }
 
 // ContextBytes implements schedulers.DeviceView.

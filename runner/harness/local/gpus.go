@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/collectors/nvml"
@@ -13,6 +14,15 @@ import (
 
 // VisibleDevices is CUDA's variable. Slurm, among others, hands out a machine's GPUs with it.
 const VisibleDevices = "CUDA_VISIBLE_DEVICES"
+
+// noDevices are values of VisibleDevices for no GPU, beside an empty one: CUDA's documentation has the first, and some batch systems set the other.
+var noDevices = []string{"-1", "NoDevFiles"}
+
+// hidesAll reports whether a value of VisibleDevices begins with one of noDevices. CUDA does not look at what follows.
+func hidesAll(list string) bool {
+	first, _, _ := strings.Cut(list, ",")
+	return slices.Contains(noDevices, strings.TrimSpace(first))
+}
 
 // chosen is the list of the GPUs to use, and who gave it, for messages. Both are empty where
 // nobody did, which means all GPUs. In a job of Slurm somebody must.
@@ -27,7 +37,7 @@ func chosen(devices string, job *slurm.Allocation) (list, giver string, err erro
 		return "", "", fmt.Errorf("%w: job %s of Slurm was given none (%s is not set): submit it with --gres=gpu:N, or name GPUs with --devices if the whole node is the job's", nvml.ErrNoGPU, job.Job, VisibleDevices)
 	case !set:
 		return "", "", nil
-	case strings.TrimSpace(list) == "", strings.TrimSpace(list) == "-1":
+	case strings.TrimSpace(list) == "", hidesAll(list):
 		return "", "", fmt.Errorf("%w: %s hides all of them, unless --devices names some", nvml.ErrNoGPU, giver)
 	}
 	return list, giver, nil
@@ -43,8 +53,20 @@ func Given(devices string) string {
 
 // OpenGPUs opens NVML for the GPUs that devices lists. Without a list the GPUs are those of
 // VisibleDevices, or all. In a job of Slurm devices must be among those of VisibleDevices. The error
-// matches nvml.ErrNoGPU where there is no GPU to use.
+// matches nvml.ErrNoGPU where there is no GPU to use. A GPU that cannot be used is an error only if it is among these.
 func OpenGPUs(devices string) (*nvml.Node, error) {
+	node, err := FindGPUs(devices)
+	if err != nil {
+		return nil, err
+	}
+	if bad := node.Unusable(); len(bad) > 0 {
+		return nil, errors.Join(fmt.Errorf("%w; name other GPUs with --devices", errors.Join(bad...)), node.Close())
+	}
+	return node, nil
+}
+
+// FindGPUs is OpenGPUs with GPUs that cannot be used, if nobody has chosen the GPUs.
+func FindGPUs(devices string) (*nvml.Node, error) {
 	job, err := slurm.Current()
 	if err != nil {
 		return nil, harness.Refuse(err)
@@ -55,7 +77,9 @@ func OpenGPUs(devices string) (*nvml.Node, error) {
 	}
 	within := ""
 	if job != nil && devices != "" {
-		within = os.Getenv(VisibleDevices)
+		if within = os.Getenv(VisibleDevices); hidesAll(within) {
+			return nil, harness.Refuse(fmt.Errorf("%s: job %s of Slurm was given no GPU (%s=%s)", giver, job.Job, VisibleDevices, within))
+		}
 	}
 	node, err := nvml.Open()
 	if err != nil && devices != "" {
@@ -72,7 +96,10 @@ func OpenGPUs(devices string) (*nvml.Node, error) {
 		if devices == "" {
 			err = fmt.Errorf("%w; or name GPUs with --devices, which goes before %s", err, VisibleDevices)
 		}
-		return nil, errors.Join(harness.Refuse(err), node.Close())
+		if !errors.As(err, new(*nvml.CallError)) {
+			err = harness.Refuse(err)
+		}
+		return nil, errors.Join(err, node.Close())
 	}
 	return node, nil
 }

@@ -1,0 +1,54 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/results"
+)
+
+// seenLate is how long after its jobs the loss of a device is seen at the latest: the time between two attempts of a failing call of
+// NVML, and that of the call.
+const seenLate = 2 * time.Second
+
+func (e DeviceLost) apply(b *Batch, now time.Duration) error {
+	why := fmt.Sprintf("GPU %d was lost: %s", e.Device, e.Why)
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventLost, Device: &b.indexes[e.Device], Detail: why})
+	for i, j := range b.jobs {
+		switch {
+		case b.records[i].Outcome != nil:
+			b.wasLost(i, e.Device, why, now)
+		case j == nil || !j.isOn(e.Device):
+		case j.exited == nil:
+			j.lost = why
+			b.command(Stop{i})
+		case len(j.faults) > 0: // it has ended, by what its CUDA calls said
+			j.lost = why
+		}
+	}
+	b.carryOut(b.engine.Lose(e.Device, now), now)
+	b.admit(now)
+	return nil
+}
+
+// isOn reports whether a process of the job has the device.
+func (j *job) isOn(device int) bool {
+	for _, r := range j.residencies {
+		if r.Device == device && r.Open() {
+			return true
+		}
+	}
+	return false
+}
+
+// wasLost gives a job that has just ended badly on the device the reason: its CUDA calls failed before NVML said so.
+func (b *Batch) wasLost(i, device int, why string, now time.Duration) {
+	r := &b.records[i]
+	failed := []results.Outcome{results.Fault, results.FaultSuspect, results.Collateral, results.Crash}
+	if r.Device == nil || *r.Device != device || r.EndS == nil || *r.EndS < seconds(now-seenLate) || !slices.Contains(failed, *r.Outcome) {
+		return
+	}
+	r.Outcome, r.Detail = shared(results.Lost), why+"; it ended with: "+r.Detail
+	b.recordJob(r)
+}
