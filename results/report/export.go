@@ -48,6 +48,9 @@ type rowWriter interface {
 func exportTables(ctx context.Context, s *store.Store, dir, ending string, o ExportOptions,
 	open func(io.Writer, []store.Column) (rowWriter, error),
 ) (paths []string, err error) {
+	if err := s.Verify(ctx, o.Filter); err != nil {
+		return nil, err
+	}
 	tables, err := s.Tables(ctx)
 	if err != nil {
 		return nil, err

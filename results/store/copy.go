@@ -20,6 +20,9 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("copy of store %s: %s exists", s.path, path), err)
 	}
+	if err := s.Verify(ctx, f); err != nil {
+		return err
+	}
 	modes, err := s.Modes(ctx, f)
 	if err != nil {
 		return err

@@ -306,6 +306,9 @@ func (m *merger) begin(ctx context.Context) error {
 		}
 		m.used = append(m.used, largest{table, n})
 	}
+	if err := verify(ctx, m.conn, "source", m.out, "true", nil); err != nil {
+		return err
+	}
 	if err := execute(ctx, m.conn, "INSERT INTO chosen SELECT id, id FROM source.run"); err != nil {
 		return err
 	}
@@ -446,6 +449,9 @@ func (m *merger) take(ctx context.Context, path string, id int64) error {
 	if stray != 0 {
 		return fmt.Errorf("part %s: run %d has no cell in the plan: %w: leave it out", path, stray, ErrOtherPlan)
 	}
+	if err := verify(ctx, m.conn, "source", path, "sweep_id = ?", []any{id}); err != nil {
+		return err
+	}
 	if _, err := m.conn.ExecContext(ctx, "INSERT INTO hit SELECT r.id, m.id FROM source.run r JOIN main.run m ON m.uid = r.uid WHERE "+ended, id); err != nil {
 		return err
 	}
@@ -472,7 +478,8 @@ func (m *merger) take(ctx context.Context, path string, id int64) error {
 
 // machine are the columns of a run that say where it ran. They may differ in a simulated run that two
 // machines made: then the first ones count, as text.
-const machine = "host, kernel, cpu, cores, memory_bytes, version, revision, binaries"
+// The checksum is of them too, and goes with them.
+const machine = "host, kernel, cpu, cores, memory_bytes, version, revision, binaries, checksum"
 
 // again takes runs that the merge has from an earlier part. They must be the same. An interrupted run
 // may have gone on, or have been closed by several: the run that is complete counts, or else the one

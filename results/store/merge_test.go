@@ -37,6 +37,7 @@ type part struct {
 	db   *Store
 	plan []results.Cell
 	live bool
+	on   func(*results.Provenance) // the machine of the runs to come, if it matters
 }
 
 // newPart makes a store with a plan of so many cells.
@@ -73,6 +74,9 @@ func (p *part) run(cell int, status results.Status, restart, began, what int) in
 	run, found := fullRun()
 	run.Mode, run.StartedAt, run.Sweep, run.Warmup, run.Repetition, run.Seed = results.Simulated, nil, &c.Sweep, c.Warmup, c.Repetition, c.Seed
 	run.Provenance.PID = ptr(100*began + restart + 1)
+	if p.on != nil {
+		p.on(&run.Provenance)
+	}
 	if p.live {
 		run.Mode, run.StartedAt = results.Live, ptr(time.Date(2026, 3, 4, 5, 6, 7+began, 0, time.UTC))
 	}
@@ -711,10 +715,8 @@ func TestMergeOfTwoMachines(t *testing.T) {
 	var parts []string
 	for _, host := range []string{"host-b", "host-a"} {
 		p := newPart(t, filepath.Join(t.TempDir(), "part.db"), false, 1)
+		p.on = func(of *results.Provenance) { of.Host, of.Cores = host, len(parts)+1 }
 		p.run(0, results.Complete, 0, 0, 0)
-		if _, err := p.db.write.Exec("UPDATE run SET host = ?, cores = ?", host, len(parts)+1); err != nil {
-			t.Fatal(err)
-		}
 		parts = append(parts, p.close())
 	}
 	found, err := bothOrders(t, parts[0], parts[1]).Runs(t.Context(), Filter{Duplicates: true})
@@ -733,11 +735,9 @@ func TestMergeChoosesWholeBlocks(t *testing.T) {
 		cells []int // two are a block
 	}{{"host-a", []int{0, 2, 3, 4}}, {"host-b", []int{0, 1, 2, 3, 5}}} {
 		p := newPart(t, filepath.Join(t.TempDir(), "part.db"), true, 6)
+		p.on = func(machine *results.Provenance) { machine.Host = of.host }
 		for _, cell := range of.cells {
 			p.run(cell, results.Complete, 0, 1+began, 0)
-		}
-		if _, err := p.db.write.Exec("UPDATE run SET host = ?", of.host); err != nil {
-			t.Fatal(err)
 		}
 		parts = append(parts, p.close())
 	}

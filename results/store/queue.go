@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -206,10 +207,33 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := reseal(ctx, tx, batch); err != nil {
+		return nil, err
+	}
 	if err := tx.Commit(); err != nil {
 		return nil, err
 	}
 	return refused, nil
+}
+
+// reseal makes the checksums of complete runs anew whose jobs a batch corrects.
+func reseal(ctx context.Context, tx *sql.Tx, batch []entry) error {
+	seen := map[int64]bool{}
+	for _, e := range batch {
+		if e.writer == nil || e.table != jobs.table || seen[e.writer.run] {
+			continue
+		}
+		seen[e.writer.run] = true
+		sealed := false
+		err := tx.QueryRowContext(ctx, "SELECT checksum IS NOT NULL FROM run WHERE id = ?", e.writer.run).Scan(&sealed)
+		if err == nil && sealed {
+			err = seal(ctx, tx, e.writer.run)
+		}
+		if err != nil && !errors.Is(err, sql.ErrNoRows) { // rows of a run that is gone are refused
+			return err
+		}
+	}
+	return nil
 }
 
 // insert writes the rows of a batch and returns those that their tables refuse.

@@ -107,14 +107,20 @@ func (f Filter) where() (condition string, args []any) {
 	return condition, args
 }
 
-// Runs returns the selected runs, oldest first.
+// Runs returns the selected runs, oldest first. The error wraps ErrDamaged if one is not as it was when it was completed.
 func (s *Store) Runs(ctx context.Context, f Filter) ([]results.Run, error) {
+	checked := make(chan error, 1)
+	go func() { checked <- s.Verify(ctx, f) }()
 	condition, args := f.where()
 	query := fmt.Sprintf("SELECT id, %s FROM run WHERE %s ORDER BY id", strings.Join(runs.columns, ", "), condition)
-	return collect(ctx, s, "read runs", query, args, func(r *results.Run) []any {
+	found, err := collect(ctx, s, "read runs", query, args, func(r *results.Run) []any {
 		_, values := runs.fields(r)
 		return append([]any{&r.ID}, values...)
 	})
+	if damaged := <-checked; err == nil && damaged != nil {
+		return nil, damaged
+	}
+	return found, err
 }
 
 // Run returns one run; the error wraps ErrNoRun if the store lacks it.

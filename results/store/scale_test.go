@@ -135,6 +135,9 @@ func thousands(tb testing.TB, path string, n int) {
 			j.Index = k
 			w.Job(j)
 		}
+		if err := w.Flush(ctx); err != nil {
+			tb.Fatal(err)
+		}
 		if err := s.finish(ctx, withID(run, id)); err != nil {
 			tb.Fatal(err)
 		}

@@ -238,11 +238,12 @@ func (s *Store) finish(ctx context.Context, run results.Run) error {
 			AND run.sweep_id = new.sweep_id AND run.cell_position = new.cell_position AND run.status = 'complete'`, run.ID); err != nil {
 			return err
 		}
-		if run.Mode != results.Simulated {
-			return nil
+		if run.Mode == results.Simulated {
+			if _, err := tx.ExecContext(ctx, "UPDATE run SET uid = case_uid('run', sweep.uid, run.cell_position) FROM sweep WHERE run.id = ? AND sweep.id = run.sweep_id", run.ID); err != nil {
+				return err
+			}
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE run SET uid = case_uid('run', sweep.uid, run.cell_position) FROM sweep WHERE run.id = ? AND sweep.id = run.sweep_id", run.ID)
-		return err
+		return seal(ctx, tx, run.ID)
 	})
 	if err != nil {
 		return err
