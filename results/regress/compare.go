@@ -21,6 +21,7 @@ type Row struct {
 	Mixes  int
 	Metric Metric
 	stats.Comparison
+	LostMore bool // a side lost significantly more jobs, so that the figures are not comparable: Reason has its name
 }
 
 // Survivors reports whether the figures are others because jobs crashed, on either side: see
@@ -67,7 +68,10 @@ func Compare(a, b Side, o Options) (Result, error) {
 		out.Notes = append(out.Notes, leftOut(arm, a, aArms, out.Names))
 	}
 	var samples []stats.Pair
-	for _, block := range slices.Concat(blocks(pairs), single(pairs)) {
+	sets := slices.Concat(blocks(pairs), single(pairs))
+	lost := lossesOf(sets, o.Alpha)
+	var lostMore [][2]bool // of each row
+	for _, block := range sets {
 		all := block[0]
 		if len(block) > 1 {
 			all = merged(block)
@@ -84,11 +88,15 @@ func Compare(a, b Side, o Options) (Result, error) {
 			options.NoiseFree = !anyNoise(block)
 			samples = append(samples, blockSample(block, m.values, options))
 			out.Rows = append(out.Rows, Row{Pair: all, Mixes: len(block), Metric: m})
+			lostMore = append(lostMore, lost.more(block))
 		}
 	}
 	for i, c := range stats.CompareAll(samples) {
 		c.Settles *= onEach(samples[i], out.Rows[i].Mixes)
 		out.Rows[i].Comparison = c
+		if !out.Rows[i].Metric.Counts() {
+			out.Rows[i].Comparison, out.Rows[i].LostMore = beside(c, lostMore[i], a.Label, b.Label)
+		}
 	}
 	for _, m := range asked {
 		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {

@@ -20,14 +20,17 @@ const (
 	EnvironmentChanged Class = "environment changed" // a regression that the changed environment may have caused
 	Crash              Class = "crash"
 	Noise              Class = "noise" // too few repetitions or too much scatter to decide
-	NothingMeasured    Class = "nothing measured"
+	// NotComparable is of a metric that flatters the candidate, because it lost more jobs, or blames it,
+	// because the baseline lost more.
+	NotComparable   Class = "not comparable"
+	NothingMeasured Class = "nothing measured"
 )
 
 // Fails reports whether the candidate is shown to be worse than its limit.
 func (c Class) Fails() bool { return c == Regression || c == EnvironmentChanged || c == Crash }
 
 // Unsettled reports whether too little was measured to decide.
-func (c Class) Unsettled() bool { return c == Noise || c == NothingMeasured }
+func (c Class) Unsettled() bool { return c == Noise || c == NotComparable || c == NothingMeasured }
 
 // Kinds are what a list of checks can be narrowed to.
 var Kinds = []string{"failed", "unsettled", "ok"}
@@ -67,10 +70,11 @@ type Check struct {
 	noiseFree bool
 	apart     bool    // the change is beyond the limit, and every value of the candidate is worse than the baseline's
 	excess    float64 // crashed jobs per run, of the candidate less the baseline, the mean over mixes
+	dead      [2]bool // no job of a side ended ok
 }
 
 // Counted reports whether the check counted crashed jobs.
-func (c Check) Counted() bool { return c.Limit.Metric.Name == crashes && c.Class != NothingMeasured }
+func (c Check) Counted() bool { return c.Limit.Metric.Counts() && c.Class != NothingMeasured }
 
 // Rate is the share of a side's jobs that crashed.
 func (c Check) Rate(side int) float64 { return float64(c.Crashed[side]) / float64(c.Jobs[side]) }
@@ -89,7 +93,8 @@ type Report struct {
 // Gate checks the candidate's arms against limits relative to the baseline's arms, each arm and
 // each scheduler over all its mixes. A check fails if the candidate is significantly worse and the
 // estimated change exceeds the limit; docs/reference/statistics.md says why. The p values of all checks are
-// adjusted together.
+// adjusted together. Lost jobs are tested in any case, because other metrics count only beside them, and are
+// a check of their own if the limits say so: see WithCrashes.
 func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, Limits: limits, Alpha: alpha}
 	aArms, bArms := baseline.arms(), candidate.arms()
@@ -104,20 +109,19 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		}
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", r.Names.Of(arm), baseline.Label))
 	}
-	var samples []stats.Pair
+	var asked []limitedBlock
 	for _, p := range pairs {
 		for _, l := range limitsOf(limits, p.A) {
 			if l.applies(p.A, aArms) {
-				c, s := newCheck([]Pair{p}, l, alpha)
-				r.Checks, samples = append(r.Checks, c), append(samples, s)
+				asked = append(asked, limitedBlock{[]Pair{p}, l})
 			}
 		}
 	}
-	over := map[int][]int{} // the checks of single arms that a check over their mixes has in it
-	for _, block := range r.blocksByLimit(pairs, aArms) {
-		c, s := newCheck(block.pairs, block.limit, alpha)
-		over[len(r.Checks)] = r.checksOf(block)
-		r.Checks, samples = append(r.Checks, c), append(samples, s)
+	asked = withLosses(slices.Concat(asked, r.blocksByLimit(pairs, aArms)))
+	samples := make([]stats.Pair, len(asked))
+	r.Checks = make([]Check, len(asked))
+	for i, block := range asked {
+		r.Checks[i], samples[i] = newCheck(block.pairs, block.limit, alpha)
 	}
 	environments := map[results.Arm][]Difference{}
 	for _, p := range pairs {
@@ -127,13 +131,25 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		all := merged(block)
 		environments[all.A] = all.Environment
 	}
-	for i, c := range stats.CompareAll(samples) {
-		r.Checks[i].judge(c, environments[r.Checks[i].Arm], alpha)
-		r.Checks[i].Settles *= onEach(samples[i], r.Checks[i].Mixes)
+	found := stats.CompareAll(samples)
+	var lost losses
+	for i, c := range r.Checks {
+		if c.Limit.Metric.Counts() {
+			lost = append(lost, loss{asked[i].pairs, c.excess, found[i].Significant})
+		}
 	}
-	for block, single := range over {
-		r.settleBy(block, single)
+	for i, c := range found {
+		check := &r.Checks[i]
+		own := r.Checks[slices.IndexFunc(asked, asked[i].isOfItsLosses)]
+		check.judge(c, environments[check.Arm], alpha, lost.more(asked[i].pairs), own)
+		check.Settles *= onEach(samples[i], check.Mixes)
 	}
+	for i, block := range asked { // what a check over several mixes has shown
+		if len(block.pairs) > 1 {
+			r.settleBy(i, r.checksOf(block))
+		}
+	}
+	r.Checks = slices.DeleteFunc(r.Checks, func(c Check) bool { return c.Limit.None })
 	r.missing(onlyA, aArms, bArms)
 	slices.SortStableFunc(r.Checks, func(x, y Check) int {
 		return cmp.Or(x.Class.rank()-y.Class.rank(), min(y.Mixes, 2)-min(x.Mixes, 2))
@@ -147,6 +163,22 @@ type limitedBlock struct {
 	limit Limit
 }
 
+// isOfItsLosses reports whether another block is of the lost jobs of the same pairs.
+func (b limitedBlock) isOfItsLosses(other limitedBlock) bool {
+	return other.limit.Metric.Counts() && slices.EqualFunc(b.pairs, other.pairs, func(p, q Pair) bool { return p.A == q.A })
+}
+
+// withLosses adds what nobody asked for, without a limit: the lost jobs of pairs of which another metric
+// is checked.
+func withLosses(asked []limitedBlock) []limitedBlock {
+	for _, block := range asked {
+		if !slices.ContainsFunc(asked, block.isOfItsLosses) {
+			asked = append(asked, limitedBlock{block.pairs, Limit{Metric: crashMetric(), None: true}})
+		}
+	}
+	return asked
+}
+
 // blocksByLimit are the blocks of pairs for each limit that applies to two of their mixes at least.
 func (r *Report) blocksByLimit(pairs []Pair, arms map[results.Arm][]Observation) (out []limitedBlock) {
 	for _, block := range blocks(pairs) {
@@ -156,6 +188,9 @@ func (r *Report) blocksByLimit(pairs []Pair, arms map[results.Arm][]Observation)
 			for _, l := range limitsOf(r.Limits, p.A) {
 				key := l.String()
 				if !l.applies(p.A, arms) || len(l.Metric.values(p.ARuns)) == 0 || len(l.Metric.values(p.BRuns)) == 0 {
+					continue
+				}
+				if dead(p.ARuns) && !l.Metric.Counts() {
 					continue
 				}
 				if by[key] == nil {
@@ -204,20 +239,18 @@ func (r *Report) settleBy(block int, single []int) {
 // newCheck is the check of a limit over pairs that differ in their mixes alone, and what is to be
 // compared for it.
 func newCheck(pairs []Pair, l Limit, alpha float64) (Check, stats.Pair) {
-	c := Check{Arm: pairs[0].A, Limit: l, Mixes: len(pairs), noiseFree: !anyNoise(pairs)}
-	o := stats.Options{Alpha: alpha, MinEffect: l.Bound, HigherIsBetter: l.Metric.HigherIsBetter, Absolute: l.Metric.Absolute, NoiseFree: c.noiseFree}
+	c := Check{Arm: pairs[0].A, Limit: l, Mixes: len(pairs), noiseFree: !anyNoise(pairs), dead: [2]bool{true, true}}
 	values := l.Metric.values
-	if l.Metric.Name == crashes {
-		o.Counts, o.MinEffect, values = true, 0, crashed
+	if l.Metric.Counts() {
+		values = numbersLost
 	}
 	for _, p := range pairs {
-		on := byMachine(p.ARuns, p.BRuns, values)
 		c.apart = len(pairs) == 1
-		for _, s := range on {
-			c.excess += (mean(s.B) - mean(s.A)) / float64(len(on)*len(pairs))
+		for _, s := range byMachine(p.ARuns, p.BRuns, values) {
 			c.apart = c.apart && allWorse(s.A, s.B, l)
 		}
 		for side, runs := range [][]Observation{p.ARuns, p.BRuns} {
+			c.dead[side] = c.dead[side] && dead(runs)
 			c.Runs[side] += len(runs)
 			c.Crashed[side] += lost(runs)
 			for _, o := range runs {
@@ -228,16 +261,12 @@ func newCheck(pairs []Pair, l Limit, alpha float64) (Check, stats.Pair) {
 	if len(pairs) > 1 {
 		c.Arm = merged(pairs).A
 	}
-	return c, blockSample(pairs, values, o)
-}
-
-// crashed are the numbers of crashed jobs of runs.
-func crashed(runs []Observation) []float64 {
-	var out []float64
-	for _, o := range runs {
-		out = append(out, float64(o.Metrics.Crashed))
+	if l.Metric.Counts() {
+		var sample stats.Pair
+		sample, c.excess = lossSample(pairs, alpha)
+		return c, sample
 	}
-	return out
+	return c, blockSample(pairs, values, stats.Options{Alpha: alpha, MinEffect: l.Bound, HigherIsBetter: l.Metric.HigherIsBetter, Absolute: l.Metric.Absolute, NoiseFree: c.noiseFree})
 }
 
 func mean(values []float64) float64 {
@@ -254,7 +283,7 @@ func allWorse(a, b []float64, l Limit) bool {
 	switch {
 	case len(a) == 0 || len(b) == 0:
 		return false
-	case l.Metric.Name == crashes:
+	case l.Metric.Counts():
 		return slices.Min(b) > slices.Max(a)+l.Bound
 	case l.Metric.HigherIsBetter:
 		return slices.Max(b) < slices.Min(a)
@@ -268,7 +297,7 @@ func (l Limit) applies(arm results.Arm, arms map[results.Arm][]Observation) bool
 	switch {
 	case l.Metric.Name == "slowdown":
 		return arm.Traced && arm.Scheduler != "sa"
-	case l.Metric.Name == crashes || !arm.Traced:
+	case l.Metric.Counts() || !arm.Traced:
 		return true
 	}
 	arm.Traced = false
@@ -384,45 +413,43 @@ func (c *Check) oneSample() string {
 
 func share(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 
-func (c *Check) judge(found stats.Comparison, environment []Difference, alpha float64) {
-	if found.A.N == 0 || found.B.N == 0 {
-		c.Comparison, c.Class = &found, NothingMeasured
-		switch {
-		case found.B.N > 0:
-			c.Text = fmt.Sprintf("no value in %d runs of the baseline", c.Runs[0])
-		case found.A.N > 0:
-			c.Text = fmt.Sprintf("no value in %d runs of the candidate", c.Runs[1])
-		default:
-			c.Comparison = nil
-			c.Text = fmt.Sprintf("no value in %d runs of the baseline and %d of the candidate", c.Runs[0], c.Runs[1])
-		}
-		c.Text += c.Limit.Metric.Needs()
-		return
-	}
-	if c.Limit.Metric.Name == crashes {
+// judge settles a check. lost says which sides lost significantly more jobs, and losses is the check of
+// the numbers of lost jobs.
+func (c *Check) judge(found stats.Comparison, environment []Difference, alpha float64, lost [2]bool, losses Check) {
+	c.Comparison = &found
+	if c.Limit.Metric.Counts() {
 		c.count(found, alpha)
 		return
 	}
-	c.Comparison = &found
+	if why := c.nothing(found); why != "" {
+		c.Class, c.Text = NothingMeasured, why
+		return
+	}
 	worse := found.Change
 	if c.Limit.Metric.HigherIsBetter {
 		worse = -worse
 	}
 	beyond := worse > 0 && worse >= c.Limit.Bound
+	fails := found.Significant && beyond && !found.Divided()
 	c.apart = c.apart && beyond
 	change := describe(found, c.Limit)
 	c.brief = change
+	allowed := losses.Limit.Bound > 0 && losses.excess <= losses.Limit.Bound
 	room := c.Limit.Bound // what the interval must not exceed
 	switch {
-	case found.Significant && beyond && !found.Divided() && len(environment) > 0:
+	case fails && !lost[0] && len(environment) > 0:
 		c.Class = EnvironmentChanged
 		var kinds []string
 		for _, d := range environment {
 			kinds = append(kinds, d.Kind)
 		}
 		c.Text = fmt.Sprintf("worse: %s, and the environment is another one (%s)", change, strings.Join(kinds, ", "))
-	case found.Significant && beyond && !found.Divided():
+	case fails && !lost[0]:
 		c.Class, c.Text = Regression, "worse: "+change
+	case fails:
+		c.Class, c.Text = NotComparable, fmt.Sprintf("%s: the baseline lost more jobs (%s, and %s now)", change, share(c.Rate(0)), share(c.Rate(1)))
+	case lost[1] && !allowed:
+		c.Class, c.Text = NotComparable, fmt.Sprintf("%s: the candidate lost more jobs (%s, %s before)", change, share(c.Rate(1)), share(c.Rate(0)))
 	case c.noiseFree:
 		c.Class, c.Text = Noise, change+c.oneSample()
 	case found.Needed > 0:
@@ -430,6 +457,8 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 		c.Text = fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed)
 	case beyond:
 		c.Class, c.Text, room = Noise, change+": beyond the limit, but not significant; measure more repetitions", worse
+	case found.Significant && worse <= 0 && lost[1]:
+		c.Class, c.Text = Passed, fmt.Sprintf("%s, with more lost jobs, as %s allows", change, losses.Limit)
 	case found.Significant && worse <= 0:
 		c.Class, c.Text = Passed, "better: "+change
 	case found.Resolution() > c.Limit.Bound:
@@ -441,6 +470,29 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 	if c.Class == Noise && !c.noiseFree {
 		c.Settles = max(found.Needed, found.RepetitionsFor(room, alpha))
 	}
+}
+
+// nothing says why there is nothing to compare; it is empty if there is. Without a job that ended ok a
+// baseline is none, though its throughput is 0.
+func (c *Check) nothing(found stats.Comparison) string {
+	ofBaseline, ofCandidate := fmt.Sprintf("%d runs of the baseline", c.Runs[0]), fmt.Sprintf("%d runs of the candidate", c.Runs[1])
+	none := [2]bool{found.A.N == 0 || c.dead[0], found.B.N == 0}
+	runs := ofBaseline
+	switch {
+	case none[0] && none[1]:
+		c.Comparison = nil
+		runs = fmt.Sprintf("%s and %d of the candidate", ofBaseline, c.Runs[1])
+	case none[1]:
+		runs = ofCandidate
+	case !none[0] && math.IsNaN(found.Change):
+		return "no value: 0 in both, and 0/0 is none"
+	case !none[0]:
+		return ""
+	}
+	if none[0] && c.dead[0] || none[1] && c.dead[1] {
+		return "no value, because no job ended ok in " + runs
+	}
+	return "no value in " + runs + c.Limit.Metric.Needs()
 }
 
 // describe is "-0.4 % (-1.6 % to +0.8 %), limit 3%".

@@ -114,6 +114,16 @@ func ParseLimits(text string) ([]Limit, error) {
 	return out, nil
 }
 
+// WithCrashes adds crashes=0 to limits that say nothing of crashes of all arms: a gate checks lost jobs
+// unless the user has said crashes=none.
+func WithCrashes(limits []Limit) []Limit {
+	said := func(l Limit) bool { return l.Metric.Counts() && l.Mix == "" && l.Scheduler == "" }
+	if slices.ContainsFunc(limits, said) {
+		return limits
+	}
+	return append(slices.Clone(limits), Limit{Metric: crashMetric()})
+}
+
 func parseLimit(text string) (l Limit, err error) {
 	at := strings.LastIndex(text, "=")
 	if at < 0 {

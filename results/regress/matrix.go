@@ -62,6 +62,9 @@ type Level struct {
 	// Survivors says that the figure is another one because jobs crashed, here or under the
 	// base: see Metric.OfSurvivors.
 	Survivors bool
+	// LostMore says that the ratio is not comparable: it is better here and significantly more jobs
+	// crashed here, or it is better under the base and significantly more crashed there.
+	LostMore bool
 }
 
 // Ratio is a quotient with its confidence interval.
@@ -211,10 +214,12 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
 	}
 	var pairs []Pair
 	noiseFree := false
+	sets := make([][][]Pair, len(m.Rows)) // of each row each mix, and last all of them
 	for i := range m.Rows {
 		row := &m.Rows[i]
 		row.Cells = make([]Cell, len(m.Mixes))
 		strata := make([][]stats.Stratum, len(m.Metrics))
+		sets[i] = make([][]Pair, len(m.Mixes)+1)
 		for n, batch := range m.Mixes {
 			base, own := arms[m.Rows[0].arm(batch)], arms[row.arm(batch)]
 			row.Cells[n] = m.cell(base, own, row.Base)
@@ -229,13 +234,17 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
 			}
 			noiseFree = noiseFree || results.AllNoiseFree(rows(own))
 			if !row.Base {
-				pairs = append(pairs, Pair{A: m.Rows[0].arm(batch), B: row.arm(batch), Warnings: differences(base, own)})
+				p := Pair{A: m.Rows[0].arm(batch), B: row.arm(batch), ARuns: baseHere, BRuns: ownHere, Warnings: differences(base, own),
+					noiseFree: results.AllNoiseFree(rows(base)) || results.AllNoiseFree(rows(own))}
+				pairs = append(pairs, p)
+				sets[i][n], sets[i][len(m.Mixes)] = []Pair{p}, append(sets[i][len(m.Mixes)], p)
 			}
 		}
 		for j, metric := range m.Metrics {
 			row.Over = append(row.Over, m.over(metric, *row, strata[j]))
 		}
 	}
+	m.markLosses(sets)
 	if noiseFree {
 		m.Notes = append(m.Notes, results.NoNoise)
 	}
@@ -243,6 +252,40 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
 	for _, row := range m.Rows {
 		if row.Mixes < len(m.Mixes) {
 			m.Notes = append(m.Notes, fmt.Sprintf("%s ran %d of the %d mixes, and its means are over these", row.Name, row.Mixes, len(m.Mixes)))
+		}
+	}
+}
+
+// markLosses marks the ratios that would be better for who lost significantly more jobs. sets has the pairs
+// of each row in each mix, and last in all mixes.
+func (m *Matrix) markLosses(sets [][][]Pair) {
+	var tested [][]Pair
+	for _, of := range sets {
+		for n, set := range of {
+			if len(set) > 1 || n < len(m.Mixes) && len(set) == 1 {
+				tested = append(tested, set)
+			}
+		}
+	}
+	lost := lossesOf(tested, m.Alpha)
+	for i, row := range m.Rows {
+		for n, set := range sets[i] {
+			if len(set) == 0 {
+				continue
+			}
+			levels := row.Over
+			if n < len(m.Mixes) {
+				levels = row.Cells[n].Levels
+			}
+			more := lost.more(set)
+			for j := range levels {
+				better := levels[j].Ratio.Value > 1
+				if !m.Metrics[j].HigherIsBetter {
+					better = levels[j].Ratio.Value < 1
+				}
+				worse := !better && levels[j].Ratio.Value != 1
+				levels[j].LostMore = !math.IsNaN(levels[j].Ratio.Value) && (better && more[1] || worse && more[0])
+			}
 		}
 	}
 }
@@ -301,6 +344,9 @@ func ratio(metric Metric, ofBase bool, strata []stats.Stratum, mixes int, alpha 
 		return unknown
 	}
 	if ofBase {
+		if slices.ContainsFunc(strata, func(s stats.Stratum) bool { return !(slices.Max(s.A) > 0) }) {
+			return unknown // 0/0
+		}
 		return Ratio{1, unknown.Low, unknown.High} // by definition, so without an interval
 	}
 	pair := stats.Pair{Strata: strata, Options: stats.Options{Alpha: alpha, Paired: len(strata) > mixes}}

@@ -120,7 +120,7 @@ func TestMatricesAreApart(t *testing.T) {
 // Repetitions of a simulated run without noise are one value.
 func TestMatrixOfCopies(t *testing.T) {
 	copies := func(o *Observation) {
-		o.Node, o.Mode, o.Metrics = "sim:4xV100", results.Simulated, results.Metrics{MakespanS: new(50.0)}
+		o.Node, o.Mode, o.Metrics = "sim:4xV100", results.Simulated, results.Metrics{OK: 32, MakespanS: new(50.0)}
 	}
 	m := matrixOf(t, side(runs("W1", "sa", 100, 7, copies), runs("W1", "cg", 50, 7, copies), runs("W2", "sa", 100, 7, copies), runs("W2", "cg", 50, 7, copies)), "")
 	if _, l := row(t, m, "cg", "makespan"); l.Ratio.Value != 1 || l.Ratio.Bounded() {

@@ -50,10 +50,10 @@ func Metrics() []Metric {
 	return []Metric{
 		{Name: "throughput", About: "jobs that ended ok, divided by the makespan", Unit: "jobs/s", HigherIsBetter: true, value: func(o Observation) *float64 { return o.Metrics.ThroughputJobsPerS }},
 		{Name: "turnaround", About: "from a job's arrival to its end, mean over the jobs that ended ok", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.TurnaroundMeanS }},
-		{Name: "makespan", About: "from the batch's arrival to the end of its last job", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.MakespanS }},
+		{Name: "makespan", About: "from the batch's arrival to the end of its last job", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.OfWork(o.Metrics.MakespanS) }},
 		{Name: crashes, About: "jobs that did not end ok and were not cancelled: their share, in limits of a gate their number per run", Absolute: true, Exact: true, value: crashedShare},
-		{Name: "slowdown", About: "how much longer kernels take than in traced runs under sa", Absolute: true, value: func(o Observation) *float64 { return o.Slowdown }},
-		{Name: "energy", About: "what the GPUs use from the batch's arrival to the end of its last job", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.UsedJ }},
+		{Name: "slowdown", About: "how much longer kernels take than in traced runs under sa", Absolute: true, value: func(o Observation) *float64 { return o.Metrics.OfWork(o.Slowdown) }},
+		{Name: "energy", About: "what the GPUs use from the batch's arrival to the end of its last job", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.OfWork(o.Metrics.Energy.UsedJ) }},
 		{Name: "energy-per-job", About: "energy, divided by the jobs that ended ok", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.PerOK }},
 	}
 }
@@ -63,13 +63,17 @@ func unnamed() []Metric { return slices.DeleteFunc(Metrics(), func(m Metric) boo
 
 const crashes = "crashes"
 
+func crashMetric() Metric {
+	return Metrics()[slices.IndexFunc(Metrics(), Metric.Counts)]
+}
+
 // Counts reports whether the metric is of jobs that crashed.
 func (m Metric) Counts() bool { return m.Name == crashes }
 
 // OfSurvivors reports whether jobs that crash make the metric another figure: turnaround is over the
-// others, and makespan and throughput are of less work.
+// others, and makespan, throughput and energy are of less work.
 func (m Metric) OfSurvivors() bool {
-	return slices.Contains([]string{"throughput", "turnaround", "makespan"}, m.Name)
+	return slices.Contains([]string{"throughput", "turnaround", "makespan", "energy", "energy-per-job"}, m.Name)
 }
 
 func crashedShare(o Observation) *float64 {
@@ -117,7 +121,9 @@ func (m Metric) Needs() string {
 	case "slowdown":
 		return ": it needs traced runs, under sa on each side too"
 	case "energy", "energy-per-job":
-		return ": it needs live runs on GPUs that measure their energy or power, for all of the run"
+		return ": it needs live runs on GPUs that measure their energy or power, for all of the run, and a job that ended ok"
+	case "turnaround", "makespan":
+		return ": it needs a job that ended ok"
 	}
 	return ""
 }

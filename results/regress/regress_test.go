@@ -424,7 +424,7 @@ func TestEnergyIsComparedWhereNamed(t *testing.T) {
 		s := Side{Label: label}
 		for i := range 7 {
 			o := Observation{Run: results.Run{ID: int64(i), Mix: "W1", Scheduler: "sa", Node: "local", Mode: results.Live, Jobs: 1, Status: results.Complete}}
-			o.Metrics.MakespanS = new(1 + float64(i)/1000)
+			o.Metrics.OK, o.Metrics.MakespanS = 1, new(1+float64(i)/1000)
 			o.Metrics.Energy.UsedJ, o.Metrics.Energy.PerOK = new(joules+float64(i)), new(joules/10+float64(i)/10)
 			s.Runs = append(s.Runs, o)
 		}

@@ -79,7 +79,7 @@ func CompareTable(r regress.Result) *Table {
 			arrow(a.Mix, b.Mix), positive(a.Jobs), positive(b.Jobs), a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
 			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), medianText(c.A, row.Metric), intervalText(c.A, row.Metric), medianText(c.B, row.Metric), intervalText(c.B, row.Metric),
 			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
-			withMark(changeText(c, row.Metric), row.Survivors()), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
+			withMark(changeText(c, row.Metric), survivorsMark(row.Survivors())), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
 			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors())
 	}
 	if reasonPlace == DataOnly {
@@ -118,8 +118,12 @@ func overText(row regress.Row, names results.Names) string {
 	if row.Mixes < 2 || row.Metric.Absolute || a == b || !c.Bounded() {
 		return ""
 	}
-	ratio := withMark(fmt.Sprintf("%.2f×", 1+c.Change), row.Survivors())
-	return fmt.Sprintf("%s over %s over %s: %s %s [%.2f, %.2f]", b, a, row.Pair.A.Mix, row.Metric.Name, ratio, 1+c.Low, 1+c.High)
+	ratio := withMark(fmt.Sprintf("%.2f×", 1+c.Change), survivorsMark(row.Survivors()))
+	text := fmt.Sprintf("%s over %s over %s: %s %s [%.2f, %.2f]", b, a, row.Pair.A.Mix, row.Metric.Name, ratio, 1+c.Low, 1+c.High)
+	if row.LostMore {
+		text += ", " + c.Reason
+	}
+	return text
 }
 
 // positive is unknown for 0.

@@ -302,7 +302,7 @@ func TestSurvivorsAreMarked(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := withMark(nil, true); got != nil {
+	if got := withMark(nil, SurvivorsMark); got != nil {
 		t.Errorf("no value: %v", got)
 	}
 }

@@ -56,7 +56,7 @@ func (t *Table) latex() []byte {
 
 // latexOf are the characters that LaTeX takes for commands, and those that its fonts lack.
 var latexOf = map[rune]string{'\\': `\textbackslash{}`, '{': `\{`, '}': `\}`, '$': `\$`, '&': `\&`, '#': `\#`, '%': `\%`, '_': `\_`, '^': `\^{}`, '~': `\~{}`,
-	'<': `\textless{}`, '>': `\textgreater{}`, '|': `\textbar{}`, '"': `\textquotedbl{}`, '–': "--", '×': `$\times$`, '→': `$\rightarrow$`, '†': `\textdagger{}`, '±': `$\pm$`}
+	'<': `\textless{}`, '>': `\textgreater{}`, '|': `\textbar{}`, '"': `\textquotedbl{}`, '–': "--", '×': `$\times$`, '→': `$\rightarrow$`, '†': `\textdagger{}`, '‡': `\textdaggerdbl{}`, '±': `$\pm$`}
 
 // inLaTeX is text that LaTeX shows as it is. A character that needs a package of its own is
 // named by its number.

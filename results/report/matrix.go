@@ -13,8 +13,14 @@ const SurvivorsMark = "†"
 
 // SurvivorsNote explains the mark. where says whose jobs crashed.
 func SurvivorsNote(where string) string {
-	return SurvivorsMark + " survivors only: jobs crashed " + where + ". Turnaround is of the jobs that ended ok. Makespan and throughput are of less work than the mix has."
+	return SurvivorsMark + " survivors only: jobs crashed " + where + ". Turnaround is of the jobs that ended ok. Makespan, throughput and energy are of less work than the mix has."
 }
+
+// LostMoreMark is behind ratios that are not comparable: see regress.Level.LostMore.
+const LostMoreMark = "‡"
+
+// LostMoreNote explains the mark.
+const LostMoreNote = LostMoreMark + " not comparable: of the scheduler and the base, the one that looks better lost significantly more jobs."
 
 // MatrixTable has a row for each scheduler: its metrics over all mixes, as ratios to the base.
 func MatrixTable(m regress.Matrix) *Table {
@@ -46,7 +52,7 @@ func MatrixTable(m regress.Matrix) *Table {
 			case metric.Absolute:
 				values = append(values, finite(l.Median))
 			default:
-				values = append(values, finite(l.Ratio.Value), markBeside(l.Ratio.Value, ratioInterval(l.Ratio), l.Survivors))
+				values = append(values, finite(l.Ratio.Value), markBeside(l.Ratio.Value, ratioInterval(l.Ratio), ratioMark(l)))
 				values = append(values, boundCells(metric, l)...)
 			}
 		}
@@ -146,7 +152,7 @@ func MatrixCells(m regress.Matrix) *Table {
 					continue
 				}
 				l := c.Levels[j]
-				values = append(values, finite(l.Median), markBeside(l.Median, intervalText(l.Summary, metric), l.Survivors), finite(l.Low), finite(l.High))
+				values = append(values, finite(l.Median), markBeside(l.Median, intervalText(l.Summary, metric), survivorsMark(l.Survivors)), finite(l.Low), finite(l.High))
 				if !metric.Absolute {
 					values = append(append(values, finite(l.Ratio.Value)), boundCells(metric, l)...)
 				}
@@ -177,7 +183,7 @@ func standingName(s regress.Standing) string {
 
 // ratioBounds are the data columns behind a metric's ratio to the base.
 func ratioBounds(m regress.Metric) []Column {
-	columns := []Column{{Name: m.Name + "_ratio_low", Place: DataOnly}, {Name: m.Name + "_ratio_high", Place: DataOnly}}
+	columns := []Column{{Name: m.Name + "_ratio_low", Place: DataOnly}, {Name: m.Name + "_ratio_high", Place: DataOnly}, {Name: m.Name + "_not_comparable", Place: DataOnly}}
 	if m.OfSurvivors() {
 		columns = append(columns, Column{Name: m.Name + "_survivors_only", Place: DataOnly})
 	}
@@ -185,7 +191,7 @@ func ratioBounds(m regress.Metric) []Column {
 }
 
 func boundCells(m regress.Metric, l regress.Level) []any {
-	cells := []any{finite(l.Ratio.Low), finite(l.Ratio.High)}
+	cells := []any{finite(l.Ratio.Low), finite(l.Ratio.High), l.LostMore}
 	if m.OfSurvivors() {
 		cells = append(cells, l.Survivors)
 	}
@@ -208,20 +214,36 @@ func ratioInterval(r regress.Ratio) any {
 	return RatioText(r.Low) + " to " + RatioText(r.High)
 }
 
-// withMark marks a value that is of survivors only. Where there is no value, there is no mark.
-func withMark(text any, survivors bool) any {
-	if !survivors || text == nil {
+// survivorsMark is the mark of a value that is of survivors only, and empty for others.
+func survivorsMark(survivors bool) string {
+	if survivors {
+		return SurvivorsMark
+	}
+	return ""
+}
+
+// ratioMark is the mark of a ratio to the base.
+func ratioMark(l regress.Level) string {
+	if l.LostMore {
+		return LostMoreMark
+	}
+	return survivorsMark(l.Survivors)
+}
+
+// withMark marks a value. Where there is no value, there is no mark.
+func withMark(text any, mark string) any {
+	if mark == "" || text == nil {
 		return text
 	}
-	return fmt.Sprint(text, SurvivorsMark)
+	return fmt.Sprint(text, mark)
 }
 
 // markBeside marks the interval of a value. A value without an interval has the mark alone beside it.
-func markBeside(value float64, interval any, survivors bool) any {
-	if interval == nil && survivors && finite(value) != nil {
-		return SurvivorsMark
+func markBeside(value float64, interval any, mark string) any {
+	if interval == nil && mark != "" && finite(value) != nil {
+		return mark
 	}
-	return withMark(interval, survivors)
+	return withMark(interval, mark)
 }
 
 // levelText is a metric of one scheduler, as "1.84× (1.82 to 1.86)". Throughput names the share of
@@ -242,7 +264,7 @@ func levelText(m regress.Metric, c regress.Count, l regress.Level, intervals boo
 	if m.HigherIsBetter && c.Crashed > 0 {
 		text += ", " + Human(*c.CrashRate(), Ratio) + " crashed"
 	}
-	return withMark(text, l.Survivors)
+	return withMark(text, ratioMark(l))
 }
 
 func matrixTitle(m regress.Matrix, what string) string {
@@ -259,10 +281,11 @@ func overMixes(m regress.Matrix) string {
 
 func matrixNotes(m regress.Matrix, how string) []Note {
 	notes := []Note{{Text: fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha))}}
-	if slices.ContainsFunc(m.Rows, func(s regress.Standing) bool {
-		return slices.ContainsFunc(s.Over, func(l regress.Level) bool { return l.Survivors })
-	}) {
+	if anyLevel(m, func(l regress.Level) bool { return l.Survivors }) {
 		notes = append(notes, Note{Text: SurvivorsNote("here or under the base")})
+	}
+	if anyLevel(m, func(l regress.Level) bool { return l.LostMore }) {
+		notes = append(notes, Note{Text: LostMoreNote})
 	}
 	if m.Simulated() {
 		notes = append(notes, Note{Text: simulatedNote})
@@ -271,4 +294,11 @@ func matrixNotes(m regress.Matrix, how string) []Note {
 		notes = append(notes, Note{Text: n})
 	}
 	return notes
+}
+
+// anyLevel reports whether a level of any mix or over the mixes is so.
+func anyLevel(m regress.Matrix, is func(regress.Level) bool) bool {
+	return slices.ContainsFunc(m.Rows, func(s regress.Standing) bool {
+		return slices.ContainsFunc(s.Over, is) || slices.ContainsFunc(s.Cells, func(c regress.Cell) bool { return slices.ContainsFunc(c.Levels, is) })
+	})
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -35,12 +36,14 @@ func matrixWithCrashes(t *testing.T, base string) regress.Matrix {
 }
 
 // Throughput, turnaround and makespan are marked where jobs are missing under the scheduler or under
-// the base, and a note says what the mark means.
+// the base, and a note says what the mark means. The mark is another one where the side that looks
+// better lost significantly more jobs.
 func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 	note := SurvivorsNote("here or under the base")
+	texOf := strings.NewReplacer(`\textdagger{}`, SurvivorsMark, `\textdaggerdbl{}`, LostMoreMark)
 	for base, lines := range map[string]map[string]int{ // marks by the row's beginning
 		"sa": {"sa (base)": 0, "cg": 3},
-		"cg": {"sa": 3, "cg (base)": 3},
+		"cg": {"sa": 3, "cg (base)": 0},
 	} {
 		m := matrixWithCrashes(t, base)
 		marks := func(text string) map[string]int {
@@ -48,7 +51,7 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 			for _, line := range strings.Split(text, "\n") {
 				for name := range lines {
 					if rest, ok := strings.CutPrefix(strings.Trim(line, "| "), name+" "); ok && !strings.HasPrefix(rest, "(base)") {
-						found[name] = strings.Count(rest, SurvivorsMark) + strings.Count(rest, `\textdagger{}`)
+						found[name] = strings.Count(texOf.Replace(rest), LostMoreMark)
 					}
 				}
 			}
@@ -63,7 +66,7 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 			if got := marks(text); len(got) != 2 || got["sa"] != lines["sa"] || got["sa (base)"] != lines["sa (base)"] || got["cg"] != lines["cg"] || got["cg (base)"] != lines["cg (base)"] {
 				t.Errorf("base %s, %s: marks %v, want %v:\n%s", base, format, got, lines, text)
 			}
-			if flat := strings.Join(strings.Fields(strings.ReplaceAll(text, `\textdagger{}`, SurvivorsMark)), " "); !strings.Contains(flat, note) {
+			if flat := strings.Join(strings.Fields(texOf.Replace(text)), " "); !strings.Contains(flat, note) || !strings.Contains(flat, LostMoreNote) {
 				t.Errorf("base %s, %s: the mark is not explained:\n%s", base, format, text)
 			}
 		}
@@ -75,16 +78,20 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 			at := slices.Index(rows[0], metric+"_survivors_only")
 			for _, row := range rows[1:] {
 				scheduler := row[slices.Index(rows[0], "scheduler")]
-				if want := map[bool]string{true: "true", false: "false"}[base == "cg" || scheduler == "cg"]; at < 0 || row[at] != want {
+				lost := slices.Index(rows[0], metric+"_not_comparable")
+				if want := fmt.Sprint(base != scheduler); lost < 0 || row[lost] != want {
+					t.Errorf("base %s: %s_not_comparable of %s: want %s in\n%v\n%v", base, metric, scheduler, want, rows[0], row)
+				}
+				if want := fmt.Sprint(base == "cg" || scheduler == "cg"); at < 0 || row[at] != want {
 					t.Errorf("base %s: %s_survivors_only of %s: want %s in\n%v\n%v", base, metric, scheduler, want, rows[0], row)
 				}
 			}
 		}
 	}
 	byMix := MatrixByMix(matrixWithCrashes(t, "sa"), false)
-	for i, want := range []string{"W1,1.00×,\"1.50× (1.49 to 1.50), 25.0 % crashed†\"\n", "W1,1.00×,0.50× (0.50 to 0.50)†\n", "W1,1.00×,0.50× (0.50 to 0.50)†\n"} {
+	for i, want := range []string{"W1,1.00×,\"1.50× (1.49 to 1.50), 25.0 % crashed‡\"\n", "W1,1.00×,0.50× (0.50 to 0.50)‡\n", "W1,1.00×,0.50× (0.50 to 0.50)‡\n"} {
 		text := render(t, byMix[i], CSV, Options{})
-		if _, w2, _ := strings.Cut(text, "\nW2,"); !strings.Contains(text, want) || strings.Contains(strings.SplitN(w2, "\n", 2)[0], SurvivorsMark) {
+		if _, w2, _ := strings.Cut(text, "\nW2,"); !strings.Contains(text, want) || strings.ContainsAny(strings.SplitN(w2, "\n", 2)[0], SurvivorsMark+LostMoreMark) {
 			t.Errorf("%s: no %q, or W2, which lost nothing, is marked:\n%s", byMix[i].Title, want, text)
 		}
 	}

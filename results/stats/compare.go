@@ -61,9 +61,9 @@ type Comparison struct {
 	A, B   Summary
 	Strata int // blocks over which the sides were compared; 0: one sample each
 	// Change of B against A is the median over all pairs of values: a ratio - 1, or a
-	// difference if Absolute. Over strata it is of the means that Median has. It is NaN if a side is empty. Low and High bound the change with
-	// confidence 1 - alpha for this comparison alone. They are infinite if there are too few
-	// values.
+	// difference if Absolute. Over strata it is of the means that Median has. It is NaN if a side is
+	// empty, and if it would be a ratio of 0 to 0. Low and High bound the change with confidence
+	// 1 - alpha for this comparison alone. They are infinite if there are too few values.
 	Change, Low, High float64
 	P                 float64 // two-sided Mann-Whitney, or van Elteren over strata; NaN if a side is empty
 	Adjusted          float64 // P after Holm's correction for Tests comparisons
@@ -166,6 +166,10 @@ func (c *Comparison) judge(o Options, tests int) {
 	}
 	if math.IsNaN(c.P) {
 		c.Verdict, c.Reason = Inconclusive, "nothing measured"
+		return
+	}
+	if math.IsNaN(c.Change) {
+		c.Verdict, c.Reason = Inconclusive, "both are 0, and 0/0 is no value"
 		return
 	}
 	alpha := o.alpha()

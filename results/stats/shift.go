@@ -8,12 +8,16 @@ import (
 // change returns the shift of b against a: the median over all pairs of one value of each
 // (Hodges and Lehmann 1963), with its interval. The interval belongs to the Mann-Whitney test:
 // ties aside, it contains 0 exactly if the test at the same level finds no difference. A
-// relative change is b/a - 1, an absolute one b - a.
+// relative change is b/a - 1, an absolute one b - a. Of samples that are both 0, in half of their
+// values at least, the ratio is 0/0, which is no value.
 func change(a, b []float64, absolute bool, confidence float64) (median, low, high float64) {
 	if len(a) == 0 || len(b) == 0 {
 		return math.NaN(), math.Inf(-1), math.Inf(1)
 	}
 	p := newPairs(a, b, absolute)
+	if !absolute && mostlyZero(p.a) && mostlyZero(p.b) {
+		return math.NaN(), math.Inf(-1), math.Inf(1)
+	}
 	n := len(a) * len(b)
 	median = p.nth(n / 2)
 	if below := p.nth((n - 1) / 2); below != median {
@@ -25,6 +29,9 @@ func change(a, b []float64, absolute bool, confidence float64) (median, low, hig
 	}
 	return median, p.nth(outside), p.nth(n - 1 - outside)
 }
+
+// mostlyZero reports whether half of a sample at least is 0. The sample is ascending and not negative.
+func mostlyZero(sorted []float64) bool { return sorted[(len(sorted)-1)/2] == 0 }
 
 // pairs are the n1 * n2 changes between two samples, which are too many to list.
 type pairs struct {
@@ -42,7 +49,7 @@ func (p pairs) change(x, y float64) float64 {
 	case p.absolute:
 		return y - x
 	case x == y:
-		return 0 // also for 0/0
+		return 0 // also for 0/0, which is a tie where most values are not 0
 	}
 	return y/x - 1
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,10 +119,15 @@ func TestVerdicts(t *testing.T) {
 		"equal values":            {equal, equal, Options{}, Same, "", 0},
 		"equal values apart":      {equal, []float64{5.5, 5.5, 5.5, 5.5, 5.5, 5.5, 5.5}, Options{MinEffect: 0.02}, Worse, "", 0},
 		"zeros":                   {[]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, Options{Absolute: true}, Same, "", 0},
+		"0 to 0":                  {[]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, Options{}, Inconclusive, "both are 0, and 0/0 is no value", 0},
+		"0 to 0 in most":          {[]float64{0, 0, 0, 4}, []float64{0, 0, 0, 5}, Options{}, Inconclusive, "both are 0, and 0/0 is no value", 0},
 		"from zero":               {[]float64{0, 0, 0, 0}, []float64{0.25, 0.25, 0.25, 0.25}, Options{Absolute: true}, Worse, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := compareOne(c.a, c.b, c.o)
+			if strings.Contains(c.reason, "0/0") && (!math.IsNaN(got.Change) || got.Bounded()) {
+				t.Errorf("%+v", got)
+			}
 			if got.Verdict != c.want || got.Reason != c.reason || got.Needed != c.needed {
 				t.Errorf("%s %q needed %d, want %s %q needed %d: %+v", got.Verdict, got.Reason, got.Needed, c.want, c.reason, c.needed, got)
 			}
@@ -152,9 +158,9 @@ func TestManyComparisons(t *testing.T) {
 
 // A pair whose values are all equal does not weaken the other comparisons.
 func TestConstantsDoNotCount(t *testing.T) {
-	zero := []float64{0, 0, 0, 0}
+	same, zero := []float64{2, 2, 2, 2}, []float64{0, 0, 0, 0}
 	low, high := []float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}
-	got := CompareAll([]Pair{{A: zero, B: zero}, {A: low, B: high}, {A: nil, B: low}, {A: zero, B: zero}})
+	got := CompareAll([]Pair{{A: same, B: same}, {A: low, B: high}, {A: nil, B: low}, {A: zero, B: zero}})
 	if c := got[1]; c.Verdict != Worse || c.Adjusted != c.P {
 		t.Errorf("adjusted p %v of %v, %s", c.Adjusted, c.P, c.Verdict)
 	}

@@ -11,7 +11,7 @@ import (
 type Step struct {
 	At            int     // position of the first value of the new level
 	Before, After float64 // medians of the levels on both sides
-	Change        float64 // After/Before - 1, or After - Before if absolute
+	Change        float64 // After/Before - 1, or After - Before if absolute; 0 of equal levels, also of 0 and 0
 	P             float64 // of the test that found it
 }
 
@@ -128,7 +128,7 @@ func (o StepOptions) large(values []float64, steps []Step) []Step {
 			}
 			s.Before, s.After = median(values[from:s.At]), median(values[s.At:to])
 			s.Change = s.After - s.Before
-			if !o.Absolute {
+			if !o.Absolute && s.Change != 0 {
 				s.Change = s.After/s.Before - 1
 			}
 			if small := math.Abs(s.Change) < o.MinEffect; small && (least < 0 || math.Abs(s.Change) < math.Abs(steps[least].Change)) {

@@ -155,3 +155,18 @@ func TestShortestSeriesWithAStep(t *testing.T) {
 		}
 	}
 }
+
+// Two levels of 0 are no step: their ratio is none.
+func TestStepFromNothingToNothing(t *testing.T) {
+	values := make([]float64, 60)
+	for i := range 30 {
+		if i%5 == 0 || i%5 == 3 { // fewer than half of the first level
+			values[i] = 1
+		}
+	}
+	for i, steps := range Steps([][]float64{values}, StepOptions{MinEffect: DefaultMinEffect}) {
+		for _, s := range steps {
+			t.Errorf("series %d: %+v", i, s)
+		}
+	}
+}

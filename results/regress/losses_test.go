@@ -1,0 +1,275 @@
+package regress
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// long makes each run lose its longest jobs: n of 24. What is left ends early, and with less energy.
+func long(n int) func(*Observation) {
+	return func(o *Observation) {
+		o.Jobs, o.Metrics.OK, o.Metrics.Crashed = 24, 24-n, n
+		shorter := 1 - float64(n)/25
+		*o.Metrics.MakespanS *= shorter * shorter
+		*o.Metrics.TurnaroundMeanS *= shorter * shorter
+		*o.Metrics.ThroughputJobsPerS = float64(24-n) / *o.Metrics.MakespanS
+		o.Metrics.Energy.UsedJ = new(1000 * *o.Metrics.MakespanS)
+		if n == 24 {
+			o.Metrics.TurnaroundMeanS = nil
+		} else {
+			o.Metrics.Energy.PerOK = new(*o.Metrics.Energy.UsedJ / float64(24-n))
+		}
+	}
+}
+
+// A gate that is asked for other metrics alone checks lost jobs too, and no metric of a side that lost
+// more passes, or fails the other side.
+func TestGateOfLostJobs(t *testing.T) {
+	for name, c := range map[string]struct {
+		old, new int // lost jobs
+		limits   string
+		want     string // metric: class, of each check
+		says     string // in the text of one check
+	}{
+		"long jobs die":          {0, 6, "throughput=3%,turnaround=5%,makespan=5%", "crashes: crash, throughput: not comparable, turnaround: not comparable, makespan: not comparable", "the candidate lost more jobs (25.0 %, 0.0 % before)"},
+		"and energy":             {0, 6, "energy=5%", "crashes: crash, energy: not comparable", ""},
+		"not checked":            {0, 6, "makespan=5%,crashes=none", "makespan: not comparable", ""},
+		"not checked of a cell":  {0, 6, "makespan=5%,W1/sa:crashes=none", "makespan: not comparable", ""},
+		"allowed":                {0, 6, "makespan=5%,crashes=6", "makespan: ok, crashes: ok", "with more lost jobs, as crashes=6 allows"},
+		"more than is allowed":   {0, 6, "makespan=5%,crashes=5", "crashes: crash, makespan: not comparable", ""},
+		"all die":                {0, 24, "makespan=5%", "crashes: crash, makespan: nothing measured", "no value, because no job ended ok in 7 runs of the candidate"},
+		"all die, and not seen":  {0, 24, "energy=5%,crashes=none", "energy: nothing measured", "no job ended ok"},
+		"throughput of the dead": {0, 24, "throughput=5%,crashes=none", "throughput: regression", "worse: -100.0 %"},
+		"the baseline died":      {24, 0, "makespan=5%,throughput=3%", "makespan: nothing measured, throughput: nothing measured, crashes: ok", "no value, because no job ended ok in 7 runs of the baseline"},
+		"both died":              {24, 24, "makespan=5%,throughput=3%,crashes=none", "makespan: nothing measured, throughput: nothing measured", "no job ended ok in 7 runs of the baseline and 7 of the candidate"},
+		"the baseline lost more": {6, 0, "makespan=5%", "makespan: not comparable, crashes: ok", "the baseline lost more jobs (25.0 %, and 0.0 % now)"},
+		"and is better even so":  {6, 0, "throughput=3%,turnaround=90%", "throughput: ok, turnaround: ok, crashes: ok", ""},
+		"as many":                {6, 6, "makespan=5%", "makespan: ok, crashes: ok", ""},
+	} {
+		candidate := runs("W1", "sa", 60, 7, long(c.new))
+		if name == "and is better even so" {
+			candidate = runs("W1", "sa", 40, 7, long(c.new))
+		}
+		r := Gate(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(c.old))}, Side{Label: "new", Runs: candidate}, WithCrashes(limits(t, c.limits)), stats.DefaultAlpha)
+		var got, texts []string
+		for _, check := range r.Checks {
+			got = append(got, fmt.Sprintf("%s: %s", check.Limit.Metric.Name, check.Class))
+			texts = append(texts, check.Text)
+		}
+		all := strings.Join(texts, "\n")
+		if strings.Join(got, ", ") != c.want || !strings.Contains(all, c.says) || c.new > c.old && strings.Contains(all, "better") {
+			t.Errorf("%s: %q, want %q and %q in\n%s", name, got, c.want, c.says, all)
+		}
+	}
+}
+
+// Only a verdict against the side that lost more jobs counts, whichever side that is.
+func TestCompareOfLostJobs(t *testing.T) {
+	named := func(metrics ...string) (out []Metric) {
+		for _, name := range metrics {
+			m, err := LookupMetric(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, m)
+		}
+		return out
+	}
+	all := named("throughput", "turnaround", "makespan", "energy", "energy-per-job")
+	for name, c := range map[string]struct {
+		a, b int
+		want string
+	}{
+		"B":    {0, 6, "inconclusive: not comparable: new lost more jobs"},
+		"A":    {6, 0, "inconclusive: not comparable: old lost more jobs"},
+		"none": {6, 6, "same: "},
+	} {
+		r, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(c.a))}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, long(c.b))},
+			Options{Metrics: all, MinEffect: 0.02})
+		if err != nil || len(r.Rows) != len(all) {
+			t.Fatalf("%d rows: %v", len(r.Rows), err)
+		}
+		for _, row := range r.Rows {
+			if got := fmt.Sprintf("%s: %s", row.Verdict, row.Reason); got != c.want && row.Metric.Name != "energy-per-job" {
+				t.Errorf("%s lost more, %s: %s, want %s", name, row.Metric.Name, got, c.want)
+			}
+		}
+	}
+	slower, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(0))}, Side{Label: "new", Runs: runs("W1", "sa", 150, 7, long(6))}, Options{Metrics: named("makespan"), MinEffect: 0.02})
+	if err != nil || slower.Rows[0].Verdict != stats.Worse {
+		t.Errorf("slower, with lost jobs: %+v, want worse", slower.Rows[0].Comparison)
+	}
+	// Two batches of another size are compared by the share of their jobs.
+	half := func(o *Observation) { o.Jobs, o.Metrics.OK, o.Metrics.Crashed = 12, 9, 3 }
+	sizes, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(6))}, Side{Label: "new", Runs: runs("W2", "sa", 30, 7, half)}, Options{Metrics: named("makespan"), MinEffect: 0.02})
+	if err != nil || sizes.Rows[0].Verdict != stats.Better {
+		t.Errorf("as many of fewer jobs: %+v (%v), want better", sizes.Rows[0].Comparison, err)
+	}
+}
+
+// A ratio of 0 to 0 has no value, of the base too.
+func TestRatiosOfNothing(t *testing.T) {
+	nothing := func(o *Observation) { *o.Metrics.MakespanS, o.Metrics.ThroughputJobsPerS = 0, nil }
+	dead := func(o *Observation) { long(24)(o); *o.Metrics.MakespanS = 0 }
+	for name, change := range map[string]func(*Observation){"makespans of 0": nothing, "dead": dead} {
+		m := matrixOf(t, side(runs("W1", "sa", 60, 7, change), runs("W1", "cg", 60, 7, change)), "")
+		for j, metric := range m.Metrics {
+			for _, row := range m.Rows {
+				if r := row.Over[j].Ratio; metric.Name != "turnaround" && (!math.IsNaN(r.Value) || r.Bounded()) {
+					t.Errorf("%s: %s of %s: %+v", name, metric.Name, row.Name, r)
+				}
+			}
+		}
+		r, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, change)}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, change)}, Options{MinEffect: 0.02})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range r.Rows {
+			if n := row.Metric.Name; n != "crashes" && n != "turnaround" && (!math.IsNaN(row.Change) || row.Bounded() || row.Verdict != stats.Inconclusive) {
+				t.Errorf("%s: %s: %+v", name, n, row.Comparison)
+			}
+		}
+		g := Gate(Side{Runs: runs("W1", "sa", 60, 7, change)}, Side{Runs: runs("W1", "sa", 60, 7, change)}, limits(t, "makespan=5%"), stats.DefaultAlpha)
+		if g.Checks[0].Class != NothingMeasured {
+			t.Errorf("%s: %+v", name, g.Checks[0])
+		}
+	}
+}
+
+// drawn is a side of a random pair of stores: what it loses in each mix is drawn, and lost jobs make all
+// figures better.
+func drawn(rng *rand.Rand, label string, mixes []string) Side {
+	s := Side{Label: label}
+	for _, mix := range mixes {
+		most := []int{0, 0, 0, 2, 6, 12, 24}[rng.IntN(7)] // jobs that a run may lose
+		always := rng.IntN(4) > 0
+		speed := 0.8 + 0.4*rng.Float64()
+		s.Runs = append(s.Runs, runs(mix, "sa", 60*speed, 4+rng.IntN(4), func(o *Observation) {
+			n := most
+			if !always {
+				n = rng.IntN(most + 1)
+			}
+			long(n)(o)
+		})...)
+	}
+	return s
+}
+
+// dealt is the two-sided p value of the numbers of jobs that runs lost: how often runs that are dealt to the
+// sides at random differ as much. It counts every way to deal.
+func dealt(a, b []float64) float64 {
+	all, total := slices.Concat(a, b), 0.0
+	for _, v := range b {
+		total += v
+	}
+	below, above, ways := 0, 0, 0
+	var deal func(from, left int, sum float64)
+	deal = func(from, left int, sum float64) {
+		if left == 0 {
+			ways++
+			if sum <= total {
+				below++
+			}
+			if sum >= total {
+				above++
+			}
+			return
+		}
+		for i := from; i <= len(all)-left; i++ {
+			deal(i+1, left-1, sum+all[i])
+		}
+	}
+	deal(0, len(b), 0)
+	return min(1, 2*float64(min(below, above))/float64(ways))
+}
+
+// Of random pairs of stores with random losses, no side that lost significantly more jobs passes the gate
+// or is better anywhere.
+func TestNoGainByLostJobs(t *testing.T) {
+	const alpha = stats.DefaultAlpha
+	lossy := 0
+	for seed := range chance.Seeds(t, 500, 20000) {
+		rng := rand.New(rand.NewPCG(seed, 47))
+		mixes := []string{"W1", "W2", "W3"}[:1+rng.IntN(3)]
+		a, b := drawn(rng, "old", mixes), drawn(rng, "new", mixes)
+		text := []string{"throughput=3%", "makespan=5%", "energy=5%", "turnaround=5%", "energy-per-job=5%"}
+		rng.Shuffle(len(text), func(i, j int) { text[i], text[j] = text[j], text[i] })
+		asked := text[:1+rng.IntN(len(text))]
+		if rng.IntN(3) == 0 {
+			asked = append(slices.Clone(asked), "crashes=none")
+		}
+		gate := Gate(a, b, WithCrashes(limits(t, strings.Join(asked, ","))), alpha)
+		var more, less []string // mixes in which the candidate lost significantly more jobs, or fewer
+		tests := float64((len(asked) + 1) * (len(mixes) + 1))
+		of := func(s Side, mix string) (out []float64) {
+			for _, o := range s.Runs {
+				if o.Mix == mix {
+					out = append(out, float64(o.Metrics.Crashed))
+				}
+			}
+			return out
+		}
+		for _, mix := range mixes {
+			x, y := of(a, mix), of(b, mix)
+			switch p := dealt(x, y); {
+			case p*tests >= alpha:
+			case mean(y) > mean(x):
+				more = append(more, mix)
+			default:
+				less = append(less, mix)
+			}
+		}
+		concerns := func(mix string, over int, found []string) bool {
+			return slices.ContainsFunc(found, func(one string) bool { return over > 1 && strings.Contains(mix, "..") || strings.Contains(mix, one) })
+		}
+		if len(more) > 0 {
+			lossy++
+			if gate.Failed()+gate.Unsettled() == 0 {
+				t.Errorf("seed %d: %s passes, and the candidate lost more jobs in %q", seed, asked, more)
+			}
+		}
+		for _, c := range gate.Checks {
+			if concerns(c.Arm.Mix, c.Mixes, more) && !c.Limit.Metric.Counts() && (c.Class == Passed || strings.Contains(c.Text, "better")) {
+				t.Errorf("seed %d: %s of %s: %s, %s", seed, c.Limit, c.Arm.Mix, c.Class, c.Text)
+			}
+			if concerns(c.Arm.Mix, c.Mixes, less) && !c.Limit.Metric.Counts() && c.Class.Fails() {
+				t.Errorf("seed %d: %s of %s fails, and the baseline lost more: %s", seed, c.Limit, c.Arm.Mix, c.Text)
+			}
+		}
+		compared, err := Compare(a, b, Options{Alpha: alpha, MinEffect: 0.02})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range compared.Rows {
+			mix := row.Pair.A.Mix
+			if !row.Metric.Counts() && (row.Verdict == stats.Better && concerns(mix, row.Mixes, more) || row.Verdict == stats.Worse && concerns(mix, row.Mixes, less)) {
+				t.Errorf("seed %d: %s of %s: %s", seed, row.Metric.Name, mix, row.Verdict)
+			}
+		}
+		for i := range b.Runs {
+			b.Runs[i].Scheduler = "cg"
+		}
+		both := Side{Label: "all", Runs: slices.Concat(a.Runs, b.Runs)}
+		m := matrixOf(t, both, "sa")
+		for j, metric := range m.Metrics {
+			for n, cell := range m.Rows[1].Cells {
+				r, lost := cell.Levels[j].Ratio.Value, cell.Levels[j].LostMore
+				better := r > 1 == metric.HigherIsBetter
+				if mix := m.Mixes[n].Mix; !math.IsNaN(r) && r != 1 && !lost && (better && slices.Contains(more, mix) || !better && slices.Contains(less, mix)) {
+					t.Errorf("seed %d: %s of %s: %g without a mark", seed, metric.Name, mix, r)
+				}
+			}
+		}
+	}
+	if lossy < 50 {
+		t.Errorf("%d candidates lost significantly more jobs: the test shows little", lossy)
+	}
+	t.Logf("%d candidates lost significantly more jobs", lossy)
+}
