@@ -43,15 +43,27 @@ type Member struct {
 const (
 	maxBytes   = 8 << 30
 	maxMembers = 1000
+	// maxRatio is how many times the file's size the content may have beyond freely. Stores are compressed to an eighth,
+	// and a store of 10,000 equal runs to an eighteenth.
+	maxRatio = 100
+	freely   = 64 << 20
 )
 
-// size returns the total size of the members, or an error if it exceeds the limits.
+// mostOf is how much a file of so many bytes may unpack to.
+func mostOf(file int64) int64 { return min(freely+maxRatio*min(file, maxBytes), maxBytes) }
+
+// size returns the total size of the members, or an error if it exceeds the limits, or if two members have one name.
 func (m Manifest) size() (int64, error) {
 	if len(m.Members) > maxMembers {
 		return 0, fmt.Errorf("it has %d members, and a bundle has %d at most", len(m.Members), maxMembers)
 	}
 	var all int64
+	names := map[string]bool{}
 	for _, member := range m.Members {
+		if names[member.Name] {
+			return 0, fmt.Errorf("its manifest has %.100q twice", member.Name)
+		}
+		names[member.Name] = true
 		if member.Bytes < 0 || member.Bytes > maxBytes-all {
 			return 0, fmt.Errorf("it unpacks to more than the %d GiB that a bundle has at most", maxBytes>>30)
 		}

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -415,13 +417,15 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ path, want string }{
-		"one member":     {claim(func(m *Manifest) { m.Members[1].Bytes = maxBytes + 1 }), "it unpacks to more than the 8 GiB that a bundle has at most"},
-		"all members":    {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 5<<30, 5<<30 }), "more than the 8 GiB"},
-		"an overflow":    {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 1<<63-1, 1<<63-1 }), "more than the 8 GiB"},
-		"a debt":         {claim(func(m *Manifest) { m.Members[1].Bytes = -1 << 40 }), "more than the 8 GiB"},
-		"many members":   {claim(func(m *Manifest) { m.Members = make([]Member, maxMembers+1) }), "it has 1001 members, and a bundle has 1000 at most"},
-		"the manifest":   {endless, "manifest.json has 67108865 bytes, and 67108864 at most"},
-		"what is behind": {padded(2 << 20), "it unpacks to more than its manifest says"},
+		"one member":       {claim(func(m *Manifest) { m.Members[1].Bytes = maxBytes + 1 }), "it unpacks to more than the 8 GiB that a bundle has at most"},
+		"all members":      {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 5<<30, 5<<30 }), "more than the 8 GiB"},
+		"an overflow":      {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 1<<63-1, 1<<63-1 }), "more than the 8 GiB"},
+		"more than it can": {claim(func(m *Manifest) { m.Members[1].Bytes = 1 << 30 }), "unpack to 10737"},
+		"a name twice":     {claim(func(m *Manifest) { m.Members[1].Name = m.Members[2].Name }), `has "configuration.json" twice`},
+		"a debt":           {claim(func(m *Manifest) { m.Members[1].Bytes = -1 << 40 }), "more than the 8 GiB"},
+		"many members":     {claim(func(m *Manifest) { m.Members = make([]Member, maxMembers+1) }), "it has 1001 members, and a bundle has 1000 at most"},
+		"the manifest":     {endless, "manifest.json has 67108865 bytes, and 67108864 at most"},
+		"what is behind":   {padded(2 << 20), "it unpacks to more than its manifest says"},
 	} {
 		b, err := Open(t.Context(), c.path)
 		if err == nil {
@@ -461,6 +465,73 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "many.tar.gz")
 	if _, err := Write(context.Background(), stored(t), path, many); err == nil || !strings.Contains(err.Error(), "members, and a bundle has 1000 at most: select fewer runs") {
 		t.Errorf("written: %v", err)
+	}
+}
+
+// What is not a store is not unpacked, and neither is a member of which the archive lacks bytes, although the manifest has
+// its checksum.
+func TestBundlesOfOthers(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	whole := write(t, stored(t), Options{})
+	members, _ := contents(t, whole)
+	db := members[storeName]
+	bundleOf := func(h tar.Header, content []byte) string {
+		sum := sha256.Sum256(content)
+		text, err := json.Marshal(Manifest{Format: format, Members: []Member{{Name: storeName, Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		compressed := gzip.NewWriter(&out)
+		archive := tar.NewWriter(compressed)
+		if err := add(archive, manifestName, int64(len(text)), bytes.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		h.Name, h.Mode = storeName, 0o644
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(content))
+		} else {
+			content = nil
+		}
+		err = archive.WriteHeader(&h)
+		if _, failed := archive.Write(content); failed != nil || err != nil {
+			t.Fatal(err, failed)
+		}
+		path := filepath.Join(t.TempDir(), "forged.tar.gz")
+		if err := errors.Join(archive.Close(), compressed.Close(), os.WriteFile(path, out.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file := tar.Header{Typeflag: tar.TypeReg}
+	longer := append(bytes.Clone(db), make([]byte, 1<<20)...)
+	for name, c := range map[string]struct{ path, want string }{
+		"zeros":               {bundleOf(file, make([]byte, 1<<20)), "not a store of caserun's"},
+		"a short text":        {bundleOf(file, []byte("text")), "not a store of caserun's"},
+		"a store with a tail": {bundleOf(file, longer), "its header is of"},
+		"a link":              {bundleOf(tar.Header{Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, nil), "is not a plain file"},
+		"a hard link":         {bundleOf(tar.Header{Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, nil), "is not a plain file"},
+		"a device":            {bundleOf(tar.Header{Typeflag: tar.TypeChar}, nil), "is not a plain file"},
+	} {
+		b, err := Open(t.Context(), c.path)
+		if err == nil {
+			err = b.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+			t.Errorf("%s: %v, want the path and %q", name, err, c.want)
+		}
+	}
+	if plain(&tar.Header{Typeflag: tar.TypeReg, PAXRecords: map[string]string{"GNU.sparse.size": "1"}}) {
+		t.Error("a sparse file counts as plain")
+	}
+	if b, err := Open(t.Context(), bundleOf(file, db)); err != nil {
+		t.Errorf("a bundle with a store alone: %v", err)
+	} else if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("what was refused left %v (%v)", left, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -125,6 +127,14 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if err != nil {
 		return fmt.Errorf("bundle %s: %w", path, err)
 	}
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	if most := mostOf(info.Size()); size > most {
+		return fmt.Errorf("bundle %s: it says that its %d bytes unpack to %d, and a bundle of this size to %d at most: caserun export --bundle did not write it",
+			path, info.Size(), size, most)
+	}
 	unpacked.left = size + int64(len(manifest.Members)+2)*largestHeader
 	stored := false
 	for _, member := range manifest.Members {
@@ -133,7 +143,10 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 			return damaged(path, member.Name, short(err))
 		}
 		if header.Name != member.Name || header.Size != member.Bytes {
-			return damaged(path, member.Name, fmt.Errorf("the archive has %s with %d bytes in its place", header.Name, header.Size))
+			return damaged(path, member.Name, fmt.Errorf("the archive has %.100s with %d bytes in its place", header.Name, header.Size))
+		}
+		if !plain(header) {
+			return fmt.Errorf("bundle %s: member %.100q is not a plain file: caserun export --bundle did not write it", path, member.Name)
 		}
 		if member.Name == storeName && member.Bytes > room {
 			return fmt.Errorf("bundle %s: unpack member %s of %d bytes: %s has room for %d: name another directory with TMPDIR",
@@ -165,13 +178,25 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	return nil
 }
 
+// plain reports whether a member is a file whose every byte is in the archive.
+func plain(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return false
+		}
+	}
+	return h.Typeflag == tar.TypeReg
+}
+
 func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
 	header, err := archive.Next()
 	switch {
 	case err != nil:
 		return m, damaged(path, manifestName, short(err))
 	case header.Name != manifestName:
-		return m, fmt.Errorf("bundle %s: it begins with %q and not with %s: caserun export --bundle did not write it", path, header.Name, manifestName)
+		return m, fmt.Errorf("bundle %s: it begins with %.100q and not with %s: caserun export --bundle did not write it", path, header.Name, manifestName)
+	case !plain(header):
+		return m, fmt.Errorf("bundle %s: %s is not a plain file: caserun export --bundle did not write it", path, manifestName)
 	}
 	if header.Size > largestManifest {
 		return m, fmt.Errorf("bundle %s: %s has %d bytes, and %d at most: caserun export --bundle did not write it", path, manifestName, header.Size, largestManifest)
@@ -198,6 +223,14 @@ func readMember(r io.Reader, m Member, target string) (err error) {
 	sum := sha256.New()
 	var out io.Writer = sum
 	if m.Name == storeName {
+		begin := make([]byte, min(m.Bytes, store.HeaderSize))
+		if _, err := io.ReadFull(r, begin); err != nil {
+			return short(err)
+		}
+		if err := store.CheckHeader(begin, m.Bytes); err != nil {
+			return err
+		}
+		r = io.MultiReader(bytes.NewReader(begin), r)
 		f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errHere, err)

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -237,6 +239,25 @@ func identify(ctx context.Context, path string, db *sql.DB) error {
 	}
 	if tables > 0 && id != applicationID {
 		return fmt.Errorf("store %s: a SQLite database, but not one of caserun's: name another store", path)
+	}
+	return nil
+}
+
+// HeaderSize is the length of the header of a SQLite file.
+const HeaderSize = 100
+
+// CheckHeader refuses a file of so many bytes whose header is not a store's, so that nobody unpacks it
+// (https://www.sqlite.org/fileformat2.html#the_database_header).
+func CheckHeader(header []byte, size int64) error {
+	if len(header) < HeaderSize || !bytes.HasPrefix(header, []byte("SQLite format 3\x00")) || binary.BigEndian.Uint32(header[68:]) != applicationID {
+		return errors.New("it is not a store of caserun's")
+	}
+	page := int64(binary.BigEndian.Uint16(header[16:]))
+	if page == 1 {
+		page = 1 << 16
+	}
+	if pages := int64(binary.BigEndian.Uint32(header[28:])); pages*page != size {
+		return fmt.Errorf("it has %d bytes, and its header is of %d pages of %d bytes", size, pages, page)
 	}
 	return nil
 }
