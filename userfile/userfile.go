@@ -118,6 +118,12 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }
 
+// Absent reports whether nothing has this name. A link whose target does not exist is something.
+func Absent(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // CheckDirectory returns an error if the directory of a file that is to be made does not exist.
 func CheckDirectory(path string) error {
 	dir := filepath.Dir(path)

@@ -38,6 +38,7 @@ var layers = [][]string{
 	{"schedulers/engine", "schedulers/plan"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts"},
 	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "installation"},
+	{"internal/input"},
 }
 
 // testOnly packages serve tests and documents. Only tests, and other such packages, may import them.
@@ -54,6 +55,7 @@ var soleImporters = map[string]string{
 	"gonum.org/v1/plot":                  "results/figures",
 	"google.golang.org/protobuf":         "results/perfetto",
 	"golang.org/x/perf":                  "results/stats",
+	"golang.org/x/text":                  "internal/input",
 	"github.com/aclements/go-moremath":   "results/stats",
 	"github.com/spf13/viper":             "cmd/caserun/config",
 	"github.com/spf13/cobra":             "cmd/caserun",

@@ -395,26 +395,47 @@ func completeFormats(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	return offers, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeBashLists makes the completion of bash take lists. cobra's script compares what is typed
-// with offers in which printf %q has put a backslash before each comma, and offers nothing behind
-// the first comma. Typed commas have no backslash, and need none.
-func completeBashLists(root *cobra.Command) {
-	bash, _, err := root.Find([]string{"completion", "bash"})
-	if err != nil {
-		panic(err) // it has just been made
-	}
-	bash.RunE = func(c *cobra.Command, _ []string) error {
-		bare, _ := c.Flags().GetBool("no-descriptions")
-		var script bytes.Buffer
-		if err := root.GenBashCompletionV2(&script, !bare); err != nil {
-			return err
+// printCompletions has the commands of completion print each shell's script where the program prints. cobra's have
+// settled that before the program is told.
+func printCompletions(root *cobra.Command) {
+	for shell, generate := range map[string]func(w io.Writer, descriptions bool) error{
+		"bash": root.GenBashCompletionV2,
+		"fish": root.GenFishCompletion,
+		"zsh": func(w io.Writer, descriptions bool) error {
+			if descriptions {
+				return root.GenZshCompletion(w)
+			}
+			return root.GenZshCompletionNoDesc(w)
+		},
+		"powershell": func(w io.Writer, descriptions bool) error {
+			if descriptions {
+				return root.GenPowerShellCompletionWithDesc(w)
+			}
+			return root.GenPowerShellCompletion(w)
+		},
+	} {
+		c, _, err := root.Find([]string{"completion", shell})
+		if err != nil {
+			panic(err) // it has just been made
 		}
-		_, err := io.WriteString(c.OutOrStdout(), bareCommas.Replace(script.String()))
-		return err
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			bare, _ := c.Flags().GetBool("no-descriptions")
+			var script bytes.Buffer
+			err := generate(&script, !bare)
+			if err == nil {
+				_, err = bareCommas.WriteString(c.OutOrStdout(), script.String())
+			}
+			if err != nil {
+				return workError{err}
+			}
+			return nil
+		}
 	}
 }
 
-// bareCommas adds, behind what quotes offers in the script, what takes the commas' backslashes out.
+// bareCommas makes the completion of bash take lists. cobra's script compares what is typed with offers in which
+// printf %q has put a backslash before each comma, and offers nothing behind the first comma. Typed commas have no
+// backslash, and need none. It adds, behind what quotes offers, what takes the commas' backslashes out.
 var bareCommas = strings.NewReplacer(
 	`|| comp=$(printf "%q" "${compline%%$tab*}")`+"\n", `|| comp=$(printf "%q" "${compline%%$tab*}")`+"; comp=${comp//\\\\,/,}\n",
 	`COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]%%$tab*}")`+"\n", `COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]%%$tab*}")`+"; COMPREPLY[0]=${COMPREPLY[0]//\\\\,/,}\n",

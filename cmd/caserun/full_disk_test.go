@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/regress"
@@ -72,6 +74,36 @@ func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
 	for _, program := range []string{"./first", "./second"} {
 		if _, err := set.Lookup(mixes.Job{Program: program}); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// What was to be printed, and could not be, is no success, whatever printed it.
+func TestFullDiskUnderStandardOutput(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,cg", "--reps", "1")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	var commands [][]string
+	eachCommand(newRoot(), func(c *cobra.Command) {
+		path := strings.Fields(c.CommandPath())[1:]
+		commands = append(commands, append(path, "--help"), append([]string{"help"}, path...))
+	})
+	for _, shell := range []string{"bash", "fish", "powershell", "zsh"} {
+		commands = append(commands, []string{"completion", shell}, []string{"completion", shell, "--no-descriptions"})
+	}
+	for _, args := range []string{"--version", "", "mixes", "mixes list", "mixes show W1", "mixes show W1 --yaml", "mixes new", "mixes gen", "schedulers", "report", "report 1",
+		"report --html -", "report --trend throughput", "compare latest", "paper", "sweep list", "sweep show 1", "history", "mix --show-config", "data graph --nodes 9", "sweep --mixes W1 --scheds sa --node sim:1xV100 --dry-run",
+		"mix W1 --node sim:1xV100", "mix W1 --node sim:1xV100 --format csv", "mix W1 --node sim:1xV100 --format json", "export --markdown -", "export --benchfmt -", "export --openmetrics -", "export --latex -", "export --perfetto -", "__complete mix W", "regress --baseline 1 --candidate 2", "replay 1", "schedulers test sa --workloads 1"} {
+		commands = append(commands, strings.Fields(args))
+	}
+	for _, args := range commands {
+		var stderr strings.Builder
+		if status := run(t.Context(), args, nil, full, &stderr); status != exitInfrastructure || !strings.Contains(stderr.String(), "no space left on device") {
+			t.Errorf("caserun %q: exit %d, want %d: %s", args, status, exitInfrastructure, stderr.String())
 		}
 	}
 }

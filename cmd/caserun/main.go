@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return exitOK
 	}
-	said := &messages{w: stderr}
+	said, out := &messages{w: stderr}, &printed{w: stdout}
 	ctx, stop := withSignals(ctx, said)
 	defer stop()
 	root := newRoot()
@@ -90,9 +90,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(said)
 	err := root.ExecuteContext(ctx)
+	if lost := out.failed(); lost != nil && !errors.As(err, new(workError)) {
+		err = lost
+	}
 	if err == nil {
 		return exitOK
 	}

@@ -23,12 +23,7 @@ it does not exist. make install puts them where man(1) finds them.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: verb(func(_ *cobra.Command, args []string) (string, error) {
-			if args[0] == "" {
-				return "", fmt.Errorf("the directory's name is empty: name one, such as man1")
-			}
-			return args[0], nil
-		}, func(c *cobra.Command, dir string) error {
+		RunE: verb(func(_ *cobra.Command, args []string) (string, error) { return args[0], nil }, func(c *cobra.Command, dir string) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("make the directory for manual pages: %w", err)
 			}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/caserun/caserun/results/report"
@@ -26,10 +28,28 @@ func (m *messages) Write(text []byte) (int, error) {
 	if err := m.clear(); err != nil {
 		return 0, err
 	}
-	if _, err := io.WriteString(m.w, report.Printable(string(text), "\n\t")); err != nil {
+	var lines strings.Builder
+	for line := range strings.Lines(string(text)) {
+		lines.WriteString(report.Printable(shorten(line), "\n\t"))
+	}
+	if _, err := io.WriteString(m.w, lines.String()); err != nil {
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// lineBegin and lineEnd are how much of a long line is shown. A message quotes what a user wrote, which may be
+// megabytes, and says before it where that is, and behind it what to do.
+const lineBegin, lineEnd = 800, 400
+
+// shorten takes the middle out of a long line.
+func shorten(line string) string {
+	cut := len(line) - lineBegin - lineEnd
+	if cut < lineEnd { // as it is
+		return line
+	}
+	valid := func(text string) string { return strings.ToValidUTF8(text, "") } // letters are not cut
+	return fmt.Sprintf("%s … [%d bytes left out] … %s", valid(line[:lineBegin]), cut, valid(line[lineBegin+cut:]))
 }
 
 // clear ends the progress of a line. The lock is held.
@@ -59,10 +79,41 @@ func redraw(w io.Writer, line string) {
 	_, _ = io.WriteString(w, text) // a line that is lost is not a result
 }
 
-// behind is what messages are written to.
+// printed is standard output. It keeps the first error, because what writes help and versions looks for none.
+type printed struct {
+	w io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+func (p *printed) Write(text []byte) (int, error) {
+	n, err := p.w.Write(text)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+	return n, err
+}
+
+// failed is the error of what could not be written.
+func (p *printed) failed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		return nil
+	}
+	return workError{fmt.Errorf("what was to be printed is lost: %w", p.err)}
+}
+
+// behind is what messages, or what is printed, are written to.
 func behind(w io.Writer) io.Writer {
-	if m, ok := w.(*messages); ok {
-		return m.w
+	switch outer := w.(type) {
+	case *messages:
+		return outer.w
+	case *printed:
+		return outer.w
 	}
 	return w
 }

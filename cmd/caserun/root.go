@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,21 +38,21 @@ this machine or on a simulated node, measures it, stores it and reports.`,
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default: CASERUN_CONFIG, or caserun.yaml if it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	addCommands(root)
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		warnOfVariables(os.Environ(), sayTo(c))
-		if err := requireFlags(c); err != nil {
+		if err := refuseEmpty(c, args); err != nil {
 			return err
 		}
-		return refuseEmptyNames(c)
+		return requireFlags(c)
 	}
 	root.SetFlagErrorFunc(sayWanted)
 	showConfig(root)
-	takeDecimals(root)
+	makeStrict(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("completion")
 	completionExamples(root)
 	root.SetGlobalNormalizationFunc(flagName)
-	completeBashLists(root)
+	printCompletions(root)
 	refuseUnknown(root)
 	return root
 }
@@ -170,7 +171,7 @@ func sayWanted(c *cobra.Command, err error) error {
 	}
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
-		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), config.Wanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap()))
+		return config.SayWanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
 	}
 	return err
 }
@@ -194,16 +195,34 @@ func requireFlags(c *cobra.Command) (err error) {
 	return err
 }
 
-// takeDecimals makes the whole numbers of all commands decimal.
-func takeDecimals(c *cobra.Command) {
-	for _, sub := range c.Commands() {
-		takeDecimals(sub)
+// refuseEmpty refuses an empty argument, such as an unset variable. A program that the command runs may have some.
+func refuseEmpty(c *cobra.Command, args []string) error {
+	if c.Name() == cobra.ShellCompRequestCmd { // what is typed so far may be nothing
+		return nil
 	}
-	config.Decimal(c.Flags())
+	if before := c.ArgsLenAtDash(); before >= 0 {
+		args = args[:min(before+1, len(args))]
+	}
+	if at := slices.IndexFunc(args, func(arg string) bool { return strings.TrimSpace(arg) == "" }); at >= 0 {
+		return fmt.Errorf("argument %d is empty: %s", at+1, c.UseLine())
+	}
+	return nil
 }
 
-// warnOfVariables names the variables that look like settings and are not.
+// makeStrict makes all flags of a command and its subcommands strict.
+func makeStrict(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		makeStrict(sub)
+	}
+	config.Strict(c.Flags())
+	config.Strict(c.PersistentFlags())
+}
+
+// warnOfVariables names the variables that look like settings and are not, and those that are empty.
 func warnOfVariables(environment []string, say harness.Say) {
+	for _, name := range config.EmptyVariables(environment) {
+		say("%s is empty, which counts as not set", name)
+	}
 	var known []string
 	for _, name := range config.Variables() {
 		known = append(known, strings.TrimPrefix(name, config.VariablePrefix))
@@ -215,20 +234,6 @@ func warnOfVariables(environment []string, say harness.Say) {
 		}
 		say("unknown setting %s (ignored): %s", name, hint)
 	}
-}
-
-// refuseEmptyNames refuses a file or a directory without a name, such as the value of an unset
-// variable, because its absence would go unnoticed. An empty setting is allowed: it undoes the
-// setting of a file or of the environment.
-func refuseEmptyNames(c *cobra.Command) (err error) {
-	c.Flags().Visit(func(f *pflag.Flag) {
-		kind, _ := pflag.UnquoteUsage(f)
-		what := map[string]string{"FILE": "file", "DIR": "directory"}[kind]
-		if what != "" && f.Value.String() == "" && !config.IsKey(f.Name) && f.Name != "config" {
-			err = fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name, what)
-		}
-	})
-	return err
 }
 
 // ownConfig annotates a command that answers --show-config itself.

@@ -72,6 +72,17 @@ func TestFlagErrorsSayWhatIsWanted(t *testing.T) {
 		"mix W1 --seed 010":           `--seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
 		"mixes gen --seed 010":        `--seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
 		"mix W1 --workers 0x10":       `--workers "0x10": want a whole number, in decimal and without zeros before it`,
+		"mix W1 --workers +5":         `--workers "+5": want a whole number, of digits alone`,
+		"mix W1 --workers 1_000":      `--workers "1_000": want a whole number, of digits alone`,
+		"sweep --reps 010":            `--reps "010": want a whole number, 1 or more, in decimal and without zeros before it`,
+		"sweep --reps +5":             `--reps "+5": want a whole number, 1 or more, of digits alone`,
+		"sweep --jobs 0x2":            `--jobs "0x2": want a whole number, 1 or more, in decimal and without zeros before it`,
+		"sweep --part 01/2":           `--part "01/2": want K/N with K from 1 to N, such as 1/2`,
+		"sweep --time-limit +5m":      `--time-limit "+5m": want a time with its unit, such as 90s or 10m`,
+		"mix W1 --timeout 010s":       `--timeout "010s": want a time with its unit, such as 90s or 10m`,
+		"mix W1 --sim-noise 0x1p-4":   `--sim-noise "0x1p-4": want a number, in decimal and without zeros before it`,
+		"mix W1 --sim-noise 0_1":      `--sim-noise "0_1": want a number, in decimal and without zeros before it`,
+		"mix W1 --sim-noise inf":      `--sim-noise "inf": want a number`,
 		"mix W1 --timeout 5":          `--timeout "5": want a time with its unit, such as 90s or 10m`,
 		"mix W1 --sim-noise x":        `--sim-noise "x": want a number`,
 		"mix W1 --trace=maybe":        `--trace "maybe": want true or false`,
@@ -85,35 +96,6 @@ func TestFlagErrorsSayWhatIsWanted(t *testing.T) {
 	}
 	if status, out, errs := caserun(t, "mix", "--show-config", "--workers", "0", "--seed", "10"); status != exitOK || !strings.Contains(out, "workers: 0\n") || !strings.Contains(out, "seed: 10\n") {
 		t.Errorf("exit %d: %s%s", status, errs, out)
-	}
-}
-
-// A file without a name is a variable that is not set, and no file that was not asked
-// for. A setting that is empty takes back what a configuration file says.
-func TestEmptyNamesAreRefused(t *testing.T) {
-	inTempDir(t)
-	simulate(t, "--scheds", "sa")
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"report", "--html="}, "--html is empty: name a file, or leave it out"},
-		{[]string{"export", "--markdown", "-", "--csv", ""}, "--csv is empty: name a directory, or leave it out"},
-		{[]string{"regress", "--baseline", "1", "--report-junit", ""}, "--report-junit is empty: name a file, or leave it out"},
-		{[]string{"paper", "--out", ""}, "--out is empty: name a directory, or leave it out"},
-		{[]string{"mixes", "gen", "-o", ""}, "--out is empty: name a file, or leave it out"},
-		{[]string{"report", "--db", ""}, "db is empty: name the store's file"},
-		{[]string{"mix", "W1", "--db="}, "db is empty: name the store's file"},
-	} {
-		if status, out, errs := caserun(t, c.args...); status != exitUsage || out != "" || errs != "caserun: "+c.want+"\n" {
-			t.Errorf("caserun %q: exit %d, want %q: %s%s", c.args, status, c.want, errs, out)
-		}
-	}
-	if err := os.WriteFile("caserun.yaml", []byte("profiles: none.csv\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--profiles", ""); status != exitOK {
-		t.Errorf("--profiles taken back: exit %d: %s", status, errs)
 	}
 }
 

@@ -11,7 +11,7 @@ func TestSettingsAreCheckedOnEveryNode(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ env, flag, want string }{
 		{flag: "--sim-noise=-1", want: "sim-noise -1: want 0 to 1"},
-		{flag: "--sim-noise=NaN", want: "sim-noise NaN: want 0 to 1"},
+		{flag: "--sim-noise=NaN", want: `--sim-noise "NaN": want a number`},
 		{flag: "--sim-noise=20", want: "sim-noise 20: want 0 to 1"},
 		{env: "CASERUN_SIM_NOISE=-3", want: "sim-noise -3: want 0 to 1"},
 		{flag: "--timeout=-1s", want: "timeout -1s: want 0 (never) or more"},
@@ -60,7 +60,9 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	} {
 		t.Setenv(c.key, c.value)
 		refused(c.want)
-		t.Setenv(c.key, "")
+		if err := os.Unsetenv(c.key); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for text, want := range map[string]string{
 		"mixes: [W1]":     `1:1: unknown key "mixes": caserun mix --show-config prints all that there are`,
@@ -74,7 +76,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": use one of A100, H100, H200, P100, V100`,
 		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
 		"format: xml":     `1:9: format "xml": want table, csv, json or markdown`,
-		"db: ''":          `1:5: db is empty: name the store's file`,
+		"db: ''":          `1:5: db is empty: give it a value, or remove it`,
 		"sim-noise: 20":   `1:12: sim-noise 20: want 0 to 1; it is σ of a logarithm, 0.01 is about 1 %`,
 		"tag:":            `1:6: tag has no value: give it one, or remove it`,
 		"tag: a\ntag: b":  `2:1: mapping key "tag" already defined at [1:1]`,

@@ -167,14 +167,14 @@ func TestTagsThatAreNumbers(t *testing.T) {
 }
 
 func TestTagsThatAreNoText(t *testing.T) {
-	for tag, ok := range map[string]bool{"": true, "nightly-2026-11-21": true, "Nächtlich 3": true, "a\xff": false, "a\nb": false, "\x1b[31m": false} {
+	for tag, ok := range map[string]bool{"": true, "nightly-2026-11-21": true, "Nächtlich 3": true, "a\xff": false, "a\nb": false, "a ": false, "a\u200b": false, "\x1b[31m": false} {
 		if err := config.Check("tag", tag); (err == nil) != ok {
 			t.Errorf("tag %q: %v", tag, err)
 		}
 	}
 	inTempDir(t)
 	status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--tag", "a\nb")
-	if _, err := os.Stat("caserun.db"); status != exitUsage || err == nil || !strings.Contains(errs, `tag "a\nb": want one line of UTF-8 text`) {
+	if _, err := os.Stat("caserun.db"); status != exitUsage || err == nil || !strings.Contains(errs, `tag "a\nb": want one line of text that can be seen`) {
 		t.Errorf("exit %d: %s", status, errs)
 	}
 }

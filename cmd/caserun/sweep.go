@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
@@ -104,12 +104,8 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("time-limit") && o.limit.Total <= 0 {
 		return fmt.Errorf("--time-limit %v: want more than 0", o.limit.Total)
 	}
-	// A variable that is not set gives an empty value. A shell's --resume "" arrives as --resume and an empty argument.
-	if c.Flags().Changed("resume") && (o.resume == "" || len(args) == 1 && args[0] == "") {
-		return errors.New("--resume is empty: want a number from caserun sweep list, or latest")
-	}
 	if len(args) == 1 {
-		_, notNumber := strconv.Atoi(args[0])
+		_, notNumber := input.Int(args[0])
 		if o.resume != "" && (notNumber == nil || args[0] == sides.Latest) {
 			o.resume = args[0]
 		} else {

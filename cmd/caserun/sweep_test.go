@@ -91,7 +91,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{write("empty.yaml", "")}, exitUsage, "empty.yaml"},
 		{[]string{"lsit"}, exitUsage, `no such sweep file "lsit": did you mean caserun sweep list?`},
 		{[]string{"nigthly.yaml"}, exitUsage, `no such sweep file "nigthly.yaml"; the commands of sweep are list, show, status`},
-		{[]string{"--resume", ""}, exitUsage, "--resume is empty"},
+		{[]string{"--resume", ""}, exitUsage, "argument 1 is empty"},
 		{[]string{"--resume=", "--mixes", "W1", "--scheds", "sa"}, exitUsage, "--resume is empty"},
 		{[]string{"--resume", "1", "2"}, exitUsage, `"2" is one argument too many`},
 		{[]string{"--resume", "foo"}, exitUsage, "--resume foo: no such sweep: want a number from caserun sweep list, or latest"},

@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
 )
 
@@ -30,8 +30,8 @@ func (p Part) String() string {
 func (p *Part) Set(text string) error {
 	k, n, _ := strings.Cut(text, "/")
 	var err, bad error
-	if p.K, err = strconv.Atoi(k); err == nil {
-		p.N, bad = strconv.Atoi(n)
+	if p.K, err = input.Int(k); err == nil {
+		p.N, bad = input.Int(n)
 	}
 	if err != nil || bad != nil || p.K < 1 || p.K > p.N {
 		return fmt.Errorf("want K/N with K from 1 to N, such as 1/2")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
@@ -46,19 +46,24 @@ func (c Settings) check() error {
 			return fmt.Errorf("%s: %w", size.key, err)
 		}
 	}
-	return checkText("tag", c.Tag)
+	return CheckName("tag", c.Tag)
 }
 
-// checkText refuses what would not be one line of text in tables and CSV files.
+// CheckName refuses a name that a user would not recognize or could not type again. "" is no name.
+func CheckName(key, text string) error {
+	if text != "" && !input.IsName(text) {
+		return fmt.Errorf("%s %q: want one line of text that can be seen, without spaces around it", key, text)
+	}
+	return nil
+}
+
+// checkText refuses what is not one line of text.
 func checkText(key, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return fmt.Errorf("%s %q: want one line of UTF-8 text", key, text)
 	}
 	return nil
 }
-
-// errNoStore is of a --db without a name, such as the value of an unset variable.
-var errNoStore = errors.New("db is empty: name the store's file")
 
 // anyDevices is more devices than a node has, for checks before the node is known.
 const anyDevices = 1 << 20
@@ -67,10 +72,6 @@ const anyDevices = 1 << 20
 // can say there where the value is.
 func Check(key, text string) error {
 	switch key {
-	case "db":
-		if text == "" {
-			return errNoStore
-		}
 	case "format":
 		_, err := report.ParseFormat(text)
 		return err
@@ -95,35 +96,31 @@ func Check(key, text string) error {
 
 // setText gives a flag a value. The error says what the flag takes.
 func setText(flag *pflag.Flag, text string) error {
-	err := flag.Value.Set(text)
-	if kind := flag.Value.Type(); err == nil && (kind != "int" && kind != "uint64" || !isOctal(text)) {
-		return nil
+	if err := (strict{flag.Value}).Set(text); err != nil {
+		return wanted(flag, text, err)
 	}
-	return Wanted(flag, text, err)
+	return nil
 }
 
 // isTime matches a time with its units, also one that is too long.
 var isTime = regexp.MustCompile(`^[+-]?([0-9.]+(ns|us|µs|ms|s|m|h))+$`)
 
-// isOctal reports whether pflag and viper would read a number in another base: 010 as 8.
-func isOctal(text string) bool {
-	digits := strings.TrimLeft(text, "+-")
-	return len(digits) > 1 && digits[0] == '0'
-}
-
-// Wanted says what a flag takes that refused a text with an error.
-func Wanted(flag *pflag.Flag, text string, err error) error {
-	number, whole := "", true
+// wanted says what a flag takes that refused a text with an error.
+func wanted(flag *pflag.Flag, text string, err error) error {
+	number := ""
+	if errors.Is(err, errEmpty) {
+		return err
+	}
 	switch flag.Value.Type() {
 	case "bool":
 		return errors.New("want true or false")
 	case "duration":
-		if isTime.MatchString(text) {
+		if isTime.MatchString(text) && !errors.Is(err, input.ErrNotDecimal) {
 			return errors.New("want a time of 2562047h at the most")
 		}
 		return errors.New("want a time with its unit, such as 90s or 10m")
 	case "float64":
-		number, whole = "want a number", false
+		number = "want a number"
 	case "int", "int64":
 		number = "want a whole number"
 	case "uint64":
@@ -131,30 +128,70 @@ func Wanted(flag *pflag.Flag, text string, err error) error {
 	default:
 		return err
 	}
-	switch {
-	case strings.HasSuffix(text, "%"):
-		number += ", without %"
-	case whole && isOctal(text):
-		number += ", in decimal and without zeros before it"
+	if strings.HasSuffix(text, "%") {
+		return errors.New(number + ", without %")
 	}
-	return errors.New(number)
+	return errors.New(number + spelling(text))
 }
 
-// Decimal makes the whole numbers of flags decimal.
-func Decimal(flags *pflag.FlagSet) {
+// spelling says what is wrong with a number that is not plain decimal.
+func spelling(text string) string {
+	switch digits := strings.TrimLeft(text, "+-"); {
+	case len(digits) > 1 && digits[0] == '0' && digits[1] != '.': // other programs read 010 as 8
+		return ", in decimal and without zeros before it"
+	case strings.ContainsAny(text, "+_ \t\n"):
+		return ", of digits alone"
+	}
+	return ""
+}
+
+// Strict makes flags refuse an empty value, such as that of an unset variable, and numbers that are not plain decimal.
+func Strict(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if kind := f.Value.Type(); kind == "int" || kind == "int64" || kind == "uint64" {
-			f.Value = decimal{f.Value}
+		f.Value = strict{f.Value}
+		if f.DefValue == "0s" || f.DefValue == "[]" { // which help shows of a type that it does not know
+			f.DefValue = ""
 		}
 	})
 }
 
-// decimal is a flag's whole number as people write it.
-type decimal struct{ pflag.Value }
+// strict is a flag's value as people write it.
+type strict struct{ pflag.Value }
 
-func (d decimal) Set(text string) error {
-	if isOctal(text) {
-		return strconv.ErrSyntax
+// errEmpty is of a value without a character that can be seen.
+var errEmpty = errors.New("the value is empty: give it one, or leave it out")
+
+func (v strict) Set(text string) (err error) {
+	switch kind := v.Type(); {
+	case strings.TrimSpace(text) == "":
+		return errEmpty
+	case kind == "int", kind == "int64", kind == "uint64":
+		if !input.IsWhole(text) {
+			return input.ErrNotDecimal
+		}
+	case kind == "float64":
+		_, err = input.Float(text)
+	case kind == "duration":
+		_, err = input.Duration(text)
 	}
-	return d.Value.Set(text)
+	if err != nil {
+		return err
+	}
+	return v.Value.Set(text)
+}
+
+// SayWanted says of a flag's value, which the flag refused with an error, what the flag takes.
+func SayWanted(flag *pflag.Flag, text string, err error) error {
+	err = wanted(flag, text, err)
+	if !errors.Is(err, errEmpty) {
+		return fmt.Errorf("--%s %q: %w", flag.Name, text, err)
+	}
+	verb := "give it a value"
+	switch kind, _ := pflag.UnquoteUsage(flag); kind {
+	case "FILE":
+		verb = "name a file"
+	case "DIR":
+		verb = "name a directory"
+	}
+	return fmt.Errorf("--%s is empty: %s, or leave it out", flag.Name, verb)
 }

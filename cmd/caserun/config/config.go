@@ -19,12 +19,14 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/userfile"
 )
 
 // Settings are all that a flag, CASERUN_* or the configuration file can give. A tag is the
@@ -89,7 +91,7 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 		file = defaultFile
 	}
 	fromFile, err := readSettings(ctx, file)
-	if err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
+	if err != nil && (explicit || !userfile.Absent(file)) {
 		return Settings{}, fmt.Errorf("configuration file %w", err)
 	}
 	if err := checkEnvironment(); err != nil {
@@ -104,9 +106,7 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 	}
 	s.NoiseGiven = v.IsSet(simNoise)
 	s.Noise += 0 // -0 is 0
-	if s.DB == "" && flagOf(flags, "db") != nil {
-		return Settings{}, errNoStore
-	}
+	s.Tag = input.Name(s.Tag)
 	if s.Retry {
 		warn("retry-collateral is now called isolate-faults: change the flag, the variable or the configuration file that says so")
 		s.Isolate, s.Retry = true, false
@@ -207,7 +207,7 @@ func (e escaped) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(str
 // Show is the settings that a command with these flags has, as YAML.
 func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
 	values := s.byKey()
-	var shown yaml.MapSlice
+	var shown []byte
 	for _, key := range keys {
 		if key == oldIsolate || flagOf(flags, key) == nil {
 			continue
@@ -222,13 +222,20 @@ func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
 		if text, ok := value.(string); ok && report.Printable(text, "") != text {
 			value = escaped(text)
 		}
-		shown = append(shown, yaml.MapItem{Key: key, Value: value})
+		if value == "" {
+			shown = fmt.Appendf(shown, "# %s:\n", key) // nothing is set, which a file does not say
+			continue
+		}
+		line, err := yaml.Marshal(yaml.MapSlice{{Key: key, Value: value}})
+		if err != nil {
+			return nil, fmt.Errorf("print configuration: %w", err)
+		}
+		shown = append(shown, line...)
 	}
-	text, err := yaml.Marshal(shown)
-	if err != nil {
-		return nil, fmt.Errorf("print configuration: %w", err)
+	if len(shown) == 0 {
+		return []byte("{}\n"), nil
 	}
-	return text, nil
+	return shown, nil
 }
 
 // byKey are the settings' values by key.

@@ -103,6 +103,17 @@ func checkEnvironment() error {
 	return nil
 }
 
+// EmptyVariables are the names of variables in an environment that matter and are empty, which counts as not set.
+func EmptyVariables(environment []string) (empty []string) {
+	names := append(Variables(), fileVariable, live.LibraryVariable)
+	for _, variable := range environment {
+		if name, isEmpty := strings.CutSuffix(variable, "="); isEmpty && slices.Contains(names, name) {
+			empty = append(empty, name)
+		}
+	}
+	return empty
+}
+
 // UnknownVariables are the names in an environment that look like settings' and are not.
 func UnknownVariables(environment []string) (unknown []string) {
 	settings := Variables()

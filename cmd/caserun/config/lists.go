@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
@@ -27,9 +28,9 @@ type atLeast struct {
 }
 
 func (a atLeast) Set(text string) error {
-	n, err := strconv.Atoi(text)
+	n, err := input.Int(text)
 	if err != nil || n < a.min {
-		return fmt.Errorf("want a whole number, %d or more", a.min)
+		return fmt.Errorf("want a whole number, %d or more%s", a.min, spelling(text))
 	}
 	*a.n = n
 	return nil
@@ -128,12 +129,12 @@ var errMissingName = errors.New("a name is missing")
 // mixRange is the names from first to last, which differ in the number at their end.
 func mixRange(first, last string) ([]string, error) {
 	prefix := strings.TrimRight(first, "0123456789")
-	from, errFrom := strconv.Atoi(first[len(prefix):])
+	from, errFrom := input.Int(first[len(prefix):])
 	rest, samePrefix := strings.CutPrefix(last, prefix)
 	if strings.Trim(last, "0123456789") == "" { // W1..8
 		rest, samePrefix, last = last, true, prefix+last
 	}
-	to, errTo := strconv.Atoi(rest)
+	to, errTo := input.Int(rest)
 	if errFrom != nil || errTo != nil || !samePrefix || from > to {
 		return nil, errors.New("want a range of mixes as W1..W8")
 	}

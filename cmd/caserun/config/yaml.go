@@ -136,7 +136,11 @@ func setFlag(flag *pflag.Flag, key string, value ast.Node) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := setText(flag, text); err != nil {
+	err = setText(flag, text)
+	if errors.Is(err, errEmpty) {
+		return "", failAt(value, "%s is empty: give it a value, or remove it", key)
+	}
+	if err != nil {
 		return "", failAt(value, "%s %q: %v", key, text, err)
 	}
 	err = checkText(key, text)
