@@ -274,7 +274,7 @@ type metric func(results.Run) *float64
 
 func throughputOf(r results.Run) *float64  { return r.Metrics.ThroughputJobsPerS }
 func turnaroundOf(r results.Run) *float64  { return r.Metrics.TurnaroundMeanS }
-func makespanOf(r results.Run) *float64    { return r.Metrics.MakespanS }
+func makespanOf(r results.Run) *float64    { return r.Metrics.OfWork(r.Metrics.MakespanS) }
 func utilizationOf(r results.Run) *float64 { return r.Metrics.UtilizationMean }
 
 func (m *member) values(of metric) []float64 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
@@ -153,12 +154,17 @@ func newLevel(l regress.Level, lost regress.Count) level {
 	if l.Ratio.Bounded() {
 		out.Interval = report.RatioText(l.Ratio.Low) + " to " + report.RatioText(l.Ratio.High)
 	}
+	var doubts []string
 	switch {
 	case lost.Crashed > 0:
-		out.Doubt = "✕ " + report.Human(*lost.CrashRate(), report.Ratio) + " crashed"
+		doubts = append(doubts, "✕ "+report.Human(*lost.CrashRate(), report.Ratio)+" crashed")
 	case l.Survivors:
-		out.Doubt = survivorsOnly
+		doubts = append(doubts, survivorsOnly)
 	}
+	if l.LostMore {
+		doubts = append(doubts, notComparable)
+	}
+	out.Doubt = strings.Join(doubts, ", ")
 	return out
 }
 
@@ -177,6 +183,10 @@ func crashedLevel(c regress.Count) level {
 
 // survivorsOnly marks figures that are others because jobs crashed: see regress.Metric.OfSurvivors.
 const survivorsOnly = "survivors only"
+
+// notComparable marks figures of which one side looks better and lost significantly more jobs: see
+// regress.Level.LostMore.
+const notComparable = "not comparable"
 
 func lines(texts []string) []string {
 	var out []string

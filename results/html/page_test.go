@@ -306,9 +306,10 @@ func headings(table *html.Node) []string {
 }
 
 // The figures of a scheduler that lost jobs are marked, and the ratios of another only if the base lost
-// jobs.
+// jobs. Where the side that looks better lost more, they are not comparable, and there is no verdict.
 func TestSurvivorsAreMarked(t *testing.T) {
 	m := fixture()
+	lostMore := map[string]string{"": "cg", "cg": "sa"} // by base, the row that cg looks better in
 	for base, want := range map[string]map[string]bool{
 		"":   {"sa": false, "case-alg3": false, "cg": true},
 		"cg": {"sa": true, "case-alg3": true, "cg": true},
@@ -320,8 +321,12 @@ func TestSurvivorsAreMarked(t *testing.T) {
 		for i, row := range v.Matrices[0].Rows {
 			name, _, _ := strings.Cut(row.Name, ":")
 			for i, l := range row.Levels {
-				if got := l.Doubt == survivorsOnly; got != want[name] {
-					t.Errorf("base %q: %s of %s marked: %v", base, shownMetrics[i], row.Name, got)
+				doubt := map[bool]string{true: survivorsOnly}[want[name]]
+				if lostMore[base] == name {
+					doubt += ", " + notComparable
+				}
+				if l.Doubt != doubt {
+					t.Errorf("base %q: %s of %s: doubt %q, want %q", base, shownMetrics[i], row.Name, l.Doubt, doubt)
 				}
 			}
 			if row.Base != (i == 0) {
@@ -345,10 +350,23 @@ func TestSurvivorsAreMarked(t *testing.T) {
 				if name == "cg" && shownMetrics[j] == "throughput" {
 					want = "✕ 25.0 % crashed"
 				}
+				if lostMore[base] == name {
+					want += ", " + notComparable
+				}
 				if l.Doubt != want {
 					t.Errorf("base %q: %s of %s by mix: doubt %q, want %q", base, shownMetrics[j], l.Of, l.Doubt, want)
 				}
 			}
+		}
+		for _, row := range v.Groups[0].Rows {
+			for _, factor := range []string{row.Cells[1].Text, row.Cells[3].Text} {
+				if row.Arm.Text == lostMore[base] && !strings.Contains(factor, "? inconclusive") {
+					t.Errorf("base %q: %s: %q, though cg lost more jobs", base, row.Arm.Text, factor)
+				}
+			}
+		}
+		if why := "Inconclusive: not comparable: cg lost more jobs."; !slices.Contains(v.Groups[0].Notes, why) {
+			t.Errorf("base %q: notes %q lack %q", base, v.Groups[0].Notes, why)
 		}
 		if first := v.Groups[0].Rows[0]; !first.Base || base == "cg" && first.Arm.Text != "cg" {
 			t.Errorf("base %q: the arms of %s begin with %+v", base, v.Groups[0].Title, first.Arm)

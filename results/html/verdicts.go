@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/stats"
 )
@@ -35,19 +37,26 @@ var compared = []struct {
 }{{throughputOf, true}, {turnaroundOf, false}}
 
 // verdicts judges every arm against the first arm, the base, with one correction for all
-// comparisons. Each arm's comparisons are in the order of compared; the base has none.
+// comparisons. Each arm's comparisons are in the order of compared; the base has none. Nobody is better
+// who lost significantly more jobs.
 func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	var pairs []stats.Pair
+	var others [][]results.Run
 	for _, m := range own[1:] {
+		others = append(others, m.runs)
 		for _, c := range compared {
 			pairs = append(pairs, stats.Pair{A: own[0].values(c.of), B: m.values(c.of),
 				Options: stats.Options{MinEffect: stats.DefaultMinEffect, HigherIsBetter: c.higher, NoiseFree: own[0].noiseFree || m.noiseFree}})
 		}
 	}
+	lost := regress.LostMore(own[0].runs, others, stats.DefaultAlpha)
 	out = [][]stats.Comparison{nil}
 	for of := range slices.Chunk(stats.CompareAll(pairs), len(compared)) {
+		arm := len(out)
 		out = append(out, of)
-		for _, c := range of {
+		for i := range of {
+			of[i], _ = regress.Beside(of[i], lost[arm-1], own[0].name.Text, own[arm].name.Text)
+			c := of[i]
 			if c.Reason != "" && !slices.Contains(reasons, c.Reason) {
 				reasons = append(reasons, c.Reason)
 			}

@@ -95,7 +95,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 		c.Settles *= onEach(samples[i], out.Rows[i].Mixes)
 		out.Rows[i].Comparison = c
 		if !out.Rows[i].Metric.Counts() {
-			out.Rows[i].Comparison, out.Rows[i].LostMore = beside(c, lostMore[i], a.Label, b.Label)
+			out.Rows[i].Comparison, out.Rows[i].LostMore = Beside(c, lostMore[i], a.Label, b.Label)
 		}
 	}
 	for _, m := range asked {

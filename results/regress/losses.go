@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 )
 
@@ -82,9 +83,32 @@ func (l losses) more(set []Pair) (out [2]bool) {
 	return out
 }
 
-// beside is a comparison of a metric beside the jobs that A and B lost: if one of them lost significantly
+// LostMore says of a base and each of the others whether it lost significantly more jobs than the other
+// one. The runs of each are of one arm.
+func LostMore(base []results.Run, others [][]results.Run, alpha float64) [][2]bool {
+	sets := make([][]Pair, len(others))
+	for i, runs := range others {
+		sets[i] = []Pair{{A: results.ArmOf(base[0]), B: results.ArmOf(runs[0]), ARuns: observations(base), BRuns: observations(runs),
+			noiseFree: results.AllNoiseFree(base) || results.AllNoiseFree(runs)}}
+	}
+	lost := lossesOf(sets, alpha)
+	out := make([][2]bool, len(sets))
+	for i, set := range sets {
+		out[i] = lost.more(set)
+	}
+	return out
+}
+
+func observations(runs []results.Run) (out []Observation) {
+	for _, r := range runs {
+		out = append(out, Observation{Run: r})
+	}
+	return out
+}
+
+// Beside is a comparison of a metric beside the jobs that A and B lost: if one of them lost significantly
 // more, only a verdict against it counts.
-func beside(c stats.Comparison, lostMore [2]bool, a, b string) (judged stats.Comparison, changed bool) {
+func Beside(c stats.Comparison, lostMore [2]bool, a, b string) (judged stats.Comparison, changed bool) {
 	name := b
 	switch {
 	case c.A.N == 0 || c.B.N == 0:
