@@ -22,7 +22,10 @@ static const struct {
 	{"shortcut", "from activation"},
 	{"route", "layers"},
 	{"upsample", "stride"},
+	{"reorg", "stride"},
 	{"yolo", "mask anchors classes num jitter ignore_thresh truth_thresh random max"},
+	{"region", "anchors classes num coords softmax bias_match jitter rescore object_scale noobject_scale class_scale "
+	           "coord_scale absolute thresh random max"},
 	{"rnn", "batch_normalize output hidden activation"},
 	{"softmax", "groups temperature"},
 	{"cost", "type scale"},

@@ -16,6 +16,7 @@ failures=0
 # name|images on standard input|arguments: small networks with every kind of layer.
 small='predict|gen:29x21:1 gen:40x21:2 gen:3x9:3 gen:29x21:4|classifier predict test/predict.data test/predict.cfg
 detect|gen:64x32:1 gen:40x21:2 gen:3x9:3|detect test/detect.cfg none.weights -thresh 0.1
+region|gen:64x32:1 gen:40x21:2 gen:3x9:3|detect test/region.cfg none.weights -thresh 0.02
 generate||rnn generate test/rnn.cfg none.weights -len 20 -seed ab
 train||classifier train test/train.data test/train.cfg
 cost||classifier train test/train.data test/cost.cfg'
@@ -24,6 +25,14 @@ cost||classifier train test/train.data test/cost.cfg'
 networks='darknet53|gen:448x448:1|701118368|classifier predict imagenet1k.data darknet53_448.cfg
 yolov3-tiny|gen:416x416:1|128773456|detect yolov3-tiny.cfg none.weights
 rnn||69406720|rnn generate rnn.cfg none.weights -len 20
+alexnet|gen:227x227:1|293848268|classifier predict imagenet1k.data alexnet.cfg
+darknet19|gen:256x256:1|164562528|classifier predict imagenet1k.data darknet19.cfg
+resnet152|gen:256x256:1|454178272|classifier predict imagenet1k.data resnet152.cfg
+yolov2-320|gen:320x320:1|314526276|detect yolov2-320.cfg none.weights
+yolov2-608|gen:608x608:1|515594412|detect yolov2-608.cfg none.weights
+yolov3-320|gen:320x320:1|447125460|detect yolov3-320.cfg none.weights
+yolov3-608|gen:608x608:1|879247500|detect yolov3-608.cfg none.weights
+yolov3-spp|gen:608x608:1|890843276|detect yolov3-spp.cfg none.weights
 cifar_small||156347600|classifier train cifar.data cifar_small.cfg'
 
 fail() {
@@ -84,7 +93,7 @@ errors() {
 	refused "image $bad/none.png: No such file" classifier predict test/predict.data "$bad/good.cfg" none.weights "$bad/none.png"
 	refused "want gen:WIDTHxHEIGHT:SEED" detect test/detect.cfg none.weights gen:0x5:1
 	refused "cannot be trained here" classifier train test/train.data test/rnn.cfg
-	refused "has no [yolo] layer" detect test/predict.cfg none.weights
+	refused "has no [yolo] or [region] layer" detect test/predict.cfg none.weights
 	refused "usage: darknet" classifier predict
 }
 
@@ -163,9 +172,9 @@ timing() {
 	local name images command start
 	while IFS='|' read -r name images _ command; do
 		case $name in
-		darknet53) images=$(seq -f 'gen:448x448:%.0f' 1 500) ;;
-		yolov3-tiny) images=$(seq -f 'gen:416x416:%.0f' 1 1000) ;;
 		rnn) command=${command/-len 20/-len 20000} ;;
+		cifar_small) ;;
+		*) images=$(seq -f "${images%:*}:%.0f" 1 500) ;;
 		esac
 		start=$(date +%s.%N)
 		(cd inputs/cfg && run "$images" "$darknet" $command --phases) || fail "$name: $(tail -n 1 "$logs/errors")"

@@ -12,13 +12,13 @@ static std::vector<size_t> heads_of(const network &net)
 	std::vector<size_t> heads;
 
 	for (size_t i = 0; i < net.layers.size(); i++)
-		if (net.layers[i].kind == layer_kind::yolo)
+		if (net.layers[i].is_head())
 			heads.push_back(i);
 	if (heads.empty())
-		die(EXIT_INPUT, "%s has no [yolo] layer, which detection needs", net.file.c_str());
+		die(EXIT_INPUT, "%s has no [yolo] or [region] layer, which detection needs", net.file.c_str());
 	for (size_t i : heads)
 		if (net.layers[i].classes != net.layers[heads[0]].classes)
-			die(EXIT_INPUT, "%s: its [yolo] layers differ in classes", net.file.c_str());
+			die(EXIT_INPUT, "%s: its [yolo] and [region] layers differ in classes", net.file.c_str());
 	return heads;
 }
 

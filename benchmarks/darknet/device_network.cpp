@@ -201,7 +201,7 @@ void device_network::forward()
 		case layer_kind::avgpool: avgpool(l, batch, input, a.output); break;
 		case layer_kind::shortcut:
 			copy(n, input, a.output);
-			axpy(n, 1, arrays_.layers[l.from[0]].output, a.output);
+			add_sampled(l, net_.layers[l.from[0]], batch, arrays_.layers[l.from[0]].output, a.output);
 			activate(n, l.act, a.output);
 			break;
 		case layer_kind::route: {
@@ -214,9 +214,11 @@ void device_network::forward()
 			break;
 		}
 		case layer_kind::upsample: upsample(l, batch, input, a.output); break;
+		case layer_kind::reorg: reorg(l, batch, input, a.output); break;
 		case layer_kind::yolo:
+		case layer_kind::region:
 			copy(n, input, a.output);
-			yolo_logistic(l, batch, a.output);
+			head_chances(l, batch, a.output);
 			break;
 		case layer_kind::softmax: softmax(l, batch, input, a.output); break;
 		case layer_kind::cost: copy(n, input, a.output); break;
@@ -252,7 +254,7 @@ void device_network::backward()
 		case layer_kind::shortcut:
 			slope(n, l.act, a.output, a.delta);
 			axpy(n, 1, a.delta, before);
-			axpy(n, 1, a.delta, arrays_.layers[l.from[0]].delta);
+			add_sampled_back(l, net_.layers[l.from[0]], batch, a.delta, arrays_.layers[l.from[0]].delta);
 			break;
 		case layer_kind::route: {
 			size_t offset = 0;
@@ -268,7 +270,9 @@ void device_network::backward()
 		case layer_kind::cost: axpy(n, 1, a.delta, before); break;
 		case layer_kind::dropout: dropout_back(l, batch, a.random, a.delta, before); break;
 		case layer_kind::rnn:
-		case layer_kind::yolo: break; /* require_trainable refuses them */
+		case layer_kind::reorg:
+		case layer_kind::yolo:
+		case layer_kind::region: break; /* require_trainable refuses them */
 		}
 	}
 }

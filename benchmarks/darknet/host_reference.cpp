@@ -256,15 +256,57 @@ static void forward_softmax(const layer &l, int batch, const reals &input, reals
 	}
 }
 
-/* Position, objectness and classes of a yolo head's boxes are logistic. Sizes are not. */
-static void forward_yolo(const layer &l, reals *output)
+/* each_sample calls visit(output, other) for the values of the other layer that a shortcut
+ * adds: each `stride`-th column and row of the channels that both have (He et al., arXiv
+ * 1512.03385, option A). */
+template <typename F> static void each_sample(const layer &l, const layer &other, int batch, F visit)
 {
-	const size_t plane = l.spatial();
+	for (int b = 0; b < batch; b++)
+		for (int k = 0; k < std::min(l.c, other.out_c); k++)
+			for (int y = 0; y < l.h; y++)
+				for (int x = 0; x < l.w; x++)
+					visit(((size_t(b) * l.c + k) * l.h + y) * l.w + x,
+					      ((size_t(b) * other.out_c + k) * other.out_h + y * l.stride) * other.out_w + x * l.stride);
+}
+
+/* Darknet's order, which its weights depend on: with the input read as [c / s^2][h s][w s]
+ * and the output as [s][s][c / s^2][h][w], output (dy, dx, k, y, x) is input
+ * (k, y s + dy, x s + dx). */
+static void forward_reorg(const layer &l, int batch, const reals &input, reals *output)
+{
+	const int s = l.stride, channels = l.c / (s * s);
+	size_t at = 0;
+
+	for (int b = 0; b < batch; b++)
+		for (int dy = 0; dy < s; dy++)
+			for (int dx = 0; dx < s; dx++)
+				for (int k = 0; k < channels; k++)
+					for (int y = 0; y < l.h; y++)
+						for (int x = 0; x < l.w; x++)
+							(*output)[at++] = input[((size_t(b) * channels + k) * l.h * s + y * s + dy) * l.w * s +
+							                        x * s + dx];
+}
+
+/* Position and objectness of a head's boxes are logistic, and sizes stay. The chances of
+ * classes are logistic in a yolo head, and in a region add up to 1. */
+static void forward_head(const layer &l, reals *output)
+{
+	const size_t plane = l.spatial(), entries = l.classes + 5;
 
 	for (size_t i = 0; i < output->size(); i++) {
-		const size_t entry = i / plane % (l.classes + 5);
-		if (entry != 2 && entry != 3)
-			(*output)[i] = activated(activation::logistic, (*output)[i]);
+		const size_t entry = i / plane % entries;
+		double &value = (*output)[i];
+		if (entry == 2 || entry == 3)
+			continue;
+		if (entry < 5 || l.kind == layer_kind::yolo) {
+			value = activated(activation::logistic, value);
+		} else if (entry == 5) {
+			double sum = 0;
+			for (int k = 0; k < l.classes; k++)
+				sum += exp((*output)[i + k * plane]);
+			for (int k = 0; k < l.classes; k++)
+				(*output)[i + k * plane] = exp((*output)[i + k * plane]) / sum;
+		}
 	}
 }
 
@@ -299,8 +341,11 @@ void host_network::forward(const float *input, const float *truth)
 			}
 			break;
 		case layer_kind::shortcut:
-			for (size_t k = 0; k < v.output.size(); k++)
-				v.output[k] = activated(l.act, in[k] + layers[l.from[0]].output[k]);
+			v.output = in;
+			each_sample(l, net_.layers[l.from[0]], batch,
+			            [&](size_t k, size_t from) { v.output[k] += layers[l.from[0]].output[from]; });
+			for (double &value : v.output)
+				value = activated(l.act, value);
 			break;
 		case layer_kind::route: {
 			size_t at = 0;
@@ -318,9 +363,11 @@ void host_network::forward(const float *input, const float *truth)
 				v.output[k] = in[(plane * l.h + y / l.stride) * l.w + x / l.stride];
 			}
 			break;
+		case layer_kind::reorg: forward_reorg(l, batch, in, &v.output); break;
 		case layer_kind::yolo:
+		case layer_kind::region:
 			v.output = in;
-			forward_yolo(l, &v.output);
+			forward_head(l, &v.output);
 			break;
 		case layer_kind::softmax: forward_softmax(l, batch, in, &v.output); break;
 		case layer_kind::cost: v.output = in; break;
@@ -388,8 +435,9 @@ void host_network::backward()
 			for (size_t k = 0; k < v.delta.size(); k++) {
 				v.delta[k] *= slope(l.act, v.output[k]);
 				(*before)[k] += v.delta[k];
-				layers[l.from[0]].delta[k] += v.delta[k];
 			}
+			each_sample(l, net_.layers[l.from[0]], batch,
+			            [&](size_t k, size_t from) { layers[l.from[0]].delta[from] += v.delta[k]; });
 			break;
 		case layer_kind::route: {
 			size_t at = 0;
@@ -417,7 +465,9 @@ void host_network::backward()
 				(*before)[k] += v.random[k] < l.probability ? 0 : v.delta[k] * l.scale;
 			break;
 		case layer_kind::rnn:
-		case layer_kind::yolo: break; /* require_trainable refuses them */
+		case layer_kind::reorg:
+		case layer_kind::yolo:
+		case layer_kind::region: break; /* require_trainable refuses them */
 		}
 	}
 }

@@ -105,6 +105,52 @@ void extract_add(int batch, size_t size, float *to, size_t offset, size_t stride
 	GPU_LAUNCHED("extract_add");
 }
 
+/* The value of `from` that value i of `to` takes; false if `from` lacks its channel. */
+static __device__ bool sampled_at(unsigned i, int w, int h, int c, int stride, int from_c, unsigned *at)
+{
+	const unsigned x = i % w * stride, y = i / w % h * stride, channel = i / (unsigned(w) * h) % c;
+	const unsigned image = i / (unsigned(w) * h) / c;
+
+	*at = ((image * from_c + channel) * (h * stride) + y) * (w * stride) + x;
+	return channel < unsigned(from_c);
+}
+
+__global__ void add_sampled_kernel(unsigned n, int w, int h, int c, int stride, int from_c, const float *from,
+                                   float *to)
+{
+	const unsigned i = thread_index();
+	unsigned at;
+
+	if (i < n && sampled_at(i, w, h, c, stride, from_c, &at))
+		to[i] += from[at];
+}
+
+void add_sampled(const layer &l, const layer &other, int batch, const float *from, float *to)
+{
+	const size_t n = batch * l.outputs();
+
+	add_sampled_kernel<<<grid(n), BLOCK>>>(n, l.out_w, l.out_h, l.out_c, l.stride, other.out_c, from, to);
+	GPU_LAUNCHED("add_sampled");
+}
+
+__global__ void add_sampled_back_kernel(unsigned n, int w, int h, int c, int stride, int from_c, const float *delta,
+                                        float *from_delta)
+{
+	const unsigned i = thread_index();
+	unsigned at;
+
+	if (i < n && sampled_at(i, w, h, c, stride, from_c, &at))
+		from_delta[at] += delta[i];
+}
+
+void add_sampled_back(const layer &l, const layer &other, int batch, const float *delta, float *from_delta)
+{
+	const size_t n = batch * l.outputs();
+
+	add_sampled_back_kernel<<<grid(n), BLOCK>>>(n, l.out_w, l.out_h, l.out_c, l.stride, other.out_c, delta, from_delta);
+	GPU_LAUNCHED("add_sampled_back");
+}
+
 static __device__ float activated(activation act, float x)
 {
 	switch (act) {
@@ -550,31 +596,32 @@ void upsample_back(const layer &l, int batch, const float *delta, float *input_d
 	GPU_LAUNCHED("upsample_back");
 }
 
-/* One thread for each group of each image. */
-__global__ void softmax_kernel(unsigned n, unsigned size, float temperature, const float *input, float *output)
+/* One thread for each group of `size` values. `together` groups lie beside each other: their values are `together`
+ * apart, and the next of them begin `stride` values later. */
+__global__ void softmax_kernel(unsigned n, unsigned size, unsigned together, unsigned stride, float temperature,
+                               const float *input, float *output)
 {
 	const unsigned i = thread_index();
 
 	if (i >= n)
 		return;
-	const float *in = input + i * size;
-	float *out = output + i * size;
+	const unsigned first = i / together * stride + i % together, end = first + size * together;
 	float largest = -INFINITY, sum = 0;
-	for (unsigned k = 0; k < size; k++)
-		largest = fmaxf(largest, in[k]);
-	for (unsigned k = 0; k < size; k++) {
-		out[k] = expf((in[k] - largest) / temperature);
-		sum += out[k];
+	for (unsigned k = first; k < end; k += together)
+		largest = fmaxf(largest, input[k]);
+	for (unsigned k = first; k < end; k += together) {
+		output[k] = expf((input[k] - largest) / temperature);
+		sum += output[k];
 	}
-	for (unsigned k = 0; k < size; k++)
-		out[k] /= sum;
+	for (unsigned k = first; k < end; k += together)
+		output[k] /= sum;
 }
 
 void softmax(const layer &l, int batch, const float *input, float *output)
 {
-	const size_t n = size_t(batch) * l.groups;
+	const size_t n = size_t(batch) * l.groups, size = l.inputs() / l.groups;
 
-	softmax_kernel<<<grid(n), BLOCK>>>(n, l.inputs() / l.groups, l.temperature, input, output);
+	softmax_kernel<<<grid(n), BLOCK>>>(n, size, 1, size, l.temperature, input, output);
 	GPU_LAUNCHED("softmax");
 }
 
@@ -612,23 +659,52 @@ void dropout_back(const layer &l, int batch, const float *random, const float *d
 	GPU_LAUNCHED("dropout_back");
 }
 
-__global__ void yolo_logistic_kernel(unsigned n, unsigned plane, int entries, float *output)
+__global__ void reorg_kernel(unsigned n, int w, int h, int c, int stride, const float *input, float *output)
+{
+	const unsigned i = thread_index();
+
+	if (i >= n)
+		return;
+	/* Value i, counted as in [c][h][w], is in the input counted as in [c / stride^2][stride h][stride w]. */
+	const unsigned x = i % w, y = i / w % h, channel = i / (unsigned(w) * h) % c, image = i / (unsigned(w) * h) / c;
+	const unsigned channels = c / (stride * stride), part = channel / channels;
+	const unsigned from_x = x * stride + part % stride, from_y = y * stride + part / stride;
+	output[i] = input[((image * channels + channel % channels) * (h * stride) + from_y) * (w * stride) + from_x];
+}
+
+void reorg(const layer &l, int batch, const float *input, float *output)
+{
+	const size_t n = batch * l.outputs();
+
+	reorg_kernel<<<grid(n), BLOCK>>>(n, l.w, l.h, l.c, l.stride, input, output);
+	GPU_LAUNCHED("reorg");
+}
+
+__global__ void head_logistic_kernel(unsigned n, unsigned plane, int entries, int logistic_entries, float *output)
 {
 	const unsigned i = thread_index();
 
 	if (i >= n)
 		return;
 	const int entry = i / plane % entries;
-	if (entry != 2 && entry != 3)
+	if (entry != 2 && entry != 3 && entry < logistic_entries)
 		output[i] = activated(activation::logistic, output[i]);
 }
 
-void yolo_logistic(const layer &l, int batch, float *output)
+void head_chances(const layer &l, int batch, float *output)
 {
-	const size_t n = batch * l.outputs();
+	const size_t n = batch * l.outputs(), plane = l.spatial();
+	const int entries = l.classes + 5;
+	const bool logistic = l.kind == layer_kind::yolo;
 
-	yolo_logistic_kernel<<<grid(n), BLOCK>>>(n, l.spatial(), l.classes + 5, output);
-	GPU_LAUNCHED("yolo_logistic");
+	head_logistic_kernel<<<grid(n), BLOCK>>>(n, plane, entries, logistic ? entries : 5, output);
+	GPU_LAUNCHED("head_logistic");
+	if (logistic)
+		return;
+	const size_t cells = batch * l.mask.size() * plane;
+	softmax_kernel<<<grid(cells), BLOCK>>>(cells, l.classes, plane, entries * plane, 1, output + 5 * plane,
+	                                       output + 5 * plane);
+	GPU_LAUNCHED("softmax");
 }
 
 __global__ void cross_entropy_kernel(unsigned n, const float *truth, const float *output, float *losses, float *delta)

@@ -18,6 +18,11 @@ void scale(size_t n, float by, float *x);
 void insert(int batch, size_t size, const float *from, size_t offset, size_t stride, float *to);
 void extract_add(int batch, size_t size, float *to, size_t offset, size_t stride, const float *from);
 
+/* The images of a layer of another size, as a shortcut takes them: to[b][c][y][x] += from[b][c][stride y][stride x]
+ * for the channels that both have, and back. l is the layer that `to` belongs to, other the layer of `from`. */
+void add_sampled(const layer &l, const layer &other, int batch, const float *from, float *to);
+void add_sampled_back(const layer &l, const layer &other, int batch, const float *delta, float *from_delta);
+
 void activate(size_t n, activation act, float *x);
 void slope(size_t n, activation act, const float *output, float *delta); /* delta *= slope */
 
@@ -50,8 +55,10 @@ void upsample_back(const layer &l, int batch, const float *delta, float *input_d
 void softmax(const layer &l, int batch, const float *input, float *output);
 void dropout(const layer &l, int batch, const float *random, const float *input, float *output);
 void dropout_back(const layer &l, int batch, const float *random, const float *delta, float *input_delta);
-/* Applies the logistic function to all entries of a yolo head except the sizes of boxes. */
-void yolo_logistic(const layer &l, int batch, float *output);
+/* Moves blocks of stride x stride values to channels, in Darknet's order: host_reference.cpp has the definition. */
+void reorg(const layer &l, int batch, const float *input, float *output);
+/* Makes chances of a head's values, except of the sizes of boxes: logistic, or softmax over the classes of a region. */
+void head_chances(const layer &l, int batch, float *output);
 
 /* Compute losses and delta of the last layer. */
 void cross_entropy(size_t n, const float *truth, const float *output, float *losses, float *delta);

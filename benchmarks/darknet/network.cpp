@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-static const char *const kind_names[] = {"convolutional", "connected", "maxpool", "avgpool",
-                                         "shortcut",      "route",     "upsample", "yolo",
-                                         "rnn",           "softmax",   "cost",     "dropout"};
+static const char *const kind_names[] = {"convolutional", "connected", "maxpool", "avgpool", "shortcut",
+                                         "route",         "upsample",  "reorg",   "yolo",    "region",
+                                         "rnn",           "softmax",   "cost",    "dropout"};
 
 const char *kind_name(layer_kind kind)
 {
@@ -115,8 +115,11 @@ static void shape_shortcut(const cfg_section &s, const std::vector<layer> &befor
 		s.fail("from", "is missing");
 	l->from = {earlier(s, "from", s.integer("from", 0, -MAX_FILTERS, MAX_FILTERS), at)};
 	const layer &other = before[l->from[0]];
-	if (other.out_w != l->w || other.out_h != l->h || other.out_c != l->c)
-		s.fail("from", "layer " + std::to_string(l->from[0]) + " has another shape than this layer's input");
+	l->stride = other.out_w / l->w;
+	if (l->stride * l->w != other.out_w || l->stride * l->h != other.out_h)
+		s.fail("from", "layer " + std::to_string(l->from[0]) + " has " + std::to_string(other.out_w) + "x" +
+		                   std::to_string(other.out_h) + " values, want the " + std::to_string(l->w) + "x" +
+		                   std::to_string(l->h) + " of this layer's input or a multiple");
 	l->act = activation_of(s, "linear");
 }
 
@@ -138,15 +141,33 @@ static void shape_route(const cfg_section &s, const std::vector<layer> &before, 
 	}
 }
 
-static void shape_yolo(const cfg_section &s, layer *l)
+static void shape_reorg(const cfg_section &s, layer *l)
+{
+	l->stride = s.integer("stride", 1, 1, 64);
+	if (l->w % l->stride || l->h % l->stride || l->c % (l->stride * l->stride))
+		s.fail("stride", "want one that divides the input's " + std::to_string(l->w) + "x" + std::to_string(l->h) +
+		                     " values and whose square divides its " + std::to_string(l->c) + " channels");
+	l->out_w = l->w / l->stride;
+	l->out_h = l->h / l->stride;
+	l->out_c = l->c * l->stride * l->stride;
+}
+
+/* The anchors of [yolo] are in pixels of the network, the anchors of [region] in cells. */
+static void shape_head(const cfg_section &s, const network &net, layer *l)
 {
 	const long total = s.integer("num", 1, 1, 1000);
+	const bool cells = l->kind == layer_kind::region;
 
 	l->classes = s.integer("classes", 20, 1, MAX_FILTERS);
-	for (double value : s.reals("anchors"))
-		l->anchors.push_back(float(value));
+	for (double value : s.reals("anchors")) {
+		const bool height = l->anchors.size() % 2;
+		const double pixels = !cells ? 1 : height ? double(net.h) / l->h : double(net.w) / l->w;
+		l->anchors.push_back(float(value * pixels));
+	}
 	if (l->anchors.size() != size_t(2 * total))
 		s.fail("anchors", "want 2 numbers for each of the " + std::to_string(total) + " anchors of num");
+	if (cells && (s.integer("coords", 4, 1, MAX_FILTERS) != 4 || s.integer("softmax", 0, 0, 1) != 1))
+		s.fail("softmax", "want softmax=1 and coords=4");
 	for (long value : s.integers("mask")) {
 		if (value < 0 || value >= total)
 			s.fail("mask", std::to_string(value) + " is not an anchor from 0 to " + std::to_string(total - 1));
@@ -200,7 +221,9 @@ static layer shape_layer(const cfg_section &s, const network &net)
 		l.out_w *= l.stride;
 		l.out_h *= l.stride;
 		break;
-	case layer_kind::yolo: shape_yolo(s, &l); break;
+	case layer_kind::reorg: shape_reorg(s, &l); break;
+	case layer_kind::yolo:
+	case layer_kind::region: shape_head(s, net, &l); break;
 	case layer_kind::softmax:
 		l.groups = s.integer("groups", 1, 1, MAX_FILTERS);
 		if (l.inputs() % l.groups)
@@ -299,7 +322,7 @@ network read_network(const std::string &path)
 void require_trainable(const network &net)
 {
 	for (const layer &l : net.layers)
-		if (l.kind == layer_kind::rnn || l.kind == layer_kind::yolo)
+		if (l.kind == layer_kind::rnn || l.kind == layer_kind::reorg || l.is_head())
 			die(EXIT_INPUT, "%s:%d: [%s] cannot be trained here, only used", net.file.c_str(), l.line,
 			    kind_name(l.kind));
 	const layer &last = net.layers.back();

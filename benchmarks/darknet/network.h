@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 enum class layer_kind {
-	convolutional, connected, maxpool, avgpool, shortcut, route, upsample, yolo, rnn, softmax, cost, dropout
+	convolutional, connected, maxpool, avgpool, shortcut, route, upsample, reorg, yolo, region, rnn, softmax, cost,
+	dropout
 };
 
 const char *kind_name(layer_kind kind);
@@ -30,11 +31,11 @@ struct layer {
 	int line;                /* the section's line, for messages */
 	int w, h, c;             /* of its input */
 	int out_w, out_h, out_c; /* of its output */
-	int size, stride, pad, groups;
+	int size, stride, pad, groups; /* shortcut: stride of the samples that it takes of `from` */
 	activation act;            /* of a shortcut */
 	std::vector<int> from;     /* shortcut: 1 layer; route: all, in order */
-	std::vector<int> mask;     /* yolo: the anchors that it predicts */
-	std::vector<float> anchors; /* yolo: width and height of all, in pixels of the network */
+	std::vector<int> mask;     /* heads: the anchors that it predicts */
+	std::vector<float> anchors; /* heads: width and height of all, in pixels of the network */
 	int classes;
 	float temperature, probability, scale;
 	std::vector<bank> banks; /* rnn: input, state and output; else at most 1 */
@@ -42,6 +43,8 @@ struct layer {
 	size_t inputs() const { return size_t(w) * h * c; }
 	size_t outputs() const { return size_t(out_w) * out_h * out_c; }
 	size_t spatial() const { return size_t(out_w) * out_h; }
+	/* A head predicts boxes: boxes.h. */
+	bool is_head() const { return kind == layer_kind::yolo || kind == layer_kind::region; }
 	/* A convolution of 1x1 multiplies the image itself. */
 	bool needs_columns() const { return size != 1 || stride != 1 || pad != 0; }
 	size_t columns() const { return spatial() * size * size * (c / groups); }

@@ -54,10 +54,10 @@ static bool next_is(const network &net, size_t i, layer_kind kind)
 }
 
 /* A detector has thousands of boxes, and few of them show an object. */
-static void expect_no_object(const layer &yolo, std::vector<float> *biases)
+static void expect_no_object(const layer &head, std::vector<float> *biases)
 {
-	for (size_t n = 0; n < yolo.mask.size(); n++)
-		(*biases)[n * (yolo.classes + 5) + 4] = -2.5f;
+	for (size_t n = 0; n < head.mask.size(); n++)
+		(*biases)[n * (head.classes + 5) + 4] = -2.5f;
 }
 
 model seeded_model(const network &net, uint64_t seed)
@@ -77,7 +77,7 @@ model seeded_model(const network &net, uint64_t seed)
 			fill_uniform(&p.scales, .9, 1.1, base + 0xa0000000u);
 			fill_uniform(&p.means, -.1, .1, base + 0xb0000000u);
 			fill_uniform(&p.variances, .75 * variance, 1.25 * variance, base + 0xc0000000u);
-			if (next_is(net, i, layer_kind::yolo))
+			if (i + 1 < net.layers.size() && net.layers[i + 1].is_head())
 				expect_no_object(net.layers[i + 1], &p.biases);
 		}
 	}

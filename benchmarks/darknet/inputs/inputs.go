@@ -1,5 +1,5 @@
-// Package inputs has the input files of the Darknet jobs in CASE's Table 5: the networks'
-// descriptions, and lists of images. It has no weights: if a file of weights is missing, the builtin
+// Package inputs has the input files of the Darknet jobs in CASE's Table 5 and in its authors' other
+// batches: the networks' descriptions, and lists of images. It has no weights: if a file of weights is missing, the builtin
 // program makes weights from a seed.
 package inputs
 
@@ -39,8 +39,12 @@ func Files(seed uint64) []File {
 		{"images-large.txt", images(LargeImages, largeWidth, largeHeight, seed)},
 		{"images-medium.txt", images(MediumImages, mediumWidth, mediumHeight, seed)},
 	}
-	for _, at := range []string{ // the paths of Table 5's commands
+	for _, at := range []string{
+		// The paths of Table 5's commands.
 		"imagenet1k.data", "darknet53_448.cfg", "cfg/yolov3-tiny.cfg", "cfg/rnn.cfg", "cfg/cifar.data", "cfg/cifar_small.cfg",
+		// The networks of the authors' other batches.
+		"alexnet.cfg", "darknet19.cfg", "resnet152.cfg",
+		"yolov2-320.cfg", "yolov2-608.cfg", "yolov3-320.cfg", "yolov3-608.cfg", "yolov3-spp.cfg",
 	} {
 		content, err := cfg.ReadFile("cfg/" + strings.TrimPrefix(at, "cfg/"))
 		if err != nil {

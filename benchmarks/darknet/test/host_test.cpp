@@ -127,6 +127,17 @@ static void test_cfg()
 	        net_8x8x3 + "[convolutional]\n[maxpool]\nstride=2\n[route]\nlayers=0,1\n", __LINE__);
 	refused("has 3 channels, want (classes + 5) x 1 anchors = 7",
 	        net_8x8x3 + "[yolo]\nclasses=2\nnum=1\nanchors=1,1\n", __LINE__);
+	refused("test.cfg:10: [shortcut] from: layer 0 has 8x8 values, want the 3x3 of this layer's input or a multiple",
+	        net_8x8x3 + "[maxpool]\n[convolutional]\nsize=4\nstride=2\n[shortcut]\nfrom=0\n", __LINE__);
+	refused("test.cfg:9: [shortcut] from: layer 0 has 4x4 values, want the 8x8 of",
+	        net_8x8x3 + "[maxpool]\nstride=2\n[upsample]\n[shortcut]\nfrom=0\n", __LINE__);
+	for (const char *stride : {"2", "3"})
+		refused("test.cfg:6: [reorg] stride: want one that divides the input's 8x8 values and whose square divides its 3",
+		        net_8x8x3 + "[reorg]\nstride=" + stride + "\n", __LINE__);
+	refused("test.cfg:5: [region] softmax: want softmax=1 and coords=4",
+	        net_8x8x3 + "[region]\nclasses=2\nnum=1\nanchors=1,1\n", __LINE__);
+	refused("has 3 channels, want (classes + 5) x 1 anchors = 7",
+	        net_8x8x3 + "[region]\nsoftmax=1\nclasses=2\nnum=1\nanchors=1,1\n", __LINE__);
 	refused("[net] time_steps: want 1", "[net]\ninputs=8\ntime_steps=4\n[softmax]\n", __LINE__);
 	refused("values for a batch of 4096, want at most 2^31",
 	        "[net]\nbatch=4096\nwidth=16384\nheight=16384\nchannels=3\n[softmax]\n", __LINE__);
@@ -134,6 +145,7 @@ static void test_cfg()
 	REFUSED("is not a regular file", read_network(directory));
 	REFUSED("test.cfg:5: [rnn] cannot be trained here",
 	        require_trainable(net_of("[net]\ninputs=4\nmax_batches=1\n[softmax]\n[rnn]\n[softmax]\n")));
+	REFUSED("[reorg] cannot be trained here", require_trainable(read_network("test/region.cfg")));
 	REFUSED("a.data:2: unknown key \"class\" in [data]", read_data(file("a.data", "classes=2\nclass=3\n")));
 
 	const cfg_section data = read_data("inputs/cfg/imagenet1k.data");
@@ -145,10 +157,50 @@ static size_t count_of(const network &net, layer_kind kind)
 	return std::count_if(net.layers.begin(), net.layers.end(), [=](const layer &l) { return l.kind == kind; });
 }
 
-/* The shapes equal the papers'. A .weights file of darknet53_448 and of yolov3-tiny has
- * the size of the published file. */
+/* Multiplications and additions of one image, in units of 1e9. */
+static double billions_of(const network &net)
+{
+	double products = 0;
+
+	for (const layer &l : net.layers)
+		for (const bank &b : l.banks)
+			products += double(b.weights()) * l.spatial();
+	return 2 * products / 1e9;
+}
+
+/* The shapes equal the papers'. Operations and the sizes of .weights files are those that
+ * Darknet publishes; it does not publish the operations of yolov2-320. */
 static void test_networks()
 {
+	const struct {
+		const char *name;
+		int side;
+		size_t layers, outputs;
+		double billions;
+		uint64_t weights; /* bytes of a file with the longer header */
+	} published[] = {
+	    {"alexnet", 227, 14, 1000, 2.27, 249513396},
+	    {"darknet19", 256, 26, 1000, 7.29, 83427124},
+	    {"resnet152", 256, 205, 1000, 29.4, 230239924},
+	    {"yolov2-320", 320, 32, 425 * 10 * 10, 17.43, 203934264},
+	    {"yolov2-608", 608, 32, 425 * 19 * 19, 62.94, 203934264},
+	    {"yolov3-320", 320, 107, 255 * 40 * 40, 38.97, 248007048},
+	    {"yolov3-608", 608, 107, 255 * 76 * 76, 140.69, 248007048},
+	    {"yolov3-spp", 608, 114, 255 * 76 * 76, 141.45, 252209544},
+	};
+	for (const auto &want : published) {
+		const network net = read_network(std::string("inputs/cfg/") + want.name + ".cfg");
+		CHECK(net.batch == 1 && net.w == want.side && net.h == want.side && net.layers.size() == want.layers);
+		CHECK(net.outputs() == want.outputs);
+		check_near(billions_of(net), want.billions, want.billions == 29.4 ? .05 : .005, want.name, __LINE__);
+		CHECK(20 + weights_bytes(net) == want.weights);
+	}
+	const network resnet = read_network("inputs/cfg/resnet152.cfg");
+	CHECK(count_of(resnet, layer_kind::convolutional) == 152 && count_of(resnet, layer_kind::shortcut) == 50);
+	const network yolov2 = read_network("inputs/cfg/yolov2-608.cfg");
+	CHECK(yolov2.layers[27].kind == layer_kind::reorg && yolov2.layers[27].out_c == 256);
+	CHECK(yolov2.layers[28].out_c == 1280);
+
 	const network darknet53 = read_network("inputs/cfg/darknet53_448.cfg");
 	CHECK(count_of(darknet53, layer_kind::convolutional) == 53 && count_of(darknet53, layer_kind::shortcut) == 23);
 	CHECK(darknet53.layers[74].out_w == 14 && darknet53.layers[74].out_c == 1024 && darknet53.outputs() == 1000);
@@ -475,6 +527,19 @@ static void test_boxes()
 		CHECK(boxes[0].chances[1] == 0);
 	}
 
+	/* The anchors of a region are in cells. All of them predict. */
+	const network region = net_of("[net]\nwidth=64\nheight=128\nchannels=14\n[maxpool]\nstride=32\n"
+	                              "[region]\nsoftmax=1\nclasses=2\nnum=2\nanchors=.5,1, .25,.25\n");
+	std::vector<box> same;
+	decode_head(region, 1, values.data(), 100, 50, .5f, &same);
+	CHECK(same.size() == 1);
+	if (same.size() == 1) {
+		NEAR(same[0].x, .75, 1e-6);
+		NEAR(same[0].w, .5, 1e-6);
+		NEAR(same[0].h, 1, 1e-6);
+		NEAR(same[0].chances[0], .72, 1e-6);
+	}
+
 	const box a = {.5f, .5f, .2f, .2f, {.9f, .6f}}, b = {.55f, .5f, .2f, .2f, {.8f, .7f}},
 	          c = {.1f, .1f, .1f, .1f, {.7f, 0}};
 	NEAR(overlap(a, b), .15 * .2 / (.08 - .03), 1e-5);
@@ -548,6 +613,45 @@ static void test_forward()
 	CHECK((joined.layers[2].output == reals{1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2,
 	                                        3, 3, -4, -4, 3, 3, -4, -4, 3, 3, -4, -4, 3, 3, -4, -4}));
 	CHECK(joined.layers[3].output[0] == 2 && joined.layers[3].output[16] == 6 && joined.layers[3].output[18] == 0);
+
+	/* A shortcut takes each second row and column, of the channels that both have. */
+	net = net_of("[net]\nwidth=4\nheight=2\nchannels=2\nbatch=2\n[maxpool]\n[convolutional]\nfilters=1\nstride=2\n"
+	             "activation=linear\n[shortcut]\nfrom=0\n[convolutional]\nfilters=3\nactivation=linear\n"
+	             "[shortcut]\nfrom=0\nactivation=leaky\n");
+	m = seeded_model(net, 1);
+	m.layers[1][0] = {{100}, {}, {}, {}, {0, 0}};
+	m.layers[3][0] = {{-5, -6, -7}, {}, {}, {}, {0, 0, 0}};
+	host_network sampled(net, m);
+	float counted[32];
+	for (int i = 0; i < 32; i++)
+		counted[i] = float(i);
+	sampled.forward(counted, nullptr);
+	CHECK((sampled.layers[2].output == reals{100, 102, 116, 118}));
+	const double leaky[] = {-.5, -.3, 2, 4, -.7, -.7, 11, 13, 18, 20, -.7, -.7};
+	for (int i = 0; i < 12; i++)
+		NEAR(sampled.layers[4].output[i], leaky[i], 1e-6);
+
+	/* 2x2 values of 4 channels, read as 4x4 values of one channel, become 16 channels. */
+	net = net_of("[net]\nwidth=2\nheight=2\nchannels=4\nbatch=2\n[reorg]\nstride=2\n");
+	CHECK(net.layers[0].out_w == 1 && net.layers[0].out_h == 1 && net.layers[0].out_c == 16);
+	host_network reordered(net, seeded_model(net, 1));
+	reordered.forward(counted, nullptr);
+	const double order[] = {0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15};
+	for (int i = 0; i < 32; i++)
+		CHECK(reordered.layers[0].output[i] == order[i % 16] + i / 16 * 16);
+
+	/* Position and objectness of a region are logistic, and the chances of its classes add up to 1. */
+	net = net_of("[net]\nwidth=2\nheight=1\nchannels=14\n[region]\nsoftmax=1\nclasses=2\nnum=2\nanchors=1,1, 2,2\n");
+	host_network region(net, seeded_model(net, 1));
+	std::vector<float> entries(28, 0);
+	entries[2 * 2] = 5;                  /* a width */
+	entries[14 + 6 * 2 + 1] = logf(3);   /* the second class of the second anchor in the second cell */
+	region.forward(entries.data(), nullptr);
+	const reals &chances = region.layers[0].output;
+	CHECK(chances[0] == .5 && chances[2] == .5 && chances[4] == 5 && chances[6] == 0 && chances[8] == .5);
+	CHECK(chances[10] == .5 && chances[12] == .5);
+	NEAR(chances[14 + 5 * 2 + 1], .25, 1e-6);
+	NEAR(chances[14 + 6 * 2 + 1], .75, 1e-6);
 
 	/* state = 2x + state, output = 3 state. */
 	net = net_of("[net]\ninputs=1\n[rnn]\noutput=1\nactivation=linear\n");
@@ -630,6 +734,12 @@ static void test_gradients()
 	check_gradients("pooling", net + conv + "tanh\n[maxpool]\nsize=3\nstride=2\n" + conv + "tanh\n[avgpool]\n" + end,
 	                __LINE__);
 	check_gradients("shortcut", net + conv + "tanh\n" + conv + "tanh\n[shortcut]\nfrom=-2\nactivation=tanh\n" + end,
+	                __LINE__);
+	check_gradients("shortcuts to other shapes",
+	                net + conv + "tanh\n[convolutional]\nfilters=3\nactivation=tanh\n[shortcut]\nfrom=0\n" +
+	                    "[upsample]\nstride=2\n[convolutional]\nfilters=3\nsize=2\nstride=2\nactivation=tanh\n" +
+	                    "[shortcut]\nfrom=-2\nactivation=tanh\n[convolutional]\nfilters=5\nactivation=tanh\n" +
+	                    "[shortcut]\nfrom=-4\n" + end,
 	                __LINE__);
 	check_gradients("route and upsample",
 	                net + conv + "tanh\n[upsample]\nstride=2\n" + conv +
