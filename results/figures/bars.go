@@ -14,12 +14,15 @@ import (
 // groupWidth is the fraction of a group's width that its bars take.
 const groupWidth = 0.8
 
+// lostMore is over bars that are not comparable.
+var lostMore = draw.GlyphStyle{Color: color.Black, Radius: 2.2, Shape: draw.CrossGlyph{}}
+
 // stated marks the value that the paper states for a bar.
 var stated = draw.GlyphStyle{Color: color.Black, Radius: 2.2, Shape: diamond{}}
 
 func drawBars(c draw.Canvas, b paper.Bars) {
 	var entries []entry
-	marks := false
+	marks, crosses := false, false
 	top := 0.0
 	for i, s := range b.Series {
 		entries = append(entries, entry{s.Name, fillOf(i, len(b.Series)).paint})
@@ -33,12 +36,17 @@ func drawBars(c draw.Canvas, b paper.Bars) {
 			if g < len(s.Stated) && s.Stated[g] != nil {
 				marks, top = true, max(top, *s.Stated[g])
 			}
+			if g < len(s.LostMore) && s.LostMore[g] {
+				crosses = true
+			}
 		}
 	}
 	if marks {
-		entries = append(entries, entry{"published", func(c *draw.Canvas, r vg.Rectangle) {
-			c.DrawGlyphNoClip(stated, vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2})
-		}})
+		entries = append(entries, glyphEntry("published", stated))
+	}
+	if crosses {
+		entries = append(entries, glyphEntry("lost more jobs", lostMore))
+		top *= 1.08 // room above the highest bar
 	}
 	c = legend(c, entries)
 
@@ -56,6 +64,13 @@ func drawBars(c draw.Canvas, b paper.Bars) {
 	p.Draw(c)
 }
 
+// glyphEntry is the entry of a glyph.
+func glyphEntry(name string, glyph draw.GlyphStyle) entry {
+	return entry{name, func(c *draw.Canvas, r vg.Rectangle) {
+		c.DrawGlyphNoClip(glyph, vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2})
+	}}
+}
+
 // bars is a plot.Plotter.
 type bars paper.Bars
 
@@ -69,6 +84,13 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 			if e != nil {
 				fillOf(i, len(b.Series)).paint(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(0)}, Max: vg.Point{X: x(left + each), Y: y(e.Median)}})
 				errorBar(&c, middle, y, *e)
+				if g < len(s.LostMore) && s.LostMore[g] {
+					high := e.Median
+					if e.Bounded() {
+						high = e.High
+					}
+					c.DrawGlyph(lostMore, vg.Point{X: middle, Y: y(high) + 2*lostMore.Radius})
+				}
 			}
 			if g < len(s.Stated) && s.Stated[g] != nil {
 				c.DrawGlyph(stated, vg.Point{X: middle, Y: y(*s.Stated[g])})

@@ -58,16 +58,19 @@ func ofMatrix(m regress.Matrix) []paper.Figure {
 		if len(m.Mixes) > 1 {
 			b.Groups = append(b.Groups, all)
 		}
-		crashed := 0
+		crashed, crosses := 0, false
 		for _, s := range m.Rows {
 			crashed += s.Crashed
 			bars := paper.Series{Name: s.Name}
 			for _, c := range s.Cells {
 				bars.Bars = append(bars.Bars, bar(c.Levels[j], c.Count))
+				bars.LostMore = append(bars.LostMore, c.Levels[j].LostMore)
 			}
 			if len(m.Mixes) > 1 {
 				bars.Bars = append(bars.Bars, bar(s.Over[j], s.Count))
+				bars.LostMore = append(bars.LostMore, s.Over[j].LostMore)
 			}
+			crosses = crosses || slices.Contains(bars.LostMore, true)
 			b.Series = append(b.Series, bars)
 		}
 		if metric.Counts() && crashed == 0 {
@@ -77,8 +80,11 @@ func ofMatrix(m regress.Matrix) []paper.Figure {
 		if m.Simulated() {
 			title = "SIMULATED on " + m.Place()
 		}
-		out = append(out, paper.Figure{ID: metric.Name, Title: title, Bars: b,
-			Caption: fmt.Sprintf("%s, %s. Error bars: %g %% confidence intervals.", what, title, 100*(1-m.Alpha))})
+		caption := fmt.Sprintf("%s, %s. Error bars: %g %% confidence intervals.", what, title, 100*(1-m.Alpha))
+		if crosses {
+			caption += " A cross: not comparable, because of the scheduler and the base the one that looks better lost significantly more jobs."
+		}
+		out = append(out, paper.Figure{ID: metric.Name, Title: title, Bars: b, Caption: caption})
 	}
 	return out
 }

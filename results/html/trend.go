@@ -61,10 +61,7 @@ func newTrend(t *trend.Trend, a *arms) *trendView {
 		name := line(t.Names.Of(l.Arm))
 		v.Lines = append(v.Lines, newTrendLine(l, name, a.at(l.Arm), unit))
 		for _, s := range l.Steps {
-			change := cell{Text: fmt.Sprintf("%+.1f %%", 100*s.Change), Value: strconv.FormatFloat(s.Change, 'g', 7, 64)}
-			if t.Metric.Absolute {
-				change.Text = fmt.Sprintf("%+.1f pp", 100*s.Change)
-			}
+			change := cell{Text: report.StepChange(*t, s), Value: strconv.FormatFloat(s.Change, 'g', 7, 64)}
 			also, _ := report.AlsoChanged(s).(string)
 			v.Steps = append(v.Steps, trendStep{Line: name, At: line(l.Points[s.At].Label), Before: number(&s.Before, unit), After: number(&s.After, unit),
 				Change: change, Verdict: string(s.Verdict), Revisions: line(report.RevisionRange(s)), Also: line(also)})

@@ -117,7 +117,7 @@ type metric struct {
 var (
 	throughput = metric{"throughput", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }}
 	turnaround = metric{"mean turnaround (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }}
-	makespan   = metric{"makespan", func(r results.Run) *float64 { return r.Metrics.MakespanS }}
+	makespan   = metric{"makespan (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) }}
 	meanUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }}
 	peakUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationPeak }}
 	crashes    = metric{"jobs", func(r results.Run) *float64 {

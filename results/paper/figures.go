@@ -31,6 +31,9 @@ type Series struct {
 	Name   string
 	Bars   []*stats.Summary // nil: not measured
 	Stated []*float64       // the values that the paper states for the bars; may be nil as a whole
+	// LostMore marks bars that are not comparable, because significantly more jobs were lost there. It may
+	// be nil as a whole.
+	LostMore []bool
 }
 
 // Curve is a step function: a level for each of the windows of equal length that divide the

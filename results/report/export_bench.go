@@ -24,16 +24,16 @@ type measure struct {
 }
 
 // measures are in the order of a line. A unit is a base unit, with the name of the
-// quantity behind a slash.
+// quantity behind a slash. A run in which no job ended ok has its throughput, which is 0, and its crashes alone.
 var measures = []measure{
 	{"jobs/s", "higher", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }},
 	{"s/turnaround-mean", "lower", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }},
 	{"s/turnaround-p95", "lower", func(r results.Run) *float64 { return r.Metrics.TurnaroundP95S }},
-	{"s/makespan", "lower", func(r results.Run) *float64 { return r.Metrics.MakespanS }},
-	{"s/wait-mean", "lower", func(r results.Run) *float64 { return r.Metrics.WaitMeanS }},
+	{"s/makespan", "lower", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) }},
+	{"s/wait-mean", "lower", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.WaitMeanS) }},
 	{"crashes/run", "lower", func(r results.Run) *float64 { return new(float64(r.Metrics.Crashed)) }},
-	{"utilization/mean", "higher", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }},
-	{"J/run", "lower", func(r results.Run) *float64 { return r.Metrics.Energy.UsedJ }},
+	{"utilization/mean", "higher", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.UtilizationMean) }},
+	{"J/run", "lower", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.Energy.UsedJ) }},
 	{"J/ok-job", "lower", func(r results.Run) *float64 { return r.Metrics.Energy.PerOK }},
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +20,9 @@ import (
 	"golang.org/x/perf/benchproc"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/results/trend"
 )
 
 func TestExportJSONL(t *testing.T) {
@@ -334,5 +337,36 @@ func TestWriteFileIsAllOrNothing(t *testing.T) {
 	}
 	if err := WriteFile(t.Context(), dir, true, content("x")); err == nil {
 		t.Error("a directory was replaced")
+	}
+}
+
+// A run in which no job ended ok has a throughput, which is 0, and crashes. Another figure of it would be
+// the better the sooner its jobs died.
+func TestDeadRunsHaveNoFiguresOfWork(t *testing.T) {
+	v := new(1.5)
+	figures := results.Metrics{Crashed: 4, MakespanS: v, ThroughputJobsPerS: new(0.0), WaitMeanS: v, UtilizationMean: v, Energy: results.Energy{UsedJ: v}}
+	var units []string
+	for _, m := range measures {
+		if m.of(results.Run{Metrics: figures}) != nil {
+			units = append(units, m.unit)
+		}
+	}
+	if diff := cmp.Diff([]string{"jobs/s", "crashes/run"}, units); diff != "" {
+		t.Error(diff)
+	}
+	for _, f := range families {
+		night := trend.Night{Runs: []regress.Observation{{Run: results.Run{Jobs: 4, Metrics: figures}}}}
+		if got := f.of(night); got != nil && (f.name == "caserun_makespan_seconds" || f.name == "caserun_energy_joules") {
+			t.Errorf("%s %g", f.name, *got)
+		}
+	}
+	w, cells, runs := someSweep()
+	for i := range runs {
+		runs[i].Metrics = figures
+	}
+	table := SweepArms(w, cells, runs, nil, "x.db", "")
+	at := slices.IndexFunc(table.Columns, func(c Column) bool { return c.Name == "makespan" })
+	if table.Rows[0][at] != nil {
+		t.Errorf("makespan of %v", table.Rows[0])
 	}
 }

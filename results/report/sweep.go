@@ -89,7 +89,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		again += done - len(a.runs)
 		throughput := median(a.runs, func(m results.Metrics) *float64 { return m.ThroughputJobsPerS })
 		turnaround := median(a.runs, func(m results.Metrics) *float64 { return m.TurnaroundMeanS })
-		makespan := median(a.runs, func(m results.Metrics) *float64 { return m.MakespanS })
+		makespan := median(a.runs, func(m results.Metrics) *float64 { return m.OfWork(m.MakespanS) })
 		crashed := median(a.runs, func(m results.Metrics) *float64 { n := float64(m.Crashed); return &n })
 		utilization := median(a.runs, func(m results.Metrics) *float64 { return m.UtilizationMean })
 		var jobs *int

@@ -2,9 +2,11 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/trend"
 )
 
@@ -72,14 +74,12 @@ func trendSteps(t trend.Trend) *Table {
 		Column{Name: "p", Place: DataOnly}, Column{Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
 		Column{Name: "revisions", Place: TextOnly}, Column{Name: "revision_before", Place: DataOnly}, Column{Name: "revision_after", Place: DataOnly},
 		Column{Name: "kinds_changed", Heading: "also changed", Place: TextOnly, Drop: 4}, Column{Name: "also_changed", Place: DataOnly})}
+	inconclusive := false
 	for _, l := range t.Lines {
 		for _, s := range l.Steps {
-			change := fmt.Sprintf("%+.1f %%", 100*s.Change)
-			if t.Metric.Absolute {
-				change = fmt.Sprintf("%+.1f pp", 100*s.Change)
-			}
+			inconclusive = inconclusive || s.Verdict == stats.Inconclusive
 			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.At-1].Label,
-				figure(t, s.Before), figure(t, s.After), s.Before, s.After, change, s.Change, s.Verdict, s.P, pText(s.P),
+				figure(t, s.Before), figure(t, s.After), s.Before, s.After, StepChange(t, s), finite(s.Change), s.Verdict, s.P, pText(s.P),
 				RevisionRange(s), s.BeforeRevision, s.AfterRevision, kindsChanged(s), AlsoChanged(s))...)
 			if changed, ok := AlsoChanged(s).(string); ok {
 				out.Notes = append(out.Notes, Note{Text: fmt.Sprintf("%s, at %s also changed: %s.", t.Names.Of(l.Arm), l.Points[s.At].Label, changed)})
@@ -88,6 +88,9 @@ func trendSteps(t trend.Trend) *Table {
 	}
 	if len(out.Rows) == 0 {
 		out.Notes = append(out.Notes, Note{Text: "No line has a step."})
+	}
+	if inconclusive {
+		out.Notes = append(out.Notes, Note{Text: "inconclusive: the better level lost significantly more jobs."})
 	}
 	size := ""
 	if t.MinEffect > 0 {
@@ -115,6 +118,17 @@ func trendPoints(t trend.Trend) *Table {
 		}
 	}
 	return out
+}
+
+// StepChange is how much a step changes the level, as "-5.0 %".
+func StepChange(t trend.Trend, s trend.Step) string {
+	switch {
+	case math.IsInf(s.Change, 0):
+		return "up from 0"
+	case t.Metric.Absolute:
+		return fmt.Sprintf("%+.1f pp", 100*s.Change)
+	}
+	return fmt.Sprintf("%+.1f %%", 100*s.Change)
 }
 
 func figure(t trend.Trend, v float64) string { return Human(v, MetricUnit(t.Metric)) }

@@ -43,7 +43,7 @@ type Point struct {
 // Step is a change of a line's level.
 type Step struct {
 	stats.Step                          // At is the position in Points
-	Verdict        stats.Verdict        // Better or Worse
+	Verdict        stats.Verdict        // Better, Worse, or Inconclusive if the better level lost significantly more jobs
 	BeforeRevision string               // the last before the step
 	AfterRevision  string               // the first after the step
 	Environment    []regress.Difference // what else changed between the two points
@@ -61,22 +61,27 @@ func (s Step) Revisions() string {
 }
 
 // Of follows the metric over the runs, which are in the order of time. Runs that are not
-// complete, warm-ups and runs without a value are left out.
+// complete, doubtful ones, warm-ups and runs without a value are left out.
 func Of(metric regress.Metric, runs []regress.Observation) Trend {
 	t := Trend{Metric: metric, Alpha: stats.DefaultAlpha, MinEffect: stats.DefaultMinEffect}
 	if metric.Exact {
 		t.MinEffect = 0
 	}
 	arms := map[results.Arm][]regress.Observation{}
-	without := 0
+	without, doubtful := 0, 0
 	for _, o := range runs {
 		switch {
 		case o.Status != results.Complete || o.Warmup:
+		case o.Doubts != "":
+			doubtful++
 		case metric.Of(o) == nil:
 			without++
 		default:
 			arms[results.ArmOf(o.Run)] = append(arms[results.ArmOf(o.Run)], o)
 		}
+	}
+	if doubtful > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("doubtful runs, which are left out: %d; caserun report of one says why", doubtful))
 	}
 	if without > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("complete runs without a value of %s, which are left out: %d%s", metric.Name, without, metric.Needs()))
@@ -100,8 +105,15 @@ func Of(metric regress.Metric, runs []regress.Observation) Trend {
 		if len(line.Points) < least {
 			short++
 		}
-		for _, s := range found[i] {
-			line.Steps = append(line.Steps, t.step(line.Points, s))
+		for n, s := range found[i] {
+			from, to := 0, len(line.Points)
+			if n > 0 {
+				from = found[i][n-1].At
+			}
+			if n+1 < len(found[i]) {
+				to = found[i][n+1].At
+			}
+			line.Steps = append(line.Steps, t.step(line.Points, s, from, to))
 		}
 	}
 	if short > 0 {
@@ -110,15 +122,45 @@ func Of(metric regress.Metric, runs []regress.Observation) Trend {
 	return t
 }
 
-// step says what changed between the points on both sides of a step.
-func (t Trend) step(points []Point, s stats.Step) Step {
+// step says what changed between the points on both sides of a step, whose levels are the points from and
+// up to others.
+func (t Trend) step(points []Point, s stats.Step, from, to int) Step {
 	before, after := points[s.At-1], points[s.At]
 	out := Step{Step: s, Verdict: stats.Worse, BeforeRevision: before.Revisions[len(before.Revisions)-1],
 		AfterRevision: after.Revisions[0], Environment: regress.Environment(before.runs, after.runs)}
 	if (s.Change > 0) == t.Metric.HigherIsBetter {
 		out.Verdict = stats.Better
 	}
+	if t.Metric.Counts() {
+		return out
+	}
+	older, newer := runsOf(points[from:s.At]), runsOf(points[s.At:to])
+	lost := regress.LostMore(older, [][]results.Run{newer}, t.Alpha)[0]
+	if lost[0] || lost[1] {
+		out.Environment = append(out.Environment, regress.Difference{Kind: "lost jobs", A: lostShare(older), B: lostShare(newer)})
+	}
+	if lost[0] && out.Verdict == stats.Worse || lost[1] && out.Verdict == stats.Better {
+		out.Verdict = stats.Inconclusive
+	}
 	return out
+}
+
+func runsOf(points []Point) (out []results.Run) {
+	for _, p := range points {
+		for _, o := range p.runs {
+			out = append(out, o.Run)
+		}
+	}
+	return out
+}
+
+// lostShare is the share of the runs' jobs that crashed.
+func lostShare(runs []results.Run) string {
+	crashed, jobs := 0, 0
+	for _, r := range runs {
+		crashed, jobs = crashed+r.Metrics.Crashed, jobs+r.Jobs
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(crashed)/float64(jobs))
 }
 
 // key is what the runs of a point have in common: their sweep, else their tag, else the run.
@@ -192,12 +234,12 @@ func nights(arm results.Arm, runs []regress.Observation) []Night {
 	return out
 }
 
-// Latest returns the last night of each arm, in the order of arms. Runs that are not complete and
+// Latest returns the last night of each arm, in the order of arms. Runs that are not complete, doubtful ones and
 // warm-ups are left out.
 func Latest(runs []regress.Observation) []Night {
 	arms := map[results.Arm][]regress.Observation{}
 	for _, o := range runs {
-		if o.Status == results.Complete && !o.Warmup {
+		if o.Status == results.Complete && !o.Warmup && o.Doubts == "" {
 			arms[results.ArmOf(o.Run)] = append(arms[results.ArmOf(o.Run)], o)
 		}
 	}

@@ -21,7 +21,7 @@ func (h *history) night(sweep int64, scheduler, revision, driver string, mode re
 			Sweep: &sweep, Tag: fmt.Sprintf("night-%d", sweep)}
 		r.Provenance.Revision, r.Provenance.Driver = revision, &driver
 		r.Metrics.ThroughputJobsPerS = new(throughput * (1 + float64(i-1)/100))
-		r.Metrics.MakespanS = new(4 / throughput)
+		r.Metrics.OK, r.Metrics.MakespanS = 4, new(4/throughput)
 		h.runs = append(h.runs, regress.Observation{Run: r})
 	}
 }
@@ -127,7 +127,7 @@ func TestPointsAndTheirLabels(t *testing.T) {
 		if at.sweep != 0 {
 			r.Sweep = &at.sweep
 		}
-		r.Metrics.MakespanS = new(float64(r.ID))
+		r.Metrics.OK, r.Metrics.MakespanS = 1, new(float64(r.ID))
 		h.runs = append(h.runs, regress.Observation{Run: r})
 	}
 	line := Of(metric(t, "makespan"), h.runs).Lines[0]
@@ -166,5 +166,35 @@ func TestCrashesAreMeans(t *testing.T) {
 	h.runs[0].Metrics.Crashed = 2 // of 4 jobs, in one of three runs
 	if got := Of(metric(t, "crashes"), h.runs).Lines[1].Points[0].Value; got != 0.5/3 {
 		t.Errorf("%v of the jobs crashed, want %v", got, 0.5/3)
+	}
+}
+
+// A level that is better because jobs were lost is not better, and the level before it not better than
+// one that lost fewer.
+func TestStepOfLostJobs(t *testing.T) {
+	for name, lostFrom := range map[string]bool{"new": true, "old": false} { // the level that lost jobs
+		var h history
+		for n := range int64(12) {
+			lossy := n >= 6 == lostFrom
+			throughput := 10.0
+			if lossy {
+				throughput = 12
+			}
+			h.night(n+1, "sa", "aaaa", "580", results.Live, throughput+0.001*float64(n%3))
+			for i := range h.runs[len(h.runs)-3:] {
+				if m := &h.runs[len(h.runs)-3+i].Metrics; lossy {
+					m.OK, m.Crashed = 2, 2
+				}
+			}
+		}
+		for _, of := range []string{"throughput", "makespan"} {
+			got := Of(metric(t, of), h.runs).Lines[0].Steps
+			if len(got) != 1 || got[0].Verdict != stats.Inconclusive || len(got[0].Environment) != 1 || got[0].Environment[0].Kind != "lost jobs" {
+				t.Errorf("%s level lost jobs: steps of %s %+v", name, of, got)
+			}
+		}
+		if got := Of(metric(t, "crashes"), h.runs).Lines[0].Steps; len(got) != 1 || (got[0].Verdict == stats.Worse) != lostFrom {
+			t.Errorf("%s level lost jobs: steps of crashes %+v", name, got)
+		}
 	}
 }
