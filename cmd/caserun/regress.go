@@ -47,7 +47,7 @@ significantly worse and the change is beyond its limit. Checks are of each mix,
 and of each scheduler over all its mixes, which takes fewer repetitions. What
 failed is printed first. Each finding names its cause: regression, environment
 changed (driver, GPU, clocks, throttling, binary, host, settings), crash, noise,
-nothing measured.
+not comparable (lost jobs), nothing measured.
 
 Baseline and candidate are each
 
@@ -57,9 +57,13 @@ Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
 (3%), slowdown in percentage points (1pp), crashes in jobs per run (0). A
 limit may be for a scheduler or a mix, as cg:crashes=2, W7/cg:throughput=10% or
 W7/*:crashes=1; cg:turnaround=none checks nothing. The limit that names most of
-an arm counts, and of equal ones the last. Numbers of crashes are tested too, so
-that chance is not an alarm. Limits may be in the configuration file, as
-max-regression: throughput=3%,cg:crashes=2.
+an arm counts, and of equal ones the last. Limits may be in the configuration
+file, as max-regression: throughput=3%,cg:crashes=2.
+
+Crashes are checked with crashes=0 unless a limit or crashes=none says
+otherwise. Their numbers are tested too, so that chance is not an alarm. Metrics
+of a candidate that lost significantly more jobs than its limit allows cannot
+pass, also with crashes=none: they are not comparable, exit status 4.
 
 Live runs are not compared with simulated ones without --allow-simulated.
 
@@ -143,7 +147,7 @@ func (o regressOptions) check(text string) ([]regress.Limit, error) {
 			return nil, fmt.Errorf("--max-regression %s: %s cannot fall by more than all of it, so that no run would fail the check: want less than 100%%", l, m.Name)
 		}
 	}
-	return limits, nil
+	return regress.WithCrashes(limits), nil
 }
 
 func runRegress(c *cobra.Command, g gate) (err error) {
