@@ -65,6 +65,8 @@ const (
 	EventSampler EventKind = "sampler"
 	// A device has fallen off the bus, and gets no job any more. The batch records it.
 	EventLost EventKind = "lost"
+	// Something else than the run's jobs may have made its figures (Run.Doubts). The harness records it.
+	EventDoubt EventKind = "doubt"
 	// A device's energy counter fell, so that its energy is unknown. The harness records it when
 	// the run ends.
 	EventEnergy EventKind = "energy"

@@ -79,6 +79,8 @@ type Run struct {
 	Status     Status
 	Jobs       int
 	Traced     bool // its kernels were traced, which costs time (see Tracer)
+	// Doubts say why the run may not have measured its jobs, a reason on each line. Such a run is left out of verdicts.
+	Doubts string
 
 	Metrics    Metrics
 	Sampler    Sampler
@@ -123,6 +125,8 @@ type Provenance struct {
 	Driver        *string
 	CUDA          *string
 	Binaries      string // JSON object: program -> sha256 of the file run
+	// Surroundings are the JSON of a Surroundings; nil in simulated runs and those of earlier versions.
+	Surroundings *string
 }
 
 // Device is one GPU of the node as a run found it.

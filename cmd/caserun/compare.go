@@ -82,6 +82,7 @@ docs/reference/statistics.md describes the tests.`,
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
 	addFormatFlag(c)
+	addDoubtedFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
 	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
@@ -158,7 +159,9 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 	defer func() { err = errors.Join(err, done()) }()
 	both := make([]regress.Side, len(o.sides))
 	for i, text := range o.sides {
-		if both[i], err = sides.Select(c.Context(), db, text); err != nil {
+		both[i], err = sides.Select(c.Context(), db, text)
+		both[i].Doubted = takesDoubted(c)
+		if err != nil {
 			return err
 		}
 		if len(both[i].Runs) == 0 {

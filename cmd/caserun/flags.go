@@ -103,3 +103,13 @@ func (f logFlag) open(db string) (log harness.Log, done func() error, err error)
 	}
 	return l, l.Close, nil
 }
+
+// addDoubtedFlag adds --doubted to a command that compares.
+func addDoubtedFlag(c *cobra.Command) {
+	c.Flags().Bool("doubted", false, "take in doubtful runs, which may not have measured their jobs")
+}
+
+func takesDoubted(c *cobra.Command) bool {
+	takes, _ := c.Flags().GetBool("doubted")
+	return takes
+}

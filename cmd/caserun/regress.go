@@ -79,6 +79,7 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
+	addDoubtedFlag(c)
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
@@ -167,6 +168,7 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 	if err != nil {
 		return err
 	}
+	baseline.Doubted, candidate.Doubted = takesDoubted(c), takesDoubted(c)
 	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
 		return fmt.Errorf("regress: %w", err)
 	}

@@ -26,6 +26,11 @@ func warnings(r records) []string {
 	case results.Running:
 		say("Not finished: the run is under way, or its harness died.")
 	}
+	if run.Doubts != "" {
+		for doubt := range strings.SplitSeq(run.Doubts, "\n") {
+			say("Doubtful, and left out of comparisons: %s.", line(doubt))
+		}
+	}
 	if run.Warmup {
 		say("Warm-up run: it is left out of every comparison.")
 	}

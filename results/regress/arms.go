@@ -15,15 +15,17 @@ type Side struct {
 	Label string
 	Runs  []Observation
 	Notes []string // what a reader must know of how the runs were found
+	// Doubted takes doubtful runs in, which may not have measured their jobs.
+	Doubted bool
 }
 
 // arms groups the side's complete runs by arm and adds their settings. Incomplete runs are not
-// measurements, and copies are not samples of their own.
+// measurements, doubtful ones may be none, and copies are not samples of their own.
 func (s Side) arms() map[results.Arm][]Observation {
 	arms := map[results.Arm][]Observation{}
 	copies := results.Copies(rows(s.Runs))
 	for i, o := range s.Runs {
-		if o.Status == results.Complete && !copies[i] {
+		if o.Status == results.Complete && !copies[i] && (s.Doubted || o.Doubts == "") {
 			o.settings = results.SettingsOf(o.Run)
 			arm := results.ArmOf(o.Run)
 			arms[arm] = append(arms[arm], o)
@@ -49,14 +51,21 @@ func namesOf(a, b map[results.Arm][]Observation) results.Names {
 // notes returns what a reader must know of the side.
 func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []string {
 	notes := slices.Clone(s.Notes)
-	incomplete, again := 0, 0
+	incomplete, again, doubtful := 0, 0, 0
 	for i, copied := range results.Copies(rows(s.Runs)) {
 		switch {
 		case copied:
 			again++
 		case s.Runs[i].Status != results.Complete:
 			incomplete++
+		case s.Runs[i].Doubts != "":
+			doubtful++
 		}
+	}
+	if doubtful > 0 && s.Doubted {
+		notes = append(notes, fmt.Sprintf("runs of %s that are doubtful, and are taken in: %d; caserun report of one says why", s.Label, doubtful))
+	} else if doubtful > 0 {
+		notes = append(notes, fmt.Sprintf("runs of %s that are doubtful, and are left out: %d; caserun report of one says why, and --doubted takes them in", s.Label, doubtful))
 	}
 	if again > 0 {
 		notes = append(notes, s.Label+": "+results.SaysCopies(again))

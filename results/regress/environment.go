@@ -3,6 +3,7 @@ package regress
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 // Difference is a property of the environment in which two sides differ.
 type Difference struct {
-	Kind string // driver, GPU, memory for jobs, clocks, throttling, binary, host, jobs, settings, version
+	Kind string // driver, GPU, memory for jobs, clocks, throttling, binary, host, environment, limits, jobs, settings, version
 	A, B string
 }
 
@@ -55,6 +56,10 @@ func environment(a, b []Observation) []Difference {
 			p := o.Provenance
 			return []string{fmt.Sprintf("%s, %d cores, kernel %s", p.CPU, p.Cores, p.Kernel)}
 		})
+		if slices.ContainsFunc(a, recorded) && slices.ContainsFunc(b, recorded) {
+			out = append(out, variables(a, b)...)
+			add("limits", hostLimits)
+		}
 	}
 	if d, differ := jobs(a, b); differ {
 		out = append(out, d)
@@ -64,6 +69,62 @@ func environment(a, b []Observation) []Difference {
 		out = append(out, Difference{"settings", showSettings(x, keys), showSettings(y, keys)})
 	}
 	return out
+}
+
+// recorded reports whether a run's record has its surroundings, which those of earlier versions lack.
+func recorded(o Observation) bool {
+	_, known := results.SurroundingsOf(o.Run)
+	return known
+}
+
+// variables compares the variables of the callers' environments, and names those that differ.
+func variables(a, b []Observation) []Difference {
+	of := func(runs []Observation, name string) string {
+		return distinct(runs, func(o Observation) []string {
+			s, known := results.SurroundingsOf(o.Run)
+			value, set := s.Environment[name]
+			switch {
+			case !known:
+				return nil
+			case !set:
+				return []string{"without " + name}
+			}
+			return []string{name + "=" + value}
+		})
+	}
+	names := map[string]bool{}
+	for _, o := range slices.Concat(a, b) {
+		s, _ := results.SurroundingsOf(o.Run)
+		for name := range s.Environment {
+			names[name] = true
+		}
+	}
+	var out []Difference
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if x, y := of(a, name), of(b, name); x != y {
+			out = append(out, Difference{"environment", x, y})
+		}
+	}
+	return out
+}
+
+// hostLimits are what the host allowed a run.
+func hostLimits(o Observation) []string {
+	s, known := results.SurroundingsOf(o.Run)
+	if !known {
+		return nil
+	}
+	var parts []string
+	say := func(limited bool, format string, args ...any) {
+		if limited {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	say(s.CPUs > 0, "%d processors", s.CPUs)
+	say(s.CPUQuota > 0, "a CPU quota of %g", s.CPUQuota)
+	say(s.MemoryBytes > 0, "%s of memory", gib(float64(s.MemoryBytes)))
+	say(s.AddressSpaceBytes > 0, "%s of address space", gib(float64(s.AddressSpaceBytes)))
+	return []string{strings.Join(parts, ", ")}
 }
 
 // Environment compares the environments of two groups of runs, as comparisons do.

@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,5 +88,60 @@ func TestVersionsAreNoted(t *testing.T) {
 	got := versions(observed(nil), observed(func(o *Observation) { o.Provenance.Revision = "def" }))
 	if len(got) != 1 || got[0].String() != "different version: v1.0.0 abc and v1.0.0 def" {
 		t.Errorf("%v", got)
+	}
+}
+
+// What a caller's environment and its limits change is a cause of its own. Runs of earlier versions say nothing of it.
+func TestSurroundings(t *testing.T) {
+	of := func(s results.Surroundings) func(*Observation) {
+		return func(o *Observation) { o.Provenance.Surroundings = new(s.Text()) }
+	}
+	variable := func(name, value string) results.Surroundings {
+		return results.Surroundings{Environment: map[string]string{name: value}}
+	}
+	for name, c := range map[string]struct {
+		a, b func(*Observation)
+		want []string
+	}{
+		"the same":         {of(variable("OMP_NUM_THREADS", "4")), of(variable("OMP_NUM_THREADS", "4")), nil},
+		"earlier versions": {nil, of(variable("OMP_NUM_THREADS", "4")), nil},
+		"a variable more":  {of(results.Surroundings{}), of(variable("CUDA_LAUNCH_BLOCKING", "1")), []string{"different environment: without CUDA_LAUNCH_BLOCKING and CUDA_LAUNCH_BLOCKING=1"}},
+		"another value":    {of(variable("OMP_NUM_THREADS", "4")), of(variable("OMP_NUM_THREADS", "8")), []string{"different environment: OMP_NUM_THREADS=4 and OMP_NUM_THREADS=8"}},
+		"an empty value":   {of(variable("LD_PRELOAD", "")), of(results.Surroundings{}), []string{"different environment: LD_PRELOAD= and without LD_PRELOAD"}},
+		"quota": {of(results.Surroundings{CPUs: 8}), of(results.Surroundings{CPUs: 8, CPUQuota: 1.5}),
+			[]string{"different limits: 8 processors and 8 processors, a CPU quota of 1.5"}},
+		"affinity": {of(results.Surroundings{CPUs: 8}), of(results.Surroundings{CPUs: 1}), []string{"different limits: 8 processors and 1 processors"}},
+		"memory":   {of(results.Surroundings{MemoryBytes: 1 << 30}), of(results.Surroundings{MemoryBytes: 2 << 30}), []string{"different limits: 1.0 GiB of memory and 2.0 GiB of memory"}},
+	} {
+		var got []string
+		for _, d := range environment(observed(c.a), observed(c.b)) {
+			got = append(got, d.String())
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Doubtful runs are left out unless they are asked for, and a note says so.
+func TestDoubtfulRuns(t *testing.T) {
+	runs := append(observed(nil), observed(nil)...)
+	for i := range runs {
+		runs[i].ID, runs[i].Status, runs[i].StartedAt = int64(i+1), results.Complete, nil
+	}
+	runs[1].Doubts = "the harness stood still for 3.0 s"
+	for doubted, want := range map[bool]struct {
+		runs int
+		says string
+	}{false: {1, "doubtful, and are left out: 1"}, true: {2, "doubtful, and are taken in: 1"}} {
+		s := Side{Label: "A", Runs: runs, Doubted: doubted}
+		arms, n := s.arms(), 0
+		for _, of := range arms {
+			n += len(of)
+		}
+		notes := strings.Join(s.notes(arms, namesOf(arms, nil)), "\n")
+		if n != want.runs || !strings.Contains(notes, want.says) {
+			t.Errorf("doubted %v: %d runs, notes %q", doubted, n, notes)
+		}
 	}
 }

@@ -118,6 +118,11 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	if results.Guarded(r) {
 		t.Notes = append(t.Notes, Note{Text: "guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted; without --guard it may run."})
 	}
+	if r.Doubts != "" {
+		for doubt := range strings.SplitSeq(r.Doubts, "\n") {
+			t.Notes = append(t.Notes, Note{Text: "doubtful, and left out of comparisons: " + doubt})
+		}
+	}
 	if r.Status == results.Interrupted {
 		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
 	}

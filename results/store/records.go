@@ -37,6 +37,7 @@ var runs = layout[results.Run]{
 		"energy_j", "energy_idle_j", "energy_per_ok_job_j", "energy_source",
 		"swaps", "swaps_in_vain", "swapped_out_bytes", "swapped_in_bytes", "swap_drain_s", "swap_copy_s", "swap_bookkeeping_s",
 		"swap_host_peak_bytes", "host_mapped_slowdown_s",
+		"surroundings", "doubts",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
 		m, s, p, x, w := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer, &r.Metrics.Swapping
@@ -56,6 +57,7 @@ var runs = layout[results.Run]{
 			&m.Energy.UsedJ, &m.Energy.IdleJ, &m.Energy.PerOK, &m.Energy.Source,
 			&w.Swaps, &w.InVain, &w.OutBytes, &w.InBytes, &w.DrainS, &w.CopyS, &w.BookkeepingS,
 			&w.HostPeakBytes, &w.HostMappedS,
+			&p.Surroundings, &r.Doubts,
 		}
 	},
 }

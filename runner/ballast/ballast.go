@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/runner/child"
+	"github.com/caserun/caserun/runner/surroundings"
 )
 
 // ErrNoRoom is wrapped by Start if the device has less free memory than must stay free. The
@@ -60,6 +61,7 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 
 func hold(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, error) {
 	cmd := exec.Command(bin, device, strconv.FormatUint(leaveFree, 10))
+	cmd.Env, _ = surroundings.WithoutMPS(os.Environ()) // another daemon would hold the memory
 	// Not StdoutPipe: Wait would close it under the reader.
 	stdout, stdoutChild, err := os.Pipe()
 	if err != nil {

@@ -29,6 +29,7 @@ type tracker struct {
 	swaps    []results.Swap
 	segments []results.Segment
 	kernels  results.Residence
+	doubts   []results.Event
 }
 
 // taskKey names a task within its run.
@@ -158,11 +159,28 @@ func (t *tracker) drive(ctx context.Context, node Node, shared bool) (Outcome, e
 		t.arrival = time.Now()
 	}
 	t.display.Start(shared)
-	jobs, err := node.Execute(runCtx, t.run.ID, t.arrival)
+	var jobs []results.Job
+	err := t.watched(func() (err error) {
+		jobs, err = node.Execute(runCtx, t.run.ID, t.arrival)
+		return err
+	})
 	t.display.Stop()
 	close(over)
 	watched.Wait()
 	return t.settle(runCtx, node, jobs, err)
+}
+
+// watched executes a live batch and notes whether the harness stands still meanwhile. Virtual time does not stand still.
+func (t *tracker) watched(execute func() error) error {
+	if t.run.Mode != results.Live {
+		return execute()
+	}
+	p, err := watchPulse(t.doubt)
+	if err != nil {
+		return err
+	}
+	defer p.Stop()
+	return execute()
 }
 
 // settle gives the node back and stores the run's final state. A run that failed, or whose
@@ -176,6 +194,7 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 			t.Event(results.Event{AtS: t.elapsed(), Kind: results.EventFailed, Detail: oneLine(p)})
 		}
 	}
+	t.run.Doubts = t.sayDoubts()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
@@ -206,6 +225,19 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 		err = fmt.Errorf("run %d is interrupted: %w", t.run.ID, err)
 	}
 	return o, err
+}
+
+// sayDoubts records the doubts and returns them as the run's row has them.
+func (t *tracker) sayDoubts() string {
+	t.mu.Lock()
+	doubts := slices.Clone(t.doubts)
+	t.mu.Unlock()
+	var lines []string
+	for _, d := range doubts {
+		t.Event(d)
+		lines = append(lines, d.Detail)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // energy completes devices and metrics with their energy, and stores and returns the jobs with

@@ -10,9 +10,10 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/surroundings"
 )
 
-// environment is a job's: the parent's, what the run needs, then the job's own.
+// environment is a job's: the parent's without another MPS daemon, what the run needs, then the job's own.
 // native/probe reads the CASE_ variables.
 func (x *Executor) environment(job, device int) []string {
 	spec := x.config.Jobs[job]
@@ -20,7 +21,8 @@ func (x *Executor) environment(job, device int) []string {
 	if device != runner.Unbound {
 		visible, binding = x.config.UUIDs[device], "job"
 	}
-	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+	callers, _ := surroundings.WithoutMPS(os.Environ())
+	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
 		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY"}, key)
 	})

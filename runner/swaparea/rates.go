@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/caserun/caserun/runner/surroundings"
 )
 
 // Rates is what moving memory between a GPU and the host costs (native/ballast/swaprate.c).
@@ -25,7 +28,9 @@ type Rates struct {
 // Measure runs bin on the GPU with this ordinal in PCI bus order, and moves so many pieces, 1024 at
 // most.
 func Measure(ctx context.Context, bin string, ordinal, pieces int) (Rates, error) {
-	out, err := exec.CommandContext(ctx, bin, strconv.Itoa(ordinal), strconv.Itoa(pieces)).Output()
+	cmd := exec.CommandContext(ctx, bin, strconv.Itoa(ordinal), strconv.Itoa(pieces))
+	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
+	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))

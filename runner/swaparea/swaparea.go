@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/runner/child"
+	"github.com/caserun/caserun/runner/surroundings"
 )
 
 // PieceBytes is the size of a piece in a run.
@@ -64,6 +65,7 @@ func start(ctx context.Context, bin string, bytes, piece int64, made func(int64)
 		return nil, err
 	}
 	cmd := exec.Command(bin, strconv.FormatInt(bytes, 10), strconv.FormatInt(piece, 10))
+	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
 	cmd.ExtraFiles = []*os.File{its}
 	h, err := child.StartHolder(cmd)
 	its.Close()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -23,6 +24,7 @@ import (
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/surroundings"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -33,7 +35,8 @@ type Backend struct {
 	options harness.Options
 	gpus    *nvml.Node
 	swap    *Swap
-	cores   int // host threads that runs may use
+	limits  results.Surroundings // of the host
+	cores   int                  // host threads that runs may use
 }
 
 // Open opens NVML for the GPUs that the options choose. The swap area is the caller's. Close must follow a
@@ -43,13 +46,14 @@ func Open(o harness.Options, swap *Swap) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{options: o, gpus: gpus, swap: swap, cores: runtime.NumCPU()}
+	limits := surroundings.Limits()
+	b := &Backend{options: o, gpus: gpus, swap: swap, limits: limits, cores: surroundings.Cores(limits, runtime.NumCPU())}
 	job, err := slurm.Current()
 	if err != nil {
 		return nil, errors.Join(harness.Refuse(err), gpus.Close())
 	}
 	if job != nil {
-		b.cores = job.CPUs
+		b.cores = surroundings.Cores(limits, job.CPUs)
 	}
 	return b, nil
 }
@@ -135,7 +139,8 @@ func (b *Backend) Close() error { return b.gpus.Close() }
 type node struct {
 	harness.Batch
 	session  *live.Session
-	cores    int            // host threads that the jobs may use
+	cores    int // host threads that the jobs may use
+	around   results.Surroundings
 	swap     *swaparea.Area // nil: the scheduler takes no memory back
 	to       harness.Recorder
 	executor *live.Executor // nil before Execute
@@ -168,6 +173,8 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	if err := n.bind(); err != nil {
 		return nil, err
 	}
+	n.around = b.limits
+	n.lookAround(os.Environ())
 	live.CheckDescriptors(n.Workers, n.Say)
 	options, err := b.nodeOptions(n.Scheduler, n.Say)
 	if err != nil {
@@ -232,7 +239,41 @@ func (n *node) Describe(run *results.Run) {
 	run.StartedAt = new(time.Now())
 	p := &run.Provenance
 	p.PID, p.Binaries, p.Cores = new(os.Getpid()), n.binaries, n.cores
+	p.Surroundings = new(n.around.Text())
 	p.Driver, p.CUDA = &n.session.Versions.Driver, &n.session.Versions.CUDA
+}
+
+// lookAround notes what of the caller's environment changes how the jobs execute, and says what jobs get and do not get.
+func (n *node) lookAround(environ []string) {
+	n.around.Environment = surroundings.Variables(environ, setByAll(n.Mix.Jobs))
+	if names := surroundings.Unexpected(n.around.Environment); len(names) > 0 {
+		n.Say("the jobs get %s from this environment, which can change how they execute: unset what the measurement does not need, or set it in the mix (env)", strings.Join(names, ", "))
+	}
+	if _, removed := surroundings.WithoutMPS(environ); len(removed) > 0 {
+		n.Say("the jobs do not get %s of this environment, which are for another MPS daemon", strings.Join(removed, ", "))
+	}
+}
+
+// setByAll are the names of the variables that every job sets by itself.
+func setByAll(jobs []mixes.Job) []string {
+	times := map[string]int{}
+	for _, j := range jobs {
+		own := map[string]bool{}
+		for _, entry := range j.Env {
+			name, _, _ := strings.Cut(entry, "=")
+			if !own[name] {
+				own[name] = true
+				times[name]++
+			}
+		}
+	}
+	var out []string
+	for name, n := range times {
+		if n == len(jobs) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Helpers implements harness.Node.
