@@ -14,6 +14,12 @@ const (
 	EventTimeout EventKind = "timeout"
 	// A job under a task-bound scheduler ended ok without asking for a device. The batch records it.
 	EventUnscheduled EventKind = "unscheduled"
+	// Calls of a process were refused, because it could not reach the scheduler. The batch records it.
+	EventNotScheduled EventKind = "not-scheduled"
+	// A call of a job failed in a way that may explain how it ends. The batch records it.
+	EventHint EventKind = "hint"
+	// A job removed, replaced or locked a file of the run. The live executor records it.
+	EventFiles EventKind = "files"
 	// Too little is known of the jobs for a scheduler that plans, so they are not planned. The batch
 	// records it.
 	EventUnplanned EventKind = "unplanned"

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -61,6 +62,8 @@ type job struct {
 	refused  string
 	lost     string // why its device was lost
 	protocol string // which breach of the protocol it was stopped for
+	hint     string // what may explain its end
+	unheard  string // why a process of it could not reach the scheduler
 	reports  map[results.EventKind]*reports
 
 	residencies blame.Residencies
@@ -460,24 +463,31 @@ func (b *Batch) outcome(j *job, e Exit) (results.Outcome, string) {
 		return results.Refused, j.refused
 	case j.protocol != "":
 		return results.Crash, j.protocol
+	case j.unheard != "":
+		return results.NotScheduled, "its CUDA calls were refused, because it could not reach the scheduler: " + j.unheard
 	case e.Signal != nil:
-		return results.Crash, "ended by " + *e.Signal
+		return results.Crash, explained("ended by "+*e.Signal, j.hint)
 	case e.Wrong:
 		return results.Wrong, "its output check failed"
 	case e.Status != nil && *e.Status != 0:
-		detail := fmt.Sprintf("exit status %d", *e.Status)
-		if e.Hint != "" {
-			detail += ": " + e.Hint
-		}
-		return results.Crash, detail
+		return results.Crash, explained(fmt.Sprintf("exit status %d", *e.Status), cmp.Or(j.hint, e.Hint))
 	}
 	return results.OK, ""
 }
 
-// finished reports whether a job did its work although an allocation failed. Its exit status alone is no
+// explained is a detail with what may explain it.
+func explained(detail, hint string) string {
+	if hint == "" {
+		return detail
+	}
+	return detail + ": " + hint
+}
+
+// finished reports whether a job did its work although an allocation failed, or was refused, which the program
+// sees as a failure too. Its exit status alone is no
 // evidence, because many programs ignore CUDA's errors: a check of its output must have passed.
 func (b *Batch) finished(j *job, e Exit) bool {
-	return !b.config.OOMFails && e.Checked && e.Status != nil && *e.Status == 0 && len(j.faults) == 0 && j.refused == "" && j.protocol == ""
+	return !b.config.OOMFails && e.Checked && e.Status != nil && *e.Status == 0 && len(j.faults) == 0 && j.protocol == "" && j.unheard == ""
 }
 
 func (e Tick) apply(b *Batch, now time.Duration) error {
@@ -539,6 +549,29 @@ func (e Limited) apply(b *Batch, now time.Duration) error {
 		j.refused = e.Why
 	}
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
+	return nil
+}
+
+func (e Unreached) apply(b *Batch, now time.Duration) error {
+	j := b.job(e.Job)
+	if j.record.Outcome != nil || j.unheard != "" {
+		return nil
+	}
+	j.unheard = e.Why
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventNotScheduled, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
+	return nil
+}
+
+// ofChoice says what to do about a program that chose a device that it does not see. Hints are of nothing else.
+const ofChoice = "; a job has one GPU, as its device 0. A program that chooses among several needs pin: true in the mix, and these GPUs in --devices"
+
+func (e Hint) apply(b *Batch, now time.Duration) error {
+	j := b.job(e.Job)
+	if j.record.Outcome != nil || j.hint != "" {
+		return nil
+	}
+	j.hint = e.What + ofChoice
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventHint, Job: &e.Job, Device: j.record.Device, Detail: j.hint})
 	return nil
 }
 

@@ -157,6 +157,16 @@ type (
 		Process schedulers.Process
 		Bytes   int64
 	}
+	// Unreached says that calls of a process were refused, because it could not reach the scheduler.
+	Unreached struct {
+		Job int
+		Why string
+	}
+	// Hint is what a process says of a call that may explain how its job ends.
+	Hint struct {
+		Job  int
+		What string
+	}
 	// ProcessGone gives back all that a process had, its contexts included, in one go: none
 	// of its waiting tasks gets what the others held.
 	ProcessGone struct {

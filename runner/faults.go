@@ -64,12 +64,7 @@ func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	index := int(e.Process.Job)
 	j := b.job(index)
 	detail := fmt.Sprintf("out of memory: %d bytes in %s", e.Bytes, e.Where)
-	if d := j.record.Device; d != nil {
-		if free := b.engine.View().Device(*d).FreeBytes(); free >= 0 {
-			detail += fmt.Sprintf("; the device is not oversubscribed, with %.2f GiB left to grant: a process holds more than was reserved for it; "+
-				"declare more memory in the mix, or give a larger --context-reserve", float64(free)/(1<<30))
-		}
-	}
+	detail += b.oomRemedy(j, e.Where)
 	if j.oom == "" {
 		j.oom = detail
 	}
@@ -77,6 +72,33 @@ func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: detail})
 	}
 	return nil
+}
+
+// What libcase says of memory that is not a device's (native/probe/lazy/memory.cc): that of the swap area, and of calls
+// for page-locked memory, whose names have the second word.
+const (
+	ofSwapArea = "memory of the host (swap area)"
+	ofHost     = "Host"
+)
+
+// oomRemedy says what to do about a failed allocation, as far as that is known.
+func (b *Batch) oomRemedy(j *job, where string) string {
+	call, _, _ := strings.Cut(where, ",")
+	switch d := j.record.Device; {
+	case strings.HasPrefix(where, ofSwapArea):
+		return "; the swap area is full: give a larger --swap"
+	case strings.Contains(call, ofHost):
+		return "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)"
+	case d == nil || j.refused != "": // a refusal says what was asked for, and what there is
+		return ""
+	default:
+		free := b.engine.View().Device(*d).FreeBytes()
+		if free < 0 {
+			return ""
+		}
+		return fmt.Sprintf("; the device is not oversubscribed, with %.2f GiB left to grant: a process holds more than was reserved for it; "+
+			"declare more memory in the mix, or give a larger --context-reserve", float64(free)/(1<<30))
+	}
 }
 
 func (e Fault) apply(b *Batch, at time.Duration) error {

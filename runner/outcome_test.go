@@ -21,7 +21,13 @@ var evidence = []struct {
 	{"exit status 0", func(*fake, *runner.Exit) {}, results.OK, ""},
 	{"exit status", func(_ *fake, e *runner.Exit) { e.Status = new(3) }, results.Crash, "exit status 3"},
 	{"output check", func(_ *fake, e *runner.Exit) { e.Wrong = true }, results.Wrong, "output check"},
+	{"hint", func(f *fake, e *runner.Exit) {
+		e.Status, e.Wrong = new(1), false
+		f.batch.Post(f.now, runner.Hint{What: "cudaSetDevice(1): no such device"})
+	}, results.Crash, "exit status 1: cudaSetDevice(1): no such device; a job has one GPU, as its device 0. A program that chooses among several needs pin: true"},
 	{"signal", func(_ *fake, e *runner.Exit) { e.Status, e.Signal = nil, new("SIGSEGV") }, results.Crash, "SIGSEGV"},
+	{"no scheduler", func(f *fake, _ *runner.Exit) { f.batch.Post(f.now, runner.Unreached{Why: "connect: no"}) }, results.NotScheduled,
+		"its CUDA calls were refused, because it could not reach the scheduler: connect: no"},
 	{"refusal", func(f *fake, _ *runner.Exit) { f.begin(0, 17) }, results.Refused, "needs 17 bytes, capacity 16 bytes"},
 	{"fault", func(f *fake, _ *runner.Exit) {
 		f.batch.ReportFault(0, 0, 700, "cudaMemcpy", f.now)
@@ -75,7 +81,8 @@ func TestOKAfterOutOfMemory(t *testing.T) {
 		{"another exit status", false, runner.Exit{Checked: true, Status: new(1)}, nil, results.OOM},
 		{"a signal", false, runner.Exit{Checked: true, Signal: new("SIGSEGV")}, nil, results.OOM},
 		{"a fault", false, runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.batch.ReportFault(0, 0, 700, "cudaMemcpy", f.now) }, results.OOM},
-		{"a refusal", false, runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.begin(0, 17) }, results.OOM},
+		{"a refusal of the same", false, runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.begin(0, 17) }, results.OKAfterOOM},
+		{"no scheduler", false, runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.batch.Post(f.now, runner.Unreached{Why: "none"}) }, results.OOM},
 	} {
 		jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1), oomFails: c.fails}.run(t, func(f *fake) {
 			f.started(0)
@@ -123,6 +130,29 @@ func TestOutOfMemoryBesideFreeMemory(t *testing.T) {
 		})
 		if told := strings.Contains(jobs[0].Detail, "declare more memory in the mix, or give a larger --context-reserve"); told == oversubscribed || *jobs[0].Outcome != results.OOM {
 			t.Errorf("%s: %s (%s)", scheduler, *jobs[0].Outcome, jobs[0].Detail)
+		}
+	}
+}
+
+// Other memory than that of a device has its own remedy, and what a refusal says needs none.
+func TestRemedyOfOutOfMemory(t *testing.T) {
+	for where, want := range map[string]string{
+		"memory of the host (swap area), device 0: 0.05 of 0.06 GiB free, 0.00 GiB ours": "; the swap area is full: give a larger --swap",
+		"cudaMallocHost": "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
+		"cuMemHostAlloc": "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
+		"refused":        "",
+	} {
+		jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
+			f.started(0)
+			f.begin(0, 12)
+			if where == "refused" {
+				f.begin(0, 17)
+			}
+			f.batch.ReportOOM(0, 0, 4, where, f.now)
+			f.batch.JobEnded(0, runner.Exit{Status: new(2)}, f.now)
+		})
+		if got := jobs[0].Detail; got != "out of memory: 4 bytes in "+where+want {
+			t.Errorf("%s: %s", where, got)
 		}
 	}
 }

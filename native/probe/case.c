@@ -144,6 +144,8 @@ static struct {
 	bool granted; /* a task has had a device of the server's */
 	bool reading; /* a thread is in link_receive */
 	bool fault_sent;
+	bool hinted;
+	char lost_why[512]; /* why there is no scheduler, until a call was refused for it */
 	uint64_t ooms; /* failed allocations so far */
 	uint64_t oom_bytes; /* of the last one */
 	uint64_t last_id;
@@ -256,6 +258,8 @@ static void after_fork_in_child(void)
 	process.waiters = NULL;
 	process.granted = false;
 	process.fault_sent = false;
+	process.hinted = false;
+	process.lost_why[0] = '\0';
 	process.ooms = 0;
 	pthread_mutex_init(&process.lock, NULL);
 }
@@ -479,6 +483,7 @@ static void open_connection(const char *file)
 		process.phase = CONNECTED;
 	} else if (must) {
 		process.phase = LOST;
+		snprintf(process.lost_why, sizeof process.lost_why, "%s", why);
 		link_say("no scheduler, and CASE_REQUIRED is set: %s", why);
 	} else {
 		process.phase = UNSCHEDULED;
@@ -556,11 +561,35 @@ static void lose(const char *why)
 	process.phase = LOST;
 	if (link_intact(&process.link))
 		shutdown(process.link.fd, SHUT_RDWR);
-	link_say("lost the scheduler: %s", why);
+	snprintf(process.lost_why, sizeof process.lost_why, "lost the scheduler: %s", why);
+	link_say("%s", process.lost_why);
 	for (struct entry *e = process.tasks; e != NULL; e = e->next)
 		if (e->standing == WAITING)
 			sem_post(&e->wake);
 	changed();
+}
+
+/* disconnected is the result of a call that nobody decides. The run hears of the first one. */
+static int disconnected(void)
+{
+	const char *name = variable("CASE_REPORT");
+
+	if (name != NULL && process.lost_why[0] != '\0')
+		link_report(name, client_variable("CASE_TOKEN"), "unreached", process.lost_why);
+	process.lost_why[0] = '\0';
+	return CASE_DISCONNECTED;
+}
+
+void client_hint(const char *what)
+{
+	const char *name = variable("CASE_REPORT");
+	struct caller caller = enter();
+	const bool first = !process.hinted;
+
+	process.hinted = true;
+	leave(caller, CASE_OK);
+	if (name != NULL && first)
+		link_report(name, client_variable("CASE_TOKEN"), "hint", what);
 }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -1125,7 +1154,7 @@ static const struct arbiter clients = {clients_ask, clients_give};
 static int ask(struct entry *e, union request *request, const struct caller *caller)
 {
 	if (!process.arbiter->ask(e, request, caller))
-		return CASE_DISCONNECTED;
+		return disconnected();
 	if (e->reply.header.type == CASE_WIRE_GRANT)
 		return CASE_OK;
 	const struct case_wire_refuse *r = &e->reply.refuse;
@@ -1151,7 +1180,7 @@ static bool possible(const struct case_need *need)
 static int ask_for(const struct case_need *need, uint64_t host_bytes, struct case_task *task, const struct caller *caller)
 {
 	if (ready() == LOST)
-		return CASE_DISCONNECTED;
+		return disconnected();
 	if (process.phase == UNSCHEDULED) {
 		task->id = ++process.last_id;
 		return CASE_OK;
@@ -1259,7 +1288,7 @@ static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const 
 	struct entry *e = held(task, "grow");
 
 	if (process.phase == LOST)
-		return CASE_DISCONNECTED;
+		return disconnected();
 	if (e == NULL)
 		return CASE_REFUSED;
 	if (bytes > CASE_WIRE_MAX_BYTES) {
@@ -1328,7 +1357,7 @@ static int resume(struct case_task *task, struct client_need (*need)(void), cons
 	do {
 		e = await_settled(task->id, caller);
 		if (process.phase == LOST)
-			return CASE_DISCONNECTED;
+			return disconnected();
 		if (e == NULL)
 			return CASE_REFUSED;
 		if (permitted(e)) /* the revocation has changed nothing, or another thread has resumed the task */

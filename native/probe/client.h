@@ -34,6 +34,9 @@ int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms
 int client_shrink(struct case_task *task, uint64_t bytes);
 int client_free(struct case_task *task);
 
+/* client_hint tells the run what may explain how the program ends. Only the first hint of a process counts. */
+void client_hint(const char *what);
+
 /* What follows is for a process that can give device memory back (wire.h, REVOKE).
  *
  * Such a process has a thread that reads the connection for as long as it lasts, and calls the hooks

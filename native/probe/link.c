@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -91,6 +94,23 @@ static int say_hello(int fd, struct case_wire_hello *hello, int page)
 	return n < 0 ? errno : 0;
 }
 
+/* dial_socket connects. A job may have removed or locked the socket, which the server then makes again: so that is no
+ * failure at first. It returns 0 or an errno value. */
+static int dial_socket(int fd, const struct sockaddr_un *address)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	int failed;
+
+	for (int tries = 5;;) {
+		failed = connect(fd, (const struct sockaddr *)address, sizeof *address) ? errno : 0;
+		if (failed == EINTR) /* an interrupted connect of a Unix socket leaves it unconnected */
+			continue;
+		if ((failed != ENOENT && failed != ENOTDIR && failed != EACCES && failed != ECONNREFUSED) || --tries == 0)
+			return failed;
+		nanosleep(&pause, NULL);
+	}
+}
+
 struct link link_open(const char *path, const char *hex_token, uint32_t instance, uint32_t can, int page, char *why, size_t why_size)
 {
 	const struct link none = {.fd = -1};
@@ -121,9 +141,7 @@ struct link link_open(const char *path, const char *hex_token, uint32_t instance
 	}
 	int failed = fstat(fd, &self) != 0 ? errno : 0;
 	if (!failed)
-		do /* an interrupted connect of a Unix socket leaves it unconnected */
-			failed = connect(fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
-		while (failed == EINTR);
+		failed = dial_socket(fd, &address);
 	if (!failed)
 		failed = say_hello(fd, &hello, page);
 	if (failed) {
@@ -132,6 +150,25 @@ struct link link_open(const char *path, const char *hex_token, uint32_t instance
 		return none;
 	}
 	return (struct link){fd, self.st_dev, self.st_ino};
+}
+
+void link_report(const char *name, const char *hex_token, const char *kind, const char *what)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX}; /* a name that begins with NUL is abstract (unix(7)) */
+	const size_t length = strnlen(name, sizeof address.sun_path - 1);
+	const struct timeval most = {.tv_sec = 1};
+	char text[512];
+
+	const int n = snprintf(text, sizeof text, "%s %d %s %s", hex_token != NULL && *hex_token != '\0' ? hex_token : "-", (int)getsid(0), kind, what);
+	const int fd = above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (fd < 0)
+		return;
+	memcpy(address.sun_path + 1, name, length);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+	while (sendto(fd, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1, MSG_NOSIGNAL, (struct sockaddr *)&address,
+	              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) < 0 && errno == EINTR)
+		;
+	close(fd);
 }
 
 int link_send(int fd, const void *frame, size_t size, int flags)

@@ -57,6 +57,11 @@ bool link_intact(const struct link *link);
 /* link_header fills in the header of a frame of `size` bytes. */
 struct case_wire_header link_header(enum case_wire_type type, size_t size);
 
+/* link_report tells the report socket with this abstract name something that needs no connection: "unreached" and
+ * why this process cannot reach the scheduler, or "hint" and what may explain how the program ends. It waits a second at
+ * most. The text is the token, which may be NULL, the process's session, the kind and what there is to say. */
+void link_report(const char *name, const char *hex_token, const char *kind, const char *what);
+
 /* link_send sends one frame and returns 0 or an errno value. flags: MSG_*. It
  * blocks, unless told otherwise, while the server's receive queue is full. */
 int link_send(int fd, const void *frame, size_t size, int flags);

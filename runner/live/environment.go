@@ -15,7 +15,7 @@ import (
 
 // environment is a job's: the parent's without another MPS daemon, what the run needs, then the job's own.
 // native/probe reads the CASE_ variables.
-func (x *Executor) environment(job, device int) []string {
+func (x *Executor) environment(job, device int, traces string) []string {
 	spec := x.config.Jobs[job]
 	visible, binding := strings.Join(x.config.UUIDs, ","), "task"
 	if device != runner.Unbound {
@@ -33,7 +33,7 @@ func (x *Executor) environment(job, device int) []string {
 		env = append(env, "CASE_SHARED="+x.state, "CASE_PRIORITY="+strconv.Itoa(spec.Priority))
 	}
 	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
-		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+register(job), "CASE_REQUIRED=1", "CASE_BINDING="+binding)
+		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+register(job), "CASE_REQUIRED=1", "CASE_REPORT="+x.server.Report(), "CASE_BINDING="+binding)
 	switch {
 	case device != runner.Unbound:
 	case spec.Pin:
@@ -53,7 +53,7 @@ func (x *Executor) environment(job, device int) []string {
 	if x.config.Guard {
 		env = append(env, "CASE_GUARD=1")
 	}
-	env = append(env, x.tracing(job)...)
+	env = append(env, x.tracing(traces)...)
 	env = append(env, spec.Env...)
 	preload := x.preload
 	if preload == "" {

@@ -68,8 +68,13 @@ type Executor struct {
 	config  Config
 	loop    *runner.Loop
 	server  *probe.Server
-	preload string // what jobs find config.Preload by
-	state   string // the state file of clients that decide; "": they do not
+	preload string                             // what jobs find config.Preload by
+	links   string                             // the directory of links to it; "": there are none
+	state   string                             // the state file of clients that decide; "": they do not
+	spare   string                             // another name of the state file
+	dir     string                             // for output files
+	spoiled int                                // files of the run that a job spoiled; under mu
+	strays  map[int]func(job int) runner.Event // what processes said of their jobs, by session; under mu
 	spawn   *spawner
 	guard   *guard
 	own     []int                                // PIDs of children from before the run; they stay theirs until this process collects them
@@ -119,7 +124,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, limit: clientLimit, after: time.After, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
+	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, after: time.After, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
 		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, space: newSwapSpace(c.Swap), procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
@@ -135,30 +140,46 @@ func (x *Executor) listen() (closes func() error, err error) {
 	if x.server, err = x.serve(filepath.Join(dir.Path(), "probe")); err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
-	if x.preload, err = preloadable(x.config.Preload, filepath.Join(dir.Path(), "preload")); err != nil {
+	links := filepath.Join(dir.Path(), "preload")
+	if x.preload, err = preloadable(x.config.Preload, links); err != nil {
 		x.config.Warn("programs linked with musl will not run, nor scripts that start one: %v", err)
+	} else if x.preload != "" {
+		x.links = links
 	}
-	removeState, err := x.makeState()
+	dirs, err := x.makeState()
+	dirs = append(dirs, dir)
 	if err != nil {
-		return nil, errors.Join(err, x.server.Close(), dir.Remove())
-	}
-	return func() error { return errors.Join(x.server.Close(), dir.Remove(), removeState()) }, nil
-}
-
-// makeState makes the state file where clients decide, and returns a function that removes it.
-func (x *Executor) makeState() (remove func() error, err error) {
-	if x.config.Clients == nil {
-		return func() error { return nil }, nil
-	}
-	dir, err := scratch.MakeInMemory("state")
-	if err != nil {
+		err = errors.Join(err, x.server.Close())
+		x.remove(dirs...)
 		return nil, err
 	}
-	x.state = filepath.Join(dir.Path(), "state")
-	if err := schedshm.Create(x.state, *x.config.Clients); err != nil {
-		return nil, errors.Join(err, dir.Remove())
+	return func() error {
+		err := x.server.Close()
+		x.remove(dirs...)
+		return err
+	}, nil
+}
+
+// makeState makes the state file where clients decide, in the first of the directories.
+func (x *Executor) makeState() (dirs []*scratch.Dir, err error) {
+	if x.config.Clients == nil {
+		return nil, nil
 	}
-	return dir.Remove, nil
+	for range 2 {
+		dir, err := scratch.MakeInMemory("state")
+		if err != nil {
+			return dirs, err
+		}
+		dirs = append(dirs, dir)
+	}
+	x.state, x.spare = filepath.Join(dirs[0].Path(), "state"), filepath.Join(dirs[1].Path(), "state")
+	if err := schedshm.Create(x.state, *x.config.Clients); err != nil {
+		return dirs, err
+	}
+	if err := os.Link(x.state, x.spare); err != nil {
+		return dirs, fmt.Errorf("make another name of the state file: %w", err)
+	}
+	return dirs, nil
 }
 
 func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
@@ -258,7 +279,7 @@ func (x *Executor) Start(job, device int) {
 			defer x.clean.Done()
 			x.loop.Post(p.started, runner.JobStarted{Job: job})
 			x.await(job, p)
-			x.readTraces(job)
+			x.readTraces(job, p.traces)
 		}()
 	})
 }
@@ -331,6 +352,7 @@ func (x *Executor) await(job int, p *process) {
 	close(p.ended)
 	x.killRest(job, p)
 	x.awaitClients(job, p)
+	x.settleStrays(job, p)
 	x.guard.forget(p)
 	if failed := x.config.CheckStatus[job]; failed != 0 {
 		e.Checked, e.Wrong = true, e.Status != nil && *e.Status == failed

@@ -131,13 +131,14 @@ const ample = time.Minute
 // rig runs jobs made of steps on two devices of 16 GiB that exist on paper
 // only: processes, sockets, signals and the scheduler are real.
 type rig struct {
-	t     testing.TB
-	sched string
-	mps   bool
-	jobs  []mixes.Job
-	dir   string
-	limit time.Duration
-	cores int // of the host, as the batch knows it; 0: unknown
+	t       testing.TB
+	sched   string
+	mps     bool
+	jobs    []mixes.Job
+	dir     string
+	limit   time.Duration
+	cores   int // of the host, as the batch knows it; 0: unknown
+	workers int // jobs at once; 0: all
 
 	device    schedulers.Device // each of the two
 	uuids     []string
@@ -180,7 +181,7 @@ func (r *rig) config(sched string) runner.Config {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores}
+	c := runner.Config{Jobs: r.jobs, Workers: r.workers, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores}
 	for i := range r.jobs { // anything, so that there are plans
 		c.Predictions = append(c.Predictions, &schedulers.Prediction{Before: time.Duration(i%3) * 10 * time.Millisecond, Held: time.Duration(i%5) * 10 * time.Millisecond, Bytes: int64(i%7) * 2 * gib})
 	}

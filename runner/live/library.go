@@ -52,20 +52,37 @@ func preloadable(library, dir string) (string, error) {
 	if library == "" {
 		return "", nil
 	}
-	name := filepath.Base(library)
-	for _, lib := range libraryDirs {
-		if err := os.MkdirAll(filepath.Join(dir, lib), 0o700); err != nil {
-			return library, fmt.Errorf("make directory for the preloaded library: %w", err)
-		}
-		if err := os.Symlink(library, filepath.Join(dir, lib, name)); err != nil {
-			return library, fmt.Errorf("link the preloaded library: %w", err)
-		}
+	if err := link(library, dir); err != nil {
+		return library, err
 	}
-	path := filepath.Join(dir, "$LIB", name)
+	path := filepath.Join(dir, "$LIB", filepath.Base(library))
 	if err := tryPreload(context.Background(), path); err != nil {
 		return library, err
 	}
 	return path, nil
+}
+
+// link makes the links of preloadable.
+func link(library, dir string) error {
+	for _, lib := range libraryDirs {
+		if err := os.MkdirAll(filepath.Join(dir, lib), 0o700); err != nil {
+			return fmt.Errorf("make directory for the preloaded library: %w", err)
+		}
+		if err := os.Symlink(library, filepath.Join(dir, lib, filepath.Base(library))); err != nil {
+			return fmt.Errorf("link the preloaded library: %w", err)
+		}
+	}
+	return nil
+}
+
+// linked reports whether all links of preloadable are there.
+func linked(library, dir string) bool {
+	for _, lib := range libraryDirs {
+		if to, err := os.Readlink(filepath.Join(dir, lib, filepath.Base(library))); err != nil || to != library {
+			return false
+		}
+	}
+	return true
 }
 
 // tryPreload starts a program that does nothing, with the library preloaded. The loader starts

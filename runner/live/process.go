@@ -3,7 +3,6 @@ package live
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -25,7 +24,8 @@ type process struct {
 	cmd     *exec.Cmd
 	pid     int    // of the leader, the group, and the session
 	token   string // of tokenOf
-	stderr  string
+	stderr  string // its file
+	traces  string // the directory of its traces; "": it is not traced
 	started time.Duration
 	ended   chan struct{} // closed when the leader and the group are gone, and the batch knows
 
@@ -43,22 +43,26 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		return nil, &failure{errors.New("the run had failed"), "see the run's event of kind failed"}
 	}
 	spec := x.config.Jobs[job]
-	base := filepath.Join(x.config.Dir, fmt.Sprintf("job-%04d", job))
-	stdout, err := os.Create(base + ".out")
+	base := fmt.Sprintf("job-%04d", job)
+	stdout, err := x.makeFile(base + ".out")
 	if err != nil {
-		return nil, unwritable(fmt.Errorf("create output file: %w", err))
+		return nil, fmt.Errorf("create output file: %w", err)
 	}
 	defer stdout.Close()
-	stderr, err := os.Create(base + ".err")
+	stderr, err := x.makeFile(base + ".err")
 	if err != nil {
-		return nil, unwritable(fmt.Errorf("create output file: %w", err))
+		return nil, fmt.Errorf("create output file: %w", err)
 	}
 	defer stderr.Close()
 	if err := spent(stderr.Fd()); err != nil {
 		return nil, lack(fmt.Errorf("open files: %w", err))
 	}
-	if err := x.makeTraceDir(job); err != nil {
-		return nil, unwritable(err)
+	traces, err := x.makeTraceDir(base + ".trace")
+	if err != nil {
+		return nil, err
+	}
+	if err := x.mend(); err != nil {
+		return nil, err
 	}
 	cmd := exec.Command(x.config.Programs[job], spec.Args...)
 	cmd.Dir = x.config.Dirs[job]
@@ -78,9 +82,9 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		}
 		cmd.Stdin = in
 	}
-	cmd.Env = x.environment(job, device)
+	cmd.Env = x.environment(job, device, traces)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
+	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stderr: stderr.Name(), traces: traces, started: x.now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, lack(userfile.NotStarted(cmd.Path, cmd.Dir, err))
 	}

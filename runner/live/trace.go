@@ -31,26 +31,26 @@ func FindTracer(ctx context.Context) (string, error) {
 
 // tracing is what the environment of a traced job has. The CUDA driver loads
 // the library into every process of the job that uses CUDA.
-func (x *Executor) tracing(job int) []string {
+func (x *Executor) tracing(dir string) []string {
 	if x.config.Tracer == "" {
 		return nil
 	}
-	return []string{"CUDA_INJECTION64_PATH=" + x.config.Tracer, "CASE_TRACE_DIR=" + x.traceDir(job)}
+	return []string{"CUDA_INJECTION64_PATH=" + x.config.Tracer, "CASE_TRACE_DIR=" + dir}
 }
 
-func (x *Executor) traceDir(job int) string {
-	return filepath.Join(x.config.Dir, fmt.Sprintf("job-%04d.trace", job))
-}
-
-// makeTraceDir makes the directory for the traces of a job's processes.
-func (x *Executor) makeTraceDir(job int) error {
+// makeTraceDir makes the directory for the traces of a job's processes. "": there are none.
+func (x *Executor) makeTraceDir(name string) (dir string, err error) {
 	if x.config.Tracer == "" {
-		return nil
+		return "", nil
 	}
-	if err := os.Mkdir(x.traceDir(job), 0o755); err != nil {
-		return fmt.Errorf("make trace directory: %w", err)
+	err = x.make(name, func(path string) error {
+		dir = path
+		return os.Mkdir(path, 0o755)
+	})
+	if err != nil {
+		return "", fmt.Errorf("make trace directory: %w", err)
 	}
-	return nil
+	return dir, nil
 }
 
 // Traced is what the tracer says about itself, once Run has returned.
@@ -61,12 +61,11 @@ func (x *Executor) Traced() results.Tracer {
 }
 
 // readTraces passes on the traces that the processes of an ended job left.
-func (x *Executor) readTraces(job int) {
+func (x *Executor) readTraces(job int, dir string) {
 	if x.config.Tracer == "" {
 		return
 	}
 	var found []kernels.Trace
-	dir := x.traceDir(job)
 	names, err := fs.Glob(os.DirFS(dir), "*.trace")
 	if err != nil {
 		x.traceEvent(job, err.Error())

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -31,6 +32,10 @@ func (s *Server) openPoll() error {
 		_ = unix.Close(fd)
 		return err
 	}
+	if err := s.openReport(); err != nil {
+		return errors.Join(err, unix.Close(s.wake), unix.Close(fd))
+	}
+	s.openNotice()
 	return nil
 }
 
@@ -69,6 +74,14 @@ func (s *Server) serve() {
 		for _, event := range s.events[:max(n, 0)] {
 			if event.Fd == int32(s.wake) {
 				s.settle()
+				continue
+			}
+			if event.Fd == int32(s.reports) {
+				s.hearReports()
+				continue
+			}
+			if event.Fd == int32(s.notice) {
+				s.hearNotices()
 				continue
 			}
 			if event.Fd != int32(s.fd) {

@@ -103,12 +103,17 @@ const backlog = unix.SOMAXCONN
 type Server struct {
 	handler Handler
 	revoker Revoker // the same; nil: the run takes nothing back
+	watcher Watcher // the same; nil: it does not listen to that
 	welcome Welcome
 	logf    func(format string, args ...any)
 	dir     string
 	madeDir bool
 	path    string
-	fd      int // listens
+	fd      int         // listens
+	at      unix.Stat_t // of the socket's file
+	report  string      // abstract name of the socket of
+	reports int         // reports
+	notice  int         // an inotify instance; -1: none
 	epoll   int
 	limit   int // connections have smaller descriptors
 	wake    int // an eventfd: somebody waits for Settle
@@ -184,8 +189,9 @@ func newServer(h Handler, logf func(format string, args ...any), open func(fd, p
 	if logf == nil {
 		logf = func(string, ...any) {}
 	}
+	watcher, _ := h.(Watcher)
 	return &Server{
-		handler: h, logf: logf, uid: uint32(os.Geteuid()),
+		handler: h, watcher: watcher, notice: -1, logf: logf, uid: uint32(os.Geteuid()),
 		open: open, jobs: map[[tokenSize]byte]*job{}, tasks: map[uint64]owner{},
 		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{}, frames: clientFrames(),
 	}
@@ -246,9 +252,21 @@ func (s *Server) bind() error {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	var err error
+	if s.fd, s.at, err = s.openSocket(); err != nil {
+		return errors.Join(err, s.removeDir())
+	}
+	if err = s.openPoll(); err != nil {
+		return errors.Join(err, unix.Close(s.fd), os.Remove(s.path), s.removeDir())
+	}
+	return nil
+}
+
+// openSocket makes the socket, and says what its file is.
+func (s *Server) openSocket() (fd int, at unix.Stat_t, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return errors.Join(fmt.Errorf("socket: %w", err), s.removeDir())
+		return -1, at, fmt.Errorf("socket: %w", err)
 	}
 	err = unix.Bind(fd, &unix.SockaddrUnix{Name: s.path})
 	if err == unix.EADDRINUSE && stale(s.path) {
@@ -259,14 +277,13 @@ func (s *Server) bind() error {
 	if err == nil {
 		err = unix.Listen(fd, backlog)
 	}
+	if err == nil {
+		err = unix.Lstat(s.path, &at)
+	}
 	if err != nil {
-		return errors.Join(err, unix.Close(fd), s.removeDir())
+		return -1, at, errors.Join(err, unix.Close(fd))
 	}
-	s.fd = fd
-	if err = s.openPoll(); err != nil {
-		return errors.Join(err, unix.Close(fd), os.Remove(s.path), s.removeDir())
-	}
-	return nil
+	return fd, at, nil
 }
 
 func (s *Server) makeDir() error {
@@ -331,7 +348,7 @@ func (s *Server) register(j *job) (token string) {
 }
 
 // Close stops accepting, hangs up on every client, waits until the Handler has
-// heard of it and removes the socket. A second Close does nothing.
+// heard of it and removes the socket, if no job has. A second Close does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -339,10 +356,15 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.mu.Unlock()
 	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR) // makes it ready
+	s.mu.Unlock()
 	s.loop.Wait()
-	if err := errors.Join(unix.Close(s.fd), unix.Close(s.epoll), unix.Close(s.wake), os.Remove(s.path), s.removeDir()); err != nil {
+	_ = os.Remove(s.path)
+	_ = s.removeDir()
+	if s.notice >= 0 {
+		_ = unix.Close(s.notice)
+	}
+	if err := errors.Join(unix.Close(s.fd), unix.Close(s.epoll), unix.Close(s.wake), unix.Close(s.reports)); err != nil {
 		return fmt.Errorf("close probe socket %s: %w", s.path, err)
 	}
 	return nil

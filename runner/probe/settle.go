@@ -51,7 +51,9 @@ func (s *Server) settle() {
 	settling := s.settling
 	s.settling = nil
 	s.mu.Unlock()
+	s.mend()
 	s.acceptWaiting()
+	s.hearReports()
 	polls := make([]unix.PollFd, 0, len(s.clients)+len(s.handles))
 	for fd := range s.clients {
 		polls = append(polls, unix.PollFd{Fd: fd, Events: unix.POLLRDHUP})

@@ -147,6 +147,10 @@ func (r *recording) event(e runner.Event) error {
 		r.ofJob(e.Job, e)
 	case runner.Misbehaved:
 		r.ofJob(e.Job, e)
+	case runner.Unreached:
+		r.ofJob(e.Job, e)
+	case runner.Hint:
+		r.ofJob(e.Job, e)
 	case runner.TaskBegin:
 		r.tasks[e.Task.ID] = &task{process: e.Task.Process()}
 		return r.ofTask(e.Task.ID, e, true)

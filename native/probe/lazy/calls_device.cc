@@ -3,6 +3,7 @@
 // Under task binding the program sees one device, 0. Until the task is bound, questions about it
 // are answered by the job's first device, which is like the others on a node of equal GPUs. On a
 // node of different GPUs such a question binds (equal_devices).
+#include <stdio.h>
 #include <string.h>
 
 #include "api.h"
@@ -128,12 +129,27 @@ cudaError_t cudaGetDeviceCount(int *count)
 	return error;
 }
 
+// absent tells the run of a device that the program chose and does not see.
+static cudaError_t absent(cudaError_t error, int device, const char *call)
+{
+	char what[128];
+	int count = 1;
+
+	if (error != cudaErrorInvalidDevice || device <= 0)
+		return error;
+	if (!one_device() && REAL(cudaGetDeviceCount)(&count) != cudaSuccess)
+		return error;
+	snprintf(what, sizeof what, "%s(%d): no such device among the %d that the job was given", call, device, count);
+	client_hint(what);
+	return error;
+}
+
 cudaError_t cudaSetDevice(int device)
 {
 	if (!one_device())
-		return seen(REAL(cudaSetDevice)(device), "cudaSetDevice");
+		return absent(seen(REAL(cudaSetDevice)(device), "cudaSetDevice"), device, "cudaSetDevice");
 	if (device != 0)
-		return fail(cudaErrorInvalidDevice);
+		return absent(fail(cudaErrorInvalidDevice), device, "cudaSetDevice");
 	if (waits_for_launch())
 		return cudaSuccess;
 	cudaError_t error = await_device();
@@ -143,7 +159,7 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
 	if (!one_device())
-		return seen(REAL(cudaInitDevice)(device, device_flags, flags), "cudaInitDevice");
+		return absent(seen(REAL(cudaInitDevice)(device, device_flags, flags), "cudaInitDevice"), device, "cudaInitDevice");
 	if (device != 0)
 		return fail(cudaErrorInvalidDevice);
 	if (waits_for_launch())

@@ -1,0 +1,200 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/scratch"
+)
+
+// Jobs run as the user of the run, so they can remove, replace and lock each of its files. What a job does
+// to them must not change what is measured: the run makes them again, and records an event of kind files.
+
+// Unreached implements probe.Watcher.
+func (x *Executor) Unreached(job, session int, why string) {
+	x.told(job, session, func(job int) runner.Event { return runner.Unreached{Job: job, Why: why} })
+}
+
+// Hint implements probe.Watcher.
+func (x *Executor) Hint(job, session int, what string) {
+	x.told(job, session, func(job int) runner.Event { return runner.Hint{Job: job, What: what} })
+}
+
+// told posts what a process says of its job. If it does not show the job's token, it is the job's whose session it has,
+// which is known at the job's end at the latest.
+func (x *Executor) told(job, session int, event func(job int) runner.Event) {
+	if job >= 0 {
+		x.post(event(job))
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.strays) == mostStrays {
+		return // any process of this machine can send reports
+	}
+	if x.strays == nil {
+		x.strays = map[int]func(job int) runner.Event{}
+	}
+	x.strays[session] = event
+}
+
+// mostStrays bounds what is kept for jobs that are not known yet.
+const mostStrays = 1024
+
+// settleStrays posts what processes of a job have said that did not show its token.
+func (x *Executor) settleStrays(job int, p *process) {
+	x.mu.Lock()
+	event := x.strays[p.pid]
+	delete(x.strays, p.pid)
+	x.mu.Unlock()
+	if event != nil {
+		x.post(event(job))
+	}
+}
+
+// Mended implements probe.Watcher.
+func (x *Executor) Mended(err error) {
+	what := "the scheduler's socket was removed, replaced or locked, and made again"
+	if err != nil {
+		what = fmt.Sprintf("the scheduler's socket was removed, replaced or locked: %v", err)
+	}
+	x.tampered(what)
+}
+
+// mostTampered is how many events of kind files a run records, because a job can go on without end.
+const mostTampered = 64
+
+// tampered records what was done to a file of the run. It is the doing of the job that runs, if no other does.
+func (x *Executor) tampered(what string) {
+	x.mu.Lock()
+	x.spoiled++
+	n := x.spoiled
+	running, culprit := 0, -1
+	for i, p := range x.procs {
+		if p != nil && !p.over() {
+			running, culprit = running+1, i
+		}
+	}
+	x.mu.Unlock()
+	e := results.Event{Kind: results.EventFiles, Detail: what + "; jobs must leave the run's files alone"}
+	if running == 1 {
+		e.Job = &culprit
+	}
+	switch {
+	case n == 1:
+		x.config.Warn("%s", e.Detail)
+	case n == mostTampered:
+		e.Detail += "; further ones are not recorded"
+	case n > mostTampered:
+		return
+	}
+	x.note(e)
+}
+
+// make makes something in the run's directory. What a job has left there in its place is removed, and the directory
+// is made again if it is gone. If even that does not help, output goes to another directory. It runs on the
+// spawner's thread.
+func (x *Executor) make(name string, create func(path string) error) error {
+	err := create(filepath.Join(x.dir, name))
+	for _, mend := range []func(name string) error{x.clear, x.remakeDir, x.otherDir} {
+		if err == nil || notTheJobs(lack(err)) {
+			break
+		}
+		before := err
+		if failed := mend(name); failed != nil {
+			continue
+		}
+		if err = create(filepath.Join(x.dir, name)); err == nil {
+			x.tampered(fmt.Sprintf("%v: it was made again, in %s", before, x.dir))
+		}
+	}
+	if err != nil {
+		return unwritable(err)
+	}
+	return nil
+}
+
+// clear removes what has the name of a file to be made.
+func (x *Executor) clear(name string) error { return os.RemoveAll(filepath.Join(x.dir, name)) }
+
+// remakeDir makes the run's directory again.
+func (x *Executor) remakeDir(string) error {
+	if info, err := os.Lstat(x.dir); err == nil && !info.IsDir() {
+		if err := os.Remove(x.dir); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(x.dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(x.dir, 0o755)
+}
+
+// otherDir takes another directory for output from now on.
+func (x *Executor) otherDir(string) error {
+	dir, err := os.MkdirTemp("", "caserun-output-")
+	if err == nil {
+		x.dir = dir
+		x.config.Warn("the output files of further jobs are in %s", dir)
+	}
+	return err
+}
+
+// makeFile makes an output file. It never opens what a job has put in its place, such as a link or a FIFO.
+func (x *Executor) makeFile(name string) (f *os.File, err error) {
+	err = x.make(name, func(path string) (err error) {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o666)
+		return err
+	})
+	return f, err
+}
+
+// mend puts the files in their places that a job needs to reach the run.
+func (x *Executor) mend() error {
+	x.server.Mend()
+	if x.config.Preload != "" {
+		if _, err := os.Stat(x.config.Preload); err != nil {
+			return &failure{err, "without the library jobs are not scheduled"}
+		}
+	}
+	if x.links != "" && !linked(x.config.Preload, x.links) {
+		err := errors.Join(os.RemoveAll(x.links), link(x.config.Preload, x.links))
+		if err != nil {
+			x.preload, x.links = x.config.Preload, ""
+		}
+		x.tampered("the links to the preloaded library were removed or replaced")
+	}
+	if x.state != "" && !same(x.state, x.spare) {
+		err := errors.Join(os.Chmod(x.spare, 0o600), os.MkdirAll(filepath.Dir(x.state), 0o700), os.RemoveAll(x.state))
+		if err == nil {
+			err = os.Link(x.spare, x.state)
+		}
+		if err != nil {
+			return unwritable(fmt.Errorf("the clients' state file was removed: %w", err))
+		}
+		x.tampered("the clients' state file was removed or replaced, and put back")
+	}
+	return nil
+}
+
+// same reports whether two names are of one file, which may be read and written.
+func same(a, b string) bool {
+	one, err := os.Lstat(a)
+	other, failed := os.Lstat(b)
+	return err == nil && failed == nil && os.SameFile(one, other) && unix.Access(a, unix.R_OK|unix.W_OK) == nil
+}
+
+// remove removes temporary directories at the end of a run, whose measurements do not depend on them.
+func (x *Executor) remove(dirs ...*scratch.Dir) {
+	for _, d := range dirs {
+		if err := d.Remove(); err != nil {
+			x.config.Warn("a temporary directory of the run is left behind: %v", err)
+		}
+	}
+}

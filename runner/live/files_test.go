@@ -1,0 +1,114 @@
+package live
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+)
+
+// What a job does to the run's files spoils neither its own outcome nor that of the jobs that follow, nor another file.
+func TestJobsThatSpoilFiles(t *testing.T) {
+	probeDir := `"${CASE_SOCKET%/*}"`
+	root := `"${CASE_SOCKET%/*/*}"`
+	for name, c := range map[string]struct {
+		sched, script string
+		quiet         bool // nothing needs to be made again
+	}{
+		"socket removed":                {script: `rm "$CASE_SOCKET"`},
+		"socket a directory":            {script: `rm "$CASE_SOCKET"; mkdir -p "$CASE_SOCKET/x"`},
+		"socket a file":                 {script: `rm "$CASE_SOCKET"; echo garbage > "$CASE_SOCKET"`},
+		"socket a FIFO":                 {script: `rm "$CASE_SOCKET"; mkfifo "$CASE_SOCKET"`},
+		"socket a link":                 {script: `rm "$CASE_SOCKET"; ln -s /nowhere "$CASE_SOCKET"`},
+		"socket locked":                 {script: `chmod 0 "$CASE_SOCKET"`},
+		"socket moved":                  {script: `mv "$CASE_SOCKET" "$CASE_SOCKET.away"`},
+		"probe directory removed":       {script: `rm -r ` + probeDir},
+		"probe directory locked":        {script: `chmod 0 ` + probeDir},
+		"probe directory a file":        {script: `rm -r ` + probeDir + `; echo > ` + probeDir},
+		"probe directory a link":        {script: `mv ` + probeDir + ` ` + root + `/x; ln -s x ` + probeDir},
+		"temporary directory removed":   {script: `rm -r ` + root},
+		"temporary directory moved":     {script: `mv ` + root + ` ` + root + `-away; rm -r ` + root + `-away`},
+		"temporary directory a file":    {script: `rm -r ` + root + `; echo > ` + root},
+		"a file in the probe directory": {script: `echo > ` + probeDir + `/mine`, quiet: true},
+		"run directory removed":         {script: `rm -r out`},
+		"run directory a file":          {script: `rm -r out; echo > out`},
+		"run directory locked":          {script: `chmod 0 out`, quiet: os.Geteuid() == 0},
+		"output a directory":            {script: `mkdir -p out/job-0001.out/x`},
+		"output a link":                 {script: `ln -s ../precious out/job-0001.out`},
+		"output a dangling link":        {script: `ln -s ../new out/job-0001.err`},
+		"output a FIFO":                 {script: `mkfifo out/job-0001.out out/job-0001.err`},
+		"own output removed":            {script: `rm out/job-0000.err`, quiet: true},
+		"own output a FIFO":             {script: `rm out/job-0000.err; mkfifo out/job-0000.err`, quiet: true},
+		"own output a directory":        {script: `rm out/job-0000.err; mkdir out/job-0000.err`, quiet: true},
+		"state file removed":            {sched: "schedgpu:arch=shared", script: `rm "$CASE_SHARED"`},
+		"state directory removed":       {sched: "schedgpu:arch=shared", script: `rm -r "${CASE_SHARED%/*}"`},
+		"state file a directory":        {sched: "schedgpu:arch=shared", script: `rm "$CASE_SHARED"; mkdir "$CASE_SHARED"`},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			if c.sched == "" {
+				c.sched = "case-alg3"
+			}
+			r := newRig(t, c.sched).sh(c.script+"; true").job("begin:1000", "free")
+			r.workers = 1
+			precious := filepath.Join(r.dir, "precious")
+			if err := os.WriteFile(precious, []byte("of the user"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			jobs, rec, err := r.run(t.Context())
+			if want := []results.Outcome{results.OK, results.OK}; err != nil || !slices.Equal(outcomes(jobs), want) {
+				t.Errorf("outcomes %v (%q), error %v", outcomes(jobs), jobs[1].Detail, err)
+			}
+			told := slices.ContainsFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventFiles })
+			if told == c.quiet {
+				t.Errorf("events %+v, want one of a file: %t", rec.events, !c.quiet)
+			}
+			if text, err := os.ReadFile(precious); string(text) != "of the user" {
+				t.Errorf("the user's file has %q (%v)", text, err)
+			}
+			if _, err := os.Lstat(filepath.Join(r.dir, "new")); err == nil {
+				t.Error("an output file was made where a link points to")
+			}
+		})
+	}
+}
+
+// A job that runs alone is named.
+func TestWhoSpoilsFiles(t *testing.T) {
+	r := newRig(t, "case-alg3").sh(`rm "$CASE_SOCKET"; while [ ! -e "$CASE_SOCKET" ]; do :; done; $JOB begin:1000 free`)
+	jobs, rec := r.mustRun()
+	i := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventFiles })
+	if *jobs[0].Outcome != results.OK || i < 0 || rec.events[i].Job == nil || *rec.events[i].Job != 0 {
+		t.Errorf("outcome %s, events %+v", *jobs[0].Outcome, rec.events)
+	}
+}
+
+// A job whose calls are refused because it cannot reach the scheduler is not ok, whatever its exit status.
+func TestJobsThatCannotReachTheScheduler(t *testing.T) {
+	for name, script := range map[string]string{
+		"another path":     `CASE_SOCKET=/nowhere $JOB begin:1000; exit 0`,
+		"no path":          `env -u CASE_SOCKET $JOB begin:1000; exit 0`,
+		"no token":         `env -u CASE_TOKEN $JOB begin:1000; exit 0`,
+		"another token":    `CASE_TOKEN=0123 $JOB begin:1000; exit 0`,
+		"an exit status":   `CASE_SOCKET=/nowhere $JOB begin:1000; exit 3`,
+		"a signal":         `CASE_SOCKET=/nowhere $JOB begin:1000; kill -SEGV $$`,
+		"one of its calls": `$JOB begin:1000 free; CASE_SOCKET=/nowhere $JOB begin:1000; exit 0`,
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			r := newRig(t, "case-alg3").sh(script).job("begin:1000", "free").sh("exit 0")
+			jobs, rec := r.mustRun()
+			if want := []results.Outcome{results.NotScheduled, results.OK, results.OK}; !slices.Equal(outcomes(jobs), want) {
+				t.Errorf("outcomes %v, want %v", outcomes(jobs), want)
+			}
+			if !strings.Contains(jobs[0].Detail, "its CUDA calls were refused, because it could not reach the scheduler: ") {
+				t.Errorf("detail %q", jobs[0].Detail)
+			}
+			i := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventNotScheduled })
+			if i < 0 || *rec.events[i].Job != 0 {
+				t.Errorf("events %+v", rec.events)
+			}
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package probe
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watcher is a Handler that hears what jobs and their surroundings do to the way to the server.
+type Watcher interface {
+	Handler
+	// Unreached says that calls of a process were refused, because it could not reach the server. index is the
+	// job's, or -1 if the process did not show the job's token. The session is what the process says.
+	Unreached(index, session int, why string)
+	// Hint says what may explain how the job ends. index and session are as in Unreached.
+	Hint(index, session int, what string)
+	// Mended says that the socket had been removed, replaced or locked. It is in its place again, or err says why not.
+	Mended(err error)
+}
+
+// reportPrefix begins the name of the report socket.
+const reportPrefix = "caserun-"
+
+// mostReport is the longest report in bytes, and mostReports how many are read at a time.
+const (
+	mostReport  = 512
+	mostReports = 64
+)
+
+// openReport opens the socket on which processes say that they cannot reach the server. It has an
+// abstract name (unix(7)), which holds whatever a process can see of the file system.
+func (s *Server) openReport() error {
+	var name [16]byte
+	_, _ = rand.Read(name[:]) // never fails
+	s.report = reportPrefix + hex.EncodeToString(name[:])
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("report socket: %w", err)
+	}
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + s.report}); err == nil {
+		err = s.watch(fd)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("report socket: %w", err), unix.Close(fd))
+	}
+	s.reports = fd
+	return nil
+}
+
+// Report returns the name of the report socket, for CASE_REPORT.
+func (s *Server) Report() string { return s.report }
+
+// hearReports reads what the report socket has (link_report of native/probe/link.h).
+func (s *Server) hearReports() {
+	text := make([]byte, mostReport)
+	for range mostReports {
+		n, _, err := unix.Recvfrom(s.reports, text, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		token, rest, _ := strings.Cut(string(text[:n]), " ")
+		session, rest, _ := strings.Cut(rest, " ")
+		kind, what, _ := strings.Cut(rest, " ")
+		leader, _ := strconv.Atoi(session)
+		index := -1
+		var key [tokenSize]byte
+		if _, err := hex.Decode(key[:], []byte(token)); len(token) == hex.EncodedLen(tokenSize) && err == nil {
+			if j := s.jobOf(key); j != nil {
+				index = j.index
+			}
+		}
+		what = strings.ToValidUTF8(what, "?")
+		switch {
+		case s.watcher == nil:
+		case kind == "unreached":
+			s.watcher.Unreached(index, leader, what)
+		case kind == "hint":
+			s.watcher.Hint(index, leader, what)
+		}
+	}
+}
+
+// openNotice has the loop hear of changes beside the socket. Where that is not possible, Mend finds them.
+func (s *Server) openNotice() {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return
+	}
+	if s.watch(fd) != nil {
+		_ = unix.Close(fd)
+		return
+	}
+	s.notice = fd
+	s.noticeAgain()
+}
+
+func (s *Server) noticeAgain() {
+	if s.notice >= 0 {
+		_, _ = unix.InotifyAddWatch(s.notice, s.dir, unix.IN_DELETE|unix.IN_MOVE|unix.IN_ATTRIB|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
+	}
+}
+
+// hearNotices runs on the loop.
+func (s *Server) hearNotices() {
+	var events [4096]byte
+	for {
+		if n, err := unix.Read(s.notice, events[:]); n <= 0 && err != unix.EINTR {
+			break
+		}
+	}
+	s.mend()
+}
+
+// Mend puts the socket back in its place if it is not there. It returns when that is done.
+func (s *Server) Mend() {
+	if !s.intact() {
+		s.Settle()
+	}
+}
+
+// intact reports whether clients find the socket.
+func (s *Server) intact() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var dir, socket unix.Stat_t
+	return s.closed || unix.Stat(s.dir, &dir) == nil && dir.Mode&0o700 == 0o700 &&
+		unix.Lstat(s.path, &socket) == nil && socket.Dev == s.at.Dev && socket.Ino == s.at.Ino && socket.Mode&s.at.Mode == s.at.Mode
+}
+
+// mend runs on the loop. Clients that wait at the old socket are taken first.
+func (s *Server) mend() {
+	if s.intact() {
+		return
+	}
+	s.acceptWaiting()
+	err := s.again()
+	if err != nil {
+		s.logf("probe: a job has removed or replaced the socket %s, and it cannot be made again: %v", s.path, err)
+	}
+	s.noticeAgain()
+	if s.watcher != nil {
+		s.watcher.Mended(err)
+	}
+}
+
+func (s *Server) again() error {
+	if err := s.clear(); err != nil {
+		return err
+	}
+	fd, at, err := s.openSocket()
+	if err != nil {
+		return err
+	}
+	if err := s.watch(fd); err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed { // Close has woken the loop through the old socket
+		return unix.Close(fd)
+	}
+	old := s.fd
+	s.fd, s.at = fd, at
+	return unix.Close(old)
+}
+
+// clear makes room for the socket.
+func (s *Server) clear() error {
+	if info, err := os.Lstat(s.dir); err == nil && !info.IsDir() {
+		if err := os.Remove(s.dir); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(s.dir), 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := os.Chmod(s.dir, 0o700); err != nil {
+		return err
+	}
+	return os.RemoveAll(s.path)
+}
