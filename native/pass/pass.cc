@@ -1,6 +1,7 @@
 // The pass of CASE's compiler (PPoPP'22, section 3.1): finds the GPU tasks of a host module and
 // inserts the calls that begin and end them.
 #include "insert.h"
+#include "reflect.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -296,6 +297,7 @@ struct CaseInline : PassInfoMixin<CaseInline> {
 extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo()
 {
 	return {LLVM_PLUGIN_API_VERSION, "case", "1", [](PassBuilder &builder) {
+		registerReflect(builder);
 		builder.registerOptimizerLastEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(CasePass()); });
 		builder.registerPipelineStartEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(CaseInline()); });
 		builder.registerPipelineParsingCallback([](StringRef name, ModulePassManager &passes, ArrayRef<PassBuilder::PipelineElement>) {
