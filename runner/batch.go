@@ -212,6 +212,9 @@ func (Arrive) apply(b *Batch, now time.Duration) error {
 	for _, e := range b.config.Notes {
 		b.recordEvent(e)
 	}
+	if err := b.policyFailed(); err != nil { // before it was asked anything
+		b.endWithPolicy(err, now)
+	}
 	b.admit(now)
 	return nil
 }
@@ -309,8 +312,7 @@ func (b *Batch) start(i, device int) {
 // batch ends: the requests stay without an answer until their processes are stopped.
 func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 	if err := b.policyFailed(); err != nil {
-		b.check(err)
-		b.withdraw(results.Cancelled, err.Error(), now)
+		b.endWithPolicy(err, now)
 		return
 	}
 	for _, d := range ds {
@@ -340,6 +342,11 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		b.looks = t
 		b.command(WakeAt{t})
 	}
+}
+
+func (b *Batch) endWithPolicy(err error, now time.Duration) {
+	b.check(err)
+	b.withdraw(results.Cancelled, err.Error(), now)
 }
 
 // policyFailed is why the policy can decide no more; nil if it can.

@@ -88,6 +88,33 @@ func TestABatchEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
+// A policy that failed before the batch ends it before a job starts.
+func TestABatchOfAFailedPolicy(t *testing.T) {
+	s, err := policies.Parse("case-alg3", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Policy = &tiring{Policy: s.Policy, err: errTired}
+	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
+	b, err := runner.NewBatch(runner.Config{Scheduler: s, Devices: []schedulers.Device{device}, Jobs: []mixes.Job{{Name: "probed", Program: "needle"}, declared(4)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := b.Apply(time.Second, runner.Arrive{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range commands {
+		if start, is := c.(runner.Start); is {
+			t.Errorf("job %d started", start.Job)
+		}
+	}
+	wantOutcomes(t, b.Jobs(), results.Cancelled, results.Cancelled)
+	if !errors.Is(b.Err(), errTired) || !b.Ended() {
+		t.Errorf("error %v, ended: %v", b.Err(), b.Ended())
+	}
+}
+
 // A scheduler whose program has not been started decides nothing.
 func TestABatchNeedsAPolicy(t *testing.T) {
 	s, err := policies.Parse("exec:p.py", 1)

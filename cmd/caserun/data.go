@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -89,7 +91,10 @@ func writeOnce(c *cobra.Command, path string, write func(io.Writer) error) error
 		return err
 	}
 	partial := path + ".partial"
-	if err := os.RemoveAll(partial); err != nil {
+	if info, err := os.Lstat(partial); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is there, and is not a file that was being written: remove it", partial)
+	}
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := writeOutput(c, partial, write); err != nil {

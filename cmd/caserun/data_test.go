@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,29 @@ func TestDataOfDarknet(t *testing.T) {
 	list, err := os.ReadFile("data/images-large.txt")
 	if err != nil || !bytes.HasPrefix(list, []byte("gen:448x448:1\ngen:448x448:2\n")) {
 		t.Errorf("%v: %.60q", err, list)
+	}
+}
+
+// What lies under the temporary name of a file stays, unless it is a file that was cut short.
+func TestDataRemovesNothingElse(t *testing.T) {
+	inTempDir(t)
+	if err := os.MkdirAll("data/cfg/rnn.cfg.partial/mine", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := caserun(t, "data", "--mixes", "D-generate"); status != exitInfrastructure || !strings.Contains(errs, "rnn.cfg.partial is there, and is not a file that was being written") {
+		t.Errorf("exit %d: %s%s", status, out, errs)
+	}
+	if _, err := os.Stat("data/cfg/rnn.cfg.partial/mine"); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll("data"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll("data/cfg", 0o755), os.WriteFile("data/cfg/rnn.cfg.partial", []byte("cut sho"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := caserun(t, "data", "--mixes", "D-generate"); status != exitOK {
+		t.Errorf("exit %d: %s%s", status, out, errs)
 	}
 }
 

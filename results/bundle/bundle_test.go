@@ -328,6 +328,9 @@ func TestDamageIsNamed(t *testing.T) {
 		"a newer format": {repack(t, whole, func(name string, text []byte) []byte {
 			return bytes.Replace(text, []byte(`"format": 1`), []byte(`"format": 9`), 1)
 		}), "format 9 is newer"},
+		"a key twice": {repack(t, whole, func(name string, text []byte) []byte {
+			return bytes.Replace(text, []byte(`"format": 1`), []byte(`"format": 1, "Format": 1`), 1)
+		}), `member manifest.json: the key "Format" must be written "format"`},
 		"another archive": {repack(t, whole, func(name string, text []byte) []byte {
 			if name == manifestName {
 				return nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/strictjson"
 )
 
 const (
@@ -206,6 +207,9 @@ func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
 		return m, damaged(path, manifestName, short(err))
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
+		return m, damaged(path, manifestName, err)
+	}
+	if err := strictjson.CheckKeys(text, &m); err != nil {
 		return m, damaged(path, manifestName, err)
 	}
 	if m.Format > format {

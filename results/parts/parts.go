@@ -148,7 +148,8 @@ func ignoreMissing(err error) error {
 }
 
 // List returns the published files, by number and from the earliest to the latest of each number. Other
-// files, such as those that are being written, are not listed.
+// files, such as those that are being written, are not listed, and neither is what has the name of a
+// published file and is no file, such as a link.
 func List(dir string) (all []Part, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -156,7 +157,7 @@ func List(dir string) (all []Part, err error) {
 	}
 	for _, e := range entries {
 		f := name.FindStringSubmatch(e.Name())
-		if f == nil {
+		if f == nil || !e.Type().IsRegular() {
 			continue
 		}
 		var n [3]int

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,6 +187,25 @@ func TestFetchSkipsBrokenFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("errors left a file: %v", err)
+	}
+}
+
+// What is not a file was not published, whatever its name. A reader would wait for a FIFO.
+func TestListIsOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	whole := publish(t, dir, "whole", 1, 0)
+	for attempt, put := range []func(path string) error{
+		func(path string) error { return os.Symlink(whole.Path, path) },
+		func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		p := Part{Number: 1, Attempt: attempt + 1, Sequence: 1, sum: whole.sum}
+		if err := put(filepath.Join(dir, p.file())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := List(dir); err != nil || len(all) != 1 || all[0] != whole {
+		t.Errorf("%+v, %v; want the file alone", all, err)
 	}
 }
 

@@ -54,7 +54,8 @@ type Policy struct {
 	endLimit time.Duration
 }
 
-// Start starts the program and exchanges greetings. Close must follow a success.
+// Start starts the program and exchanges greetings. Close must follow a success. If the program starts and fails at its
+// greeting, the policy has failed: Start returns it with its error, a schedulers.PolicyError, and Close does nothing.
 func Start(program policies.Program) (*Policy, error) {
 	p := &Policy{program: program, stderr: &tail{}, endLimit: endLimit}
 	if err := CheckFile(program.Path); err != nil {
@@ -67,7 +68,7 @@ func Start(program policies.Program) (*Policy, error) {
 		return hello{id, "hello", protocol, schedulers.SlotsPerWarp}
 	}, func(g greeting) error { return g.check() })
 	if p.err != nil {
-		return nil, p.err
+		return p, p.err
 	}
 	if p.greeting.Promises == nil {
 		p.greeting.Promises = []string{memoryHard}

@@ -154,6 +154,8 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		"an old id":           {`echo '{"id":0,"device":0}'`, `it has the id 0: want that of the question, 1`},
 		"no device":           {`echo '{"id":1}'`, `its answer "{\"id\":1}" cannot be: it has no device: want a number, or null if the task must wait`},
 		"an unknown field":    {`echo '{"id":1,"devise":0}'`, `unknown field "devise"`},
+		"a key twice":         {`echo '{"id":1,"device":0,"device":1}'`, `the key "device" is there twice`},
+		"another case":        {`echo '{"id":1,"device":null,"Device":0}'`, `the key "Device" must be written "device"`},
 		"another type":        {`echo '{"id":1,"device":"0"}'`, `cannot be: `},
 		"no such device":      {`echo '{"id":1,"device":2}'`, `device 2: the node has devices 0 to 1`},
 		"a negative device":   {`echo '{"id":1,"device":-1}'`, `device -1: the node has devices 0 to 1`},
@@ -302,13 +304,18 @@ func TestGreetingsThatCannotBe(t *testing.T) {
 	for says, want := range map[string]string{
 		`echo '{"id":0,"protocol":2}'`:                                 `asked to greet: its answer "{\"id\":0,\"protocol\":2}" cannot be: it speaks protocol 2, and this caserun speaks protocol 1`,
 		`echo '{"id":0}'`:                                              `it speaks protocol 0`,
+		`echo '{"id":0,"protocol":1,"Protocol":1}'`:                    `the key "Protocol" must be written "protocol"`,
 		`echo '{"id":0,"protocol":1,"promises":["speed"]}'`:            `promises has "speed": want some of ["memory-hard" "places-what-fits" "one-job-per-device"]`,
 		`echo '{"id":0,"protocol":1,"promises":["places-what-fits"]}'`: `"places-what-fits" without "memory-hard"`,
 		`echo '{"id":0,"protocol":1,"asks":["place"]}'`:                `asks has "place": want some of ["grow" "reshape"]`,
 		`echo Traceback >&2; exit 1`:                                   `it gave no answer and ended (exit status 1); its stderr: "Traceback"`,
 	} {
-		if _, err := Start(policies.Program{Path: script(t, says), Timeout: time.Minute}); err == nil || !strings.Contains(err.Error(), want) {
+		p, err := Start(policies.Program{Path: script(t, says), Timeout: time.Minute})
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(schedulers.PolicyError)) {
 			t.Errorf("%s: %v, want %s", says, err, want)
+		}
+		if p == nil || p.Err() == nil || p.Close() != nil { // so that a run of it can be recorded
+			t.Errorf("%s: it is not a policy that has failed", says)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/userfile/strictjson"
 )
 
 // The messages of the protocol, which docs/reference/policy-protocol.md describes for users. Each is a JSON object
@@ -217,6 +218,9 @@ func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, e
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return a, errors.New("more follows on the line: want one JSON object")
+	}
+	if err := strictjson.CheckKeys(line, &a); err != nil {
+		return a, err
 	}
 	switch got := a.id(); {
 	case got == nil:

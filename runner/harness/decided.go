@@ -40,13 +40,14 @@ func (d decided) Close(run *results.Run) []error {
 	return append(d.Node.Close(run), d.program.Close())
 }
 
-// open prepares the node for the batch, and starts the program that decides, if there is one.
+// open prepares the node for the batch, and starts the program that decides, if there is one. If it fails at its greeting,
+// the batch ends as it begins, so that the run is recorded.
 func (b *Batch) open(node func(Batch) (Node, error)) (Node, error) {
 	if b.Scheduler.Program == nil {
 		return node(*b)
 	}
 	program, err := external.Start(*b.Scheduler.Program)
-	if err != nil {
+	if program == nil {
 		return nil, err
 	}
 	b.Scheduler.Policy = program

@@ -74,6 +74,29 @@ func TestListenReplacesAStaleSocket(t *testing.T) {
 	}
 }
 
+// What is not a socket refuses connections too, and stays.
+func TestListenRemovesNoOtherFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "s")
+	path, precious := filepath.Join(dir, socketName), filepath.Join(t.TempDir(), "precious")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(precious, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func() error{
+		"a file": func() error { return os.WriteFile(path, []byte("precious"), 0o600) },
+		"a link": func() error { return os.Symlink(precious, path) },
+	} {
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := Listen(dir, recorder{}, nil); err == nil {
+			t.Errorf("%s: it was replaced: %v", name, s.Close())
+		}
+		if err := os.Remove(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestSocketIsPrivate(t *testing.T) {
 	s, _, _ := start(t)
 	info, err := os.Stat(filepath.Dir(s.Path()))

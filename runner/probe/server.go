@@ -314,8 +314,11 @@ func (s *Server) removeDir() error {
 }
 
 // stale reports whether path is a socket that nobody listens on, as a server
-// leaves behind that was killed.
+// leaves behind that was killed. Another kind of file refuses connections too.
 func stale(path string) bool {
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSocket {
+		return false
+	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return false

@@ -25,6 +25,8 @@ import (
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/spread"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/strictjson"
 )
 
 // Request is how a sweep is to be spread.
@@ -71,7 +73,8 @@ func Hold(ctx context.Context, db *store.Store, id int64, shared string) (releas
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("submit sweep %d: %w", id, err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "submit.lock"), os.O_CREATE|os.O_RDWR, 0o666) // NFS locks only what may be written
+	// NFS locks only what may be written. A link is not followed, because it would make a file elsewhere.
+	f, err := os.OpenFile(filepath.Join(dir, "submit.lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("submit sweep %d: %w", id, err)
 	}
@@ -113,14 +116,21 @@ func submissionFile(dir string, number int) string {
 	return filepath.Join(dir, fmt.Sprintf("submission-%d.json", number))
 }
 
+// largestSubmission has far more parts than Slurm allows tasks.
+const largestSubmission = 16 << 20
+
 // Read reads a submission from a sweep's directory.
 func Read(dir string, number int) (Submission, error) {
 	s := Submission{Dir: dir}
-	text, err := os.ReadFile(submissionFile(dir, number))
+	text, err := userfile.Read(context.Background(), submissionFile(dir, number), largestSubmission)
 	if err != nil {
 		return s, fmt.Errorf("submission %d: %w", number, err)
 	}
-	if err := json.Unmarshal(text, &s); err != nil {
+	err = json.Unmarshal(text, &s)
+	if err == nil {
+		err = strictjson.CheckKeys(text, &s)
+	}
+	if err != nil {
 		return s, fmt.Errorf("submission %d: %s: %w: remove this file once squeue shows no task of the sweep", number, submissionFile(dir, number), err)
 	}
 	return s, nil
