@@ -115,3 +115,80 @@ func TestFakeNodeSaysHowToUseIt(t *testing.T) {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }
+
+// A GPU that was not chosen may be lost, readings of NVML may be odd, and the caller's environment may be anything: the run is complete,
+// and says what was around it.
+func TestFakeNodeInRoughSurroundings(t *testing.T) {
+	dir := inTempDir(t)
+	env := []string{"FAKE_NVML_LOST=1", "FAKE_METER=counter power", "FAKE_NVML_ODD=rates memory samples energy watts clock", "FAKE_CUDA_KERNEL_US=1000",
+		"CUDA_LAUNCH_BLOCKING=1", "CUDA_MPS_PIPE_DIRECTORY=/elsewhere", "NVIDIA_API_KEY=secret"}
+	status, text := onFakeNode(t, dir, env, "mix", "native/fake-node.yaml", "--node", "local", "--devices", "0", "--sched", "sa")
+	if status != exitOK {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	for _, want := range []string{"CUDA_LAUNCH_BLOCKING", "do not get CUDA_MPS_PIPE_DIRECTORY", "out of the physical range"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	run, err := s.Run(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	around, known := results.SurroundingsOf(run)
+	if !known || around.Environment["CUDA_LAUNCH_BLOCKING"] != "1" || around.CPUs == 0 || strings.Contains(*run.Provenance.Surroundings, "secret") || strings.Contains(*run.Provenance.Surroundings, "MPS") {
+		t.Errorf("surroundings %s", *run.Provenance.Surroundings)
+	}
+	if run.Status != results.Complete || run.Doubts != "" || run.Sampler.Errors == nil || *run.Sampler.Errors == 0 {
+		t.Errorf("%s, doubts %q, %+v", run.Status, run.Doubts, run.Sampler)
+	}
+	segments, err := s.Segments(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range segments {
+		if g.Series != results.SeriesGPUDriver || *g.Value != 0.6 {
+			t.Errorf("segment %+v, %v", g, *g.Value)
+		}
+	}
+}
+
+// A GPU that is lost in a run takes its job with it, and the other GPU does the rest.
+func TestFakeNodeLosesAGPU(t *testing.T) {
+	dir := inTempDir(t)
+	lost := filepath.Join(dir, "lost")
+	const program = "  - {program: native/probe/build/fake/13/lazy_program, args: [swapped, \"4\"], count: "
+	mix := "name: lose\njobs:\n" + program + "1}\n" +
+		"  - {program: /bin/sh, args: [-c, \"echo > " + lost + "; exec sleep 60\"], binding: declared, memory: 1MiB, name: there}\n" + program + "2}\n"
+	if err := os.WriteFile("lose.yaml", []byte(mix), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"FAKE_NVML_LOST=1", "FAKE_NVML_LOST_WHEN=" + lost, "FAKE_CUDA_KERNEL_US=1000"}
+	status, text := onFakeNode(t, dir, env, "mix", "lose.yaml", "--node", "local", "--sched", "sa")
+	if status != exitJobsFailed || !strings.Contains(text, "GPU 1 of the run is lost") {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	run, err := s.Run(t.Context(), 1)
+	if err != nil || run.Status != results.Complete {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	jobs, err := s.Jobs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range jobs {
+		if onLost := *j.Device == 1; onLost != (j.Index == 1) || onLost != (*j.Outcome == results.Lost) {
+			t.Errorf("job %d on device %d: %s (%s)", j.Index, *j.Device, *j.Outcome, j.Detail)
+		}
+	}
+}

@@ -126,6 +126,7 @@ func (n *Node) describe(h handle) (Device, error) {
 			}
 		}
 	}
+	d.Memory = d.Memory.completed()
 	if err := d.Memory.inRange(); err != nil {
 		return d, err
 	}

@@ -77,6 +77,18 @@ func (m Memory) inRange() error {
 	return nil
 }
 
+// completed computes what is in use, or what is free, from the other two numbers if it cannot be as it was answered.
+func (m Memory) completed() Memory {
+	switch {
+	case m.Total == 0 || m.Total > maxMemory:
+	case m.Used > m.Total && m.Free <= m.Total:
+		m.Used = m.Total - m.Free
+	case m.Free > m.Total && m.Used <= m.Total:
+		m.Free = m.Total - m.Used
+	}
+	return m
+}
+
 // counter looks at an energy counter's readings. It cannot rise faster than a GPU draws power. Its fall is no business of it, because a
 // driver that is loaded again begins at 0 (results.CounterFalls).
 type counter struct {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -152,10 +151,29 @@ func TestOddDriver(t *testing.T) {
 				t.Errorf("a segment has %+v", s)
 			}
 		}
-		if _, err := n.Devices(); !errors.Is(err, ErrOutOfRange) || !strings.Contains(err.Error(), "describe GPU 0") {
-			t.Errorf("memory that cannot be: %v", err)
+		if d, err := n.Devices(); err != nil || d[0].Memory != (Memory{Total: 16 << 30, Free: 16 << 30}) {
+			t.Errorf("memory in use that cannot be: %+v, %v", d, err)
 		}
 	})
+}
+
+func TestMemoryIsCompleted(t *testing.T) {
+	const odd = math.MaxUint64
+	for _, tt := range []struct {
+		m, want Memory
+		ok      bool
+	}{
+		{Memory{10, 4, 5}, Memory{10, 4, 5}, true},
+		{Memory{10, odd, 5}, Memory{10, 5, 5}, true},
+		{Memory{10, 4, 11}, Memory{10, 4, 6}, true},
+		{Memory{10, odd, odd}, Memory{10, odd, odd}, false},
+		{Memory{0, 0, 0}, Memory{0, 0, 0}, false},
+		{Memory{odd, odd, odd}, Memory{odd, odd, odd}, false},
+	} {
+		if got := tt.m.completed(); got != tt.want || (got.inRange() == nil) != tt.ok {
+			t.Errorf("%+v: %+v, %v", tt.m, got, got.inRange())
+		}
+	}
 }
 
 func TestOddClock(t *testing.T) {
