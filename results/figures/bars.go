@@ -45,7 +45,7 @@ func drawBars(c draw.Canvas, b paper.Bars) {
 		entries = append(entries, glyphEntry("published", stated))
 	}
 	if crosses {
-		entries = append(entries, glyphEntry("lost more jobs", lostMore))
+		entries = append(entries, glyphEntry("not comparable", lostMore))
 		top *= 1.08 // room above the highest bar
 	}
 	c = legend(c, entries)

@@ -31,8 +31,8 @@ type Series struct {
 	Name   string
 	Bars   []*stats.Summary // nil: not measured
 	Stated []*float64       // the values that the paper states for the bars; may be nil as a whole
-	// LostMore marks bars that are not comparable, because significantly more jobs were lost there. It may
-	// be nil as a whole.
+	// LostMore marks bars that are not comparable: of the scheduler and the baseline, the one that looks
+	// better lost significantly more jobs. It may be nil as a whole.
 	LostMore []bool
 }
 

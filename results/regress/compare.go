@@ -93,6 +93,12 @@ func Compare(a, b Side, o Options) (Result, error) {
 	}
 	for i, c := range stats.CompareAll(samples) {
 		c.Settles *= onEach(samples[i], out.Rows[i].Mixes)
+		switch p := out.Rows[i].Pair; {
+		case c.B.N == 0 && dead(p.BRuns):
+			c.Reason = "no job of " + b.Label + " ended ok"
+		case c.A.N == 0 && dead(p.ARuns):
+			c.Reason = "no job of " + a.Label + " ended ok"
+		}
 		out.Rows[i].Comparison = c
 		if !out.Rows[i].Metric.Counts() {
 			out.Rows[i].Comparison, out.Rows[i].LostMore = Beside(c, lostMore[i], a.Label, b.Label)

@@ -536,6 +536,8 @@ func (r Report) Summary() string {
 	switch failed, unsettled := r.Failed(), r.Unsettled(); {
 	case failed > 0:
 		return fmt.Sprintf("%d of %d checks fail", failed, len(r.Checks))
+	case unsettled > 0 && unsettled == r.countClass(func(c Class) bool { return c == NotComparable }):
+		return fmt.Sprintf("%d of %d checks are not comparable, because a side lost more jobs", unsettled, len(r.Checks))
 	case unsettled > 0:
 		return fmt.Sprintf("%d of %d checks measured too little to say", unsettled, len(r.Checks))
 	case len(r.Checks) == 0:

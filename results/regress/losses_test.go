@@ -63,6 +63,9 @@ func TestGateOfLostJobs(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s: %s", check.Limit.Metric.Name, check.Class))
 			texts = append(texts, check.Text)
 		}
+		if c.limits == "makespan=5%,crashes=none" && c.old < c.new && r.Summary() != "1 of 1 checks are not comparable, because a side lost more jobs" {
+			t.Errorf("%s: %s", name, r.Summary())
+		}
 		all := strings.Join(texts, "\n")
 		if strings.Join(got, ", ") != c.want || !strings.Contains(all, c.says) || c.new > c.old && strings.Contains(all, "better") {
 			t.Errorf("%s: %q, want %q and %q in\n%s", name, got, c.want, c.says, all)
@@ -101,6 +104,10 @@ func TestCompareOfLostJobs(t *testing.T) {
 				t.Errorf("%s lost more, %s: %s, want %s", name, row.Metric.Name, got, c.want)
 			}
 		}
+	}
+	gone, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(0))}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, long(24))}, Options{Metrics: named("makespan", "energy")})
+	if err != nil || gone.Rows[0].Reason != "no job of new ended ok" || gone.Rows[1].Reason != gone.Rows[0].Reason {
+		t.Errorf("makespan and energy of the dead: %+v (%v)", gone.Rows, err)
 	}
 	slower, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(0))}, Side{Label: "new", Runs: runs("W1", "sa", 150, 7, long(6))}, Options{Metrics: named("makespan"), MinEffect: 0.02})
 	if err != nil || slower.Rows[0].Verdict != stats.Worse {
