@@ -192,3 +192,45 @@ func TestFakeNodeLosesAGPU(t *testing.T) {
 		}
 	}
 }
+
+// Who counts as ok, where calls fail. What Rodinia's programs do is in the shell's exit status: they print garbage after
+// a failed allocation, and exit with 0.
+func TestFakeNodeOutcomes(t *testing.T) {
+	dir := inTempDir(t)
+	const program = "native/probe/build/fake/13/lazy_program swapped 2"
+	const failing = "FAKE_CUDA_FAIL=cuMemCreate:1+=2,cudaMalloc:1+=2 " + program + "; exit 0"
+	writeFiles(t, map[string]string{"m.yaml": "name: m\njobs:\n" +
+		"  - {name: ok, program: /bin/sh, args: [-c, \"" + program + "\"]}\n" +
+		"  - {name: garbage, program: /bin/sh, args: [-c, \"" + failing + "\"]}\n" +
+		"  - {name: checked, program: /bin/sh, args: [-c, \"" + failing + "\"], check_status: 4}\n" +
+		"  - {name: four, program: /bin/sh, args: [-c, exit 4]}\n" +
+		"  - {name: wrong, program: /bin/sh, args: [-c, exit 4], check_status: 4}\n" +
+		"  - {name: away, program: /bin/sh, args: [-c, \"CASE_SOCKET=/nowhere " + program + "; exit 0\"]}\n" +
+		"  - {name: removes, program: /bin/sh, args: [-c, \"rm $CASE_SOCKET; " + program + "\"]}\n" +
+		"  - {name: after, program: /bin/sh, args: [-c, \"" + program + "\"]}\n"})
+	for i, c := range []struct {
+		rule, checked string
+	}{{"check", "ok-after-oom"}, {"oom", "oom"}} {
+		status, text := onFakeNode(t, dir, nil, "mix", "m.yaml", "--node", "local", "--workers", "1", "--after-oom", c.rule)
+		if status != exitJobsFailed || !strings.Contains(text, "status                      complete") {
+			t.Fatalf("exit %d:\n%s", status, text)
+		}
+		s, err := store.OpenReadOnly("caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		jobs, err := s.Jobs(t.Context(), int64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, j := range jobs {
+			got = append(got, j.Name+" "+string(*j.Outcome))
+		}
+		want := []string{"ok ok", "garbage oom", "checked " + c.checked, "four crash", "wrong wrong", "away not-scheduled", "removes ok", "after ok"}
+		if !slices.Equal(got, want) {
+			t.Errorf("--after-oom %s: %q, want %q\n%s", c.rule, got, want, text)
+		}
+	}
+}

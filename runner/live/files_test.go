@@ -38,6 +38,7 @@ func TestJobsThatSpoilFiles(t *testing.T) {
 		"run directory locked":          {script: `chmod 0 out`, quiet: os.Geteuid() == 0},
 		"output a directory":            {script: `mkdir -p out/job-0001.out/x`},
 		"output a link":                 {script: `ln -s ../precious out/job-0001.out`},
+		"output a hard link":            {script: `ln precious out/job-0001.out`},
 		"output a dangling link":        {script: `ln -s ../new out/job-0001.err`},
 		"output a FIFO":                 {script: `mkfifo out/job-0001.out out/job-0001.err`},
 		"own output removed":            {script: `rm out/job-0000.err`, quiet: true},
