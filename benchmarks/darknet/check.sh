@@ -15,7 +15,7 @@ failures=0
 
 # name|images on standard input|arguments: small networks with every kind of layer.
 small='predict|gen:29x21:1 gen:40x21:2 gen:3x9:3 gen:29x21:4|classifier predict test/predict.data test/predict.cfg
-detect|gen:64x32:1 gen:40x21:2 gen:3x9:3|detect test/detect.cfg none.weights -thresh 0.1
+detect|gen:64x32:1 gen:40x21:2 gen:3x9:3|detect test/detect.cfg none.weights -thresh 0.03
 region|gen:64x32:1 gen:40x21:2 gen:3x9:3|detect test/region.cfg none.weights -thresh 0.02
 generate||rnn generate test/rnn.cfg none.weights -len 20 -seed ab
 train||classifier train test/train.data test/train.cfg
@@ -123,12 +123,24 @@ verify() {
 		fi
 	done <<<"$small"
 	sed 's/^max_batches=.*/max_batches=2/; s/^policy=.*/policy=constant/' inputs/cfg/cifar_small.cfg >"$logs/cifar_small.cfg"
+	# All at once: the host's part takes up to half a minute.
+	local jobs=()
 	while IFS='|' read -r name images _ command; do
-		if (cd inputs/cfg && run "$images" "$darknet" ${command/cifar_small.cfg/$logs/cifar_small.cfg} --verify); then
-			verified "$name"
+		command=${command/cifar_small.cfg/$logs/cifar_small.cfg}
+		(
+			logs=$logs/$name
+			mkdir -p "$logs"
+			cd inputs/cfg && run "$images" "$darknet" $command --verify
+		) &
+		jobs+=("$!")
+	done <<<"$networks"
+	while IFS='|' read -r name _; do
+		if wait "${jobs[0]}"; then
+			logs=$logs/$name verified "$name"
 		else
-			fail "verify $name: $(tail -n 1 "$logs/errors")"
+			fail "verify $name: $(tail -n 1 "$logs/$name/errors")"
 		fi
+		jobs=("${jobs[@]:1}")
 	done <<<"$networks"
 }
 

@@ -53,11 +53,16 @@ static bool next_is(const network &net, size_t i, layer_kind kind)
 	return i + 1 < net.layers.size() && net.layers[i + 1].kind == kind;
 }
 
-/* A detector has thousands of boxes, and few of them show an object. */
-static void expect_no_object(const layer &head, std::vector<float> *biases)
+/* A detector has thousands of boxes, and few of them show an object. The sums of deep networks are large here, so the
+ * weights of an object's chance are small. */
+static void expect_no_object(const layer &head, const bank &b, parameters *p)
 {
-	for (size_t n = 0; n < head.mask.size(); n++)
-		(*biases)[n * (head.classes + 5) + 4] = -2.5f;
+	for (size_t n = 0; n < head.mask.size(); n++) {
+		const size_t object = n * (head.classes + 5) + 4;
+		p->biases[object] = -2.5f;
+		for (int i = 0; i < b.inputs; i++)
+			p->weights[object * b.inputs + i] /= 16;
+	}
 }
 
 model seeded_model(const network &net, uint64_t seed)
@@ -78,7 +83,7 @@ model seeded_model(const network &net, uint64_t seed)
 			fill_uniform(&p.means, -.1, .1, base + 0xb0000000u);
 			fill_uniform(&p.variances, .75 * variance, 1.25 * variance, base + 0xc0000000u);
 			if (i + 1 < net.layers.size() && net.layers[i + 1].is_head())
-				expect_no_object(net.layers[i + 1], &p.biases);
+				expect_no_object(net.layers[i + 1], l.banks[j], &p);
 		}
 	}
 	return made;

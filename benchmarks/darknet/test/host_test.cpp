@@ -307,6 +307,17 @@ static void test_weights()
 	save_model(larger, made, directory + "/saved.weights");
 	CHECK(same(made, load_model(larger, directory + "/saved.weights", 9)));
 	CHECK(!same(seeded_model(larger, 3), seeded_model(larger, 4)));
+
+	/* Few boxes show an object. */
+	const network detector = read_network("test/region.cfg");
+	const model seeded = seeded_model(detector, 3);
+	const parameters &head = seeded.layers[12][0];
+	const int inputs = detector.layers[12].banks[0].inputs;
+	for (int n = 0; n < 3; n++) {
+		CHECK(head.biases[n * 9 + 4] == -2.5f && head.biases[n * 9 + 5] > -.2f);
+		for (int i = 0; i < inputs; i++)
+			CHECK(fabs(head.weights[(n * 9 + 4) * inputs + i]) <= sqrt(6. / inputs) / 16);
+	}
 }
 
 static image loaded(const std::string &name)
