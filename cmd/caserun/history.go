@@ -107,6 +107,11 @@ func runHistory(c *cobra.Command, o historyOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	if db != nil {
+		if err := db.Verify(c.Context(), store.Filter{Warmups: true}); err != nil {
+			return err
+		}
+	}
 	if err := o.sayUnknown(c, db); err != nil {
 		return err
 	}

@@ -149,13 +149,12 @@ func seal(ctx context.Context, tx *sql.Tx, run int64) error {
 
 // verify returns an error that wraps ErrDamaged if a selected run is not as it was when it was completed. Runs of stores of
 // earlier versions have no checksum. A run that somebody has declared interrupted counts for nothing.
-func verify(ctx context.Context, db executor, schema, path, condition string, args []any) error {
+func verify(ctx context.Context, db executor, schema, condition string, args []any) error {
 	return eachChecksum(ctx, db, schema, "checksum IS NOT NULL AND status NOT IN ('running', 'interrupted') AND "+condition, args, func(run int64, has any, want string) error {
 		if has == want {
 			return nil
 		}
-		return fmt.Errorf("run %d: %w: restore a copy of the file, or do without the run: sqlite3 %s 'PRAGMA foreign_keys = ON; DELETE FROM run WHERE id = %d'",
-			run, ErrDamaged, path, run)
+		return fmt.Errorf("run %d: %w: restore a copy of the file, or remove the run from it (PRAGMA foreign_keys = ON; DELETE FROM run WHERE id = %d)", run, ErrDamaged, run)
 	})
 }
 
@@ -168,7 +167,7 @@ func (s *Store) Verify(ctx context.Context, f Filter) error {
 		all.Go(func() {
 			tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // its queries see the same state
 			if err == nil {
-				err = errors.Join(verify(ctx, tx, "main", s.path, fmt.Sprintf("id %% %d = %d AND %s", len(errs), i, condition), args), tx.Rollback())
+				err = errors.Join(verify(ctx, tx, "main", fmt.Sprintf("id %% %d = %d AND %s", len(errs), i, condition), args), tx.Rollback())
 			}
 			errs[i] = explain(s.path, "check", err)
 		})

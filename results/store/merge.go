@@ -306,7 +306,7 @@ func (m *merger) begin(ctx context.Context) error {
 		}
 		m.used = append(m.used, largest{table, n})
 	}
-	if err := verify(ctx, m.conn, "source", m.out, "true", nil); err != nil {
+	if err := verify(ctx, m.conn, "source", "true", nil); err != nil {
 		return err
 	}
 	if err := execute(ctx, m.conn, "INSERT INTO chosen SELECT id, id FROM source.run"); err != nil {
@@ -449,7 +449,7 @@ func (m *merger) take(ctx context.Context, path string, id int64) error {
 	if stray != 0 {
 		return fmt.Errorf("part %s: run %d has no cell in the plan: %w: leave it out", path, stray, ErrOtherPlan)
 	}
-	if err := verify(ctx, m.conn, "source", path, "sweep_id = ?", []any{id}); err != nil {
+	if err := verify(ctx, m.conn, "source", "sweep_id = ?", []any{id}); err != nil {
 		return err
 	}
 	if _, err := m.conn.ExecContext(ctx, "INSERT INTO hit SELECT r.id, m.id FROM source.run r JOIN main.run m ON m.uid = r.uid WHERE "+ended, id); err != nil {
