@@ -454,7 +454,7 @@ static void open_connection(const char *file)
 {
 	const char *path = variable("CASE_SOCKET"), *token = client_variable("CASE_TOKEN"), *required = variable("CASE_REQUIRED");
 	const bool must = required != NULL && strcmp(required, "0") != 0;
-	bool opened = false;
+	bool opened = false, others = false; /* others schedule by the file */
 	char why[512] = "CASE_SOCKET is not set";
 
 	while (process.tasks != NULL) {
@@ -478,9 +478,13 @@ static void open_connection(const char *file)
 	if (file != NULL && (opened || path == NULL)) {
 		process.arbiter = &clients;
 		opened = shared_open(&process.shared, file, path == NULL, instance(), why, sizeof why);
+		others = access(file, F_OK) == 0;
 	}
 	if (opened) {
 		process.phase = CONNECTED;
+	} else if (others) {
+		process.phase = LOST;
+		link_say("no task is scheduled: %s", why);
 	} else if (must) {
 		process.phase = LOST;
 		snprintf(process.lost_why, sizeof process.lost_why, "%s", why);

@@ -2,6 +2,7 @@ package schedshm_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -357,4 +358,26 @@ func TestClosesDescriptors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where a sandbox forbids the kernel's copies, a client copies itself, beside clients that may use them.
+func TestSandbox(t *testing.T) {
+	s := scene{t, newShared(t, plain, "fifo")}
+	random := rand.New(rand.NewPCG(1, 0))
+	var clients []victim
+	for range 2 {
+		clients = append(clients, churnIn(t, append(s.env(0), "CHURN_SANDBOX=1"), random))
+	}
+	for range 5 {
+		c := s.begin(0, 100)
+		c.Hear(granted)
+		c.Finish()
+	}
+	for _, v := range clients {
+		v.in.Close()
+		if err := v.cmd.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, v.said)
+		}
+	}
+	s.settled()
 }

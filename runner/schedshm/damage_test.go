@@ -2,12 +2,15 @@ package schedshm_test
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/runner/schedshm"
 )
@@ -29,7 +32,8 @@ var nonsense = []byte(strings.Repeat("nonsense", 1<<12))
 
 const (
 	configSize = 680
-	booksAt    = 1776 // both copies
+	booksAt    = 2808 // both copies
+	booksSize  = 61480
 )
 
 // damages are changes to a state file after which clients go on.
@@ -48,9 +52,8 @@ var damages = map[string]func(t *testing.T, path string){
 }
 
 func damageCopies(t *testing.T, path string) {
-	const size = 61472
 	rewrite(t, path, booksAt, nonsense[:1000])
-	rewrite(t, path, booksAt+size, nonsense[:1000])
+	rewrite(t, path, booksAt+booksSize, nonsense[:1000])
 }
 
 func truncate(t *testing.T, path string, size int64) {
@@ -83,6 +86,122 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
+// A flipped bit of the configuration is restored from the backup, wherever it is: no later client believes
+// that the file is of another version, or runs unscheduled.
+func TestFlippedConfiguration(t *testing.T) {
+	for _, bit := range []int64{3, 63, 64, 65, 95, 96, 127, 128, 200, 256, 300, 8*configSize - 1} {
+		a := newShared(t, plain, "mmu").(*shared)
+		flip(t, a.path, bit)
+		c := start(t, append(a.env(0), "CASE_REQUIRED=0")...)
+		c.Say("begin t 1")
+		c.Hear(granted)
+		c.Finish()
+		if state := a.read(); state.Policy != "mmu" || len(state.Devices) != 1 || state.Devices[0].CapacityBytes != plain.capacity {
+			t.Errorf("bit %d: the file says %+v", bit, state.Config)
+		}
+	}
+}
+
+func flip(t *testing.T, path string, bit int64) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := bit / 8; at < int64(len(text)) {
+		rewrite(t, path, at, []byte{text[at] ^ 1<<(bit%8)})
+	}
+}
+
+// harm does something at random to the state file or its backup, at any moment of its clients.
+func harm(t *testing.T, random *rand.Rand, path string, earlier *[]byte) {
+	t.Helper()
+	if random.IntN(8) == 0 {
+		path += ".backup"
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := info.Size()
+	// Most of the file is not in use.
+	from := []int64{0, 0, configSize + 64, booksAt, booksAt, booksAt + booksSize, booksAt + booksSize}[random.IntN(7)]
+	at := from + random.Int64N(200)
+	if random.IntN(8) == 0 {
+		at = random.Int64N(size + 1)
+	}
+	switch random.IntN(7) {
+	case 0:
+		truncate(t, path, []int64{0, at, size + 4096}[random.IntN(3)])
+	case 1: // with a hole where it was
+		truncate(t, path, at)
+		truncate(t, path, size)
+	case 2:
+		rewrite(t, path, at, nonsense[:1+random.IntN(4096)])
+	case 3:
+		rewrite(t, path, at, make([]byte, 1+random.IntN(4096)))
+	case 4: // what it was at an earlier moment
+		if len(*earlier) > 0 {
+			rewrite(t, path, 0, *earlier)
+		}
+	default:
+		flip(t, path, 8*at+random.Int64N(8))
+	}
+	if *earlier, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A client whose file is truncated in the middle of its critical section goes on, and makes the file whole.
+func TestTruncatedAtEachPoint(t *testing.T) {
+	for _, point := range points[:6] {
+		for _, size := range []int{0, 100, 800, booksAt + 10, booksAt + booksSize + 10} {
+			s := scene{t, newShared(t, node{capacity: 1000 * mib}, "fifo")}
+			v := churn(t, s, rand.New(rand.NewPCG(uint64(size), 0)), point, "3", strconv.Itoa(size))
+			if err := v.cmd.Wait(); err != nil {
+				t.Errorf("truncated to %d bytes at the point %q: %v\n%s", size, point, err, v.said)
+			}
+			v.in.Close()
+			s.holds(0, 999).Finish()
+			s.settled()
+		}
+	}
+}
+
+// Whatever happens to the file, no client dies of it or runs unscheduled: it goes on, or says what is
+// wrong with the file.
+func TestHarmedFile(t *testing.T) {
+	for seed := range chance.Seeds(t, 4, 200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		a := newShared(t, node{capacity: 1000 * mib, context: 10 * mib}, orders[random.IntN(len(orders))]).(*shared)
+		s := scene{t, a}
+		var crowd []victim
+		for range 3 {
+			crowd = append(crowd, churn(t, s, random))
+		}
+		var earlier []byte
+		for range 20 {
+			for range 1 + random.IntN(20) {
+				harm(t, random, a.path, &earlier)
+			}
+			c := start(t, append(a.env(0), "CASE_REQUIRED=0")...)
+			c.Say("wait none")
+			c.Say("begin t 1")
+			answer := c.Line()
+			said := c.Finish()
+			if strings.Contains(said, "unscheduled") || (answer == "t 2 -1 0\n" && !strings.Contains(said, "state file") && !strings.Contains(said, "GPUs cannot be listed")) {
+				t.Errorf("seed %d: a new client said %q and %q", seed, answer, said)
+			}
+		}
+		for _, v := range crowd {
+			v.in.Close()
+			if err := v.cmd.Wait(); err != nil && !strings.Contains(v.said.String(), "state file") {
+				t.Errorf("seed %d: a client ended with %v\n%s", seed, err, v.said)
+			}
+		}
+	}
+}
+
 // A client that finds a damaged file when it starts uses the backup's configuration.
 func TestStartsOnDamagedFile(t *testing.T) {
 	for name, damage := range damages {
@@ -98,10 +217,14 @@ func TestStartsOnDamagedFile(t *testing.T) {
 	}
 }
 
-// Files of another version or of another user are left alone.
+// Files of another version or of another user are left alone, and a program does not run beside them
+// unscheduled, whether or not its environment requires a scheduler.
 func TestForeignFile(t *testing.T) {
 	for want, change := range map[string]func(t *testing.T, path string){
-		"is of version 9": func(t *testing.T, path string) { rewrite(t, path, 8, binary.LittleEndian.AppendUint32(nil, 9)) },
+		"is of version 9": func(t *testing.T, path string) {
+			rewrite(t, path, 8, binary.LittleEndian.AppendUint32(nil, 9))
+			rewrite(t, path+".backup", 8, binary.LittleEndian.AppendUint32(nil, 9))
+		},
 		"is not a file of this user": func(t *testing.T, path string) {
 			if os.Remove(path) != nil || os.Mkdir(path, 0o700) != nil {
 				t.Fatal("no directory in its place")
@@ -111,11 +234,13 @@ func TestForeignFile(t *testing.T) {
 		a := newShared(t, plain, "fifo").(*shared)
 		change(t, a.path)
 		before, _ := os.ReadFile(a.path)
-		c := start(t, a.env(0)...)
-		c.Say("begin t 1")
-		c.Hear("t 2 -1 0")
-		if text := c.Finish(); !strings.Contains(text, want) && !strings.Contains(text, "Is a directory") {
-			t.Errorf("stderr %q, want %q", text, want)
+		for _, required := range []string{"CASE_REQUIRED=1", "CASE_REQUIRED=0"} {
+			c := start(t, append(a.env(0), required)...)
+			c.Say("begin t 1")
+			c.Hear("t 2 -1 0")
+			if text := c.Finish(); !strings.Contains(text, want) && !strings.Contains(text, "Is a directory") {
+				t.Errorf("stderr %q, want %q", text, want)
+			}
 		}
 		if after, _ := os.ReadFile(a.path); string(after) != string(before) {
 			t.Errorf("%s: the file was changed", want)

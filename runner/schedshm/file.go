@@ -4,6 +4,7 @@
 package schedshm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -86,10 +87,13 @@ type (
 		_                      uint32
 	}
 	rawConfig struct {
+		rawKind
+		Checksum uint64
+		rawSettings
+	}
+	rawKind struct {
 		Magic         uint64
 		Version, Size uint32
-		Checksum      uint64
-		rawSettings
 	}
 	rawSettings struct {
 		WaitLimitNS     uint64
@@ -101,22 +105,22 @@ type (
 		rawCounts
 	}
 	rawCounts struct {
-		Epoch, LastID      uint64
-		Holdings, Requests uint32
+		Sequence, Epoch, LastID uint64
+		Holdings, Requests      uint32
 	}
 )
 
 const (
 	magic       = 0x6d68736573616373
-	version     = 1
+	version     = 2
 	maxDevices  = 16
 	maxHoldings = 512
 	maxRequests = 512
 
 	configSize  = 680
-	activeAt    = configSize + 64
-	booksAt     = activeAt + 8 + 4*256
-	booksHead   = 32
+	committedAt = configSize + 64
+	booksAt     = committedAt + 16 + 4*512
+	booksHead   = 40
 	holdingSize = 48
 	requestSize = 72
 	requestsAt  = booksHead + holdingSize*maxHoldings
@@ -152,7 +156,7 @@ func sum(b []byte) uint64 {
 }
 
 func (c Config) raw() (rawConfig, error) {
-	r := rawConfig{Magic: magic, Version: version, Size: fileSize}
+	r := rawConfig{rawKind: rawKind{magic, version, fileSize}}
 	r.WaitLimitNS = uint64(c.WaitLimit.Nanoseconds())
 	r.Policy = uint32(slices.Index(Policies, c.Policy) + 1)
 	r.Devices = uint32(len(c.Devices))
@@ -170,9 +174,11 @@ func (c Config) raw() (rawConfig, error) {
 		}
 		r.Device[i] = rawDevice{UUID: d.UUID, Capacity: uint64(d.CapacityBytes), ContextBytes: uint64(d.ContextBytes), Ordinal: int32(d.Ordinal)}
 	}
-	r.Checksum = sum(encode(r.rawSettings))
+	r.Checksum = r.sum()
 	return r, nil
 }
+
+func (r rawConfig) sum() uint64 { return sum(encode(r.rawKind)) ^ sum(encode(r.rawSettings))*3 }
 
 // emptyBooks returns books without holdings and requests, for the file and its backup.
 func emptyBooks() []byte {
@@ -189,12 +195,14 @@ func Create(path string, c Config) error {
 	}
 	file := make([]byte, fileSize)
 	copy(file, encode(r))
-	copy(file[booksAt:], emptyBooks())
+	books := emptyBooks()
+	copy(file[booksAt:], books)
+	copy(file[committedAt:], books[:8]) // their checksum
 	// The whole file is written, so that no page is missing if memory runs out later.
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		return fmt.Errorf("make state file: %w", errors.Join(err, os.Remove(path)))
 	}
-	if err := os.WriteFile(path+".backup", append(encode(r), emptyBooks()...), 0o600); err != nil {
+	if err := os.WriteFile(path+".backup", append(encode(r), books...), 0o600); err != nil {
 		return fmt.Errorf("make the backup of a state file: %w", errors.Join(err, os.Remove(path)))
 	}
 	return nil
@@ -237,18 +245,20 @@ func parse(text []byte) (State, error) {
 	if r.Magic != magic || r.Version != version {
 		return State{}, fmt.Errorf("%w: it is of version %d, not %d", errDamaged, r.Version, version)
 	}
-	if r.Checksum != sum(encode(r.rawSettings)) || r.Policy < 1 || int(r.Policy) > len(Policies) || r.Devices > maxDevices {
+	if r.Checksum != r.sum() || r.Policy < 1 || int(r.Policy) > len(Policies) || r.Devices > maxDevices {
 		return State{}, fmt.Errorf("%w: its configuration", errDamaged)
 	}
 	s := State{Config: Config{Policy: Policies[r.Policy-1], WaitLimit: time.Duration(r.WaitLimitNS)}}
 	for _, d := range r.Device[:r.Devices] {
 		s.Devices = append(s.Devices, Device{d.UUID, int(d.Ordinal), int64(d.Capacity), int64(d.ContextBytes)})
 	}
-	active := le.Uint32(text[activeAt:])
-	if active > 1 {
-		return State{}, fmt.Errorf("%w: copy %d of the books", errDamaged, active)
+	for copy := range 2 {
+		books := text[booksAt+copy*booksSize:][:booksSize]
+		if bytes.Equal(books[:8], text[committedAt:][:8]) {
+			return s, s.parseBooks(books)
+		}
 	}
-	return s, s.parseBooks(text[booksAt+int(active)*booksSize:][:booksSize])
+	return State{}, fmt.Errorf("%w: it does not have the books that were committed last", errDamaged)
 }
 
 func (s *State) parseBooks(text []byte) error {

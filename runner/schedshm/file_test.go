@@ -49,7 +49,7 @@ func TestLayout(t *testing.T) {
 	if len(encode(c)) != configSize || len(encode(rawBooks{})) != booksHead || len(encode(holding)) != holdingSize || len(encode(request)) != requestSize {
 		t.Fatalf("sizes %d %d %d %d", len(encode(c)), len(encode(rawBooks{})), len(encode(holding)), len(encode(request)))
 	}
-	counts := rawCounts{Epoch: 987654321, LastID: 123456789012345, Holdings: 1, Requests: 1}
+	counts := rawCounts{Sequence: 42, Epoch: 987654321, LastID: 123456789012345, Holdings: 1, Requests: 1}
 	books := rawBooks{sum(encode(counts)) ^ sum(encode(holding)) ^ sum(encode(request))*3, counts}
 	for name, written := range map[string][]byte{
 		"shared_config": encode(c)[:80], "shared_books": encode(books), "shared_holding": encode(holding), "shared_request": encode(request),
@@ -74,7 +74,7 @@ func TestCreateAndRead(t *testing.T) {
 	}
 }
 
-// TestReadBooks checks that Read uses the active copy of the books.
+// TestReadBooks checks that Read uses the committed copy of the books.
 func TestReadBooks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	if err := Create(path, sample()); err != nil {
@@ -84,9 +84,9 @@ func TestReadBooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text[activeAt] = 1
 	books := text[booksAt+booksSize:]
 	copy(books, fixture(t, "shared_books"))
+	copy(text[committedAt:], books[:8])
 	copy(books[booksHead:], fixture(t, "shared_holding"))
 	copy(books[requestsAt:], fixture(t, "shared_request"))
 	s, err := parse(text)
@@ -96,7 +96,7 @@ func TestReadBooks(t *testing.T) {
 	if used := s.Used(0); used != 3<<30+576<<20 {
 		t.Errorf("%d bytes used", used)
 	}
-	for _, at := range []int{0, 9, 40, activeAt, booksAt + booksSize, booksAt + booksSize + 24, booksAt + booksSize + 33} {
+	for _, at := range []int{0, 9, 40, committedAt, booksAt + booksSize, booksAt + booksSize + 32, booksAt + booksSize + 41} {
 		damaged := bytes.Clone(text)
 		damaged[at] ^= 0x40
 		if _, err := parse(damaged); !errors.Is(err, errDamaged) {

@@ -1,6 +1,7 @@
 package schedshm_test
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,15 +16,22 @@ import (
 )
 
 // points of a client's critical section (native/probe/shared/file.c).
-var points = []string{"locked", "opened", "edited", "committed", "unlocked", "backup written"}
+var points = []string{"locked", "opened", "edited", "written", "committed", "unlocked", "backup written"}
 
-// victim is a client that will be killed.
+// victim is a client that may be killed.
 type victim struct {
-	cmd *exec.Cmd
-	in  *os.File
+	cmd  *exec.Cmd
+	in   *os.File
+	said *bytes.Buffer // to its standard error
 }
 
 func churn(t *testing.T, s scene, random *rand.Rand, args ...string) victim {
+	t.Helper()
+	return churnIn(t, s.env(random.IntN(3)), random, args...)
+}
+
+// churnIn starts native/probe/tests/churn.c with this environment.
+func churnIn(t *testing.T, env []string, random *rand.Rand, args ...string) victim {
 	t.Helper()
 	theirs, ours, err := os.Pipe()
 	if err != nil {
@@ -31,11 +39,12 @@ func churn(t *testing.T, s scene, random *rand.Rand, args ...string) victim {
 	}
 	defer theirs.Close()
 	cmd := exec.Command(native(t, "build/churn"), append([]string{strconv.Itoa(int(random.Int32())), strconv.Itoa(900 * mib)}, args...)...)
-	cmd.Env, cmd.Stdin = s.env(random.IntN(3)), theirs
+	said := new(bytes.Buffer)
+	cmd.Env, cmd.Stdin, cmd.Stderr = env, theirs, said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return victim{cmd, ours}
+	return victim{cmd, ours, said}
 }
 
 // die kills the client, unless it does so itself in time.
@@ -95,7 +104,7 @@ func TestKills(t *testing.T) {
 
 // A client that is killed inside its critical section has made its change as a whole or not at all.
 func TestKilledAtEachPoint(t *testing.T) {
-	for _, point := range points[:5] {
+	for _, point := range points[:6] {
 		for visit := 1; visit <= 6; visit++ {
 			t.Run(point+strconv.Itoa(visit), func(t *testing.T) {
 				t.Parallel()

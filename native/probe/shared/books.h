@@ -22,14 +22,9 @@ bool books_same(const struct case_shared_process *a, const struct case_shared_pr
 struct case_shared_holding *books_holding(struct case_shared_books *books, const struct case_shared_process *process,
                                        uint32_t device);
 
-/* books_free is the free memory of a device, in bytes. It is negative if clients that the books
- * have lost hold more than the device has. */
-int64_t books_free(const struct case_shared_config *config, const struct case_shared_books *books, uint32_t device);
-
-/* books_ask appends a request, whose id is at least from_id, and returns the request. NULL: the
- * books have no room for another request. */
-struct case_shared_request *books_ask(struct case_shared_books *books, const struct case_shared_request *request,
-                                uint64_t from_id);
+/* books_ask appends a request, gives it an id and returns it. NULL: the books have no room for another
+ * request. */
+struct case_shared_request *books_ask(struct case_shared_books *books, const struct case_shared_request *request);
 
 /* books_request is a request of this client, or NULL. */
 struct case_shared_request *books_request(struct case_shared_books *books, const struct case_shared_process *process,
@@ -39,11 +34,13 @@ void books_withdraw(struct case_shared_books *books, struct case_shared_request 
 /* books_forget takes out all that a client has and asks for. */
 void books_forget(struct case_shared_books *books, const struct case_shared_process *process);
 
-/* books_grant answers each request that can be granted now, by the policy. */
-void books_grant(const struct case_shared_config *config, struct case_shared_books *books);
+/* books_grant answers each request that can be granted now, by the policy. It refuses nobody, and
+ * returns whether the clients of a device are in deadlock. */
+bool books_grant(const struct case_shared_config *config, struct case_shared_books *books);
 
 /* books_settle does the same. It also refuses requests that have waited as long as they may, and
- * the last request of a device whose clients are in deadlock. */
+ * the last request of a device whose clients are in deadlock. The caller has first looked for dead
+ * clients, because nobody may be refused for what a dead client holds. */
 void books_settle(const struct case_shared_config *config, struct case_shared_books *books, uint64_t now_ns);
 
 #endif

@@ -1,7 +1,8 @@
 /* file.c: see file.h.
  *
- * Integrity is checked at the start of each section. Only the part in use is checked, so that the
- * check takes less time than opening the file (docs/design/schedgpu.md). */
+ * A section reads what is in use of the file into memory of this process, checks it and works there.
+ * So no index can change between its check and its use, and a file that is damaged or truncated at any
+ * moment does not end the process. */
 #define _GNU_SOURCE /* syscall */
 #include "file.h"
 
@@ -9,12 +10,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,45 +30,108 @@ uint64_t shared_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What the backup holds. */
-struct backup {
-	struct case_shared_config config;
-	struct case_shared_books books;
-};
-
-__attribute__((noinline)) void shared_backup(struct shared *s)
+/* move_bytes has the kernel copy, which fails where the file has been truncated. There an access of
+ * this process would end it with SIGBUS. Where the kernel does not offer these calls (some sandboxes)
+ * the process copies. */
+static bool move_bytes(long call, void *in_file, void *here, size_t size)
 {
-	struct backup kept;
-	char path[sizeof s->backup + 4];
-	struct case_shared_books *books = &kept.books;
+	const struct iovec file = {in_file, size}, own = {here, size};
+	const ssize_t moved = syscall(call, getpid(), &own, 1, &file, 1, 0);
 
-	kept.config = s->config;
-	memcpy(books, s->books, offsetof(struct case_shared_books, holding) + s->books->holdings * sizeof *books->holding);
+	if (moved < 0 && (errno == ENOSYS || errno == EPERM)) {
+		if (call == SYS_process_vm_readv)
+			memcpy(here, in_file, size);
+		else
+			memcpy(in_file, here, size);
+		return true;
+	}
+	return moved == (ssize_t)size;
+}
+
+bool file_read(const void *in_file, void *to, size_t size)
+{
+	return move_bytes(SYS_process_vm_readv, (void *)(uintptr_t)in_file, to, size);
+}
+
+bool file_write(void *in_file, const void *from, size_t size)
+{
+	return move_bytes(SYS_process_vm_writev, in_file, (void *)(uintptr_t)from, size);
+}
+
+static const size_t books_head = offsetof(struct case_shared_books, holding);
+
+/* read_books reads a copy of the books. false: it is damaged. */
+static bool read_books(struct shared *s, uint32_t copy)
+{
+	const struct case_shared_books *from = &s->file->books[copy];
+	struct case_shared_books *to = &s->books;
+
+	return file_read(from, to, books_head) && to->holdings <= CASE_SHARED_HOLDINGS && to->requests <= CASE_SHARED_REQUESTS &&
+	       file_read(from->holding, to->holding, to->holdings * sizeof *to->holding) &&
+	       file_read(from->request, to->request, to->requests * sizeof *to->request) && books_valid(&s->config, to);
+}
+
+static bool write_books(struct shared *s)
+{
+	struct case_shared_books *to = &s->file->books[s->place];
+	const struct case_shared_books *from = &s->books;
+
+	if (!file_write(to, from, books_head) ||
+	    !file_write(to->holding, from->holding, from->holdings * sizeof *to->holding) ||
+	    !file_write(to->request, from->request, from->requests * sizeof *to->request))
+		return false;
+	shared_point("written");
+	return file_write(&s->file->committed, &from->checksum, sizeof from->checksum);
+}
+
+/* owned says whether a descriptor is of a file of this user. */
+static bool owned(int fd)
+{
+	struct stat found;
+
+	return fstat(fd, &found) == 0 && found.st_uid == geteuid() && S_ISREG(found.st_mode);
+}
+
+void shared_backup(struct shared *s)
+{
+	struct case_shared_books *books = &s->books;
+	const uint32_t requests = books->requests;
+	const struct iovec parts[] = {
+		{&s->config, sizeof s->config},
+		{books, books_head + books->holdings * sizeof *books->holding},
+	};
+	char path[sizeof s->backup + 4];
+
+	snprintf(path, sizeof path, "%s.new", s->backup);
+	const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (fd < 0 || !owned(fd)) {
+		if (fd >= 0)
+			close(fd);
+		return; /* the earlier backup stays */
+	}
 	books->requests = 0; /* who waits asks again */
 	books->checksum = books_checksum(books);
-	const size_t size = offsetof(struct backup, books.holding) + books->holdings * sizeof *books->holding;
-	snprintf(path, sizeof path, "%s.new", s->backup);
-	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return; /* the earlier backup stays */
-	const bool whole = write(fd, &kept, size) == (ssize_t)size;
+	const bool whole = ftruncate(fd, 0) == 0 && writev(fd, parts, 2) == (ssize_t)(parts[0].iov_len + parts[1].iov_len);
+	books->requests = requests;
 	close(fd);
 	shared_point("backup written");
 	if (!whole || rename(path, s->backup) != 0)
 		unlink(path);
 }
 
-static bool backup_read(const struct shared *s, struct backup *kept)
+/* read_backup reads the backup's books into s->books. */
+static bool read_backup(struct shared *s, struct case_shared_config *config)
 {
-	const int fd = open(s->backup, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const struct iovec parts[] = {{config, sizeof *config}, {&s->books, sizeof s->books}};
+	const int fd = open(s->backup, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-	*kept = (struct backup){.config = {.magic = 0}};
 	if (fd < 0)
 		return false;
-	const ssize_t n = read(fd, kept, sizeof *kept);
+	const ssize_t n = owned(fd) ? readv(fd, parts, 2) : -1;
 	close(fd);
-	return n >= (ssize_t)offsetof(struct backup, books.holding) && books_config_valid(&kept->config) &&
-	       books_valid(&kept->config, &kept->books);
+	const ssize_t head = (ssize_t)(sizeof *config + books_head);
+	return n >= head && books_config_valid(config) && s->books.requests == 0 &&
+	       s->books.holdings <= (size_t)(n - head) / sizeof *s->books.holding && books_valid(config, &s->books);
 }
 
 /* default_config is the configuration of a file that no run has made. */
@@ -95,20 +159,27 @@ static bool default_config(struct case_shared_config *config, char *why, size_t 
 	return true;
 }
 
-/* choose_config settles the configuration of a file that has none. */
-__attribute__((noinline)) static bool choose_config(struct shared *s, char *why, size_t why_size)
+/* restore_config settles the configuration of a file that has none, or a damaged one. `found` is what it
+ * has. A file of another version has no backup of this version; so a damaged version is none. */
+static bool restore_config(struct shared *s, const struct case_shared_config *found, char *why, size_t why_size)
 {
-	struct backup kept;
+	struct case_shared_config kept;
 
 	if (books_config_valid(&s->config))
 		return true;
-	if (backup_read(s, &kept)) {
-		s->config = kept.config;
+	if (read_backup(s, &kept)) {
+		s->config = kept;
 		return true;
+	}
+	if (found->magic == CASE_SHARED_MAGIC && found->version != CASE_SHARED_VERSION) {
+		snprintf(why, why_size, "the state file %s is of version %u, this library's is %d: "
+		                        "use one library, or remove the file when no program uses it",
+		         s->path, found->version, CASE_SHARED_VERSION);
+		return false;
 	}
 	if (s->creates)
 		return default_config(&s->config, why, why_size);
-	snprintf(why, why_size, "the state file %s is damaged, and so is its backup", s->path);
+	snprintf(why, why_size, "the state file %s is damaged, and so is its backup: start the run again", s->path);
 	return false;
 }
 
@@ -159,46 +230,32 @@ static bool map(struct shared *s, char *why, size_t why_size)
 	return true;
 }
 
-/* of_another_version says so of a file that another version of the library has made. */
-static bool of_another_version(struct shared *s, char *why, size_t why_size)
+/* recover fills in the books, if the file does not have the committed ones. */
+static void recover(struct shared *s)
 {
-	const struct case_shared_config *config = &s->file->config;
+	const bool first = read_books(s, 0);
+	const uint64_t sequence = s->books.sequence;
+	const bool second = read_books(s, 1);
+	struct case_shared_config kept;
 
-	if (s->lock.found.st_size < (off_t)offsetof(struct case_shared_config, size) ||
-	    config->magic != CASE_SHARED_MAGIC || config->version == CASE_SHARED_VERSION)
-		return false;
-	snprintf(why, why_size, "the state file %s is of version %u, this library's is %d: "
-	                        "use one library, or remove the file when no program uses it",
-	         s->path, config->version, CASE_SHARED_VERSION);
-	return true;
-}
-
-/* copy copies what is in use of the books. */
-static void copy(struct case_shared_books *to, const struct case_shared_books *from)
-{
-	memcpy(to, from, offsetof(struct case_shared_books, holding) + from->holdings * sizeof *from->holding);
-	memcpy(to->request, from->request, from->requests * sizeof *from->request);
-}
-
-/* recover fills in the books that are to be edited, if the active books are damaged. */
-__attribute__((noinline)) static void recover(struct shared *s, const struct case_shared_books *other)
-{
-	struct backup kept;
-	struct case_shared_books found = {.epoch = 0};
-
-	if (books_valid(&s->config, other))
-		copy(&found, other);
-	else if (backup_read(s, &kept) && books_valid(&s->config, &kept.books))
-		copy(&found, &kept.books);
-	copy(s->books, &found);
-	s->books->epoch = shared_now_ns();
+	s->place = 0;
+	if (first && !(second && s->books.sequence > sequence)) {
+		s->place = 1;
+		if (read_books(s, 0)) /* again */
+			return;
+	} else if (second) {
+		return;
+	}
+	if (read_backup(s, &kept) && books_valid(&s->config, &s->books))
+		return;
+	memset(&s->books, 0, books_head);
 }
 
 /* enter_tally writes what this process holds into books that may not know it. The threads that wait
  * ask for their requests again. */
 static void enter_tally(struct shared *s)
 {
-	struct case_shared_books *books = s->books;
+	struct case_shared_books *books = &s->books;
 
 	books_forget(books, &s->self);
 	for (uint32_t device = 0; device < s->config.devices; device++) {
@@ -211,35 +268,59 @@ static void enter_tally(struct shared *s)
 }
 
 /* open_books settles what the section starts from. */
-static void open_books(struct shared *s)
+static void open_books(struct shared *s, uint64_t committed)
 {
-	const uint32_t active = atomic_load((_Atomic uint32_t *)&s->file->active);
-	struct case_shared_books *now = &s->file->books[active & 1];
+	uint64_t sum[2] = {0};
 
-	s->books = &s->file->books[(active & 1) ^ 1];
-	if (active <= 1 && books_valid(&s->config, now))
-		copy(s->books, now);
-	else
-		recover(s, s->books);
-	if (s->books->epoch != s->epoch)
+	for (int copy = 0; copy < 2; copy++)
+		file_read(&s->file->books[copy].checksum, &sum[copy], sizeof sum[copy]);
+	const uint32_t now = sum[0] == committed ? 0 : 1;
+	s->place = now ^ 1;
+	bool intact = sum[now] == committed && read_books(s, now);
+	if (!intact)
+		recover(s);
+	else if (s->books.epoch == s->epoch && s->books.sequence < s->sequence)
+		intact = false; /* somebody has put an earlier state in the place of the file's */
+	s->recovered = !intact;
+	if (!intact) {
+		s->books.epoch = shared_now_ns();
+		if (s->books.last_id < s->books.epoch)
+			s->books.last_id = s->books.epoch; /* which is above each id that was given */
+	}
+	if (s->books.epoch != s->epoch)
 		enter_tally(s);
 }
 
-/* check_config makes the file's configuration the one that this process knows. */
-static bool check_config(struct shared *s, char *why, size_t why_size)
+/* open_file reads the file's head, and makes its configuration the one that this process knows. */
+static bool open_file(struct shared *s, char *why, size_t why_size)
 {
-	struct case_shared_config *config = &s->file->config;
+	struct {
+		struct case_shared_config config;
+		uint8_t mutex[sizeof s->file->mutex];
+		uint64_t committed, look_at_ns;
+	} head;
+	const off_t size = s->lock.found.st_size;
 
-	if (books_config_valid(config)) {
-		s->config = *config;
-		return true;
-	}
-	const bool was_new = s->lock.found.st_size == 0;
-	if (!choose_config(s, why, why_size))
+	static_assert(sizeof head == offsetof(struct case_shared_file, bell), "the file's head");
+	if (size < (off_t)sizeof head.config || !file_read(s->file, &head.config, sizeof head.config))
+		memset(&head.config, 0, sizeof head.config);
+	if (books_config_valid(&head.config))
+		s->config = head.config;
+	else if (!restore_config(s, &head.config, why, why_size))
+		return false; /* and leaves the file as it is */
+	if (size != sizeof *s->file && !make_whole(s, why, why_size))
 		return false;
-	*config = s->config;
-	if (was_new)
+	if (!file_read(s->file, &head, sizeof head)) /* truncated since it was locked */
+		memset(&head, 0, sizeof head);
+	if (!books_config_valid(&head.config) && !file_write(&s->file->config, &s->config, sizeof s->config) &&
+	    (!make_whole(s, why, why_size) || !file_write(&s->file->config, &s->config, sizeof s->config)))
+		return false;
+	s->look_at_ns = head.look_at_ns;
+	open_books(s, head.committed);
+	if (size == 0) {
 		shared_lock_prepare(s->file);
+		shared_backup(s);
+	}
 	return true;
 }
 
@@ -262,10 +343,7 @@ bool shared_begin(struct shared *s, char *why, size_t why_size)
 		return false;
 	}
 	shared_point("locked");
-	if (map(s, why, why_size) && !of_another_version(s, why, why_size) &&
-	    (s->lock.found.st_size == sizeof *s->file || make_whole(s, why, why_size)) &&
-	    check_config(s, why, why_size)) {
-		open_books(s);
+	if (map(s, why, why_size) && open_file(s, why, why_size)) {
 		shared_point("opened");
 		return true;
 	}
@@ -273,29 +351,51 @@ bool shared_begin(struct shared *s, char *why, size_t why_size)
 	return false;
 }
 
-/* ring wakes the threads that wait at these bells. */
-static void ring(struct case_shared_file *file, const bool bells[CASE_SHARED_BELLS])
+/* change_bells makes each thread that has an answer return from its futex, or not begin to wait there. A
+ * client that was killed before it rang is made good here. In recovered books every thread may be
+ * missing, so all return, and ask again. */
+static void change_bells(struct shared *s, bool rung[CASE_SHARED_BELLS])
 {
+	uint32_t bell[CASE_SHARED_BELLS];
+	bool some = s->recovered;
+
+	memset(rung, s->recovered, CASE_SHARED_BELLS * sizeof *rung);
+	for (uint32_t i = 0; i < s->books.requests; i++)
+		if (s->books.request[i].answer != CASE_SHARED_WAITING)
+			some = rung[s->books.request[i].id % CASE_SHARED_BELLS] = true;
+	if (!some || !file_read(s->file->bell, bell, sizeof bell))
+		return;
 	for (uint32_t i = 0; i < CASE_SHARED_BELLS; i++)
-		if (bells[i]) {
-			atomic_fetch_add((_Atomic uint32_t *)&file->bell[i], 1);
-			syscall(SYS_futex, &file->bell[i], FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-		}
+		bell[i] += rung[i];
+	file_write(s->file->bell, bell, sizeof bell); /* else the file has been truncated: who wakes up recovers it */
 }
 
-void shared_end(struct shared *s)
+/* ring wakes the threads that wait at these bells. */
+static void ring(struct case_shared_file *file, const bool rung[CASE_SHARED_BELLS])
 {
-	struct case_shared_books *books = s->books;
-	bool bells[CASE_SHARED_BELLS] = {false};
+	for (uint32_t i = 0; i < CASE_SHARED_BELLS; i++)
+		if (rung[i])
+			syscall(SYS_futex, &file->bell[i], FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
 
-	for (uint32_t i = 0; i < books->requests; i++)
-		if (books->request[i].answer != CASE_SHARED_WAITING)
-			bells[books->request[i].id % CASE_SHARED_BELLS] = true;
+bool shared_end(struct shared *s, char *why, size_t why_size)
+{
+	struct case_shared_books *books = &s->books;
+	bool rung[CASE_SHARED_BELLS] = {false};
+
+	books->sequence++;
 	books->checksum = books_checksum(books);
 	shared_point("edited");
-	atomic_store((_Atomic uint32_t *)&s->file->active, (uint32_t)(books - s->file->books));
-	shared_point("committed");
+	const bool done = write_books(s) || (make_whole(s, why, why_size) && write_books(s));
+	if (done) {
+		s->sequence = books->sequence;
+		shared_point("committed");
+		change_bells(s, rung);
+	} else {
+		s->epoch = 0;
+	}
 	shared_lock_give(&s->lock);
 	shared_point("unlocked");
-	ring(s->file, bells);
+	ring(s->file, rung);
+	return done;
 }

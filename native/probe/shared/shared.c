@@ -2,14 +2,14 @@
  *
  * A client that gives memory back decides who goes next, and wakes that client at the futex where it
  * waits. (The paper sends a signal instead, which programs may use themselves.) A client that is
- * killed wakes nobody, so waiting clients look whether others have died. The client that has waited
- * longest looks often. The others look in case that client dies. */
+ * killed wakes nobody, so waiting clients look whether others have died. To look at hundreds of
+ * processes takes milliseconds. So it is done without the lock, and one client does it for all: the
+ * file says when the next look is due, and the client that looks first moves that on. The client that
+ * has waited longest wakes up for it; the others wake up later, in case that client dies. */
 #define _GNU_SOURCE /* syscall */
 #include "shared.h"
 
-#include <errno.h>
 #include <linux/futex.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,43 +23,70 @@
 #include "process.h"
 
 static const uint64_t ms = 1000000; /* ns */
-static const uint64_t first_looks_ns = 20 * ms, others_look_ns = 200 * ms;
+
+/* Looks are `period_ns` apart, and further where one takes long: they take at most a tenth of a core. */
+static const uint64_t period_ns = 20 * ms, longest_period_ns = 1000 * ms, share = 10;
+enum { LATEST = 9 }; /* periods that a waiting client leaves a look that is due to those before it */
 
 bool shared_open(struct shared *s, const char *path, bool creates, uint32_t instance, char *why, size_t why_size)
 {
-	*s = (struct shared){.creates = creates, .self = shared_self(instance)};
+	memset(s, 0, sizeof *s);
+	s->creates = creates;
+	s->self = shared_self(instance);
 	if (strlen(path) >= sizeof s->path) {
 		snprintf(why, why_size, "the state file's path has %zu bytes; it may have %zu", strlen(path), sizeof s->path - 1);
 		return false;
 	}
 	strcpy(s->path, path);
 	snprintf(s->backup, sizeof s->backup, "%s.backup", path);
-	if (!shared_begin(s, why, why_size))
-		return false;
-	shared_end(s);
-	return true;
+	return shared_begin(s, why, why_size) && shared_end(s, why, why_size);
 }
 
-/* sweep gives back what dead clients had. */
-static void sweep(struct shared *s)
-{
-	struct case_shared_books *books = s->books;
-	struct case_shared_process dead;
+/* look_due says whether a look is due; it also is where the file says nonsense. */
+static bool look_due(uint64_t look_at_ns, uint64_t now) { return look_at_ns <= now || look_at_ns - now > longest_period_ns; }
 
-	for (uint32_t i = 0; i < books->holdings;) {
-		dead = books->holding[i].process;
-		if (!books_same(&dead, &s->self) && shared_gone(&dead))
-			books_forget(books, &dead);
-		else
-			i++;
-	}
-	for (uint32_t i = 0; i < books->requests;) {
-		dead = books->request[i].process;
-		if (!books_same(&dead, &s->self) && shared_gone(&dead))
-			books_forget(books, &dead);
-		else
-			i++;
-	}
+static void put_off(struct shared *s, uint64_t until_ns)
+{
+	if (file_write(&s->file->look_at_ns, &until_ns, sizeof until_ns))
+		s->look_at_ns = until_ns;
+}
+
+/* named is process i of the books: first those that hold memory, then those that ask for it. */
+static const struct case_shared_process *named(const struct case_shared_books *books, uint32_t i)
+{
+	return i < books->holdings ? &books->holding[i].process : &books->request[i - books->holdings].process;
+}
+
+static bool named_before(const struct case_shared_books *books, uint32_t i)
+{
+	for (uint32_t k = 0; k < i; k++)
+		if (named(books, k)->pid == named(books, i)->pid && books_same(named(books, k), named(books, i)))
+			return true;
+	return false;
+}
+
+/* look finds the dead clients of the books as they were in the section that has just ended. */
+static void look(struct shared *s)
+{
+	struct dead *dead = &s->dead;
+	const struct case_shared_books *books = &s->books;
+	const uint64_t began = shared_now_ns();
+
+	shared_point("looking");
+	dead->count = 0;
+	for (uint32_t i = 0; i < books->holdings + books->requests && dead->count < CASE_SHARED_HOLDINGS; i++)
+		if (!books_same(named(books, i), &s->self) && !named_before(books, i) && shared_gone(named(books, i)))
+			dead->process[dead->count++] = *named(books, i);
+	const uint64_t now = shared_now_ns(), rest = (now - began) * (share - 1);
+	dead->next_look_ns = now + (rest < period_ns ? period_ns : rest > longest_period_ns ? longest_period_ns : rest);
+}
+
+/* bury gives back what the dead of the last look had. */
+static void bury(struct shared *s)
+{
+	for (uint32_t i = 0; i < s->dead.count; i++)
+		books_forget(&s->books, &s->dead.process[i]);
+	put_off(s, s->dead.next_look_ns);
 }
 
 /* device_of finds the device that a request names. */
@@ -126,26 +153,54 @@ static void take_answer(struct shared *s, struct case_shared_request *r, struct 
 		refuse(answer, CASE_REASON_DEVICE_FULL,
 		       "out of memory: every client of the device waits for another, and this one came last");
 	}
-	books_withdraw(s->books, r);
+	books_withdraw(&s->books, r);
 }
 
-/* look_again is when a waiting request is looked at again, if nobody rings before. */
-static uint64_t look_again(const struct case_shared_books *books, const struct case_shared_request *r, uint64_t now)
-{
-	uint64_t at = now + first_looks_ns;
+/* sleeper is what a thread needs to know while it waits, without the lock. */
+struct sleeper {
+	struct case_shared_file *file;
+	uint32_t *bell, seen; /* what the bell said in the section */
+	uint64_t expires_ns;  /* of its request; 0: never */
+	uint64_t latest_ns;   /* when it comes to the file whatever it is told, in case that its request is not there */
+	uint64_t patience_ns; /* how long it leaves a look that is due to others */
+};
 
-	for (const struct case_shared_request *other = books->request; other < r; other++)
-		if (other->device == r->device && other->answer == CASE_SHARED_WAITING)
-			at = now + others_look_ns;
-	return r->expires_ns != 0 && r->expires_ns < at ? r->expires_ns : at;
+/* prepare_sleep is called in the section. */
+static void prepare_sleep(struct shared *s, const struct case_shared_request *r, struct sleeper *z)
+{
+	uint64_t before = 0;
+
+	for (const struct case_shared_request *other = s->books.request; other < r && before < LATEST; other++)
+		before += other->answer == CASE_SHARED_WAITING;
+	z->file = s->file;
+	z->bell = &s->file->bell[r->id % CASE_SHARED_BELLS];
+	z->expires_ns = r->expires_ns;
+	z->latest_ns = shared_now_ns() + longest_period_ns;
+	z->patience_ns = before * period_ns;
+	if (!file_read(z->bell, &z->seen, sizeof z->seen))
+		z->seen = 0; /* the file has been truncated, and the thread will not sleep */
 }
 
-/* sleep_at waits at a futex that read `seen` until it is rung, or until the time. */
-static void sleep_at(uint32_t *bell, uint32_t seen, uint64_t until_ns)
+/* sleep_until_due waits until the bell is rung, the request expires, or the thread has to look. */
+static void sleep_until_due(const struct sleeper *z)
 {
-	const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+	uint64_t look_at, until;
+	uint32_t rung;
 
-	syscall(SYS_futex, bell, FUTEX_WAIT_BITSET, seen, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+	while (file_read(&z->file->look_at_ns, &look_at, sizeof look_at) && file_read(z->bell, &rung, sizeof rung) && rung == z->seen) {
+		const uint64_t now = shared_now_ns();
+		until = look_at + z->patience_ns;
+		if (look_due(look_at, now) && until <= now)
+			return;
+		if (z->expires_ns != 0 && z->expires_ns < until)
+			until = z->expires_ns;
+		if (z->latest_ns < until)
+			until = z->latest_ns;
+		if (until <= now)
+			return;
+		const struct timespec time = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+		syscall(SYS_futex, z->bell, FUTEX_WAIT_BITSET, z->seen, &time, NULL, FUTEX_BITSET_MATCH_ANY);
+	}
 }
 
 bool shared_ask(struct shared *s, const struct shared_need *need, const struct pause *pause,
@@ -162,36 +217,48 @@ bool shared_ask(struct shared *s, const struct shared_need *need, const struct p
 		.device = answer->device,
 		.grows = need->grows,
 	};
+	bool looked = false;
 	for (uint64_t id = 0;;) {
+		struct case_shared_books *books = &s->books;
+		bool deadlock = false;
 		if (!shared_begin(s, why, why_size))
 			return false;
-		struct case_shared_books *books = s->books;
-		struct case_shared_request *r = id == 0 ? NULL : books_request(books, &s->self, id);
-		if (r == NULL) { /* not asked yet, or the books were recovered */
-			if ((r = books_ask(books, &wanted, shared_now_ns())) == NULL) {
-				shared_end(s);
+		if (looked)
+			bury(s);
+		if (id == 0 || books_request(books, &s->self, id) == NULL) { /* not asked yet, or the books were recovered */
+			const struct case_shared_request *asked = books_ask(books, &wanted);
+			if (asked == NULL) {
 				refuse(answer, CASE_REASON_TOO_MANY, "too many clients wait");
-				return true;
+				return shared_end(s, why, why_size);
 			}
-			id = r->id;
-			books_grant(&s->config, books);
+			id = asked->id;
+			deadlock = books_grant(&s->config, books);
 		}
-		if (r->answer == CASE_SHARED_WAITING) {
-			sweep(s);
-			books_settle(&s->config, books, shared_now_ns());
-			r = books_request(books, &s->self, id);
-		}
+		const uint64_t now = shared_now_ns();
+		if (looked)
+			books_settle(&s->config, books, now);
+		struct case_shared_request *r = books_request(books, &s->self, id);
 		if (r->answer != CASE_SHARED_WAITING) {
 			take_answer(s, r, answer);
-			shared_end(s);
-			return true;
+			return shared_end(s, why, why_size);
 		}
-		uint32_t *bell = &s->file->bell[id % CASE_SHARED_BELLS];
-		const uint32_t seen = atomic_load((_Atomic uint32_t *)bell);
-		const uint64_t until = look_again(books, r, shared_now_ns());
-		shared_end(s);
+		/* Nobody is refused before a look, because the dead may be in the way. */
+		const bool expired = r->expires_ns != 0 && r->expires_ns <= now;
+		const bool looks = !looked && (deadlock || expired || look_due(s->look_at_ns, now));
+		struct sleeper sleeper;
+		if (looks)
+			put_off(s, now + period_ns);
+		else
+			prepare_sleep(s, r, &sleeper);
+		if (!shared_end(s, why, why_size))
+			return false;
+		looked = looks;
+		if (looks) {
+			look(s);
+			continue;
+		}
 		pause->begin(pause->of);
-		sleep_at(bell, seen, until);
+		sleep_until_due(&sleeper);
 		pause->end(pause->of);
 	}
 }
@@ -199,7 +266,6 @@ bool shared_ask(struct shared *s, const struct shared_need *need, const struct p
 bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tasks, char *why, size_t why_size)
 {
 	struct tally *t = &s->tally[device];
-
 	const uint64_t entered = s->epoch;
 
 	t->bytes -= bytes;
@@ -208,26 +274,28 @@ bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tas
 		s->epoch = 0;
 		return false;
 	}
-	if (s->epoch == entered) { /* else the tally has been entered as it is now */
-		struct case_shared_holding *h = books_holding(s->books, &s->self, device);
+	struct case_shared_holding *h = books_holding(&s->books, &s->self, device);
+	if (s->epoch == entered && h != NULL) { /* else the tally has been entered as it is now */
 		h->bytes -= bytes;
 		h->tasks -= tasks;
 	}
-	books_settle(&s->config, s->books, shared_now_ns());
-	shared_end(s);
-	return true;
+	books_grant(&s->config, &s->books); /* whoever waits looks for what is to be refused */
+	return shared_end(s, why, why_size);
 }
 
 void shared_leave(struct shared *s)
 {
 	char why[256];
 
-	if (!shared_begin(s, why, sizeof why))
+	if (!shared_begin(s, why, sizeof why) || !shared_end(s, why, sizeof why))
 		return; /* the next client finds this process gone */
-	sweep(s);
-	books_settle(&s->config, s->books, shared_now_ns());
+	look(s);
+	if (!shared_begin(s, why, sizeof why))
+		return;
+	bury(s);
+	books_settle(&s->config, &s->books, shared_now_ns());
 	shared_backup(s);
-	shared_end(s);
+	shared_end(s, why, sizeof why);
 }
 
 void shared_close(struct shared *s)

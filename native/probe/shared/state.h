@@ -1,10 +1,10 @@
 /* state.h: the state file of schedGPU's shared-memory architecture, in which its clients
  * keep their books (Reaño et al., TPDS 2018, section 3.2).
  *
- * The file has one size. Its configuration is written once. The books have two copies. The holder
- * of the lock (lock.h) edits the copy that `active` does not name, and then stores that copy's
- * number in `active`. A process that is killed at any instruction before that store has changed
- * nothing.
+ * The file has one size. Its configuration is written once. The books have two copies. `committed`
+ * is the checksum of the copy that counts. The holder of the lock (lock.h) writes the other copy, and
+ * then that copy's checksum to `committed`. A process that is killed at any instruction before that
+ * has changed nothing. If no copy has this checksum, the file is damaged.
  *
  * The backup, PATH.backup, is a copy of a state file whose other copy of the books is empty.
  *
@@ -24,11 +24,11 @@
 #endif
 
 #define CASE_SHARED_MAGIC UINT64_C(0x6d68736573616373) /* "scaseshm" */
-#define CASE_SHARED_VERSION 1
+#define CASE_SHARED_VERSION 2
 #define CASE_SHARED_DEVICES 16
 #define CASE_SHARED_HOLDINGS 512
 #define CASE_SHARED_REQUESTS 512
-#define CASE_SHARED_BELLS 256
+#define CASE_SHARED_BELLS 512
 
 /* Which waiting client goes next (section 5 of the paper). */
 enum case_shared_policy {
@@ -50,7 +50,7 @@ struct case_shared_config {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t size;          /* of the file, bytes */
-	uint64_t checksum;      /* of what follows, to the end of this struct */
+	uint64_t checksum;      /* of the rest of this struct */
 	uint64_t wait_limit_ns; /* of a request that names none; 0: it may wait for ever */
 	uint32_t policy;        /* enum case_shared_policy */
 	uint32_t devices;
@@ -85,7 +85,7 @@ enum case_shared_answer {
 /* What a client asks for. It stays until the client has read the answer. */
 struct case_shared_request {
 	struct case_shared_process process;
-	uint64_t id;         /* larger than that of each request before it */
+	uint64_t id;         /* larger than the id of each request before it */
 	uint64_t bytes;
 	uint64_t expires_ns; /* CLOCK_MONOTONIC; 0: never */
 	int32_t priority;    /* larger goes first where the policy looks at it */
@@ -96,6 +96,7 @@ struct case_shared_request {
 
 struct case_shared_books {
 	uint64_t checksum; /* of what follows, as far as it is in use */
+	uint64_t sequence; /* grows with each commit */
 	uint64_t epoch;    /* changes when the books were recovered and may not be up to date */
 	uint64_t last_id;
 	uint32_t holdings;
@@ -106,9 +107,9 @@ struct case_shared_books {
 
 struct case_shared_file {
 	struct case_shared_config config;
-	uint8_t mutex[64]; /* of the architecture with a mutex (lock_mutex.c) */
-	uint32_t active;   /* the copy of the books that counts */
-	uint32_t zero;
+	uint8_t mutex[64];   /* of the architecture with a mutex (lock_mutex.c) */
+	uint64_t committed;  /* the checksum of the copy of the books that counts */
+	uint64_t look_at_ns; /* CLOCK_MONOTONIC: when a waiting client next looks for dead clients */
 	uint32_t bell[CASE_SHARED_BELLS]; /* futexes: request id rings bell id mod CASE_SHARED_BELLS */
 	struct case_shared_books books[2];
 };
@@ -118,8 +119,8 @@ static_assert(sizeof(struct case_shared_config) == 680, "configuration");
 static_assert(sizeof(struct case_shared_process) == 32, "process");
 static_assert(sizeof(struct case_shared_holding) == 48, "holding");
 static_assert(sizeof(struct case_shared_request) == 72, "request");
-static_assert(sizeof(struct case_shared_books) == 32 + 48 * 512 + 72 * 512, "books");
-static_assert(sizeof(struct case_shared_file) == 680 + 64 + 8 + 4 * 256 + 2 * 61472, "file");
+static_assert(sizeof(struct case_shared_books) == 40 + 48 * 512 + 72 * 512, "books");
+static_assert(sizeof(struct case_shared_file) == 680 + 64 + 16 + 4 * 512 + 2 * 61480, "file");
 
 static_assert(offsetof(struct case_shared_config, checksum) == 16, "checksum");
 static_assert(offsetof(struct case_shared_config, wait_limit_ns) == 24, "wait limit");
@@ -143,13 +144,15 @@ static_assert(offsetof(struct case_shared_request, priority) == 56, "priority");
 static_assert(offsetof(struct case_shared_request, device) == 60, "device");
 static_assert(offsetof(struct case_shared_request, grows) == 64, "grows");
 static_assert(offsetof(struct case_shared_request, answer) == 68, "answer");
-static_assert(offsetof(struct case_shared_books, epoch) == 8, "epoch");
-static_assert(offsetof(struct case_shared_books, last_id) == 16, "last id");
-static_assert(offsetof(struct case_shared_books, holdings) == 24, "holdings");
-static_assert(offsetof(struct case_shared_books, requests) == 28, "requests");
-static_assert(offsetof(struct case_shared_books, holding) == 32, "holding");
-static_assert(offsetof(struct case_shared_file, active) == 744, "active");
-static_assert(offsetof(struct case_shared_file, bell) == 752, "bell");
-static_assert(offsetof(struct case_shared_file, books) == 1776, "books");
+static_assert(offsetof(struct case_shared_books, sequence) == 8, "sequence");
+static_assert(offsetof(struct case_shared_books, epoch) == 16, "epoch");
+static_assert(offsetof(struct case_shared_books, last_id) == 24, "last id");
+static_assert(offsetof(struct case_shared_books, holdings) == 32, "holdings");
+static_assert(offsetof(struct case_shared_books, requests) == 36, "requests");
+static_assert(offsetof(struct case_shared_books, holding) == 40, "holding");
+static_assert(offsetof(struct case_shared_file, committed) == 744, "committed");
+static_assert(offsetof(struct case_shared_file, look_at_ns) == 752, "look at");
+static_assert(offsetof(struct case_shared_file, bell) == 760, "bell");
+static_assert(offsetof(struct case_shared_file, books) == 2808, "books");
 
 #endif

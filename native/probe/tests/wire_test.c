@@ -116,9 +116,9 @@ static void encode(void)
 
 static void encode_state(void)
 {
-	static struct case_shared_config config = {CASE_SHARED_MAGIC, 1, sizeof(struct case_shared_file), 0, 30000000000,
+	static struct case_shared_config config = {CASE_SHARED_MAGIC, CASE_SHARED_VERSION, sizeof(struct case_shared_file), 0, 30000000000,
 	                                           CASE_SHARED_PRIORITY_FIFO, 1, {{{0}, 16ull << 30, 576 << 20, 2, 0}}};
-	static struct case_shared_books books = {.epoch = 987654321, .last_id = 123456789012345, .holdings = 1, .requests = 1};
+	static struct case_shared_books books = {.sequence = 42, .epoch = 987654321, .last_id = 123456789012345, .holdings = 1, .requests = 1};
 	const struct case_shared_process client = {4242, 17, 123456, 0x555555554000, 0x7ffffffde000};
 
 	for (unsigned i = 0; i < 16; i++)
@@ -129,7 +129,7 @@ static void encode_state(void)
 	                                                CASE_SHARED_WAITING};
 	books.checksum = books_checksum(&books);
 	compare("shared_config", &config, 80);
-	compare("shared_books", &books, 32);
+	compare("shared_books", &books, 40);
 	compare("shared_holding", &books.holding[0], sizeof books.holding[0]);
 	compare("shared_request", &books.request[0], sizeof books.request[0]);
 	expect("what is written is valid", books_config_valid(&config) && books_valid(&config, &books));
