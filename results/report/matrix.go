@@ -58,7 +58,7 @@ func MatrixTable(m regress.Matrix) *Table {
 		}
 		t.Add(values...)
 	}
-	t.Notes = matrixNotes(m, "The ratio of a mix is the median over all pairs of repetitions; of several mixes it is the geometric mean of the ratios of means.")
+	t.Notes = matrixNotes(m, "The ratio of a mix is the median over all pairs of repetitions; of several mixes it is the geometric mean of the ratios of means.", false)
 	return t
 }
 
@@ -72,7 +72,7 @@ func MatrixByMix(m regress.Matrix, wide bool) []*Table {
 		out = byMix(m, intervals)
 	}
 	if len(out) > 0 {
-		out[len(out)-1].Notes = matrixNotes(m, how)
+		out[len(out)-1].Notes = matrixNotes(m, how, false)
 	}
 	return out
 }
@@ -160,7 +160,7 @@ func MatrixCells(m regress.Matrix) *Table {
 			t.Add(values...)
 		}
 	}
-	t.Notes = matrixNotes(m, "Medians over runs, with their intervals, which take 6 runs.")
+	t.Notes = matrixNotes(m, "Medians over runs, with their intervals, which take 6 runs.", true)
 	return t
 }
 
@@ -279,9 +279,10 @@ func overMixes(m regress.Matrix) string {
 	return fmt.Sprintf("%d mixes, geometric means of ratios to %s", len(m.Mixes), m.Base().Name)
 }
 
-func matrixNotes(m regress.Matrix, how string) []Note {
+// matrixNotes explains a table. Beside ratios it may have medians, which have no mark of the base's jobs.
+func matrixNotes(m regress.Matrix, how string, medians bool) []Note {
 	notes := []Note{{Text: fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha))}}
-	if anyLevel(m, func(l regress.Level) bool { return l.Survivors }) {
+	if anyLevel(m, func(l regress.Level) bool { return l.Survivors && (medians || !l.LostMore) }) {
 		notes = append(notes, Note{Text: SurvivorsNote("here or under the base")})
 	}
 	if anyLevel(m, func(l regress.Level) bool { return l.LostMore }) {
