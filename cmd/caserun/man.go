@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 )
 
@@ -26,6 +30,9 @@ it does not exist. make install puts them where man(1) finds them.`,
 		RunE: verb(func(_ *cobra.Command, args []string) (string, error) { return args[0], nil }, func(c *cobra.Command, dir string) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("make the directory for manual pages: %w", err)
+			}
+			if err := checkPages(dir); err != nil {
+				return err
 			}
 			version, _ := harness.Version()
 			root := c.Root()
@@ -52,6 +59,15 @@ it does not exist. make install puts them where man(1) finds them.`,
 			return nil
 		}),
 	}
+}
+
+// checkPages refuses pages of an earlier version that are not files, because they would be written through links.
+func checkPages(dir string) error {
+	pages, err := fs.Glob(os.DirFS(dir), "caserun*.1")
+	for _, name := range pages {
+		err = errors.Join(err, report.CheckChosen(filepath.Join(dir, name)))
+	}
+	return err
 }
 
 // asMarkdown turns the help of a command and of its subcommands into what package doc reads. Lines

@@ -102,3 +102,18 @@ func TestManWantsADirectory(t *testing.T) {
 		t.Errorf("exit %d: %s", status, errs)
 	}
 }
+
+// A page is not written through a link.
+func TestManFollowsNoLink(t *testing.T) {
+	dir := inTempDir(t)
+	writeFiles(t, map[string]string{"precious": "precious", "man1/other": ""})
+	if err := os.Symlink(filepath.Join(dir, "precious"), "man1/caserun-mix.1"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "man", "man1"); status != exitInfrastructure || !strings.Contains(errs, "man1/caserun-mix.1: it exists and is not a regular file") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+	if text := mustRead(t, "precious"); string(text) != "precious" {
+		t.Errorf("the file of others has %.20q", text)
+	}
+}

@@ -21,15 +21,11 @@ const Page = "paper.md"
 
 // Free refuses a directory that has a file which Write would replace or remove.
 func Free(dir string) error {
-	names := []string{Page}
 	page, err := paper.Build(nil) // the tables are the same whatever was measured
 	if err != nil {
 		return err
 	}
-	for _, t := range page.Tables {
-		names = append(append(names, t.ID()+".csv"), figureFiles(t)...)
-	}
-	for _, name := range names {
+	for _, name := range filesOf(page) {
 		path := filepath.Join(dir, name)
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("--out %s: %s exists: choose another directory, or replace the files with --force", dir, path)
@@ -48,6 +44,15 @@ func MakeWritable(dir string) error {
 		return fmt.Errorf("--out %s: %w", dir, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// filesOf are the files that a page can have.
+func filesOf(page paper.Page) []string {
+	names := []string{Page}
+	for _, t := range page.Tables {
+		names = append(append(names, t.ID()+".csv"), figureFiles(t)...)
+	}
+	return names
 }
 
 // figureFiles are the files that the figure of a table can have.
@@ -74,6 +79,11 @@ func Write(ctx context.Context, page paper.Page, dir string, replace bool, forma
 	}
 	writeCSV := func(name string, t *report.Table) error {
 		return write(name, func(w io.Writer) error { return t.Render(w, report.CSV, report.Options{}) })
+	}
+	for _, name := range filesOf(page) {
+		if err := report.CheckChosen(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("write the paper's tables: %w", err)
+		}
 	}
 	if replace {
 		if err := removeFiles(dir, Page); err != nil {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -12,6 +13,35 @@ import (
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/store/disktest"
 )
+
+// A link under a name that Write chooses is not followed, and a FIFO not waited for.
+func TestWriteFollowsNoLink(t *testing.T) {
+	page, err := paper.Build(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{Page, page.Tables[0].ID() + ".csv", page.Tables[0].ID() + ".svg"} {
+		dir := t.TempDir()
+		precious := filepath.Join(t.TempDir(), "precious")
+		if err := errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), os.Symlink(precious, filepath.Join(dir, name))); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(t.Context(), page, dir, true, figures.SVG); err == nil || !strings.Contains(err.Error(), name+": it exists and is not a regular file") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
+			t.Errorf("%s: the file of others has %.20q (%v)", name, text, err)
+		}
+	}
+	dir := t.TempDir()
+	drawn := []paper.Figure{{ID: "one"}}
+	if err := syscall.Mkfifo(filepath.Join(dir, "one.svg"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteFigures(t.Context(), drawn, dir, true); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
+	}
+}
 
 // few is how many bytes of each file a full disk takes here.
 const few = 20

@@ -30,11 +30,14 @@ func WriteFigures(ctx context.Context, drawn []paper.Figure, dir string, replace
 	}
 	for _, f := range drawn {
 		for _, format := range figures.Formats() {
+			path := filepath.Join(dir, f.ID+"."+string(format))
+			if err := report.CheckChosen(path); err != nil {
+				return nil, err
+			}
 			content, err := figures.Draw(f, format)
 			if err != nil {
 				return nil, err
 			}
-			path := filepath.Join(dir, f.ID+"."+string(format))
 			if err := report.WriteFile(ctx, path, replace, func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
 				return nil, err
 			}

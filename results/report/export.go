@@ -72,6 +72,9 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 	}()
 	for _, t := range tables {
 		path := filepath.Join(dir, t.Name+ending)
+		if err := CheckChosen(path); err != nil {
+			return nil, err
+		}
 		if err := vacant(path, o.Overwrite); err != nil {
 			return nil, err
 		}

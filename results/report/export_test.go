@@ -122,6 +122,16 @@ func TestExportCSVFiltersAndKeepsFiles(t *testing.T) {
 		t.Errorf("the existing file is now %q (%v)", text, err)
 	}
 	sim.Overwrite = true
+	link := filepath.Join(dir, "run.csv")
+	if err := os.Symlink(mine, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ExportCSV(ctx, s, dir, sim); err == nil || !strings.Contains(err.Error(), link+": it exists and is not a regular file") {
+		t.Errorf("through a link: %v", err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := ExportCSV(ctx, s, dir, sim); err != nil {
 		t.Fatal(err)
 	}

@@ -81,6 +81,15 @@ func taken(path string) error {
 	return fmt.Errorf("write %s: %w: name another, or replace it with --force", path, fs.ErrExist)
 }
 
+// CheckChosen refuses to write a file under a name that the program chose, in a directory that a user named, if what is
+// there is not a file. Behind a link would be a file that nobody named, and a FIFO may have no reader.
+func CheckChosen(path string) error {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("write %s: it exists and is not a regular file: remove it, or name another directory", path)
+	}
+	return nil
+}
+
 // Flush writes the content to the disk, so that Commit cannot fail for lack of space.
 func (f *NewFile) Flush() error {
 	if f.flushed {
