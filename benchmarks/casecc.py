@@ -4,7 +4,7 @@
   benchmarks/casecc.py table       which launches and bytes of each program are static
   benchmarks/casecc.py time [N [PROGRAM...]]
                                    compile times by clang++ and by casecc, N times each (15)
-  benchmarks/casecc.py plain DIR   builds the programs into DIR, by clang++ alone
+  benchmarks/casecc.py plain DIR   builds the programs into DIR, with the host's code by clang++ alone
   benchmarks/casecc.py same DIR [JOB...]
                                    runs each job of the catalogs on a GPU (DEVICE, 0), twice with
                                    the programs of DIR and once with those of bin/suite-casecc,
@@ -71,7 +71,8 @@ def commands(program, out):
 
 
 def plain(command, program, work):
-    """Returns clang++'s command that casecc makes of its own, without the pass and libcase."""
+    """Returns clang++'s command that casecc makes of its own, without libcase, and with the pass for device code alone:
+    the two programs compute alike."""
     llvm, record = os.path.join(work, "llvm"), os.path.join(work, "record")
     compiler = os.path.join(llvm, "bin/clang++")
     if not os.path.exists(compiler):
@@ -85,8 +86,13 @@ printf '%s\\n' "$@" >"$RECORD"
     run(command, folder(program), env={**os.environ, "CASECC_LLVM": llvm, "RECORD": record})
     with open(record) as file:
         arguments = file.read().splitlines()
-    ours = (os.path.join(ROOT, "native/pass/"), "/probe/libcase")
-    return [os.path.join(LLVM, "bin/clang++")] + [a for a in arguments if not any(o in a for o in ours)]
+    made = [os.path.join(LLVM, "bin/clang++")]
+    for argument in arguments:
+        if argument.startswith("-fpass-plugin="):
+            made += ["-Xarch_device", argument]
+        elif "/probe/libcase" not in argument:
+            made.append(argument)
+    return made
 
 
 def catalog(name):

@@ -1,9 +1,8 @@
 // The pass that has device code compute as nvcc's does. CUDA's library of mathematical functions
-// (libdevice) asks __nvvm_reflect how precise a square root has to be. LLVM answers 0, which is
-// -prec-sqrt=false; nvcc's default is true.
+// (libdevice) asks __nvvm_reflect how precise square roots and divisions have to be. LLVM answers 0, which is
+// -prec-sqrt=false and -prec-div=false; nvcc's defaults are true.
 #include "reflect.h"
 
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -16,15 +15,25 @@ using namespace llvm;
 
 namespace {
 
-// preciseRoots is the backend's own option, so that libdevice and sqrtf of the program agree.
-bool preciseRoots()
+// option is the value of one of the backend's own options: libdevice is told what the backend does.
+template <typename T> T option(StringRef name, T otherwise)
 {
 	const auto &options = cl::getRegisteredOptions();
-	const auto found = options.find("nvptx-prec-sqrtf32");
-	return found == options.end() || static_cast<cl::opt<bool> *>(found->second)->getValue();
+	const auto found = options.find(name);
+	return found == options.end() ? otherwise : static_cast<cl::opt<T> *>(found->second)->getValue();
 }
 
-// answer replaces the questions about square roots.
+// precise is the answer to a question about precision. LLVM answers the other questions well.
+std::optional<bool> precise(StringRef question)
+{
+	if (question == "__CUDA_PREC_SQRT")
+		return option<bool>("nvptx-prec-sqrtf32", true);
+	if (question == "__CUDA_PREC_DIV")
+		return option<int>("nvptx-prec-divf32", 2) == 2;
+	return std::nullopt;
+}
+
+// answer replaces the questions about precision.
 bool answer(Module &m)
 {
 	Function *reflect = m.getFunction("__nvvm_reflect");
@@ -33,12 +42,14 @@ bool answer(Module &m)
 		return false;
 	for (User *u : make_early_inc_range(reflect->users())) {
 		auto *c = dyn_cast<CallInst>(u);
-		StringRef asked;
-		if (!c || c->arg_size() != 1 || !getConstantStringInfo(c->getArgOperand(0)->stripPointerCasts(), asked) || asked != "__CUDA_PREC_SQRT")
+		StringRef question;
+		if (!c || c->arg_size() != 1 || !getConstantStringInfo(c->getArgOperand(0)->stripPointerCasts(), question))
 			continue;
-		c->replaceAllUsesWith(ConstantInt::get(c->getType(), preciseRoots()));
-		c->eraseFromParent();
-		changed = true;
+		if (const std::optional<bool> is = precise(question)) {
+			c->replaceAllUsesWith(ConstantInt::get(c->getType(), *is));
+			c->eraseFromParent();
+			changed = true;
+		}
 	}
 	return changed;
 }
@@ -114,6 +125,11 @@ void casepass::registerReflect(PassBuilder &builder)
 	auto done = std::make_shared<bool>(false);
 	if (PassInstrumentationCallbacks *callbacks = builder.getPassInstrumentationCallbacks())
 		callbacks->registerShouldRunOptionalPassCallback([done](StringRef pass, Any) { return *done || pass != "NVVMReflectPass"; });
+	builder.registerPipelineParsingCallback([done](StringRef name, ModulePassManager &passes, ArrayRef<PassBuilder::PipelineElement>) {
+		if (name == "case-reflect")
+			passes.addPass(CaseReflect(done));
+		return name == "case-reflect";
+	});
 	builder.registerPipelineStartEPCallback([&builder, done](ModulePassManager &passes, OptimizationLevel) {
 		FunctionPassManager own;
 		passes.addPass(CaseReflect(done));
