@@ -13,7 +13,7 @@ import (
 // not matter; all other settings say how the run ran. The number of workers comes from
 // Run.Workers, because the setting's default depends on the host and not every scheduler uses
 // the setting.
-var ownSettings = []string{"db", "format", "node", "devices", "sched", "probe", "seed", "runs", "trace", "tag", "data", "workers"}
+var ownSettings = []string{"db", "format", "node", "devices", "sched", "probe", "seed", "runs", "trace", "tag", "data", "workers", "strict"}
 
 // SettingsOf returns the settings that can change a run's figures, with the values in effect.
 func SettingsOf(r Run) map[string]string {

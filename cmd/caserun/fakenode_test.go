@@ -234,3 +234,33 @@ func TestFakeNodeOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// A process of a job that uses a GPU and does not ask for it makes the run doubtful, and no measurement under --strict.
+func TestFakeNodeSeesUnscheduledUse(t *testing.T) {
+	dir := inTempDir(t)
+	users := filepath.Join(dir, "users")
+	mix := "name: hidden\njobs:\n  - {program: /bin/sh, args: [-c, \"env -i setsid /bin/sh -c 'echo 1 $$ > " + users + "; exec sleep 1' & wait\"], name: hidden}\n"
+	if err := os.WriteFile("hidden.yaml", []byte(mix), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"mix", "hidden.yaml", "--node", "local", "--sched", "case-alg3"}
+	for i, strict := range []string{"--strict=false", "--strict"} {
+		want := []struct {
+			exit   int
+			status results.Status
+		}{{exitOK, results.Complete}, {exitInfrastructure, results.Interrupted}}[i]
+		status, text := onFakeNode(t, dir, []string{"FAKE_NVML_PROCESSES=" + users}, append(args, strict)...)
+		if status != want.exit || !strings.Contains(text, "used GPU 1 unscheduled") {
+			t.Fatalf("%s: exit %d, want %d:\n%s", strict, status, want.exit, text)
+		}
+		s, err := store.OpenReadOnly("caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		run, err := s.Run(t.Context(), int64(i+1))
+		if err != nil || run.Status != want.status || !strings.Contains(run.Doubts, "used GPU 1 unscheduled") {
+			t.Errorf("%s: %s, doubts %q (%v)", strict, run.Status, run.Doubts, err)
+		}
+	}
+}

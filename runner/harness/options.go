@@ -28,6 +28,7 @@ type Options struct {
 	SMCap   int      `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
 	NoMPS   bool     `json:"no-mps"`
 	Guard   bool     `json:"guard"`           // nothing is mapped beside allocations
+	Strict  bool     `json:"strict"`          // a doubtful run is interrupted
 	Context string   `json:"context-reserve"` // memory reserved for each process's context, as 576MiB
 	Trace   bool     `json:"trace"`           // record kernels and copies
 	// AfterOOM says what a job is that went on after a failed allocation: ByCheck or AlwaysOOM.

@@ -98,10 +98,7 @@ func (p *pulse) Stop() {
 	p.done.Wait()
 }
 
-// doubt notes why the run may not have measured its jobs. It may be called from any goroutine until the run is settled.
-func (t *tracker) doubt(detail string) {
-	at := t.elapsed()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.doubts = append(t.doubts, results.Event{AtS: at, Kind: results.EventDoubt, Detail: detail})
+// stoodStill notes that the harness stood still, which settle records.
+func (t *tracker) stoodStill(detail string) {
+	t.stills = append(t.stills, results.Event{AtS: t.elapsed(), Kind: results.EventDoubt, Detail: detail})
 }

@@ -23,13 +23,15 @@ type tracker struct {
 	devices []results.Device
 	display Display
 	log     Log
+	strict  bool // a doubtful run is interrupted
 
 	mu       sync.Mutex
 	tasks    map[taskKey]results.Task // in their latest state; of a simulated run only the tasks that swaps need
 	swaps    []results.Swap
 	segments []results.Segment
 	kernels  results.Residence
-	doubts   []results.Event
+	stills   []results.Event // of the harness, that are not recorded yet
+	doubts   []string        // of the run
 }
 
 // taskKey names a task within its run.
@@ -51,6 +53,7 @@ func (t *tracker) begin(ctx context.Context, r Request, run results.Run, devices
 	if r.Begun != nil {
 		r.Begun()
 	}
+	t.strict = r.Strict
 	t.Writer, t.run, t.devices = r.Store.Writer(run.ID), run, devices
 	if run.Mode == results.Simulated {
 		t.Wait() // virtual time stands still meanwhile
@@ -119,6 +122,11 @@ func (t *tracker) Event(e results.Event) {
 	t.Writer.Event(e)
 	t.log.Event(t.run.ID, e)
 	t.display.Event(e)
+	if e.Kind == results.EventDoubt {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.doubts = append(t.doubts, e.Detail)
+	}
 }
 
 func (t *tracker) Segment(s results.Segment) {
@@ -175,7 +183,7 @@ func (t *tracker) watched(execute func() error) error {
 	if t.run.Mode != results.Live {
 		return execute()
 	}
-	p, err := watchPulse(t.doubt)
+	p, err := watchPulse(t.stoodStill)
 	if err != nil {
 		return err
 	}
@@ -188,15 +196,21 @@ func (t *tracker) watched(execute func() error) error {
 // except the cause of ctx's end, which has an event already.
 func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err error) (Outcome, error) {
 	problems := append([]error{err}, node.Close(&t.run)...)
+	for _, e := range t.stills {
+		t.Event(e)
+	}
+	if t.strict && len(t.doubts) > 0 {
+		problems = append(problems, fmt.Errorf("--strict: %s", strings.Join(t.doubts, "; ")))
+	}
 	err = errors.Join(problems...)
 	for _, p := range problems {
 		if p = beside(p, context.Cause(ctx)); p != nil {
 			t.Event(results.Event{AtS: t.elapsed(), Kind: results.EventFailed, Detail: oneLine(p)})
 		}
 	}
-	t.run.Doubts = t.sayDoubts()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.run.Doubts = strings.Join(t.doubts, "\n")
 	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
 	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
 	t.run.Metrics.Swapping = results.NewSwapping(t.run, slices.Collect(maps.Values(t.tasks)), t.swaps)
@@ -225,19 +239,6 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 		err = fmt.Errorf("run %d is interrupted: %w", t.run.ID, err)
 	}
 	return o, err
-}
-
-// sayDoubts records the doubts and returns them as the run's row has them.
-func (t *tracker) sayDoubts() string {
-	t.mu.Lock()
-	doubts := slices.Clone(t.doubts)
-	t.mu.Unlock()
-	var lines []string
-	for _, d := range doubts {
-		t.Event(d)
-		lines = append(lines, d.Detail)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // energy completes devices and metrics with their energy, and stores and returns the jobs with

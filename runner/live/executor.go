@@ -56,6 +56,8 @@ type Config struct {
 	// WatchServer, where not nil, calls seen for each device, by its place in node order, on
 	// which the MPS server handles a fault. It returns when done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
+	// Users, where not nil, has the PIDs of the processes that use a device, by its place in node order.
+	Users func(device int) ([]int, error)
 	// Lost, where not nil, has each device that falls off the bus.
 	Lost  <-chan Lost
 	Warn  func(format string, args ...any)
@@ -92,6 +94,8 @@ type Executor struct {
 
 	priorities priorities // settled before the batch starts
 
+	asked map[int]bool // PIDs of processes that asked for a device; under mu
+
 	bound []int // device of each job as the batch bound it; settled before the job starts
 
 	space *swapSpace // of Config.Swap; unused without
@@ -124,7 +128,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, after: time.After, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
+	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, after: time.After, clients: map[*probe.Client]*client{}, asked: map[int]bool{}, silenced: map[int]bool{},
 		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, space: newSwapSpace(c.Swap), procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
@@ -217,6 +221,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	defer x.spawn.close()
 	x.watchServer()
 	x.clean.Go(x.watchDevices)
+	x.clean.Go(x.watchUsers)
 	x.post(runner.Arrive{})
 	select {
 	case <-l.Done():

@@ -147,6 +147,16 @@ type Lost struct {
 // Lost has each device that is lost while the sampler runs, once.
 func (s *Session) Lost() <-chan Lost { return s.lost }
 
+// Users has the PIDs of the processes that use a device.
+func (s *Session) Users(device int) ([]int, error) {
+	found, err := s.node.Processes(device)
+	var pids []int
+	for _, p := range found {
+		pids = append(pids, p.PID)
+	}
+	return pids, err
+}
+
 // UUIDs are the devices' UUIDs in node order.
 func (s *Session) UUIDs() []string {
 	var out []string

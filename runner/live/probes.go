@@ -19,6 +19,7 @@ func (x *Executor) of(c *probe.Client) *client {
 		x.connected++
 		k = &client{job: c.Job(), serial: x.connected}
 		x.clients[c] = k
+		x.asked[c.PID()] = true
 	}
 	return k
 }

@@ -314,7 +314,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		IDs: s.IDs(), CheckStatus: suites.CheckStatuses(n.Suite, n.Mix.Jobs),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, Grace: stopGrace, Terminate: s.Terminate(),
-		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), AwaitServer: await, WatchServer: s.WatchServer(), Lost: s.Lost(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
+		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), AwaitServer: await, WatchServer: s.WatchServer(), Lost: s.Lost(), Users: s.Users, Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,165 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+)
+
+// usersPeriod is the time between two looks at the processes that use the devices. A process that uses one for less may not be seen.
+const usersPeriod = 500 * time.Millisecond
+
+// initialNamespace is the link of the PID namespace whose numbers NVML has (Linux, PROC_PID_INIT_INO).
+const initialNamespace = "pid:[4026531836]"
+
+// users watches which processes use the devices.
+type users struct {
+	seen map[[2]int]bool // device and PID of those that were said
+	ours bool            // NVML showed a process of this PID namespace
+	err  error           // the first, of NVML
+}
+
+// watchUsers looks for processes of the jobs that use a device unscheduled, until the batch has ended.
+func (x *Executor) watchUsers() {
+	if x.config.Users == nil {
+		return
+	}
+	u := &users{seen: map[[2]int]bool{}}
+	defer func() { x.noteUntold(u) }()
+	tick := time.NewTicker(usersPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			x.lookAtUsers(u)
+		case <-x.loop.Done():
+			return
+		}
+	}
+}
+
+func (x *Executor) lookAtUsers(u *users) {
+	for device := range x.config.UUIDs {
+		pids, err := x.config.Users(device)
+		if err != nil && u.err == nil {
+			u.err = err
+		}
+		for _, pid := range pids {
+			_, here := statOf(pid)
+			u.ours = u.ours || here
+			if key := [2]int{device, pid}; !u.seen[key] {
+				u.seen[key] = x.lookAt(pid, device)
+			}
+		}
+	}
+}
+
+// noteUntold records that unscheduled use could not be seen: NVML did not tell, or its PIDs are not this namespace's.
+func (x *Executor) noteUntold(u *users) {
+	const untold = "unscheduled use of the GPUs could not be seen: "
+	if u.err != nil {
+		x.note(results.Event{Kind: results.EventSampler, Detail: untold + u.err.Error()})
+		return
+	}
+	if space, err := os.Readlink("/proc/self/ns/pid"); !u.ours && (err != nil || space != initialNamespace) {
+		x.note(results.Event{Kind: results.EventSampler, Detail: untold + "NVML shows no process of this PID namespace"})
+	}
+}
+
+// lookAt says that a process uses a device unscheduled, and reports whether it said so.
+func (x *Executor) lookAt(pid, device int) bool {
+	job, ours := x.jobOf(pid)
+	if !ours || job >= 0 && !x.isUnscheduled(job, pid, device) {
+		return false
+	}
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	e := results.Event{Kind: results.EventDoubt, Device: &device}
+	who := "a job"
+	if job >= 0 {
+		e.Job, who = &job, fmt.Sprintf("job %d", job)
+	}
+	e.Detail = fmt.Sprintf("process %d (%.15s) of %s used GPU %d unscheduled: NVML shows it there, and the scheduler did not give it that GPU", pid, oneWord(name), who, device)
+	x.config.Warn("%s", e.Detail)
+	x.note(e)
+	return true
+}
+
+// oneWord is a process's name without what a terminal must not get.
+func oneWord(name []byte) string {
+	out := []byte{}
+	for _, c := range name {
+		if c > ' ' && c < 0x7f {
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+// isUnscheduled reports whether a process of the job may not use the device.
+func (x *Executor) isUnscheduled(job, pid, device int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if bound := x.bound[job]; bound != runner.Unbound {
+		return bound != device
+	}
+	return x.config.Jobs[job].Binding != mixes.BindDeclared && !x.asked[pid]
+}
+
+// jobOf is the job that a process belongs to; -1 if it descends from a job that is not known. ours: the run started it.
+func (x *Executor) jobOf(pid int) (job int, ours bool) {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return -1, false
+	}
+	x.mu.Lock()
+	leaders := map[int]int{}
+	tokens := map[int]string{}
+	for i, p := range x.procs {
+		if p != nil && !p.over() {
+			leaders[p.pid], tokens[i] = i, p.token
+		}
+	}
+	if client, known := x.clientOf(pid); known {
+		x.mu.Unlock()
+		return client, true
+	}
+	x.mu.Unlock()
+	for i, token := range tokens {
+		if bears(pid, token) {
+			return i, true
+		}
+	}
+	const deepest = 1000
+	self := os.Getpid()
+	for range deepest {
+		s, ok := statOf(pid)
+		if !ok || pid == self {
+			return -1, false
+		}
+		if i, known := leaders[s.session]; known {
+			return i, true
+		}
+		if s.parent == self {
+			return -1, s.session != session && !slices.Contains(x.own, pid)
+		}
+		pid = s.parent
+	}
+	return -1, false
+}
+
+// clientOf is the job of a process that is connected. mu must be held.
+func (x *Executor) clientOf(pid int) (job int, known bool) {
+	for c, k := range x.clients {
+		if c.PID() == pid {
+			return k.job, true
+		}
+	}
+	return -1, false
+}
