@@ -471,7 +471,7 @@ func (b *Batch) outcome(j *job, e Exit) (results.Outcome, string) {
 	case j.protocol != "":
 		return results.Crash, j.protocol
 	case j.unheard != "":
-		return results.NotScheduled, "its CUDA calls were refused, because it could not reach the scheduler: " + j.unheard
+		return results.NotScheduled, "it could not reach the scheduler: " + j.unheard
 	case e.Signal != nil:
 		return results.Crash, explained("ended by "+*e.Signal, j.hint)
 	case e.Wrong:

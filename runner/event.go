@@ -157,7 +157,7 @@ type (
 		Process schedulers.Process
 		Bytes   int64
 	}
-	// Unreached says that calls of a process were refused, because it could not reach the scheduler.
+	// Unreached says that calls of a process were refused, or errors of it not heard, because it could not reach the scheduler.
 	Unreached struct {
 		Job int
 		Why string

@@ -89,6 +89,8 @@ func (b *Batch) oomRemedy(j *job, where string) string {
 		return "; the swap area is full: give a larger --swap"
 	case strings.Contains(call, ofHost):
 		return "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)"
+	case j.refused != "" && b.config.Scheduler.Revokes:
+		return "; with a larger --swap more memory can be on the host"
 	case d == nil || j.refused != "": // a refusal says what was asked for, and what there is
 		return ""
 	default:

@@ -27,7 +27,7 @@ var evidence = []struct {
 	}, results.Crash, "exit status 1: cudaSetDevice(1): no such device; a job has one GPU, as its device 0. A program that chooses among several needs pin: true"},
 	{"signal", func(_ *fake, e *runner.Exit) { e.Status, e.Signal = nil, new("SIGSEGV") }, results.Crash, "SIGSEGV"},
 	{"no scheduler", func(f *fake, _ *runner.Exit) { f.batch.Post(f.now, runner.Unreached{Why: "connect: no"}) }, results.NotScheduled,
-		"its CUDA calls were refused, because it could not reach the scheduler: connect: no"},
+		"it could not reach the scheduler: connect: no"},
 	{"refusal", func(f *fake, _ *runner.Exit) { f.begin(0, 17) }, results.Refused, "needs 17 bytes, capacity 16 bytes"},
 	{"fault", func(f *fake, _ *runner.Exit) {
 		f.batch.ReportFault(0, 0, 700, "cudaMemcpy", f.now)
@@ -138,14 +138,19 @@ func TestOutOfMemoryBesideFreeMemory(t *testing.T) {
 func TestRemedyOfOutOfMemory(t *testing.T) {
 	for where, want := range map[string]string{
 		"memory of the host (swap area), device 0: 0.05 of 0.06 GiB free, 0.00 GiB ours": "; the swap area is full: give a larger --swap",
-		"cudaMallocHost": "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
-		"cuMemHostAlloc": "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
-		"refused":        "",
+		"cudaMallocHost":  "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
+		"cuMemHostAlloc":  "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
+		"refused":         "",
+		"refused of vgpu": "; with a larger --swap more memory can be on the host",
 	} {
-		jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
+		scheduler := "case-alg3"
+		if strings.HasSuffix(where, "vgpu") {
+			scheduler = "vgpu:n=2"
+		}
+		jobs, _ := setup{scheduler: scheduler, jobs: probed(1)}.run(t, func(f *fake) {
 			f.started(0)
 			f.begin(0, 12)
-			if where == "refused" {
+			if strings.HasPrefix(where, "refused") {
 				f.begin(0, 17)
 			}
 			f.batch.ReportOOM(0, 0, 4, where, f.now)

@@ -207,7 +207,8 @@ func TestFakeNodeOutcomes(t *testing.T) {
 		"  - {name: wrong, program: /bin/sh, args: [-c, exit 4], check_status: 4}\n" +
 		"  - {name: away, program: /bin/sh, args: [-c, \"CASE_SOCKET=/nowhere " + program + "; exit 0\"]}\n" +
 		"  - {name: removes, program: /bin/sh, args: [-c, \"rm $CASE_SOCKET; " + program + "\"]}\n" +
-		"  - {name: after, program: /bin/sh, args: [-c, \"" + program + "\"]}\n"})
+		"  - {name: after, program: /bin/sh, args: [-c, \"" + program + "\"]}\n" +
+		"  - {name: seventh, program: /bin/sh, args: [-c, native/probe/build/fake/13/lazy_program last_errors; exit 1]}\n"})
 	for i, c := range []struct {
 		rule, checked string
 	}{{"check", "ok-after-oom"}, {"oom", "oom"}} {
@@ -227,8 +228,11 @@ func TestFakeNodeOutcomes(t *testing.T) {
 		var got []string
 		for _, j := range jobs {
 			got = append(got, j.Name+" "+string(*j.Outcome))
+			if j.Name == "seventh" && !strings.HasPrefix(j.Detail, "exit status 1: cudaSetDevice(7): no such device among the 1 that the job was given; ") {
+				t.Errorf("seventh: %s", j.Detail)
+			}
 		}
-		want := []string{"ok ok", "garbage oom", "checked " + c.checked, "four crash", "wrong wrong", "away not-scheduled", "removes ok", "after ok"}
+		want := []string{"ok ok", "garbage oom", "checked " + c.checked, "four crash", "wrong wrong", "away not-scheduled", "removes ok", "after ok", "seventh crash"}
 		if !slices.Equal(got, want) {
 			t.Errorf("--after-oom %s: %q, want %q\n%s", c.rule, got, want, text)
 		}

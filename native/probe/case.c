@@ -145,7 +145,7 @@ static struct {
 	bool reading; /* a thread is in link_receive */
 	bool fault_sent;
 	bool hinted;
-	char lost_why[512]; /* why there is no scheduler, until a call was refused for it */
+	char lost_why[384]; /* why there is no scheduler, until unheard has told it */
 	uint64_t ooms; /* failed allocations so far */
 	uint64_t oom_bytes; /* of the last one */
 	uint64_t last_id;
@@ -573,14 +573,22 @@ static void lose(const char *why)
 	changed();
 }
 
-/* disconnected is the result of a call that nobody decides. The run hears of the first one. */
-static int disconnected(void)
+/* unheard tells the run of the first thing that the scheduler did not hear. */
+static void unheard(const char *what)
 {
 	const char *name = variable("CASE_REPORT");
+	char text[sizeof process.lost_why + 160];
 
+	snprintf(text, sizeof text, "%s: %s", what, process.lost_why);
 	if (name != NULL && process.lost_why[0] != '\0')
-		link_report(name, client_variable("CASE_TOKEN"), "unreached", process.lost_why);
+		link_report(name, client_variable("CASE_TOKEN"), "unreached", text);
 	process.lost_why[0] = '\0';
+}
+
+/* disconnected is the result of a call that nobody decides. */
+static int disconnected(void)
+{
+	unheard("its CUDA calls were refused");
 	return CASE_DISCONNECTED;
 }
 
@@ -1533,6 +1541,7 @@ void case_report_oom(uint64_t bytes, const char *where)
 	process.oom_bytes = bytes;
 	if (ready() == CONNECTED && ++process.ooms < CASE_WIRE_REPORTS)
 		report(&frame, sizeof frame);
+	unheard("an allocation failed");
 	leave(caller, 0);
 }
 
@@ -1551,6 +1560,8 @@ void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns)
 		.monotonic_ns = monotonic_ns,
 		.code = code,
 	};
+	char what[160];
+
 	CLIENT_FORWARD(case_report_fault_since, code, where, monotonic_ns);
 	link_text(frame.where, sizeof frame.where, where);
 	struct caller caller = enter();
@@ -1558,5 +1569,7 @@ void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns)
 		process.fault_sent = true;
 		report(&frame, sizeof frame);
 	}
+	snprintf(what, sizeof what, "CUDA error %d in %s", code, frame.where);
+	unheard(what);
 	leave(caller, 0);
 }

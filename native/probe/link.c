@@ -157,7 +157,7 @@ void link_report(const char *name, const char *hex_token, const char *kind, cons
 	struct sockaddr_un address = {.sun_family = AF_UNIX}; /* a name that begins with NUL is abstract (unix(7)) */
 	const size_t length = strnlen(name, sizeof address.sun_path - 1);
 	const struct timeval most = {.tv_sec = 1};
-	char text[512];
+	char text[768];
 
 	const int n = snprintf(text, sizeof text, "%s %d %s %s", hex_token != NULL && *hex_token != '\0' ? hex_token : "-", (int)getsid(0), kind, what);
 	const int fd = above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -95,6 +95,7 @@ func TestJobsThatCannotReachTheScheduler(t *testing.T) {
 		"another token":    `CASE_TOKEN=0123 $JOB begin:1000; exit 0`,
 		"an exit status":   `CASE_SOCKET=/nowhere $JOB begin:1000; exit 3`,
 		"a signal":         `CASE_SOCKET=/nowhere $JOB begin:1000; kill -SEGV $$`,
+		"a report":         `CASE_SOCKET=/nowhere $JOB fault:700; exit 0`,
 		"one of its calls": `$JOB begin:1000 free; CASE_SOCKET=/nowhere $JOB begin:1000; exit 0`,
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
@@ -103,7 +104,11 @@ func TestJobsThatCannotReachTheScheduler(t *testing.T) {
 			if want := []results.Outcome{results.NotScheduled, results.OK, results.OK}; !slices.Equal(outcomes(jobs), want) {
 				t.Errorf("outcomes %v, want %v", outcomes(jobs), want)
 			}
-			if !strings.Contains(jobs[0].Detail, "its CUDA calls were refused, because it could not reach the scheduler: ") {
+			if name == "a report" {
+				if jobs[0].Detail != "it could not reach the scheduler: CUDA error 700 in cudaDeviceSynchronize: connect to /nowhere: No such file or directory" {
+					t.Errorf("detail %q", jobs[0].Detail)
+				}
+			} else if !strings.Contains(jobs[0].Detail, "it could not reach the scheduler: its CUDA calls were refused: ") {
 				t.Errorf("detail %q", jobs[0].Detail)
 			}
 			i := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventNotScheduled })

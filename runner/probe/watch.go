@@ -30,7 +30,7 @@ const reportPrefix = "caserun-"
 
 // mostReport is the longest report in bytes, and mostReports how many are read at a time.
 const (
-	mostReport  = 512
+	mostReport  = 768
 	mostReports = 64
 )
 

@@ -28,13 +28,28 @@ namespace {
 
 const int most_static_shared = 48 << 10; // bytes, on every device (CUDA C++ Programming Guide, appendix K)
 
+// absent tells the run of a device that the program chose and does not see.
+cudaError_t absent(cudaError_t error, int device, const char *call)
+{
+	char what[128];
+	int count = 1;
+
+	if (error != cudaErrorInvalidDevice || device <= 0)
+		return error;
+	if (!one_device() && REAL(cudaGetDeviceCount)(&count) != cudaSuccess)
+		return error;
+	snprintf(what, sizeof what, "%s(%d): no such device among the %d that the job was given", call, device, count);
+	client_hint(what);
+	return error;
+}
+
 // about answers a question about the device that the program calls `device`.
 template <typename Ask> cudaError_t about(const char *call, int device, Ask ask)
 {
 	if (!one_device())
-		return seen(ask(device), call);
+		return absent(seen(ask(device), call), device, call);
 	if (device != 0)
-		return fail(cudaErrorInvalidDevice);
+		return absent(fail(cudaErrorInvalidDevice), device, call);
 	use_device();
 	if (cudaError_t error = await_confined(); error != cudaSuccess)
 		return fail(error);
@@ -129,21 +144,6 @@ cudaError_t cudaGetDeviceCount(int *count)
 	return error;
 }
 
-// absent tells the run of a device that the program chose and does not see.
-static cudaError_t absent(cudaError_t error, int device, const char *call)
-{
-	char what[128];
-	int count = 1;
-
-	if (error != cudaErrorInvalidDevice || device <= 0)
-		return error;
-	if (!one_device() && REAL(cudaGetDeviceCount)(&count) != cudaSuccess)
-		return error;
-	snprintf(what, sizeof what, "%s(%d): no such device among the %d that the job was given", call, device, count);
-	client_hint(what);
-	return error;
-}
-
 cudaError_t cudaSetDevice(int device)
 {
 	if (!one_device())
@@ -161,7 +161,7 @@ cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 	if (!one_device())
 		return absent(seen(REAL(cudaInitDevice)(device, device_flags, flags), "cudaInitDevice"), device, "cudaInitDevice");
 	if (device != 0)
-		return fail(cudaErrorInvalidDevice);
+		return absent(fail(cudaErrorInvalidDevice), device, "cudaInitDevice");
 	if (waits_for_launch())
 		return flags & cudaInitDeviceFlagsAreValid ? cudaSetDeviceFlags(device_flags) : cudaSuccess;
 	cudaError_t error = await_device();
@@ -211,7 +211,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device)
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
 	if (one_device() && peer != 0)
-		return fail(cudaErrorInvalidDevice);
+		return absent(fail(cudaErrorInvalidDevice), peer, "cudaDeviceCanAccessPeer");
 	return about("cudaDeviceCanAccessPeer", device,
 	             [=](int real) { return REAL(cudaDeviceCanAccessPeer)(can, real, one_device() ? real : peer); });
 }
