@@ -74,6 +74,8 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	}
 	if target, err := filepath.EvalSymlinks(out); err == nil {
 		out = target // and keep the link
+	} else if to, err := os.Readlink(out); err == nil {
+		return Merged{}, fmt.Errorf("merge into %s: it is a link to %s, which is not there: name the file itself", out, to)
 	}
 	w, err := openWorkplace(out)
 	if err != nil {

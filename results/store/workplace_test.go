@@ -86,6 +86,20 @@ func TestMergeReplacesNoNewFile(t *testing.T) {
 	}
 }
 
+// A merge replaces no link, and makes nothing behind one.
+func TestMergeIntoALinkThatLeadsNowhere(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "all.db")
+	if err := os.Symlink("nowhere.db", out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Merge(t.Context(), out, []string{"part.db"}, Merging{}); err == nil || !strings.Contains(err.Error(), out+": it is a link to nowhere.db, which is not there") {
+		t.Error(err)
+	}
+	if to, err := os.Readlink(out); err != nil || to != "nowhere.db" {
+		t.Errorf("the link leads to %s (%v)", to, err)
+	}
+}
+
 // SQLite opens no file as a store's journal that is none: it would wait for a FIFO, and write into a hard link.
 func TestOpenChecksJournals(t *testing.T) {
 	for name, put := range map[string]func(place, precious string) error{
