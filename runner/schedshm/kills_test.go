@@ -16,7 +16,7 @@ import (
 )
 
 // points of a client's critical section (native/probe/shared/file.c).
-var points = []string{"locked", "opened", "edited", "written", "committed", "unlocked", "backup written"}
+var points = []string{"locked", "opened", "edited", "committed", "unlocked", "backup written"}
 
 // victim is a client that may be killed.
 type victim struct {
@@ -104,7 +104,7 @@ func TestKills(t *testing.T) {
 
 // A client that is killed inside its critical section has made its change as a whole or not at all.
 func TestKilledAtEachPoint(t *testing.T) {
-	for _, point := range points[:6] {
+	for _, point := range points[:5] {
 		for visit := 1; visit <= 6; visit++ {
 			t.Run(point+strconv.Itoa(visit), func(t *testing.T) {
 				t.Parallel()

@@ -30,58 +30,102 @@ uint64_t shared_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* move_bytes has the kernel copy, which fails where the file has been truncated. There an access of
- * this process would end it with SIGBUS. Where the kernel does not offer these calls (some sandboxes)
- * the process copies. */
-static bool move_bytes(long call, void *in_file, void *here, size_t size)
-{
-	const struct iovec file = {in_file, size}, own = {here, size};
-	const ssize_t moved = syscall(call, getpid(), &own, 1, &file, 1, 0);
+/* What is copied between a mapped file and this process. */
+struct piece {
+	void *in_file, *here;
+	size_t size;
+};
+enum { PIECES = 4 };
 
-	if (moved < 0 && (errno == ENOSYS || errno == EPERM)) {
-		if (call == SYS_process_vm_readv)
-			memcpy(here, in_file, size);
-		else
-			memcpy(in_file, here, size);
-		return true;
+/* move has the kernel copy the pieces, one after the other. The kernel fails where the file has been
+ * truncated; an access of this process would end it with SIGBUS. Where the kernel does not offer these
+ * calls (some sandboxes) the process copies. */
+static bool move(long call, const struct piece *pieces, unsigned long count)
+{
+	struct iovec file[PIECES], own[PIECES];
+	ssize_t all = 0;
+
+	for (unsigned long i = 0; i < count; i++) {
+		file[i] = (struct iovec){pieces[i].in_file, pieces[i].size};
+		own[i] = (struct iovec){pieces[i].here, pieces[i].size};
+		all += (ssize_t)pieces[i].size;
 	}
-	return moved == (ssize_t)size;
+	const ssize_t moved = all == 0 ? 0 : syscall(call, getpid(), own, count, file, count, 0);
+	if (moved >= 0 || (errno != ENOSYS && errno != EPERM))
+		return moved == all;
+	for (unsigned long i = 0; i < count; i++)
+		if (call == SYS_process_vm_readv)
+			memcpy(pieces[i].here, pieces[i].in_file, pieces[i].size);
+		else
+			memcpy(pieces[i].in_file, pieces[i].here, pieces[i].size);
+	return true;
 }
 
 bool file_read(const void *in_file, void *to, size_t size)
 {
-	return move_bytes(SYS_process_vm_readv, (void *)(uintptr_t)in_file, to, size);
+	return move(SYS_process_vm_readv, &(struct piece){(void *)(uintptr_t)in_file, to, size}, 1);
 }
 
 bool file_write(void *in_file, const void *from, size_t size)
 {
-	return move_bytes(SYS_process_vm_writev, in_file, (void *)(uintptr_t)from, size);
+	return move(SYS_process_vm_writev, &(struct piece){in_file, (void *)(uintptr_t)from, size}, 1);
 }
 
 static const size_t books_head = offsetof(struct case_shared_books, holding);
 
-/* read_books reads a copy of the books. false: it is damaged. */
-static bool read_books(struct shared *s, uint32_t copy)
-{
-	const struct case_shared_books *from = &s->file->books[copy];
-	struct case_shared_books *to = &s->books;
+/* What each section reads first. */
+struct heads {
+	struct {
+		struct case_shared_config config;
+		uint8_t mutex[sizeof ((struct case_shared_file *)0)->mutex];
+		uint64_t committed, look_at_ns;
+	} file;
+	struct {
+		uint64_t checksum, sequence, epoch, last_id;
+		uint32_t holdings, requests;
+	} books[2];
+};
+static_assert(sizeof((struct heads *)0)->file == offsetof(struct case_shared_file, bell), "the file's head");
+static_assert(sizeof((struct heads *)0)->books[0] == offsetof(struct case_shared_books, holding), "the books' head");
 
-	return file_read(from, to, books_head) && to->holdings <= CASE_SHARED_HOLDINGS && to->requests <= CASE_SHARED_REQUESTS &&
-	       file_read(from->holding, to->holding, to->holdings * sizeof *to->holding) &&
-	       file_read(from->request, to->request, to->requests * sizeof *to->request) && books_valid(&s->config, to);
+static bool read_heads(const struct shared *s, struct heads *to)
+{
+	const struct piece pieces[] = {
+		{s->file, &to->file, sizeof to->file},
+		{&s->file->books[0], &to->books[0], sizeof to->books[0]},
+		{&s->file->books[1], &to->books[1], sizeof to->books[1]},
+	};
+
+	return move(SYS_process_vm_readv, pieces, 3);
 }
 
+/* read_books reads a copy of the books, whose head is known. false: it is damaged. */
+static bool read_books(struct shared *s, const struct heads *heads, uint32_t copy)
+{
+	struct case_shared_books *to = &s->books, *from = &s->file->books[copy];
+
+	memcpy(to, &heads->books[copy], books_head);
+	if (to->holdings > CASE_SHARED_HOLDINGS || to->requests > CASE_SHARED_REQUESTS)
+		return false;
+	const struct piece pieces[] = {
+		{from->holding, to->holding, to->holdings * sizeof *to->holding},
+		{from->request, to->request, to->requests * sizeof *to->request},
+	};
+	return move(SYS_process_vm_readv, pieces, 2) && books_valid(&s->config, to);
+}
+
+/* write_books writes the books and then commits them, which is the last piece. */
 static bool write_books(struct shared *s)
 {
-	struct case_shared_books *to = &s->file->books[s->place];
-	const struct case_shared_books *from = &s->books;
+	struct case_shared_books *to = &s->file->books[s->place], *from = &s->books;
+	const struct piece pieces[] = {
+		{to, from, books_head},
+		{to->holding, from->holding, from->holdings * sizeof *to->holding},
+		{to->request, from->request, from->requests * sizeof *to->request},
+		{&s->file->committed, &from->checksum, sizeof from->checksum},
+	};
 
-	if (!file_write(to, from, books_head) ||
-	    !file_write(to->holding, from->holding, from->holdings * sizeof *to->holding) ||
-	    !file_write(to->request, from->request, from->requests * sizeof *to->request))
-		return false;
-	shared_point("written");
-	return file_write(&s->file->committed, &from->checksum, sizeof from->checksum);
+	return move(SYS_process_vm_writev, pieces, PIECES);
 }
 
 /* owned says whether a descriptor is of a file of this user. */
@@ -231,20 +275,16 @@ static bool map(struct shared *s, char *why, size_t why_size)
 }
 
 /* recover fills in the books, if the file does not have the committed ones. */
-static void recover(struct shared *s)
+static void recover(struct shared *s, const struct heads *heads)
 {
-	const bool first = read_books(s, 0);
-	const uint64_t sequence = s->books.sequence;
-	const bool second = read_books(s, 1);
+	const uint32_t later = heads->books[1].sequence > heads->books[0].sequence;
 	struct case_shared_config kept;
 
-	s->place = 0;
-	if (first && !(second && s->books.sequence > sequence)) {
-		s->place = 1;
-		if (read_books(s, 0)) /* again */
+	for (s->place = later ^ 1;; s->place ^= 1) {
+		if (read_books(s, heads, s->place ^ 1))
 			return;
-	} else if (second) {
-		return;
+		if (s->place == later)
+			break;
 	}
 	if (read_backup(s, &kept) && books_valid(&s->config, &s->books))
 		return;
@@ -268,17 +308,14 @@ static void enter_tally(struct shared *s)
 }
 
 /* open_books settles what the section starts from. */
-static void open_books(struct shared *s, uint64_t committed)
+static void open_books(struct shared *s, const struct heads *heads)
 {
-	uint64_t sum[2] = {0};
+	const uint32_t now = heads->books[0].checksum == heads->file.committed ? 0 : 1;
 
-	for (int copy = 0; copy < 2; copy++)
-		file_read(&s->file->books[copy].checksum, &sum[copy], sizeof sum[copy]);
-	const uint32_t now = sum[0] == committed ? 0 : 1;
 	s->place = now ^ 1;
-	bool intact = sum[now] == committed && read_books(s, now);
+	bool intact = heads->books[now].checksum == heads->file.committed && read_books(s, heads, now);
 	if (!intact)
-		recover(s);
+		recover(s, heads);
 	else if (s->books.epoch == s->epoch && s->books.sequence < s->sequence)
 		intact = false; /* somebody has put an earlier state in the place of the file's */
 	s->recovered = !intact;
@@ -291,32 +328,27 @@ static void open_books(struct shared *s, uint64_t committed)
 		enter_tally(s);
 }
 
-/* open_file reads the file's head, and makes its configuration the one that this process knows. */
+/* open_file reads the file, and makes its configuration the one that this process knows. */
 static bool open_file(struct shared *s, char *why, size_t why_size)
 {
-	struct {
-		struct case_shared_config config;
-		uint8_t mutex[sizeof s->file->mutex];
-		uint64_t committed, look_at_ns;
-	} head;
+	struct heads heads = {.file.committed = 0};
+	struct case_shared_config *config = &heads.file.config;
 	const off_t size = s->lock.found.st_size;
+	const bool whole = size == sizeof *s->file && read_heads(s, &heads);
 
-	static_assert(sizeof head == offsetof(struct case_shared_file, bell), "the file's head");
-	if (size < (off_t)sizeof head.config || !file_read(s->file, &head.config, sizeof head.config))
-		memset(&head.config, 0, sizeof head.config);
-	if (books_config_valid(&head.config))
-		s->config = head.config;
-	else if (!restore_config(s, &head.config, why, why_size))
+	if (!whole && size >= (off_t)sizeof *config)
+		file_read(s->file, config, sizeof *config);
+	if (books_config_valid(config))
+		s->config = *config;
+	else if (!restore_config(s, config, why, why_size))
 		return false; /* and leaves the file as it is */
-	if (size != sizeof *s->file && !make_whole(s, why, why_size))
+	if (!whole && (!make_whole(s, why, why_size) || !read_heads(s, &heads)))
+		memset(&heads, 0, sizeof heads);
+	if (!books_config_valid(config) && !file_write(s->file, &s->config, sizeof s->config) &&
+	    (!make_whole(s, why, why_size) || !file_write(s->file, &s->config, sizeof s->config)))
 		return false;
-	if (!file_read(s->file, &head, sizeof head)) /* truncated since it was locked */
-		memset(&head, 0, sizeof head);
-	if (!books_config_valid(&head.config) && !file_write(&s->file->config, &s->config, sizeof s->config) &&
-	    (!make_whole(s, why, why_size) || !file_write(&s->file->config, &s->config, sizeof s->config)))
-		return false;
-	s->look_at_ns = head.look_at_ns;
-	open_books(s, head.committed);
+	s->look_at_ns = heads.file.look_at_ns;
+	open_books(s, &heads);
 	if (size == 0) {
 		shared_lock_prepare(s->file);
 		shared_backup(s);
