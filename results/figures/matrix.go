@@ -58,7 +58,7 @@ func ofMatrix(m regress.Matrix) []paper.Figure {
 		if len(m.Mixes) > 1 {
 			b.Groups = append(b.Groups, all)
 		}
-		crashed, crosses := 0, false
+		crashed := 0
 		for _, s := range m.Rows {
 			crashed += s.Crashed
 			bars := paper.Series{Name: s.Name}
@@ -70,7 +70,6 @@ func ofMatrix(m regress.Matrix) []paper.Figure {
 				bars.Bars = append(bars.Bars, bar(s.Over[j], s.Count))
 				bars.LostMore = append(bars.LostMore, s.Over[j].LostMore)
 			}
-			crosses = crosses || slices.Contains(bars.LostMore, true)
 			b.Series = append(b.Series, bars)
 		}
 		if metric.Counts() && crashed == 0 {
@@ -80,10 +79,7 @@ func ofMatrix(m regress.Matrix) []paper.Figure {
 		if m.Simulated() {
 			title = "SIMULATED on " + m.Place()
 		}
-		caption := fmt.Sprintf("%s, %s. Error bars: %g %% confidence intervals.", what, title, 100*(1-m.Alpha))
-		if crosses {
-			caption += " A cross: not comparable, because of the scheduler and the base the one that looks better lost significantly more jobs."
-		}
+		caption := fmt.Sprintf("%s, %s. Error bars: %g %% confidence intervals.", what, title, 100*(1-m.Alpha)) + b.Crosses()
 		out = append(out, paper.Figure{ID: metric.Name, Title: title, Bars: b, Caption: caption})
 	}
 	return out

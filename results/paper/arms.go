@@ -75,6 +75,8 @@ var errNoNode = fmt.Errorf("no runs on a node to compare with this system")
 type samples struct {
 	values []float64
 	runs   []int64
+
+	lostMore bool // see Row.LostMore
 }
 
 func (s *samples) add(v float64, runs ...int64) {
@@ -110,22 +112,23 @@ func (m metric) in(r results.Run) (float64, error) {
 
 // metric is a figure of one run.
 type metric struct {
-	name string
-	of   func(results.Run) *float64
+	name   string
+	of     func(results.Run) *float64
+	higher bool // is better; otherwise lower is
 }
 
 var (
-	throughput = metric{"throughput", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }}
-	turnaround = metric{"mean turnaround (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }}
-	makespan   = metric{"makespan (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) }}
-	meanUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }}
-	peakUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationPeak }}
+	throughput = metric{"throughput", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }, true}
+	turnaround = metric{"mean turnaround (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }, false}
+	makespan   = metric{"makespan (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) }, false}
+	meanUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }, true}
+	peakUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationPeak }, true}
 	crashes    = metric{"jobs", func(r results.Run) *float64 {
 		if r.Jobs == 0 {
 			return nil
 		}
 		return new(float64(r.Metrics.Crashed) / float64(r.Jobs))
-	}}
+	}, false}
 )
 
 // matched pairs the runs of two arms. Equal repetitions of one sweep are a pair first: a sweep
@@ -167,6 +170,7 @@ func combine(all []samples, with func([]float64) float64) samples {
 	}
 	for _, s := range all {
 		out.runs = append(out.runs, s.runs...)
+		out.lostMore = out.lostMore || s.lostMore
 	}
 	return out
 }

@@ -36,6 +36,14 @@ type Series struct {
 	LostMore []bool
 }
 
+// Crosses explains the bars that are not comparable; it is empty if there are none.
+func (b *Bars) Crosses() string {
+	if !slices.ContainsFunc(b.Series, func(s Series) bool { return slices.Contains(s.LostMore, true) }) {
+		return ""
+	}
+	return " A cross: not comparable, because of the scheduler and the baseline the one that looks better lost significantly more jobs."
+}
+
 // Curve is a step function: a level for each of the windows of equal length that divide the
 // time from 0 s. NaN means unknown.
 type Curve struct {
@@ -80,10 +88,10 @@ func normalized(baseline string, schedulers ...string) func(Table, map[string]*a
 		one := Series{Name: baseline, Bars: make([]*stats.Summary, len(b.Groups))}
 		b.Series = append(b.Series, one)
 		for _, scheduler := range schedulers {
-			s := Series{Name: scheduler, Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups))}
+			s := Series{Name: scheduler, Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups)), LostMore: make([]bool, len(b.Groups))}
 			for _, r := range t.Rows {
 				if i, ok := index[r.group()]; ok && r.Metric == metric && r.Scheduler == scheduler {
-					s.Bars[i], s.Stated[i] = r.Measured, r.Published
+					s.Bars[i], s.Stated[i], s.LostMore[i] = r.Measured, r.Published, r.LostMore
 					if r.Measured != nil { // then the baseline was measured too
 						one.Bars[i] = &stats.Summary{N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)}
 					}
@@ -91,7 +99,7 @@ func normalized(baseline string, schedulers ...string) func(Table, map[string]*a
 			}
 			b.Series = append(b.Series, s)
 		}
-		return Figure{ID: t.ID(), Title: drawnOn(t), Caption: caption(t) + repetitions(b), Bars: b}, nil
+		return Figure{ID: t.ID(), Title: drawnOn(t), Caption: caption(t) + repetitions(b) + b.Crosses(), Bars: b}, nil
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/benchmarks/published"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
 )
 
 // Mixes are the paper's eight Rodinia mixes (Table 2).
@@ -41,6 +44,7 @@ func measure(v published.Value, stated *float64, a *arms) (Row, error) {
 	default:
 		row.Node, row.Mode = a.node.Name, a.node.Mode
 		row.Measured = new(summarize(found.values))
+		row.LostMore = found.lostMore
 		slices.Sort(found.runs)
 		row.Runs = slices.Compact(found.runs)
 	}
@@ -111,6 +115,13 @@ func (a *arms) over(workload, above, below string, figure metric) (samples, erro
 		}
 		if len(out.values) == 0 {
 			return samples{}, fmt.Errorf("no repetition of %s has both %s and %s", mix, above, below)
+		}
+		lost := regress.LostMore(x, [][]results.Run{y}, stats.DefaultAlpha)[0]
+		switch ratio := summarize(out.values).Median; {
+		case ratio > 1 == figure.higher:
+			out.lostMore = lost[0]
+		case ratio != 1:
+			out.lostMore = lost[1]
 		}
 		return out, nil
 	}

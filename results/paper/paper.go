@@ -42,6 +42,9 @@ type Row struct {
 	Measured                            *stats.Summary
 	Runs                                []int64 // the runs from which Measured comes
 	Missing                             string  // why Measured is nil
+	// LostMore says that a ratio of schedulers is not comparable: the one that looks better lost significantly
+	// more jobs, in one mix at least.
+	LostMore bool
 }
 
 // Ratio is measured over published.

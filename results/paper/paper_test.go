@@ -279,6 +279,33 @@ func TestBaselineIsDrawnWhereItWasMeasured(t *testing.T) {
 	}
 }
 
+// cg loses jobs of every mix, and is not better than sa whatever its ratio. case-alg3 loses none.
+func TestBarsOfLostJobsAreMarked(t *testing.T) {
+	page := build(t, papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), v100))
+	for _, mix := range append(paper.Mixes(), "mean W1-W8") {
+		for _, scheduler := range []string{"cg", "case-alg3"} {
+			if r := row(t, table(t, page, "Figure 6b"), "4xV100", mix, scheduler); r.Measured == nil || r.LostMore != (scheduler == "cg") {
+				t.Errorf("%s under %s: %+v", mix, scheduler, r)
+			}
+		}
+	}
+	i := slices.IndexFunc(page.Figures, func(f paper.Figure) bool { return f.ID == "figure-6b" })
+	if f := page.Figures[i]; slices.Contains(f.Bars.Series[1].LostMore, false) || slices.Contains(f.Bars.Series[2].LostMore, true) || !strings.Contains(f.Caption, "A cross: not comparable") {
+		t.Errorf("figure 6b: %+v: %s", f.Bars.Series, f.Caption)
+	}
+	dead := papertest.Node("local", results.Live, "4xV100", 4, []string{paper.LargeDarknet}, v100)
+	for i := range dead.Runs {
+		if m := &dead.Runs[i].Metrics; dead.Runs[i].Scheduler == "case-alg3" {
+			m.OK, m.Crashed = 0, dead.Runs[i].Jobs
+		}
+	}
+	for _, r := range table(t, build(t, dead), "section 5.3").Rows {
+		if r.Measured != nil || !strings.Contains(r.Missing, "has no makespan (no job ended ok)") {
+			t.Errorf("makespan of runs in which no job ended ok: %+v", r)
+		}
+	}
+}
+
 func TestSlowdownComesFromTracedRuns(t *testing.T) {
 	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{"sa", "case-alg2", "case-alg3"}))
 	found := table(t, build(t, n), "Table 6")

@@ -30,7 +30,7 @@ var families = []family{
 	{"caserun_makespan_seconds", "seconds", "Time from the batch's arrival to the last job's end: the median over the runs.",
 		medianOf(func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) })},
 	{"caserun_wait_mean_seconds", "seconds", "Mean time that jobs waited for a GPU: the median over the runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.WaitMeanS })},
+		medianOf(func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.WaitMeanS) })},
 	{"caserun_utilization_ratio", "ratio", "Mean utilization of the GPUs: the median over the runs.",
 		medianOf(func(r results.Run) *float64 { return r.Metrics.UtilizationMean })},
 	{"caserun_crashed_jobs_ratio", "ratio", "Jobs that crashed, of all jobs of all runs.", crashedRatio},

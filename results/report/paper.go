@@ -39,8 +39,9 @@ func PaperTable(p paper.Table) *Table {
 		{Name: "published", Unit: unit}, {Name: "measured", Heading: p.How(), Unit: unit},
 		{Name: "measured_low", Heading: "low", Unit: unit}, {Name: "measured_high", Heading: "high", Unit: unit}, {Name: "n", Heading: "N", Drop: 2},
 		{Name: "ratio", Unit: Factor, Place: inFactors}, {Name: "difference", Heading: "difference, points", Unit: Points, Place: inPoints},
-		{Name: "node", Heading: "on", Drop: 1}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly},
+		{Name: "node", Heading: "on", Drop: 1}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly}, {Name: "not_comparable", Place: DataOnly},
 	}}
+	var lost []string
 	for _, r := range p.Rows {
 		var median, low, high, n any
 		if e := r.Measured; e != nil {
@@ -51,9 +52,15 @@ func PaperTable(p paper.Table) *Table {
 			mode, node = r.Mode, r.Node
 		}
 		t.Add(p.Source, r.System, r.Workload, r.Scheduler, r.Metric, strings.ReplaceAll(r.Metric, "_", " "),
-			r.Published, median, low, high, n, r.Ratio(), r.Difference(), node, mode, joined(r.Runs), r.Missing)
+			r.Published, median, low, high, n, r.Ratio(), r.Difference(), node, mode, joined(r.Runs), r.Missing, r.LostMore)
+		if r.LostMore {
+			lost = append(lost, r.Scheduler+" with "+r.Workload)
+		}
 	}
 	t.Notes = append(t.Notes, Note{Text: p.Agreement})
+	if len(lost) > 0 {
+		t.Notes = append(t.Notes, Note{Text: "Not comparable, because of the two schedulers the one that looks better lost significantly more jobs: " + strings.Join(lost, ", ") + "."})
+	}
 	for _, n := range p.Notes {
 		t.Notes = append(t.Notes, Note{Text: n})
 	}
