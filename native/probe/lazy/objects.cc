@@ -10,18 +10,21 @@
 // Where this library is linked into the program (real.h), the linker tells of the program.
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "../descriptor.h"
 #include "lock.h"
 #include "objects.h"
 #include "real.h"
@@ -40,44 +43,64 @@ bool known(const char *path)
 
 namespace {
 
+struct Freed {
+	void operator()(void *read) const { free(read); }
+};
+template <typename T> using Read = std::unique_ptr<T[], Freed>;
+
+// File is read, not mapped: whoever builds the program anew may truncate it at any moment, and where it is
+// gone an access would end the process with SIGBUS.
 class File {
 public:
-	explicit File(const char *path)
+	explicit File(const char *path) : fd_(above_standard(open(path, O_RDONLY | O_CLOEXEC)))
 	{
-		struct stat status;
-		int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-		if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size > 0) {
-			size_ = static_cast<size_t>(status.st_size);
-			data_ = static_cast<char *>(mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0));
-		}
-		if (fd >= 0)
-			close(fd);
+		if (fd_ >= 0 && fstat(fd_, &opened_) == 0 && S_ISREG(opened_.st_mode))
+			size_ = static_cast<uint64_t>(opened_.st_size);
 	}
 	~File()
 	{
-		if (data_ != MAP_FAILED)
-			munmap(data_, size_);
+		struct stat now; // another thread may have closed the number meanwhile, and use it for a file of its own
+
+		if (fd_ >= 0 && fstat(fd_, &now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino)
+			close(fd_);
 	}
 	File(const File &) = delete;
 	File &operator=(const File &) = delete;
 
 	// at is `count` objects in the file, or nullptr where they are not in it.
-	template <typename T> const T *at(uint64_t offset, uint64_t count = 1) const
+	template <typename T> Read<T> at(uint64_t offset, uint64_t count = 1) const
 	{
-		if (data_ == MAP_FAILED || offset > size_ || count > (size_ - offset) / sizeof(T))
+		if (offset > size_ || count > (size_ - offset) / sizeof(T) || count == 0)
 			return nullptr;
-		return reinterpret_cast<const T *>(data_ + offset);
-	}
-	std::string text(const Elf64_Shdr &table, uint64_t offset) const
-	{
-		const char *s = offset < table.sh_size ? at<char>(table.sh_offset, table.sh_size) : nullptr;
-		return s == nullptr ? "" : std::string(s + offset, strnlen(s + offset, table.sh_size - offset));
+		const size_t bytes = count * sizeof(T);
+		Read<T> read(static_cast<T *>(malloc(bytes)));
+		for (size_t done = 0; read && done < bytes;) {
+			const ssize_t n = pread(fd_, reinterpret_cast<char *>(read.get()) + done, bytes - done, static_cast<off_t>(offset + done));
+			if (n == 0 || (n < 0 && errno != EINTR))
+				return nullptr;
+			done += n > 0 ? static_cast<size_t>(n) : 0;
+		}
+		return read;
 	}
 
 private:
-	char *data_ = static_cast<char *>(MAP_FAILED);
-	size_t size_ = 0;
+	const int fd_;
+	struct stat opened_ = {};
+	uint64_t size_ = 0;
+};
+
+// Strings is a table of strings of a file.
+class Strings {
+public:
+	Strings(const File &file, const Elf64_Shdr &table) : text_(file.at<char>(table.sh_offset, table.sh_size)), size_(table.sh_size) {}
+	std::string at(uint64_t offset) const
+	{
+		return !text_ || offset >= size_ ? "" : std::string(text_.get() + offset, strnlen(text_.get() + offset, size_ - offset));
+	}
+
+private:
+	const Read<char> text_;
+	const uint64_t size_;
 };
 
 // holds_strings: the section is where compilers and linkers put the program's
@@ -140,7 +163,8 @@ bool names_tasks(const char *text, size_t size)
 Part read_part(const char *path)
 {
 	const File file(path);
-	const auto *header = file.at<Elf64_Ehdr>(0);
+	const auto head = file.at<Elf64_Ehdr>(0);
+	const Elf64_Ehdr *const header = head.get();
 	const bool is_program = strcmp(path, program) == 0;
 	const LinkedProgram *const linked = is_program ? linked_program() : nullptr;
 	bool device_code = false, runtime = false, opens = false, driver = false;
@@ -150,16 +174,18 @@ Part read_part(const char *path)
 	if (header == nullptr || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header->e_shstrndx >= header->e_shnum)
 		return {};
-	const auto *sections = file.at<Elf64_Shdr>(header->e_shoff, header->e_shnum);
-	if (sections == nullptr)
+	const auto sections = file.at<Elf64_Shdr>(header->e_shoff, header->e_shnum);
+	if (!sections)
 		return {};
+	const Strings names(file, sections[header->e_shstrndx]);
 	for (unsigned i = 0; i < header->e_shnum; i++) {
 		const Elf64_Shdr &s = sections[i];
-		const std::string name = file.text(sections[header->e_shstrndx], s.sh_name);
+		const std::string name = names.at(s.sh_name);
 		if (name == ".nvFatBinSegment")
 			device_code = true;
 		if (holds_strings(s, name)) {
-			const char *text = file.at<char>(s.sh_offset, s.sh_size);
+			const auto read = file.at<char>(s.sh_offset, s.sh_size);
+			const char *text = read.get();
 			const bool needs = name == ".dynstr", tells = text != nullptr && linked == nullptr;
 			asks = asks || (tells && names_tasks(text, s.sh_size));
 			reaches = reaches || (text != nullptr && (tells || needs) && reaches_driver(text, s.sh_size));
@@ -169,11 +195,12 @@ Part read_part(const char *path)
 		if (s.sh_type != SHT_DYNAMIC || s.sh_link >= header->e_shnum)
 			continue;
 		const uint64_t count = s.sh_size / sizeof(Elf64_Dyn);
-		const auto *dynamic = file.at<Elf64_Dyn>(s.sh_offset, count);
-		for (uint64_t n = 0; dynamic != nullptr && n < count; n++) {
+		const auto dynamic = file.at<Elf64_Dyn>(s.sh_offset, count);
+		const Strings strings(file, sections[s.sh_link]);
+		for (uint64_t n = 0; dynamic && n < count; n++) {
 			if (dynamic[n].d_tag != DT_NEEDED)
 				continue;
-			const std::string needed = file.text(sections[s.sh_link], dynamic[n].d_un.d_val);
+			const std::string needed = strings.at(dynamic[n].d_un.d_val);
 			runtime = runtime || names_runtime(needed.c_str());
 			driver = driver || needed.rfind("libcuda.so", 0) == 0;
 		}
