@@ -69,12 +69,15 @@ StringRef rounded(Intrinsic::ID id)
 	case Intrinsic::nvvm_mul_rn_f: return "mul.rn.f32";
 	case Intrinsic::nvvm_mul_rn_ftz_f: return "mul.rn.ftz.f32";
 	case Intrinsic::nvvm_mul_rn_d: return "mul.rn.f64";
+	case Intrinsic::nvvm_round_f: return "cvt.rni.f32.f32";
+	case Intrinsic::nvvm_round_ftz_f: return "cvt.rni.ftz.f32.f32";
+	case Intrinsic::nvvm_round_d: return "cvt.rni.f64.f64";
 	default: return "";
 	}
 }
 
 // keep has LLVM 16 leave such operations alone: its InstCombine makes them fadd, fmul and fdiv, which the
-// backend contracts or approximates.
+// backend contracts or approximates, and has halves rounded away from zero.
 bool keep(Module &m)
 {
 	bool changed = false;

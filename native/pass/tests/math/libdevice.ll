@@ -105,6 +105,11 @@ keeps:
   ret float %k
 }
 
+define float @__nv_rintf(float %a) {
+  %r = call float @llvm.nvvm.round.f(float %a)
+  ret float %r
+}
+
 define double @__nv_dmul_rn(double %a, double %b) {
   %r = call double @llvm.nvvm.mul.rn.d(double %a, double %b)
   ret double %r
@@ -119,6 +124,7 @@ declare float @llvm.nvvm.mul.rn.f(float, float)
 declare float @llvm.nvvm.mul.rn.ftz.f(float, float)
 declare float @llvm.nvvm.rcp.rn.f(float)
 declare float @llvm.nvvm.rcp.rn.ftz.f(float)
+declare float @llvm.nvvm.round.f(float)
 declare float @llvm.nvvm.sqrt.approx.f(float)
 declare float @llvm.nvvm.sqrt.approx.ftz.f(float)
 declare float @llvm.nvvm.sqrt.rn.f(float)

@@ -8,6 +8,7 @@ __device__ float __nv_fmul_rn(float, float);
 __device__ float __nv_fadd_rn(float, float);
 __device__ float __nv_fdiv_rn(float, float);
 __device__ float __nv_frcp_rn(float);
+__device__ float __nv_rintf(float);
 __device__ double __nv_dmul_rn(double, double);
 }
 
@@ -18,4 +19,5 @@ __device__ double __nv_dmul_rn(double, double);
 #define __fdiv_rn __nv_fdiv_rn
 #define __frcp_rn __nv_frcp_rn
 #define __dmul_rn __nv_dmul_rn
+#define rintf __nv_rintf
 #define fmaf __builtin_fmaf
