@@ -105,6 +105,15 @@ func TestDarknetCommandsAreEstimated(t *testing.T) {
 	if p, _ = estimated(t, "darknet classifier train mine.data nets/cifar_small.cfg", 2*inputs.CifarUpdates); p.KernelS < 5.7 || p.KernelS > 5.9 {
 		t.Errorf("280 updates take %v s of kernels, want twice 2.9", p.KernelS)
 	}
+	for _, command := range []string{
+		"darknet classifier predict a.data alexnet.cfg w < l", "darknet classifier predict a.data darknet19.cfg w < l",
+		"darknet classifier predict a.data resnet152.cfg w < l", "darknet detect yolov2-320.cfg w < l", "darknet detect yolov2-608.cfg w < l",
+		"darknet detect yolov3-320.cfg w < l", "darknet detect yolov3-608.cfg w < l", "darknet detect yolov3-spp.cfg w < l",
+	} {
+		if p, _ := estimated(t, command, 0); p.Kernels != Traced || p.Footprint.Bytes < 150<<20 || p.KernelS < 0.5 {
+			t.Errorf("%s: %+v", command, p)
+		}
+	}
 	if p, _ = estimated(t, "darknet rnn generate rnn.cfg w -len 57000", 0); p.KernelS < 2.1 || p.KernelS > 15 {
 		t.Errorf("57,000 characters take %v s of kernels", p.KernelS)
 	}

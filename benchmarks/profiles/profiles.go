@@ -9,8 +9,8 @@
 // assumed to take as long as its copy in. Footprints come from the catalog (package mixes).
 //
 // darknet_h200.csv is what caserun profile measured of the builtin Darknet program on an H200. It
-// has one traced run of each job of the catalog, and of Table 5's command if the catalog's is
-// shorter. Tracing made the host's phases up to a third longer. docs/reference/profiles.md describes the
+// has one traced run of each job of the catalog, of Table 5's command if the catalog's is shorter, and of the other
+// networks in the authors' workload files (benchmarks/darknet/profile.sh). Tracing made the host's phases up to a third longer. docs/reference/profiles.md describes the
 // format, and that of steps files, which say more of one job.
 //
 // suite_h100.csv is what benchmarks/profile.sh measured of the builtin suite under the lazy runtime on an H100 (one traced run
