@@ -128,7 +128,7 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 func toFit(runs []regress.Observation) (out []regress.Observation) {
 	for _, traced := range []bool{false, true} {
 		for _, r := range runs {
-			if r.Mode == results.Live && r.Status == results.Complete && r.Scheduler == "sa" && r.Traced == traced {
+			if r.Mode == results.Live && r.Status == results.Complete && r.Doubts == "" && r.Scheduler == "sa" && r.Traced == traced {
 				out = append(out, r)
 			}
 		}

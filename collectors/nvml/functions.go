@@ -15,7 +15,7 @@ import (
 // Of several names, one is enough: go-nvml takes the latest that the library has.
 var required = []struct {
 	names  []string
-	driver string // the first driver with one of the names, from the change log of NVIDIA's NVML API reference
+	driver string // that has one of the names at the latest, by the change log of NVIDIA's NVML API reference
 }{
 	{[]string{"nvmlInit_v2", "nvmlInit"}, "285"},
 	{[]string{"nvmlShutdown"}, "285"},
@@ -49,7 +49,7 @@ func lacking() (err error) {
 	has := func(symbol string) bool { return library.Lookup(symbol) == nil }
 	for _, f := range required {
 		if !slices.ContainsFunc(f.names, has) {
-			return fmt.Errorf("the installed driver%s lacks NVML's function %s, which came with driver %s: install a newer driver, or see that its own libnvidia-ml.so.1 is found first",
+			return fmt.Errorf("the installed driver%s lacks NVML's function %s, which came with driver %s or an earlier one: install a newer driver, or see that its own libnvidia-ml.so.1 is found first",
 				driverVersion(has), strings.Join(f.names, " or "), f.driver)
 		}
 	}

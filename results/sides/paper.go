@@ -95,14 +95,23 @@ func (p Paper) Group(ctx context.Context, db *store.Store, runs []results.Run) (
 	return nodes, nil
 }
 
-// runs are the selected runs that are complete.
+// undoubted leaves out doubtful runs, and says so.
+func (p Paper) undoubted(runs []results.Run) []results.Run {
+	kept := slices.DeleteFunc(slices.Clone(runs), func(r results.Run) bool { return r.Doubts != "" })
+	if n := len(runs) - len(kept); n > 0 {
+		p.Say("%d runs are doubtful, and are left out; caserun report of one says why", n)
+	}
+	return kept
+}
+
+// runs are the selected runs that are complete and not doubtful.
 func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error) {
 	if len(p.Sweeps) == 0 && p.Tag != "" {
 		runs, err := db.Runs(ctx, store.Filter{Tag: p.Tag, Status: results.Complete})
 		if err == nil && len(runs) == 0 {
 			return nil, &NothingError{fmt.Sprintf("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", p.DB, p.Tag, p.StoreFlag)}
 		}
-		return runs, err
+		return p.undoubted(runs), err
 	}
 	sweeps := p.Sweeps
 	if len(sweeps) == 0 {
@@ -130,7 +139,7 @@ func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error)
 		if err != nil {
 			return nil, err
 		}
-		runs = append(runs, more...)
+		runs = append(runs, p.undoubted(more)...)
 	}
 	return runs, nil
 }

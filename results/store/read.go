@@ -26,6 +26,7 @@ type Filter struct {
 	Probe     *results.Probe
 	GPUs      []string  // names of devices: runs that had one of them
 	Traced    bool      // traced runs only
+	Undoubted bool      // leave out doubtful runs
 	NotMixes  []string  // leave out the runs of these mixes
 	Before    int64     // runs with smaller numbers only
 	BegunBy   time.Time // runs that began earlier, to the millisecond; simulated runs began at no time
@@ -80,6 +81,9 @@ func (f Filter) where() (condition string, args []any) {
 	}
 	if len(f.GPUs) > 0 {
 		term("id IN (SELECT run_id FROM device WHERE name IN (SELECT value FROM json_each(?)))", jsonTexts(f.GPUs))
+	}
+	if f.Undoubted {
+		terms = append(terms, "doubts = ''")
 	}
 	if f.Traced {
 		terms = append(terms, "traced = 1")

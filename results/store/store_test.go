@@ -46,6 +46,7 @@ func fullRun() (results.Run, []results.Device) {
 				DrainS: ptr(0.5), CopyS: ptr(2.25), BookkeepingS: ptr(0.75), HostPeakBytes: ptr(int64(4 << 30)), HostMappedS: ptr(0.125)},
 		},
 		Traced: true,
+		Doubts: "the harness stood still\nanother reason",
 		Tracer: results.Tracer{Processes: ptr(int64(3)), Kernels: ptr(int64(2)), Copies: ptr(int64(2)), Lost: ptr(int64(5)),
 			Cut: ptr(int64(1)), Untraced: ptr(int64(0))},
 		Sampler: results.Sampler{
@@ -54,7 +55,7 @@ func fullRun() (results.Run, []results.Device) {
 		},
 		Provenance: results.Provenance{
 			Version: "0.1", Revision: "abc+dirty", Configuration: "{}", Host: "node1", Kernel: "6.1", CPU: "Xeon",
-			Cores: 2, MemoryBytes: 1 << 34, Driver: ptr("580.1"), CUDA: ptr("13.0"), Binaries: `{"a":"00"}`,
+			Cores: 2, MemoryBytes: 1 << 34, Driver: ptr("580.1"), CUDA: ptr("13.0"), Binaries: `{"a":"00"}`, Surroundings: ptr(`{"cpus":2}`),
 		},
 	}
 	var found []results.Device
@@ -243,6 +244,7 @@ func TestFilters(t *testing.T) {
 		run, found := fullRun()
 		if i%2 == 1 {
 			run.Mix, run.Mode, run.StartedAt, run.Node, run.Scheduler = "W1", results.Simulated, nil, "sim:4xV100", "sa"
+			run.Doubts = ""
 		}
 		record(t, s, run, rows{Devices: found})
 	}
@@ -257,6 +259,7 @@ func TestFilters(t *testing.T) {
 		{Filter{Scheduler: "sa", Node: "sim:4xV100", Status: results.Complete}, []int64{2, 4}},
 		{Filter{IDs: []int64{4, 1, 99}}, []int64{1, 4}},
 		{Filter{Status: results.Interrupted}, nil},
+		{Filter{Undoubted: true}, []int64{2, 4}},
 	} {
 		found, err := s.Runs(ctx, c.filter)
 		if err != nil {

@@ -17,7 +17,7 @@ const (
 	maxTraced = 10
 )
 
-// Learned returns what the complete runs of one mode show that a filter selects: for each command and
+// Learned returns what the complete and undoubted runs of one mode show that a filter selects: for each command and
 // GPU the medians over the jobs that ended ok. commands nil: all. Traced runs give times only where no
 // other run does, because tracing costs time. How much of a device kernels fill is known from traced
 // runs. Shared memory does not count in it. If db is nil, no runs are known.
@@ -25,7 +25,7 @@ func Learned(ctx context.Context, db *store.Store, f store.Filter, commands []st
 	if db == nil {
 		return nil, nil
 	}
-	f.Status, f.Last = results.Complete, maxRuns
+	f.Status, f.Undoubted, f.Last = results.Complete, true, maxRuns
 	type place struct{ command, gpu string }
 	type name struct {
 		run int64
