@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 var byteUnits = []struct {
@@ -29,7 +31,7 @@ func ParseBytes(s string) (int64, error) {
 		}
 	}
 	whole, fraction, pointed := strings.Cut(number, ".")
-	if !isDigits(whole) || pointed && !isDigits(fraction) || len(number) > 32 {
+	if !isDigits(whole) || !input.IsWhole(whole) || pointed && !isDigits(fraction) || len(number) > 32 {
 		return 0, fmt.Errorf("bad size %q: %s", s, byteUnitsHelp)
 	}
 	amount, ok := new(big.Rat).SetString(number)

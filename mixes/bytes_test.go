@@ -25,6 +25,7 @@ func TestParseBytes(t *testing.T) {
 		"16 GiB": "write plain bytes", "-1": "write plain bytes", "+1": "write plain bytes",
 		"GiB": "write plain bytes", "1e9": "write plain bytes", "0x10": "write plain bytes",
 		".5GiB": "write plain bytes", "5.GiB": "write plain bytes", "16gib": "write plain bytes",
+		"016GiB": "write plain bytes", "00": "write plain bytes", "1_0": "write plain bytes", " 1": "write plain bytes",
 		"1.5": "not a whole number", "9223372036854775808": "more than",
 		"8388608TiB": "more than", strings.Repeat("9", 40): "write plain bytes",
 	} {

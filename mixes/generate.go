@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 // maxTextBytes bounds the names and commands of a mix, because the store keeps them for each job
@@ -23,8 +24,8 @@ func (r Ratio) String() string { return fmt.Sprintf("%d:%d", r.Large, r.Small) }
 // ParseRatio reads large:small, such as "3:1".
 func ParseRatio(s string) (Ratio, error) {
 	left, right, _ := strings.Cut(s, ":")
-	large, errLarge := strconv.Atoi(left)
-	small, errSmall := strconv.Atoi(right)
+	large, errLarge := input.Int(left)
+	small, errSmall := input.Int(right)
 	r := Ratio{large, small}
 	if errLarge != nil || errSmall != nil || !isDigits(left) || !isDigits(right) || r.check() != nil {
 		return Ratio{}, fmt.Errorf("bad ratio %q: write large:small, such as 3:1, with numbers from 0 to %d that are not both 0", s, maxRatioSide)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 // Job is one entry of a mix: one OS process with its children.
@@ -235,5 +237,5 @@ func labelOf(program string) string {
 	if dir := path.Base(path.Dir(program)); base == "srad" && (dir == "srad_v1" || dir == "srad_v2") {
 		return dir
 	}
-	return base
+	return input.Name(base)
 }

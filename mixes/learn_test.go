@@ -96,7 +96,7 @@ jobs:
 		{"a list in brackets", "jobs: [needle-32768, {program: ./x}]\n",
 			"jobs: [{job: needle-32768, memory: 3MiB, blocks: 12, threads_per_block: 128}, {memory: 3MiB, blocks: 12, threads_per_block: 128, program: ./x}]\n"},
 		{"a byte order mark", "\ufeffjobs:\n- program: ./x\n  threads_per_block: 128\n", "\ufeffjobs:\n- program: ./x\n  memory: 3MiB\n  blocks: 12\n  threads_per_block: 128\n"},
-		{"nothing to change", "jobs:\n- {program: ./x, memory: 3072KiB, blocks: 12, threads_per_block: 0128}\n", "jobs:\n- {program: ./x, memory: 3072KiB, blocks: 12, threads_per_block: 0128}\n"},
+		{"nothing to change", "jobs:\n- {program: ./x, memory: 3072KiB, blocks: 12, threads_per_block: 128}\n", "jobs:\n- {program: ./x, memory: 3072KiB, blocks: 12, threads_per_block: 128}\n"},
 	} {
 		got, err := learnYAML("nightly.yaml", []byte(c.before), measured, nil)
 		if err != nil {

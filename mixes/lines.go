@@ -11,9 +11,9 @@ import (
 
 const (
 	// maxFileBytes bounds a mix file, and maxJobs its jobs, so that a typing error in count, or a file
-	// that is no mix, cannot exhaust memory. A job takes about 250 bytes.
+	// that is no mix, cannot exhaust memory.
 	maxFileBytes = 1 << 30
-	maxJobs      = 10_000_000
+	maxJobs      = 1_000_000
 	// maxLineBytes bounds what is read before a line's text is checked.
 	maxLineBytes = 1 << 20
 )

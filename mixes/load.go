@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -52,7 +53,7 @@ func readWhole(path string) ([]byte, error) {
 
 // baseName returns the default name of a file's mix.
 func baseName(file string) string {
-	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	return input.Name(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")

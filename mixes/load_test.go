@@ -172,7 +172,7 @@ func TestTextOfAllJobsIsBounded(t *testing.T) {
 		"{job: needle-16384, count: 5000, name: " + long + "}":    "",
 		"{job: needle-16384, count: 1000000, name: " + long + "}": path + ":2:5: more than 1GiB of names and commands in the mix; use a smaller count",
 		"{program: ./a, count: 1000000, args: [" + long + "]}":    path + ":2:5: more than 1GiB of names and commands in the mix; use a smaller count",
-		"{job: needle-16384, count: 10000001}":                    path + ":2:32: bad count \"10000001\"; write a whole number from 1 to 10000000",
+		"{job: needle-16384, count: 1000001}":                     path + ":2:32: bad count \"1000001\"; write a whole number from 1 to 1000000",
 	} {
 		if err := os.WriteFile(path, []byte("jobs:\n  - "+text+"\n"), 0o644); err != nil {
 			t.Fatal(err)

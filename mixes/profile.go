@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 // Profile is what a mix says that a job does when it runs alone on one device. Simulated nodes
@@ -158,7 +160,7 @@ func (r *yamlReader) phaseTime(fields map[string]field, key string) time.Duratio
 	if !ok {
 		return 0
 	}
-	d, err := time.ParseDuration(s)
+	d, err := input.Duration(s)
 	if err != nil || d < 0 || d > maxPhase {
 		r.fail(f.value.GetToken(), "write a time with its unit up to 1000h, such as 5s or 250ms", "bad %s %q", key, s)
 		return 0

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/internal/chance"
+	"github.com/caserun/caserun/internal/input"
 )
 
 func TestCatalogRoundTrips(t *testing.T) {
@@ -76,9 +78,9 @@ func anyJob(t *rapid.T) Job {
 	if rapid.Bool().Draw(t, "own") {
 		j = Job{
 			Name:    label().Draw(t, "job name"),
-			Program: rapid.OneOf(rapid.SampledFrom(append(SuitePrograms(), "hotspot")), rapid.Map(text(), func(s string) string { return "./" + s })).Draw(t, "program"),
+			Program: rapid.OneOf(rapid.SampledFrom(append(SuitePrograms(), "hotspot")), rapid.Map(line(), func(s string) string { return "./" + s })).Draw(t, "program"),
 			Args:    rapid.SliceOfN(text(), 0, 4).Draw(t, "args"),
-			Stdin:   text().Draw(t, "stdin"),
+			Stdin:   line().Draw(t, "stdin"),
 			Footprint: Footprint{
 				rapid.Int64Range(0, 1<<45).Draw(t, "bytes"),
 				rapid.Uint64Range(0, 1<<40).Draw(t, "blocks"),
@@ -87,7 +89,7 @@ func anyJob(t *rapid.T) Job {
 		}
 	}
 	if rapid.Bool().Draw(t, "settings") {
-		j.Dir = text().Draw(t, "dir")
+		j.Dir = line().Draw(t, "dir")
 		j.Env = rapid.Map(rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z_]{1,8}`), 0, 3, rapid.ID[string]), func(keys []string) []string {
 			for i := range keys {
 				keys[i] += "=" + text().Draw(t, "value")
@@ -146,19 +148,29 @@ func text() *rapid.Generator[string] {
 	)
 }
 
+// line generates any text without control characters.
+func line() *rapid.Generator[string] {
+	return rapid.Map(text(), func(s string) string { return keep(s, func(c rune) bool { return !unicode.IsControl(c) }) })
+}
+
 func label() *rapid.Generator[string] {
 	return rapid.Map(text(), func(s string) string {
-		s = strings.TrimSpace(strings.Map(func(c rune) rune {
-			if isControl(c) {
-				return -1
-			}
-			return c
-		}, s))
+		s = input.Name(strings.TrimSpace(keep(s, unicode.IsPrint)))
 		if s == "" {
 			return "x"
 		}
 		return s
 	})
+}
+
+// keep is what stays of a text.
+func keep(s string, stays func(rune) bool) string {
+	return strings.Map(func(c rune) rune {
+		if stays(c) {
+			return c
+		}
+		return -1
+	}, s)
 }
 
 func TestWriteYAMLForm(t *testing.T) {
@@ -212,6 +224,10 @@ func TestWriteYAMLRefuses(t *testing.T) {
 		"negative memory": with(func(j *Job) { j.Footprint.Bytes = -1 }),
 		"not UTF-8":       with(func(j *Job) { j.Args = []string{"\xff"} }),
 		"NUL":             with(func(j *Job) { j.Args = []string{"a\x00"} }),
+		"NUL in program":  with(func(j *Job) { j.Program = "./a\x00" }),
+		"line in program": with(func(j *Job) { j.Program = "./a\nb" }),
+		"escape in dir":   with(func(j *Job) { j.Dir = "a\x1b" }),
+		"unseen in name":  with(func(j *Job) { j.Name = "a\u200b" }),
 		"bad env":         with(func(j *Job) { j.Env = []string{"A"} }),
 		"bad binding":     with(func(j *Job) { j.Binding = 7 }),
 		"undeclared":      with(func(j *Job) { j.Binding = BindDeclared }),

@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
 )
 
@@ -435,6 +436,9 @@ func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 		return j
 	}
 	if program, ok := r.text(f.value, "program"); ok {
+		if strings.ContainsFunc(program, unicode.IsControl) {
+			r.fail(f.value.GetToken(), "remove it", "program %q has a control character", program)
+		}
 		if !slices.Contains(suitePrograms, program) && !strings.Contains(program, "/") && (program == "" || r.has == nil || !r.has(program)) {
 			r.fail(f.value.GetToken(), near.OrKnown(program, suitePrograms)+" ("+moreOfSuite(r.has)+"; your own executable needs a slash: ./"+program+")",
 				"no suite program %q", program)
@@ -475,12 +479,12 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 		j.Footprint = stated(j.Footprint, j.Profile)
 	}
 	if f, found := fields["steps"]; found {
-		j.Steps = r.label(f.value, "steps")
+		j.Steps = r.filled(f.value, "steps")
 		if j.Profile != nil {
 			r.fail(f.key, "remove one", "steps beside profile: both say what the job does")
 		}
 		if j.Name == "" {
-			j.Name = filepath.Base(j.Steps)
+			j.Name = input.Name(filepath.Base(j.Steps))
 		}
 	}
 	if f, found := fields["isolate"]; found {
@@ -529,6 +533,9 @@ func (r *yamlReader) args(n ast.Node) []string {
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
 		s, _ := r.text(n, "args")
+		if strings.ContainsRune(s, 0) {
+			r.fail(n.GetToken(), "remove it", "args has a NUL character")
+		}
 		if strings.ContainsAny(s, "\"'\\") {
 			r.fail(n.GetToken(), `write a list: args: [-m, "two words"]`, "args as one string has quotes or a backslash, which it does not interpret")
 		}
@@ -574,18 +581,16 @@ func (r *yamlReader) env(n ast.Node) []string {
 // label reads a name that fits on one line of a table.
 func (r *yamlReader) label(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
-	if ok && (s == "" || strings.TrimSpace(s) != s || strings.ContainsFunc(s, isControl)) {
+	if ok && !input.IsName(s) {
 		r.fail(n.GetToken(), "write a word or a few on one line", "bad %s %q", what, s)
 	}
-	return s
+	return input.Name(s)
 }
-
-func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 func (r *yamlReader) filled(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
-	if ok && (s == "" || strings.ContainsRune(s, 0)) {
-		r.fail(n.GetToken(), "write a path or remove the key", "bad %s %q", what, s)
+	if ok && (s == "" || strings.ContainsFunc(s, unicode.IsControl)) {
+		r.fail(n.GetToken(), "write a path without control characters, or remove the key", "bad %s %q", what, s)
 	}
 	return s
 }
@@ -617,7 +622,7 @@ func (r *yamlReader) numberFrom(least uint64, n ast.Node, what string, limit uin
 	if !ok {
 		return 0
 	}
-	v, err := strconv.ParseUint(s, 10, 64)
+	v, err := input.Uint(s, 64)
 	if err != nil || v < least || v > limit {
 		r.fail(n.GetToken(), fmt.Sprintf("write a whole number from %d to %d", least, limit), "bad %s %q", what, s)
 		return 0
@@ -646,7 +651,7 @@ func (r *yamlReader) timeout(n ast.Node) time.Duration {
 	if !ok {
 		return 0
 	}
-	d, err := time.ParseDuration(s)
+	d, err := input.Duration(s)
 	if err != nil || d <= 0 {
 		r.fail(n.GetToken(), "write a positive time with its unit, such as 90s or 10m", "bad timeout %q", s)
 		return 0
@@ -663,7 +668,7 @@ func (r *yamlReader) wait(n ast.Node) *time.Duration {
 	if s == noWait {
 		return new(time.Duration(0))
 	}
-	d, err := time.ParseDuration(s)
+	d, err := input.Duration(s)
 	if err != nil || d <= 0 || d > maxWait || d%time.Millisecond != 0 {
 		r.fail(n.GetToken(), "write a time in whole milliseconds up to 1000h, such as 30s, or "+noWait+" for requests that do not wait", "bad wait %q", s)
 		return nil

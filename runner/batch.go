@@ -535,6 +535,7 @@ func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration)
 	}
 	b.cancelled = true
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventCancelled, Detail: why})
+	var never []int32
 	for i := range b.records {
 		r, j := &b.records[i], b.jobs[i]
 		switch {
@@ -544,10 +545,17 @@ func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration)
 			b.command(Stop{i})
 		default:
 			r.Outcome, r.Detail = &outcome, why
-			b.recordJob(r)
+			never = append(never, int32(i))
 			b.ended++
 		}
 	}
+	b.command(RecordJobs{func(yield func(results.Job) bool) {
+		for _, i := range never {
+			if !yield(b.records[i]) { // nothing happens to it any more
+				return
+			}
+		}
+	}})
 }
 
 func (e Limited) apply(b *Batch, now time.Duration) error {

@@ -197,7 +197,7 @@ func (o historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.Fi
 	if err != nil {
 		return nil, "", err
 	}
-	mix, _, err := o.settings.ReadMix(o.mix, known, say)
+	mix, _, err := o.settings.ReadMix(ctx, o.mix, known, say)
 	if err != nil {
 		return nil, "", err
 	}

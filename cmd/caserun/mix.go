@@ -87,7 +87,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	mix, _, err := o.settings.ReadMix(o.mix, known, say)
+	mix, _, err := o.settings.ReadMix(ctx, o.mix, known, say)
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,8 @@ func newMixes() *cobra.Command {
 			settings, err := load(c)
 			return shownMix{settings, args[0]}, errors.Join(err, config.NoRange(args[0]))
 		}, func(c *cobra.Command, o shownMix) error {
-			return unlessStopped(c.Context(), func() error {
-				mix, _, err := o.settings.ReadMix(o.mix, profiles.Set{}, sayTo(c))
+			return harness.UnlessStopped(c.Context(), func() error {
+				mix, _, err := o.settings.ReadMix(c.Context(), o.mix, profiles.Set{}, sayTo(c))
 				if err != nil {
 					return err
 				}
@@ -104,7 +104,7 @@ order. The same arguments give the same mix.`,
 			return mixes.Generate(jobs, r, settings.Seed)
 		}, func(c *cobra.Command, mix mixes.Mix) error {
 			return writeOutput(c, out, func(w io.Writer) error {
-				return unlessStopped(c.Context(), func() error { return mixes.WriteYAML(w, mix) })
+				return harness.UnlessStopped(c.Context(), func() error { return mixes.WriteYAML(w, mix) })
 			})
 		}),
 	}
@@ -212,7 +212,7 @@ func runLearn(c *cobra.Command, o learnOptions) error {
 	if err != nil {
 		return err
 	}
-	mix, has, err := o.settings.ReadMix(o.mix, known, sayTo(c))
+	mix, has, err := o.settings.ReadMix(c.Context(), o.mix, known, sayTo(c))
 	if err != nil {
 		return err
 	}

@@ -156,19 +156,6 @@ func (o output) remove() error {
 	return os.Remove(o.file.Name())
 }
 
-// unlessStopped does what can take long and cannot be stopped on its way. Once the program is to stop, it no longer waits
-// for it.
-func unlessStopped(ctx context.Context, do func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // untilStopped is a writer that fails once the program is to stop.
 type untilStopped struct {
 	ctx context.Context

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner/harness"
@@ -79,11 +81,11 @@ func (o profileOptions) validate(args []string) error {
 	case o.mix != "" && (o.stdin != "" || o.name != ""):
 		return errors.New("profile: --stdin and --name are for one program; a mix has its own")
 	}
-	return nil
+	return config.CheckName("--name", o.name)
 }
 
 // jobs are the distinct commands to profile, in the mix's order.
-func (o profileOptions) jobs(say harness.Say) ([]mixes.Job, error) {
+func (o profileOptions) jobs(ctx context.Context, say harness.Say) ([]mixes.Job, error) {
 	if o.mix == "" {
 		program, err := o.program()
 		if _, notMix := mixes.Lookup(o.command[0]); err != nil && notMix == nil {
@@ -94,14 +96,14 @@ func (o profileOptions) jobs(say harness.Say) ([]mixes.Job, error) {
 		}
 		j := mixes.FromCommand(append([]string{program}, o.command[1:]...))
 		if o.name != "" {
-			j.Name = o.name
+			j.Name = input.Name(o.name)
 		}
 		if o.stdin != "" {
 			j.Stdin = o.stdin
 		}
 		return []mixes.Job{j}, nil
 	}
-	mix, _, err := o.settings.ReadMix(o.mix, profiles.Set{}, say)
+	mix, _, err := o.settings.ReadMix(ctx, o.mix, profiles.Set{}, say)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +133,7 @@ func (o profileOptions) program() (string, error) {
 // runProfile keeps what was measured also if the rest failed or was stopped, by whatever signal.
 func runProfile(c *cobra.Command, o profileOptions) error {
 	say := sayTo(c)
-	jobs, err := o.jobs(say)
+	jobs, err := o.jobs(c.Context(), say)
 	if err != nil {
 		return err
 	}

@@ -117,6 +117,10 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := config.CheckName("name", o.sweep.Name); err != nil {
+		return err
+	}
+	o.sweep.Name = input.Name(o.sweep.Name)
 	for key := range over {
 		o.given = append(o.given, key)
 	}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 // Select keeps the devices that list names and numbers them from 0 in PCI bus order, as if the
@@ -70,7 +71,7 @@ func selected(list string, uuids []string) ([]int, error) {
 // find returns the position in uuids of the device that item names.
 func find(item string, uuids []string) (int, error) {
 	var all, found []int
-	number, notNumber := strconv.ParseUint(item, 10, 31)
+	number, notNumber := input.Uint(item, 31)
 	for i, uuid := range uuids {
 		all = append(all, i)
 		if notNumber == nil && int(number) == i || strings.HasPrefix(item, "GPU-") && strings.HasPrefix(uuid, item) {

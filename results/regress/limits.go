@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
 )
 
@@ -165,7 +166,7 @@ func (m Metric) parseBound(text string) (float64, error) {
 		suffix, want = "pp", "percentage points, such as 1pp"
 	}
 	number, ok := strings.CutSuffix(text, suffix)
-	v, err := strconv.ParseFloat(number, 64)
+	v, err := input.Float(number)
 	if !ok || err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0, fmt.Errorf("want %s, not negative, or %s for no check", want, noLimit)
 	}

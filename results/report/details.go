@@ -18,7 +18,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		used.Place = Everywhere
 	}
 	energy := Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: DataOnly}
-	notes := failures(jobs, true)
+	notes := failures(jobs, true, len(jobs))
 	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.EnergyEstimateJ != nil }) {
 		energy.Place = Everywhere
 		notes = append(notes, Note{Text: energyNote})

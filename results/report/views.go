@@ -127,7 +127,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
 	}
 	t.Notes = append(t.Notes, misdeclared(jobs)...)
-	t.Notes = append(t.Notes, failures(jobs, false)...)
+	t.Notes = append(t.Notes, firstFailures(jobs, r.ID)...)
 	return t
 }
 
@@ -203,12 +203,36 @@ func samplerLine(s results.Sampler, makespan *float64) any {
 	return strings.Join(parts, ", ")
 }
 
-// failures has a note for each job whose outcome is not ok.
-func failures(jobs []results.Job, tails bool) []Note {
+// mostFailures is how many jobs a run's summary names. A large mix that is stopped has a million.
+const mostFailures = 200
+
+// firstFailures are the first of failures, and how many more there are.
+func firstFailures(jobs []results.Job, run int64) []Note {
+	notes := failures(jobs, false, mostFailures)
+	more := -len(notes)
+	for i := range jobs {
+		if !endedWell(&jobs[i]) {
+			more++
+		}
+	}
+	if more > 0 {
+		notes = append(notes, Note{Text: fmt.Sprintf("%d more jobs did not end ok: caserun report %d -v has them.", more, run)})
+	}
+	return notes
+}
+
+func endedWell(j *results.Job) bool { return j.Outcome == nil || *j.Outcome == results.OK }
+
+// failures has a note for each job whose outcome is not ok, up to a number of them.
+func failures(jobs []results.Job, tails bool, most int) []Note {
 	var notes []Note
-	for _, j := range jobs {
-		if j.Outcome == nil || *j.Outcome == results.OK {
+	for i := range jobs {
+		j := &jobs[i]
+		if endedWell(j) {
 			continue
+		}
+		if len(notes) == most {
+			break
 		}
 		n := Note{Text: fmt.Sprintf("job %d (%s): %s", j.Index, j.Name, *j.Outcome)}
 		if j.Detail != "" {

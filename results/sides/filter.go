@@ -3,9 +3,9 @@ package sides
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
@@ -30,6 +30,7 @@ func (f Filter) Narrow() bool {
 // name of a catalog's mix matches in any case, unless the store has a mix of the user's own
 // with exactly that name.
 func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {
+	f.Mix, f.Tag = input.Name(f.Mix), input.Name(f.Tag)
 	out := store.Filter{Mix: f.Mix, Scheduler: f.Sched, Node: f.Node, Tag: f.Tag, Last: f.Last, Warmups: f.Warmups}
 	if name, _, more := strings.Cut(f.Sched, ":"); more {
 		return out, refuse("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.Sched, name)
@@ -56,7 +57,7 @@ func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (sto
 		}
 		out.Sweep = sweep.ID
 	default:
-		id, err := strconv.ParseInt(f.Sweep, 10, 64)
+		id, err := input.Int64(f.Sweep)
 		if err != nil {
 			return out, refuse("--sweep %q: want a sweep's number, or latest", f.Sweep)
 		}
@@ -105,7 +106,7 @@ func Run(ctx context.Context, db *store.Store, arg string, f store.Filter) (resu
 	if arg == Latest {
 		return db.Latest(ctx, f)
 	}
-	id, err := strconv.ParseInt(arg, 10, 64)
+	id, err := input.Int64(arg)
 	if err != nil {
 		return results.Run{}, refuse("run %q: want a run's number from caserun report, or latest", arg)
 	}
@@ -126,7 +127,7 @@ func Sweep(ctx context.Context, db *store.Store, arg string) (results.Sweep, err
 	if arg == Latest {
 		return db.LatestSweep(ctx)
 	}
-	id, err := strconv.ParseInt(arg, 10, 64)
+	id, err := input.Int64(arg)
 	if err != nil {
 		return results.Sweep{}, refuse("sweep %q: want a sweep's number from caserun sweep list, or latest", arg)
 	}

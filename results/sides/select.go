@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store"
@@ -36,8 +37,9 @@ func sideError(text string) error {
 // Select finds the runs that text names. A number names a run or, if there is no such run, a
 // tag. A tag without runs gives a side without runs. A sweep that does not exist is an error.
 func Select(ctx context.Context, db *store.Store, text string) (regress.Side, error) {
+	text = input.Name(text)
 	side := regress.Side{Label: text}
-	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if id, err := input.Int64(text); err == nil {
 		run, err := db.Run(ctx, id)
 		if err != nil && !errors.Is(err, store.ErrNoRun) {
 			return side, err
@@ -65,7 +67,7 @@ func Select(ctx context.Context, db *store.Store, text string) (regress.Side, er
 			side.Label += "/" + scheduler
 		}
 	} else {
-		id, parseErr := strconv.ParseInt(number, 10, 64)
+		id, parseErr := input.Int64(number)
 		if parseErr != nil {
 			return side, sideError(text)
 		}
@@ -98,7 +100,7 @@ func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag stri
 // WhyEmpty says why a side has no runs.
 func WhyEmpty(text string) string {
 	tag, explicit := strings.CutPrefix(text, "tag:")
-	_, notNumber := strconv.ParseInt(text, 10, 64)
+	_, notNumber := input.Int64(text)
 	switch {
 	case notNumber == nil:
 		return fmt.Sprintf("there is no run %s, and no run has the tag %[1]s", text)
@@ -111,7 +113,7 @@ func WhyEmpty(text string) string {
 
 // OfTag is how a side names a tag.
 func OfTag(tag string) string {
-	_, err := strconv.ParseInt(tag, 10, 64)
+	_, err := input.Int64(tag)
 	if err == nil || !isTag(tag) || strings.HasPrefix(tag, "tag:") {
 		return "tag:" + tag
 	}

@@ -116,8 +116,49 @@ func (o Options) KnownHistory(ctx context.Context) (history.File, error) {
 
 // ReadMix reads a mix file, or looks a name up in the catalog. A file may name programs of the
 // user's suite and those that known has profiles of. has tells which programs these are; it is
-// nil where the options name neither a suite nor profiles.
-func (o Options) ReadMix(arg string, known profiles.Set, say Say) (m mixes.Mix, has func(program string) bool, err error) {
+// nil where the options name neither a suite nor profiles. Once ctx ends, it no longer waits for what is read.
+func (o Options) ReadMix(ctx context.Context, arg string, known profiles.Set, say Say) (mixes.Mix, func(program string) bool, error) {
+	var read struct {
+		mix mixes.Mix
+		has func(program string) bool
+	}
+	err := UnlessStopped(ctx, func() (err error) {
+		read.mix, read.has, err = o.readMix(arg, known)
+		return err
+	})
+	if err != nil {
+		return mixes.Mix{}, nil, err
+	}
+	for _, note := range read.mix.Notes {
+		say("%s", note)
+	}
+	if n := len(read.mix.Jobs); n >= largeMix {
+		say("a run of %d jobs takes about %.1f GiB of memory", n, float64(n)*bytesPerJob/(1<<30))
+	}
+	return read.mix, read.has, nil
+}
+
+// A mix of largeMix jobs or more is worth a word on the memory that a run of it takes. bytesPerJob is what was measured
+// with a million jobs on a simulated node, rounded up.
+const (
+	largeMix    = 100_000
+	bytesPerJob = 1300
+)
+
+// UnlessStopped does what can take long and cannot be stopped on its way. Once the program is to stop, it no longer
+// waits for it.
+func UnlessStopped(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (o Options) readMix(arg string, known profiles.Set) (m mixes.Mix, has func(program string) bool, err error) {
 	suite, err := suites.Own(o.Suite, o.Data)
 	if err != nil {
 		return m, nil, err
@@ -127,9 +168,6 @@ func (o Options) ReadMix(arg string, known profiles.Set, say Say) (m mixes.Mix, 
 	}
 	if m, err = suite.Mix(arg, has); err != nil {
 		return m, nil, err
-	}
-	for _, note := range m.Notes {
-		say("%s", note)
 	}
 	if !suites.IsMixFile(arg) {
 		has = nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caserun/caserun/results"
@@ -24,6 +25,8 @@ type tracker struct {
 	display Display
 	log     Log
 	strict  bool // a doubtful run is interrupted
+
+	late atomic.Bool // the run was to stop a while ago
 
 	mu       sync.Mutex
 	tasks    map[taskKey]results.Task // in their latest state; of a simulated run only the tasks that swaps need
@@ -87,7 +90,14 @@ func (unlogged) Swap(int64, results.Swap)            {}
 func (unlogged) Event(int64, results.Event)          {}
 func (unlogged) Ended(results.Run)                   {}
 
+// stopLimit is how long a run that is to stop records jobs that never started. A large mix has so many that the store
+// would take minutes. The run is interrupted, and its number of jobs is in its row.
+const stopLimit = 200 * time.Millisecond
+
 func (t *tracker) Job(j results.Job) {
+	if j.StartS == nil && t.late.Load() {
+		return
+	}
 	t.Writer.Job(j)
 	t.log.Job(t.run.ID, j)
 	t.display.Job(j)
@@ -159,6 +169,7 @@ func (t *tracker) drive(ctx context.Context, node Node, shared bool) (Outcome, e
 			}
 		})
 	}
+	defer context.AfterFunc(runCtx, func() { time.AfterFunc(stopLimit, func() { t.late.Store(true) }) })()
 	watch(t.Failed(), "the store did not take all rows")
 	for name, ended := range node.Helpers() {
 		watch(ended, name+" ended during the run")

@@ -223,7 +223,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 	names := map[string]string{}
 	p.Spec.Mixes = nil
 	for _, arg := range args {
-		mix, _, err := runs.ReadMix(arg, p.profiles, say)
+		mix, _, err := runs.ReadMix(ctx, arg, p.profiles, say)
 		if err != nil {
 			return err
 		}
@@ -242,6 +242,9 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 		sum, err := p.digest(mix)
 		if err != nil {
 			return err
+		}
+		if ctx.Err() != nil { // a large mix takes a second
+			return context.Cause(ctx)
 		}
 		p.mixes = append(p.mixes, mix)
 		p.Spec.Mixes = append(p.Spec.Mixes, results.SpecMix{Arg: arg, Name: mix.Name, SHA256: sum, Jobs: jobs})

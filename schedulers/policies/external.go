@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -63,7 +64,7 @@ func (s settings) program() (*Program, error) {
 		return nil, fmt.Errorf("sha256=%s: want the first %d digits that sha256sum prints of the file, or leave it out", p.SHA256, HashDigits)
 	}
 	var err error
-	if p.Timeout, err = time.ParseDuration(s[paramTimeout.Name]); err != nil || p.Timeout <= 0 {
+	if p.Timeout, err = input.Duration(s[paramTimeout.Name]); err != nil || p.Timeout <= 0 {
 		return nil, fmt.Errorf("timeout=%s: want a duration above 0, such as 500ms", s[paramTimeout.Name])
 	}
 	s[paramPath.Name] = path.Base(p.Path)

@@ -20,7 +20,7 @@ func TestAProgramIsNamedByItsPath(t *testing.T) {
 		{"exec:./queue=fifo", "./queue=fifo", strings.Replace(defaults, "%", "queue=fifo", 1)},
 		{"exec:a:b c.py", "a:b c.py", strings.Replace(defaults, "%", "a:b c.py", 1)},
 		{"exec:p,sha256=000012345678", "p", "age-limit=64,path=p,queue=largest-first,sha256=000012345678,wait-limit=0s"},
-		{"exec:queue=fifo,timeout=0.5s,path=p.py,age-limit=03,wait-limit=90s,isolate=known", "p.py",
+		{"exec:queue=fifo,timeout=0.5s,path=p.py,age-limit=3,wait-limit=90s,isolate=known", "p.py",
 			"age-limit=3,isolate=known,path=p.py,queue=fifo,timeout=500ms,wait-limit=1m30s"},
 	} {
 		s, err := policies.Parse(c.text, 4)

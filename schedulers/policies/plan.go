@@ -2,8 +2,8 @@ package policies
 
 import (
 	"fmt"
-	"strconv"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/plan"
 )
@@ -104,7 +104,7 @@ func (s settings) planning() (*Planning, error) {
 
 // part reads a number from 0 to most.
 func (s settings) part(key string, most float64) (float64, error) {
-	f, err := strconv.ParseFloat(s[key], 64)
+	f, err := input.Float(s[key])
 	if err != nil || !(f >= 0 && f <= most) {
 		return 0, fmt.Errorf("%s=%s: want a number from 0 to %g", key, s[key], most)
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
@@ -301,22 +301,22 @@ func (en entry) paramNames() string {
 // settings are a scheduler's parameters as text.
 type settings map[string]string
 
-// canonical gives equal values equal text: 08 is 8, 90s is 1m30s. A malformed value does not
+// canonical gives equal values equal text: 0.10 is 0.1, 90s is 1m30s. A malformed value does not
 // change, and fails when it is read.
 func (s settings) canonical() {
 	for key, text := range s {
 		switch key {
 		case paramPath.Name, paramSHA256.Name: // text, even where it looks like a number
 		case paramWait.Name, paramTimeout.Name:
-			if d, err := time.ParseDuration(text); err == nil {
+			if d, err := input.Duration(text); err == nil {
 				s[key] = d.String()
 			}
 		case paramRoom.Name, "weight", "error":
-			if f, err := strconv.ParseFloat(text, 64); err == nil {
+			if f, err := input.Float(text); err == nil {
 				s[key] = strconv.FormatFloat(f, 'g', -1, 64)
 			}
 		default:
-			if n, err := strconv.Atoi(text); err == nil {
+			if n, err := input.Int(text); err == nil {
 				s[key] = strconv.Itoa(n)
 			}
 		}
@@ -328,7 +328,7 @@ func (s settings) number(key string, least int) (int, error) {
 	if !ok {
 		return least, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := input.Int(text)
 	if err != nil || n < least {
 		return 0, fmt.Errorf("%s=%s: want a whole number of %d or more", key, text, least)
 	}
@@ -337,7 +337,7 @@ func (s settings) number(key string, least int) (int, error) {
 
 // memory returns the memory rule that the parameters give.
 func (s settings) memory() (MemoryHard, error) {
-	room, err := strconv.ParseFloat(s["room"], 64)
+	room, err := input.Float(s["room"])
 	if err != nil || !(room >= 0 && room < 1) {
 		return MemoryHard{}, fmt.Errorf("room=%s: want a share of a device from 0 to below 1, such as 0.1", s["room"])
 	}
@@ -360,7 +360,7 @@ func (s settings) config() (engine.Config, error) {
 		return c, err
 	}
 	if text, ok := s["wait-limit"]; ok {
-		if c.WaitLimit, err = time.ParseDuration(text); err != nil || c.WaitLimit < 0 {
+		if c.WaitLimit, err = input.Duration(text); err != nil || c.WaitLimit < 0 {
 			return c, fmt.Errorf("wait-limit=%s: want a duration such as 90s, at most 2562047h, or 0s for none", text)
 		}
 	}

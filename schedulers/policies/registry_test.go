@@ -16,11 +16,11 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"zero", ""},
 		{"cg", "workers=8"},
 		{"cg:workers=0", "workers=8"},
-		{"cg:workers=06", "workers=6"},
+		{"cg:workers=6", "workers=6"},
 		{"case-alg2", caseDefaults},
 		{"case-alg3", caseDefaults},
 		{"case-alg3:", caseDefaults},
-		{"case-alg3:queue=fifo,age-limit=007", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
+		{"case-alg3:queue=fifo,age-limit=7", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
 		{"case-alg3:room=1e-1,managed=exceed", "age-limit=64,managed=exceed,queue=largest-first,room=0.1,wait-limit=0s"},
 		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
 		{"schedgpu", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
@@ -31,7 +31,7 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"schedgpu:arch=server", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"schedgpu:arch=shared", "age-limit=0,arch=shared,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"vgpu", "age-limit=64,n=4,queue=mmu,references=safe,victims=1,wait-limit=0s"},
-		{"vgpu:n=08,victims=0,references=complete", "age-limit=64,n=8,queue=mmu,references=complete,victims=0,wait-limit=0s"},
+		{"vgpu:n=8,victims=0,references=complete", "age-limit=64,n=8,queue=mmu,references=complete,victims=0,wait-limit=0s"},
 		{"demand", "age-limit=64,queue=mmu,wait-limit=0s"},
 		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
@@ -144,5 +144,15 @@ func describesAll(t *testing.T) {
 	}
 	if len(want) > 0 || !slices.IsSorted(names) {
 		t.Errorf("registered: %q, without %v", names, want)
+	}
+}
+
+// A parameter's number has one spelling.
+func TestSpellingsOfParameters(t *testing.T) {
+	for _, text := range []string{"cg:workers=08", "cg:workers=+8", "cg:workers=0x8", "cg:workers=1_0", "case-alg3:age-limit=08", "case-alg3:room=0x1p-3", "case-alg3:room=+0.1", "case-alg3:room=00.1",
+		"schedgpu:wait-limit=+5s", "schedgpu:wait-limit=05s", "vgpu:n=08", "plan:learn=off,error=0_1", "cg:workers="} {
+		if s, err := policies.Parse(text, 4); err == nil {
+			t.Errorf("%s is read as %v", text, s.Params)
+		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 // Column is one column of a file, with the functions that write and read it.
@@ -72,7 +74,7 @@ func Number[T any, N int | int64 | uint64 | uint32](name string, field func(*T) 
 		if s == "" {
 			return nil
 		}
-		v, err := strconv.ParseUint(s, 10, 63)
+		v, err := input.Uint(s, 63)
 		if err != nil || uint64(N(v)) != v {
 			return errors.New("want a whole number that is not negative, or nothing")
 		}
@@ -109,9 +111,8 @@ func Plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // NotNegative reads a decimal number from 0 to most.
 func NotNegative(s string, most float64) (float64, error) {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || strings.ContainsAny(s, "_xX") || // as Go writes numbers: 1_0 is 10
-		!(v >= 0) || v > most {
+	v, err := input.Float(s)
+	if err != nil || !(v >= 0) || v > most {
 		return 0, errors.New("not a number from 0")
 	}
 	return v, nil
