@@ -221,9 +221,14 @@ static bool restore_config(struct shared *s, const struct case_shared_config *fo
 		         s->path, found->version, CASE_SHARED_VERSION);
 		return false;
 	}
-	if (s->creates)
-		return default_config(&s->config, why, why_size);
-	snprintf(why, why_size, "the state file %s is damaged, and so is its backup: start the run again", s->path);
+	if (!s->creates) {
+		snprintf(why, why_size, "the state file %s is damaged, and so is its backup: start the run again", s->path);
+		return false;
+	}
+	char reason[128];
+	if (default_config(&s->config, reason, sizeof reason))
+		return true;
+	snprintf(why, why_size, "the state file %s is damaged, and so is its backup, and it cannot be made anew: %s", s->path, reason);
 	return false;
 }
 
@@ -246,6 +251,21 @@ static bool make_whole(struct shared *s, char *why, size_t why_size)
 		         strerror(failed));
 	return !failed;
 }
+
+/* write_part writes a part of the file, also while another program truncates it. */
+static bool write_part(struct shared *s, bool (*part)(struct shared *s), char *why, size_t why_size)
+{
+	for (int tries = 0; tries < 100; tries++) {
+		if (part(s))
+			return true;
+		if (!make_whole(s, why, why_size))
+			return false;
+	}
+	snprintf(why, why_size, "write the state file %s: another program truncates it again and again", s->path);
+	return false;
+}
+
+static bool write_config(struct shared *s) { return file_write(&s->file->config, &s->config, sizeof s->config); }
 
 /* map maps the file that is at the path now. The earlier file stays mapped, because another thread
  * may sleep there. */
@@ -342,10 +362,11 @@ static bool open_file(struct shared *s, char *why, size_t why_size)
 		s->config = *config;
 	else if (!restore_config(s, config, why, why_size))
 		return false; /* and leaves the file as it is */
-	if (!whole && (!make_whole(s, why, why_size) || !read_heads(s, &heads)))
+	if (!whole && !make_whole(s, why, why_size))
+		return false;
+	if (!whole && !read_heads(s, &heads)) /* truncated since */
 		memset(&heads, 0, sizeof heads);
-	if (!books_config_valid(config) && !file_write(s->file, &s->config, sizeof s->config) &&
-	    (!make_whole(s, why, why_size) || !file_write(s->file, &s->config, sizeof s->config)))
+	if (!books_config_valid(config) && !write_part(s, write_config, why, why_size))
 		return false;
 	s->look_at_ns = heads.file.look_at_ns;
 	open_books(s, &heads);
@@ -418,7 +439,7 @@ bool shared_end(struct shared *s, char *why, size_t why_size)
 	books->sequence++;
 	books->checksum = books_checksum(books);
 	shared_point("edited");
-	const bool done = write_books(s) || (make_whole(s, why, why_size) && write_books(s));
+	const bool done = write_part(s, write_books, why, why_size);
 	if (done) {
 		s->sequence = books->sequence;
 		shared_point("committed");
