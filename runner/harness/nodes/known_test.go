@@ -1,0 +1,101 @@
+package nodes
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/harness"
+)
+
+// authors are command lines as in the workload files of CASE's authors, with other directories.
+const authors = `backprop 524288
+/their/cuda/backprop/backprop 4194304
+srad 4096 4096 0 127 0 127 0.5 2
+nvprof srad 100 0.5 20000 20000
+nvprof --metrics inst_per_warp backprop 524288
+nvprof --replay-mode disabled --metrics achieved_occupancy,stall_memory_dependency needle 32768 10
+needle 2048 10
+bfs graph1MW_6.txt
+bfs /data/graph8M.txt
+dwt2d rgb.bmp -d 1024x1024 -f -5 -l 3
+darknet rnn generate their/rnn.cfg their/shakespeare.weights -len 100000
+darknet classifier train their/cifar-porter.data their/cifar_small.cfg
+cat image-names-large.txt | darknet classifier predict their.data their/darknet53_448.cfg w
+cat image-names-large.txt | darknet classifier predict their.data alexnet.cfg alexnet.weights
+cat image-names-large.txt | darknet classifier predict their.data darknet19.cfg darknet19.weights
+cat image-names-large.txt | darknet classifier predict their.data resnet152.cfg resnet152.weights
+cat image-names-medium.txt | darknet detect yolov3-tiny.cfg yolov3-tiny.weights
+cat image-names-medium.txt | darknet detect yolov2-608.cfg yolov2-608.weights
+cat image-names-medium.txt | darknet detect yolov3-spp.cfg yolov3-spp.weights
+`
+
+func know(t *testing.T, node, data, text string) (mixes.Mix, profiles.Set, []string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "their.wl")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := mixes.Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	known, err := Know(t.Context(), harness.Options{Node: node, Data: data}, &m, profiles.Catalog(), func(format string, args ...any) {
+		said = append(said, fmt.Sprintf(format, args...))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, known, said
+}
+
+// A simulated node runs what the authors ran, and says what it estimates. On this machine's GPUs nothing is estimated.
+func TestAuthorsWorkloadsAreKnown(t *testing.T) {
+	m, known, said := know(t, "sim:4xV100", "", authors)
+	for _, j := range m.Jobs {
+		if p, err := known.Lookup(j); err != nil || p.WallS() <= 0 || j.Footprint.Bytes == 0 {
+			t.Errorf("%s: %v s, %+v, %v", j.Command(), p.WallS(), j.Footprint, err)
+		}
+	}
+	if len(said) != 9 || !strings.HasPrefix(said[8], "commands that were not measured alone either") {
+		t.Errorf("%d lines: %q", len(said), said)
+	}
+	if m, known, said = know(t, Local, "", "backprop 524288\n"); len(said) > 0 {
+		t.Error(said)
+	} else if _, err := known.Lookup(m.Jobs[0]); err == nil {
+		t.Error("estimated for real GPUs")
+	}
+}
+
+// The number of pictures is that of the list in the data directory.
+func TestPicturesAreCounted(t *testing.T) {
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, "some.txt"), []byte(strings.Repeat("a.jpg\n\n", 2000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const line = "cat some.txt | darknet detect yolov3-tiny.cfg w\n"
+	m, known, _ := know(t, "sim:1xH200", data, line)
+	half, err := known.Lookup(m.Jobs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, known, _ = know(t, "sim:1xH200", t.TempDir(), line)
+	if whole, err := known.Lookup(m.Jobs[0]); err != nil || half.KernelS < whole.KernelS*0.49 || half.KernelS > whole.KernelS*0.51 {
+		t.Errorf("kernels of %v s, half of the pictures %v s (%v)", whole.KernelS, half.KernelS, err)
+	}
+	for file, want := range map[string]int{"n.cfg": 77, "none.cfg": 0, "../x": 0} {
+		if file == "n.cfg" {
+			if err := os.WriteFile(filepath.Join(data, file), []byte("[net]\nbatch=1\n max_batches = 77 \n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := amount(t.Context(), data, file); got != want {
+			t.Errorf("%s: %d, want %d", file, got, want)
+		}
+	}
+}
