@@ -245,3 +245,14 @@ func TestSwapsInTheRowOfTheirJob(t *testing.T) {
 		}
 	}
 }
+
+// A job that did its work after a failed allocation is no failure, and its row says which outcome it has.
+func TestOutcomesThatCountAsOK(t *testing.T) {
+	for _, o := range results.Outcomes {
+		j := results.Job{Outcome: &o}
+		line := newJobLine(j)
+		if ok := o.CountsAsOK(); line.Bad == ok || line.Cells[0].Text == "✕ "+string(o) == ok || (classOf(j) == classOK) != ok || (classOf(j) == classBad) != o.Crashed() {
+			t.Errorf("%s: %+v in class %s", o, line, classOf(j))
+		}
+	}
+}

@@ -190,3 +190,27 @@ func TestATracerThatIsNotBuilt(t *testing.T) {
 		t.Errorf("error %v, want ErrNotBuilt that says what to install", err)
 	}
 }
+
+// What a job leaves where traces are to be takes no trace from a later job, and a trace that is no file is an event.
+func TestTracesOfJobsThatSpoilThem(t *testing.T) {
+	for name, spoil := range map[string]string{
+		"a directory in its place": `mkdir -p out/job-0001.trace/x`,
+		"a file in its place":      `echo > out/job-0001.trace`,
+		"a FIFO in its place":      `mkfifo out/job-0001.trace`,
+		"a link in its place":      `ln -s / out/job-0001.trace`,
+		"own directory removed":    `rm -r "$CASE_TRACE_DIR"`,
+		"own directory a file":     `rm -r "$CASE_TRACE_DIR"; echo > "$CASE_TRACE_DIR"`,
+		"a FIFO for a trace":       `mkfifo "$CASE_TRACE_DIR/1.trace"`,
+		"a directory for a trace":  `mkdir "$CASE_TRACE_DIR/1.trace"`,
+		"garbage for a trace":      `echo garbage > "$CASE_TRACE_DIR/1.trace"`,
+		"an endless trace":         `ln -s /dev/zero "$CASE_TRACE_DIR/1.trace"`,
+		"a large trace":            `truncate -s 1T "$CASE_TRACE_DIR/1.trace"`,
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			tape, sums := traced(t, spoil, `cp "$SAMPLE" "$CASE_TRACE_DIR/8.trace"`)
+			if len(tape.kernels) != 3 || tape.kernels[0].Job != 1 || *sums.Kernels != 3 || len(tape.events) == 0 {
+				t.Errorf("kernels %+v, events %q", tape.kernels, tape.events)
+			}
+		})
+	}
+}

@@ -191,7 +191,7 @@ func newServer(h Handler, logf func(format string, args ...any), open func(fd, p
 	}
 	watcher, _ := h.(Watcher)
 	return &Server{
-		handler: h, watcher: watcher, notice: -1, logf: logf, uid: uint32(os.Geteuid()),
+		handler: h, watcher: watcher, reports: -1, notice: -1, logf: logf, uid: uint32(os.Geteuid()),
 		open: open, jobs: map[[tokenSize]byte]*job{}, tasks: map[uint64]owner{},
 		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{}, frames: clientFrames(),
 	}

@@ -1,0 +1,93 @@
+package probe
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// watcher is a recorder that hears reports and mends too.
+type watcher struct {
+	recorder
+	said   chan [3]any // what, job and session
+	mended chan error
+}
+
+func (w watcher) Unreached(job, session int, why string) { w.said <- [3]any{why, job, session} }
+func (w watcher) Hint(job, session int, what string)     { w.said <- [3]any{"hint: " + what, job, session} }
+func (w watcher) Mended(err error)                       { w.mended <- err }
+
+func watched(t *testing.T) (*Server, watcher) {
+	t.Helper()
+	w := watcher{newRecorder(), make(chan [3]any, 64), make(chan error, 64)}
+	s, err := Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, w
+}
+
+// Reports are heard without a connection. What is not a report is not heard, and does no harm.
+func TestReports(t *testing.T) {
+	s, w := watched(t)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	token := s.Register(7)
+	for _, text := range []string{"", " ", "\x00\xff", "unreached", token, token + " 5", token + " 5 other what", strings.Repeat("x", 4096),
+		token + " 5 unreached connect: no", "- 6 unreached no token", token[:8] + " x unreached short\xff", "- 8 hint cudaSetDevice(1)", token + " 9 unreached"} {
+		if err := unix.Sendto(fd, []byte(text), 0, &unix.SockaddrUnix{Name: "@" + s.Report()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Settle()
+	for _, want := range [][3]any{{"connect: no", 7, 5}, {"no token", -1, 6}, {"short?", -1, 0}, {"hint: cudaSetDevice(1)", -1, 8}, {"", 7, 9}} {
+		if got := <-w.said; got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	if len(w.said) > 0 {
+		t.Errorf("more: %v", <-w.said)
+	}
+}
+
+// The socket is in its place again at once, clients that were connected stay, and new ones come.
+func TestSocketIsMended(t *testing.T) {
+	s, w := watched(t)
+	before := greeted(t, s, 1)
+	for name, spoil := range map[string]func() error{
+		"removed":         func() error { return os.Remove(s.Path()) },
+		"directory moved": func() error { return os.Rename(filepath.Dir(s.Path()), filepath.Join(t.TempDir(), "away")) },
+		"replaced": func() error {
+			file := filepath.Join(t.TempDir(), "file")
+			return errors.Join(os.WriteFile(file, nil, 0o600), os.Rename(file, s.Path()))
+		},
+		"parent moved": func() error {
+			parent := filepath.Dir(filepath.Dir(s.Path()))
+			return os.Rename(parent, parent+"-away")
+		},
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		s.Mend()
+		if err := <-w.mended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		greeted(t, s, 2).send(beginOf(1, 1))
+		w.next(t, "begin")
+	}
+	before.send(beginOf(1, 1))
+	w.next(t, "begin")
+}
