@@ -108,6 +108,40 @@ func TestRegressStatuses(t *testing.T) {
 	}
 }
 
+// A candidate that loses jobs is no better for it, whatever the limits name. Less memory makes cg lose more
+// jobs, and with 1 GiB no job ends ok.
+func TestRegressOfLostJobs(t *testing.T) {
+	inTempDir(t)
+	for tag, memory := range map[string]string{"all": "16GiB", "less": "8GiB", "dead": "1GiB"} {
+		status, _, errs := caserun(t, "sweep", "--mixes", "W1", "--scheds", "cg:workers=8", "--node", "sim:2xP100", "--reps", "7", "--tag", tag, "--mem-cap", memory, "--seed", fmt.Sprint(len(tag)*len(memory)))
+		if want := map[string]int{"dead": exitNothing}[tag]; status != want {
+			t.Fatalf("%s: exit %d: %s", tag, status, errs)
+		}
+	}
+	for _, c := range []struct {
+		baseline, candidate, limits string
+		status                      int
+		says                        string
+	}{
+		{"all", "less", "makespan=5%,turnaround=5%", exitRegression, "not comparable"},
+		{"all", "less", "makespan=5%,crashes=none", exitNothing, "less against all: 1 of 1 checks are not comparable, because a side lost more jobs"},
+		{"all", "dead", "makespan=5%", exitRegression, "no job ended ok"},
+		{"all", "dead", "energy=5%,crashes=none", exitNothing, "no job ended ok"},
+		{"dead", "all", "makespan=5%,throughput=3%", exitNothing, "no job ended ok in 7 runs of the baseline"},
+		{"less", "all", "makespan=5%", exitNothing, "the baseline lost more jobs"},
+	} {
+		status, out, errs := caserun(t, "regress", "--baseline", c.baseline, "--candidate", c.candidate, "--max-regression", c.limits, "--format", "csv")
+		if status != c.status || !strings.Contains(out+errs, c.says) || strings.Contains(out, "better") {
+			t.Errorf("%s against %s, %s: exit %d, want %d and %q:\n%s%s", c.candidate, c.baseline, c.limits, status, c.status, c.says, out, errs)
+		}
+	}
+	for _, b := range []string{"less", "dead"} {
+		if status, out, errs := caserun(t, "compare", "all", b, "--format", "csv"); status != exitOK || strings.Contains(out, "better") {
+			t.Errorf("compare all %s: exit %d:\n%s%s", b, status, out, errs)
+		}
+	}
+}
+
 // A report that goes where stdout or stderr goes leaves what is there.
 func TestRegressReportsToItsOwnOutput(t *testing.T) {
 	inTempDir(t)

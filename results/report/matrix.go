@@ -20,7 +20,7 @@ func SurvivorsNote(where string) string {
 const LostMoreMark = "‡"
 
 // LostMoreNote explains the mark.
-const LostMoreNote = LostMoreMark + " not comparable: of the scheduler and the base, the one that looks better lost significantly more jobs."
+const LostMoreNote = LostMoreMark + " survivors only, and not comparable: of the scheduler and the base, the one that looks better lost significantly more jobs."
 
 // MatrixTable has a row for each scheduler: its metrics over all mixes, as ratios to the base.
 func MatrixTable(m regress.Matrix) *Table {
