@@ -104,6 +104,8 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "tracer_cut_processes", Place: DataOnly}, r.Tracer.Cut)
 	field(Column{Name: "tracer_untraced_jobs", Place: DataOnly}, r.Tracer.Untraced)
 	field(Column{Name: "probe", Place: DataOnly}, r.Probe.String())
+	field(Column{Name: "doubts", Place: DataOnly}, given(r.Doubts))
+	field(Column{Name: "surroundings", Place: DataOnly}, r.Provenance.Surroundings)
 	field(Column{Name: "sweep_id", Heading: "sweep", Place: whereKnown(r.Sweep != nil)}, r.Sweep)
 	field(Column{Name: "tag", Place: whereKnown(r.Tag != "")}, given(r.Tag))
 	field(Column{Name: "store"}, dbPath)

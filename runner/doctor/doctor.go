@@ -121,15 +121,19 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 	}
 	ctx, cancel := context.WithTimeout(parent, checkLimit)
 	defer cancel()
-	e.mps(ctx)
+	e.mps(ctx, devices)
 	e.context(ctx, node, devices[0])
 	e.swap(ctx, devices[0])
 	e.sampler(node)
 	return devices
 }
 
-func (e *examination) mps(ctx context.Context) {
-	d, err := mps.Start(ctx, mps.Config{})
+func (e *examination) mps(ctx context.Context, devices []nvml.Device) {
+	var c mps.Config
+	for _, d := range devices {
+		c.Devices = append(c.Devices, d.UUID)
+	}
+	d, err := mps.Start(ctx, c)
 	if err == nil {
 		err = d.Quit(ctx)
 	}

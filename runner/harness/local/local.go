@@ -174,7 +174,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		return nil, err
 	}
 	n.around = b.limits
-	n.lookAround(os.Environ())
+	n.around.Environment = callers(os.Environ(), n.Mix.Jobs, n.Say)
 	live.CheckDescriptors(n.Workers, n.Say)
 	options, err := b.nodeOptions(n.Scheduler, n.Say)
 	if err != nil {
@@ -243,15 +243,16 @@ func (n *node) Describe(run *results.Run) {
 	p.Driver, p.CUDA = &n.session.Versions.Driver, &n.session.Versions.CUDA
 }
 
-// lookAround notes what of the caller's environment changes how the jobs execute, and says what jobs get and do not get.
-func (n *node) lookAround(environ []string) {
-	n.around.Environment = surroundings.Variables(environ, setByAll(n.Mix.Jobs))
-	if names := surroundings.Unexpected(n.around.Environment); len(names) > 0 {
-		n.Say("the jobs get %s from this environment, which can change how they execute: unset what the measurement does not need, or set it in the mix (env)", strings.Join(names, ", "))
+// callers returns what of the caller's environment changes how jobs execute, and says what jobs get of it and do not get.
+func callers(environ []string, jobs []mixes.Job, say harness.Say) map[string]string {
+	found := surroundings.Variables(environ, setByAll(jobs))
+	if names := surroundings.Unexpected(found); len(names) > 0 {
+		say("the jobs get %s from this environment, which can change how they execute: unset what the measurement does not need, or set it in the mix (env)", strings.Join(names, ", "))
 	}
 	if _, removed := surroundings.WithoutMPS(environ); len(removed) > 0 {
-		n.Say("the jobs do not get %s of this environment, which are for another MPS daemon", strings.Join(removed, ", "))
+		say("the jobs do not get %s of this environment, which are for another MPS daemon", strings.Join(removed, ", "))
 	}
+	return found
 }
 
 // setByAll are the names of the variables that every job sets by itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -48,6 +49,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 		return 0, fmt.Errorf("profile measures on a GPU of this machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, gpus.Close()) }()
+	callers(os.Environ(), p.Jobs, p.Say)
 	if err := gpus.Select("0", ""); err != nil {
 		return 0, err
 	}
