@@ -67,22 +67,23 @@ type Config struct {
 // Executor runs real processes. It implements runner.Recoverer, runner.Revoker,
 // runner.Prioritizer and probe.Revoker.
 type Executor struct {
-	config  Config
-	loop    *runner.Loop
-	server  *probe.Server
-	preload string                             // what jobs find config.Preload by
-	links   string                             // the directory of links to it; "": there are none
-	state   string                             // the state file of clients that decide; "": they do not
-	spare   string                             // another name of the state file
-	dir     string                             // for output files
-	spoiled int                                // files of the run that a job spoiled; under mu
-	strays  map[int]func(job int) runner.Event // what processes said of their jobs, by session; under mu
-	spawn   *spawner
-	guard   *guard
-	own     []int                                // PIDs of children from before the run; they stay theirs until this process collects them
-	limit   time.Duration                        // clientLimit; tests set another
-	after   func(time.Duration) <-chan time.Time // time.After; tests set another
-	clean   sync.WaitGroup                       // goroutines that wait for a job or stop it
+	config   Config
+	loop     *runner.Loop
+	server   *probe.Server
+	preload  string                             // what jobs find config.Preload by
+	links    string                             // the directory of links to it; "": there are none
+	state    string                             // the state file of clients that decide; "": they do not
+	spare    string                             // another name of the state file
+	dir      string                             // for output files
+	suspects []int                              // jobs that have run since files were looked at; under mu
+	spoiled  int                                // files of the run that a job spoiled; under mu
+	strays   map[int]func(job int) runner.Event // what processes said of their jobs, by session; under mu
+	spawn    *spawner
+	guard    *guard
+	own      []int                                // PIDs of children from before the run; they stay theirs until this process collects them
+	limit    time.Duration                        // clientLimit; tests set another
+	after    func(time.Duration) <-chan time.Time // time.After; tests set another
+	clean    sync.WaitGroup                       // goroutines that wait for a job or stop it
 
 	cancelled atomic.Bool  // every job is being stopped: no neighbour needs to be spared
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -70,21 +71,17 @@ func (x *Executor) Mended(err error) {
 // mostTampered is how many events of kind files a run records, because a job can go on without end.
 const mostTampered = 64
 
-// tampered records what was done to a file of the run. It is the doing of the job that runs, if no other does.
+// tampered records what was done to a file of the run. It is the doing of the only job that has run since the
+// files were looked at, if there is only one.
 func (x *Executor) tampered(what string) {
 	x.mu.Lock()
 	x.spoiled++
 	n := x.spoiled
-	running, culprit := 0, -1
-	for i, p := range x.procs {
-		if p != nil && !p.over() {
-			running, culprit = running+1, i
-		}
-	}
+	suspects := slices.Clone(x.suspects)
 	x.mu.Unlock()
 	e := results.Event{Kind: results.EventFiles, Detail: what + "; jobs must leave the run's files alone"}
-	if running == 1 {
-		e.Job = &culprit
+	if len(suspects) == 1 {
+		e.Job = &suspects[0]
 	}
 	switch {
 	case n == 1:
@@ -181,6 +178,18 @@ func (x *Executor) mend() error {
 		x.tampered("the clients' state file was removed or replaced, and put back")
 	}
 	return nil
+}
+
+// looked notes that the files are as they should be before a job starts.
+func (x *Executor) looked(job int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.suspects = append(x.suspects[:0], job)
+	for i, p := range x.procs {
+		if p != nil && !p.over() {
+			x.suspects = append(x.suspects, i)
+		}
+	}
 }
 
 // same reports whether two names are of one file, which may be read and written.

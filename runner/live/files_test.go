@@ -62,7 +62,12 @@ func TestJobsThatSpoilFiles(t *testing.T) {
 			if want := []results.Outcome{results.OK, results.OK}; err != nil || !slices.Equal(outcomes(jobs), want) {
 				t.Errorf("outcomes %v (%q), error %v", outcomes(jobs), jobs[1].Detail, err)
 			}
-			told := slices.ContainsFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventFiles })
+			told := slices.ContainsFunc(rec.events, func(e results.Event) bool {
+				if e.Kind == results.EventFiles && (e.Job == nil || *e.Job != 0) {
+					t.Errorf("%+v does not name the job", e)
+				}
+				return e.Kind == results.EventFiles
+			})
 			if told == c.quiet {
 				t.Errorf("events %+v, want one of a file: %t", rec.events, !c.quiet)
 			}

@@ -64,6 +64,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	if err := x.mend(); err != nil {
 		return nil, err
 	}
+	x.looked(job)
 	cmd := exec.Command(x.config.Programs[job], spec.Args...)
 	cmd.Dir = x.config.Dirs[job]
 	cmd.Stdout, cmd.Stderr = stdout, stderr

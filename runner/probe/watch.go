@@ -121,12 +121,9 @@ func (s *Server) hearNotices() {
 	s.mend()
 }
 
-// Mend puts the socket back in its place if it is not there. It returns when that is done.
-func (s *Server) Mend() {
-	if !s.intact() {
-		s.Settle()
-	}
-}
+// Mend puts the socket back in its place if it is not there. It returns when that is done, and the Watcher knows
+// what was done before.
+func (s *Server) Mend() { s.Settle() }
 
 // intact reports whether clients find the socket.
 func (s *Server) intact() bool {

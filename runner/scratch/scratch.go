@@ -74,6 +74,15 @@ func (d *Dir) Path() string { return d.path }
 // Remove removes the directory and its content.
 func (d *Dir) Remove() error {
 	err := os.RemoveAll(d.path)
+	if errors.Is(err, fs.ErrPermission) { // a job has locked a directory
+		_ = filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				_ = os.Chmod(path, 0o700) // before it is read
+			}
+			return nil
+		})
+		err = os.RemoveAll(d.path)
+	}
 	if d.lock != nil {
 		_ = d.lock.Close() // the directory no longer exists
 	}

@@ -151,3 +151,19 @@ func TestUnusableTMPDIR(t *testing.T) {
 		}
 	}
 }
+
+// A directory that a job has locked is removed too.
+func TestRemoveLocked(t *testing.T) {
+	d, err := Make("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := filepath.Join(d.Path(), "a", "b")
+	err = errors.Join(os.MkdirAll(inner, 0o700), os.WriteFile(filepath.Join(inner, "file"), nil, 0o600), os.Chmod(inner, 0), os.Chmod(filepath.Dir(inner), 0), os.Chmod(d.Path(), 0))
+	if err := errors.Join(err, d.Remove()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(d.Path()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is there still: %v", err)
+	}
+}
