@@ -144,8 +144,8 @@ func TestFakeNodeInRoughSurroundings(t *testing.T) {
 	if !known || around.Environment["CUDA_LAUNCH_BLOCKING"] != "1" || around.CPUs == 0 || strings.Contains(*run.Provenance.Surroundings, "secret") || strings.Contains(*run.Provenance.Surroundings, "MPS") {
 		t.Errorf("surroundings %s", *run.Provenance.Surroundings)
 	}
-	if run.Status != results.Complete || run.Doubts != "" || run.Sampler.Errors == nil || *run.Sampler.Errors == 0 {
-		t.Errorf("%s, doubts %q, %+v", run.Status, run.Doubts, run.Sampler)
+	if run.Status != results.Complete || run.Sampler.Errors == nil || *run.Sampler.Errors == 0 {
+		t.Errorf("%s, %+v", run.Status, run.Sampler)
 	}
 	segments, err := s.Segments(t.Context(), 1)
 	if err != nil {

@@ -35,7 +35,9 @@ const memory = "/dev/shm"
 func Make(purpose string) (*Dir, error) {
 	d, err := makeIn(os.TempDir(), purpose)
 	if named := os.Getenv("TMPDIR"); err != nil && named != "" {
-		err = fmt.Errorf("TMPDIR=%s cannot be used: name one that is there and that you may write to: %w", named, err)
+		err = fmt.Errorf("TMPDIR=%s cannot be used: name a directory that is there and that you may write to: %w", named, err)
+	} else if err != nil {
+		err = fmt.Errorf("%s cannot be used: name another directory with TMPDIR: %w", os.TempDir(), err)
 	}
 	return d, err
 }
