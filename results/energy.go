@@ -123,7 +123,7 @@ func meterOf(segments []Segment, end float64) (meter, EnergySource) {
 	switch {
 	case fall(counter) > 0:
 		return nil, EnergyNone
-	case spansRun(counter, end):
+	case len(counter) > 1 && spansRun(counter, end): // one reading tells no difference
 		return counter, EnergyCounter
 	}
 	power := readings(segments, SeriesPower)

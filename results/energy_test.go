@@ -189,3 +189,12 @@ func TestPowerOfTheCounter(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// One reading of a counter says nothing of what was used since: other readings may have been refused.
+func TestOneReadingIsNoMeasurement(t *testing.T) {
+	value := 100.0
+	meter, from := meterOf([]Segment{{Series: SeriesEnergy, FirstS: 0.1, LastS: 0.1, Samples: 1, Value: &value}}, 0.2)
+	if from != EnergyNone || meter != nil {
+		t.Errorf("%v from %s, want none", meter, from)
+	}
+}

@@ -3,6 +3,8 @@ package nvml
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -174,6 +176,18 @@ func TestMemoryIsCompleted(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", tt.m, got, got.inRange())
 		}
 	}
+}
+
+func TestOddNumberOfProcesses(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	onFake(t, []string{"FAKE_NVML_ODD=processes", "FAKE_NVML_PROCESSES=" + none}, func(t *testing.T, n *Node) {
+		if found, err := n.Processes(0); !errors.Is(err, ErrOutOfRange) {
+			t.Errorf("%v, %v; want an error", found, err)
+		}
+	})
 }
 
 func TestOddClock(t *testing.T) {

@@ -20,8 +20,8 @@
  *
  * FAKE_NVML_ODD is a list of what answers numbers that cannot be, as drivers do
  * around resets: rates (utilization), memory (in use), samples (the driver's own),
- * clock, energy, watts. The meters of the last two must be there. In a list with
- * the word once, only every second answer is so.
+ * processes (their number), clock, energy, watts. The meters of the last two must
+ * be there. In a list with the word once, only every second answer is so.
  *
  * FAKE_METER gives the devices meters, of 100 W for device 0, 200 W for device 1,
  * and so on. It is a list of the words counter (of energy), power (its mean over a
@@ -202,6 +202,10 @@ int nvmlDeviceGetComputeRunningProcesses(Device d, unsigned *count, Process *out
     if (device + 1 == d && found++ < room) out[found - 1] = (Process){.pid = pid, .used = 1 << 20};
   fclose(file);
   *count = found;
+  if (odd("processes")) {
+    *count = 1 << 30;
+    return SUCCESS;
+  }
   return found <= room ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
