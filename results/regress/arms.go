@@ -73,6 +73,17 @@ func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []s
 	if incomplete > 0 {
 		notes = append(notes, fmt.Sprintf("runs of %s that are not complete, and are left out: %d", s.Label, incomplete))
 	}
+	deadRuns := 0
+	for _, runs := range arms {
+		for _, o := range runs {
+			if o.Metrics.OK == 0 {
+				deadRuns++
+			}
+		}
+	}
+	if deadRuns > 0 {
+		notes = append(notes, fmt.Sprintf("runs of %s in which no job ended ok: %d; they have no turnaround, makespan and energy", s.Label, deadRuns))
+	}
 	notes = append(notes, sizes(s.Label, arms)...)
 	notes = append(notes, contents(s.Label, arms, names)...)
 	if found := machines(s.Runs); found != "" {

@@ -84,12 +84,11 @@ func (l losses) more(set []Pair) (out [2]bool) {
 }
 
 // LostMore says of a base and each of the others whether it lost significantly more jobs than the other
-// one. The runs of each are of one arm.
+// one. The runs of each are of one arm, and samples of their own.
 func LostMore(base []results.Run, others [][]results.Run, alpha float64) [][2]bool {
 	sets := make([][]Pair, len(others))
 	for i, runs := range others {
-		sets[i] = []Pair{{A: results.ArmOf(base[0]), B: results.ArmOf(runs[0]), ARuns: observations(base), BRuns: observations(runs),
-			noiseFree: results.AllNoiseFree(base) || results.AllNoiseFree(runs)}}
+		sets[i] = []Pair{{A: results.ArmOf(base[0]), B: results.ArmOf(runs[0]), ARuns: observations(base), BRuns: observations(runs)}}
 	}
 	lost := lossesOf(sets, alpha)
 	out := make([][2]bool, len(sets))

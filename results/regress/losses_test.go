@@ -109,6 +109,9 @@ func TestCompareOfLostJobs(t *testing.T) {
 	if err != nil || gone.Rows[0].Reason != "no job of new ended ok" || gone.Rows[1].Reason != gone.Rows[0].Reason {
 		t.Errorf("makespan and energy of the dead: %+v (%v)", gone.Rows, err)
 	}
+	if want := "runs of new in which no job ended ok: 7; they have no turnaround, makespan and energy"; !slices.Contains(gone.Notes, want) {
+		t.Errorf("notes %q lack %q", gone.Notes, want)
+	}
 	slower, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(0))}, Side{Label: "new", Runs: runs("W1", "sa", 150, 7, long(6))}, Options{Metrics: named("makespan"), MinEffect: 0.02})
 	if err != nil || slower.Rows[0].Verdict != stats.Worse {
 		t.Errorf("slower, with lost jobs: %+v, want worse", slower.Rows[0].Comparison)
@@ -202,7 +205,7 @@ func dealt(a, b []float64) float64 {
 func TestNoGainByLostJobs(t *testing.T) {
 	const alpha = stats.DefaultAlpha
 	lossy := 0
-	for seed := range chance.Seeds(t, 500, 20000) {
+	for seed := range chance.Seeds(t, 500, 5000) {
 		rng := rand.New(rand.NewPCG(seed, 47))
 		mixes := []string{"W1", "W2", "W3"}[:1+rng.IntN(3)]
 		a, b := drawn(rng, "old", mixes), drawn(rng, "new", mixes)

@@ -172,8 +172,12 @@ func TestCrashesAreMeans(t *testing.T) {
 // A level that is better because jobs were lost is not better, and the level before it not better than
 // one that lost fewer.
 func TestStepOfLostJobs(t *testing.T) {
-	for name, lostFrom := range map[string]bool{"new": true, "old": false} { // the level that lost jobs
+	for name, lostFrom := range map[string]bool{"new": true, "old": false, "new simulated": true} { // the level that lost jobs
 		var h history
+		mode := results.Live
+		if strings.Contains(name, "simulated") {
+			mode = results.Simulated
+		}
 		for n := range int64(12) {
 			lossy := n >= 6 == lostFrom
 			throughput := 10.0
@@ -182,8 +186,9 @@ func TestStepOfLostJobs(t *testing.T) {
 			}
 			h.night(n+1, "sa", "aaaa", "580", results.Live, throughput+0.001*float64(n%3))
 			for i := range h.runs[len(h.runs)-3:] {
-				if m := &h.runs[len(h.runs)-3+i].Metrics; lossy {
-					m.OK, m.Crashed = 2, 2
+				r := &h.runs[len(h.runs)-3+i].Run
+				if r.Mode, r.Provenance.Configuration = mode, "[]"; lossy { // simulated: without noise
+					r.Metrics.OK, r.Metrics.Crashed = 2, 2
 				}
 			}
 		}
