@@ -400,6 +400,7 @@ bool shared_begin(struct shared *s, char *why, size_t why_size)
 		shared_point("opened");
 		return true;
 	}
+	memset(&s->books, 0, books_head); /* they may be damaged */
 	shared_lock_give(&s->lock);
 	return false;
 }

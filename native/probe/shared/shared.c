@@ -30,7 +30,7 @@ enum { LATEST = 9 }; /* periods that a waiting client leaves a look that is due 
 
 bool shared_open(struct shared *s, const char *path, bool creates, uint32_t instance, char *why, size_t why_size)
 {
-	memset(s, 0, sizeof *s);
+	memset(s, 0, offsetof(struct shared, dead)); /* each section fills in what follows */
 	s->creates = creates;
 	s->self = shared_self(instance);
 	if (strlen(path) >= sizeof s->path) {
@@ -65,7 +65,7 @@ static bool named_before(const struct case_shared_books *books, uint32_t i)
 	return false;
 }
 
-/* look finds the dead clients of the books as they were in the section that has just ended. */
+/* look finds the dead clients of the books as they were in the last section. */
 static void look(struct shared *s)
 {
 	struct dead *dead = &s->dead;
@@ -287,11 +287,9 @@ void shared_leave(struct shared *s)
 {
 	char why[256];
 
-	if (!shared_begin(s, why, sizeof why) || !shared_end(s, why, sizeof why))
-		return; /* the next client finds this process gone */
 	look(s);
 	if (!shared_begin(s, why, sizeof why))
-		return;
+		return; /* the next client finds this process gone */
 	bury(s);
 	books_settle(&s->config, &s->books, shared_now_ns());
 	shared_backup(s);
