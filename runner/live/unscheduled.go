@@ -21,7 +21,7 @@ const initialNamespace = "pid:[4026531836]"
 
 // users watches which processes use the devices.
 type users struct {
-	seen map[[2]int]bool // device and PID of those that were said
+	seen map[[2]int]bool // device and PID of those that were looked at
 	ours bool            // NVML showed a process of this PID namespace
 	err  error           // the first, of NVML
 }
@@ -55,7 +55,8 @@ func (x *Executor) lookAtUsers(u *users) {
 			_, here := statOf(pid)
 			u.ours = u.ours || here
 			if key := [2]int{device, pid}; !u.seen[key] {
-				u.seen[key] = x.lookAt(pid, device)
+				u.seen[key] = true
+				x.lookAt(pid, device)
 			}
 		}
 	}
@@ -73,11 +74,11 @@ func (x *Executor) noteUntold(u *users) {
 	}
 }
 
-// lookAt says that a process uses a device unscheduled, and reports whether it said so.
-func (x *Executor) lookAt(pid, device int) bool {
+// lookAt says it if a process uses a device unscheduled.
+func (x *Executor) lookAt(pid, device int) {
 	job, ours := x.jobOf(pid)
 	if !ours || job >= 0 && !x.isUnscheduled(job, pid, device) {
-		return false
+		return
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	e := results.Event{Kind: results.EventDoubt, Device: &device}
@@ -88,7 +89,6 @@ func (x *Executor) lookAt(pid, device int) bool {
 	e.Detail = fmt.Sprintf("process %d (%.15s) of %s used GPU %d unscheduled: NVML shows it there, and the scheduler did not give it that GPU", pid, oneWord(name), who, device)
 	x.config.Warn("%s", e.Detail)
 	x.note(e)
-	return true
 }
 
 // oneWord is a process's name without what a terminal must not get.
