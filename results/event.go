@@ -12,6 +12,8 @@ const (
 	EventRefused EventKind = "refused"
 	// A job ran longer than its limit and was stopped. The batch records it.
 	EventTimeout EventKind = "timeout"
+	// A job wrote more output than it may and was stopped. The batch records it.
+	EventOutput EventKind = "output-limit"
 	// A job under a task-bound scheduler ended ok without asking for a device. The batch records it.
 	EventUnscheduled EventKind = "unscheduled"
 	// Calls of a process were refused, because it could not reach the scheduler. The batch records it.

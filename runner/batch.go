@@ -62,6 +62,7 @@ type job struct {
 	refused  string
 	lost     string // why its device was lost
 	protocol string // which breach of the protocol it was stopped for
+	overfull string // what it wrote too much
 	hint     string // what may explain its end
 	unheard  string // why a process of it could not reach the scheduler
 	reports  map[results.EventKind]*reports
@@ -458,6 +459,8 @@ func (b *Batch) outcome(j *job, e Exit) (results.Outcome, string) {
 		return results.Timeout, "it ran longer than its limit"
 	case j.lost != "":
 		return results.Lost, j.lost
+	case j.overfull != "":
+		return results.Crash, j.overfull
 	case e.Err != nil:
 		return results.Crash, e.Err.Error()
 	case j.oom != "" && b.finished(j, e):
@@ -587,6 +590,17 @@ func (e Hint) apply(b *Batch, now time.Duration) error {
 	}
 	j.hint = e.What + ofChoice
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventHint, Job: &e.Job, Device: j.record.Device, Detail: j.hint})
+	return nil
+}
+
+func (e Overfull) apply(b *Batch, now time.Duration) error {
+	j := b.job(e.Job)
+	if j.record.Outcome != nil || j.exited != nil || j.overfull != "" {
+		return nil
+	}
+	j.overfull = e.Why
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOutput, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
+	b.command(Stop{e.Job})
 	return nil
 }
 

@@ -61,6 +61,12 @@ type (
 		Job int
 		Why string
 	}
+	// Overfull says that the job has written more output than it may. It stops the job, whose
+	// crash that is.
+	Overfull struct {
+		Job int
+		Why string
+	}
 	// Misbehaved says that a process of the job broke the protocol of its probe. It stops
 	// the job.
 	Misbehaved struct {

@@ -38,6 +38,7 @@ var evidence = []struct {
 		f.batch.ReportOOM(0, 0, 5, "cudaMallocHost", f.now)
 	}, results.OOM, "out of memory: 99 bytes in cudaMalloc"},
 	{"not watched", func(_ *fake, e *runner.Exit) { e.Err = errors.New("wait: no child") }, results.Crash, "wait: no child"},
+	{"output", func(f *fake, _ *runner.Exit) { f.batch.Post(f.now, runner.Overfull{Why: "it wrote 9 bytes"}) }, results.Crash, "it wrote 9 bytes"},
 	{"timeout", func(f *fake, _ *runner.Exit) { f.at(60); f.batch.Tick(f.now) }, results.Timeout, "longer than its limit"},
 	{"cancel", func(f *fake, _ *runner.Exit) { f.batch.Cancel("interrupt", f.now) }, results.Cancelled, "stopped with the run"},
 	{"not started", func(_ *fake, e *runner.Exit) { e.Err, e.NotStarted = errors.New("too many open files"), true }, results.NotStarted, "too many open files"},

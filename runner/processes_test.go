@@ -137,6 +137,23 @@ func TestManyTasksAreOneStay(t *testing.T) {
 	wantOutcomes(t, jobs, results.Fault, results.Fault)
 }
 
+// A job that has written too much is stopped once, and says so.
+func TestTooMuchOutputIsTold(t *testing.T) {
+	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
+		f.started(0)
+		f.calls = nil
+		f.batch.Post(f.now, runner.Overfull{Why: "it wrote 9 bytes"})
+		f.batch.Post(f.now, runner.Overfull{Why: "it wrote 10 bytes"})
+		f.want("stop 0")
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.batch.Post(f.now, runner.Overfull{Why: "it wrote 11 bytes"})
+	})
+	wantOutcomes(t, jobs, results.Crash)
+	if jobs[0].Detail != "it wrote 9 bytes" || !slices.Equal(rec.kinds(), []results.EventKind{results.EventOutput}) {
+		t.Errorf("detail %q, events %q", jobs[0].Detail, rec.kinds())
+	}
+}
+
 // A job that is stopped because a process of it broke its probe's protocol says so.
 func TestMisbehaviourIsTold(t *testing.T) {
 	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {

@@ -31,6 +31,7 @@ type Options struct {
 	Strict  bool     `json:"strict"`          // a doubtful run is interrupted
 	Context string   `json:"context-reserve"` // memory reserved for each process's context, as 576MiB
 	Trace   bool     `json:"trace"`           // record kernels and copies
+	Output  string   `json:"output-limit"`    // bytes that a job may write to its output files, as 1GiB; "": DefaultOutput; 0: any number
 	// AfterOOM says what a job is that went on after a failed allocation: ByCheck or AlwaysOOM.
 	AfterOOM string  `json:"after-oom"`
 	Tag      string  `json:"tag"`
@@ -50,6 +51,9 @@ const (
 	ByCheck   = "check"
 	AlwaysOOM = "oom"
 )
+
+// DefaultOutput is how much a job may write to its output files, as the options have it.
+func DefaultOutput() string { return mixes.FormatBytes(runner.DefaultOutputBytes) }
 
 // DefaultContext is the memory that is reserved for a process's CUDA context, as the options
 // have it.

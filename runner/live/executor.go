@@ -38,6 +38,7 @@ type Config struct {
 	Preload     string   // libcase.so, absolute, for every job; "" = none
 	Guard       bool     // nothing is mapped beside the jobs' allocations (native/probe/lazy/memory.cc)
 	Tracer      string   // libcasetrace.so, absolute, for every job; "" = no tracing
+	OutputLimit int64    // bytes that a job may write to its output files together; 0: any number
 	Traces      Traces   // takes what the tracer recorded; nil without Tracer
 	Grace       time.Duration
 	// Clients, where not nil, is written to a state file, over which the jobs' processes decide
@@ -221,6 +222,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.spawn = startSpawner()
 	defer x.spawn.close()
 	x.watchServer()
+	x.watchOutput()
 	x.clean.Go(x.watchDevices)
 	x.clean.Go(x.watchUsers)
 	x.post(runner.Arrive{})

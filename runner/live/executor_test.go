@@ -137,8 +137,9 @@ type rig struct {
 	jobs    []mixes.Job
 	dir     string
 	limit   time.Duration
-	cores   int // of the host, as the batch knows it; 0: unknown
-	workers int // jobs at once; 0: all
+	cores   int   // of the host, as the batch knows it; 0: unknown
+	workers int   // jobs at once; 0: all
+	most    int64 // bytes of output of a job; 0: any number
 
 	device    schedulers.Device // each of the two
 	uuids     []string
@@ -203,7 +204,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
 		IDs: r.ids, Swap: r.swap, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Clients: clients, Preload: r.preload, CheckStatus: checks, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, OutputLimit: r.most, Preload: r.preload, CheckStatus: checks, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}

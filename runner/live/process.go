@@ -24,7 +24,8 @@ type process struct {
 	cmd     *exec.Cmd
 	pid     int    // of the leader, the group, and the session
 	token   string // of tokenOf
-	stderr  string // its file
+	stdout  string // its file
+	stderr  string // the same
 	traces  string // the directory of its traces; "": it is not traced
 	started time.Duration
 	ended   chan struct{} // closed when the leader and the group are gone, and the batch knows
@@ -85,7 +86,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	}
 	cmd.Env = x.environment(job, device, traces)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stderr: stderr.Name(), traces: traces, started: x.now(), ended: make(chan struct{})}
+	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stdout: stdout.Name(), stderr: stderr.Name(), traces: traces, started: x.now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, lack(userfile.NotStarted(cmd.Path, cmd.Dir, err))
 	}

@@ -145,6 +145,8 @@ func (r *recording) event(e runner.Event) error {
 		r.ofJob(e.Job, e)
 	case runner.Limited:
 		r.ofJob(e.Job, e)
+	case runner.Overfull:
+		r.ofJob(e.Job, e)
 	case runner.Misbehaved:
 		r.ofJob(e.Job, e)
 	case runner.Unreached:

@@ -38,7 +38,7 @@ func (c Settings) check() error {
 	case !(c.Noise >= 0 && c.Noise <= maxNoise): // not a number is neither
 		return fmt.Errorf("sim-noise %v: want 0 to %d; it is σ of a logarithm, 0.01 is about 1 %%", c.Noise, maxNoise)
 	}
-	for _, size := range []struct{ key, value string }{{"mem-cap", c.MemCap}, {"swap", c.Swap}, {"context-reserve", c.Context}} {
+	for _, size := range []struct{ key, value string }{{"mem-cap", c.MemCap}, {"swap", c.Swap}, {"context-reserve", c.Context}, {"output-limit", c.Output}} {
 		if size.value == "" {
 			continue
 		}

@@ -49,7 +49,7 @@ type Settings struct {
 
 // keys are the names of all settings, in the order in which they are shown.
 var keys = []string{"db", "format", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "no-mps", "guard", "strict",
-	"context-reserve", "after-oom", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", simNoise, "profiles", "history", "max-regression"}
+	"context-reserve", "after-oom", "output-limit", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", simNoise, "profiles", "history", "max-regression"}
 
 const (
 	oldIsolate  = "retry-collateral"

@@ -93,6 +93,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.Int("sm-cap", 0, "`NUMBER` of SMs of each GPU that jobs may use; 0: all")
 	f.String("context-reserve", harness.DefaultContext(), "`SIZE` set aside for each CUDA context")
 	f.String("after-oom", harness.ByCheck, "`RULE` for jobs that go on after a failed allocation: check or oom")
+	f.String("output-limit", harness.DefaultOutput(), "stop a job whose output files grow beyond `SIZE`; 0: never")
 	f.Bool("trace", false, "record every kernel and copy, which costs time")
 	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
 	AddSuiteFlag(f)

@@ -2,6 +2,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -310,11 +311,14 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	if os.Getenv(noRecoveryVariable) != "" {
 		await = nil
 	}
-	var err error
+	limit, err := mixes.ParseBytes(cmp.Or(n.Output, harness.DefaultOutput()))
+	if err != nil {
+		return nil, harness.Refuse(fmt.Errorf("--output-limit: %w", err))
+	}
 	n.executor, err = live.NewExecutor(live.Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
 		IDs: s.IDs(), CheckStatus: suites.CheckStatuses(n.Suite, n.Mix.Jobs),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
-		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, Grace: stopGrace, Terminate: s.Terminate(),
+		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: limit, Grace: stopGrace, Terminate: s.Terminate(),
 		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), AwaitServer: await, WatchServer: s.WatchServer(), Lost: s.Lost(), Users: s.Users, Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func (*Backend) Mode() results.Mode { return results.Simulated }
 // Options implements harness.Backend.
 func (b *Backend) Options() harness.Options {
 	o := b.options
-	o.Swap, o.SMCap, o.Guard, o.Context = "", 0, false, harness.DefaultContext()
+	o.Swap, o.SMCap, o.Guard, o.Context, o.Output = "", 0, false, harness.DefaultContext(), ""
 	if !b.isCapped() {
 		o.MemCap = ""
 	}
@@ -71,7 +71,7 @@ func (b *Backend) Ignored() (flags []string) {
 		flag  string
 		given bool
 	}{{"--mem-cap " + o.MemCap + " (no less than a device has)", o.MemCap != "" && !b.isCapped()}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
-		{"--after-oom", o.AfterOOM == harness.AlwaysOOM}, {"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
+		{"--after-oom", o.AfterOOM == harness.AlwaysOOM}, {"--output-limit", o.Output != "" && o.Output != harness.DefaultOutput()}, {"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
 		if s.given {
 			flags = append(flags, s.flag)
 		}
