@@ -171,21 +171,25 @@ func (s *Server) again() error {
 	return unix.Close(old)
 }
 
-// clear makes room for the socket.
+// clear makes room for the socket: its directory and the one above are as they were, and nothing has its name.
 func (s *Server) clear() error {
-	if info, err := os.Lstat(s.dir); err == nil && !info.IsDir() {
-		if err := os.Remove(s.dir); err != nil {
+	for _, dir := range []string{filepath.Dir(s.dir), s.dir} {
+		info, err := os.Lstat(dir)
+		if err == nil && !info.IsDir() {
+			if err := os.Remove(dir); err != nil {
+				return err
+			}
+			err = os.ErrNotExist
+		}
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			err = os.MkdirAll(dir, 0o700)
+		case err == nil && info.Mode().Perm()&0o700 != 0o700:
+			err = os.Chmod(dir, 0o700)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	if err := os.MkdirAll(filepath.Dir(s.dir), 0o700); err != nil {
-		return err
-	}
-	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	if err := os.Chmod(s.dir, 0o700); err != nil {
-		return err
 	}
 	return os.RemoveAll(s.path)
 }
