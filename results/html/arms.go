@@ -226,7 +226,13 @@ func newGroup(id string, k results.Arm, own []*member, left int) group {
 func newArmRow(m, base *member, against []stats.Comparison) armRow {
 	crashed, jobs := m.lost()
 	row := armRow{Arm: m.name, Base: m.base, Crashed: crashCell(crashed, jobs), Runs: integer(len(m.runs))}
-	factors := []cell{{Text: "1.00 ×", Value: "1"}, {Text: "1.00 ×", Value: "1"}}
+	factors := make([]cell, len(compared))
+	for i, c := range compared {
+		factors[i] = cell{Text: "–"}
+		if summarize(m.values(c.of)).Median > 0 { // otherwise it is 0/0
+			factors[i] = cell{Text: "1.00 ×", Value: "1"}
+		}
+	}
 	for i, c := range against {
 		factors[i] = factor(c)
 	}
@@ -241,7 +247,9 @@ func newArmRow(m, base *member, against []stats.Comparison) armRow {
 		marked = append(marked, &factors[0], &factors[1])
 	}
 	for _, c := range marked {
-		c.Text += report.SurvivorsMark
+		if c.Text != "–" {
+			c.Text += report.SurvivorsMark
+		}
 	}
 	row.Cells = append(row.Cells, throughput, factors[0], turnaround, factors[1], makespan, summaryCell(summarize(m.values(utilizationOf)), report.Ratio))
 	return row

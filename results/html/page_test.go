@@ -377,6 +377,31 @@ func TestSurvivorsAreMarked(t *testing.T) {
 	}
 }
 
+// A base in which no job ended ok has no factors: 0/0 is not 1.
+func TestDeadBase(t *testing.T) {
+	m := memory{}
+	for i := 1; i <= 3; i++ {
+		for n, scheduler := range []string{"case-alg3", "sa"} {
+			r := simulatedRun(scheduler, i, 10+float64(n)+float64(i)/10)
+			for j := range r.jobs {
+				r.jobs[j].Outcome = new(results.OOM)
+			}
+			m.add(r)
+		}
+	}
+	v, err := build(t.Context(), m, m.runs(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range v.Groups[0].Rows {
+		for i, want := range map[int]string{1: "–", 2: "–", 3: "–", 4: "–"} { // both factors, turnaround, makespan
+			if got := row.Cells[i].Text; got != want {
+				t.Errorf("cell %d of %s: %q, want %q", i, row.Arm.Text, got, want)
+			}
+		}
+	}
+}
+
 // The caption does not speak of intervals where there are none.
 func TestIntervalsTakeRepetitions(t *testing.T) {
 	for runs, want := range map[int]string{1: "too few repetitions for confidence intervals", 7: "with 95 % confidence intervals"} {

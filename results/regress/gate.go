@@ -320,7 +320,8 @@ func (r *Report) missing(arms []results.Arm, all, candidate map[results.Arm][]Ob
 		}
 	}
 	named := func(l Limit) bool { return l.Mix != "" || l.Scheduler != "" }
-	others := len(r.Checks) > 0 || slices.ContainsFunc(r.Limits, func(l Limit) bool { return !named(l) })
+	others := slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Limit.implied }) ||
+		slices.ContainsFunc(r.Limits, func(l Limit) bool { return !named(l) && !l.implied })
 	for _, l := range r.Limits {
 		checked := l.None
 		for _, c := range r.Checks {

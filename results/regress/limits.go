@@ -18,6 +18,8 @@ type Limit struct {
 	Metric         Metric
 	Bound          float64 // a ratio; a difference if the metric is absolute; jobs per run for crashes
 	None           bool    // the arms are not checked
+
+	implied bool // the user did not say it
 }
 
 // String returns the limit in the form that ParseLimits reads.
@@ -122,7 +124,7 @@ func WithCrashes(limits []Limit) []Limit {
 	if slices.ContainsFunc(limits, said) {
 		return limits
 	}
-	return append(slices.Clone(limits), Limit{Metric: crashMetric()})
+	return append(slices.Clone(limits), Limit{Metric: crashMetric(), implied: true})
 }
 
 func parseLimit(text string) (l Limit, err error) {

@@ -73,6 +73,15 @@ func TestGateOfLostJobs(t *testing.T) {
 	}
 }
 
+// That lost jobs are checked too does not make up for a limit of which there is no arm.
+func TestGateOfMisspeltLimit(t *testing.T) {
+	r := Gate(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, nil)},
+		WithCrashes(limits(t, "W9/sa:throughput=3%")), stats.DefaultAlpha)
+	if len(r.Checks) != 2 || r.Checks[0].Class != NothingMeasured || r.Unsettled() != 1 {
+		t.Errorf("%+v", r.Checks)
+	}
+}
+
 // Only a verdict against the side that lost more jobs counts, whichever side that is.
 func TestCompareOfLostJobs(t *testing.T) {
 	named := func(metrics ...string) (out []Metric) {
