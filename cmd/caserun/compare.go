@@ -189,7 +189,13 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 	}
 	r.Notes = append(r.Notes, r.Settle(storeHint(o.settings))...)
 	warnUnseen(c, o.settings.Format, r.Notes)
-	return render(c, o.settings.Format, report.CompareTable(r))
+	if err := render(c, o.settings.Format, report.CompareTable(r)); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.A.N > 0 && row.B.N > 0 }) {
+		return nothingError{fmt.Errorf("compare: no metric has values on both sides: %s", r.Rows[0].Reason)}
+	}
+	return nil
 }
 
 // compareSchedulers compares the schedulers of one side with one another.

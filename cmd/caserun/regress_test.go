@@ -136,6 +136,9 @@ func TestRegressOfLostJobs(t *testing.T) {
 		}
 	}
 	for _, b := range []string{"less", "dead"} {
+		if status, out, errs := caserun(t, "compare", "all", b, "--format", "csv", "--metrics", "makespan"); status != map[string]int{"dead": exitNothing}[b] {
+			t.Errorf("compare all %s by makespan: exit %d:\n%s%s", b, status, out, errs)
+		}
 		if status, out, errs := caserun(t, "compare", "all", b, "--format", "csv"); status != exitOK || strings.Contains(out, "better") {
 			t.Errorf("compare all %s: exit %d:\n%s%s", b, status, out, errs)
 		}
