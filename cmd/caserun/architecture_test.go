@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "schedulers/schedtest/plain", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts"},
-	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "installation"},
+	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
 	{"internal/input"},
 }
 
