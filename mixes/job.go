@@ -42,7 +42,7 @@ type Job struct {
 	// run may keep it away from other jobs (policies.Scheduler).
 	KnownFault bool `json:",omitempty"`
 	// CheckStatus is the exit status with which the program says that its own output check failed;
-	// 0: it declares no check (suites.CheckStatus).
+	// 0: it declares no check (suites.Checks).
 	CheckStatus int `json:",omitempty"`
 	// Group says when the job arrives. Group 0 arrives with the batch. Every other group arrives
 	// when the last job of the preceding group has ended. A mix lists its jobs by group.
@@ -65,6 +65,12 @@ type Job struct {
 	// Steps is a file with the steps that the job does alone, for simulated nodes, relative to the
 	// directory in which caserun was started; "": Profile counts, or the measured profile.
 	Steps string `json:",omitempty"`
+}
+
+// Check is what a job's exit status says of its output.
+type Check struct {
+	Failed int  // the exit status with which a check of the output failed; 0: no status says that
+	Passes bool // with exit status 0 a check has passed
 }
 
 // Footprint is a job's largest need for one device. A zero field is unknown.

@@ -211,7 +211,7 @@ type (
 type Exit struct {
 	Status      *int    // nil when a signal ended it or it never ran
 	Signal      *string // such as "SIGKILL"
-	Checked     bool    // its program declares a check of its output
+	Checked     bool    // status 0 says that a check of its output passed
 	Wrong       bool    // the check failed
 	Hint        string  // what may explain the status; "": nothing is known
 	Err         error   // it could not be started or watched

@@ -37,14 +37,16 @@ const (
 	wrongStatus = 4
 )
 
-// CheckStatuses are the exit statuses with which jobs' programs say that their output check failed; 0
-// for jobs that declare no check. Programs of the builtin suite check with --verify.
-func CheckStatuses(suite string, jobs []mixes.Job) []int {
-	out := make([]int, len(jobs))
+// Checks are what the exit statuses of jobs' programs say of their output. Programs of the builtin suite make a check
+// with --verify only.
+func Checks(suite string, jobs []mixes.Job) []mixes.Check {
+	out := make([]mixes.Check, len(jobs))
 	for i, j := range jobs {
-		out[i] = j.CheckStatus
-		if out[i] == 0 && suite == Builtin && j.OfSuite() && slices.Contains(j.Args, verify) {
-			out[i] = wrongStatus
+		switch {
+		case j.CheckStatus != 0:
+			out[i] = mixes.Check{Failed: j.CheckStatus, Passes: true}
+		case suite == Builtin && j.OfSuite():
+			out[i] = mixes.Check{Failed: wrongStatus, Passes: slices.Contains(j.Args, verify)}
 		}
 	}
 	return out

@@ -67,9 +67,11 @@ func TestWhoDeclaresAnOutputCheck(t *testing.T) {
 	verified := []string{"8", "--verify"}
 	jobs := []mixes.Job{{Program: "needle", Args: verified}, {Program: "srad_v1/srad", Args: verified}, {Program: "needle", Args: []string{"8"}},
 		{Program: "./needle", Args: verified}, {Program: "needle", CheckStatus: 7}, {Program: "./own", CheckStatus: 1}}
-	for suite, want := range map[string][]int{Builtin: {4, 4, 0, 0, 7, 1}, "/opt/rodinia": {0, 0, 0, 0, 7, 1}} {
-		if got := CheckStatuses(suite, jobs); !slices.Equal(got, want) {
-			t.Errorf("%q: %d, want %d", suite, got, want)
+	none, own, one := mixes.Check{}, mixes.Check{Failed: 7, Passes: true}, mixes.Check{Failed: 1, Passes: true}
+	builtin := mixes.Check{Failed: 4, Passes: true}
+	for suite, want := range map[string][]mixes.Check{Builtin: {builtin, builtin, {Failed: 4}, none, own, one}, "/opt/rodinia": {none, none, none, none, own, one}} {
+		if got := Checks(suite, jobs); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", suite, got, want)
 		}
 	}
 }

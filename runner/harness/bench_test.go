@@ -106,7 +106,7 @@ func (p *paper) Execute(ctx context.Context, _ int64, arrival time.Time) ([]resu
 		programs = append(programs, j.Program)
 	}
 	x, err := live.NewExecutor(live.Config{Jobs: p.batch.Mix.Jobs, Programs: programs, Dirs: slices.Repeat([]string{p.dir}, len(programs)),
-		CheckStatus: make([]int, len(programs)), UUIDs: []string{"GPU-paper"}, IDs: [][16]byte{{1}}, Dir: filepath.Join(p.dir, "out"), Warn: p.b.Logf, Start: arrival})
+		Checks: make([]mixes.Check, len(programs)), UUIDs: []string{"GPU-paper"}, IDs: [][16]byte{{1}}, Dir: filepath.Join(p.dir, "out"), Warn: p.b.Logf, Start: arrival})
 	if err != nil {
 		return nil, err
 	}

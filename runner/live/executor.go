@@ -25,21 +25,19 @@ import (
 
 // Config is what an Executor needs besides the batch.
 type Config struct {
-	Jobs     []mixes.Job
-	Programs []string   // the executable of each job, absolute
-	Dirs     []string   // the working directory of each job
-	UUIDs    []string   // devices in node order, as CUDA_VISIBLE_DEVICES takes them
-	IDs      [][16]byte // the same as bytes
-	// CheckStatus of a job, where not 0, is the exit status with which its program says that its
-	// output check failed.
-	CheckStatus []int
-	Dir         string   // the run's directory, for output files and the probe's socket
-	Env         []string // added to the parent's environment, such as the MPS server's
-	Preload     string   // libcase.so, absolute, for every job; "" = none
-	Guard       bool     // nothing is mapped beside the jobs' allocations (native/probe/lazy/memory.cc)
-	Tracer      string   // libcasetrace.so, absolute, for every job; "" = no tracing
-	OutputLimit int64    // bytes that a job may write to its output files together; 0: any number
-	Traces      Traces   // takes what the tracer recorded; nil without Tracer
+	Jobs        []mixes.Job
+	Programs    []string      // the executable of each job, absolute
+	Dirs        []string      // the working directory of each job
+	UUIDs       []string      // devices in node order, as CUDA_VISIBLE_DEVICES takes them
+	IDs         [][16]byte    // the same as bytes
+	Checks      []mixes.Check // of each job
+	Dir         string        // the run's directory, for output files and the probe's socket
+	Env         []string      // added to the parent's environment, such as the MPS server's
+	Preload     string        // libcase.so, absolute, for every job; "" = none
+	Guard       bool          // nothing is mapped beside the jobs' allocations (native/probe/lazy/memory.cc)
+	Tracer      string        // libcasetrace.so, absolute, for every job; "" = no tracing
+	OutputLimit int64         // bytes that a job may write to its output files together; 0: any number
+	Traces      Traces        // takes what the tracer recorded; nil without Tracer
 	Grace       time.Duration
 	// Clients, where not nil, is written to a state file, over which the jobs' processes decide
 	// by themselves. They report how their requests end (policies.Scheduler).
@@ -362,9 +360,8 @@ func (x *Executor) await(job int, p *process) {
 	x.awaitClients(job, p)
 	x.settleStrays(job, p)
 	x.guard.forget(p)
-	if failed := x.config.CheckStatus[job]; failed != 0 {
-		e.Checked, e.Wrong = true, e.Status != nil && *e.Status == failed
-	}
+	check := x.config.Checks[job]
+	e.Checked, e.Wrong = check.Passes, check.Failed != 0 && e.Status != nil && *e.Status == check.Failed
 	if e.Status != nil && *e.Status != 0 && userfile.HasCR(x.config.Programs[job]) { // as env and a shell end of it
 		e.Hint = userfile.CR
 	}

@@ -193,9 +193,9 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	r.t.Helper()
 	c := r.config(r.sched)
 	var programs, dirs []string
-	var checks []int
+	var checks []mixes.Check
 	for _, j := range r.jobs {
-		programs, dirs, checks = append(programs, j.Program), append(dirs, r.dir), append(checks, j.CheckStatus)
+		programs, dirs, checks = append(programs, j.Program), append(dirs, r.dir), append(checks, mixes.Check{Failed: j.CheckStatus, Passes: j.CheckStatus != 0})
 	}
 	var clients *schedshm.Config
 	if s := c.Scheduler; s.ClientsDecide {
@@ -204,7 +204,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
 		IDs: r.ids, Swap: r.swap, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Clients: clients, OutputLimit: r.most, Preload: r.preload, CheckStatus: checks, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}

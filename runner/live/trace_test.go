@@ -74,7 +74,7 @@ func traced(t *testing.T, scripts ...string) (*traceTape, results.Tracer) {
 		Tracer: "/some/libcasetrace.so", Traces: tape, Warn: t.Logf, Start: time.Now()}
 	for _, s := range scripts {
 		c.Jobs = append(c.Jobs, mixes.Job{Name: s, Program: "/bin/sh", Args: []string{"-c", s}})
-		c.Programs, c.Dirs, c.CheckStatus = append(c.Programs, "/bin/sh"), append(c.Dirs, dir), append(c.CheckStatus, 0)
+		c.Programs, c.Dirs, c.Checks = append(c.Programs, "/bin/sh"), append(c.Dirs, dir), append(c.Checks, mixes.Check{})
 	}
 	x, err := NewExecutor(c)
 	if err != nil {

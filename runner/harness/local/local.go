@@ -316,7 +316,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		return nil, harness.Refuse(fmt.Errorf("--output-limit: %w", err))
 	}
 	n.executor, err = live.NewExecutor(live.Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
-		IDs: s.IDs(), CheckStatus: suites.CheckStatuses(n.Suite, n.Mix.Jobs),
+		IDs: s.IDs(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: limit, Grace: stopGrace, Terminate: s.Terminate(),
 		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), AwaitServer: await, WatchServer: s.WatchServer(), Lost: s.Lost(), Users: s.Users, Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
