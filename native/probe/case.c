@@ -482,13 +482,10 @@ static void open_connection(const char *file)
 	}
 	if (opened) {
 		process.phase = CONNECTED;
-	} else if (others) {
-		process.phase = LOST;
-		link_say("no task is scheduled: %s", why);
-	} else if (must) {
+	} else if (others || must) {
 		process.phase = LOST;
 		snprintf(process.lost_why, sizeof process.lost_why, "%s", why);
-		link_say("no scheduler, and CASE_REQUIRED is set: %s", why);
+		link_say(others ? "no task is scheduled: %s" : "no scheduler, and CASE_REQUIRED is set: %s", why);
 	} else {
 		process.phase = UNSCHEDULED;
 		if (!lazy_is_linked || path != NULL || file != NULL) /* whoever runs what casecc built need not know of it */

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -105,6 +106,32 @@ func TestReadBooks(t *testing.T) {
 	}
 	if _, err := parse(text[:100]); !errors.Is(err, errDamaged) {
 		t.Errorf("100 bytes: %v", err)
+	}
+}
+
+// Whatever a file's bytes are, they are read as the state that they are or refused.
+func TestParsesAnything(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := Create(path, sample()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(47, 0))
+	for range 500 {
+		text := bytes.Clone(whole)
+		from := []int{0, committedAt, booksAt, booksAt + booksSize}[random.IntN(4)]
+		bit := 8*from + random.IntN(8*booksHead)
+		text[bit/8] ^= 1 << (bit % 8)
+		s, err := parse(text)
+		if err == nil && !cmp.Equal(s, State{Config: sample(), Holdings: []Holding{}, Requests: []Request{}}) {
+			t.Errorf("bit %d flipped: read %+v", bit, s)
+		}
+		if err != nil && !errors.Is(err, errDamaged) {
+			t.Errorf("bit %d flipped: %v", bit, err)
+		}
 	}
 }
 
