@@ -13,7 +13,7 @@ const (
 	// maxFileBytes bounds a mix file, and maxJobs its jobs, so that a typing error in count, or a file
 	// that is no mix, cannot exhaust memory.
 	maxFileBytes = 1 << 30
-	maxJobs      = 1_000_000
+	maxJobs      = 500_000
 	// maxLineBytes bounds what is read before a line's text is checked.
 	maxLineBytes = 1 << 20
 )

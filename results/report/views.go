@@ -205,7 +205,7 @@ func samplerLine(s results.Sampler, makespan *float64) any {
 	return strings.Join(parts, ", ")
 }
 
-// mostFailures is how many jobs a run's summary names. A large mix that is stopped has a million.
+// mostFailures is how many jobs a run's summary names. A large mix that is stopped has half a million.
 const mostFailures = 200
 
 // firstFailures are the first of failures, and how many more there are.

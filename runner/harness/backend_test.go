@@ -232,7 +232,7 @@ func TestWhatASweepIsTold(t *testing.T) {
 func TestOptionsAreReadAgain(t *testing.T) {
 	want := Options{Node: "sim:4xV100", Timeout: Duration(90 * time.Second), Seed: 1<<64 - 1, Noise: 0.01, MemCap: "16GiB", NoMPS: true}
 	byKey, err := want.ByKey()
-	if err != nil || byKey["timeout"] != "1m30s" || len(byKey) != 21 {
+	if err != nil || byKey["timeout"] != "1m30s" || len(byKey) != 22 {
 		t.Errorf("by key %v (%v)", byKey, err)
 	}
 	text, err := json.Marshal(byKey)

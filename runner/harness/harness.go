@@ -191,6 +191,9 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		return Outcome{}, errors.Join(append([]error{err}, node.Close(&run)...)...)
 	}
 	for _, p := range history.Records(known) {
+		if ctx.Err() != nil { // the run is interrupted, and a large mix has many
+			break
+		}
 		t.Prediction(p)
 	}
 	return t.drive(ctx, node, b.MPS())

@@ -53,6 +53,9 @@ func Known(ctx context.Context, db *store.Store, jobs []mixes.Job, n Node, o Opt
 	alone := n.alone()
 	known := make([]*results.Known, len(jobs))
 	for i, j := range jobs {
+		if ctx.Err() != nil { // a large mix takes seconds
+			return nil, context.Cause(ctx)
+		}
 		e, ok := o.File.lookup(j.Command(), n.GPUs)
 		if !ok {
 			var err error
