@@ -104,8 +104,9 @@ func (s *Suite) read() error {
 	}
 	slices.SortStableFunc(s.executables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 	var err error
-	s.faulty, err = mixes.LoadSuite(filepath.Join(s.root, mixes.SuiteFile), s.Has)
-	if errors.Is(err, fs.ErrNotExist) {
+	own := filepath.Join(s.root, mixes.SuiteFile)
+	s.faulty, err = mixes.LoadSuite(own, s.Has)
+	if err != nil && userfile.Absent(own) {
 		return nil
 	}
 	return err

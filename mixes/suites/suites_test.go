@@ -2,6 +2,7 @@ package suites
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,5 +153,16 @@ func TestRebuildNamesTheTarget(t *testing.T) {
 		if got := s.Rebuild(90); got != want {
 			t.Errorf("%s: %q, want %q", s.Name, got, want)
 		}
+	}
+}
+
+// A link to a suite's own file whose target is gone is not the absence of one: what it says of programs would be lost.
+func TestDanglingSuiteFileIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("gone.yaml", filepath.Join(dir, mixes.SuiteFile)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Own(dir, "data"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("suite %v, error %v", s, err)
 	}
 }
