@@ -97,7 +97,7 @@ func TestEnergyInTablesAndGates(t *testing.T) {
 		{[]string{"report", "-v"}, exitOK, []string{"energy per ok job"}},
 		{[]string{"report", "--format", "csv"}, exitOK, []string{"energy_j,energy_per_ok_job_j,energy_source"}},
 		{[]string{"compare", "1", "2", "--metrics", "energy,energy-per-job"}, exitOK, []string{"energy-per-job", " J"}},
-		{[]string{"compare", "1", "3", "--metrics", "energy"}, exitOK, []string{"nothing measured"}},
+		{[]string{"compare", "1", "3", "--metrics", "energy"}, exitNothing, []string{"nothing measured"}},
 		{[]string{"regress", "--baseline", "1", "--candidate", "2", "--max-regression", "energy=3%,energy-per-job=3%"}, exitNothing, []string{"energy-per-job"}},
 		{[]string{"export", "--benchfmt", "-"}, exitOK, []string{"Unit J/ok-job better=lower", " J/run"}},
 	} {

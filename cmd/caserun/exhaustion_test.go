@@ -70,7 +70,6 @@ int main(void)
 	}{
 		{"descriptors", "-n 128", []string{waits}, 200, "ulimit -n"},
 		{"descriptors that one job takes", "-n 128", []string{fmt.Sprintf("  - {program: %q, memory: 1MiB}", connects), passes}, 1, "ulimit -n"},
-		{"the run's directory", "-n 1024", []string{"  - {program: /bin/rm, args: [-rf, caserun-runs], memory: 1MiB}", passes, passes}, 1, "--runs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := ownMix(t, c.jobs...)

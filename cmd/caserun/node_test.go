@@ -89,8 +89,8 @@ func TestDevices(t *testing.T) {
 		{[]string{"mix", "W1", "--devices", "0"}, []string{"FAKE_GPUS=0"}, exitInfrastructure, "--devices 0: open NVML: no NVIDIA GPU"},
 
 		{[]string{"mix", "W1", "--devices", "0", "--node", "sim:4xV100"}, nil, exitUsage, "--node local"},
-		{[]string{"mix", "W1", "--node", "sim:4xV100"}, []string{"CASERUN_DEVICES=0"}, exitUsage, "--devices="},
-		{[]string{"mix", "W1", "--node", "sim:4xV100", "--devices="}, []string{"CASERUN_DEVICES=0"}, exitOK, ""},
+		{[]string{"mix", "W1", "--node", "sim:4xV100"}, []string{"CASERUN_DEVICES=0"}, exitUsage, "and CASERUN_DEVICES"},
+		{[]string{"mix", "W1", "--node", "sim:4xV100", "--devices="}, nil, exitUsage, "--devices is empty"},
 		{[]string{"mix", "W1", "--node", "sim:4xV100"}, []string{visible + "9"}, exitOK, ""},
 		{plan("0", "--devices", "0", "--node", "sim:4xV100"), nil, exitUsage, "--node local"},
 		{[]string{"paper", "--run", "--devices", "0", "--node", "sim:4xV100"}, nil, exitUsage, "--node local"},

@@ -139,7 +139,7 @@ func TestPaperRefusesWhatContradictsItself(t *testing.T) {
 		{[]string{"--tag", "x", "--sim-noise", "0.1"}, "--sim-noise is for --run"},
 		{[]string{"--trace"}, "--trace is for --run"},
 		{[]string{"--profiles", "p.yaml", "--sweep", "1"}, "--profiles is for --run"},
-		{[]string{"--run", "--tag", "a\xff", "--node", "sim:4xV100"}, `tag "a\xff": want one line of UTF-8 text`},
+		{[]string{"--run", "--tag", "a\xff", "--node", "sim:4xV100"}, `tag "a\xff": want one line of text`},
 		{[]string{"--force"}, "--out"},
 		{[]string{"--out", "-"}, "--out -"},
 		{[]string{"--run", "--trace", "--node", "sim:4xV100"}, "--trace"},

@@ -40,7 +40,7 @@ func TestReplay(t *testing.T) {
 	if mode < 0 || rows[1][mode] != "sim" || rows[2][mode] != "replayed" || rows[3][mode] != "replayed" {
 		t.Errorf("modes: %v", rows)
 	}
-	status, out, _ = caserun(t, "replay", "latest", "--format", "json", "--sched", "case-alg2:age-limit=064")
+	status, out, _ = caserun(t, "replay", "latest", "--format", "json", "--sched", "case-alg2:age-limit=64")
 	var table struct{ Rows []map[string]any }
 	if err := json.Unmarshal([]byte(out), &table); err != nil || status != exitOK {
 		t.Fatal(status, err)

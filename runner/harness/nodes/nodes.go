@@ -51,7 +51,7 @@ func Check(name string) error {
 func Settle(o harness.Options, say harness.Say) (string, error) {
 	switch {
 	case strings.HasPrefix(o.Node, simulatedPrefix) && o.Devices != "":
-		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices (--devices= where a file or the environment does)", o.Devices, o.Node))
+		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices: leave out --devices, the key devices of caserun.yaml and CASERUN_DEVICES", o.Devices, o.Node))
 	case strings.HasPrefix(o.Node, simulatedPrefix), o.Node == Local:
 		return o.Node, nil
 	case o.Node != "":
