@@ -113,7 +113,7 @@ func TestManFollowsNoLink(t *testing.T) {
 	if status, _, errs := caserun(t, "man", "man1"); status != exitInfrastructure || !strings.Contains(errs, "man1/caserun-mix.1: it exists and is not a regular file") {
 		t.Errorf("exit %d: %s", status, errs)
 	}
-	if text := mustRead(t, "precious"); string(text) != "precious" {
+	if text := mustRead(t, "precious"); text != "precious" {
 		t.Errorf("the file of others has %.20q", text)
 	}
 }

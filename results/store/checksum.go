@@ -48,13 +48,13 @@ type cursor struct {
 }
 
 func openCursor(ctx context.Context, db executor, query string, args []any) (*cursor, error) {
-	rows, err := db.QueryContext(ctx, query, args...)
+	rows, err := db.QueryContext(ctx, query, args...) //nolint:rowserrcheck // next checks it
 	if err != nil {
 		return nil, err
 	}
 	columns, err := rows.Columns()
 	if err != nil {
-		return nil, errors.Join(err, rows.Close())
+		return nil, errors.Join(err, rows.Close()) //nolint:sqlclosecheck // the cursor closes it otherwise
 	}
 	c := &cursor{rows: rows, cells: make([]any, len(columns)), into: make([]any, len(columns))}
 	for i := range c.cells {

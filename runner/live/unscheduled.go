@@ -22,8 +22,16 @@ const initialNamespace = "pid:[4026531836]"
 // users watches which processes use the devices.
 type users struct {
 	seen map[[2]int]bool // device and PID of those that were looked at
+	open []user          // those of the run that have not asked yet
 	ours bool            // NVML showed a process of this PID namespace
 	err  error           // the first, of NVML
+}
+
+// user is a process of the run that NVML shows on a device.
+type user struct {
+	pid, device int
+	job         int // -1: not known
+	name        string
 }
 
 // watchUsers looks for processes of the jobs that use a device unscheduled, until the batch has ended.
@@ -32,7 +40,10 @@ func (x *Executor) watchUsers() {
 		return
 	}
 	u := &users{seen: map[[2]int]bool{}}
-	defer func() { x.noteUntold(u) }()
+	defer func() {
+		x.settleUsers(u, true)
+		x.noteUntold(u)
+	}()
 	tick := time.NewTicker(usersPeriod)
 	defer tick.Stop()
 	for {
@@ -56,10 +67,29 @@ func (x *Executor) lookAtUsers(u *users) {
 			u.ours = u.ours || here
 			if key := [2]int{device, pid}; !u.seen[key] {
 				u.seen[key] = true
-				x.lookAt(pid, device)
+				if job, ours := x.jobOf(pid); ours {
+					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+					u.open = append(u.open, user{pid, device, job, oneWord(name)})
+				}
 			}
 		}
 	}
+	x.settleUsers(u, false)
+}
+
+// settleUsers says which processes used a device unscheduled. That is not known before a process ends, or the batch does: NVML shows
+// a client of MPS from its first CUDA call on, and with the lazy runtime it asks at its first launch, which can be much later.
+func (x *Executor) settleUsers(u *users, ended bool) {
+	u.open = slices.DeleteFunc(u.open, func(p user) bool {
+		if p.job >= 0 && !x.isUnscheduled(p.job, p.pid, p.device) {
+			return true
+		}
+		if _, lives := statOf(p.pid); lives && !ended {
+			return false
+		}
+		x.noteUnscheduled(p)
+		return true
+	})
 }
 
 // noteUntold records that unscheduled use could not be seen: NVML did not tell, or its PIDs are not this namespace's.
@@ -74,19 +104,13 @@ func (x *Executor) noteUntold(u *users) {
 	}
 }
 
-// lookAt says it if a process uses a device unscheduled.
-func (x *Executor) lookAt(pid, device int) {
-	job, ours := x.jobOf(pid)
-	if !ours || job >= 0 && !x.isUnscheduled(job, pid, device) {
-		return
-	}
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	e := results.Event{Kind: results.EventDoubt, Device: &device}
+func (x *Executor) noteUnscheduled(p user) {
+	e := results.Event{Kind: results.EventDoubt, Device: &p.device}
 	who := "a job"
-	if job >= 0 {
-		e.Job, who = &job, fmt.Sprintf("job %d", job)
+	if p.job >= 0 {
+		e.Job, who = &p.job, fmt.Sprintf("job %d", p.job)
 	}
-	e.Detail = fmt.Sprintf("process %d (%.15s) of %s used GPU %d unscheduled: NVML shows it there, and the scheduler did not give it that GPU", pid, oneWord(name), who, device)
+	e.Detail = fmt.Sprintf("process %d (%.15s) of %s used GPU %d unscheduled: NVML showed it there, and it never asked the scheduler for that GPU", p.pid, p.name, who, p.device)
 	x.config.Warn("%s", e.Detail)
 	x.note(e)
 }
