@@ -15,9 +15,9 @@ var (
 	prefixes = []string{"BLIS_", "CUBLASLT_", "CUBLAS_", "CUDA_", "CUDNN_", "CUFFT_", "GOMP_", "GOTO_", "JAX_", "KMP_", "LD_", "LIBGOMP_", "MALLOC_", "MIMALLOC_", "MKL_",
 		"NCCL_", "NUMEXPR_", "NVCOMPILER_", "NVIDIA_", "NVSHMEM_", "OMP_", "OPENBLAS_", "PYTORCH_", "TCMALLOC_", "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_NUM_", "TF_XLA_", "TORCH_", "UCX_", "VECLIB_", "XLA_"}
 
-	// others have such a prefix, and say where something is installed, what a container may see, or what the run sets itself.
+	// others have such a prefix, and say where something is installed or how it is built, what a container may see, or what the run sets itself.
 	others = []string{"CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_VERSION", "CUDA_VISIBLE_DEVICES",
-		"NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_PRODUCT_NAME", "NVIDIA_VISIBLE_DEVICES"}
+		"CUDNN_VERSION", "NCCL_VERSION", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_PRODUCT_NAME", "NVIDIA_VISIBLE_DEVICES", "TORCH_CUDA_ARCH_LIST"}
 
 	otherPrefixes = []string{mps, "NVIDIA_REQUIRE_"}
 
