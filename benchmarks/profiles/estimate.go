@@ -247,7 +247,10 @@ func darknetWork(args []string, stdin string) (work, bool) {
 		w := work{kind: task + " " + network(args[2]), perUnit: true}
 		for i := 3; i+1 < len(args); i++ {
 			if args[i] == "-len" {
-				w.amount, _ = number(args[i+1])
+				var ok bool
+				if w.amount, ok = number(args[i+1]); !ok {
+					return work{}, false
+				}
 			}
 		}
 		return w, w.amount > 0

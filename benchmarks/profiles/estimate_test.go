@@ -123,7 +123,7 @@ func TestDarknetCommandsAreEstimated(t *testing.T) {
 func TestOthersAreNotEstimated(t *testing.T) {
 	for _, command := range []string{
 		"backprop", "backprop x", "backprop 0", "backprop 1 2", "bfs graph.txt", "srad_v1/srad 50 0.5 11000 11000", "gaussian -s 4096",
-		"darknet classifier predict a.data none.cfg w < l", "darknet rnn generate rnn.cfg w", "darknet", "darknet detect", "mine 1",
+		"darknet classifier predict a.data none.cfg w < l", "darknet rnn generate rnn.cfg w", "darknet rnn generate rnn.cfg w -len 10000000000", "darknet", "darknet detect", "mine 1",
 	} {
 		set, notes := Catalog().Estimate([]mixes.Job{job(command)}, func(string) int { return 0 })
 		if _, err := set.Lookup(job(command)); err == nil || len(notes) > 0 {

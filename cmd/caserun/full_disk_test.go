@@ -78,7 +78,7 @@ func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
 	}
 }
 
-// What was to be printed, and could not be, is no success, whatever printed it.
+// A command fails if what it prints cannot be written, whatever prints it.
 func TestFullDiskUnderStandardOutput(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa,cg", "--reps", "1")

@@ -108,7 +108,7 @@ func TestRegressStatuses(t *testing.T) {
 	}
 }
 
-// A candidate that loses jobs is no better for it, whatever the limits name. Less memory makes cg lose more
+// A candidate does not become better by losing jobs, whatever the limits name. Less memory makes cg lose more
 // jobs, and with 1 GiB no job ends ok.
 func TestRegressOfLostJobs(t *testing.T) {
 	inTempDir(t)

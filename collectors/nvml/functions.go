@@ -39,7 +39,7 @@ var required = []struct {
 var gpm = []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"}
 
 // lacking returns an error if the library lacks a required function. It says which function, and which driver it came with.
-// It asks the library before NVML is initialized, because functions that do so can be missing too. A library that does not load is no error here.
+// It asks the library before NVML is initialized, because functions that do so can be missing too. That a library does not load is said elsewhere.
 func lacking() (err error) {
 	library := dl.New("libnvidia-ml.so.1", dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if library.Open() != nil {

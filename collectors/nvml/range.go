@@ -89,7 +89,7 @@ func (m Memory) completed() Memory {
 	return m
 }
 
-// counter looks at an energy counter's readings. It cannot rise faster than a GPU draws power. Its fall is no business of it, because a
+// counter looks at an energy counter's readings. It cannot rise faster than a GPU draws power. It does not look for a fall, because a
 // driver that is loaded again begins at 0 (results.CounterFalls).
 type counter struct {
 	read    bool

@@ -41,7 +41,7 @@ func TestReadingsOutOfRange(t *testing.T) {
 		{"SM activity", func(odd bool) Source {
 			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, 2.5, 0.25), true, nil }}
 		}, SMActivity, 0.25},
-		{"SM activity that is no number", func(odd bool) Source {
+		{"SM activity that is not a number", func(odd bool) Source {
 			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, math.NaN(), 0.25), true, nil }}
 		}, SMActivity, 0.25},
 		{"SM activity of less than nothing", func(odd bool) Source {

@@ -92,6 +92,9 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 		return Merged{}, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	if err := m.checkLeftovers(); err != nil {
+		return Merged{}, err
+	}
 	reach(mergeBegun)
 	if err := m.into(ctx, work, func() error { return m.gather(ctx, parts) }); err != nil {
 		return Merged{}, err
@@ -101,9 +104,26 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 		return Merged{}, err
 	}
 	reach(mergeSettled)
+	if err := m.checkLeftovers(); err != nil {
+		return Merged{}, err
+	}
 	err = m.publish(w)
 	reach(mergeRenamed)
 	return m.made, err
+}
+
+// checkLeftovers refuses journals of a store that is not there: SQLite would bring what they have into the merged store.
+func (m *merger) checkLeftovers() error {
+	if !m.isNew {
+		return nil
+	}
+	for _, suffix := range journals {
+		if _, err := os.Lstat(m.out + suffix); err == nil {
+			return fmt.Errorf("merge into %s: %s is left of a store that is not there, and SQLite would take it for a journal of the merged store: remove it, or merge into another file",
+				m.out, m.out+suffix)
+		}
+	}
+	return nil
 }
 
 // makeFor makes an empty file that is to replace a store, and finds out whether it can have the store's owner.

@@ -100,6 +100,22 @@ func TestMergeIntoALinkThatLeadsNowhere(t *testing.T) {
 	}
 }
 
+// SQLite would bring what a journal of a store that is gone has into the merged store.
+func TestMergeRefusesLeftoverJournals(t *testing.T) {
+	for _, suffix := range journals {
+		out := filepath.Join(t.TempDir(), "all.db")
+		if err := os.WriteFile(out+suffix, []byte("rows"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Merge(t.Context(), out, []string{"part.db"}, Merging{}); err == nil || !strings.Contains(err.Error(), out+suffix+" is left of a store that is not there") {
+			t.Errorf("%s: %v", suffix, err)
+		}
+		if _, err := os.Lstat(out); err == nil || bytesOf(t, out+suffix) != "rows" {
+			t.Errorf("%s: the merge made a store, or changed the journal", suffix)
+		}
+	}
+}
+
 // SQLite opens no file as a store's journal that is none: it would wait for a FIFO, and write into a hard link.
 func TestOpenChecksJournals(t *testing.T) {
 	for name, put := range map[string]func(place, precious string) error{

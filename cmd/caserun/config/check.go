@@ -49,7 +49,7 @@ func (c Settings) check() error {
 	return CheckName("tag", c.Tag)
 }
 
-// CheckName refuses a name that a user would not recognize or could not type again. "" is no name.
+// CheckName refuses a name that a user would not recognize or could not type again. An empty text means none.
 func CheckName(key, text string) error {
 	if text != "" && !input.IsName(text) {
 		return fmt.Errorf("%s %q: want one line of text that can be seen, without spaces around it", key, text)

@@ -89,7 +89,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.String("swap", "", "`SIZE` of host memory for vgpu and demand; default: "+harness.DefaultSwap)
 	f.Bool("no-mps", false, "share GPUs by time slices, without MPS")
 	f.Bool("guard", false, "make kernels that read or write outside allocations fault")
-	f.Bool("strict", false, "a doubtful run is no measurement, and fails")
+	f.Bool("strict", false, "a doubtful run is interrupted, and fails")
 	f.Int("sm-cap", 0, "`NUMBER` of SMs of each GPU that jobs may use; 0: all")
 	f.String("context-reserve", harness.DefaultContext(), "`SIZE` set aside for each CUDA context")
 	f.String("after-oom", harness.ByCheck, "`RULE` for jobs that go on after a failed allocation: check or oom")
