@@ -20,8 +20,9 @@ build:
 
 # libcase, the programs that hold memory for a run, and the kernel tracer if CUPTI is installed.
 native:
-	$(MAKE) $(jobs) -C native/probe
-	$(MAKE) -C native/probe/tracer
+	$(MAKE) $(jobs) -C native/lazy
+	$(MAKE) -C native/probe
+	$(MAKE) -C native/tracer
 	$(MAKE) -C native/ballast
 
 # Builds the CUDA suites into bin/suite. NVCC is the compiler. ARCH lists the architectures; the
@@ -50,9 +51,9 @@ install: build native
 	bin/caserun completion bash >$(share)/bash-completion/completions/caserun
 	bin/caserun completion zsh >$(share)/zsh/site-functions/_caserun
 	bin/caserun completion fish >$(share)/fish/vendor_completions.d/caserun.fish
-	install -D -t $(lib) -m 644 native/probe/libcase.so
+	install -D -t $(lib) -m 644 native/lazy/libcase.so
 	install -D -t $(lib) native/ballast/ballast native/ballast/swaparea native/ballast/swaprate
-	[ ! -f native/probe/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/probe/tracer/libcasetrace.so
+	[ ! -f native/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/tracer/libcasetrace.so
 	for suite in $(SUITES); do \
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \
 	done
@@ -87,9 +88,13 @@ test:
 	@$(MAKE) $(jobs) test-native test-go
 
 test-native:
+	flock native/.lock $(MAKE) -s -C native/lazy fixtures tests
 	flock native/.lock $(MAKE) -s -C native/probe fixtures tests
+	flock native/.lock $(MAKE) -s -C native/fake tests
 	$(MAKE) -s -C native/probe test
-	$(MAKE) -s -C native/probe/tracer test
+	$(MAKE) -s -C native/lazy test
+	$(MAKE) -s -C native/fake test
+	$(MAKE) -s -C native/tracer test
 	$(MAKE) -s -C benchmarks/darknet test
 	benchmarks/arch_test.sh
 
@@ -118,7 +123,9 @@ check:
 
 clean:
 	$(MAKE) -C native/probe clean
-	$(MAKE) -C native/probe/tracer clean
+	$(MAKE) -C native/lazy clean
+	$(MAKE) -C native/fake clean
+	$(MAKE) -C native/tracer clean
 	$(MAKE) -C native/pass clean
 	$(MAKE) -C native/ballast clean
 	$(MAKE) -C native/nvml clean

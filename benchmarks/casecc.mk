@@ -4,8 +4,8 @@ CASECC := ../../native/pass/casecc
 
 casecc:
 	$(MAKE) -C ../../native/pass
-	$(MAKE) -C ../../native/probe linked
+	$(MAKE) -C ../../native/lazy linked
 	$(MAKE) SUITE=$(SUITE)-casecc NVCC=$(CASECC) \
-		COMPILER="$(CASECC) $$(echo ../../native/pass/build/*/case.so) ../../native/probe/libcase_lazy.a"
+		COMPILER="$(CASECC) $$(echo ../../native/pass/build/*/case.so) ../../native/lazy/libcase_lazy.a"
 
 .PHONY: casecc

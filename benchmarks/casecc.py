@@ -90,7 +90,7 @@ printf '%s\\n' "$@" >"$RECORD"
     for argument in arguments:
         if argument.startswith("-fpass-plugin="):
             made += ["-Xarch_device", argument]
-        elif "/probe/libcase" not in argument:
+        elif "/probe/libcase" not in argument and "/lazy/libcase" not in argument:
             made.append(argument)
     return made
 

@@ -32,7 +32,7 @@ make -j"$(nproc)" native >"$dir/build.log" 2>&1 && make -j"$(nproc)" -C benchmar
 	tail -n 20 "$dir/build.log" >&2
 	exit 2
 }
-[ -e native/probe/tracer/libcasetrace.so ] || { echo "profile.sh: the tracer is not built: see $dir/build.log" >&2; exit 2; }
+[ -e native/tracer/libcasetrace.so ] || { echo "profile.sh: the tracer is not built: see $dir/build.log" >&2; exit 2; }
 wait $data || { cat "$dir/data.log" >&2; exit 2; }
 echo "$SECONDS s: built; profiling on $GPUS GPUs"
 

@@ -261,7 +261,7 @@ func TestAPolicyIsOneFile(t *testing.T) {
 
 // An intercepted CUDA call is declared in api.h and defined in one file beside it.
 func TestAnInterceptedCallIsInOneFile(t *testing.T) {
-	dir := "../../native/probe/lazy"
+	dir := "../../native/lazy"
 	header, err := os.ReadFile(filepath.Join(dir, "api.h"))
 	if err != nil {
 		t.Fatal(err)

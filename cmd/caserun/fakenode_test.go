@@ -20,7 +20,7 @@ import (
 func onFakeNode(t *testing.T, dir string, env []string, args ...string) (status int, text string) {
 	t.Helper()
 	native := filepath.Dir(nativetest.Build(t, "ballast", "ballast", "swaparea"))
-	nativetest.Build(t, "probe", "libcase.so", "fakes")
+	nativetest.Build(t, "lazy", "libcase.so", "programs")
 	if err := os.Symlink(native, filepath.Join(dir, "native")); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestFakeNodeInRoughSurroundings(t *testing.T) {
 func TestFakeNodeLosesAGPU(t *testing.T) {
 	dir := inTempDir(t)
 	lost := filepath.Join(dir, "lost")
-	const program = "  - {program: native/probe/build/fake/13/lazy_program, args: [swapped, \"4\"], count: "
+	const program = "  - {program: native/lazy/build/13/lazy_program, args: [swapped, \"4\"], count: "
 	mix := "name: lose\njobs:\n" + program + "1}\n" +
 		"  - {program: /bin/sh, args: [-c, \"echo > " + lost + "; exec sleep 60\"], binding: declared, memory: 1MiB, name: there}\n" + program + "2}\n"
 	if err := os.WriteFile("lose.yaml", []byte(mix), 0o600); err != nil {
@@ -197,7 +197,7 @@ func TestFakeNodeLosesAGPU(t *testing.T) {
 // a failed allocation, and exit with 0.
 func TestFakeNodeOutcomes(t *testing.T) {
 	dir := inTempDir(t)
-	const program = "native/probe/build/fake/13/lazy_program swapped 2"
+	const program = "native/lazy/build/13/lazy_program swapped 2"
 	const failing = "FAKE_CUDA_FAIL=cuMemCreate:1+=2,cudaMalloc:1+=2 " + program + "; exit 0"
 	writeFiles(t, map[string]string{"m.yaml": "name: m\njobs:\n" +
 		"  - {name: ok, program: /bin/sh, args: [-c, \"" + program + "\"]}\n" +
@@ -208,7 +208,7 @@ func TestFakeNodeOutcomes(t *testing.T) {
 		"  - {name: away, program: /bin/sh, args: [-c, \"CASE_SOCKET=/nowhere " + program + "; exit 0\"]}\n" +
 		"  - {name: removes, program: /bin/sh, args: [-c, \"rm $CASE_SOCKET; " + program + "\"]}\n" +
 		"  - {name: after, program: /bin/sh, args: [-c, \"" + program + "\"]}\n" +
-		"  - {name: seventh, program: /bin/sh, args: [-c, native/probe/build/fake/13/lazy_program last_errors; exit 1]}\n"})
+		"  - {name: seventh, program: /bin/sh, args: [-c, native/lazy/build/13/lazy_program last_errors; exit 1]}\n"})
 	for i, c := range []struct {
 		rule, checked string
 	}{{"check", "ok-after-oom"}, {"oom", "oom"}} {

@@ -21,7 +21,7 @@ func noGPU(err error) bool {
 	return errors.Is(err, exec.ErrNotFound) || errors.As(err, &exit) && (exit.ExitCode() == 6 || exit.ExitCode() == 9)
 }
 
-// TestGPU traces native/probe/tracer/tests/launches.cu. It skips only if there is no GPU; with
+// TestGPU traces native/tracer/tests/launches.cu. It skips only if there is no GPU; with
 // CASERUN_REQUIRE_GPU=1 it fails instead.
 func TestGPU(t *testing.T) {
 	if err := exec.Command("nvidia-smi", "-L").Run(); noGPU(err) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
@@ -29,7 +29,7 @@ func TestGPU(t *testing.T) {
 	} else if err != nil {
 		t.Fatalf("nvidia-smi: %v", err)
 	}
-	native, err := filepath.Abs("../../native/probe/tracer")
+	native, err := filepath.Abs("../../native/tracer")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package kernels reads the files that the kernel tracer (native/probe/tracer)
+// Package kernels reads the files that the kernel tracer (native/tracer)
 // writes, one for each process. docs/design/tracing.md describes them.
 package kernels
 
@@ -62,7 +62,7 @@ type Copy struct {
 // Kind is the source and the destination of a copy.
 type Kind uint32
 
-// Kinds of native/probe/tracer/trace.h.
+// Kinds of native/tracer/trace.h.
 const (
 	HostToDevice   Kind = 1
 	DeviceToHost   Kind = 2

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// sample is what native/probe/tracer/tests/sample.c writes.
-const samplePath = "../../native/probe/tracer/testdata/sample.trace"
+// sample is what native/tracer/tests/sample.c writes.
+const samplePath = "../../native/tracer/testdata/sample.trace"
 
 func sample(tb testing.TB) []byte {
 	tb.Helper()

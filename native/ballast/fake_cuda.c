@@ -1,6 +1,6 @@
 /*
  * A CUDA driver for the tests of ballast and swaparea, built as libcuda.so.1. It keeps counts and
- * no memory, except on the host: host memory is that of native/probe/fake, memfds whose name has the
+ * no memory, except on the host: host memory is that of native/fake, memfds whose name has the
  * device, -1. The environment describes the node:
  *   FAKE_CUDA_DEVICES    number of devices (1); the last byte of a UUID is its ordinal
  *   FAKE_CUDA_TOTAL      bytes per device (1 GiB)

@@ -5,7 +5,7 @@
  * capability 9.0 and 132 SMs.
  *
  * Built with OF_FAKE_CUDA its devices are those of the fake CUDA driver
- * (native/probe/fake): FAKE_CUDA_DEVICES devices of FAKE_CUDA_MEMORY bytes each,
+ * (native/fake): FAKE_CUDA_DEVICES devices of FAKE_CUDA_MEMORY bytes each,
  * with the same UUIDs and defaults, in PCI bus order. It does not know what
  * memory processes hold.
  *

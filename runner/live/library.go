@@ -21,7 +21,7 @@ const LibraryVariable = "CASERUN_LIBCASE"
 func FindLibrary(ctx context.Context) (string, error) {
 	path := os.Getenv(LibraryVariable)
 	if path == "" {
-		found, err := findNative("library libcase.so", "probe", "libcase.so")
+		found, err := findNative("library libcase.so", "lazy", "libcase.so")
 		if err != nil {
 			return "", err
 		}

@@ -56,20 +56,19 @@ const (
 // of them, but not for two.
 func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 	t.Helper()
-	native := nativetest.Build(t, "probe", "libcase.so", "fakes")
+	lazy, fake := nativetest.Build(t, "lazy", "libcase.so", "programs"), nativetest.Build(t, "fake")
 	r := newRig(t, sched)
 	r.swap = newSwapAreaOf(t, 64, smallPiece)
-	r.preload = filepath.Join(native, "libcase.so")
+	r.preload = filepath.Join(lazy, "libcase.so")
 	r.device.CapacityBytes, r.device.ContextBytes = 2*(jobMoves+jobHeap+smallContext)-2*mebibyte, smallContext
 	r.uuids, r.ids = nil, nil
 	for i := range byte(2) {
 		r.uuids = append(r.uuids, fmt.Sprintf("GPU-ca5e0000-0000-0000-0000-0000000000%02x", i))
 		r.ids = append(r.ids, [16]byte{0xca, 0x5e, 15: i})
 	}
-	fakes := filepath.Join(native, "build", "fake", "13")
 	for range jobs {
-		r.jobs = append(r.jobs, mixes.Job{Name: "swapped", Program: filepath.Join(fakes, "lazy_program"), Args: []string{"swapped", "10"},
-			Env: append([]string{"LD_LIBRARY_PATH=" + fakes, "FAKE_CUDA_DEVICES=2", fmt.Sprint("FAKE_CUDA_CONTEXT=", smallContext),
+		r.jobs = append(r.jobs, mixes.Job{Name: "swapped", Program: filepath.Join(lazy, "build/13/lazy_program"), Args: []string{"swapped", "10"},
+			Env: append([]string{"LD_LIBRARY_PATH=" + filepath.Join(fake, "build/13"), "FAKE_CUDA_DEVICES=2", fmt.Sprint("FAKE_CUDA_CONTEXT=", smallContext),
 				"FAKE_CUDA_KERNEL_US=2000"}, env...)})
 	}
 	return r

@@ -59,7 +59,7 @@ func (*traceTape) Segment(results.Segment) {}
 // tracer's sample as device 1. The sample is $SAMPLE in the scripts.
 func traced(t *testing.T, scripts ...string) (*traceTape, results.Tracer) {
 	t.Helper()
-	sample, err := filepath.Abs("../../native/probe/tracer/testdata/sample.trace")
+	sample, err := filepath.Abs("../../native/tracer/testdata/sample.trace")
 	if err != nil {
 		t.Fatal(err)
 	}

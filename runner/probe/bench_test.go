@@ -88,10 +88,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 // natively and with the lazy runtime in between: the difference is what it adds
 // to each. Page-locked memory is made and written before the process is bound.
 func BenchmarkLazyCalls(b *testing.B) {
-	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	library := absolute(b, lazyDir, "libcase.so")
 	for _, bench := range []struct {
 		name string
 		env  []string
@@ -139,10 +136,7 @@ func (g revokingGranter) SwapReturned(*Client, uint64)                  { g.tb.E
 // figures that it prints.
 func figuresOf(b *testing.B) func(program string, figures []any, format string, env ...string) {
 	b.Helper()
-	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	library := absolute(b, lazyDir, "libcase.so")
 	s, err := ListenRevoking(filepath.Join(b.TempDir(), "s"), revokingGranter{granter{b}}, Welcome{Chunk: 32 << 20}, b.Logf)
 	if err != nil {
 		b.Fatal(err)

@@ -25,8 +25,8 @@ func TestCompiledWithAStaticRuntime(t *testing.T) {
 	build := func(name string, args ...string) string {
 		t.Helper()
 		out := filepath.Join(dir, name)
-		args = append(args, "-std=c++17", "-O2", "-Rpass=case", filepath.Join(nativeDir, "tests/compiled/alone.cc"),
-			filepath.Join(nativeDir, "build/fake/11/libcudart_static.a"), "-o", out)
+		args = append(args, "-std=c++17", "-O2", "-Rpass=case", filepath.Join(passDir, "tests/compiled/alone.cc"),
+			filepath.Join(fakeDir, "build/11/libcudart_static.a"), "-o", out)
 		cmd := exec.Command("../../native/pass/casecc", args...)
 		cmd.Env = append(os.Environ(), "CASECC_LLVM="+tools)
 		said, err := cmd.CombinedOutput()
@@ -64,7 +64,7 @@ func TestCompiledWithAStaticRuntime(t *testing.T) {
 			p.finish(grant).mustSucceed()
 			p.wantEvents("free closed")
 			alone := exec.Command(program)
-			alone.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(nativeDir, "build/fake/11"))
+			alone.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(fakeDir, "build/11"))
 			want, err := alone.Output()
 			if got := strings.Join(p.lines, "\n") + "\n"; err != nil || got != string(want) || p.stderr.Len() != 0 {
 				t.Errorf("%s: output %q, without a run %q (%v)\nstderr:\n%s", name, got, want, err, p.stderr.String())

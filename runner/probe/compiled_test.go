@@ -418,7 +418,7 @@ func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 	nativetest.Build(t, "pass")
 	seed, count := drawnFrom(1), chance.Count(100, 1000)
 	b := builder{clang: clang, pass: pass, dir: t.TempDir()}
-	sources := filepath.Join(nativeDir, "tests/compiled")
+	sources := filepath.Join(passDir, "tests/compiled")
 	b.compile(t, filepath.Join(sources, "harness.cc"), "harness", "plain")
 	for _, kind := range []string{"plain", "pass"} {
 		b.compile(t, filepath.Join(sources, "elsewhere.cc"), "elsewhere", kind)
@@ -465,7 +465,7 @@ type builder struct {
 
 func (b builder) run(t *testing.T, args ...string) {
 	t.Helper()
-	args = append([]string{"-std=c++17", "-O2", "-w", "-I", filepath.Join(nativeDir, "tests/compiled")}, args...)
+	args = append([]string{"-std=c++17", "-O2", "-w", "-I", filepath.Join(passDir, "tests/compiled")}, args...)
 	if text, err := exec.Command(b.clang, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", b.clang, strings.Join(args, " "), err, text)
 	}
@@ -508,24 +508,15 @@ func (b builder) program(t *testing.T, all []made, kind string) string {
 	for _, wrapped := range []string{"cudaMalloc", "cudaFree", "cudaLaunchKernel", "case_static_malloc", "case_task_ask", "case_task_free"} {
 		link = append(link, "-Wl,--wrap="+wrapped)
 	}
-	b.run(t, append(link, filepath.Join(nativeDir, "libcase.a"), filepath.Join(nativeDir, "build/fake/11/libcudart.so.11.0"),
+	b.run(t, append(link, filepath.Join(nativeDir, "libcase.a"), filepath.Join(fakeDir, "build/11/libcudart.so.11.0"),
 		"-lpthread", "-ldl", "-o", out)...)
 	return out
-}
-
-func nativePath(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(nativeDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func (m made) command(t *testing.T, file string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(file, fmt.Sprint(m.seed))
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+nativePath(t, "build/fake/11"), "FAKE_CUDA_DEVICES=2")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+absolute(t, fakeDir, "build/11"), "FAKE_CUDA_DEVICES=2")
 	if m.fails > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("FAKE_CUDA_FAIL=cudaMalloc:%d=2", m.fails))
 	}
@@ -587,7 +578,7 @@ func compareMade(t *testing.T, plain, compiled string, m made) (static, all task
 	if m.fails == 0 { // the lazy runtime does not call cudaMalloc
 		for _, run := range [][]string{{plain, "ELSEWHERE=1"}, {compiled}} {
 			file := run[0]
-			p, had := m.scheduled(t, file, append(run[1:], "LD_PRELOAD="+nativePath(t, "libcase.so"), "CASE_BINDING=task")...)
+			p, had := m.scheduled(t, file, append(run[1:], "LD_PRELOAD="+absolute(t, lazyDir, "libcase.so"), "CASE_BINDING=task")...)
 			if file == compiled {
 				all = had
 			}

@@ -179,7 +179,7 @@ func (g *gpu) run(t *testing.T, commands [][]string) []gpuProgram {
 
 // take runs one program under a server that takes its memory. It is called from several goroutines.
 func (g *gpu) take(t *testing.T, seed uint64, program gpuProgram, env []string) {
-	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
+	library, err := filepath.Abs(filepath.Join(lazyDir, "libcase.so"))
 	if err != nil {
 		t.Error(err)
 		return

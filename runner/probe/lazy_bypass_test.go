@@ -46,10 +46,7 @@ int main(int count, char **arguments)
 // granted device.
 func TestLazyIsBypassed(t *testing.T) {
 	buildLazy(t)
-	runtime, err := filepath.Abs(filepath.Join(nativeDir, "build/fake/13/libcudart.so.13"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtime := absolute(t, fakeDir, "build/13/libcudart.so.13")
 	dir := t.TempDir()
 	build := func(name, text string, with ...string) string {
 		t.Helper()

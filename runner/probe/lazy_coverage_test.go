@@ -14,7 +14,7 @@ import (
 // not would look for its device, and for memory, past the lazy runtime.
 func TestLazyCoversTheRuntime(t *testing.T) {
 	buildLazy(t)
-	library, err := elf.Open(filepath.Join(nativeDir, "libcase.so"))
+	library, err := elf.Open(filepath.Join(lazyDir, "libcase.so"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestLazyCoversTheRuntime(t *testing.T) {
 			ours = append(ours, s.Name)
 		}
 	}
-	list, err := os.Open(filepath.Join(nativeDir, "testdata/cudart.txt"))
+	list, err := os.Open(filepath.Join(lazyDir, "testdata/cudart.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

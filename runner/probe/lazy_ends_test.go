@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/ends.cc: what outlives a task, and its end.
+// Programs of native/lazy/tests/programs/ends.cc: what outlives a task, and its end.
 
 // What a task has left can be looked at and destroyed without another task, for which
 // the program would wait behind others, and which could be refused.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/explicit ask for tasks themselves (native/probe/case.h). Each
+// Programs of native/lazy/tests/explicit ask for tasks themselves (native/probe/case.h). Each
 // runs with libcase preloaded, as a run preloads it, and with the library's functions either
 // from there or from a copy of its own.
 

@@ -55,10 +55,7 @@ func preloaded(t *testing.T, name, text string, with ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	library := absolute(t, lazyDir, "libcase.so")
 	return "LD_PRELOAD=" + library + ":" + object
 }
 

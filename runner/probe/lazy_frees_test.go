@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/frees.cc: what is freed, destroyed or hidden before
+// Programs of native/lazy/tests/programs/frees.cc: what is freed, destroyed or hidden before
 // the program's work is done.
 
 // What the replay reads and writes is there until it has, and nothing else is.
@@ -132,7 +132,7 @@ func TestLazyFindsTheGrantedDevice(t *testing.T) {
 func TestLazyMakesStreamsWhereProgramsLoadParts(t *testing.T) {
 	const calls = "int cudaSetDevice(int);\nint choose(void) { return cudaSetDevice(0); }\n"
 	const opens = "void *dlopen(const char *, int);\nvoid *load(const char *name) { return dlopen(name, 1); }\n"
-	runtime := filepath.Join(nativeDir, "build/fake/13/libcudart.so.13")
+	runtime := filepath.Join(fakeDir, "build/13/libcudart.so.13")
 	for name, c := range map[string]struct {
 		text     string
 		with     []string

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/gaps.cc: in each gap between two locks of a call, another thread does something.
+// Programs of native/lazy/tests/programs/gaps.cc: in each gap between two locks of a call, another thread does something.
 
 // inTurn grants each task the device that the task before did not have, unless the task names its device.
 func inTurn() func(*testing.T, event) {

@@ -14,7 +14,7 @@ import (
 )
 
 // The programs named linked_ are those of the other tests with a static CUDA runtime, and with the
-// lazy runtime linked into them as casecc does it (native/probe/linked). They run without
+// lazy runtime linked into them as casecc does it (native/lazy/linked). They run without
 // LD_PRELOAD, and again with libcase preloaded, as every job of a run is started. Then the program's
 // own lazy runtime does the work alone.
 
@@ -208,9 +208,9 @@ func linked(t *testing.T, name, text string) (path, symbols string) {
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at := func(file string) string { return filepath.Join(nativeDir, file) }
-	args := []string{"-o", out, source, at("libcase_reach.a"), "-ldl", "-lc", at("libcase_lazy.a"), at("libcase.a"),
-		at("build/fake/11/libcudart_static.a"), at("libcase_lazy.a"), "-lpthread", "-ldl", "-lstdc++", "-Wl,@" + at("libcase_lazy.link")}
+	at := func(file string) string { return filepath.Join(lazyDir, file) }
+	args := []string{"-o", out, source, at("libcase_reach.a"), "-ldl", "-lc", at("libcase_lazy.a"), filepath.Join(nativeDir, "libcase.a"),
+		filepath.Join(fakeDir, "build/11/libcudart_static.a"), at("libcase_lazy.a"), "-lpthread", "-ldl", "-lstdc++", "-Wl,@" + at("libcase_lazy.link")}
 	if said, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("cc %q: %v\n%s", args, err, said)
 	}
@@ -294,11 +294,11 @@ func TestLinkedServesConstructors(t *testing.T) {
 // All functions that the preloaded library overrides are overridden here.
 func TestLinkedCoversTheRuntime(t *testing.T) {
 	buildLazy(t)
-	options, err := os.ReadFile(filepath.Join(nativeDir, "libcase_lazy.link"))
+	options, err := os.ReadFile(filepath.Join(lazyDir, "libcase_lazy.link"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	functions, err := os.ReadFile(filepath.Join(nativeDir, "testdata/cudart.txt"))
+	functions, err := os.ReadFile(filepath.Join(lazyDir, "testdata/cudart.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/locations.cc: devices and memory locations in
+// Programs of native/lazy/tests/programs/locations.cc: devices and memory locations in
 // what came with CUDA 12 and 13.
 
 // traced is what the fake runtime was given: the matches in its trace of calls.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/outside.cc: what reads, writes, copies and sets just
+// Programs of native/lazy/tests/programs/outside.cc: what reads, writes, copies and sets just
 // outside an allocation. Those in `programs` are also compared with what they do natively.
 
 // With the strict layout a kernel that leaves its allocation's granule faults, and the run

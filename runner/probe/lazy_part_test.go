@@ -2,7 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,10 +9,7 @@ import (
 
 func fakePart(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(nativeDir, "build/fake/13/part.so"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := absolute(t, lazyDir, "build/13/part.so")
 	return path
 }
 
@@ -41,10 +37,7 @@ func TestLazyKeepsResultsOfWorkForTheDriver(t *testing.T) {
 func TestLazyTakesNoMemoryFromWorkPastTheGate(t *testing.T) {
 	const driverName = "libcuda.so.1"
 	const find = "#define _GNU_SOURCE\n#include <dlfcn.h>\n__attribute__((constructor)) static void find(void) { %s; }\n"
-	driver, err := filepath.Abs(filepath.Join(nativeDir, "build/fake/13/libcuda.so.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := absolute(t, fakeDir, "build/13/libcuda.so.1")
 	for name, c := range map[string]struct {
 		does string
 		with []string

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/partly make the calls that the compiler pass inserts, and use the
+// Programs of native/lazy/tests/partly make the calls that the compiler pass inserts, and use the
 // device outside of its tasks too. They have a copy of the library's functions, and run with
 // libcase preloaded.
 

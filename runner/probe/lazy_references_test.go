@@ -13,11 +13,11 @@ import (
 	"github.com/caserun/caserun/internal/chance"
 )
 
-// drivenChunk is the unit in which the memory of such a program moves, in bytes (native/probe/tests/lazy/references.cc).
+// drivenChunk is the unit in which the memory of such a program moves, in bytes (native/lazy/tests/programs/references.cc).
 const drivenChunk = 4 << 20
 
 // driven is a program that does what the test says, line by line, under a scheduler that does what the
-// test says (native/probe/tests/lazy/references.cc).
+// test says (native/lazy/tests/programs/references.cc).
 type driven struct {
 	*lazyRun
 	said    chan string

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +17,8 @@ import (
 )
 
 // The tests named TestLazy run programs that know nothing of libcase
-// (native/probe/tests/lazy) on the fake CUDA runtime and driver
-// (native/probe/fake), with the lazy runtime preloaded and the test as the
+// (native/lazy/tests/programs) on the fake CUDA runtime and driver
+// (native/fake), with the lazy runtime preloaded and the test as the
 // scheduler.
 
 // cudaVersions are the runtimes that programs are linked with: nvcc 13 launches
@@ -29,7 +28,7 @@ var cudaVersions = []string{"13", "11"}
 // buildLazy builds the lazy runtime and the fakes.
 func buildLazy(tb testing.TB) {
 	tb.Helper()
-	nativetest.Build(tb, "probe", "libcase.so", "fakes")
+	nativetest.Build(tb, "lazy", "libcase.so", "linked", "programs")
 }
 
 // grantedDevice is where tasks go that ask for no device: not the device that a
@@ -66,16 +65,12 @@ func lazyCommand(t testing.TB, version, program string, env ...string) *exec.Cmd
 func fakeCommand(t testing.TB, version, file, arguments string, env ...string) *exec.Cmd {
 	t.Helper()
 	buildLazy(t)
-	dir, err := filepath.Abs(filepath.Join(nativeDir, "build/fake", version))
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Whatever a test waits for, a program that does not end fails it, and no other.
 	limited, cancel := context.WithTimeout(context.Background(), 5*patience)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(limited, filepath.Join(dir, file), strings.Fields(arguments)...)
+	cmd := exec.CommandContext(limited, absolute(t, lazyDir, "build", version, file), strings.Fields(arguments)...)
 	cmd.WaitDelay = patience // its children may have its output open
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "FAKE_CUDA_DEVICES=2")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+absolute(t, fakeDir, "build", version), "FAKE_CUDA_DEVICES=2")
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }
@@ -100,10 +95,7 @@ func prepareLazy(t *testing.T, version, file, arguments string, env ...string) *
 // prepareLazyAt is prepareLazy for a server that there is.
 func prepareLazyAt(t *testing.T, s *Server, r recorder, version, file, arguments string, env ...string) *lazyRun {
 	t.Helper()
-	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	library := absolute(t, lazyDir, "libcase.so")
 	p := &lazyRun{t: t, server: s, r: r, version: version, program: arguments, env: env}
 	p.cmd = fakeCommand(t, version, file, arguments, append([]string{"LD_PRELOAD=" + library, "CASE_SOCKET=" + s.Path(),
 		"CASE_TOKEN=" + s.Register(1), "CASE_REQUIRED=1", "CASE_BINDING=task"}, env...)...)

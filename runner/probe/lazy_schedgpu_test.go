@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/schedgpu.cc: what they pre-allocate through schedGPU's
+// Programs of native/lazy/tests/programs/schedgpu.cc: what they pre-allocate through schedGPU's
 // client API is their task, and what they allocate draws from it.
 
 func TestLazyExplicitMemory(t *testing.T) {

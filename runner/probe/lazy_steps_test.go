@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Programs of native/probe/tests/lazy/revoked.cc: what happens in the middle of a revocation, and of
+// Programs of native/lazy/tests/programs/revoked.cc: what happens in the middle of a revocation, and of
 // the way back.
 
 // swapArea is host memory that the test hands out in chunks.

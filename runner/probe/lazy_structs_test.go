@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/structs.cc: streams and events that are
+// Programs of native/lazy/tests/programs/structs.cc: streams and events that are
 // older than the device, and device ordinals, inside structures.
 
 // What CUDA is given there is its own, what the program reads is the program's.

@@ -226,8 +226,8 @@ func TestLazyBindsAtOnceBesideTheDriver(t *testing.T) {
 func TestLazyNeedsNoStaticDestructor(t *testing.T) {
 	buildLazy(t)
 	var objects []string
-	for _, pattern := range []string{"build/lazy/*.o", "build/fake/driver/*.o", "build/fake/13/*.o", "build/fake/11/*.o"} {
-		found, err := filepath.Glob(filepath.Join(nativeDir, pattern))
+	for _, pattern := range []string{"lazy/build/*.o", "fake/build/driver/*.o", "fake/build/13/*.o", "fake/build/11/*.o"} {
+		found, err := filepath.Glob(filepath.Join("../../native", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)
 		}
@@ -247,7 +247,7 @@ func TestLazyNeedsNoStaticDestructor(t *testing.T) {
 // Constructors of libraries that the program is linked with run before the lazy
 // runtime's, and may use CUDA: nothing of it is made by one.
 func TestLazyNeedsNoConstructor(t *testing.T) {
-	out, err := exec.Command("nm", "--demangle", filepath.Join(nativeDir, "libcase.so")).Output()
+	out, err := exec.Command("nm", "--demangle", filepath.Join(lazyDir, "libcase.so")).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,11 +21,8 @@ func sanitized(t *testing.T, program string, env ...string) *lazyRun {
 // sanitizedAt is sanitized for a server that there is.
 func sanitizedAt(t *testing.T, s *Server, r recorder, program string, env ...string) *lazyRun {
 	t.Helper()
-	nativetest.Build(t, "probe", "tsan") // which fails where gcc has no thread sanitizer
-	dir, err := filepath.Abs(filepath.Join(nativeDir, "build/tsan"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nativetest.Build(t, "lazy", "tsan") // which fails where gcc has no thread sanitizer
+	dir := absolute(t, lazyDir, "build/tsan")
 	p := prepareLazyAt(t, s, r, "13", "lazy_program", program, append(env, "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+filepath.Join(dir, "libcase.so"),
 		"TSAN_OPTIONS=log_path='"+filepath.Join(t.TempDir(), "races")+"'")...)
 	p.cmd.Path = filepath.Join(dir, "lazy_program")

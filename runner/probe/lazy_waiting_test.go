@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Programs of native/probe/tests/lazy/waiting.cc: what goes on while a thread waits for
+// Programs of native/lazy/tests/programs/waiting.cc: what goes on while a thread waits for
 // a device.
 
 // shared makes a shared object of a C source in dir, linked with the others.

@@ -12,7 +12,7 @@ import (
 // The program measures on the fakes, which check each call. Their rates say nothing.
 func TestMeasure(t *testing.T) {
 	bin := filepath.Join(nativetest.Build(t, "ballast", "swaprate"), "swaprate")
-	t.Setenv("LD_LIBRARY_PATH", filepath.Join(nativetest.Build(t, "probe", "fakes"), "build/fake/13"))
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(nativetest.Build(t, "fake"), "build/13"))
 	r, err := Measure(context.Background(), bin, 1, 4)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,94 @@
+# Programs of the fake CUDA (../fake) for the tests of the lazy runtime (runner/probe). build/13 has those of
+# CUDA 13, build/11 those of CUDA 11.
+include ../fake/fake.mk
+
+FAKES = ../fake/build/13/libcudart.so.13 ../fake/build/11/libcudart.so.11.0 \
+        ../fake/build/13/libcudart_static.a ../fake/build/11/libcudart_static.a
+
+fake:
+	$(MAKE) -C ../fake
+$(FAKES): fake
+	@:
+
+# nvcc 13 launches kernels in another way than nvcc 11.
+BUILD_13 = $(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13
+BUILD_11 = $(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11
+RUNTIME_13 = ../fake/build/13/libcudart.so.13
+RUNTIME_11 = ../fake/build/11/libcudart.so.11.0
+PROGRAM_HEADERS = build/flags $(FAKE_HEADERS) tests/programs/program.h ../probe/case.h ../probe/static.h tests/programs.mk
+
+build/13 build/11:
+	mkdir -p $@
+
+build/13/%.o: tests/programs/%.cc $(PROGRAM_HEADERS) | build/13
+	$(BUILD_13) -c -o $@ $<
+
+build/11/%.o: tests/programs/%.cc $(PROGRAM_HEADERS) | build/11
+	$(BUILD_11) -c -o $@ $<
+
+build/13/%.o: tests/%/main.cc $(PROGRAM_HEADERS) | build/13
+	$(BUILD_13) -c -o $@ $<
+
+build/11/%.o: tests/%/main.cc $(PROGRAM_HEADERS) | build/11
+	$(BUILD_11) -c -o $@ $<
+
+LAZY_13 = $(patsubst tests/programs/%.cc,build/13/%.o,$(wildcard tests/programs/*.cc))
+LAZY_11 = $(LAZY_13:build/13/%=build/11/%)
+
+build/13/lazy_program: $(LAZY_13) $(RUNTIME_13)
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
+build/11/lazy_program: $(LAZY_11) $(RUNTIME_11)
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
+# Programs that ask for tasks themselves: with the library's functions from the preloaded
+# libcase.so, and with a copy of their own.
+EXPLICIT_13 = $(addprefix build/13/,explicit.o program.o kernels.o)
+EXPLICIT_11 = $(EXPLICIT_13:build/13/%=build/11/%)
+
+build/13/explicit_program: $(EXPLICIT_13) $(RUNTIME_13)
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
+build/11/explicit_program: $(EXPLICIT_11) $(RUNTIME_11)
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
+build/13/explicit_own_copy: $(EXPLICIT_13) $(PROBE) $(RUNTIME_13)
+	$(CXX) $(FAKE_CXXFLAGS) -Wl,-u,case_task_ask -o $@ $^ -ldl
+
+# Programs of which the compiler has found some tasks (static.h). Such programs have a copy of
+# the library's functions.
+PARTLY_13 = $(addprefix build/13/,partly.o program.o kernels.o)
+
+build/13/partly_static: $(PARTLY_13) $(PROBE) $(RUNTIME_13)
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
+# Its CUDA runtime, as far as it has one, is linked statically.
+build/13/explicit_static: tests/static/main.cc $(PROGRAM_HEADERS) $(PROBE) | build/13
+	$(CXX) $(FAKE_CXXFLAGS) -DTASK_API -o $@ $< $(PROBE) -ldl
+
+build/13/static_program: tests/static/main.cc $(PROGRAM_HEADERS) | build/13
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $< -ldl
+
+# The same programs with a static CUDA runtime and the lazy runtime linked into them, as casecc links it.
+LINKED_LIBRARIES = libcase_reach.a -ldl -lc libcase_lazy.a $(PROBE) $(filter %/libcudart_static.a,$^) libcase_lazy.a -lpthread -ldl \
+                   -Wl,@libcase_lazy.link
+
+build/13/linked_lazy: $(LAZY_13)
+build/11/linked_lazy: $(LAZY_11)
+build/13/linked_partly: $(PARTLY_13)
+build/13/linked_explicit: $(EXPLICIT_13)
+build/13/linked_explicit: CALLS = -Wl,-u,case_task_ask
+LINKED_13 = $(addprefix build/13/,linked_lazy linked_partly linked_explicit)
+$(LINKED_13): ../fake/build/13/libcudart_static.a
+build/11/linked_lazy: ../fake/build/11/libcudart_static.a
+$(LINKED_13) build/11/linked_lazy: libcase_reach.a libcase_lazy.a libcase_lazy.link $(PROBE)
+	$(CXX) $(FAKE_CXXFLAGS) $(CALLS) -o $@ $(filter %.o,$^) $(LINKED_LIBRARIES)
+
+# A library that reaches the driver by itself, and does all its work with what it finds there.
+build/13/part.so: tests/part/main.cc $(PROGRAM_HEADERS) | build/13
+	$(CXX) $(FAKE_CXXFLAGS) -shared -o $@ $< -ldl
+
+programs: $(addprefix build/13/,part.so lazy_program static_program explicit_program explicit_own_copy explicit_static partly_static) \
+          build/11/lazy_program build/11/explicit_program $(LINKED_13) build/11/linked_lazy
+
+.PHONY: fake programs
