@@ -74,7 +74,7 @@ func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	return nil
 }
 
-// What libcase says of memory that is not a device's (native/lazy/memory.cc): that of the swap area, and of calls
+// What libcase says of memory that is not a device's (native/lazy/memory/memory.cc): that of the swap area, and of calls
 // for page-locked memory, whose names have the second word.
 const (
 	ofSwapArea = "memory of the host (swap area)"

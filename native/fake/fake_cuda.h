@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../lazy/abi.h"
+#include "../lazy/abi/abi.h"
 
 #ifdef __cplusplus
 extern "C" {

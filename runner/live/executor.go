@@ -34,7 +34,7 @@ type Config struct {
 	Dir         string        // the run's directory, for output files and the probe's socket
 	Env         []string      // added to the parent's environment, such as the MPS server's
 	Preload     string        // libcase.so, absolute, for every job; "" = none
-	Guard       bool          // nothing is mapped beside the jobs' allocations (native/lazy/memory.cc)
+	Guard       bool          // nothing is mapped beside the jobs' allocations (native/lazy/memory/memory.cc)
 	Tracer      string        // libcasetrace.so, absolute, for every job; "" = no tracing
 	OutputLimit int64         // bytes that a job may write to its output files together; 0: any number
 	Traces      Traces        // takes what the tracer recorded; nil without Tracer

@@ -6,8 +6,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "../../probe/client.h"
-#include "../real.h"
+#include "abi/real.h"
+#include "probe/client.h"
 
 // table.S: the runtime's functions, by name. A function that the runtime lacks is nullptr.
 struct Function {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../../fake/fake_cubin.h"
-#include "../cubin.h"
+#include "../program/cubin.h"
 
 using kernels::Cubin;
 using lazy::Parameter;

@@ -8,13 +8,13 @@ TSAN_OBJECTS = $(OBJECTS:build/%=build/tsan/lazy/%) $(TSAN_PROBE)
 TSAN_DRIVER  = $(FAKE_DRIVER:../%.cc=build/tsan/%.o)
 TSAN_RUNTIME = $(FAKE_RUNTIME:../%.cc=build/tsan/%.o)
 
-build/tsan/lazy build/tsan/probe/shared build/tsan/fake:
+$(ROOMS:%=build/tsan/lazy/%) build/tsan/probe/shared build/tsan/fake:
 	mkdir -p $@
 
 build/tsan/probe/%.o: ../probe/%.c build/flags $(wildcard ../probe/*.h ../probe/shared/*.h) tests/tsan.mk | build/tsan/probe/shared
 	$(CC) $(TSAN_CFLAGS) $(TSAN) -c -o $@ $<
 
-build/tsan/lazy/%.o: % $(HEADERS) tests/tsan.mk | build/tsan/lazy
+build/tsan/lazy/%.o: % $(HEADERS) tests/tsan.mk | $(ROOMS:%=build/tsan/lazy/%)
 	$(CXX) $(ALL_CXXFLAGS) $(TSAN) -c -o $@ $<
 
 build/tsan/fake/%.o: ../fake/%.cc build/flags $(FAKE_HEADERS) tests/tsan.mk | build/tsan/fake

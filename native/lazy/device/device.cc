@@ -1,0 +1,188 @@
+// device.cc: the device of a process under task binding.
+#include <atomic>
+#include <initializer_list>
+
+#pragma GCC visibility push(default)
+#include "probe/static.h"
+#include "driver.h"
+#pragma GCC visibility pop
+#include "abi/real.h"
+#include "program/mode.h"
+#include "confine.h"
+#include "device.h"
+
+extern "C" {
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaSetDeviceFlags(unsigned flags);
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
+}
+
+namespace lazy {
+
+static struct {
+	std::atomic<int> ordinal{-1};       // the driver's; its context exists or is being made
+	std::atomic<int> scheduled{-1};     // the scheduler's, of the last grant
+	std::atomic<bool> has_context{false}; // and what came before the context is replayed
+	std::atomic<unsigned> moves{1};     // how often the ordinal has changed
+	std::atomic<CUcontext> context{nullptr};
+	bool hidden = false;                // the granted device is not visible
+	bool has_flags = false;
+	unsigned flags = 0;
+} self;
+static thread_local unsigned in_move; // the last move that this thread has followed
+
+bool has_context() { return self.has_context.load(std::memory_order_acquire); }
+int home() { return self.ordinal.load(std::memory_order_acquire); }
+int scheduled() { return self.scheduled.load(std::memory_order_relaxed); }
+bool device_is_hidden() { return self.hidden; }
+
+void keep_flags(unsigned flags)
+{
+	self.has_flags = true;
+	self.flags = flags;
+}
+
+int visible_to_real(int visible)
+{
+	const int none = 1 << 16, here = home(); // more than the driver counts
+
+	if (!one_device() || here < 0 || visible < 0 || visible == here)
+		return visible;
+	return visible == 0 ? here : none;
+}
+
+int real_to_visible(int real) { return one_device() && real >= 0 && real == home() ? 0 : real; }
+
+void forget_device()
+{
+	self.context.store(nullptr);
+	self.has_context.store(false);
+	self.ordinal.store(-1);
+	self.moves.fetch_add(1);
+}
+
+bool move_to(const case_task &granted)
+{
+	int ordinal = granted.device;
+
+	if (granted.device < 0) { // unscheduled: as the program itself would have it
+		ordinal = home() < 0 ? 0 : home();
+	} else {
+		self.scheduled.store(granted.device, std::memory_order_relaxed);
+		ordinal = confined() || confine(granted.uuid) ? 0 : ordinal_of(granted.uuid, granted.device);
+	}
+	self.hidden = ordinal < 0;
+	if (ordinal >= 0 && ordinal != home()) {
+		self.ordinal.store(ordinal, std::memory_order_release);
+		self.moves.fetch_add(1, std::memory_order_acq_rel);
+	}
+	return ordinal >= 0;
+}
+
+bool equal_devices()
+{
+	static const bool equal = [] {
+		const Driver *d = driver();
+		int count = 0;
+		size_t first = 0, other = 0;
+		if (d == nullptr || d->device_count(&count) != CUDA_SUCCESS)
+			return true; // nobody to be unequal to
+		d->device_total_memory(&first, 0);
+		for (int i = 1; i < count; i++) {
+			int here = 0, there = 0;
+			for (int attribute : {cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor,
+			                      cudaDevAttrComputeCapabilityMinor})
+				if (REAL(cudaDeviceGetAttribute)(&here, attribute, 0) != cudaSuccess ||
+				    REAL(cudaDeviceGetAttribute)(&there, attribute, i) != cudaSuccess || here != there)
+					return false;
+			if (d->device_total_memory(&other, i) != CUDA_SUCCESS || other != first)
+				return false;
+		}
+		return true;
+	}();
+	return equal;
+}
+
+// own_context is the thread's context where that is on the granted device: the CUDA runtime
+// works in it, and so does what the program launches next (CUDA Programming Guide,
+// "Interoperability between Runtime and Driver APIs").
+static CUcontext own_context()
+{
+	const Driver *d = driver();
+	CUcontext context = nullptr;
+	CUdevice on = -1;
+
+	if (d == nullptr || d->get_current(&context) != CUDA_SUCCESS || context == nullptr ||
+	    d->current_device(&on) != CUDA_SUCCESS || on != home())
+		return nullptr;
+	return context;
+}
+
+// select_device makes the granted device the one that the CUDA runtime takes in this thread
+// where the thread has no context.
+static cudaError_t select_device()
+{
+	const CUcontext own = own_context();
+	cudaError_t error = REAL(cudaSetDevice)(home());
+
+	if (own != nullptr)
+		driver()->set_current(own);
+	return error;
+}
+
+void use_device()
+{
+	if (!one_device() || home() < 0)
+		return;
+	const unsigned now = self.moves.load(std::memory_order_acquire);
+	if (in_move == now)
+		return;
+	if (select_device() == cudaSuccess)
+		in_move = now;
+}
+
+cudaError_t choose_device()
+{
+	const unsigned now = self.moves.load(std::memory_order_acquire);
+	cudaError_t error = REAL(cudaSetDevice)(home());
+
+	if (error == cudaSuccess)
+		in_move = now;
+	return error;
+}
+
+cudaError_t make_context()
+{
+	cudaError_t error = select_device();
+
+	if (error == cudaSuccess && self.has_flags)
+		error = REAL(cudaSetDeviceFlags)(self.flags);
+	if (error == cudaSuccess)
+		error = REAL(cudaFree)(nullptr);
+	if (error == cudaSuccess) {
+		CUcontext made = nullptr;
+		in_move = self.moves.load();
+		if (driver() != nullptr && driver()->get_current(&made) == CUDA_SUCCESS)
+			self.context.store(made);
+	}
+	return error;
+}
+
+CUcontext context_of_task() { return self.context.load(); }
+
+void context_is_ready() { self.has_context.store(true, std::memory_order_release); }
+
+} // namespace lazy
+
+using namespace lazy;
+
+bool case_device_is_used(int device)
+{
+	const auto state = REAL_DRIVER(cuDevicePrimaryCtxGetState);
+	unsigned flags = 0;
+	int active = 0;
+
+	return state != nullptr && state(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}

@@ -1,0 +1,47 @@
+// device.h: the device of a process under task binding (device.cc).
+//
+// A program under task binding sees one device, 0. Real ordinals are the driver's in this
+// process. The scheduler's ordinals count all devices of the run: they differ from the
+// driver's once the process is confined (confine.h).
+#ifndef CASE_LAZY_DEVICE_H
+#define CASE_LAZY_DEVICE_H
+
+#include "abi/real.h"
+#include "probe/case.h"
+
+namespace lazy {
+
+int home();       // the real ordinal of this process's device, or -1
+int scheduled();  // the scheduler's ordinal of the device granted last, or -1
+bool has_context(); // the task has been bound before, since any reset
+
+// A device that the program does not see becomes an ordinal that the driver does not have. The
+// granted device's real ordinal, which the driver may have told the program, stays as it is.
+// Negative values mean the host or nothing.
+int visible_to_real(int device);
+int real_to_visible(int device);
+
+// use_device makes the granted device the calling thread's, unless it is already; a context of
+// the program's own on that device stays current.
+void use_device();
+// choose_device is cudaSetDevice of the granted device: nothing else stays current.
+cudaError_t choose_device();
+
+bool equal_devices(); // whether one device can answer for all
+void forget_device(); // cudaDeviceReset
+
+// keep_flags notes flags of cudaSetDeviceFlags, applied when the context is made.
+void keep_flags(unsigned flags);
+
+// move_to makes the granted device the process's. false: an environment of the program's own
+// hides the device, for good.
+bool move_to(const case_task &granted);
+bool device_is_hidden(); // move_to has returned false
+// make_context makes the context on the process's device; context_is_ready notes that what
+// came before it is replayed.
+cudaError_t make_context();
+void context_is_ready();
+CUcontext context_of_task(); // that make_context has made; nullptr: none
+
+} // namespace lazy
+#endif

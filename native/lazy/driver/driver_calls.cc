@@ -1,0 +1,256 @@
+// driver_calls.cc: the driver's functions, for their errors and for memory that is ours.
+//
+// A program whose CUDA runtime is linked statically, as nvcc does by default, or that
+// calls the driver itself, is seen nowhere else. What the shared runtime calls is not
+// looked at: its own results say as much.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "abi/real.h"
+#include "device/device.h"
+#include "launch/window.h"
+#include "launch/work.h"
+#include "memory/memory.h"
+#include "probe/activity.h"
+#include "program/objects.h"
+#include "task/past_gate.h"
+#include "task/report.h"
+#include "task/under_way.h"
+#include "driver_memory.h"
+#include "gate.h"
+
+// The first fields of a launch's description (cuda.h).
+struct CUlaunchConfig {
+	unsigned grid[3], block[3], shared;
+	cudaStream_t stream;
+};
+
+CASE_API cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **found, uint64_t flags, int *status);
+CASE_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **found, uint64_t flags, int *status);
+CASE_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **found, unsigned version, uint64_t flags,
+                                                      int *status);
+CASE_API cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **found, unsigned version,
+                                                           uint64_t flags, int *status);
+
+extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
+
+#define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) CASE_API CUresult symbol parameters;
+#define ALLOCATION(symbol, name, own, bytes, parameters, arguments) CASE_API CUresult symbol parameters;
+#define RELEASE(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
+#define LAUNCH(symbol, name, own, stream, parameters, arguments) CASE_API CUresult symbol parameters;
+#define WORK(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
+#define WAIT(symbol, name, own, effect, parameters, arguments) CASE_API CUresult symbol parameters;
+#define ANSWER(symbol, name)
+#include "driver_calls.def"
+#undef LINEAR
+#undef ALLOCATION
+#undef RELEASE
+#undef LAUNCH
+#undef WORK
+#undef WAIT
+#undef ANSWER
+
+namespace lazy {
+namespace {
+
+enum class Effect { neither, begins, waits };
+
+std::atomic<bool> unseen{false}; // work that nobody has waited for
+pid_t process;
+
+// An error is not reported if the program destroyed the context before it freed what was in it.
+CUresult checked(CUresult result, const char *call)
+{
+	if (result != cudaErrorContextIsDestroyed && stays(result))
+		case_report_fault(result, call);
+	return result;
+}
+
+// Registered after the handlers of the program's own runtime, which take its context away.
+void wait_at_exit()
+{
+	CUcontext context = nullptr;
+
+	if (unseen && getpid() == process && REAL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context != nullptr)
+		checked(REAL_DRIVER(cuCtxSynchronize)(), "the end of the program");
+}
+
+template <typename Run> CUresult called(const char *call, Effect effect, Run run)
+{
+	const bool was = effect == Effect::waits && unseen.exchange(false);
+	const uint64_t before = before_wait();
+	const CUresult result = run();
+
+	if (effect == Effect::begins && result == CUDA_SUCCESS) {
+		static const bool registered = [] {
+			process = getpid();
+			return atexit(wait_at_exit) == 0;
+		}();
+		unseen.store(registered, std::memory_order_relaxed);
+		other_streams();
+		activity_began();
+	}
+	if (effect == Effect::waits && result == CUDA_SUCCESS)
+		waited(before);
+	if (was && result != CUDA_SUCCESS)
+		unseen.store(true);
+	return effect == Effect::begins ? launch_result(result, call) : checked(result, call);
+}
+
+CUresult allocated(CUresult result, const char *call, uint64_t bytes)
+{
+	char where[160];
+	size_t free = 0, total = 0;
+
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return checked(result, call);
+	REAL_DRIVER(cuMemGetInfo_v2)(&free, &total);
+	snprintf(where, sizeof where, "%s, device %d: %.2f of %.2f GiB free", call, scheduled() < 0 ? 0 : scheduled(),
+	         static_cast<double>(free) / (1 << 30), static_cast<double>(total) / (1 << 30));
+	case_report_oom(bytes, where);
+	return result;
+}
+
+const struct {
+	const char *symbol, *name;
+	int own;
+	void *ours;
+} functions[] = {
+#define ENTRY(symbol, name, own) {#symbol, #name, own, reinterpret_cast<void *>(symbol)},
+#define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) ENTRY(symbol, name, own)
+#define ALLOCATION(symbol, name, own, bytes, parameters, arguments) ENTRY(symbol, name, own)
+#define RELEASE(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
+#define LAUNCH(symbol, name, own, stream, parameters, arguments) ENTRY(symbol, name, own)
+#define WORK(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
+#define WAIT(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
+#define ANSWER(symbol, name) ENTRY(symbol, name, -1)
+#include "driver_calls.def"
+#undef LINEAR
+#undef ALLOCATION
+#undef RELEASE
+#undef LAUNCH
+#undef WORK
+#undef WAIT
+#undef ANSWER
+};
+
+bool of_cuda(const void *caller)
+{
+	Dl_info info;
+	return in_runtime(caller) || (dladdr(caller, &info) != 0 && info.dli_fname != nullptr && known(info.dli_fname));
+}
+
+} // namespace
+
+void *driver_call(const char *symbol, void *found)
+{
+	for (const auto &f : functions)
+		if (found != nullptr && strcmp(symbol, f.symbol) == 0 && found == driver_symbol(symbol))
+			return f.ours;
+	return found;
+}
+
+void *driver_call(const char *name, int version, uint64_t flags, void *found, const void *caller)
+{
+	const int own = (flags & 2) != 0; // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+
+	for (const auto &f : functions)
+		if (found != nullptr && version >= 3020 && strcmp(name, f.name) == 0 && (f.own < 0 || f.own == own))
+			return of_cuda(caller) ? found : f.ours;
+	return found;
+}
+
+} // namespace lazy
+
+using namespace lazy;
+
+// The _ptsz functions take no flags for those of the per-thread default stream.
+#define DRIVER_ENTRY_POINT(name, unflagged)                                                                            \
+	cudaError_t name(const char *symbol, void **found, uint64_t flags, int *status)                                \
+	{                                                                                                              \
+		const void *const caller = __builtin_return_address(0);                                                \
+		cudaError_t error = REAL(name)(symbol, found, flags, status);                                          \
+		if (error == cudaSuccess && symbol != nullptr && found != nullptr) {                                   \
+			*found = driver_call(symbol, 11000, (flags & 3) != 0 ? flags : unflagged, *found,              \
+			                     caller);                                             \
+			handed_out(symbol, *found, caller);                                       \
+		}                                                                                                      \
+		return error;                                                                                          \
+	}
+DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint, 0)
+DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, 2)
+
+#define DRIVER_ENTRY_POINT_BY_VERSION(name, unflagged)                                                                 \
+	cudaError_t name(const char *symbol, void **found, unsigned version, uint64_t flags, int *status)              \
+	{                                                                                                              \
+		const void *const caller = __builtin_return_address(0);                                                \
+		cudaError_t error = REAL(name)(symbol, found, version, flags, status);                                 \
+		if (error == cudaSuccess && symbol != nullptr && found != nullptr) {                                   \
+			*found = driver_call(symbol, static_cast<int>(version), (flags & 3) != 0 ? flags : unflagged,  \
+			                     *found, caller);                                     \
+			handed_out(symbol, *found, caller);                                       \
+		}                                                                                                      \
+		return error;                                                                                          \
+	}
+DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion, 0)
+DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
+
+#define LINEAR(symbol, name, own, bytes, taken, parameters, arguments)                                                 \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		CUresult result;                                                                                       \
+		if (driver_allocates(#symbol, DriverAllocation arguments, taken, own == 1, &result))                    \
+			return result;                                                                                 \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \
+	}
+#define ALLOCATION(symbol, name, own, bytes, parameters, arguments)                                                    \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \
+	}
+#define RELEASE(symbol, name, own, parameters, arguments)                                                              \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		CUresult result;                                                                                       \
+		if (driver_frees(DriverFree arguments, own == 1, &result))                                             \
+			return checked(result, #symbol);                                                               \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		return real == nullptr ? CUDA_ERROR_NOT_FOUND : called(#symbol, Effect::neither, [&] { return real arguments; }); \
+	}
+#define LAUNCH(symbol, name, own, stream, parameters, arguments)                                                       \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		await_window(stream, own);                                                                             \
+		const UnderWay under_way;                                                                              \
+		return called(#symbol, Effect::begins, [&] { return real arguments; });                                \
+	}
+#define WORK(symbol, name, own, parameters, arguments)                                                                 \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		const UnderWay under_way;                                                                              \
+		return called(#symbol, Effect::neither, [&] { return real arguments; });                               \
+	}
+#define WAIT(symbol, name, own, effect, parameters, arguments)                                                         \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		const Waits waits;                                                                                     \
+		return called(#symbol, Effect::effect, [&] { return real arguments; });                                \
+	}
+#define ANSWER(symbol, name)
+#include "driver_calls.def"

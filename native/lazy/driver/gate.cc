@@ -1,0 +1,249 @@
+// gate.cc: no context without a grant.
+//
+// Calls of the CUDA runtime that this library does not override make contexts through the
+// driver. So do libraries with a runtime of their own (cuBLAS and others link it statically).
+// They find the driver's functions with dlsym and cuGetProcAddress. Both are overridden for the
+// few functions that make a context: each asks the scheduler first, and then makes the context on
+// the granted device, whatever device the caller named.
+#include <ctype.h>
+#include <dlfcn.h>
+#include <string.h>
+
+#include "abi/lock.h"
+#include "abi/real.h"
+#include "device/confine.h"
+#include "device/device.h"
+#include "device/grace.h"
+#include "program/mode.h"
+#include "program/objects.h"
+#include "task/past_gate.h"
+#include "task/task.h"
+#include "gate.h"
+
+namespace lazy {
+
+// watches: the caller is part of the driver, or of a profiler that is loaded while
+// it starts.
+static bool watches(const void *caller)
+{
+	Dl_info info;
+	return !in_runtime(caller) && dladdr(caller, &info) != 0 && info.dli_fname != nullptr && known(info.dli_fname);
+}
+
+// A context that a library makes stays on its device. A context that the CUDA runtime asks for does
+// not by itself tie the task to the device.
+static CUresult await_gate(const void *caller, CUdevice *device)
+{
+	if (!one_device())
+		return CUDA_SUCCESS;
+	cudaError_t error = cudaSuccess;
+	if (!in_runtime(caller)) {
+		Locked locked;
+		tie(Tie::context);
+		meet_driver();
+		if (has_runtime()) // the caller may go on to use what is only recorded so far
+			error = Task::process().await_bound();
+		else if (!Task::process().held())
+			error = Task::process().await_grant({}, 0, false);
+	} else if (home() < 0) { // inside the runtime, which must not be called again from here
+		Locked locked;
+		if (home() < 0)
+			error = Task::process().await_grant({}, 0, false);
+	} // else without the lock: its holder may be waiting for a lock of the runtime that this caller holds
+	if (error != cudaSuccess) {
+		if (error != cudaErrorMemoryAllocation && error != cudaErrorNotReady) // these were reported or refused
+			case_report_fault(error, "making a context");
+		return result_of(error);
+	}
+	if (*device != home())
+		tie(Tie::context); // the caller knows this context by another ordinal
+	*device = home();
+	return CUDA_SUCCESS;
+}
+
+// made makes a context, and reports that memory for the context is missing. A failure inside the
+// shared runtime is reported by the call that the program made.
+template <typename Make> static CUresult made(const void *caller, Make make)
+{
+	const CUresult result = await_server(make);
+
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !in_runtime(caller))
+		case_report_oom(0, "the context");
+	return result;
+}
+
+} // namespace lazy
+
+using namespace lazy;
+
+// The versions of cuCtxCreate (CUDA Driver API, "Context Management").
+CASE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CASE_API CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device);
+CASE_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+CASE_API CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device);
+CASE_API CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device);
+CASE_API CUresult cuInit(unsigned flags);
+CASE_API CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t flags);
+CASE_API CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status);
+
+CUresult cuInit(unsigned flags)
+{
+	const void *caller = __builtin_return_address(0);
+
+	if (one_device() && !driver_started() && !watches(caller)) {
+		if (!in_runtime(caller))
+			meet_driver();
+		if (cudaError_t error = await_confined(); error != cudaSuccess)
+			return result_of(error);
+	}
+	return init_driver(flags);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	const void *caller = __builtin_return_address(0);
+	CUresult result = await_gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device); }) : result;
+}
+
+CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
+{
+	const void *caller = __builtin_return_address(0);
+	CUresult result = await_gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate)(context, flags, device); }) : result;
+}
+
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+{
+	const void *caller = __builtin_return_address(0);
+	CUresult result = await_gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v2)(context, flags, device); }) : result;
+}
+
+CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
+{
+	const void *caller = __builtin_return_address(0);
+	CUresult result = await_gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device); }) : result;
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
+{
+	const void *caller = __builtin_return_address(0);
+	CUresult result = await_gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device); }) : result;
+}
+
+namespace lazy {
+namespace {
+
+const struct {
+	const char *name;
+	void *ours;
+} gates[] = {
+	{"cuInit", reinterpret_cast<void *>(cuInit)},
+	{"cuDevicePrimaryCtxRetain", reinterpret_cast<void *>(cuDevicePrimaryCtxRetain)},
+	{"cuCtxCreate", reinterpret_cast<void *>(cuCtxCreate)},
+	{"cuCtxCreate_v2", reinterpret_cast<void *>(cuCtxCreate_v2)},
+	{"cuCtxCreate_v3", reinterpret_cast<void *>(cuCtxCreate_v3)},
+	{"cuCtxCreate_v4", reinterpret_cast<void *>(cuCtxCreate_v4)},
+	{"cuGetProcAddress", reinterpret_cast<void *>(cuGetProcAddress)},
+	{"cuGetProcAddress_v2", reinterpret_cast<void *>(cuGetProcAddress_v2)},
+};
+
+// ours is the override of a function of the driver. cuGetProcAddress gives the version that fits the
+// caller under the plain name. So the function decides, and not the name that the caller used.
+void *ours(void *found)
+{
+	for (const auto &g : gates)
+		if (found != nullptr && found == driver_symbol(g.name))
+			return g.ours;
+	return found;
+}
+
+// given is ours for what cuGetProcAddress found. cuInit, which has one version, must not be missed,
+// whatever its address there.
+void *given(void *found, const char *name)
+{
+	return found != nullptr && strcmp(name, "cuInit") == 0 ? reinterpret_cast<void *>(cuInit) : ours(found);
+}
+
+} // namespace
+
+// overridden is this library's function for a function of the CUDA runtime that the program has
+// looked up by itself, because it loaded the runtime with dlopen.
+void *overridden(void *found, const char *name)
+{
+	static void *const self = [] {
+		Dl_info info;
+		return dladdr(reinterpret_cast<void *>(cuCtxCreate), &info) == 0 ? nullptr
+		                                                               : dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	}();
+	if (found == nullptr || self == nullptr || strncmp(name, "cuda", 4) != 0 || !in_runtime(found))
+		return found;
+	void *here = real_dlsym(self, name);
+	return here != nullptr ? here : found;
+}
+
+// gate_knows: gate_dlsym serves this name, which begins with "nv" (runtime/forward.S). A caller that looks
+// for the next definition wraps the function, and its own call is overridden.
+extern "C" int gate_knows(void *handle, const char *name) { return handle != RTLD_NEXT && counts_devices(name); }
+
+// gate_dlsym is dlsym for names that begin with "cu", and those of gate_knows.
+static void *found_by_dlsym(void *handle, const char *name)
+{
+	void *found = overridden(real_dlsym(handle, name), name);
+
+	for (const auto &g : gates)
+		if (found != nullptr && strcmp(name, g.name) == 0)
+			return ours(found);
+	return driver_call(name, found);
+}
+
+extern "C" void *gate_dlsym(void *handle, const char *name)
+{
+	const void *const caller = __builtin_return_address(0);
+	if (counts_devices(name))
+		return instead_of(real_dlsym(handle, name), name);
+	void *const found = found_by_dlsym(handle, name);
+	handed_out(name, found, caller);
+	return found;
+}
+
+// gate_hands is told what dlsym is asked for with RTLD_NEXT and RTLD_DEFAULT. The function after the
+// caller may be CUDA's own, and the first in the process is this library's, if this library has it.
+extern "C" void gate_hands(void *handle, const char *name, const void *caller)
+{
+	handed_out(name, handle == RTLD_NEXT ? caller : real_dlsym(RTLD_DEFAULT, name), caller);
+}
+
+// The thread sanitizer comes here before it is ready to watch.
+extern "C" __attribute__((no_sanitize("thread"))) void *gate_find_dlsym()
+{
+	void *f = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34"); // glibc 2.34 moved it from libdl to libc
+	return f != nullptr ? f : dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+}
+
+} // namespace lazy
+
+CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t flags)
+{
+	const void *const caller = __builtin_return_address(0); // at once: the compiler may split the function
+	CUresult result = REAL_DRIVER(cuGetProcAddress)(name, found, version, flags);
+	if (result == CUDA_SUCCESS) {
+		*found = driver_call(name, version, flags, given(*found, name), caller);
+		handed_out(name, *found, caller);
+	}
+	return result;
+}
+
+CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status)
+{
+	const void *const caller = __builtin_return_address(0); // at once: the compiler may split the function
+	CUresult result = REAL_DRIVER(cuGetProcAddress_v2)(name, found, version, flags, status);
+	if (result == CUDA_SUCCESS) {
+		*found = driver_call(name, version, flags, given(*found, name), caller);
+		handed_out(name, *found, caller);
+	}
+	return result;
+}

@@ -1,0 +1,37 @@
+// variables.cc: the program's variables on the device. The CUDA runtime is told of them while the
+// program, or a part of the program, is loaded (crt/host_runtime.h).
+#include <atomic>
+#include <map>
+
+#include "abi/lock.h"
+#include "variables.h"
+
+namespace lazy {
+
+static std::map<const void *, size_t> &variables() // bytes, by the host's variable
+{
+	static auto *const all = new std::map<const void *, size_t>;
+	return *all;
+}
+
+bool inside_variable(const void *symbol, size_t offset, size_t bytes)
+{
+	Locked locked(registering);
+	auto known = variables().find(symbol);
+
+	return known != variables().end() && bytes <= known->second && offset <= known->second - bytes;
+}
+
+static std::atomic<uint64_t> total{0};
+
+uint64_t variable_bytes() { return total.load(std::memory_order_relaxed); }
+
+void know_variable(const void *symbol, size_t bytes)
+{
+	Locked locked(registering);
+	size_t &known = variables()[symbol]; // again where its part of the program is loaded again
+	total.fetch_add(bytes - known);
+	known = bytes;
+}
+
+} // namespace lazy

@@ -1,0 +1,21 @@
+// variables.h: the program's variables on the device (variables.cc).
+#ifndef CASE_LAZY_VARIABLES_H
+#define CASE_LAZY_VARIABLES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace lazy {
+
+// inside_variable: [offset, offset + bytes) is within the device variable that CUDA calls by
+// this host address.
+bool inside_variable(const void *symbol, size_t offset, size_t bytes);
+
+// variable_bytes is how much the program's variables take on each device that it uses.
+uint64_t variable_bytes();
+
+// know_variable: the CUDA runtime is told of the variable (runtime/registration.cc).
+void know_variable(const void *symbol, size_t bytes);
+
+} // namespace lazy
+#endif

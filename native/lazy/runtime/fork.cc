@@ -1,0 +1,34 @@
+// fork.cc: children of fork, which have one thread, and none of the tasks.
+#include <pthread.h>
+
+#include "abi/lock.h"
+#include "device/confine.h"
+#include "launch/window.h"
+#include "program/objects.h"
+#include "task/explicit.h"
+#include "task/freed.h"
+#include "task/revoke.h"
+#include "task/task.h"
+#include "task/under_way.h"
+
+namespace lazy {
+
+// A child of fork has one thread, so nobody would release a lock that another thread held. A
+// thread of the parent may have been waiting for a grant, which nobody will bring the child.
+static void renew_in_child()
+{
+	lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	renew_looking();
+	renew_choosing();
+	renew_explicit();
+	renew_gate();
+	renew_revocation();
+	renew_windows();
+	renew_freed();
+	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	Task::renew_tasks();
+}
+
+__attribute__((constructor)) static void renew_in_children() { pthread_atfork(nullptr, nullptr, renew_in_child); }
+
+} // namespace lazy

@@ -1,0 +1,171 @@
+// pool.cc: memory pools, whose devices are inside structures, and the device
+// that a stream or an execution context is on.
+#include <atomic>
+#include <vector>
+
+#include "abi/api.h"
+#include "abi/real.h"
+#include "device/device.h"
+#include "device/handles.h"
+#include "program/mode.h"
+#include "task/direct.h"
+#include "task/report.h"
+#include "task/task.h"
+#include "pools.h"
+
+CASE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props);
+CASE_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+CASE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const CUmemAccessDesc *access, size_t count);
+CASE_API cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *location);
+CASE_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value);
+CASE_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value);
+CASE_API cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
+CASE_API cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
+CASE_API cudaError_t cudaMemSetMemPool(CUmemLocation *location, int type, cudaMemPool_t pool);
+CASE_API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool);
+extern "C" cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device);
+extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
+WITH_PTSZ(cudaStreamGetDevice, cudaStream_t stream, int *device);
+CASE_API cudaError_t cudaExecutionCtxGetDevice(int *device, void *context);
+
+using namespace lazy;
+
+static std::atomic<bool> chosen{false}; // the program has chosen a pool
+
+bool lazy::has_own_pool()
+{
+	cudaMemPool_t here = nullptr, usual = nullptr;
+
+	return chosen && one_device() && has_context() && REAL(cudaDeviceGetMemPool)(&here, home()) == cudaSuccess &&
+	       REAL(cudaDeviceGetDefaultMemPool)(&usual, home()) == cudaSuccess && here != usual;
+}
+
+namespace {
+
+// with_real runs a call that reads *location, which the program keeps.
+template <typename Run> cudaError_t with_real(const char *call, const CUmemLocation *location, Run run)
+{
+	if (location == nullptr)
+		return direct_kept(call, [&] { return run(nullptr); });
+	return direct_kept(call, [&] {
+		CUmemLocation there = *location;
+		translate(&there);
+		return run(&there);
+	});
+}
+
+} // namespace
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props)
+{
+	return direct_kept("cudaMemPoolCreate", [=] {
+		if (props == nullptr)
+			return REAL(cudaMemPoolCreate)(pool, props);
+		cudaMemPoolProps there = *props;
+		translate(&there.location);
+		return REAL(cudaMemPoolCreate)(pool, &there);
+	});
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const CUmemAccessDesc *access, size_t count)
+{
+	return direct_kept("cudaMemPoolSetAccess", [=] {
+		std::vector<CUmemAccessDesc> there(access, access + count);
+		for (CUmemAccessDesc &a : there)
+			translate(&a.location);
+		return REAL(cudaMemPoolSetAccess)(pool, there.data(), count);
+	});
+}
+
+cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *location)
+{
+	return with_real("cudaMemPoolGetAccess", location,
+	                 [=](CUmemLocation *there) { return REAL(cudaMemPoolGetAccess)(flags, pool, there); });
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+	tie(Tie::pool);
+	cudaError_t error = await_context();
+	if (error == cudaSuccess && (error = seen(REAL(cudaMemPoolDestroy)(pool), "cudaMemPoolDestroy")) == cudaSuccess)
+		pool_keeps(pool, false);
+	return error;
+}
+
+// A pool with a release threshold keeps what is freed.
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value)
+{
+	return direct_kept("cudaMemPoolSetAttribute", [=] {
+		cudaError_t error = REAL(cudaMemPoolSetAttribute)(pool, attribute, value);
+		if (error == cudaSuccess && attribute == cudaMemPoolAttrReleaseThreshold)
+			pool_keeps(pool, *static_cast<uint64_t *>(value) > 0);
+		return error;
+	});
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value)
+{
+	return direct_kept("cudaMemPoolGetAttribute", [=] {
+		CUmemLocation at = {};
+		cudaError_t error = REAL(cudaMemPoolGetAttribute)(pool, attribute, value);
+		if (error != cudaSuccess || attribute != cudaMemPoolAttrLocationId ||
+		    REAL(cudaMemPoolGetAttribute)(pool, cudaMemPoolAttrLocationType, &at.type) != cudaSuccess)
+			return error;
+		at.id = *static_cast<int *>(value);
+		show(&at);
+		*static_cast<int *>(value) = at.id;
+		return error;
+	});
+}
+
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type)
+{
+	return with_real("cudaMemGetDefaultMemPool", location,
+	                 [=](CUmemLocation *there) { return REAL(cudaMemGetDefaultMemPool)(pool, there, type); });
+}
+
+cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type)
+{
+	return with_real("cudaMemGetMemPool", location,
+	                 [=](CUmemLocation *there) { return REAL(cudaMemGetMemPool)(pool, there, type); });
+}
+
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
+{
+	return direct_kept("cudaDeviceSetMemPool", [=] {
+		cudaError_t error = REAL(cudaDeviceSetMemPool)(visible_to_real(device), pool);
+		if (error == cudaSuccess)
+			chosen = true;
+		return error;
+	});
+}
+
+cudaError_t cudaMemSetMemPool(CUmemLocation *location, int type, cudaMemPool_t pool)
+{
+	chosen = true;
+	return with_real("cudaMemSetMemPool", location,
+	                 [=](CUmemLocation *there) { return REAL(cudaMemSetMemPool)(there, type, pool); });
+}
+
+#define STREAM_GET_DEVICE(name)                                                \
+	cudaError_t name(cudaStream_t stream, int *device)                     \
+	{                                                                      \
+		return direct_kept("cudaStreamGetDevice", [=] {                     \
+			cudaError_t error = REAL(name)(real(stream), device);  \
+			if (error == cudaSuccess)                              \
+				*device = real_to_visible(*device);            \
+			return error;                                          \
+		});                                                            \
+	}
+STREAM_GET_DEVICE(cudaStreamGetDevice)
+STREAM_GET_DEVICE(cudaStreamGetDevice_ptsz)
+
+cudaError_t cudaExecutionCtxGetDevice(int *device, void *context)
+{
+	return direct_kept("cudaExecutionCtxGetDevice", [=] {
+		cudaError_t error = REAL(cudaExecutionCtxGetDevice)(device, context);
+		if (error == cudaSuccess)
+			*device = real_to_visible(*device);
+		return error;
+	});
+}

@@ -1,0 +1,79 @@
+// registration.cc: start-up code of the program tells the CUDA runtime of its fat binaries, kernels and variables
+// (crt/host_runtime.h).
+#include "abi/api.h"
+#include "abi/real.h"
+#include "device/device.h"
+#include "program/kernels.h"
+#include "program/variables.h"
+#include "task/task.h"
+
+extern "C" {
+struct FatWrapper { // what nvcc's start-up code passes (fatbinary_section.h)
+	int magic, version;
+	const unsigned char *data;
+	void *unused;
+};
+}
+
+CASE_API void **__cudaRegisterFatBinary(FatWrapper *binary);
+CASE_API void __cudaUnregisterFatBinary(void **handle);
+CASE_API void __cudaRegisterFunction(void **handle, const void *host, char *device, const char *name, int thread_limit,
+                                     void *thread, void *block, void *block_dim, void *grid_dim, int *warp_size);
+CASE_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
+CASE_API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *host);
+
+CASE_API void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
+                                int constant, int global);
+
+using namespace lazy;
+
+static const int wrapper_magic = 0x466243b1;
+
+void **__cudaRegisterFatBinary(FatWrapper *binary)
+{
+	void **handle = REAL(__cudaRegisterFatBinary)(binary);
+
+	if (binary->magic == wrapper_magic)
+		know_binary(handle, binary->data);
+	return handle;
+}
+
+void __cudaUnregisterFatBinary(void **handle)
+{
+	forget_binary(handle);
+	REAL(__cudaUnregisterFatBinary)(handle);
+}
+
+void __cudaRegisterFunction(void **handle, const void *host, char *device, const char *name, int thread_limit,
+                            void *thread, void *block, void *block_dim, void *grid_dim, int *warp_size)
+{
+	REAL(__cudaRegisterFunction)
+	(handle, host, device, name, thread_limit, thread, block, block_dim, grid_dim, warp_size);
+	know_kernel(handle, host, name);
+}
+
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
+                       int constant, int global)
+{
+	tie(Tie::variable); // its value cannot move
+	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
+	know_variable(host, bytes);
+}
+
+cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host)
+{
+	use_device();
+	const cudaError_t result = REAL(__cudaGetKernel)(kernel, host);
+	if (result == cudaSuccess)
+		know_handle(*kernel, host);
+	return result;
+}
+
+cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *host)
+{
+	use_device();
+	const cudaError_t result = REAL(cudaGetKernel)(kernel, host);
+	if (result == cudaSuccess)
+		know_handle(*kernel, host);
+	return result;
+}

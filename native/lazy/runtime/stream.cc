@@ -1,0 +1,301 @@
+// stream.cc: streams, events and synchronization.
+#include <memory>
+
+#include "abi/api.h"
+#include "abi/lock.h"
+#include "abi/real.h"
+#include "device/device.h"
+#include "device/handles.h"
+#include "launch/window.h"
+#include "launch/work.h"
+#include "program/mode.h"
+#include "program/objects.h"
+#include "task/captures.h"
+#include "task/direct.h"
+#include "task/freed.h"
+#include "task/record.h"
+#include "task/report.h"
+#include "task/task.h"
+#include "task/under_way.h"
+
+namespace lazy {
+namespace {
+
+// make creates a stream or an event: a virtual one while nothing has a context,
+// created in the replay.
+template <typename Handle, typename Create> cudaError_t make(const char *call, Handle *handle, Create create)
+{
+	if (handle == nullptr)
+		return fail(cudaErrorInvalidValue);
+	tie(Tie::handle);
+	if (await_or_defer()) {
+		Locked locked;
+		void *made = deferring() && home() < 0 && !loads_parts() ? new_handle() : nullptr;
+		if (made != nullptr) {
+			record_kept(call, [=] {
+				Handle found = nullptr;
+				cudaError_t error = create(&found);
+				if (error == cudaSuccess)
+					set_real(made, found);
+				else
+					destroy(made);
+				return error;
+			});
+			*handle = static_cast<Handle>(made);
+			return cudaSuccess;
+		}
+	}
+	if (home() < 0)
+		if (cudaError_t error = await_device(); error != cudaSuccess)
+			return error;
+	use_device(); // its context is there, with or without a task
+	return seen(create(handle), call);
+}
+
+// ordered is a call whose effect is in the order of a stream. It is recorded while the task is
+// unbound. Once there is a context and nothing is recorded, the call needs no task: a program may
+// time and destroy what its last task has left. valid: the handles that the call names may exist.
+template <typename Run, typename Replay> cudaError_t ordered(const char *call, bool valid, Run run, Replay replay)
+{
+	if (one_device() && !valid)
+		return fail(cudaErrorInvalidResourceHandle);
+	if (await_or_defer()) {
+		Locked locked;
+		if (deferring() && (home() < 0 || recorded())) {
+			record_kept(call, replay);
+			return cudaSuccess;
+		}
+	}
+	use_device();
+	return seen(run(), call);
+}
+
+template <typename Run> cudaError_t ordered(const char *call, bool valid, Run run)
+{
+	return ordered(call, valid, run, run);
+}
+
+bool valid(cudaStream_t stream)
+{
+	return stream == nullptr || stream == legacy_stream || stream == per_thread_stream || may_exist(stream);
+}
+
+// end is the destruction of a stream or an event. A handle that the replay finds destroyed
+// already, or never made, is not an error of the program.
+template <typename Handle, typename Run> cudaError_t end(const char *call, Handle handle, Run run)
+{
+	cudaError_t error = ordered(
+		call, may_exist(handle), [=] { return run(real(handle)); },
+		[=] {
+			cudaError_t result = run(real(handle));
+			if (result == cudaErrorInvalidResourceHandle) {
+				REAL(cudaGetLastError)(); // the program has seen none
+				result = cudaSuccess;
+			}
+			return result;
+		});
+	if (error == cudaSuccess)
+		destroy(handle);
+	return error;
+}
+
+// wait is a synchronization. While the task is unbound, nothing runs except what an earlier task
+// has left. The program cannot see that the record has not run, unless a recorded copy reads
+// memory that the program may change from now on. What the program does next, in any stream,
+// comes after the record.
+template <typename Run> cudaError_t wait(const char *call, bool valid, bool whole_device, Run run)
+{
+	if (one_device() && !valid)
+		return fail(cudaErrorInvalidResourceHandle);
+	if (await_or_defer()) {
+		Locked locked;
+		if (deferring() && promised()) {
+			cudaError_t error = Task::process().await_bound();
+			if (error != cudaSuccess)
+				return error;
+		} else if (deferring()) {
+			record_wait();
+			if (home() < 0)
+				return cudaSuccess;
+		}
+	}
+	use_device();
+	if (!whole_device) {
+		cudaError_t error;
+		{
+			const Waits waits;
+			error = seen(run(), call);
+		}
+		if (error == cudaSuccess) {
+			drop_reached();
+			await_end(call);
+		}
+		return error;
+	}
+	idle();
+	const uint64_t before = before_wait();
+	cudaError_t error = seen(await_rest(run), call);
+	if (error == cudaSuccess)
+		waited(before);
+	return error;
+}
+
+using Callback = void (*)(cudaStream_t stream, cudaError_t status, void *data);
+
+// Told is a callback and what the program knows its stream as, where that is not what CUDA
+// tells it.
+struct Told {
+	cudaStream_t stream;
+	Callback callback;
+	void *data;
+};
+
+// CUDA runs each once: a callback is not captured (CUDA Runtime API, cudaStreamAddCallback).
+void tell(cudaStream_t, cudaError_t status, void *data)
+{
+	const std::unique_ptr<Told> told(static_cast<Told *>(data));
+	told->callback(told->stream, status, told->data);
+}
+
+template <typename Add> cudaError_t add_callback(cudaStream_t stream, Callback callback, void *data, Add add)
+{
+	EXISTS(stream);
+	return direct("cudaStreamAddCallback", [=] {
+		if (!is_virtual(stream) || callback == nullptr)
+			return add(callback, data);
+		auto told = std::make_unique<Told>(Told{stream, callback, data});
+		cudaError_t error = add(tell, told.get());
+		if (error == cudaSuccess)
+			static_cast<void>(told.release()); // tell has it
+		return error;
+	});
+}
+
+} // namespace
+} // namespace lazy
+
+using namespace lazy;
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+	return make("cudaStreamCreate", stream, [](cudaStream_t *made) { return REAL(cudaStreamCreate)(made); });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+	return make("cudaStreamCreateWithFlags", stream,
+	            [=](cudaStream_t *made) { return REAL(cudaStreamCreateWithFlags)(made, flags); });
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
+	return make("cudaStreamCreateWithPriority", stream,
+	            [=](cudaStream_t *made) { return REAL(cudaStreamCreateWithPriority)(made, flags, priority); });
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	return end("cudaStreamDestroy", stream, [](cudaStream_t there) {
+		forget_capture(there);
+		forget_window(there);
+		return REAL(cudaStreamDestroy)(there);
+	});
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+	return make("cudaEventCreate", event, [](cudaEvent_t *made) { return REAL(cudaEventCreate)(made); });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+	return make("cudaEventCreateWithFlags", event,
+	            [=](cudaEvent_t *made) { return REAL(cudaEventCreateWithFlags)(made, flags); });
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+	return end("cudaEventDestroy", event, [](cudaEvent_t there) { return REAL(cudaEventDestroy)(there); });
+}
+
+#define EVENT_RECORD(name)                                                                                             \
+	cudaError_t name(cudaEvent_t event, cudaStream_t stream)                                                       \
+	{                                                                                                              \
+		return ordered("cudaEventRecord", may_exist(event) && valid(stream),                                   \
+		               [=] { return REAL(name)(real(event), real(stream)); });                                 \
+	}
+EVENT_RECORD(cudaEventRecord)
+EVENT_RECORD(cudaEventRecord_ptsz)
+
+#define EVENT_RECORD_FLAGS(name)                                                                                       \
+	cudaError_t name(cudaEvent_t event, cudaStream_t stream, unsigned flags)                                       \
+	{                                                                                                              \
+		return ordered("cudaEventRecordWithFlags", may_exist(event) && valid(stream),                          \
+		               [=] { return REAL(name)(real(event), real(stream), flags); });                          \
+	}
+EVENT_RECORD_FLAGS(cudaEventRecordWithFlags)
+EVENT_RECORD_FLAGS(cudaEventRecordWithFlags_ptsz)
+
+#define STREAM_WAIT(name)                                                                                              \
+	cudaError_t name(cudaStream_t stream, cudaEvent_t event, unsigned flags)                                       \
+	{                                                                                                              \
+		return ordered("cudaStreamWaitEvent", may_exist(event) && valid(stream),                               \
+		               [=] { return REAL(name)(real(stream), real(event), flags); });                          \
+	}
+STREAM_WAIT(cudaStreamWaitEvent)
+STREAM_WAIT(cudaStreamWaitEvent_ptsz)
+
+#define STREAM_SYNCHRONIZE(name)                                                                                       \
+	cudaError_t name(cudaStream_t stream)                                                                          \
+	{                                                                                                              \
+		return wait("cudaStreamSynchronize", valid(stream), false, [=] {                                       \
+			const uint64_t before = before_wait();                                                         \
+			cudaError_t error = only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream));            \
+			if (error == cudaSuccess && (stream == nullptr || stream == legacy_stream))                    \
+				waited_in_order(before);                                                               \
+			return error;                                                                                  \
+		});                                                                                                    \
+	}
+STREAM_SYNCHRONIZE(cudaStreamSynchronize)
+STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz)
+
+#define STREAM_QUERY(name)                                                                                             \
+	cudaError_t name(cudaStream_t stream)                                                                          \
+	{                                                                                                              \
+		return wait("cudaStreamQuery", valid(stream), false,                                                   \
+		            [=] { return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream)); });           \
+	}
+STREAM_QUERY(cudaStreamQuery)
+STREAM_QUERY(cudaStreamQuery_ptsz)
+
+#define ADD_CALLBACK(name)                                                                                             \
+	cudaError_t name(cudaStream_t stream, Callback callback, void *data, unsigned flags)                           \
+	{                                                                                                              \
+		return add_callback(stream, callback, data, [=](Callback what, void *with) {                           \
+			return REAL(name)(real(stream), what, with, flags);                                            \
+		});                                                                                                    \
+	}
+ADD_CALLBACK(cudaStreamAddCallback)
+ADD_CALLBACK(cudaStreamAddCallback_ptsz)
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+	return wait("cudaEventQuery", may_exist(event), false,
+	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventQuery)(real(event)); });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+	return wait("cudaEventSynchronize", may_exist(event), false,
+	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventSynchronize)(real(event)); });
+}
+
+cudaError_t cudaDeviceSynchronize()
+{
+	return wait("cudaDeviceSynchronize", true, true, [] { return REAL(cudaDeviceSynchronize)(); });
+}
+
+cudaError_t cudaThreadSynchronize()
+{
+	return wait("cudaThreadSynchronize", true, true, [] { return REAL(cudaThreadSynchronize)(); });
+}

@@ -1,0 +1,241 @@
+// binding.cc: the task of task binding, from unbound to bound.
+#include <time.h>
+
+#include <atomic>
+
+#include "abi/lock.h"
+#include "abi/real.h"
+#include "device/confine.h"
+#include "device/device.h"
+#include "device/grace.h"
+#include "memory/memory.h"
+#include "probe/client.h"
+#include "program/mode.h"
+#include "program/objects.h"
+#include "explicit.h"
+#include "record.h"
+#include "report.h"
+#include "revoke.h"
+#include "task.h"
+
+extern "C" cudaError_t cudaDeviceSynchronize(void);
+
+namespace lazy {
+
+static std::atomic<bool> wait_seen{false}; // the program has taken the error of a wait that ended
+static cudaError_t lost; // what an MPS server said that did not recover in time
+
+void saw_wait_end() { wait_seen.store(true); }
+
+bool await_or_defer()
+{
+	return deferring() && (self_contained() || await_device() != cudaSuccess);
+}
+
+// must_stay: only the device of the last grant will do.
+bool Task::must_stay() const
+{
+	return confined() || (home() >= 0 && (ties.any() || asks_here() || cover_of(device()).tasks > 0));
+}
+
+// need is a request for so many bytes, on the task's device if the task must stay there.
+case_need Task::need(uint64_t bytes) const
+{
+	case_need n = {};
+
+	n.bytes = bytes;
+	if (must_stay()) {
+		n.flags = CASE_FLAG_DEVICE;
+		n.device = scheduled();
+	}
+	return n;
+}
+
+// await_settled asks, and settles the device. It makes no call of the CUDA runtime, because
+// driver/gate.cc comes here from inside one.
+cudaError_t Task::await_settled(const case_need &need)
+{
+	const Phase before = phase();
+
+	if (before != Phase::bound) // explicit tasks cover what a bound task without a grant has
+		phase_.store(Phase::asking);
+	const cudaError_t error = await_answer(need);
+	if (error != cudaSuccess) {
+		phase_.store(before);
+		return error;
+	}
+	phase_.store(before == Phase::unbound ? Phase::granted : before);
+	refusal_ = {};
+	if (move_to(account_.grant))
+		return cudaSuccess;
+	close();
+	phase_.store(before);
+	return lasting(cudaErrorNoDevice, "the granted device, which CUDA_VISIBLE_DEVICES hides");
+}
+
+cudaError_t Task::await_reserved_grant(uint32_t wait_ms)
+{
+	if (phase() == Phase::asking)
+		return cudaErrorNotPermitted;
+	if (device_is_hidden())
+		return cudaErrorNoDevice;
+	case_need ask = need(account_.in_use());
+	ask.wait_ms = wait_ms;
+	return await_settled(ask);
+}
+
+cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
+{
+	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
+	const uint64_t known = in_use() + more;
+	case_need ask = need(known > hint.bytes ? known : hint.bytes);
+
+	if (phase() == Phase::asking)
+		return cudaErrorNotPermitted;
+	if (device_is_hidden())
+		return cudaErrorNoDevice;
+	if (refusal_.bytes != 0 && known >= refusal_.bytes && !(refusal_.error == cudaErrorNotReady && wait_seen))
+		return refusal_.error;
+	ask.flags |= managed ? CASE_FLAG_MANAGED : 0u;
+	ask.blocks = shape.blocks == 0 ? hint.blocks : shape.blocks;
+	ask.threads_per_block = shape.blocks == 0 ? hint.threads_per_block : shape.threads_per_block;
+	ask.blocks_per_sm = shape.blocks == 0 ? 0 : shape.blocks_per_sm;
+	const cudaError_t error = await_settled(ask);
+	if (error != cudaSuccess && !device_is_hidden()) {
+		refusal_ = {known > 0 ? known : 1, error};
+		wait_seen.store(false);
+	}
+	return error;
+}
+
+bool Task::await_explicit(const case_need &need, case_task *granted, int *answer)
+{
+	Locked locked;
+	if (phase() != Phase::unbound || in_use() > 0 || must_stay() || device_is_hidden())
+		return false;
+	phase_.store(Phase::asking);
+	{
+		Interruptible here;
+		*answer = client_await_grant(&need, granted);
+	}
+	phase_.store(Phase::unbound);
+	if (*answer != CASE_OK || granted->device < 0)
+		return true;
+	if (move_to(*granted)) {
+		phase_.store(Phase::granted);
+		note_explicit(need, granted);
+		return true;
+	}
+	client_free(granted);
+	*answer = CASE_NO_DEVICE;
+	return true;
+}
+
+// await_all_mapped puts memory behind what is reserved. What the scheduler has no room for on the device begins
+// on the host.
+static cudaError_t await_all_mapped(const case_task &granted)
+{
+	const client_count counted = client_counted(&granted);
+	size_t refused = 0;
+
+	if (const uint64_t missing = await_host_layout(counted.charged - counted.resident, home()); missing > 0)
+		return failed_allocation("memory of the host (swap area)", missing);
+	const CUresult result = map_all(home(), &refused);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation("cudaMalloc", refused) : seen(result, "cuMemMap");
+}
+
+// await_filled makes the context, and what the program did so far on it.
+cudaError_t Task::await_filled()
+{
+	cudaError_t error = make_context();
+
+	if (error != cudaSuccess) {
+		if (error == cudaErrorMemoryAllocation)
+			return failed_allocation("the context", 0);
+		return seen(error, "cudaSetDevice");
+	}
+	error = await_all_mapped(grant());
+	if (error == cudaSuccess && (error = await_replay()) != cudaSuccess)
+		REAL(cudaDeviceSynchronize)(); // what was replayed uses the memory
+	return error;
+}
+
+cudaError_t Task::await_bound(const Shape &shape, uint64_t more, bool managed)
+{
+	switch (phase()) {
+	case Phase::bound:
+	case Phase::filling: // a replayed call has come back
+		return cudaSuccess;
+	case Phase::asking: // a signal handler during the wait
+		return fail(cudaErrorNotPermitted);
+	case Phase::unbound:
+	case Phase::granted:
+		break;
+	}
+	if (lost != cudaSuccess)
+		return fail(lost);
+	cudaError_t error = cudaSuccess;
+	if (held())
+		error = await_cover(more);
+	else if (home() < 0 || !covered(more))
+		error = await_grant(shape, more, managed);
+	if (error != cudaSuccess)
+		return fail(error);
+	phase_.store(Phase::filling);
+	error = await_filled();
+	if (error != cudaSuccess) {
+		unmap_all();
+		close();
+		phase_.store(Phase::unbound);
+		if (Grace::over() && turned_away(error))
+			lost = error;
+		return fail(error);
+	}
+	context_is_ready();
+	phase_.store(Phase::bound, std::memory_order_release);
+	return cudaSuccess;
+}
+
+cudaError_t await_device()
+{
+	if (!one_device())
+		return cudaSuccess;
+	if (deferring()) {
+		Locked locked;
+		if (cudaError_t error = Task::process().await_bound(); error != cudaSuccess)
+			return error;
+	}
+	use_device();
+	return cudaSuccess;
+}
+
+cudaError_t await_context()
+{
+	if (!one_device() || !has_context())
+		return await_device();
+	use_device();
+	return cudaSuccess;
+}
+
+// The caller may be inside the CUDA runtime, and hold a lock there that the holder of `lock`
+// goes on to take. So the caller waits for `lock` only until the driver is started. In a foreign
+// program that comes first.
+cudaError_t await_confined()
+{
+	const timespec pause = {0, 1000000};
+
+	if (!one_device() || driver_started() || self_contained())
+		return cudaSuccess;
+	while (!driver_started()) {
+		if (pthread_mutex_trylock(&lock) != 0) {
+			nanosleep(&pause, nullptr);
+			continue;
+		}
+		const Locked locked;
+		pthread_mutex_unlock(&lock);
+		return home() >= 0 || Task::process().held() ? cudaSuccess : Task::process().await_grant({}, 0, false);
+	}
+	return cudaSuccess;
+}
+
+} // namespace lazy

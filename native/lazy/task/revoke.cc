@@ -1,0 +1,262 @@
+// revoke.cc: the scheduler takes device memory back, and gives it again.
+//
+// A revocation comes on the thread that reads the connection. It closes the gate of calls that give
+// the device work (under_way.h), waits for the calls that are inside and then for the device, and moves
+// chunks to the host. All of this is bounded by the revocation's deadline, and undone when the
+// deadline passes: the answer is busy. The next call that gives the device work asks the scheduler, and waits
+// until memory is back on the device. What has moved and has not come back is mapped from the host while the process may give work,
+// so an access that nobody foresaw is slow and not wrong.
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "abi/clock.h"
+#include "abi/lock.h"
+#include "abi/real.h"
+#include "device/device.h"
+#include "device/drain.h"
+#include "device/driver.h"
+#include "memory/memory.h"
+#include "memory/swap.h"
+#include "probe/activity.h"
+#include "probe/client.h"
+#include "program/mode.h"
+#include "program/objects.h"
+#include "captures.h"
+#include "explicit.h"
+#include "past_gate.h"
+#include "revoke.h"
+#include "task.h"
+#include "under_way.h"
+
+namespace lazy {
+
+static std::atomic<bool> must_ask{false};
+static std::atomic<bool> prepared{false}; // the scheduler knows that this process can give memory back
+static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
+static std::atomic<uint64_t> window{0};   // ns
+
+uint64_t window_ns() { return window.load(std::memory_order_relaxed); }
+
+bool revoked() { return must_ask.load(std::memory_order_relaxed); }
+
+bool can_be_revoked() { return prepared && welcomed; }
+
+uint64_t free_beside(uint64_t total)
+{
+	const uint64_t held = Task::process().charged(), most = room().device == 0 ? total : std::min(total, room().device);
+	return most > held ? most - held : 0;
+}
+
+struct Holdings {
+	uint64_t resident, fixed; // bytes on the device, and of these, that cannot move
+};
+
+// What is charged and has no range is the CUDA runtime's, and stays on the device.
+static Holdings holdings()
+{
+	const uint64_t charged = Task::process().charged(), ranges = range_bytes();
+	const uint64_t others = charged > ranges ? charged - ranges : 0;
+
+	return {resident_bytes() + others, resident_bytes() - movable_bytes() + others};
+}
+
+void show_holdings()
+{
+	if (!prepared)
+		return;
+	const Holdings now = holdings();
+	show_calls(); // by now the scheduler has the page
+	activity_holds(now.resident, referenced_bytes(), now.fixed);
+}
+
+static void unable(client_revoked *answer, const char *why)
+{
+	answer->outcome = CASE_REVOKED_UNABLE;
+	snprintf(answer->why, sizeof answer->why, "%s", why);
+}
+
+// move_out moves memory while nothing of the process runs. `lock` is held, and the gate is closed.
+static void move_out(const client_revocation &r, client_revoked *answer)
+{
+	client_move out = {};
+
+	await_moved_out(r.bytes, home(), r.action == CASE_REVOKE_YIELD, &out);
+	answer->outcome = CASE_REVOKED_DONE;
+	answer->freed_bytes = out.bytes;
+	answer->copy_ns = out.copy_ns;
+	answer->bookkeeping_ns = out.bookkeeping_ns;
+	if (r.action == CASE_REVOKE_YIELD)
+		must_ask.store(true);
+}
+
+// serve is a revocation with `lock` held. The answer is busy, unless it is changed.
+static void serve(const client_revocation &r, uint64_t deadline_ns, client_revoked *answer)
+{
+	const uint64_t began = now_ns();
+	const CUcontext context = context_of_task();
+	CUresult result = CUDA_SUCCESS;
+
+	if (!welcomed)
+		return unable(answer, "the run moves memory in chunks of another size");
+	if (const std::string part = exporting_part(); !part.empty())
+		return unable(answer, ("memory may be exported to other processes by " + part).c_str());
+	if (const std::string why = past_gate(); !why.empty())
+		return unable(answer, why.c_str());
+	if (is_explicit(r.task))
+		return unable(answer, "the program itself has asked for the task");
+	if (Task::process().grant().id != r.task || Task::process().phase() != Phase::bound || context == nullptr)
+		return; // the task is over, or has just begun
+	if (cover_of(Task::process().device()).tasks > 0) // what is whose memory is not known
+		return;
+	use_device(); // this thread's first call of the runtime would be about another
+	ClosedGate closed;
+	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
+		return;
+	if (!await_drained(context, deadline_ns, &result))
+		return;
+	answer->drain_ns = now_ns() - began;
+	if (result == CUDA_ERROR_DEINITIALIZED) // the process is ending
+		return;
+	if (result != CUDA_SUCCESS)
+		return unable(answer, ("the device has failed with error " + std::to_string(result)).c_str());
+	if (const std::string why = past_gate(); !why.empty()) // since the gate was open
+		return unable(answer, why.c_str());
+	if (driver()->set_current(context) != CUDA_SUCCESS)
+		return unable(answer, "the context is gone");
+	move_out(r, answer);
+}
+
+static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
+
+static void revoke(const client_revocation *r, client_revoked *answer)
+{
+	const uint64_t deadline_ns = now_ns() + uint64_t{r->deadline_ms} * 1000000u;
+
+	answer->outcome = CASE_REVOKED_BUSY;
+	if (await_until(deadline_ns, [] { return pthread_mutex_trylock(&lock) == 0; })) {
+		serve(*r, deadline_ns, answer);
+		answer->movable_bytes = movable_of(r->task);
+		pthread_mutex_unlock(&lock);
+	} else {
+		answer->movable_bytes = movable_of(r->task);
+	}
+}
+
+static void close_all(const int *files, int count) { std::for_each(files, files + count, close); }
+
+static void welcome(const client_welcome *w)
+{
+	welcomed.store(use_chunks(w->chunk_bytes));
+	window.store(uint64_t{w->window_us} * 1000u);
+	close_all(w->files, w->file_count);
+}
+
+// A process without memory may not have chosen what the driver is to see (device/confine.cc), so the driver must not start here.
+static void offer(const client_space *space)
+{
+	if (welcomed && resident_bytes() + away_bytes() > 0)
+		offer_host_chunks(*space, home());
+	close_all(space->files, space->file_count);
+}
+
+void forget_revocation() { must_ask.store(false); }
+
+void prepare_revocation()
+{
+	static const client_hooks hooks = {welcome, revoke, offer, return_offered};
+	static const bool can = asked_to_move() && client_can_evict(&hooks);
+
+	prepared.store(can);
+}
+
+// In a child of fork nothing is revoked, and the task may have ended.
+bool some_memory_bare() { return bare() && revoked(); }
+
+void need_mapped()
+{
+	if (!bare())
+		return;
+	Locked locked;
+	if (some_memory_bare())
+		await_mapped(home());
+}
+
+void renew_revocation()
+{
+	renew_drain();
+	renew_offered();
+	must_ask.store(false);
+}
+
+// A revocation may have come between the scheduler's grant and the way back.
+uint64_t room_on_device()
+{
+	const case_task task = Task::process().grant();
+	const client_count counted = client_counted(&task);
+	const uint64_t there = counted.charged - std::min(counted.charged, away_bytes());
+
+	return counted.resident - std::min(counted.resident, there);
+}
+
+// need is what the latest launches reference. The launch that waits is one of them.
+static client_need need()
+{
+	Locked locked;
+	const case_task task = Task::process().grant();
+	const Wanted w = wanted();
+
+	return {w.on_host - std::min(w.on_host, room_on_device()), std::min(w.bytes, client_counted(&task).charged)};
+}
+
+void give_up_permission()
+{
+	const case_task task = Task::process().grant();
+
+	must_ask.store(true);
+	client_yield(&task);
+}
+
+// Calls that only look at memory are soon over. One that waits for something else does not look meanwhile.
+static const uint64_t look_ns = 1000000000u;
+
+// One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
+// that is mapped from the host.
+void await_permission()
+{
+	Locked one_at_a_time(Task::process().asking());
+	while (revoked()) {
+		case_task task;
+		int answer;
+		{
+			Locked locked;
+			task = Task::process().grant();
+		}
+		{
+			Interruptible here;
+			answer = client_await_resume(&task, need);
+		}
+		Locked locked;
+		if (Task::process().grant().id != task.id) // it has ended meanwhile
+			continue;
+		const bool permitted = answer == CASE_OK && client_permitted(&task);
+		if (answer == CASE_OK && !permitted) // it was taken again
+			continue;
+		ClosedGate closed;
+		closed.await_empty(now_ns() + look_ns);
+		client_move in = {};
+		CUcontext own = nullptr; // perhaps none, in a thread's first call
+		driver()->get_current(&own);
+		driver()->set_current(context_of_task());
+		move_in(permitted ? room_on_device() : 0, home(), &in);
+		driver()->set_current(own);
+		if (permitted)
+			client_moved(&task, CASE_MOVED_IN, &in);
+		must_ask.store(false);
+	}
+}
+
+} // namespace lazy

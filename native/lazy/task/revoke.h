@@ -1,0 +1,37 @@
+// revoke.h: the scheduler takes device memory back (revoke.cc).
+#ifndef CASE_LAZY_REVOKE_H
+#define CASE_LAZY_REVOKE_H
+
+#include <stdint.h>
+
+namespace lazy {
+
+// prepare_revocation tells the client, before its first call, that this process can give memory back.
+void prepare_revocation();
+
+// can_be_revoked: the run takes memory back from this process. free_beside is what is left of a device
+// of so many bytes beside what the process holds, on the device or on the host.
+bool can_be_revoked();
+uint64_t free_beside(uint64_t total);
+
+// window_ns is for how long the run lets the device have work ahead (launch/window.h); 0: any amount of work.
+uint64_t window_ns();
+
+// revoked: the process must ask before it gives its device more work. await_permission asks, and
+// brings the memory back. forget_revocation: the task has ended.
+bool revoked();
+void await_permission();
+void give_up_permission(); // to ask again, for what the process wants now. `lock` is held
+void forget_revocation();
+// show_holdings shows the scheduler what this process has on its device, after it has changed. `lock` is held.
+void show_holdings();
+// room_on_device is how much of what is on the host the scheduler counts on the device. `lock` is held.
+uint64_t room_on_device();
+// need_mapped maps memory that is bare while the permission is taken. It takes `lock`. It may be bare again soon, unless
+// the caller goes on to be inside the gate (enter_to_look).
+void need_mapped();
+bool some_memory_bare();
+void renew_revocation(); // in a child of fork
+
+} // namespace lazy
+#endif

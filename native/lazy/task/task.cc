@@ -1,0 +1,626 @@
+// task.cc: what the scheduler granted to a task, and what of the grant is in use.
+//
+// Tasks that the program asks for itself cover what is allocated on their device. The
+// scheduler is asked only for what exceeds them.
+#include <inttypes.h>
+#include <string.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "abi/lock.h"
+#include "device/device.h"
+#include "memory/account.h"
+#include "memory/memory.h"
+#include "probe/activity.h"
+#include "probe/client.h"
+#include "program/mode.h"
+#include "program/variables.h"
+#include "explicit.h"
+#include "freed.h"
+#include "record.h"
+#include "report.h"
+#include "revoke.h"
+#include "task.h"
+
+extern "C" cudaError_t cudaGetDevice(int *device);
+
+namespace lazy {
+
+static const uint64_t warp = 32;
+
+static uint64_t whole_granules(uint64_t bytes) { return (bytes + granule - 1) / granule * granule; }
+
+// The pools that keep what is freed. In a process that chooses devices itself, the device of a
+// pool is not known here, so a pool counts for each device.
+static std::set<cudaMemPool_t> &keeping()
+{
+	static auto *const all = new std::set<cudaMemPool_t>;
+	return *all;
+}
+
+void Account::add(int more_objects, int64_t bytes)
+{
+	uint64_t &sum = lazy::small(static_cast<size_t>(bytes < 0 ? -bytes : bytes)) ? small : large;
+
+	sum += static_cast<uint64_t>(bytes);
+	objects += static_cast<uint64_t>(static_cast<int64_t>(more_objects));
+}
+
+// variables are counted where they are more than a little, compared with a context.
+static uint64_t variables()
+{
+	const uint64_t bytes = variable_bytes();
+	return small(bytes) ? 0 : bytes;
+}
+
+uint64_t Account::in_use() const { return large + whole_granules(small) + whole_granules(variables()); }
+
+uint64_t Account::wanted(const Cover &c) const
+{
+	const uint64_t own = in_use() > c.bytes ? in_use() - c.bytes : 0;
+	return own > reserved ? own : reserved;
+}
+
+uint64_t Account::missing(const Cover &c, uint64_t more) const
+{
+	const uint64_t used = in_use() + more, room = granted + c.bytes;
+	return used > room && (c.bytes == 0 || used - room > rounding) ? used - room : 0;
+}
+
+uint64_t Account::heap_missing(const Cover &c) const
+{
+	const uint64_t room = heap.granted + c.heap;
+	return heap.limit > Heap().limit && heap.limit > room ? heap.limit - room : 0;
+}
+
+bool Account::lasts() const
+{
+	return reserved > 0 || !keeping().empty() || heap.granted > Heap().limit || variables() > 0;
+}
+
+// Tasks are whole before any constructor runs: those of other libraries may allocate.
+Task Task::tasks[max_devices];
+
+void Task::renew_tasks()
+{
+	for (Task &task : tasks) {
+		task.growing_ = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+		if (task.phase() != Phase::bound)
+			task.phase_.store(task.account_.held() ? Phase::granted : Phase::unbound);
+	}
+}
+
+Task &Task::here()
+{
+	int device = 0;
+
+	if (mode() == Mode::pinned)
+		REAL(cudaGetDevice)(&device);
+	return tasks[device >= 0 && device < max_devices ? device : 0];
+}
+
+Task *Task::on(int device)
+{
+	return device >= 0 && device < (one_device() ? 1 : max_devices) ? &tasks[device] : nullptr;
+}
+
+int Task::device() const { return static_cast<int>(this - tasks); }
+
+static uint64_t warps(uint64_t blocks, uint32_t threads_per_block)
+{
+	return blocks * ((threads_per_block + warp - 1) / warp);
+}
+
+uint64_t Task::in_use() const
+{
+	Locked locked;
+	return account_.in_use();
+}
+
+uint64_t Task::charged() const
+{
+	Locked locked;
+	return account_.in_use() + (account_.held() ? account_.heap.granted : 0);
+}
+
+// A task that waits for more takes no other frame (probe/wire.h). It tells the scheduler later.
+void Task::forgo(uint64_t bytes)
+{
+	Locked locked;
+	const uint64_t gone = bytes < account_.granted ? bytes : account_.granted;
+
+	if (!account_.held())
+		return;
+	account_.granted -= gone;
+	account_.forgone += gone;
+	if (pthread_mutex_trylock(&growing_) != 0)
+		return;
+	tell_forgone();
+	pthread_mutex_unlock(&growing_);
+}
+
+// tell_forgone is called by the thread that may ask for more.
+void Task::tell_forgone()
+{
+	Locked locked;
+
+	if (account_.forgone > 0)
+		client_shrink(&account_.grant, account_.forgone);
+	account_.forgone = 0;
+}
+
+bool Task::held() const
+{
+	Locked locked;
+	return account_.held();
+}
+
+bool Task::covered(uint64_t more) const
+{
+	Locked locked;
+	const Cover c = cover_of(device());
+
+	return c.tasks > 0 && account_.missing(c, more) == 0;
+}
+
+// heap_to_ask is the limit of the device heap, less what explicit tasks have for it.
+uint64_t Task::heap_to_ask() const
+{
+	Locked locked;
+	const uint64_t limit = account_.heap.limit, has = cover_of(device()).heap;
+
+	return limit > has ? limit - has : 0;
+}
+
+// show_use shows the scheduler what the tasks have in use, after the use has grown. A task of
+// which no allocation was seen may be of a program that allocates past this library. `lock`
+// is held.
+void Task::show_use()
+{
+	const int devices = one_device() ? 1 : max_devices;
+	uint64_t now = 0;
+
+	for (int device = 0; device < devices; device++)
+		if (const Account &a = tasks[device].account_; a.answered(cover_of(device)) && a.in_use() > 0)
+			now += a.in_use() + (a.held() ? a.heap.granted : a.heap.limit);
+	activity_uses(now);
+	show_holdings();
+}
+
+// The end of a wait is schedGPU's error (TPDS 2018, section 4): the program may ask again.
+static cudaError_t error_of(int answer)
+{
+	if (answer == CASE_OK)
+		return cudaSuccess;
+	return answer == CASE_TIMED_OUT ? cudaErrorNotReady : cudaErrorMemoryAllocation;
+}
+
+// no_growth is what a call returns for bytes that were not granted.
+static cudaError_t no_growth(cudaError_t error, const char *call, uint64_t bytes)
+{
+	return error == cudaErrorNotReady ? fail(error) : failed_allocation(call, bytes);
+}
+
+// to_begin_on_host is how many bytes of a request no device has room for.
+uint64_t Task::to_begin_on_host(const case_need &need) const
+{
+	Locked locked;
+	const uint64_t all = need.bytes + need.heap_bytes;
+
+	if (room().device == 0 || !movable() || all <= room().device)
+		return 0;
+	return std::min(all - room().device, could_leave() + need.bytes - account_.in_use());
+}
+
+// await_answer asks for the task's grant.
+cudaError_t Task::await_answer(case_need need)
+{
+	case_task granted = {};
+	int answer;
+
+	need.bytes = need.bytes > account_.reserved ? need.bytes : account_.reserved;
+	need.heap_bytes = heap_to_ask();
+	prepare_revocation();
+	const uint64_t host_bytes = to_begin_on_host(need);
+	{
+		Interruptible here;
+		answer = client_await_part(&need, host_bytes, &granted);
+	}
+	if (answer != CASE_OK)
+		return error_of(answer);
+	Locked locked;
+	account_.grant = granted;
+	account_.granted = need.bytes;
+	account_.heap.granted = need.heap_bytes;
+	announced_.store(warps(need.blocks, need.threads_per_block));
+	told_.store(need.blocks_per_sm > 0);
+	show_use();
+	return cudaSuccess;
+}
+
+// await_answer_here asks for the grant on the task's device.
+cudaError_t Task::await_answer_here(uint64_t bytes, uint32_t wait_ms)
+{
+	case_need need = {};
+
+	need.bytes = bytes;
+	need.wait_ms = wait_ms;
+	need.flags = CASE_FLAG_DEVICE;
+	need.device = one_device() ? scheduled() : device();
+	return await_answer(need);
+}
+
+// await_more asks for more bytes, and adds them to *granted. Before the task is bound it holds `lock` for as long, because
+// no call can go on then.
+// A signal handler that asks for more of the same task during the wait is refused (case.c).
+cudaError_t Task::await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms)
+{
+	std::optional<Locked> binding;
+	cudaError_t error = cudaSuccess;
+
+	tell_forgone();
+	{
+		Locked locked;
+		show_holdings(); // the scheduler may have to choose what of this task makes room
+		if (deferring())
+			binding.emplace();
+	}
+	const Phase before = phase();
+	if (binding)
+		phase_.store(Phase::asking);
+	{
+		Interruptible here;
+		error = error_of(client_await_growth(&account_.grant, bytes, wait_ms));
+	}
+	Locked locked;
+	if (binding)
+		phase_.store(before);
+	if (error == cudaSuccess)
+		*granted += bytes;
+	return error;
+}
+
+// settled: nothing on the task's device has to be asked for; *more is how many bytes do.
+bool Task::settled(uint64_t *more) const
+{
+	Locked locked;
+	const Cover c = cover_of(device());
+
+	*more = account_.missing(c);
+	return account_.answered(c) && *more == 0 && (account_.held() || account_.heap_missing(c) == 0);
+}
+
+cudaError_t Task::await_launch()
+{
+	uint64_t more = 0;
+
+	if (settled(&more))
+		return cudaSuccess;
+	Locked one_at_a_time(growing_);
+	if (settled(&more))
+		return cudaSuccess;
+	return held() ? await_more(more, &account_.granted) : await_answer_here(more);
+}
+
+// close gives the grant back. `lock` is held.
+void Task::close()
+{
+	if (!account_.held())
+		return;
+	client_free(&account_.grant);
+	forget_revocation();
+	account_.granted = account_.forgone = 0;
+	announced_.store(0);
+}
+
+void Task::reset()
+{
+	Locked locked;
+
+	close();
+	account_ = {};
+	show_holdings();
+	refusal_ = {};
+	unused_ = false;
+	ties.clear();
+	if (!one_device())
+		return;
+	keeping().clear();
+	phase_.store(Phase::unbound);
+}
+
+// end_unused ends the task where nothing is left of it. `lock` is held.
+void Task::end_unused()
+{
+	unused_ = false;
+	if (account_.objects > 0)
+		return;
+	if (one_device())
+		drop_spares();
+	if (account_.held() && account_.lasts())
+		return;
+	if (one_device() && phase() == Phase::bound) {
+		const ClosedGate closed;
+		unused_ = !rest_.goes_on();
+		if (unused_)
+			return;
+		phase_.store(Phase::unbound);
+	}
+	close();
+	if (one_device()) {
+		phase_.store(Phase::unbound, std::memory_order_release);
+		forget_record();
+	}
+}
+
+void Task::rests(const Lull &lull)
+{
+	Locked locked;
+
+	if (rest_.before(lull))
+		rest_ = lull;
+	if (unused_)
+		end_unused();
+}
+
+bool Task::would_end() const
+{
+	if (!unused_) // most often, without the cost of the lock
+		return false;
+	Locked locked;
+	return unused_ && rest_.before(Lull::now());
+}
+
+void Task::count(int objects, int64_t bytes)
+{
+	Locked locked;
+
+	account_.add(objects, bytes);
+	if (objects < 0)
+		end_unused();
+	show_holdings();
+}
+
+// fits adds the bytes where they are granted already.
+bool Task::fits(uint64_t bytes)
+{
+	Locked locked;
+
+	account_.add(1, static_cast<int64_t>(bytes));
+	if (const Cover c = cover_of(device()); account_.answered(c) && account_.missing(c) == 0) {
+		show_use();
+		return true;
+	}
+	account_.add(-1, -static_cast<int64_t>(bytes));
+	return false;
+}
+
+// await_room asks for what is missing, or for a grant on this device.
+cudaError_t Task::await_room(const char *call, uint64_t bytes)
+{
+	pthread_mutex_lock(&growing_);
+	cudaError_t error = cudaSuccess;
+	uint64_t more = 0;
+	bool open, others;
+	{
+		Locked locked;
+		others = account_.objects > 0;
+		account_.add(1, static_cast<int64_t>(bytes));
+		if (deferring() && !account_.held()) // another thread has just freed the last object
+			error = await_bound();
+		open = account_.held();
+		more = account_.missing(cover_of(device()));
+	}
+	if (error == cudaSuccess && !open) { // the first allocation on this device, or that exceeds explicit tasks
+		error = covered() ? cudaSuccess : await_answer_here(more);
+	} else if (error == cudaSuccess && more > 0) {
+		error = await_more(more, &account_.granted);
+		if (error == cudaSuccess) {
+			Locked locked;
+			show_use();
+		}
+	}
+	pthread_mutex_unlock(&growing_);
+	if (error == cudaSuccess)
+		return cudaSuccess;
+	if (others)
+		count(-1, -static_cast<int64_t>(bytes)); // the last of them may have been freed
+	else
+		take_back(bytes);
+	return no_growth(error, call, bytes);
+}
+
+cudaError_t Task::await_reserve(uint64_t bytes, uint32_t wait_ms)
+{
+	Locked one_at_a_time(growing_);
+	cudaError_t error = cudaSuccess;
+	uint64_t more = 0;
+	bool open, others;
+	{
+		Locked locked;
+		others = account_.objects > 0;
+		account_.reserved += bytes;
+		open = account_.held();
+		const uint64_t wanted = account_.wanted(cover_of(device()));
+		more = wanted > account_.granted ? wanted - account_.granted : 0;
+		if (!open && one_device()) // here, because another thread may ask as soon as the lock is released
+			error = await_reserved_grant(wait_ms);
+	}
+	if (!open && !one_device())
+		error = await_answer_here(0, wait_ms);
+	else if (open && more > 0)
+		error = await_more(more, &account_.granted, wait_ms);
+	if (error == cudaSuccess)
+		return cudaSuccess;
+	Locked locked;
+	account_.reserved -= bytes;
+	if (others)
+		end_unused(); // the last of them may have been freed
+	return error;
+}
+
+// A task that waits for more takes no other frame (probe/wire.h). What is given back then stays
+// granted, for the task's next allocations.
+bool Task::unreserve(uint64_t bytes)
+{
+	const bool alone = pthread_mutex_trylock(&growing_) == 0;
+	bool there;
+	{
+		Locked locked;
+		Account &a = account_;
+		there = bytes <= a.reserved;
+		a.reserved -= there ? bytes : 0;
+		if (there && a.held())
+			end_unused();
+		const uint64_t wanted = a.wanted(cover_of(device()));
+		if (there && a.held() && alone && a.granted > wanted) {
+			client_shrink(&a.grant, a.granted - wanted);
+			a.granted = wanted;
+		}
+	}
+	if (alone)
+		pthread_mutex_unlock(&growing_);
+	return there;
+}
+
+cudaError_t Task::await_charge(const char *call, uint64_t bytes, bool managed)
+{
+	if (mode() == Mode::passive)
+		return cudaSuccess;
+	if (bytes > CASE_WIRE_MAX_BYTES) // counts are signed
+		return failed_allocation(call, bytes);
+	if (fits(bytes) || await_freed([=] { return fits(bytes); }))
+		return cudaSuccess;
+	while (!fits(bytes)) {
+		if (!deferring() || held())
+			return await_room(call, bytes);
+		// Another thread freed the last object since this call entered.
+		Locked locked;
+		if (cudaError_t error = await_bound({}, bytes, managed); error != cudaSuccess)
+			return error;
+	}
+	return cudaSuccess;
+}
+
+void Task::uncharge(uint64_t bytes)
+{
+	if (mode() != Mode::passive)
+		count(-1, -static_cast<int64_t>(bytes));
+}
+
+void Task::take_back(uint64_t bytes)
+{
+	Locked locked;
+	if (mode() == Mode::passive)
+		return;
+	account_.add(-1, -static_cast<int64_t>(bytes));
+	show_holdings();
+}
+
+cudaError_t Task::await_heap(const char *call, uint64_t bytes, Heap *was)
+{
+	Account &a = account_;
+	uint64_t more = 0;
+	bool others = false;
+	Locked one_at_a_time(growing_);
+	{
+		Locked locked;
+		*was = a.heap;
+		const uint64_t has = a.heap.granted + cover_of(device()).heap;
+		more = a.held() && bytes > has ? bytes - has : 0;
+		if (more == 0) {
+			a.heap.limit = bytes;
+			return cudaSuccess;
+		}
+		others = a.objects > 0;
+		a.objects++; // the task must not end during the wait
+	}
+	const cudaError_t error = await_more(more, &a.heap.granted);
+	if (error == cudaSuccess) {
+		Locked locked;
+		a.heap.limit = bytes;
+		show_use();
+	}
+	if (others)
+		count(-1, 0); // the last of them may have been freed
+	else
+		take_back(0);
+	return error == cudaSuccess ? cudaSuccess : no_growth(error, call, more);
+}
+
+void Task::restore_heap(const Heap &was)
+{
+	Locked locked;
+	Account &a = account_;
+
+	a.heap.limit = was.limit;
+	if (!a.held() || a.heap.granted <= was.granted)
+		return;
+	a.granted += a.heap.granted - was.granted;
+	a.heap.granted = was.granted;
+}
+
+void pool_keeps(cudaMemPool_t pool, bool keeps)
+{
+	Locked locked;
+
+	if (keeps)
+		keeping().insert(pool);
+	else
+		keeping().erase(pool);
+}
+
+bool Task::last_object() const { return has_only(1); }
+
+bool Task::has_only(uint64_t objects) const
+{
+	Locked locked;
+	return account_.objects == objects;
+}
+
+// await_cover grows a grant to what is in use and `more`. `lock` is held.
+cudaError_t Task::await_cover(uint64_t more)
+{
+	const uint64_t missing = account_.missing(cover_of(device()), more);
+
+	if (missing > 0) {
+		const cudaError_t error = await_more(missing, &account_.granted);
+		if (error != cudaSuccess)
+			return no_growth(error, "cudaMalloc", missing);
+	}
+	show_use();
+	return cudaSuccess;
+}
+
+bool Task::is_news(uint64_t blocks, uint32_t threads_per_block) const
+{
+	return !told_.load(std::memory_order_relaxed) ||
+	       warps(blocks, threads_per_block) > 2 * announced_.load(std::memory_order_relaxed);
+}
+
+// A task that waits for memory takes no shape (probe/wire.h); a later launch tells it.
+void Task::reshape(const Shape &shape)
+{
+	if (pthread_mutex_trylock(&growing_) != 0)
+		return;
+	{
+		Locked locked;
+		const uint64_t now = warps(shape.blocks, shape.threads_per_block);
+		if (now > announced_.load())
+			announced_.store(now);
+		told_.store(true);
+		if (account_.held())
+			client_shape(&account_.grant, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
+	}
+	pthread_mutex_unlock(&growing_);
+}
+
+void account::count(int objects, int64_t bytes) { Task::process().count(objects, bytes); }
+void account::forgo(uint64_t bytes) { Task::process().forgo(bytes); }
+uint64_t account::in_use() { return Task::process().in_use(); }
+uint64_t account::charged() { return Task::process().charged(); }
+void account::moved() { show_holdings(); }
+
+} // namespace lazy

@@ -1,0 +1,263 @@
+// task.h: the tasks that the lazy runtime makes (task.cc, binding.cc).
+//
+// Under task binding the process has one task. It is unbound until its first kernel launch,
+// or until a call that needs a device at once. Until then allocations are reserved addresses,
+// and what fills them is recorded. The task then asks the scheduler for a device, puts memory
+// behind the addresses, and replays the record in program order. From then on calls go
+// straight to the CUDA runtime, and allocations are accounted. When the last object is freed
+// the task ends, and is unbound again. (CASE, PPoPP'22, sections 3.1.2, 3.1.3 and 3.2;
+// docs/design/lazy-runtime.md.)
+//
+// A process that chooses devices itself has one task for each device that it uses.
+//
+// A name that begins with await_ says that the function may wait for the scheduler or for a
+// GPU. No other function of the lazy runtime does, except the overridden and forwarded calls of
+// CUDA and the templates that they are made of. Taking `lock` lasts as long as its holder waits.
+#ifndef CASE_LAZY_TASK_H
+#define CASE_LAZY_TASK_H
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "abi/abi.h"
+#include "probe/case.h"
+#include "program/mode.h"
+#include "explicit.h"
+#include "under_way.h"
+
+namespace lazy {
+
+// Shape is that of the launch that makes the task bind; zero: nothing is known yet.
+struct Shape {
+	uint64_t blocks;
+	uint32_t threads_per_block, blocks_per_sm;
+};
+
+// The phases of a task under task binding, in their order.
+enum class Phase {
+	unbound, // nothing is granted: allocations are addresses, calls are recorded
+	asking,  // a thread waits for the scheduler, and holds `lock`
+	granted, // the device is known, and nothing is on it yet
+	filling, // memory is mapped, and the record is replayed
+	bound    // calls go to the device
+};
+
+// Ties are the reasons why the task must stay on its device once it has had one: state that
+// the process has in its context there. Each kind counts how often it arose since the last
+// reset. Confinement (device/confine.h) and open explicit tasks (explicit.h) tie the task too.
+enum class Tie {
+	handle,   // streams and events
+	graph,
+	pool,
+	limit,    // of the context, or an attribute of a kernel
+	variable, // its value is on the device
+	context,  // made through the driver, by the program or a library
+	call,     // any other call that may leave state on the device
+	kinds
+};
+
+class Ties {
+public:
+	void add(Tie kind) { counts_[static_cast<int>(kind)].fetch_add(1, std::memory_order_relaxed); }
+	bool any() const
+	{
+		for (const auto &count : counts_)
+			if (count.load(std::memory_order_relaxed) > 0)
+				return true;
+		return false;
+	}
+	void clear()
+	{
+		for (auto &count : counts_)
+			count.store(0, std::memory_order_relaxed);
+	}
+
+private:
+	std::atomic<uint64_t> counts_[static_cast<int>(Tie::kinds)] = {};
+};
+
+// Heap is the limit of the device heap (cudaLimitMallocHeapSize).
+struct Heap {
+	uint64_t limit = 8 << 20; // bytes; here CUDA's default
+	uint64_t granted = 0;     // bytes, to the task
+};
+
+// Account is what the scheduler granted to a task, and what of the grant is in use.
+struct Account {
+	case_task grant = {};          // id 0: the scheduler has granted nothing
+	uint64_t granted = 0;          // bytes
+	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
+	uint64_t objects = 0;
+	uint64_t forgone = 0;  // bytes that were granted, and that the scheduler has to be told of
+	uint64_t reserved = 0; // bytes that the program itself keeps for later allocations
+	Heap heap;
+
+	bool held() const { return grant.id != 0; }
+	void add(int more_objects, int64_t bytes);
+	uint64_t in_use() const;
+	uint64_t wanted(const Cover &c) const;
+	// missing is how much of what is in use, and `more` bytes, nobody has granted. What an
+	// explicit task asks for is a sum of sizes, so rounding does not count there.
+	uint64_t missing(const Cover &c, uint64_t more = 0) const;
+	// heap_missing is the same for a device heap larger than the default.
+	uint64_t heap_missing(const Cover &c) const;
+	bool answered(const Cover &c) const { return held() || c.tasks > 0; }
+	// lasts: the grant covers more than objects, so it stays when the last object is freed.
+	bool lasts() const;
+};
+
+class Task {
+public:
+	// process is the task of task binding. here is the task of the calling thread's device.
+	// on is the task of a device as the program counts them; nullptr: the program has no such
+	// device.
+	static Task &process() { return tasks[0]; }
+	static Task &here();
+	static Task *on(int device);
+
+	int device() const; // as the program counts devices
+	Phase phase() const { return phase_.load(std::memory_order_acquire); }
+	Ties ties;
+
+	// await_bound takes the task of task binding to Phase::bound; `lock` must be held. `more`
+	// bytes are about to be allocated. An error leaves the task as it was, or unbound.
+	cudaError_t await_bound(const Shape &shape = {}, uint64_t more = 0, bool managed = false);
+
+	// await_grant takes it to Phase::granted, and settles the device without a call of the
+	// CUDA runtime, so that driver/gate.cc can ask from inside one. A program that is not
+	// self-contained is confined to the device (device/confine.cc). The caller is to fail with the
+	// error. A signal handler during the wait gets cudaErrorNotPermitted.
+	cudaError_t await_grant(const Shape &shape, uint64_t more, bool managed);
+
+	// await_explicit asks for a task of the program (explicit.h) that may go to any device,
+	// because the process has nothing on a device: with the task the process moves to the
+	// granted device. *answer is the answer, as of case_task_ask. false: the process has its
+	// device, and nothing was asked.
+	bool await_explicit(const case_need &need, case_task *granted, int *answer);
+
+	// await_charge makes room for an object of `bytes`, and asks the scheduler for what
+	// exceeds the grant. uncharge gives the room back when the object is freed; the last
+	// object ends the task (see rests). take_back undoes a charge for what was not allocated:
+	// it ends no task, because nobody has waited for the task's kernels.
+	cudaError_t await_charge(const char *call, uint64_t bytes, bool managed = false);
+	void uncharge(uint64_t bytes);
+	void take_back(uint64_t bytes);
+	// count adds objects and bytes of a task that is not bound yet.
+	void count(int objects, int64_t bytes);
+	bool last_object() const; // freeing one more ends the task
+	bool has_only(uint64_t objects) const;
+	// rests says that a wait for all of the task's device is over, which began after the lull.
+	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
+	// object does not end the task. would_end: nothing is left of such a task, and a wait that
+	// begins now would end it.
+	void rests(const Lull &lull);
+	bool would_end() const;
+	uint64_t in_use() const;  // bytes
+	uint64_t charged() const; // the same with the device heap
+	// forgo gives back bytes that were on the host when they were freed: the scheduler counts them as
+	// the task's, and not as on the device. Nothing may take their place without being asked for.
+	void forgo(uint64_t bytes);
+	case_task grant() const { return account_.grant; } // `lock` is held
+	// asking is held by the thread that asks for this task's grant, for more, or to resume.
+	pthread_mutex_t &asking() { return growing_; }
+	bool held() const;        // the scheduler has granted something
+	// covered: explicit tasks have room for all that is in use on the device and for `more`
+	// bytes, so the device needs no task of the lazy runtime.
+	bool covered(uint64_t more = 0) const;
+
+	// await_launch asks for what is in use on the device and not granted yet, if anything.
+	cudaError_t await_launch();
+
+	// await_reserve makes the grant large enough for `bytes` more than the program has
+	// reserved so far, and keeps it that large: allocations draw from it. unreserve gives the
+	// bytes back, except those in use. false: the program has not reserved so much.
+	cudaError_t await_reserve(uint64_t bytes, uint32_t wait_ms);
+	bool unreserve(uint64_t bytes);
+
+	// await_heap notes the limit of the device heap, which a task asks for with its memory. A
+	// task that is held grows by what is missing. restore_heap undoes it where CUDA did not
+	// set the limit; *was is the heap before. What the task grew by is then there for objects.
+	cudaError_t await_heap(const char *call, uint64_t bytes, Heap *was);
+	void restore_heap(const Heap &was);
+
+	// is_news: the kernel is the task's first whose occupancy is known, or it has more than
+	// twice the warps that the scheduler knows. reshape tells the scheduler.
+	bool is_news(uint64_t blocks, uint32_t threads_per_block) const;
+	void reshape(const Shape &shape);
+
+	void reset();              // cudaDeviceReset
+	static void renew_tasks(); // in a child of fork
+
+private:
+	static Task tasks[max_devices];
+
+	// binding.cc
+	bool must_stay() const;
+	case_need need(uint64_t bytes) const;
+	cudaError_t await_settled(const case_need &need);
+	cudaError_t await_reserved_grant(uint32_t wait_ms);
+	cudaError_t await_filled();
+
+	// task.cc
+	cudaError_t await_answer(case_need need);
+	cudaError_t await_answer_here(uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT);
+	cudaError_t await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms = CASE_WAIT_DEFAULT);
+	cudaError_t await_room(const char *call, uint64_t bytes);
+	cudaError_t await_cover(uint64_t more);
+	uint64_t heap_to_ask() const;
+	uint64_t to_begin_on_host(const case_need &need) const;
+	bool settled(uint64_t *more) const;
+	bool fits(uint64_t bytes);
+	void close();
+	void tell_forgone();
+	static void show_use(); // to the scheduler
+	void end_unused();
+
+	std::atomic<Phase> phase_{Phase::unbound};
+	Account account_;
+	// What the scheduler refused is not asked for again, unless a wait ended and the program
+	// has taken that error.
+	struct Refusal {
+		uint64_t bytes = 0; // 0: nothing is refused
+		cudaError_t error = cudaSuccess;
+	} refusal_;
+	Lull rest_; // the last one after which a wait has succeeded
+	std::atomic<bool> unused_{false}; // nothing is left of the task, but work may be under way
+	std::atomic<uint64_t> announced_{0}; // warps of the largest kernel that the scheduler knows
+	std::atomic<bool> told_{false};      // the scheduler knows the occupancy of a kernel
+	// One thread at a time asks for this task's grant, or for more. `growing_` is taken before
+	// `lock`, and held during the wait.
+	pthread_mutex_t growing_ = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+};
+
+// tie says that the process has state on its device that cannot move.
+inline void tie(Tie kind) { Task::process().ties.add(kind); }
+
+// saw_wait_end: the program has taken the error of a wait that ended, so it may ask again.
+void saw_wait_end();
+
+// deferring: task binding, and the task is not bound.
+inline bool deferring() { return one_device() && Task::process().phase() != Phase::bound; }
+
+// await_or_defer is deferring for a call that enters the library. A program that is not
+// self-contained defers nothing: its task is bound first.
+bool await_or_defer();
+
+// await_device is what each call does that is not deferred: it binds the task with what is
+// known, and makes the granted device the calling thread's.
+cudaError_t await_device();
+
+// await_context is await_device for a call that needs the device's context, but nothing of a
+// task. The context outlives its tasks. So only the first such call waits.
+cudaError_t await_context();
+
+// await_confined asks for the device of a program that is to be confined (device/confine.h), which must
+// happen before the driver is initialized.
+cudaError_t await_confined();
+
+// pool_keeps: what is freed to the pool stays the pool's own, so no task ends.
+void pool_keeps(cudaMemPool_t pool, bool keeps);
+
+} // namespace lazy
+#endif

@@ -1,0 +1,119 @@
+// under_way.cc: calls that give work to the device, and the gate before them.
+#include <atomic>
+
+#include "abi/clock.h"
+#include "abi/lock.h"
+#include "memory/memory.h"
+#include "probe/activity.h"
+#include "revoke.h"
+#include "under_way.h"
+
+namespace lazy {
+
+// A call counts itself and then looks whether the gate is closed. A thread closes the gate and then
+// looks at the count. All of this is sequentially consistent, so one of the two sees the other.
+static std::atomic<uint64_t> begun{1}, over{1}; // from 1: no lull has the number 0
+static std::atomic<bool> closed{false};
+static std::atomic<bool> shown{false}; // the scheduler sees the calls under way (probe/activity.h)
+
+// Inside is what a thread is inside of: one call, and perhaps calls that a signal handler makes
+// during the call. They pass with the call, because who has closed the gate waits for it.
+static thread_local struct {
+	unsigned depth;
+	void *shown_on; // the activity page; nullptr: none
+} inside;
+
+void show_calls()
+{
+	if (!shown.exchange(true) && inside.depth > 0)
+		inside.shown_on = activity_enter();
+}
+
+static void enter(bool works)
+{
+	while (inside.depth == 0) {
+		begun.fetch_add(1);
+		if (!closed && !(works && revoked()))
+			break;
+		over.fetch_add(1); // so that who has closed the gate need not wait for this call
+		if (closed)
+			Locked until_open;
+		else if (works)
+			await_permission();
+	}
+}
+
+void enter_gate()
+{
+	enter(true);
+	if (inside.depth++ == 0 && shown.load(std::memory_order_relaxed))
+		inside.shown_on = activity_enter();
+}
+
+// The scheduler does not see the call: it is a phase of the host.
+void enter_to_look()
+{
+	for (;;) {
+		enter(false);
+		inside.depth++;
+		if (inside.depth > 1 || !some_memory_bare())
+			return;
+		leave_gate(); // who maps takes `lock`, whose holder may wait for this call
+		need_mapped();
+	}
+}
+
+void await_open_gate()
+{
+	while (closed && inside.depth == 0)
+		Locked until_open;
+}
+
+void leave_gate()
+{
+	if (--inside.depth > 0)
+		return;
+	if (inside.shown_on != nullptr)
+		activity_leave(inside.shown_on);
+	inside.shown_on = nullptr;
+	over.fetch_add(1);
+}
+
+Waits::Waits() : shown_on_(shown.load(std::memory_order_relaxed) ? activity_enter() : nullptr) {}
+
+Waits::~Waits()
+{
+	if (shown_on_ != nullptr)
+		activity_leave(shown_on_);
+}
+
+// `over` is read first. If `begun` equals it later, no call was under way when `over` was read, and
+// none has begun since.
+Lull Lull::now()
+{
+	Lull lull;
+	const uint64_t ended = over;
+
+	if (begun == ended)
+		lull.number_ = ended;
+	return lull;
+}
+
+bool Lull::goes_on() const { return begun == number_; }
+
+ClosedGate::ClosedGate() { closed = true; }
+
+bool ClosedGate::await_empty(uint64_t deadline_ns) const
+{
+	return await_until(deadline_ns, [] { return begun == over; });
+}
+
+ClosedGate::~ClosedGate() { closed = false; }
+
+void renew_gate()
+{
+	over = begun.load();
+	closed = false;
+}
+
+} // namespace lazy

@@ -1,0 +1,130 @@
+package nativetest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rooms are the directories of native with what their files may include beside their own, from the bottom up
+// (docs/design/architecture.md). A room ends where another begins below it.
+var rooms = []struct {
+	dir   string
+	lower []string
+}{
+	{"probe", nil},
+	{"probe/tests", []string{"probe"}},
+	{"probe/bench", []string{"probe"}},
+	{"lazy/abi", []string{"probe"}},
+	{"lazy/linked", []string{"probe", "lazy/abi"}},
+	{"lazy/program", []string{"probe", "lazy/abi"}},
+	{"lazy/device", []string{"probe", "lazy/abi", "lazy/program"}},
+	{"lazy/memory", []string{"probe", "lazy/abi", "lazy/program", "lazy/device"}},
+	{"lazy/task", []string{"probe", "lazy/abi", "lazy/program", "lazy/device", "lazy/memory"}},
+	{"lazy/launch", []string{"probe", "lazy/abi", "lazy/program", "lazy/device", "lazy/memory", "lazy/task"}},
+	{"lazy/runtime", []string{"probe", "lazy/abi", "lazy/program", "lazy/device", "lazy/memory", "lazy/task", "lazy/launch"}},
+	{"lazy/driver", []string{"probe", "lazy/abi", "lazy/program", "lazy/device", "lazy/memory", "lazy/task", "lazy/launch"}},
+	{"fake", []string{"lazy/abi"}},
+	{"lazy/tests", []string{"probe", "lazy/program", "fake"}},
+	{"nvml", nil},
+	{"tracer", nil},
+	{"ballast", nil},
+	{"pass", nil},
+	{"pass/tests", []string{"probe", "fake"}},
+}
+
+// room is the index of the room that a file of native is in, -1 if it is in none.
+func room(file string) int {
+	found := -1
+	for i, r := range rooms {
+		if strings.HasPrefix(file, r.dir+"/") && (found < 0 || len(r.dir) > len(rooms[found].dir)) {
+			found = i
+		}
+	}
+	return found
+}
+
+var included = regexp.MustCompile(`(?m)^\s*#\s*include "([^"]+)"`)
+
+// resolve finds what a file includes: beside it, in its part, or in native.
+func resolve(file, name string) string {
+	part, _, _ := strings.Cut(file, "/")
+	for _, dir := range []string{filepath.Dir(file), part, "."} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(filepath.Join(native, path)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+func TestIncludesGoDown(t *testing.T) {
+	arrows, used := 0, make([]bool, len(rooms))
+	err := filepath.WalkDir(native, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if entry.Name() == "build" || entry.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains([]string{".c", ".cc", ".h", ".S", ".def"}, filepath.Ext(path)) {
+			return nil
+		}
+		file, err := filepath.Rel(native, path)
+		if err != nil {
+			return err
+		}
+		from := room(file)
+		if from < 0 {
+			t.Errorf("native/%s is in no room: give its directory one in rooms_test.go", file)
+			return nil
+		}
+		used[from] = true
+		text, err := os.ReadFile(path)
+		for _, include := range included.FindAllSubmatch(text, -1) {
+			name := string(include[1])
+			target := resolve(file, name)
+			if strings.HasPrefix(name, "llvm/") {
+				continue
+			}
+			if target == "" {
+				t.Errorf("native/%s includes %q, which is nowhere", file, name)
+				continue
+			}
+			arrows++
+			to := room(target)
+			if to != from && (to < 0 || !slices.Contains(rooms[from].lower, rooms[to].dir)) {
+				t.Errorf("native/%s includes %s, which is not below it", file, target)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range rooms {
+		if !used[i] {
+			t.Errorf("no file is in native/%s", r.dir)
+		}
+		for _, lower := range r.lower {
+			if !slices.ContainsFunc(rooms[:i], func(before struct {
+				dir   string
+				lower []string
+			}) bool {
+				return before.dir == lower
+			}) {
+				t.Errorf("%s may include %s, which does not come before it", r.dir, lower)
+			}
+		}
+	}
+	if arrows < 400 {
+		t.Errorf("only %d includes", arrows)
+	}
+}
