@@ -2,7 +2,7 @@
  * swaprate DEVICE PIECES
  *
  * Measures what moving memory between a GPU and the host costs, in the way in which libcase does it
- * (native/lazy/memory/moves.cc): PIECES of 32 MiB, 1024 at most, are copied to page-locked host memory and taken from
+ * (native/lazy/memory/evict.cc): PIECES of 32 MiB, 1024 at most, are copied to page-locked host memory and taken from
  * their addresses, then mapped there from the host, as memory that stays on the host is, and brought back. Batches of pieces are
  * copied while others are mapped. DEVICE is an ordinal in PCI bus order. One line of JSON goes to stdout:
  *   {"make":R,"out":R,"in":R,"first_us":T,"out_us":T,"map_us":T,"in_us":T,"whole":true}

@@ -32,8 +32,8 @@ func takenPrograms(t *testing.T) []taken {
 		"last_errors_after_a_fault", "after clocks", "after late_clocks", "after host", "after graphs", "after textures",
 		"after memory", "after reset", "set attribute", "set large_attribute", "set limit", "set preference", "reset_after work",
 		"reset_after fault", "frees source", "frees chain", "frees set", "frees order", "gone never", "gone twice", "gone reset",
-		"gone early_reset", "keeps variable", "keeps same_variable", "keeps pool", "keeps pool_no_more", "under_way launch",
-		"under_way callback", "under_way host_function", "under_way set", "under_way after_wait", "under_way after_wait_recorded"})
+		"gone early_reset", "keeps variable", "keeps same_variable", "keeps pool", "keeps pool_no_more", "in_flight launch",
+		"in_flight callback", "in_flight host_function", "in_flight set", "in_flight after_wait", "in_flight after_wait_recorded"})
 	var all []taken
 	for _, program := range lazy {
 		if !slices.Contains(varies, program) {

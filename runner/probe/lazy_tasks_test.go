@@ -177,7 +177,7 @@ func TestLazyKeepsTheTaskOfACallUnderWay(t *testing.T) {
 		"after_wait_recorded": 1} {
 		for _, version := range cudaVersions {
 			t.Run(way+"/"+version, func(t *testing.T) {
-				p := startLazy(t, version, "under_way "+way).finish(grantByTurns())
+				p := startLazy(t, version, "in_flight "+way).finish(grantByTurns())
 				p.mustSucceed()
 				p.wantNative()
 				p.wantNothingLeft()

@@ -50,7 +50,7 @@ func (p *lazyRun) wantNoRaces() {
 // it, nor in the fakes.
 func TestLazyHasNoDataRace(t *testing.T) {
 	for _, program := range []string{"threads", "churn", "objects_beside", "tasks_in_threads", "captures_own", "ordered_in_thread",
-		"own_context_in_threads", "under_way callback", "under_way after_wait", "random 5,4,4", "random 150,12,3"} {
+		"own_context_in_threads", "in_flight callback", "in_flight after_wait", "random 5,4,4", "random 150,12,3"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			sanitized(t, program).start().finish(grant).wantNoRaces()
@@ -96,7 +96,7 @@ func TestLazyMovableHasNoDataRace(t *testing.T) {
 
 // The thread that serves revocations makes no data race with the program's.
 func TestLazyHasNoDataRaceWhenMemoryIsTaken(t *testing.T) {
-	for n, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "under_way callback", "random 5,1,4", "random 40001,4,1"} {
+	for n, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "in_flight callback", "random 5,1,4", "random 40001,4,1"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			env := []string{movable}

@@ -5,7 +5,7 @@
 #ifndef CASE_LAZY_API_H
 #define CASE_LAZY_API_H
 
-#include "real.h"
+#include "symbols.h"
 
 // Overridden with the same parameters as their namesakes for the per-thread
 // default stream: X_ptds for synchronous calls, X_ptsz for the others.

@@ -1,4 +1,4 @@
-// lock.h: the lazy runtime's locks, and signals while they are held (signals.cc).
+// lock.h: the lazy runtime's locks, and signals while they are held (lock.cc).
 #ifndef CASE_LAZY_LOCK_H
 #define CASE_LAZY_LOCK_H
 

@@ -1,11 +1,11 @@
-// preloaded.cc: the CUDA runtime behind libcase.so: a shared one (real.h).
+// preloaded.cc: the CUDA runtime behind libcase.so: a shared one (symbols.h).
 #include <dlfcn.h>
 #include <link.h>
 
 #include <string>
 
 #include "probe/client.h"
-#include "real.h"
+#include "symbols.h"
 
 namespace lazy {
 

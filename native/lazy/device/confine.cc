@@ -5,12 +5,12 @@
 // program may see only one device. That must be settled before cuInit, which reads
 // CUDA_VISIBLE_DEVICES (CUDA C++ Programming Guide, "CUDA Environment Variables").
 //
-// So cuInit is overridden, as the calls that make contexts are (driver/gate.cc): it asks for a
+// So cuInit is overridden, as the calls that make contexts are (driver/context_gate.cc): it asks for a
 // device first, and leaves only that device visible. From then on the process has device 0 in
 // every API, and stays on the device.
 //
 // A self-contained program is not confined, and may move between its tasks. A program that
-// loads a foreign part after the driver was initialized is not confined either: driver/gate.cc serves
+// loads a foreign part after the driver was initialized is not confined either: driver/context_gate.cc serves
 // it.
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,14 +20,14 @@
 #include <string>
 
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "probe/client.h"
 #include "program/mode.h"
 #include "program/objects.h"
 #include "confine.h"
 #include "device.h"
 #include "driver.h"
-#include "grace.h"
+#include "mps_recovery.h"
 
 extern "C" {
 CUresult cuInit(unsigned flags);

@@ -6,7 +6,7 @@
 #include "probe/static.h"
 #include "driver.h"
 #pragma GCC visibility pop
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "program/mode.h"
 #include "confine.h"
 #include "device.h"

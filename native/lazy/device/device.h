@@ -6,7 +6,7 @@
 #ifndef CASE_LAZY_DEVICE_H
 #define CASE_LAZY_DEVICE_H
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "probe/case.h"
 
 namespace lazy {

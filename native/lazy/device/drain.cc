@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "abi/clock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "drain.h"
 #include "driver.h"
 

@@ -1,7 +1,7 @@
 // driver.cc: see driver.h.
 #include "driver.h"
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "confine.h"
 
 namespace lazy {

@@ -11,18 +11,18 @@
 
 #include <atomic>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
-#include "launch/window.h"
+#include "launch/submit_window.h"
 #include "launch/work.h"
 #include "memory/memory.h"
 #include "probe/activity.h"
 #include "program/objects.h"
-#include "task/past_gate.h"
+#include "task/bypass.h"
 #include "task/report.h"
-#include "task/under_way.h"
+#include "task/submit_gate.h"
 #include "driver_memory.h"
-#include "gate.h"
+#include "overrides.h"
 
 // The first fields of a launch's description (cuda.h).
 struct CUlaunchConfig {
@@ -231,7 +231,7 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		if (real == nullptr)                                                                                   \
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
 		await_window(stream, own);                                                                             \
-		const UnderWay under_way;                                                                              \
+		const Submitting submitting;                                                                              \
 		return called(#symbol, Effect::begins, [&] { return real arguments; });                                \
 	}
 #define WORK(symbol, name, own, parameters, arguments)                                                                 \
@@ -240,7 +240,7 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		if (real == nullptr)                                                                                   \
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
-		const UnderWay under_way;                                                                              \
+		const Submitting submitting;                                                                              \
 		return called(#symbol, Effect::neither, [&] { return real arguments; });                               \
 	}
 #define WAIT(symbol, name, own, effect, parameters, arguments)                                                         \

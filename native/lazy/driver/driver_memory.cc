@@ -2,24 +2,24 @@
 //
 // Programs that call the driver, and libraries with a CUDA runtime of their own, allocate and free
 // here. What the shared runtime calls is not looked at.
+#include "abi/capture_mode.h"
 #include "abi/lock.h"
-#include "abi/real.h"
-#include "abi/relaxed.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/driver.h"
 #include "device/handles.h"
 #include "memory/memory.h"
 #include "program/mode.h"
-#include "task/captures.h"
 #include "task/direct.h"
-#include "task/freed.h"
 #include "task/record.h"
 #include "task/report.h"
 #include "task/revoke.h"
+#include "task/stream_capture.h"
+#include "task/stream_ordered.h"
+#include "task/submit_gate.h"
 #include "task/task.h"
-#include "task/under_way.h"
 #include "driver_memory.h"
-#include "gate.h"
+#include "overrides.h"
 
 extern "C" {
 CUresult cuCtxSynchronize(void);
@@ -78,7 +78,7 @@ bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t b
 		*result = result_of(task.await_charge(call, backing_of(bytes)));
 		if (*result != CUDA_SUCCESS) // and reported
 			return true;
-		const UnderWay under_way; // it brings memory to the device
+		const Submitting submitting; // it brings memory to the device
 		*result = allocate_backed(bytes, home(), &made);
 		if (*result != CUDA_SUCCESS) {
 			task.take_back(backing_of(bytes));
@@ -203,7 +203,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
 		return CUDA_ERROR_NOT_FOUND;
 	if (answers(attribute, value, address))
 		return CUDA_SUCCESS;
-	const Looks looks;
+	const Inspecting inspecting;
 	return real(value, attribute, address);
 }
 
@@ -213,7 +213,7 @@ CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, 
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
 	const CUresult result = [=] {
-		const Looks looks;
+		const Inspecting inspecting;
 		return real(count, attributes, values, address);
 	}();
 	if (attributes == nullptr || values == nullptr)

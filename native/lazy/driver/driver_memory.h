@@ -3,7 +3,7 @@
 #define CASE_LAZY_DRIVER_MEMORY_H
 
 #include "abi/abi.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 
 namespace lazy {
 

@@ -14,10 +14,10 @@
 
 #include <atomic>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/confine.h"
 #include "program/mode.h"
-#include "gate.h"
+#include "overrides.h"
 
 namespace lazy {
 namespace {

@@ -7,7 +7,7 @@
 #include "probe/static.h"
 #pragma GCC visibility pop
 #include "abi/api.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "program/cubin.h"
 #include "program/kernels.h"
@@ -93,7 +93,7 @@ void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, s
 	working_in_order();
 	if (mode() == Mode::passive)
 		return;
-	if (Task &task = Task::here(); task.is_news(blocks, threads_per_block))
+	if (Task &task = Task::here(); task.shape_is_new(blocks, threads_per_block))
 		task.reshape({blocks, threads_per_block, from_cuda(kernel, threads_per_block, shared_bytes)});
 }
 

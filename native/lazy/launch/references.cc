@@ -17,19 +17,19 @@
 #include "abi/abi.h"
 #include "abi/clock.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/drain.h"
 #include "device/driver.h"
+#include "memory/last_use.h"
 #include "memory/memory.h"
-#include "memory/uses.h"
 #include "probe/client.h"
 #include "program/cubin.h"
 #include "program/kernels.h"
-#include "task/captures.h"
 #include "task/revoke.h"
+#include "task/stream_capture.h"
+#include "task/submit_gate.h"
 #include "task/task.h"
-#include "task/under_way.h"
 #include "references.h"
 
 extern "C" {
@@ -191,10 +191,10 @@ void await_brought(const Layout &layout, void **arguments)
 	if (deferring() || context == nullptr || !client_permitted(&task))
 		return;
 	const bool asks = lacks_room(room_on_device()) && wanted().on_host > 0;
-	if (!asks && !can_bring(room_on_device()))
+	if (!asks && !can_fetch(room_on_device()))
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
-	ClosedGate closed;
+	ClosedSubmitGate closed;
 	if (!closed.await_empty(now_ns() + gate_ns) || being_captured()) // a wait for the device would break the capture
 		return;
 	if (!await_drained(context, now_ns() + device_ns, &result) || result != CUDA_SUCCESS)
@@ -205,7 +205,7 @@ void await_brought(const Layout &layout, void **arguments)
 	driver()->get_current(&own);
 	client_move in = {}, out = {};
 	if (driver()->set_current(context) == CUDA_SUCCESS)
-		bring(room_on_device(), home(), &in, &out);
+		fetch_wanted(room_on_device(), home(), &in, &out);
 	driver()->set_current(own);
 	client_moved(&task, CASE_MOVED_OUT, &out);
 	client_moved(&task, CASE_MOVED_IN, &in);

@@ -4,7 +4,7 @@
 
 namespace lazy {
 
-// await_references comes before a launch, and before it passes the gate (task/under_way.h). It counts the launch, and notes
+// await_references comes before a launch, and before it passes the gate (task/submit_gate.h). It counts the launch, and notes
 // what memory the arguments point into. Where such memory is on the host, it brings the memory to the device.
 void await_references(const void *kernel, void **arguments);
 

@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "probe/client.h"
 
 // table.S: the runtime's functions, by name. A function that the runtime lacks is nullptr.

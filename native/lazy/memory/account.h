@@ -8,7 +8,7 @@
 namespace lazy::account {
 
 void count(int objects, int64_t bytes); // come into use, or go out of use
-void forgo(uint64_t bytes);             // that were on the host when they were freed
+void release_evicted(uint64_t bytes);   // that were on the host when they were freed
 uint64_t in_use();                      // bytes
 uint64_t charged();                     // the same with the device heap
 void moved();                           // between the device and the host, or memory of the device was made or dropped

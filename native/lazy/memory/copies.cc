@@ -3,7 +3,7 @@
 
 #include <initializer_list>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 
 extern "C" {
 CUresult cuStreamCreate(cudaStream_t *stream, unsigned flags);

@@ -7,7 +7,7 @@
 // under cudaMalloc other memory lies.
 //
 // Where the scheduler can take memory back (movable), the memory behind a range comes in chunks,
-// each with a handle of its own, because a handle is the unit that can be mapped elsewhere (moves.cc).
+// each with a handle of its own, because a handle is the unit that can be mapped elsewhere (evict.cc).
 #include <limits.h>
 #include <stdint.h>
 
@@ -21,15 +21,15 @@
 
 #include "abi/clock.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/driver.h"
 #include "probe/client.h"
 #include "program/mode.h"
 #include "account.h"
+#include "last_use.h"
 #include "memory.h"
 #include "ranges.h"
 #include "swap.h"
-#include "uses.h"
 
 namespace lazy {
 
@@ -399,7 +399,7 @@ static void give_back(const Range *r)
 	unreserve(gone);
 	account::count(0, -static_cast<int64_t>(gone.size));
 	if (away > 0)
-		account::forgo(away);
+		account::release_evicted(away);
 	ranges().erase(gone.base);
 	if (with_memory == 0)
 		drop_margins();
@@ -473,7 +473,7 @@ static const Range *range_at(uintptr_t at)
 	return at - (r->base - around) < r->reserved + 2 * around ? r : nullptr;
 }
 
-bool strays(const void *address, size_t bytes)
+bool out_of_bounds(const void *address, size_t bytes)
 {
 	if (mode() != Mode::task || bytes == 0)
 		return false;
@@ -485,13 +485,13 @@ bool strays(const void *address, size_t bytes)
 	return a == nullptr || bytes > a->bytes - (at - a->base);
 }
 
-bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box)
+bool out_of_bounds(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box)
 {
 	const size_t slice = product(memory.pitch, memory.ysize);
 
 	if (box.width == 0 || box.height == 0 || box.depth == 0 || (memory.pitch < box.width && box.height > 1))
 		return false;
-	return strays(static_cast<char *>(memory.ptr) + at.z * slice + at.y * memory.pitch + at.x,
+	return out_of_bounds(static_cast<char *>(memory.ptr) + at.z * slice + at.y * memory.pitch + at.x,
 	              sum(sum(product(box.depth - 1, slice), product(box.height - 1, memory.pitch)), box.width));
 }
 

@@ -27,12 +27,12 @@ Allocation *find(const void *address); // the allocation it points into, or null
 // pending: [address, address + bytes) is inside one allocation without memory.
 Allocation *pending(const void *address, size_t bytes);
 
-// strays: [address, address + bytes) begins in addresses that reserve has handed out, or
+// out_of_bounds: [address, address + bytes) begins in addresses that reserve has handed out, or
 // beside them, and is not inside one allocation. CUDA refuses to copy and set such a range
 // (cudaErrorInvalidValue), but knows only of whole ranges and margins here.
-bool strays(const void *address, size_t bytes);
+bool out_of_bounds(const void *address, size_t bytes);
 // The same of a box of bytes in pitched memory, where CUDA has nothing else to refuse.
-bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box);
+bool out_of_bounds(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box);
 
 inline const uint64_t granule = 2 << 20; // bytes; small allocations share it, as in cudaMalloc
 bool small(size_t bytes);                // an allocation that shares a granule with others
@@ -108,10 +108,10 @@ Wanted wanted();
 // the last look counts as referenced.
 uint64_t referenced_bytes();
 uint64_t could_leave(); // bytes of reserved memory that need not begin on the device
-// want names what a launch needs, by addresses. can_bring: some of it is on the host, and could come. lacks_room:
+// want names what a launch needs, by addresses. can_fetch: some of it is on the host, and could come. lacks_room:
 // a device has room for all that it needs, and the process has less there, whatever leaves for it.
 void want(const std::vector<uintptr_t> &addresses);
-bool can_bring(uint64_t room);
+bool can_fetch(uint64_t room);
 bool lacks_room(uint64_t room);
 
 // await_host_layout gives memory of the host to chunks of reserved memory, of at least so many bytes, before it is
@@ -120,13 +120,13 @@ uint64_t await_host_layout(uint64_t bytes, int device);
 
 // What follows needs calls to be kept from the device, and the device to have no work.
 //
-// await_moved_out moves at least `bytes` from the device to the host, if so many can move and the host has room. The
+// await_evicted moves at least `bytes` from the device to the host, if so many can move and the host has room. The
 // least recently referenced memory goes first. It is then mapped from the host at its addresses, or left bare until
-// move_in. move_in brings back what the latest launches reference, the most recently referenced memory first, and maps the
+// fetch. fetch brings back what the latest launches reference, the most recently referenced memory first, and maps the
 // rest from the host. bring brings what want has named, and moves other memory out for it. What moves is added to in and out.
-void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out);
-void move_in(uint64_t room, int device, client_move *in);
-void bring(uint64_t room, int device, client_move *in, client_move *out);
+void await_evicted(uint64_t bytes, int device, bool bare, client_move *out);
+void fetch(uint64_t room, int device, client_move *in);
+void fetch_wanted(uint64_t room, int device, client_move *in, client_move *out);
 
 // bare: memory may be without a mapping at its addresses. await_mapped maps it.
 bool bare();

@@ -1,4 +1,4 @@
-// ranges.h: the memory behind reserved addresses, as memory.cc makes it and moves.cc moves it. `lock` is held.
+// ranges.h: the memory behind reserved addresses, as memory.cc makes it and evict.cc moves it. `lock` is held.
 #ifndef CASE_LAZY_RANGES_H
 #define CASE_LAZY_RANGES_H
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "abi/abi.h"
+#include "last_use.h"
 #include "swap.h"
-#include "uses.h"
 
 namespace lazy {
 
@@ -20,7 +20,7 @@ namespace lazy {
 struct Chunk {
 	CUmemGenericAllocationHandle memory; // of the device
 	HostChunk *host;                     // nullptr: it is on the device
-	bool bare;                           // it is not mapped at its addresses, though its range is mapped (moves.cc)
+	bool bare;                           // it is not mapped at its addresses, though its range is mapped (evict.cc)
 };
 
 struct Range {
@@ -34,7 +34,7 @@ struct Range {
 	std::map<size_t, size_t> gaps; // of a shared range: bytes without an allocation, by offset
 	size_t largest_gap;            // bytes
 	size_t live;                   // allocations in it
-	Use *use;                      // nullptr: nothing moves
+	LastUse *use;                      // nullptr: nothing moves
 	size_t on_host;                // chunks
 	bool wanted;                   // by a launch that waits for it
 };

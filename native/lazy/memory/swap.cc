@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/driver.h"
 #include "memory.h"
 #include "swap.h"

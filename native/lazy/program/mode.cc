@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "probe/client.h"
 #include "mode.h"
 #include "objects.h"

@@ -7,7 +7,7 @@
 // It must never meet an address or a handle that is not real yet. Neither must an object that
 // exports memory to other processes, because only memory of cudaMalloc can be exported.
 //
-// Where this library is linked into the program (abi/real.h), the linker tells of the program.
+// Where this library is linked into the program (abi/symbols.h), the linker tells of the program.
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "probe/descriptor.h"
 #include "objects.h"
 

@@ -1,6 +1,6 @@
 // 3d.cc: copies and sets of boxes, which a structure or a pitched pointer describes.
 #include "abi/api.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "memory/memory.h"
@@ -26,8 +26,8 @@ template <typename Parameters> bool leaves_memory(const Parameters &p)
 	cudaExtent box = p.extent;
 
 	box.width *= element(p.srcArray != nullptr ? p.srcArray : p.dstArray);
-	return (p.srcArray == nullptr && strays(p.srcPtr, p.srcPos, box)) ||
-	       (p.dstArray == nullptr && strays(p.dstPtr, p.dstPos, box));
+	return (p.srcArray == nullptr && out_of_bounds(p.srcPtr, p.srcPos, box)) ||
+	       (p.dstArray == nullptr && out_of_bounds(p.dstPtr, p.dstPos, box));
 }
 
 template <typename Copy> cudaError_t copy_box(const char *call, const cudaMemcpy3DParms *given, Copy copy)
@@ -54,7 +54,7 @@ template <typename Copy> cudaError_t peer_copy(const char *call, const cudaMemcp
 template <typename Set>
 cudaError_t set_box(const char *call, const cudaPitchedPtr &to, const cudaExtent &box, Set set)
 {
-	return direct(call, [&] { return strays(to, {}, box) ? fail(cudaErrorInvalidValue) : set(); });
+	return direct(call, [&] { return out_of_bounds(to, {}, box) ? fail(cudaErrorInvalidValue) : set(); });
 }
 
 } // namespace

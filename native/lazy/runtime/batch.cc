@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "abi/api.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/handles.h"
 #include "launch/work.h"
 #include "memory/memory.h"
@@ -61,7 +61,7 @@ bool leaves_memory(const cudaMemcpy3DBatchOp &copy)
 		const auto &p = side->op.ptr; // zero: as the box
 		const size_t pitch = p.rowLength > 0 ? p.rowLength : copy.extent.width;
 		const size_t height = p.layerHeight > 0 ? p.layerHeight : copy.extent.height;
-		if (side->type == cudaMemcpyOperandTypePointer && strays({p.ptr, pitch, pitch, height}, {}, copy.extent))
+		if (side->type == cudaMemcpyOperandTypePointer && out_of_bounds({p.ptr, pitch, pitch, height}, {}, copy.extent))
 			return true;
 	}
 	return false;
@@ -89,7 +89,7 @@ using namespace lazy;
 		return with_real("cudaMemcpyBatchAsync", attributes, attribute_count,                                  \
 		                 [=](const cudaMemcpyAttributes *there) {                                              \
 			                 for (size_t i = 0; i < count; i++)                                            \
-				                 if (strays(to[i], bytes[i]) || strays(from[i], bytes[i]))             \
+				                 if (out_of_bounds(to[i], bytes[i]) || out_of_bounds(from[i], bytes[i]))             \
 					                 return refused(i, eighth);                                    \
 			                 return REAL(name)(to, from, bytes, count, there, first, attribute_count,      \
 			                                   real_handle(eighth),                                        \
@@ -119,7 +119,7 @@ MEMCPY_3D_BATCH(cudaMemcpy3DBatchAsync_ptsz)
 	{                                                                                                              \
 		return with_real("cudaMemcpyWithAttributesAsync", attributes, 1,                                       \
 		                 [=](const cudaMemcpyAttributes *there) {                                              \
-			                 if (strays(to, bytes) || strays(from, bytes))                                 \
+			                 if (out_of_bounds(to, bytes) || out_of_bounds(from, bytes))                                 \
 				                 return fail(cudaErrorInvalidValue);                                   \
 			                 return REAL(name)(to, from, bytes, there, real(stream));                      \
 		                 });                                                                                   \

@@ -1,9 +1,9 @@
-// capture.cc: a capture of a stream begins and ends (task/captures.h).
+// capture.cc: a capture of a stream begins and ends (task/stream_capture.h).
 #include "abi/api.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/handles.h"
-#include "task/captures.h"
 #include "task/direct.h"
+#include "task/stream_capture.h"
 
 WITH_PTSZ(cudaStreamBeginCapture, cudaStream_t stream, int mode);
 WITH_PTSZ(cudaStreamEndCapture, cudaStream_t stream, cudaGraph_t *graph);

@@ -11,7 +11,7 @@
 
 #include "abi/api.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "launch/work.h"
@@ -92,7 +92,7 @@ cudaError_t transfer(const char *call, void *to, const void *from, const Rows &r
                      const Copy &copy)
 {
 	const bool known_kind = kind >= 0 && kind <= cudaMemcpyDefault; // another is CUDA's to refuse, with its own error
-	if (known_kind && !rows.overlap() && (strays(to, rows.to_extent()) || strays(from, rows.from_extent())))
+	if (known_kind && !rows.overlap() && (out_of_bounds(to, rows.to_extent()) || out_of_bounds(from, rows.from_extent())))
 		return fail(cudaErrorInvalidValue);
 	if (await_or_defer()) {
 		Locked locked;
@@ -114,7 +114,7 @@ cudaError_t transfer(const char *call, void *to, const void *from, const Rows &r
 template <typename Run>
 cudaError_t fill(const char *call, void *to, const Rows &rows, Run run)
 {
-	if (!rows.overlap() && strays(to, rows.to_extent()))
+	if (!rows.overlap() && out_of_bounds(to, rows.to_extent()))
 		return fail(cudaErrorInvalidValue);
 	if (await_or_defer()) {
 		Locked locked;
@@ -135,7 +135,7 @@ cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const
                       bool asynchronous, Run run)
 {
 	tie(Tie::variable);
-	if (strays(from, bytes))
+	if (out_of_bounds(from, bytes))
 		return fail(cudaErrorInvalidValue);
 	if (await_or_defer() && (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) &&
 	    inside_variable(symbol, offset, bytes)) {
@@ -154,14 +154,14 @@ cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const
 
 template <typename Run> cudaError_t from_symbol(const char *call, void *to, size_t bytes, Run run)
 {
-	return direct_kept(call, [=] { return strays(to, bytes) ? fail(cudaErrorInvalidValue) : run(); });
+	return direct_kept(call, [=] { return out_of_bounds(to, bytes) ? fail(cudaErrorInvalidValue) : run(); });
 }
 
 // with_array copies rows between an array and `memory`.
 template <typename Copy> cudaError_t with_array(const char *call, const void *memory, const Rows &rows, Copy copy)
 {
 	return direct(call, [=] {
-		return !rows.overlap() && strays(memory, rows.to_extent()) ? fail(cudaErrorInvalidValue) : copy();
+		return !rows.overlap() && out_of_bounds(memory, rows.to_extent()) ? fail(cudaErrorInvalidValue) : copy();
 	});
 }
 

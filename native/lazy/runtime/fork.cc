@@ -3,13 +3,13 @@
 
 #include "abi/lock.h"
 #include "device/confine.h"
-#include "launch/window.h"
+#include "launch/submit_window.h"
 #include "program/objects.h"
 #include "task/explicit.h"
-#include "task/freed.h"
 #include "task/revoke.h"
+#include "task/stream_ordered.h"
+#include "task/submit_gate.h"
 #include "task/task.h"
-#include "task/under_way.h"
 
 namespace lazy {
 
@@ -21,7 +21,7 @@ static void renew_in_child()
 	renew_looking();
 	renew_choosing();
 	renew_explicit();
-	renew_gate();
+	renew_submit_gate();
 	renew_revocation();
 	renew_windows();
 	renew_freed();

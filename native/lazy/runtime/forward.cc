@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "launch/work.h"
@@ -99,7 +99,7 @@ static void *prepare(unsigned index, uint64_t *registers)
 {
 	const unsigned what = functions[index].what;
 	if (what & SUBMITS)
-		enter_gate();
+		enter_submit_gate();
 	void *target = found[index].load(std::memory_order_acquire);
 
 	if (target == nullptr) {
@@ -134,11 +134,11 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 	void *const target = prepare(index, registers);
 
 	if (functions[index].what & LOOKS)
-		enter_to_look();
+		enter_to_inspect();
 	return target;
 }
 
 // forward_over comes after a call that forward_prepare let into the gate, or refused.
-extern "C" void forward_over() { leave_gate(); }
+extern "C" void forward_over() { leave_submit_gate(); }
 
 } // namespace lazy

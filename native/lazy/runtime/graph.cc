@@ -5,17 +5,17 @@
 
 #include "abi/api.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/handles.h"
 #include "launch/occupancy.h"
 #include "launch/references.h"
-#include "launch/window.h"
+#include "launch/submit_window.h"
 #include "launch/work.h"
 #include "program/mode.h"
 #include "task/direct.h"
 #include "task/report.h"
+#include "task/submit_gate.h"
 #include "task/task.h"
-#include "task/under_way.h"
 #include "graph_memory.h"
 
 // Before CUDA 13 it has no edges: the last three are count, params and nothing.
@@ -102,7 +102,7 @@ cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *
 	if (error != cudaSuccess)
 		return error;
 	{
-		const Looks looks;
+		const Inspecting inspecting;
 		error = with_real(params, run);
 	}
 	error = seen(error, call);

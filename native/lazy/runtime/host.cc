@@ -6,13 +6,13 @@
 
 #include "abi/api.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "memory/memory.h"
-#include "task/captures.h"
 #include "task/record.h"
 #include "task/report.h"
+#include "task/stream_capture.h"
 #include "task/task.h"
 
 namespace lazy {

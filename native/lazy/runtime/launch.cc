@@ -3,12 +3,12 @@
 
 #include "abi/api.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "launch/occupancy.h"
 #include "launch/references.h"
-#include "launch/window.h"
+#include "launch/submit_window.h"
 #include "launch/work.h"
 #include "program/mode.h"
 #include "task/direct.h"
@@ -34,7 +34,7 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
 	await_window(real(stream), own);
 	await_references(kernel, arguments);
-	const UnderWay under_way;
+	const Submitting submitting;
 	if (await_or_defer()) {
 		Locked locked;
 		cudaError_t error = Task::process().await_bound({blocks, threads, blocks_per_sm(kernel, threads, shared)});

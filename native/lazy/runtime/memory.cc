@@ -1,16 +1,16 @@
 // memory.cc: device memory.
 #include "abi/api.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "memory/memory.h"
 #include "program/mode.h"
-#include "task/captures.h"
 #include "task/direct.h"
-#include "task/freed.h"
 #include "task/report.h"
 #include "task/revoke.h"
+#include "task/stream_capture.h"
+#include "task/stream_ordered.h"
 #include "task/task.h"
 #include "graph_memory.h"
 #include "pools.h"
@@ -57,7 +57,7 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 			return cudaSuccess;
 		if ((error = task.await_charge(call, backing_of(bytes))) != cudaSuccess)
 			return error;
-		const UnderWay under_way; // it brings memory to the device, and no longer waits for the scheduler
+		const Submitting submitting; // it brings memory to the device, and no longer waits for the scheduler
 		if ((error = await_device()) != cudaSuccess) { // until it was charged, the task could end
 			task.take_back(backing_of(bytes));
 			return error;
@@ -70,7 +70,7 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 	}
 	if (bytes > 0 && (error = task.await_charge(call, bytes, kind == Kind::unified)) != cudaSuccess)
 		return error;
-	const UnderWay under_way; // as above
+	const Submitting submitting; // as above
 	use_device();             // until it was charged, the task could end and another begin elsewhere
 	error = real();
 	if (error == cudaSuccess) {

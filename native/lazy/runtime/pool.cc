@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "abi/api.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "program/mode.h"

@@ -1,6 +1,6 @@
 // range.cc: ranges of managed memory, whose attributes are devices.
 #include "abi/api.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "program/mode.h"
 #include "task/direct.h"

@@ -1,7 +1,7 @@
 // registration.cc: start-up code of the program tells the CUDA runtime of its fat binaries, kernels and variables
 // (crt/host_runtime.h).
 #include "abi/api.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "program/kernels.h"
 #include "program/variables.h"

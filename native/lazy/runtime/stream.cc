@@ -3,20 +3,20 @@
 
 #include "abi/api.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
-#include "launch/window.h"
+#include "launch/submit_window.h"
 #include "launch/work.h"
 #include "program/mode.h"
 #include "program/objects.h"
-#include "task/captures.h"
 #include "task/direct.h"
-#include "task/freed.h"
 #include "task/record.h"
 #include "task/report.h"
+#include "task/stream_capture.h"
+#include "task/stream_ordered.h"
+#include "task/submit_gate.h"
 #include "task/task.h"
-#include "task/under_way.h"
 
 namespace lazy {
 namespace {

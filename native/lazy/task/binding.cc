@@ -4,10 +4,10 @@
 #include <atomic>
 
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/confine.h"
 #include "device/device.h"
-#include "device/grace.h"
+#include "device/mps_recovery.h"
 #include "memory/memory.h"
 #include "probe/client.h"
 #include "program/mode.h"
@@ -52,7 +52,7 @@ case_need Task::need(uint64_t bytes) const
 }
 
 // await_settled asks, and settles the device. It makes no call of the CUDA runtime, because
-// driver/gate.cc comes here from inside one.
+// driver/context_gate.cc comes here from inside one.
 cudaError_t Task::await_settled(const case_need &need)
 {
 	const Phase before = phase();
@@ -187,7 +187,7 @@ cudaError_t Task::await_bound(const Shape &shape, uint64_t more, bool managed)
 		unmap_all();
 		close();
 		phase_.store(Phase::unbound);
-		if (Grace::over() && turned_away(error))
+		if (MpsRecovery::over() && mps_rejected(error))
 			lost = error;
 		return fail(error);
 	}

@@ -4,15 +4,15 @@
 
 #include "device/device.h"
 #include "device/handles.h"
-#include "freed.h"
 #include "report.h"
+#include "stream_ordered.h"
 #include "task.h"
 
 namespace lazy {
 
 template <typename Run> cudaError_t direct(const char *call, Run run)
 {
-	const UnderWay under_way;
+	const Submitting submitting;
 	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(run(), call) : error;
 }
@@ -28,13 +28,13 @@ template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 template <typename Wait> cudaError_t await_rest(Wait wait)
 {
 	const Waits waits;
-	const Lull lull = Lull::now();
-	use_device(); // after the lull: until then another thread may have bound the task elsewhere
+	const Quiescence quiescence = Quiescence::now();
+	use_device(); // after that moment: until then another thread may have bound the task elsewhere
 	const cudaError_t error = wait();
 
 	if (error == cudaSuccess || stays(error)) {
 		drop_reached();
-		Task::process().rests(lull);
+		Task::process().note_quiescent(quiescence);
 	}
 	return error;
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "memory/memory.h"
 #include "program/mode.h"
 #include "record.h"

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
-#include "device/grace.h"
+#include "device/mps_recovery.h"
 #include "report.h"
 #include "task.h"
 
@@ -52,8 +52,8 @@ cudaError_t lasting(cudaError_t result, const char *call)
 {
 	if (result == cudaSuccess || !stays(result))
 		return result;
-	if (turned_away(result) && Grace::since() != 0) // the process has tried again since
-		case_report_fault_since(result, call, Grace::since());
+	if (mps_rejected(result) && MpsRecovery::since() != 0) // the process has tried again since
+		case_report_fault_since(result, call, MpsRecovery::since());
 	else
 		case_report_fault(result, call);
 	return result;

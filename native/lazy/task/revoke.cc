@@ -1,7 +1,7 @@
 // revoke.cc: the scheduler takes device memory back, and gives it again.
 //
 // A revocation comes on the thread that reads the connection. It closes the gate of calls that give
-// the device work (under_way.h), waits for the calls that are inside and then for the device, and moves
+// the device work (submit_gate.h), waits for the calls that are inside and then for the device, and moves
 // chunks to the host. All of this is bounded by the revocation's deadline, and undone when the
 // deadline passes: the answer is busy. The next call that gives the device work asks the scheduler, and waits
 // until memory is back on the device. What has moved and has not come back is mapped from the host while the process may give work,
@@ -15,7 +15,7 @@
 
 #include "abi/clock.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/drain.h"
 #include "device/driver.h"
@@ -25,12 +25,12 @@
 #include "probe/client.h"
 #include "program/mode.h"
 #include "program/objects.h"
-#include "captures.h"
+#include "bypass.h"
 #include "explicit.h"
-#include "past_gate.h"
 #include "revoke.h"
+#include "stream_capture.h"
+#include "submit_gate.h"
 #include "task.h"
-#include "under_way.h"
 
 namespace lazy {
 
@@ -79,12 +79,12 @@ static void unable(client_revoked *answer, const char *why)
 	snprintf(answer->why, sizeof answer->why, "%s", why);
 }
 
-// move_out moves memory while nothing of the process runs. `lock` is held, and the gate is closed.
-static void move_out(const client_revocation &r, client_revoked *answer)
+// evict moves memory while nothing of the process runs. `lock` is held, and the gate is closed.
+static void evict(const client_revocation &r, client_revoked *answer)
 {
 	client_move out = {};
 
-	await_moved_out(r.bytes, home(), r.action == CASE_REVOKE_YIELD, &out);
+	await_evicted(r.bytes, home(), r.action == CASE_REVOKE_YIELD, &out);
 	answer->outcome = CASE_REVOKED_DONE;
 	answer->freed_bytes = out.bytes;
 	answer->copy_ns = out.copy_ns;
@@ -104,7 +104,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, "the run moves memory in chunks of another size");
 	if (const std::string part = exporting_part(); !part.empty())
 		return unable(answer, ("memory may be exported to other processes by " + part).c_str());
-	if (const std::string why = past_gate(); !why.empty())
+	if (const std::string why = bypass(); !why.empty())
 		return unable(answer, why.c_str());
 	if (is_explicit(r.task))
 		return unable(answer, "the program itself has asked for the task");
@@ -113,7 +113,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	if (cover_of(Task::process().device()).tasks > 0) // what is whose memory is not known
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
-	ClosedGate closed;
+	ClosedSubmitGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
 		return;
 	if (!await_drained(context, deadline_ns, &result))
@@ -123,11 +123,11 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return;
 	if (result != CUDA_SUCCESS)
 		return unable(answer, ("the device has failed with error " + std::to_string(result)).c_str());
-	if (const std::string why = past_gate(); !why.empty()) // since the gate was open
+	if (const std::string why = bypass(); !why.empty()) // since the gate was open
 		return unable(answer, why.c_str());
 	if (driver()->set_current(context) != CUDA_SUCCESS)
 		return unable(answer, "the context is gone");
-	move_out(r, answer);
+	evict(r, answer);
 }
 
 static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
@@ -245,13 +245,13 @@ void await_permission()
 		const bool permitted = answer == CASE_OK && client_permitted(&task);
 		if (answer == CASE_OK && !permitted) // it was taken again
 			continue;
-		ClosedGate closed;
+		ClosedSubmitGate closed;
 		closed.await_empty(now_ns() + look_ns);
 		client_move in = {};
 		CUcontext own = nullptr; // perhaps none, in a thread's first call
 		driver()->get_current(&own);
 		driver()->set_current(context_of_task());
-		move_in(permitted ? room_on_device() : 0, home(), &in);
+		fetch(permitted ? room_on_device() : 0, home(), &in);
 		driver()->set_current(own);
 		if (permitted)
 			client_moved(&task, CASE_MOVED_IN, &in);

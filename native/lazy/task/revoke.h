@@ -14,7 +14,7 @@ void prepare_revocation();
 bool can_be_revoked();
 uint64_t free_beside(uint64_t total);
 
-// window_ns is for how long the run lets the device have work ahead (launch/window.h); 0: any amount of work.
+// window_ns is for how long the run lets the device have work ahead (launch/submit_window.h); 0: any amount of work.
 uint64_t window_ns();
 
 // revoked: the process must ask before it gives its device more work. await_permission asks, and
@@ -28,7 +28,7 @@ void show_holdings();
 // room_on_device is how much of what is on the host the scheduler counts on the device. `lock` is held.
 uint64_t room_on_device();
 // need_mapped maps memory that is bare while the permission is taken. It takes `lock`. It may be bare again soon, unless
-// the caller goes on to be inside the gate (enter_to_look).
+// the caller goes on to be inside the gate (enter_to_inspect).
 void need_mapped();
 bool some_memory_bare();
 void renew_revocation(); // in a child of fork

@@ -18,10 +18,10 @@
 #include "program/mode.h"
 #include "program/variables.h"
 #include "explicit.h"
-#include "freed.h"
 #include "record.h"
 #include "report.h"
 #include "revoke.h"
+#include "stream_ordered.h"
 #include "task.h"
 
 extern "C" cudaError_t cudaGetDevice(int *device);
@@ -126,7 +126,7 @@ uint64_t Task::charged() const
 }
 
 // A task that waits for more takes no other frame (probe/wire.h). It tells the scheduler later.
-void Task::forgo(uint64_t bytes)
+void Task::release_evicted(uint64_t bytes)
 {
 	Locked locked;
 	const uint64_t gone = bytes < account_.granted ? bytes : account_.granted;
@@ -134,21 +134,21 @@ void Task::forgo(uint64_t bytes)
 	if (!account_.held())
 		return;
 	account_.granted -= gone;
-	account_.forgone += gone;
+	account_.released += gone;
 	if (pthread_mutex_trylock(&growing_) != 0)
 		return;
-	tell_forgone();
+	tell_released();
 	pthread_mutex_unlock(&growing_);
 }
 
-// tell_forgone is called by the thread that may ask for more.
-void Task::tell_forgone()
+// tell_released is called by the thread that may ask for more.
+void Task::tell_released()
 {
 	Locked locked;
 
-	if (account_.forgone > 0)
-		client_shrink(&account_.grant, account_.forgone);
-	account_.forgone = 0;
+	if (account_.released > 0)
+		client_shrink(&account_.grant, account_.released);
+	account_.released = 0;
 }
 
 bool Task::held() const
@@ -260,7 +260,7 @@ cudaError_t Task::await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms
 	std::optional<Locked> binding;
 	cudaError_t error = cudaSuccess;
 
-	tell_forgone();
+	tell_released();
 	{
 		Locked locked;
 		show_holdings(); // the scheduler may have to choose what of this task makes room
@@ -311,7 +311,7 @@ void Task::close()
 		return;
 	client_free(&account_.grant);
 	forget_revocation();
-	account_.granted = account_.forgone = 0;
+	account_.granted = account_.released = 0;
 	announced_.store(0);
 }
 
@@ -342,8 +342,8 @@ void Task::end_unused()
 	if (account_.held() && account_.lasts())
 		return;
 	if (one_device() && phase() == Phase::bound) {
-		const ClosedGate closed;
-		unused_ = !rest_.goes_on();
+		const ClosedSubmitGate closed;
+		unused_ = !quiescent_.goes_on();
 		if (unused_)
 			return;
 		phase_.store(Phase::unbound);
@@ -355,12 +355,12 @@ void Task::end_unused()
 	}
 }
 
-void Task::rests(const Lull &lull)
+void Task::note_quiescent(const Quiescence &quiescence)
 {
 	Locked locked;
 
-	if (rest_.before(lull))
-		rest_ = lull;
+	if (quiescent_.before(quiescence))
+		quiescent_ = quiescence;
 	if (unused_)
 		end_unused();
 }
@@ -370,7 +370,7 @@ bool Task::would_end() const
 	if (!unused_) // most often, without the cost of the lock
 		return false;
 	Locked locked;
-	return unused_ && rest_.before(Lull::now());
+	return unused_ && quiescent_.before(Quiescence::now());
 }
 
 void Task::count(int objects, int64_t bytes)
@@ -594,7 +594,7 @@ cudaError_t Task::await_cover(uint64_t more)
 	return cudaSuccess;
 }
 
-bool Task::is_news(uint64_t blocks, uint32_t threads_per_block) const
+bool Task::shape_is_new(uint64_t blocks, uint32_t threads_per_block) const
 {
 	return !told_.load(std::memory_order_relaxed) ||
 	       warps(blocks, threads_per_block) > 2 * announced_.load(std::memory_order_relaxed);
@@ -618,7 +618,7 @@ void Task::reshape(const Shape &shape)
 }
 
 void account::count(int objects, int64_t bytes) { Task::process().count(objects, bytes); }
-void account::forgo(uint64_t bytes) { Task::process().forgo(bytes); }
+void account::release_evicted(uint64_t bytes) { Task::process().release_evicted(bytes); }
 uint64_t account::in_use() { return Task::process().in_use(); }
 uint64_t account::charged() { return Task::process().charged(); }
 void account::moved() { show_holdings(); }

@@ -24,7 +24,7 @@
 #include "probe/case.h"
 #include "program/mode.h"
 #include "explicit.h"
-#include "under_way.h"
+#include "submit_gate.h"
 
 namespace lazy {
 
@@ -89,7 +89,7 @@ struct Account {
 	uint64_t granted = 0;          // bytes
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
 	uint64_t objects = 0;
-	uint64_t forgone = 0;  // bytes that were granted, and that the scheduler has to be told of
+	uint64_t released = 0;  // bytes that were granted, and that the scheduler has to be told of
 	uint64_t reserved = 0; // bytes that the program itself keeps for later allocations
 	Heap heap;
 
@@ -125,7 +125,7 @@ public:
 	cudaError_t await_bound(const Shape &shape = {}, uint64_t more = 0, bool managed = false);
 
 	// await_grant takes it to Phase::granted, and settles the device without a call of the
-	// CUDA runtime, so that driver/gate.cc can ask from inside one. A program that is not
+	// CUDA runtime, so that driver/context_gate.cc can ask from inside one. A program that is not
 	// self-contained is confined to the device (device/confine.cc). The caller is to fail with the
 	// error. A signal handler during the wait gets cudaErrorNotPermitted.
 	cudaError_t await_grant(const Shape &shape, uint64_t more, bool managed);
@@ -138,7 +138,7 @@ public:
 
 	// await_charge makes room for an object of `bytes`, and asks the scheduler for what
 	// exceeds the grant. uncharge gives the room back when the object is freed; the last
-	// object ends the task (see rests). take_back undoes a charge for what was not allocated:
+	// object ends the task (see note_quiescent). take_back undoes a charge for what was not allocated:
 	// it ends no task, because nobody has waited for the task's kernels.
 	cudaError_t await_charge(const char *call, uint64_t bytes, bool managed = false);
 	void uncharge(uint64_t bytes);
@@ -147,17 +147,17 @@ public:
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
 	bool has_only(uint64_t objects) const;
-	// rests says that a wait for all of the task's device is over, which began after the lull.
-	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
+	// note_quiescent: a wait for all of the task's device is over, which began after the quiescence.
+	// If the quiescence goes on, nothing runs, and the task may end (submit_gate.h). If not, the last
 	// object does not end the task. would_end: nothing is left of such a task, and a wait that
 	// begins now would end it.
-	void rests(const Lull &lull);
+	void note_quiescent(const Quiescence &quiescence);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
 	uint64_t charged() const; // the same with the device heap
-	// forgo gives back bytes that were on the host when they were freed: the scheduler counts them as
+	// release_evicted gives back bytes that were on the host when they were freed: the scheduler counts them as
 	// the task's, and not as on the device. Nothing may take their place without being asked for.
-	void forgo(uint64_t bytes);
+	void release_evicted(uint64_t bytes);
 	case_task grant() const { return account_.grant; } // `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }
@@ -181,9 +181,9 @@ public:
 	cudaError_t await_heap(const char *call, uint64_t bytes, Heap *was);
 	void restore_heap(const Heap &was);
 
-	// is_news: the kernel is the task's first whose occupancy is known, or it has more than
+	// shape_is_new: the kernel is the task's first whose occupancy is known, or it has more than
 	// twice the warps that the scheduler knows. reshape tells the scheduler.
-	bool is_news(uint64_t blocks, uint32_t threads_per_block) const;
+	bool shape_is_new(uint64_t blocks, uint32_t threads_per_block) const;
 	void reshape(const Shape &shape);
 
 	void reset();              // cudaDeviceReset
@@ -210,7 +210,7 @@ private:
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes);
 	void close();
-	void tell_forgone();
+	void tell_released();
 	static void show_use(); // to the scheduler
 	void end_unused();
 
@@ -222,7 +222,7 @@ private:
 		uint64_t bytes = 0; // 0: nothing is refused
 		cudaError_t error = cudaSuccess;
 	} refusal_;
-	Lull rest_; // the last one after which a wait has succeeded
+	Quiescence quiescent_; // the last one after which a wait has succeeded
 	std::atomic<bool> unused_{false}; // nothing is left of the task, but work may be under way
 	std::atomic<uint64_t> announced_{0}; // warps of the largest kernel that the scheduler knows
 	std::atomic<bool> told_{false};      // the scheduler knows the occupancy of a kernel

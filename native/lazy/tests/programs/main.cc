@@ -46,7 +46,7 @@ static const struct {
 	{"reset_after", reset_after}, {"another_waits", another_waits},
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"launches_while_reserving", launches_while_reserving}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
-	{"beyond", beyond}, {"beside_part", beside_part}, {"asks_late", asks_late}, {"under_way", under_way}, {"revoked", revoked},
+	{"beyond", beyond}, {"beside_part", beside_part}, {"asks_late", asks_late}, {"in_flight", in_flight}, {"revoked", revoked},
 	{"driven", driven}, {"swapped", swapped}, {"random", random_programs}, {"gaps", gaps},
 };
 

@@ -84,7 +84,7 @@ void last_errors(), last_errors_after_a_fault(), cleared();        // errors.cc
 void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); // signals.cc
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
-void under_way(const char *way), over_later();          // under_way.cc
+void in_flight(const char *way), over_later();          // in_flight.cc
 void launch_rate(), allocation_rate();                  // rate.cc
 void free_memory();                                     // part.cc
 void shown(), resumes_in_a_thread();                    // shown.cc

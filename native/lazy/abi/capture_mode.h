@@ -1,9 +1,9 @@
-// relaxed.h: questions to the driver while a stream is captured, perhaps by a part of the program that the driver serves.
-#ifndef CASE_LAZY_RELAXED_H
-#define CASE_LAZY_RELAXED_H
+// capture_mode.h: questions to the driver while a stream is captured, perhaps by a part of the program that the driver serves.
+#ifndef CASE_LAZY_CAPTURE_MODE_H
+#define CASE_LAZY_CAPTURE_MODE_H
 
 #include "abi.h"
-#include "real.h"
+#include "symbols.h"
 
 extern "C" {
 CUresult cuStreamIsCapturing(cudaStream_t stream, int *status);
@@ -12,13 +12,13 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 
 namespace lazy {
 
-// Relaxed lets this thread ask about events while a stream is captured, without breaking the capture.
-class Relaxed {
+// RelaxedCapture lets this thread ask about events while a stream is captured, without breaking the capture.
+class RelaxedCapture {
 public:
-	Relaxed() { exchange(); }
-	~Relaxed() { exchange(); }
-	Relaxed(const Relaxed &) = delete;
-	Relaxed &operator=(const Relaxed &) = delete;
+	RelaxedCapture() { exchange(); }
+	~RelaxedCapture() { exchange(); }
+	RelaxedCapture(const RelaxedCapture &) = delete;
+	RelaxedCapture &operator=(const RelaxedCapture &) = delete;
 
 private:
 	int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED

@@ -1,6 +1,6 @@
-// uses.h: which of our memory the launches use, noted without a lock (uses.cc).
-#ifndef CASE_LAZY_USES_H
-#define CASE_LAZY_USES_H
+// last_use.h: which of our memory the launches use, noted without a lock (last_use.cc).
+#ifndef CASE_LAZY_LAST_USE_H
+#define CASE_LAZY_LAST_USE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,15 +9,15 @@
 
 namespace lazy {
 
-// Use is how some addresses are used.
-struct Use {
+// LastUse is how some addresses are used.
+struct LastUse {
 	std::atomic<uint64_t> launch{0};  // the latest that referenced them, or before which they were made, as a number of submissions
 	std::atomic<bool> on_host{false}; // a part of their memory is
 };
 
-// watch has launches note from now on that they reference the addresses. unwatch ends that: the Use is gone.
+// watch has launches note from now on that they reference the addresses. unwatch ends that: the LastUse is gone.
 // `lock` is held.
-Use *watch(uintptr_t base, size_t bytes);
+LastUse *watch(uintptr_t base, size_t bytes);
 void unwatch(uintptr_t base);
 bool watching(); // some addresses
 
@@ -35,7 +35,7 @@ private:
 	const uint64_t launch_;
 };
 
-bool recent(const Use &use); // one of the latest launches used it, as far as is known
+bool recent(const LastUse &use); // one of the latest launches used it, as far as is known
 
 } // namespace lazy
 #endif

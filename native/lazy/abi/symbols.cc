@@ -1,5 +1,5 @@
-// real.cc: see real.h.
-#include "real.h"
+// symbols.cc: see symbols.h.
+#include "symbols.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// under_way.cc: a call gives work to the device while another thread frees the last object.
+// in_flight.cc: a call gives work to the device while another thread frees the last object.
 #include <string>
 #include <thread>
 
@@ -46,9 +46,9 @@ static void call_host_in_free()
 	meanwhile("cudaDeviceSynchronize", FAKE_CUDA_AFTER, call_once); // how the lazy runtime waits
 }
 
-// under_way: the work is done when it has been waited for. In some ways the call is at the CUDA
+// in_flight: the work is done when it has been waited for. In some ways the call is at the CUDA
 // runtime, but has not given the work yet. In the others cudaFree has waited, but has not returned.
-void under_way(const char *way)
+void in_flight(const char *way)
 {
 	const std::string what = way;
 	unsigned char *host = nullptr;

@@ -1,4 +1,4 @@
-// captures.cc: streams whose work becomes nodes of a graph instead of being done.
+// stream_capture.cc: streams whose work becomes nodes of a graph instead of being done.
 //
 // While a stream is captured, nobody can wait for its device (CUDA Programming Guide,
 // "Prohibited and Unhandled Operations"). The task must not end, because what is captured next
@@ -11,13 +11,13 @@
 
 #include "abi/api.h"
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
 #include "program/mode.h"
-#include "captures.h"
 #include "direct.h"
 #include "report.h"
+#include "stream_capture.h"
 #include "task.h"
 
 namespace lazy {

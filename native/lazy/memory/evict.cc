@@ -1,4 +1,4 @@
-// moves.cc: memory moves between the device and the host (memory.h).
+// evict.cc: memory moves between the device and the host (memory.h).
 //
 // What moves is copied by a stream of the library's own, in batches. While the copies of later batches run,
 // other memory is put behind the addresses of an earlier one.
@@ -16,16 +16,16 @@
 #include <vector>
 
 #include "abi/clock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/driver.h"
 #include "probe/case.h"
 #include "program/mode.h"
 #include "account.h"
 #include "copies.h"
+#include "last_use.h"
 #include "memory.h"
 #include "ranges.h"
 #include "swap.h"
-#include "uses.h"
 
 namespace lazy {
 
@@ -351,7 +351,7 @@ static void note(client_move *all, uint64_t began, uint64_t bytes, uint64_t copy
 bool bare() { return some_bare; }
 void await_mapped(int device) { await_mapped(device, true); }
 
-void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out)
+void await_evicted(uint64_t bytes, int device, bool bare, client_move *out)
 {
 	const uint64_t began = now_ns();
 	uint64_t copy_ns = 0;
@@ -360,7 +360,7 @@ void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out)
 	note(out, began, moved, copy_ns);
 }
 
-void move_in(uint64_t room, int device, client_move *in)
+void fetch(uint64_t room, int device, client_move *in)
 {
 	const uint64_t began = now_ns();
 	uint64_t copy_ns = 0;
@@ -404,10 +404,10 @@ static uint64_t make_room(uint64_t bytes, int device, client_move *out)
 }
 
 // A launch may reference more than can be on the device together. Then a part of it comes, and the rest of it
-// stays mapped from the host. The next launch of the same memory finds nothing to bring (can_bring), so it moves
+// stays mapped from the host. The next launch of the same memory finds nothing to bring (can_fetch), so it moves
 // nothing and does not wait. Launches that reference other memory in turn do move it each time, because each of
 // them would be slow without.
-void bring(uint64_t room, int device, client_move *in, client_move *out)
+void fetch_wanted(uint64_t room, int device, client_move *in, client_move *out)
 {
 	for (;;) {
 		const uint64_t began = now_ns();
@@ -445,7 +445,7 @@ void want(const std::vector<uintptr_t> &addresses)
 			a->range->wanted = true;
 }
 
-bool can_bring(uint64_t room)
+bool can_fetch(uint64_t room)
 {
 	size_t least = SIZE_MAX; // bytes of a chunk that is to come
 	bool others = false;     // that could go

@@ -1,4 +1,4 @@
-// freed.cc: see freed.h.
+// stream_ordered.cc: see stream_ordered.h.
 //
 // cudaFreeAsync does not wait, and a program may count on that: a stream may wait for the host, and so for the thread
 // that frees. So an event in the stream tells when the memory can go. It is looked at when the program next frees or
@@ -16,20 +16,20 @@
 #include <map>
 #include <utility>
 
+#include "abi/capture_mode.h"
 #include "abi/clock.h"
 #include "abi/lock.h"
-#include "abi/real.h"
-#include "abi/relaxed.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/drain.h"
 #include "device/driver.h"
 #include "device/handles.h"
 #include "memory/memory.h"
-#include "captures.h"
 #include "direct.h"
-#include "freed.h"
 #include "record.h"
 #include "report.h"
+#include "stream_capture.h"
+#include "stream_ordered.h"
 #include "task.h"
 
 extern "C" {
@@ -133,7 +133,7 @@ void drop_reached()
 	if (count == 0 || being_captured() || !at_home()) // a task does not end in a capture
 		return;
 	Locked locked;
-	const Relaxed relaxed; // a capture may have begun since, or be the driver's
+	const RelaxedCapture relaxed; // a capture may have begun since, or be the driver's
 	for (auto at = freed().begin(); at != freed().end(); at = at->second.empty() ? freed().erase(at) : std::next(at)) {
 		std::deque<Freed> &all = at->second;
 		for (; !all.empty() && reached(all.front().event); all.pop_front(), count--) {
@@ -166,7 +166,7 @@ void await_end(const char *call)
 	if (!one_device() || !(task.would_end() || (count > 0 && task.has_only(count))) || being_captured() || !at_home())
 		return;
 	const Waits waits;
-	const Lull lull = Lull::now();
+	const Quiescence quiescence = Quiescence::now();
 	const uint64_t deadline_ns = now_ns() + patience_ns;
 	const auto drained = [&] { // false at once while an earlier wait goes on
 		Locked locked;
@@ -176,7 +176,7 @@ void await_end(const char *call)
 		return;
 	drop_reached();
 	if (result == CUDA_SUCCESS || stays(result))
-		task.rests(lull);
+		task.note_quiescent(quiescence);
 	seen(result, call);
 }
 

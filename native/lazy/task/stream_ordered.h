@@ -1,6 +1,6 @@
-// freed.h: memory that the program has freed in the order of a stream (freed.cc).
-#ifndef CASE_LAZY_FREED_H
-#define CASE_LAZY_FREED_H
+// stream_ordered.h: memory that the program has freed in the order of a stream (stream_ordered.cc).
+#ifndef CASE_LAZY_STREAM_ORDERED_H
+#define CASE_LAZY_STREAM_ORDERED_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// grace.h: patience with an MPS server.
+// mps_recovery.h: patience with an MPS server.
 //
 // A server whose client has faulted turns other clients away until all clients on that device are
 // gone (NVIDIA, "Multi-Process Service", error containment). The run holds starts and grants back
@@ -7,8 +7,8 @@
 //
 // A CUDA runtime that sees the failure in cuInit never recovers, and a runtime that sees it later
 // shows error 46. So the driver's calls are tried again before the runtime sees the failure.
-#ifndef LAZY_GRACE_H
-#define LAZY_GRACE_H
+#ifndef CASE_LAZY_MPS_RECOVERY_H
+#define CASE_LAZY_MPS_RECOVERY_H
 
 #include <stdlib.h>
 #include <time.h>
@@ -21,10 +21,10 @@
 
 namespace lazy {
 
-// turned_away reports whether the error comes from an MPS server: no connection, a failed call, not
+// mps_rejected reports whether the error comes from an MPS server: no connection, a failed call, not
 // ready, or devices unavailable. Without MPS, devices unavailable means a device in exclusive mode,
 // and the error stays.
-inline bool turned_away(CUresult result)
+inline bool mps_rejected(CUresult result)
 {
 	return (result >= 805 && result <= CUDA_ERROR_MPS_SERVER_NOT_READY) ||
 	       (result == cudaErrorDevicesUnavailable && getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr);
@@ -32,7 +32,7 @@ inline bool turned_away(CUresult result)
 
 // A process waits for 10 s in all (CASE_MPS_GRACE_MS), however often it is turned away,
 // and no longer: then the failure stays.
-class Grace {
+class MpsRecovery {
 public:
 	// await_again notes that the process was turned away and waits a moment; false: the time is up.
 	static bool await_again()
@@ -70,7 +70,7 @@ template <typename Run> CUresult await_server(Run run)
 {
 	CUresult result = run();
 
-	while (turned_away(result) && Grace::await_again())
+	while (mps_rejected(result) && MpsRecovery::await_again())
 		result = run();
 	return result;
 }

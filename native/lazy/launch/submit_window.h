@@ -1,10 +1,10 @@
-// window.h: how much work the process keeps submitted (window.cc).
+// submit_window.h: how much work the process keeps submitted (submit_window.cc).
 //
 // A revocation waits for all work that is submitted. So that this wait is short, the run says for how
 // long the device may have work ahead (probe/wire.h, WELCOME). A thread that would submit more waits before
 // its launch.
-#ifndef CASE_LAZY_WINDOW_H
-#define CASE_LAZY_WINDOW_H
+#ifndef CASE_LAZY_SUBMIT_WINDOW_H
+#define CASE_LAZY_SUBMIT_WINDOW_H
 
 #include <stdint.h>
 

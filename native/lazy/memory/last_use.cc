@@ -1,25 +1,25 @@
-// uses.cc: see uses.h.
+// last_use.cc: see last_use.h.
 //
 // Launches read a table of addresses without writing anything that other launches read. Who changes the table, with
 // `lock` held, makes its version odd for as long. A launch that sees an odd version, or another one after it has read,
 // reads again (H. Boehm, "Can Seqlocks Get Along With Programming Language Memory Models?", MSPC 2012: the fields are
 // atomic, a launch's loads of them acquire, and the stores to them release).
 //
-// Nothing that a launch may still read is freed: a table that has become too small stays, and a Use that is gone is
+// Nothing that a launch may still read is freed: a table that has become too small stays, and a LastUse that is gone is
 // handed out again. A launch that has read it just before then notes a use of other memory, which decides nothing.
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "probe/activity.h"
-#include "uses.h"
+#include "last_use.h"
 
 namespace lazy {
 namespace {
 
 struct Place {
 	std::atomic<uintptr_t> base, end;
-	std::atomic<Use *> use;
+	std::atomic<LastUse *> use;
 
 	void operator=(const Place &other)
 	{
@@ -51,7 +51,7 @@ std::atomic<Table *> current{nullptr};
 // What launches may still read. It outlives static destructors.
 struct Kept {
 	std::vector<std::unique_ptr<Table>> tables; // the last one is the present one
-	std::vector<std::unique_ptr<Use>> free;
+	std::vector<std::unique_ptr<LastUse>> free;
 };
 
 Kept &kept()
@@ -83,20 +83,20 @@ Table *table_with_room()
 	return next;
 }
 
-Use *new_use()
+LastUse *new_use()
 {
 	auto &free = kept().free;
 
 	if (free.empty())
-		return new Use;
-	Use *const use = free.back().release();
+		return new LastUse;
+	LastUse *const use = free.back().release();
 	free.pop_back();
 	use->on_host = false;
 	return use;
 }
 
-// look_up finds the Use of an address; nullptr: it is not watched. false: the table changed meanwhile.
-bool look_up(uintptr_t address, Use **use)
+// look_up finds the LastUse of an address; nullptr: it is not watched. false: the table changed meanwhile.
+bool look_up(uintptr_t address, LastUse **use)
 {
 	const uint64_t before = version.load(std::memory_order_acquire);
 	const Table *const table = current.load(std::memory_order_acquire);
@@ -113,9 +113,9 @@ bool look_up(uintptr_t address, Use **use)
 
 } // namespace
 
-Use *watch(uintptr_t base, size_t bytes)
+LastUse *watch(uintptr_t base, size_t bytes)
 {
-	Use *const use = new_use();
+	LastUse *const use = new_use();
 	Table *const table = table_with_room();
 	const Change change;
 	Place *const at = table->after(base), *const end = table->end();
@@ -151,7 +151,7 @@ Noting::Noting() : launch_(activity_mark() + 1) {}
 
 bool Noting::reference(uintptr_t address)
 {
-	Use *use = nullptr;
+	LastUse *use = nullptr;
 
 	for (unsigned tries = 0; !look_up(address, &use); tries++)
 		if (tries == 1000) { // who changes the table does not run now
@@ -166,7 +166,7 @@ bool Noting::reference(uintptr_t address)
 
 void Noting::reference_all() { last_unknown.store(launch_, std::memory_order_relaxed); }
 
-bool recent(const Use &use)
+bool recent(const LastUse &use)
 {
 	const uint64_t latest = 256; // submissions: the loops of most programs have fewer
 	const uint64_t last = std::max(use.launch.load(), last_unknown.load()), now = activity_mark();

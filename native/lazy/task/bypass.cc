@@ -1,7 +1,7 @@
-// past_gate.cc: see past_gate.h.
+// bypass.cc: see bypass.h.
 //
 // Memory may be taken only while nothing of the process runs. So all work must pass the gate
-// (under_way.h). Calls of the shared CUDA runtime do. A part of the program that calls the driver gets
+// (submit_gate.h). Calls of the shared CUDA runtime do. A part of the program that calls the driver gets
 // the driver's functions from this library, which overrides each way to look them up. So it is known
 // which functions a part has got: those that are overridden, those that give no work (harmless.def),
 // and others. One of the others is enough to leave the memory where it is. Such is cuGetExportTable,
@@ -15,12 +15,12 @@
 
 #include <atomic>
 
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "memory/memory.h"
 #include "program/objects.h"
-#include "past_gate.h"
+#include "bypass.h"
 #include "revoke.h"
-#include "under_way.h"
+#include "submit_gate.h"
 
 namespace lazy {
 namespace {
@@ -71,11 +71,11 @@ void handed_out(const char *name, const void *function, const void *caller)
 		return;
 	if (past == nullptr)
 		past = strdup(plain.c_str());
-	await_open_gate();
+	await_open_submit_gate();
 	need_mapped();
 }
 
-std::string past_gate()
+std::string bypass()
 {
 	if (linked_program() != nullptr) // the program's own calls are not told from the runtime's
 		return self_contained() ? "" : "a part of the program calls the driver";

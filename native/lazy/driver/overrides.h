@@ -1,6 +1,6 @@
-// gate.h: shared by gate.cc and device/confine.cc, which override functions of the driver.
-#ifndef CASE_LAZY_GATE_H
-#define CASE_LAZY_GATE_H
+// overrides.h: the overrides of functions that the program looks up (driver_calls.cc, nvml.cc).
+#ifndef CASE_LAZY_OVERRIDES_H
+#define CASE_LAZY_OVERRIDES_H
 
 #include "abi/abi.h"
 

@@ -1,4 +1,4 @@
-// window.cc: see window.h.
+// submit_window.cc: see submit_window.h.
 //
 // Each stream gets an event now and then, a mark. The time between two marks tells how long a launch
 // takes. The launches since the oldest mark that the stream has not reached are the work that is
@@ -17,17 +17,17 @@
 #include <map>
 #include <vector>
 
+#include "abi/capture_mode.h"
 #include "abi/clock.h"
-#include "abi/real.h"
-#include "abi/relaxed.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "device/driver.h"
 #include "device/handles.h"
-#include "task/captures.h"
 #include "task/revoke.h"
+#include "task/stream_capture.h"
+#include "task/submit_gate.h"
 #include "task/task.h"
-#include "task/under_way.h"
-#include "window.h"
+#include "submit_window.h"
 
 extern "C" {
 typedef struct CUevent_st *CUevent;
@@ -202,7 +202,7 @@ void await_room(cudaStream_t stream)
 		batch = {};
 		return;
 	}
-	const Relaxed relaxed;
+	const RelaxedCapture relaxed;
 	{
 		const Tried locked;
 		if (!locked.taken)

@@ -1,6 +1,6 @@
-// captures.h: streams that are being captured into a graph (captures.cc).
-#ifndef CASE_LAZY_CAPTURES_H
-#define CASE_LAZY_CAPTURES_H
+// stream_capture.h: streams that are being captured into a graph (stream_capture.cc).
+#ifndef CASE_LAZY_STREAM_CAPTURE_H
+#define CASE_LAZY_STREAM_CAPTURE_H
 
 #include <functional>
 

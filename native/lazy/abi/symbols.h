@@ -1,7 +1,7 @@
-// real.h: the functions behind this library: the CUDA runtime that the program
+// symbols.h: the functions behind this library: the CUDA runtime that the program
 // is linked with, and the driver.
-#ifndef CASE_LAZY_REAL_H
-#define CASE_LAZY_REAL_H
+#ifndef CASE_LAZY_SYMBOLS_H
+#define CASE_LAZY_SYMBOLS_H
 
 #include "abi.h"
 
@@ -9,7 +9,7 @@
 
 namespace lazy {
 
-// dlsym as libc has it, not as driver/gate.cc overrides it.
+// dlsym as libc has it, not as driver/context_gate.cc overrides it.
 void *real_dlsym(void *handle, const char *name);
 
 // names_runtime: the file is a shared CUDA runtime, also one that is packed with a program

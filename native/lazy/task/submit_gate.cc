@@ -1,4 +1,4 @@
-// under_way.cc: calls that give work to the device, and the gate before them.
+// submit_gate.cc: calls that give work to the device, and the gate before them.
 #include <atomic>
 
 #include "abi/clock.h"
@@ -6,13 +6,13 @@
 #include "memory/memory.h"
 #include "probe/activity.h"
 #include "revoke.h"
-#include "under_way.h"
+#include "submit_gate.h"
 
 namespace lazy {
 
 // A call counts itself and then looks whether the gate is closed. A thread closes the gate and then
 // looks at the count. All of this is sequentially consistent, so one of the two sees the other.
-static std::atomic<uint64_t> begun{1}, over{1}; // from 1: no lull has the number 0
+static std::atomic<uint64_t> begun{1}, over{1}; // from 1: no quiescence has the number 0
 static std::atomic<bool> closed{false};
 static std::atomic<bool> shown{false}; // the scheduler sees the calls under way (probe/activity.h)
 
@@ -43,7 +43,7 @@ static void enter(bool works)
 	}
 }
 
-void enter_gate()
+void enter_submit_gate()
 {
 	enter(true);
 	if (inside.depth++ == 0 && shown.load(std::memory_order_relaxed))
@@ -51,25 +51,25 @@ void enter_gate()
 }
 
 // The scheduler does not see the call: it is a phase of the host.
-void enter_to_look()
+void enter_to_inspect()
 {
 	for (;;) {
 		enter(false);
 		inside.depth++;
 		if (inside.depth > 1 || !some_memory_bare())
 			return;
-		leave_gate(); // who maps takes `lock`, whose holder may wait for this call
+		leave_submit_gate(); // who maps takes `lock`, whose holder may wait for this call
 		need_mapped();
 	}
 }
 
-void await_open_gate()
+void await_open_submit_gate()
 {
 	while (closed && inside.depth == 0)
 		Locked until_open;
 }
 
-void leave_gate()
+void leave_submit_gate()
 {
 	if (--inside.depth > 0)
 		return;
@@ -89,28 +89,28 @@ Waits::~Waits()
 
 // `over` is read first. If `begun` equals it later, no call was under way when `over` was read, and
 // none has begun since.
-Lull Lull::now()
+Quiescence Quiescence::now()
 {
-	Lull lull;
+	Quiescence quiescence;
 	const uint64_t ended = over;
 
 	if (begun == ended)
-		lull.number_ = ended;
-	return lull;
+		quiescence.number_ = ended;
+	return quiescence;
 }
 
-bool Lull::goes_on() const { return begun == number_; }
+bool Quiescence::goes_on() const { return begun == number_; }
 
-ClosedGate::ClosedGate() { closed = true; }
+ClosedSubmitGate::ClosedSubmitGate() { closed = true; }
 
-bool ClosedGate::await_empty(uint64_t deadline_ns) const
+bool ClosedSubmitGate::await_empty(uint64_t deadline_ns) const
 {
 	return await_until(deadline_ns, [] { return begun == over; });
 }
 
-ClosedGate::~ClosedGate() { closed = false; }
+ClosedSubmitGate::~ClosedSubmitGate() { closed = false; }
 
-void renew_gate()
+void renew_submit_gate()
 {
 	over = begun.load();
 	closed = false;

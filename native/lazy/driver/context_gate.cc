@@ -1,4 +1,4 @@
-// gate.cc: no context without a grant.
+// context_gate.cc: no context without a grant.
 //
 // Calls of the CUDA runtime that this library does not override make contexts through the
 // driver. So do libraries with a runtime of their own (cuBLAS and others link it statically).
@@ -10,15 +10,15 @@
 #include <string.h>
 
 #include "abi/lock.h"
-#include "abi/real.h"
+#include "abi/symbols.h"
 #include "device/confine.h"
 #include "device/device.h"
-#include "device/grace.h"
+#include "device/mps_recovery.h"
 #include "program/mode.h"
 #include "program/objects.h"
-#include "task/past_gate.h"
+#include "task/bypass.h"
 #include "task/task.h"
-#include "gate.h"
+#include "overrides.h"
 
 namespace lazy {
 
@@ -32,7 +32,7 @@ static bool watches(const void *caller)
 
 // A context that a library makes stays on its device. A context that the CUDA runtime asks for does
 // not by itself tie the task to the device.
-static CUresult await_gate(const void *caller, CUdevice *device)
+static CUresult await_context_gate(const void *caller, CUdevice *device)
 {
 	if (!one_device())
 		return CUDA_SUCCESS;
@@ -102,35 +102,35 @@ CUresult cuInit(unsigned flags)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = await_gate(caller, &device);
+	CUresult result = await_context_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device); }) : result;
 }
 
 CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = await_gate(caller, &device);
+	CUresult result = await_context_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = await_gate(caller, &device);
+	CUresult result = await_context_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v2)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = await_gate(caller, &device);
+	CUresult result = await_context_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = await_gate(caller, &device);
+	CUresult result = await_context_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device); }) : result;
 }
 
