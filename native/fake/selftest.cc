@@ -661,7 +661,7 @@ static void shapes()
 
 	cudaStream_t s;
 	cudaGraph_t g;
-	void *executable;
+	cudaGraphExec_t executable;
 	OK(cudaStreamCreate(&s));
 	OK(cudaStreamBeginCapture(s, 0));
 	OK(LAUNCH(add, one, one, 0, s, leaf, 1, 1));

@@ -173,7 +173,7 @@ CASE_WEAK bool lazy_accounts(void);
 CASE_WEAK int lazy_await_pre_allocate(uint64_t bytes, int device, uint32_t wait_ms);
 CASE_WEAK int lazy_await_post_free(uint64_t bytes, int device);
 
-/* What the lazy runtime must know of explicit tasks (lazy/explicit.cc). lazy_await_before_ask comes
+/* What the lazy runtime must know of explicit tasks (lazy/task/explicit.cc). lazy_await_before_ask comes
  * before a request, and answers as case_task_ask does. It may change the request, or make the
  * request itself: then the task has an id. lazy_await_after_ask comes when the request is
  * answered, unless lazy_await_before_ask has failed. */

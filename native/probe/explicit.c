@@ -2,7 +2,7 @@
  * hears of each explicit task, because it makes tasks only of what none of these covers.
  *
  * The names of these calls in an object tell the lazy runtime that the program asks for
- * tasks itself (lazy/objects.cc). So they are in a file of their own, which the linker
+ * tasks itself (lazy/program/objects.cc). So they are in a file of their own, which the linker
  * leaves out of a program that uses schedgpu.h alone. */
 #pragma GCC visibility push(default)
 #include "case.h"

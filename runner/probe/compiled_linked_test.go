@@ -25,7 +25,7 @@ func TestCompiledWithAStaticRuntime(t *testing.T) {
 	build := func(name string, args ...string) string {
 		t.Helper()
 		out := filepath.Join(dir, name)
-		args = append(args, "-std=c++17", "-O2", "-Rpass=case", filepath.Join(passDir, "tests/compiled/alone.cc"),
+		args = append(args, "-std=c++17", "-O2", "-Rpass=case", "-I", filepath.Join(fakeDir, "build"), filepath.Join(passDir, "tests/compiled/alone.cc"),
 			filepath.Join(fakeDir, "build/11/libcudart_static.a"), "-o", out)
 		cmd := exec.Command("../../native/pass/casecc", args...)
 		cmd.Env = append(os.Environ(), "CASECC_LLVM="+tools)

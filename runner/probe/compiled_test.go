@@ -465,7 +465,7 @@ type builder struct {
 
 func (b builder) run(t *testing.T, args ...string) {
 	t.Helper()
-	args = append([]string{"-std=c++17", "-O2", "-w", "-I", filepath.Join(passDir, "tests/compiled")}, args...)
+	args = append([]string{"-std=c++17", "-O2", "-w", "-I", filepath.Join(passDir, "tests/compiled"), "-I", filepath.Join(fakeDir, "build")}, args...)
 	if text, err := exec.Command(b.clang, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", b.clang, strings.Join(args, " "), err, text)
 	}

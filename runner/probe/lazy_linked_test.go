@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/internal/chance"
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 // The programs named linked_ are those of the other tests with a static CUDA runtime, and with the
@@ -298,18 +299,10 @@ func TestLinkedCoversTheRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	functions, err := os.ReadFile(filepath.Join(lazyDir, "testdata/cudart.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	wrapped := strings.Split(string(options), "\n")
-	for _, name := range strings.Split(strings.TrimSpace(string(functions)), "\n") {
-		if strings.HasPrefix(name, "#") {
-			continue
-		}
-		name, free := strings.CutSuffix(name, " -")
-		if slices.Contains(wrapped, "--wrap="+name) == free {
-			t.Errorf("%s: needs a device: %v, overridden: %v", name, !free, free)
+	for name, kind := range nativetest.Calls(t) {
+		if of := strings.HasPrefix(name, "cuda") || strings.HasPrefix(name, "__cuda"); of && slices.Contains(wrapped, "--wrap="+name) == (kind == "none") {
+			t.Errorf("%s is %s, overridden: %v", name, kind, kind == "none")
 		}
 	}
 }

@@ -27,6 +27,12 @@ typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphNode_st *cudaGraphNode_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 
+typedef struct FatWrapper { /* what nvcc's start-up code passes (fatbinary_section.h) */
+	int magic, version;
+	const unsigned char *data;
+	void *unused;
+} FatWrapper;
+
 enum {
 	cudaSuccess = 0,
 	cudaErrorInvalidValue = 1,

@@ -18,6 +18,7 @@
 #include "program/objects.h"
 #include "task/bypass.h"
 #include "task/task.h"
+#include "driver_api.h"
 #include "overrides.h"
 
 namespace lazy {
@@ -76,15 +77,6 @@ template <typename Make> static CUresult made(const void *caller, Make make)
 
 using namespace lazy;
 
-// The versions of cuCtxCreate (CUDA Driver API, "Context Management").
-CASE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CASE_API CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device);
-CASE_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
-CASE_API CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device);
-CASE_API CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device);
-CASE_API CUresult cuInit(unsigned flags);
-CASE_API CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t flags);
-CASE_API CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status);
 
 CUresult cuInit(unsigned flags)
 {
@@ -141,14 +133,15 @@ const struct {
 	const char *name;
 	void *ours;
 } gates[] = {
-	{"cuInit", reinterpret_cast<void *>(cuInit)},
-	{"cuDevicePrimaryCtxRetain", reinterpret_cast<void *>(cuDevicePrimaryCtxRetain)},
-	{"cuCtxCreate", reinterpret_cast<void *>(cuCtxCreate)},
-	{"cuCtxCreate_v2", reinterpret_cast<void *>(cuCtxCreate_v2)},
-	{"cuCtxCreate_v3", reinterpret_cast<void *>(cuCtxCreate_v3)},
-	{"cuCtxCreate_v4", reinterpret_cast<void *>(cuCtxCreate_v4)},
-	{"cuGetProcAddress", reinterpret_cast<void *>(cuGetProcAddress)},
-	{"cuGetProcAddress_v2", reinterpret_cast<void *>(cuGetProcAddress_v2)},
+#define GATE(symbol, name, own, parameters, arguments) {#symbol, reinterpret_cast<void *>(symbol)},
+#define LINEAR(...)
+#define ALLOCATION(...)
+#define RELEASE(...)
+#define LAUNCH(...)
+#define WORK(...)
+#define WAIT(...)
+#define ANSWER(...)
+#include "calls/driver.def"
 };
 
 // ours is the override of a function of the driver. cuGetProcAddress gives the version that fits the

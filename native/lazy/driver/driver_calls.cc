@@ -11,6 +11,7 @@
 
 #include <atomic>
 
+#include "abi/api.h"
 #include "abi/symbols.h"
 #include "device/device.h"
 #include "launch/submit_window.h"
@@ -21,39 +22,11 @@
 #include "task/bypass.h"
 #include "task/report.h"
 #include "task/submit_gate.h"
+#include "driver_api.h"
 #include "driver_memory.h"
 #include "overrides.h"
 
-// The first fields of a launch's description (cuda.h).
-struct CUlaunchConfig {
-	unsigned grid[3], block[3], shared;
-	cudaStream_t stream;
-};
-
-CASE_API cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **found, uint64_t flags, int *status);
-CASE_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **found, uint64_t flags, int *status);
-CASE_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **found, unsigned version, uint64_t flags,
-                                                      int *status);
-CASE_API cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **found, unsigned version,
-                                                           uint64_t flags, int *status);
-
 extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
-
-#define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) CASE_API CUresult symbol parameters;
-#define ALLOCATION(symbol, name, own, bytes, parameters, arguments) CASE_API CUresult symbol parameters;
-#define RELEASE(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
-#define LAUNCH(symbol, name, own, stream, parameters, arguments) CASE_API CUresult symbol parameters;
-#define WORK(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
-#define WAIT(symbol, name, own, effect, parameters, arguments) CASE_API CUresult symbol parameters;
-#define ANSWER(symbol, name)
-#include "driver_calls.def"
-#undef LINEAR
-#undef ALLOCATION
-#undef RELEASE
-#undef LAUNCH
-#undef WORK
-#undef WAIT
-#undef ANSWER
 
 namespace lazy {
 namespace {
@@ -128,8 +101,9 @@ const struct {
 #define LAUNCH(symbol, name, own, stream, parameters, arguments) ENTRY(symbol, name, own)
 #define WORK(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
 #define WAIT(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
-#define ANSWER(symbol, name) ENTRY(symbol, name, -1)
-#include "driver_calls.def"
+#define ANSWER(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
+#define GATE(symbol, name, own, parameters, arguments)
+#include "calls/driver.def"
 #undef LINEAR
 #undef ALLOCATION
 #undef RELEASE
@@ -137,6 +111,7 @@ const struct {
 #undef WORK
 #undef WAIT
 #undef ANSWER
+#undef GATE
 };
 
 bool of_cuda(const void *caller)
@@ -252,5 +227,6 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		const Waits waits;                                                                                     \
 		return called(#symbol, Effect::effect, [&] { return real arguments; });                                \
 	}
-#define ANSWER(symbol, name)
-#include "driver_calls.def"
+#define ANSWER(symbol, name, own, parameters, arguments)
+#define GATE(symbol, name, own, parameters, arguments)
+#include "calls/driver.def"

@@ -18,6 +18,7 @@
 #include "task/stream_ordered.h"
 #include "task/submit_gate.h"
 #include "task/task.h"
+#include "driver_api.h"
 #include "driver_memory.h"
 #include "overrides.h"
 

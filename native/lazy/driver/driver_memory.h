@@ -35,10 +35,4 @@ bool driver_frees(const DriverFree &free, bool own, CUresult *result);
 size_t driver_pitch(size_t *pitch, size_t width);
 
 } // namespace lazy
-
-CASE_API CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
-CASE_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address);
-CASE_API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address);
-CASE_API CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, CUdeviceptr address);
-
 #endif

@@ -6,7 +6,7 @@
 
 namespace lazy {
 
-// driver_call is the override of a driver function that reports errors (driver_calls.def). A
+// driver_call is the override of a driver function that reports errors (native/calls/cuda.calls). A
 // function without an override stays `found`. The function is named by its symbol, or as cuGetProcAddress
 // is asked for it: for a version of CUDA, with flags, and by which caller.
 void *driver_call(const char *symbol, void *found);

@@ -1,5 +1,5 @@
 // linked.cc: the CUDA runtime behind the lazy runtime that casecc links into a program: the
-// program's own, which is static (../lazy/real.h).
+// program's own, which is static (abi/symbols.h).
 //
 // The linker makes the program call __wrap_cudaMalloc instead of cudaMalloc (linked.mk), and
 // __real_cudaMalloc is the runtime's.

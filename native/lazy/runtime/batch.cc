@@ -12,18 +12,6 @@
 
 // Before CUDA 13 both have failIdx, which they write: the first before its stream, the
 // second before its flags. Since then what follows is one parameter earlier.
-WITH_PTSZ(cudaMemcpyBatchAsync, const void **to, const void **from, const size_t *bytes, size_t count,
-          const cudaMemcpyAttributes *attributes, size_t *first, size_t attribute_count, void *eighth, void *ninth);
-WITH_PTSZ(cudaMemcpy3DBatchAsync, size_t count, const cudaMemcpy3DBatchOp *copies, void *third, void *fourth,
-          void *fifth);
-WITH_PTSZ(cudaMemcpyWithAttributesAsync, void *to, const void *from, size_t bytes,
-          const cudaMemcpyAttributes *attributes, cudaStream_t stream);
-WITH_PTSZ(cudaMemcpy3DWithAttributesAsync, const cudaMemcpy3DBatchOp *copy, unsigned long long flags,
-          cudaStream_t stream);
-WITH_PTSZ(cudaMemPrefetchBatchAsync, void **memory, size_t *bytes, size_t count, const CUmemLocation *to, size_t *first,
-          size_t location_count, unsigned long long flags, cudaStream_t stream);
-WITH_PTSZ(cudaMemDiscardAndPrefetchBatchAsync, void **memory, size_t *bytes, size_t count, const CUmemLocation *to,
-          size_t *first, size_t location_count, unsigned long long flags, cudaStream_t stream);
 
 namespace lazy {
 namespace {

@@ -5,12 +5,6 @@
 #include "task/direct.h"
 #include "task/stream_capture.h"
 
-WITH_PTSZ(cudaStreamBeginCapture, cudaStream_t stream, int mode);
-WITH_PTSZ(cudaStreamEndCapture, cudaStream_t stream, cudaGraph_t *graph);
-WITH_PTSZ(cudaStreamBeginCaptureToGraph, cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after,
-          const void *edges, size_t count, int mode);
-WITH_PTSZ(cudaStreamBeginRecaptureToGraph, cudaStream_t stream, int mode, cudaGraph_t graph, void *callback);
-
 namespace lazy {
 namespace {
 

@@ -1,9 +1,9 @@
-/* forward.S: entry points of forward.def, for any parameters a function may have.
+/* forward.S: entry points of what is forwarded (native/calls), for any parameters a function may have.
  *
  * Each saves the registers that carry parameters (System V ABI, AMD64), lets
  * forward_prepare bind the process and translate them, and jumps to the real
  * function, whose return goes straight to the caller. The stack is as it was.
- * The real function of a SUBMIT or a LOOK returns here first, for forward_over. So the stack is not as it was.
+ * The real function of a SUBMIT or an INSPECT returns here first, for forward_over. So the stack is not as it was.
  */
 #ifndef __x86_64__
 #error "the lazy runtime's forwarding is written for x86-64"
@@ -27,9 +27,9 @@
 	.endm
 
 #define FORWARD(name, what) forward name, forward_common
-#define LOOK(name, what) forward name, forward_looking
+#define INSPECT(name, what) forward name, forward_inspecting
 #define SUBMIT(name, what) forward name, forward_submit
-#include "forward.def"
+#include "calls/forward.def"
 
 	.macro prepare
 	pushq %rbp
@@ -93,9 +93,9 @@ forward_common:
 	.cfi_endproc
 	.size forward_common, . - forward_common
 
-	.type forward_looking, @function
+	.type forward_inspecting, @function
 	.p2align 4
-forward_looking:
+forward_inspecting:
 	.cfi_startproc
 	prepare
 	pushq 40(%rbp)	/* what may be parameters */
@@ -104,7 +104,7 @@ forward_looking:
 	pushq 16(%rbp)
 	forward_and_return
 	.cfi_endproc
-	.size forward_looking, . - forward_looking
+	.size forward_inspecting, . - forward_inspecting
 
 	.type forward_submit, @function
 	.p2align 4

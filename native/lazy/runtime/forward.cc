@@ -23,7 +23,7 @@ void forward_over();
 namespace lazy {
 namespace {
 
-enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16, SUBMITS = 32, LOOKS = 64 };
+enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16, SUBMITS = 32, INSPECTS = 64 };
 constexpr unsigned DEVICE(unsigned n) { return 0x100u << n; }
 constexpr unsigned LOCATION(unsigned n) { return 0x10000u << n; }
 constexpr unsigned DEVICE_OR_LOCATION(unsigned n) { return DEVICE(n) | LOCATION(n); }
@@ -33,11 +33,11 @@ const struct {
 	unsigned what;
 } functions[] = {
 #define FORWARD(name, what) {#name, what},
-#define LOOK(name, what) {#name, (what) | LOOKS},
+#define INSPECT(name, what) {#name, (what) | INSPECTS},
 #define SUBMIT(name, what) {#name, (what) | SUBMITS},
-#include "forward.def"
+#include "calls/forward.def"
 #undef SUBMIT
-#undef LOOK
+#undef INSPECT
 #undef FORWARD
 };
 
@@ -93,7 +93,7 @@ bool runtime_13()
 	return since_13;
 }
 
-// prepare does what must come before function `index` of forward.def
+// prepare does what must come before function `index`
 // and returns where to go on.
 static void *prepare(unsigned index, uint64_t *registers)
 {
@@ -133,7 +133,7 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 {
 	void *const target = prepare(index, registers);
 
-	if (functions[index].what & LOOKS)
+	if (functions[index].what & INSPECTS)
 		enter_to_inspect();
 	return target;
 }

@@ -18,11 +18,6 @@
 #include "task/task.h"
 #include "graph_memory.h"
 
-// Before CUDA 13 it has no edges: the last three are count, params and nothing.
-CASE_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                      void *edges, void *count, void *params);
-CASE_API cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, cudaMemAllocNodeParams *params);
-CASE_API cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node, cudaGraphNodeParams *params);
 
 namespace lazy {
 namespace {
@@ -165,6 +160,7 @@ cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph, co
 	return error;
 }
 
+// Before CUDA 13 it has no edges: the last three are count, params and nothing.
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, void *edges,
                              void *count, void *params)
 {

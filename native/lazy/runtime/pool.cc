@@ -13,21 +13,6 @@
 #include "task/task.h"
 #include "pools.h"
 
-CASE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props);
-CASE_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
-CASE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const CUmemAccessDesc *access, size_t count);
-CASE_API cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *location);
-CASE_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value);
-CASE_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value);
-CASE_API cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
-CASE_API cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
-CASE_API cudaError_t cudaMemSetMemPool(CUmemLocation *location, int type, cudaMemPool_t pool);
-CASE_API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool);
-extern "C" cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device);
-extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
-WITH_PTSZ(cudaStreamGetDevice, cudaStream_t stream, int *device);
-CASE_API cudaError_t cudaExecutionCtxGetDevice(int *device, void *context);
-
 using namespace lazy;
 
 static std::atomic<bool> chosen{false}; // the program has chosen a pool

@@ -7,24 +7,6 @@
 #include "program/variables.h"
 #include "task/task.h"
 
-extern "C" {
-struct FatWrapper { // what nvcc's start-up code passes (fatbinary_section.h)
-	int magic, version;
-	const unsigned char *data;
-	void *unused;
-};
-}
-
-CASE_API void **__cudaRegisterFatBinary(FatWrapper *binary);
-CASE_API void __cudaUnregisterFatBinary(void **handle);
-CASE_API void __cudaRegisterFunction(void **handle, const void *host, char *device, const char *name, int thread_limit,
-                                     void *thread, void *block, void *block_dim, void *grid_dim, int *warp_size);
-CASE_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
-CASE_API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *host);
-
-CASE_API void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
-                                int constant, int global);
-
 using namespace lazy;
 
 static const int wrapper_magic = 0x466243b1;

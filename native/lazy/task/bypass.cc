@@ -3,7 +3,7 @@
 // Memory may be taken only while nothing of the process runs. So all work must pass the gate
 // (submit_gate.h). Calls of the shared CUDA runtime do. A part of the program that calls the driver gets
 // the driver's functions from this library, which overrides each way to look them up. So it is known
-// which functions a part has got: those that are overridden, those that give no work (harmless.def),
+// which functions a part has got: those that are overridden, those that give no work (calls/cuda.calls),
 // and others. One of the others is enough to leave the memory where it is. Such is cuGetExportTable,
 // through which a static CUDA runtime has functions that nobody can know.
 //
@@ -27,7 +27,7 @@ namespace {
 
 const char *const harmless[] = {
 #define HARMLESS(name) #name,
-#include "harmless.def"
+#include "calls/harmless.def"
 #undef HARMLESS
 };
 

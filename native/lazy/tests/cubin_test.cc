@@ -1,4 +1,4 @@
-// cubin_test.cc: what lazy/cubin.h reads of machine code, also where it is damaged. With arguments it prints the
+// cubin_test.cc: what lazy/program/cubin.h reads of machine code, also where it is damaged. With arguments it prints the
 // parameters of a kernel of a cubin file: cubin_test FILE KERNEL.
 #include <stdio.h>
 #include <stdlib.h>

@@ -79,7 +79,7 @@ static int read_device(const struct nvml *nvml, unsigned index, struct case_shar
 }
 
 /* read_all asks for one device after another, because the lazy runtime answers for NVML how many
- * there are (lazy/nvml.cc). It returns NVML's answer for the last device. */
+ * there are (lazy/driver/nvml.cc). It returns NVML's answer for the last device. */
 static int read_all(const struct nvml *nvml, struct case_shared_config *config)
 {
 	char bus_id[CASE_SHARED_DEVICES][32];

@@ -1,5 +1,5 @@
 // A library that looks the driver's functions up, as a library with a CUDA runtime of its own does, and
-// works on memory of the program with them (../lazy/part.cc).
+// works on memory of the program with them (../programs/part.cc).
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,8 @@ void after(const char *way)
 	cudaEvent_t begin, end;
 	cudaStream_t s;
 	cudaGraph_t graph = nullptr;
-	void *executable = nullptr, *host = nullptr, *early = nullptr;
+	cudaGraphExec_t executable = nullptr;
+	void *host = nullptr, *early = nullptr;
 	unsigned long long texture = 0;
 	float ms = -1;
 

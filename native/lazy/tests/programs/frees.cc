@@ -209,7 +209,7 @@ void captures_own()
 	const cudaStream_t own = reinterpret_cast<cudaStream_t>(2); // cudaStreamPerThread
 	int *x = device<int>(1000), *y = device<int>(1000);
 	cudaGraph_t graph = nullptr;
-	void *executable = nullptr;
+	cudaGraphExec_t executable = nullptr;
 
 	TRY(cudaMemset(x, 0, 4000));
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));

@@ -31,7 +31,7 @@ void captured()
 	TRY(cudaEventCreate(&event));
 	TRY(cudaStreamCreateWithFlags(&s, 1));
 	for (int count : {1 << 20, 1 << 19, 3 << 19}) {
-		void *executable = nullptr;
+		cudaGraphExec_t executable = nullptr;
 		cudaGraph_t graph = capture(s, event, count, &result);
 		TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
 		for (int i = 0; i < 2; i++) {
@@ -82,7 +82,8 @@ void free_while_captured()
 {
 	cudaStream_t s;
 	cudaGraph_t graph = nullptr;
-	void *executable = nullptr, *managed = nullptr;
+	cudaGraphExec_t executable = nullptr;
+	void *managed = nullptr;
 
 	TRY(cudaStreamCreateWithFlags(&s, 1));
 	for (bool whose : {false, true}) {

@@ -142,7 +142,8 @@ void objects()
 	TRY(cudaMemcpy2DFromArray(back.data(), 32, array, 0, 0, 32, 8, cudaMemcpyDeviceToHost));
 	say("array %d", back == host);
 	cudaStream_t s;
-	void *late = nullptr, *executable;
+	void *late = nullptr;
+	cudaGraphExec_t executable;
 	cudaGraph_t graph;
 	TRY(cudaStreamCreate(&s));
 	TRY(cudaMallocAsync(&late, 4000, s));

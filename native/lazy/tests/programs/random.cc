@@ -743,7 +743,7 @@ private:
 		const int s = any_stream();
 		Buffer *b = on_device();
 		cudaGraph_t made = nullptr;
-		void *executable = nullptr;
+		cudaGraphExec_t executable = nullptr;
 
 		if (s < 2 || b == nullptr)
 			return;

@@ -112,7 +112,7 @@ static std::string errors(const Array &a)
 static void capture(cudaStream_t stream, const Array &a)
 {
 	cudaGraph_t graph = nullptr;
-	void *executable = nullptr;
+	cudaGraphExec_t executable = nullptr;
 	TRY(cudaStreamBeginCapture(stream, 0));
 	TRY(LAUNCH(plus, grid, block, 0, stream, a.x, a.n, 1));
 	TRY(cudaStreamEndCapture(stream, &graph));

@@ -77,7 +77,7 @@ void revoked(const char *way)
 		end();
 	} else if (what == "interrupted") { // in a call that may look at memory, without work for the device
 		cudaGraph_t graph;
-		void *executable;
+		cudaGraphExec_t executable;
 		TRY(cudaGraphCreate(&graph, 0));
 		meanwhile("cudaGraphInstantiate", FAKE_CUDA_BEFORE, [] { wait_after("calling"); });
 		TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));

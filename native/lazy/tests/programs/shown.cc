@@ -10,7 +10,7 @@ static void waiting() { wait_after("waiting"); }
 static void captured_add(int *x, cudaStream_t stream)
 {
 	cudaGraph_t graph = nullptr;
-	void *executable = nullptr;
+	cudaGraphExec_t executable = nullptr;
 
 	TRY(cudaStreamBeginCapture(stream, 0));
 	TRY(LAUNCH(add, grid, block, 0, stream, x, n, 1));

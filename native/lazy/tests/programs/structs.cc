@@ -134,7 +134,7 @@ void graph_nodes()
 	more.bytesize = 5 * mib; // as much as was freed
 	TRY(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &more));
 
-	void *executable;
+	cudaGraphExec_t executable;
 	cudaGraphInstantiateParams instantiate = {0, s, nullptr, -1};
 	TRY(cudaGraphInstantiateWithParams(&executable, graph, &instantiate));
 	say("instantiated %d on %d", instantiate.result_out, instantiate.uploadStream == s);

@@ -128,7 +128,7 @@ void windowed()
 	int *x = device<int>(n), *y = device<int>(n);
 	cudaStream_t one = nullptr, other = nullptr;
 	cudaGraph_t graph = nullptr;
-	void *executable = nullptr;
+	cudaGraphExec_t executable = nullptr;
 
 	TRY(cudaMemset(x, 0, n * 4));
 	TRY(cudaMemset(y, 0, n * 4));
