@@ -112,7 +112,7 @@ soak:
 
 # Needs NVIDIA GPUs. A skipped test is a failure.
 test-gpu: build native
-	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./collectors/kernels ./runner/mps ./runner/ballast ./runner/probe -run GPU
+	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./collectors/kernels ./runner/mps ./runner/ballast ./native/lazy/lazytest -run GPU
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

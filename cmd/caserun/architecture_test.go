@@ -44,7 +44,7 @@ var layers = [][]string{
 }
 
 // testOnly packages serve tests and documents. Only tests, and other such packages, may import them.
-var testOnly = []string{"benchmarks/profiles/profilestest", "docs/pages", "internal/chance", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest"}
+var testOnly = []string{"benchmarks/profiles/profilestest", "docs/pages", "internal/chance", "native/lazy/lazytest", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest"}
 
 // soleImporters names the only package that may import each heavy dependency.
 var soleImporters = map[string]string{

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -79,110 +78,6 @@ func BenchmarkRoundTrip(b *testing.B) {
 			b.ReportMetric(p99, "p99-us")
 			b.ReportMetric(worst, "max-us")
 			b.ReportMetric(rate, "req/s")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-// BenchmarkLazyCalls measures CUDA calls of a bound process on the fake runtime,
-// natively and with the lazy runtime in between: the difference is what it adds
-// to each. Page-locked memory is made and written before the process is bound.
-func BenchmarkLazyCalls(b *testing.B) {
-	library := absolute(b, lazyDir, "libcase.so")
-	for _, bench := range []struct {
-		name string
-		env  []string
-	}{
-		{"native", nil},
-		{"passive", []string{"LD_PRELOAD=" + library, "CASE_BINDING=job"}},
-		{"task", []string{"LD_PRELOAD=" + library, "CASE_BINDING=task"}},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			for b.Loop() {
-				out, err := lazyCommand(b, "13", "rate", bench.env...).Output()
-				if err != nil {
-					b.Fatal(err)
-				}
-				var launch, transfer, pair, pinned float64
-				if _, err := fmt.Sscanf(string(out), "launch %f copy %f malloc_free %f pinned_mib %f", &launch, &transfer, &pair, &pinned); err != nil {
-					b.Fatalf("%v in %q", err, out)
-				}
-				b.ReportMetric(launch, "launch-ns")
-				b.ReportMetric(transfer, "copy-ns")
-				b.ReportMetric(pair, "malloc+free-ns")
-				b.ReportMetric(pinned/1e3, "pinned-us/MiB")
-			}
-		})
-	}
-}
-
-// revokingGranter is a granter of a run that takes memory back, and takes none.
-type revokingGranter struct{ granter }
-
-func (g revokingGranter) grant(c *Client, task uint64) {
-	if err := c.server.Grant(task, 0, fakeUUID(0)); err != nil {
-		g.tb.Error(err)
-	}
-}
-func (g revokingGranter) Begin(c *Client, task uint64, _ Request)       { g.grant(c, task) }
-func (g revokingGranter) Grow(c *Client, task uint64, _ uint64, _ Wait) { g.grant(c, task) }
-func (g revokingGranter) Revoked(*Client, uint64, Revoked)              { g.tb.Error("unexpected answer") }
-func (g revokingGranter) Resume(c *Client, task uint64, _ Resume)       { g.grant(c, task) }
-func (g revokingGranter) Moved(*Client, uint64, Moved)                  {}
-func (g revokingGranter) SwapMore(*Client, uint64)                      { g.tb.Error("unexpected request") }
-func (g revokingGranter) SwapReturned(*Client, uint64)                  { g.tb.Error("unexpected answer") }
-
-// figuresOf returns what runs a program under the lazy runtime, beside a server that grants everything, and reads the
-// figures that it prints.
-func figuresOf(b *testing.B) func(program string, figures []any, format string, env ...string) {
-	b.Helper()
-	library := absolute(b, lazyDir, "libcase.so")
-	s, err := ListenRevoking(filepath.Join(b.TempDir(), "s"), revokingGranter{granter{b}}, Welcome{Chunk: 32 << 20}, b.Logf)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { s.Close() })
-	return func(program string, figures []any, format string, env ...string) {
-		b.Helper()
-		out, err := lazyCommand(b, "13", program, append(env, "LD_PRELOAD="+library, "CASE_BINDING=task", "CASE_SOCKET="+s.Path(),
-			"CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1")...).Output()
-		if _, scanErr := fmt.Sscanf(string(out), format, figures...); err != nil || scanErr != nil {
-			b.Fatalf("%v, %v in %q", err, scanErr, out)
-		}
-	}
-}
-
-// BenchmarkLazyGate measures what the library spends on a launch through the open gate, with and without movable
-// memory, each in a process of its own and in turn. CUDA's own part is left out. The least of all rounds is reported,
-// because other work only adds to it, and how much more movable memory costs.
-func BenchmarkLazyGate(b *testing.B) {
-	run := figuresOf(b)
-	launches := map[string][]float64{}
-	for b.Loop() {
-		for _, arm := range []string{"CASE_MOVABLE=0", movable} {
-			var ns float64
-			run("launch_rate", []any{&ns}, "launch %f", arm)
-			launches[arm] = append(launches[arm], ns)
-		}
-	}
-	off, on := slices.Min(launches["CASE_MOVABLE=0"]), slices.Min(launches[movable])
-	b.ReportMetric(off, "launch-ns")
-	b.ReportMetric(on, "movable-launch-ns")
-	b.ReportMetric(on-off, "more-ns")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkLazyAllocations measures an allocation of a bound process that has few others, and of one that has thousands.
-func BenchmarkLazyAllocations(b *testing.B) {
-	run := figuresOf(b)
-	for _, arm := range []string{"CASE_MOVABLE=0", movable} {
-		b.Run(arm, func(b *testing.B) {
-			for b.Loop() {
-				var few, many float64
-				run("allocation_rate", []any{&few, &many}, "few %f many %f", "FAKE_CUDA_MEMORY=100000000000", arm)
-				b.ReportMetric(few, "few-ns")
-				b.ReportMetric(many, "many-ns")
-			}
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -1,4 +1,4 @@
-# Programs of the fake CUDA (../fake) for the tests of the lazy runtime (runner/probe). build/13 has those of
+# Programs of the fake CUDA (../fake) for the tests of the lazy runtime (lazytest). build/13 has those of
 # CUDA 13, build/11 those of CUDA 11.
 include ../fake/fake.mk
 

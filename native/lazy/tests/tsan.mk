@@ -1,5 +1,5 @@
 # libcase.so and the fakes under gcc's thread sanitizer, in build/tsan, with the CUDA
-# programs of tests/programs as they are, linked with it (runner/probe). The runtime is that of
+# programs of tests/programs as they are, linked with it (lazytest). The runtime is that of
 # CUDA 13.
 TSAN         = -fsanitize=thread -O1 -g
 TSAN_CFLAGS  = -std=c11 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread $(CFLAGS)

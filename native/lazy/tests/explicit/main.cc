@@ -1,5 +1,5 @@
 // main.cc: programs that ask for tasks themselves (probe/case.h) and use the shared runtime,
-// in small, for the fakes (runner/probe/lazy_explicit_test.go). The argument says which.
+// in small, for the fakes (lazytest/explicit_test.go). The argument says which.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

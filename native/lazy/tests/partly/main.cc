@@ -1,5 +1,5 @@
 // main.cc: programs of which the compiler pass has found some tasks, and which use devices outside
-// of them too, in small, for the fakes (runner/probe/lazy_partly_test.go). Their calls are those
+// of them too, in small, for the fakes (lazytest/partly_test.go). Their calls are those
 // that the pass inserts (probe/static.h). The argument says which program.
 #include <pthread.h>
 #include <stdlib.h>

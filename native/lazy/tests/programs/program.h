@@ -1,6 +1,6 @@
 // program.h: CUDA programs in small, for the fake runtime (../../fake): each does
 // what its name says and prints what it computed. They know nothing of libcase, so
-// their output must be the same with and without it (runner/probe/lazy_test.go).
+// their output must be the same with and without it (lazytest/lazy_test.go).
 #ifndef LAZY_PROGRAM_H
 #define LAZY_PROGRAM_H
 

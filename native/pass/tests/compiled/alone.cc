@@ -1,4 +1,4 @@
-// alone.cc: a program for casecc with a static CUDA runtime (runner/probe/compiled_linked_test.go). Its
+// alone.cc: a program for casecc with a static CUDA runtime (native/lazy/lazytest/compiled_linked_test.go). Its
 // task is static. With FALLBACK the pointers to its memory outlive the function, so its launches are
 // left to the lazy runtime that casecc links.
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// program.h: what made-up CUDA programs are made of (runner/probe/compiled_test.go). They
+// program.h: what made-up CUDA programs are made of (native/lazy/lazytest/compiled_test.go). They
 // launch as clang's code does, so that the compiler pass (native/pass) sees what it sees in
 // CUDA programs.
 #ifndef COMPILED_PROGRAM_H

@@ -1,0 +1,80 @@
+package lazytest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/runner/probe"
+)
+
+// evictAll takes the memory of a task, gives host memory for it, and returns the answer.
+func evictAll(t *testing.T, p *lazyRun, id uint64) probe.Revoked {
+	t.Helper()
+	mustRevoke(t, p.server, id, probe.Revocation{Ticket: 1, Action: probe.Evict, Bytes: 1 << 40, Deadline: patience})
+	for timeout := time.After(patience); ; {
+		select {
+		case next := <-p.r.events:
+			e := *next
+			switch e.kind {
+			case "more":
+				giveSwap(t, e, fakeChunks(t, int(e.bytes/moving.Chunk), moving.Chunk), moving.Chunk)
+			case "revoked":
+				return e.was
+			}
+		case <-timeout:
+			t.Fatal("no answer")
+		}
+	}
+}
+
+// The scheduler sees the calls under way of a process that can give memory back, what it has submitted and its
+// memory, before and after a revocation.
+func TestLazyShowsItsActivity(t *testing.T) {
+	const mib, rest = 1 << 20, 8<<20 + 2<<20 // the device heap, and the granule of small allocations
+	const own = 16*mib + 2*mib               // all that the library has made
+	for _, version := range cudaVersions {
+		s, r := startRevoking(t, moving)
+		p := prepareLazyAt(t, s, r, version, "lazy_program", "shown", movable).start()
+		begin := r.next(t, "begin")
+		grant(t, begin)
+		var last time.Time
+		want := func(when string, calls, submissions, resident, referenced, fixed int64) {
+			t.Helper()
+			p.hear(when)
+			a, known := begin.c.Activity()
+			if !known || a.Calls != calls || a.Submissions < submissions || a.Resident != resident || a.Referenced != referenced || a.Fixed != fixed || !a.Permit {
+				t.Errorf("CUDA %s, %s: %+v, want %d calls, at least %d submissions, %d bytes, %d referenced, %d fixed", version, when, a, calls, submissions, resident, referenced, fixed)
+			}
+			if a.LastCall.IsZero() || a.LastCall.Before(last) {
+				t.Errorf("%s: the last call ended at %v, and before it one at %v", when, a.LastCall, last)
+			}
+			last = a.LastCall
+		}
+		want("launched", 0, 1, 16*mib+rest, own, rest)
+		p.goOn()
+		want("submitting", 1, 1, 16*mib+rest, own, rest)
+		p.goOn()
+		want("waiting", 1, 2, 16*mib+rest, own, rest)
+		p.goOn()
+		want("idle", 0, 2, 16*mib+rest, own, rest)
+		p.goOn()
+		want("waiting", 1, 2, 16*mib+rest, own, rest)
+		if was := evictAll(t, p, begin.id); was.Ended != probe.Done || was.Freed != 16*mib || was.Resident != rest || was.Fixed != rest {
+			t.Errorf("CUDA %s: revoked %+v", version, was)
+		}
+		p.goOn()
+		grant(t, r.next(t, "resume"))
+		r.next(t, "moved")
+		want("evicted", 0, 3, 16*mib+rest, own, rest)
+		p.goOn()
+		grant(t, r.next(t, "grow"))
+		want("array", 0, 3, 16*mib+rest+4*mib, own, rest+4*mib)
+		p.goOn()
+		want("graph", 0, 5, 16*mib+rest, own, rest) // and the kernel in it
+		p.goOn()
+		p.hear("x 4")
+		want("freed", 0, 5, rest, 2*mib, rest)
+		p.goOn()
+		p.finish(grant).mustSucceed()
+	}
+}

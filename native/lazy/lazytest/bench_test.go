@@ -1,0 +1,102 @@
+package lazytest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/caserun/caserun/runner/probe"
+)
+
+// BenchmarkLazyCalls measures CUDA calls of a bound process on the fake runtime,
+// natively and with the lazy runtime in between: the difference is what it adds
+// to each. Page-locked memory is made and written before the process is bound.
+func BenchmarkLazyCalls(b *testing.B) {
+	library := absolute(b, lazyDir, "libcase.so")
+	for _, bench := range []struct {
+		name string
+		env  []string
+	}{
+		{"native", nil},
+		{"passive", []string{"LD_PRELOAD=" + library, "CASE_BINDING=job"}},
+		{"task", []string{"LD_PRELOAD=" + library, "CASE_BINDING=task"}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			for b.Loop() {
+				out, err := lazyCommand(b, "13", "rate", bench.env...).Output()
+				if err != nil {
+					b.Fatal(err)
+				}
+				var launch, transfer, pair, pinned float64
+				if _, err := fmt.Sscanf(string(out), "launch %f copy %f malloc_free %f pinned_mib %f", &launch, &transfer, &pair, &pinned); err != nil {
+					b.Fatalf("%v in %q", err, out)
+				}
+				b.ReportMetric(launch, "launch-ns")
+				b.ReportMetric(transfer, "copy-ns")
+				b.ReportMetric(pair, "malloc+free-ns")
+				b.ReportMetric(pinned/1e3, "pinned-us/MiB")
+			}
+		})
+	}
+}
+
+// figuresOf returns what runs a program under the lazy runtime, beside a server that grants everything, and reads the
+// figures that it prints.
+func figuresOf(b *testing.B) func(program string, figures []any, format string, env ...string) {
+	b.Helper()
+	library := absolute(b, lazyDir, "libcase.so")
+	s, r := startRevoking(b, probe.Welcome{Chunk: 32 << 20})
+	go func() { // until the benchmark's process ends
+		for e := range r.events {
+			if e.kind == "begin" || e.kind == "grow" || e.kind == "resume" {
+				if err := e.grant(0, fakeUUID(0)); err != nil {
+					b.Error(err)
+				}
+			}
+		}
+	}()
+	return func(program string, figures []any, format string, env ...string) {
+		b.Helper()
+		out, err := lazyCommand(b, "13", program, append(env, "LD_PRELOAD="+library, "CASE_BINDING=task", "CASE_SOCKET="+s.Path(),
+			"CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1")...).Output()
+		if _, scanErr := fmt.Sscanf(string(out), format, figures...); err != nil || scanErr != nil {
+			b.Fatalf("%v, %v in %q", err, scanErr, out)
+		}
+	}
+}
+
+// BenchmarkLazyGate measures what the library spends on a launch through the open gate, with and without movable
+// memory, each in a process of its own and in turn. CUDA's own part is left out. The least of all rounds is reported,
+// because other work only adds to it, and how much more movable memory costs.
+func BenchmarkLazyGate(b *testing.B) {
+	run := figuresOf(b)
+	launches := map[string][]float64{}
+	for b.Loop() {
+		for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+			var ns float64
+			run("launch_rate", []any{&ns}, "launch %f", arm)
+			launches[arm] = append(launches[arm], ns)
+		}
+	}
+	off, on := slices.Min(launches["CASE_MOVABLE=0"]), slices.Min(launches[movable])
+	b.ReportMetric(off, "launch-ns")
+	b.ReportMetric(on, "movable-launch-ns")
+	b.ReportMetric(on-off, "more-ns")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkLazyAllocations measures an allocation of a bound process that has few others, and of one that has thousands.
+func BenchmarkLazyAllocations(b *testing.B) {
+	run := figuresOf(b)
+	for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+		b.Run(arm, func(b *testing.B) {
+			for b.Loop() {
+				var few, many float64
+				run("allocation_rate", []any{&few, &many}, "few %f many %f", "FAKE_CUDA_MEMORY=100000000000", arm)
+				b.ReportMetric(few, "few-ns")
+				b.ReportMetric(many, "many-ns")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

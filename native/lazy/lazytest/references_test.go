@@ -1,0 +1,413 @@
+package lazytest
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/internal/chance"
+	"github.com/caserun/caserun/runner/probe"
+)
+
+// drivenChunk is the unit in which the memory of such a program moves, in bytes (native/lazy/tests/programs/references.cc).
+const drivenChunk = 4 << 20
+
+// driven is a program that does what the test says, line by line, under a scheduler that does what the
+// test says (native/lazy/tests/programs/references.cc).
+type driven struct {
+	*lazyRun
+	said    chan string
+	task    uint64 // the server's number
+	chunks  int    // that the scheduler has left to give
+	ticket  uint64
+	refuses bool // requests to resume
+	begun   probe.Request
+	resumed []probe.Resume
+	moved   [3]uint64 // bytes, by Way
+	shrunk  uint64    // bytes that it said to have given back
+}
+
+func startDriven(t *testing.T, version, sizes string, chunks int, env ...string) *driven {
+	t.Helper()
+	s, r := startRevoking(t, probe.Welcome{Chunk: drivenChunk, Window: moving.Window})
+	p := prepareLazyAt(t, s, r, version, "lazy_program", "driven "+sizes, append([]string{movable}, env...)...).start()
+	d := &driven{lazyRun: p, said: make(chan string), chunks: chunks}
+	go func() {
+		defer close(d.said)
+		for {
+			line, err := p.out.ReadString('\n')
+			if err != nil {
+				return
+			}
+			d.said <- strings.TrimSuffix(line, "\n")
+		}
+	}()
+	return d
+}
+
+// next serves the program until it says something, or until an event of the kind has come.
+func (d *driven) next(kind string) (string, event) {
+	d.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, ok := <-d.said:
+			if !ok {
+				d.t.Fatalf("the program has ended:\n%s", d.stderr.String())
+			}
+			return line, event{}
+		case next := <-d.r.events:
+			e := *next
+			switch e.kind {
+			case "moved":
+				d.moved[e.moved.Way] += e.moved.Bytes
+			case "shrink":
+				d.shrunk += e.bytes
+			case "begin", "grow", "resume":
+				d.task = e.id
+				if e.kind == "begin" {
+					d.begun = e.r
+				}
+				if e.kind == "resume" {
+					d.resumed = append(d.resumed, e.need)
+					if d.refuses {
+						if err := e.refuse(probe.ReasonTooLarge, e.need.Referenced, 1, "too much"); err != nil {
+							d.t.Error(err)
+						}
+						break
+					}
+				}
+				if err := e.grant(grantedDevice, fakeUUID(grantedDevice)); err != nil {
+					d.t.Error(err)
+				}
+			case "more":
+				n := min(d.chunks, int(e.bytes/drivenChunk))
+				d.chunks -= n
+				giveSwap(d.t, e, fakeChunks(d.t, n, drivenChunk), drivenChunk)
+			}
+			if e.kind == kind {
+				return "", e
+			}
+		case <-timeout:
+			d.t.Fatalf("neither a line nor %q:\n%s", kind, d.stderr.String())
+		}
+	}
+}
+
+// does has the program do each of the lines, and wants its answer to the last one.
+func (d *driven) does(want string, lines ...string) {
+	d.t.Helper()
+	var got string
+	for _, line := range lines {
+		if _, err := io.WriteString(d.in, line+"\n"); err != nil {
+			d.t.Fatal(err)
+		}
+		got, _ = d.next("")
+	}
+	if got != want {
+		d.t.Errorf("%q: the program says %q, want %q\n%s", lines, got, want, d.stderr.String())
+	}
+}
+
+// take revokes memory.
+func (d *driven) take(a probe.Action, mib uint64) probe.Revoked {
+	d.t.Helper()
+	d.ticket++
+	mustRevoke(d.t, d.server, d.task, probe.Revocation{Ticket: d.ticket, Action: a, Bytes: mib << 20, Deadline: patience})
+	_, e := d.next("revoked")
+	if e.was.Ended != probe.Done {
+		d.t.Errorf("take %d MiB: %+v", mib, e.was)
+	}
+	return e.was
+}
+
+// revoke takes memory, and wants so many MiB.
+func (d *driven) revoke(a probe.Action, mib uint64) {
+	d.t.Helper()
+	if was := d.take(a, mib); was.Freed != mib<<20 {
+		d.t.Errorf("take %d MiB: %+v", mib, was)
+	}
+}
+
+// end ends the program. Nothing may be left but chunks of the swap area.
+func (d *driven) end() {
+	d.t.Helper()
+	if err := d.in.(io.Closer).Close(); err != nil {
+		d.t.Error(err)
+	}
+	for line := range d.said {
+		d.lines = append(d.lines, line)
+	}
+	if err := d.cmd.Wait(); err != nil || d.stderr.Len() != 0 && !d.refuses {
+		d.t.Errorf("%v\n%s", err, d.stderr.String())
+	}
+	d.wantOnlySwapLeft()
+	for d.server.Settle(); len(d.r.events) > 0; {
+		switch e := *<-d.r.events; e.kind {
+		case "moved":
+			d.moved[e.moved.Way] += e.moved.Bytes
+		case "shrink":
+			d.shrunk += e.bytes
+		}
+	}
+}
+
+// A revocation takes what kernels were not given for longest, whatever way they are given it.
+func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
+	for _, way := range []string{"plus", "in", "apart", "silent"} {
+		for _, version := range cudaVersions {
+			t.Run(way+"/"+version, func(t *testing.T) {
+				d := startDriven(t, version, "4,6,4", 10)
+				d.does("done", way+" 1", way+" 2", way+" 0", way+" 2")
+				d.does("where d dd d", "where")
+				d.revoke(probe.Evict, 4)
+				d.does("where d hd d", "where")
+				d.revoke(probe.Evict, 2)
+				d.does("where d hh d", "where")
+				d.revoke(probe.Evict, 4)
+				d.does("where h hh d", "where")
+				d.does("values 1 1 2", "values")
+				d.end()
+			})
+		}
+	}
+}
+
+// Of a freed allocation the process keeps what is on the device for its next one, and gives back the rest.
+func TestLazyGivesBackWhatWasAway(t *testing.T) {
+	d := startDriven(t, "13", "8,4", 10)
+	d.does("done", "plus 0", "plus 1", "idle 300")
+	d.revoke(probe.Evict, 4)
+	d.does("where hd d", "where")
+	d.does("done", "free 0")
+	d.end()
+	if d.shrunk != 4<<20 {
+		t.Errorf("%d bytes are given back, want 4 MiB", d.shrunk)
+	}
+}
+
+// Where nobody tells a kernel's parameters, the kernel may be given anything.
+func TestLazyCountsAllAsReferencedByUnknownKernels(t *testing.T) {
+	d := startDriven(t, "13", "4,8", 10, "FAKE_CUDA_FAIL=cudaGetFuncBySymbol:1=98")
+	d.does("done", "plus 0", "idle 300", "plus 0", "silent 1")
+	d.revoke(probe.Yield, 12)
+	d.does("where - --", "where")
+	d.does("done", "plus 0")
+	if want := (probe.Resume{Bytes: 12 << 20, Referenced: 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
+	}
+	d.does("where d dd", "where")
+	d.end()
+}
+
+// TASK_RESUME says what the latest launches were given, with the launch that waits, and what of it is on the
+// host. This comes back, and no more: the scheduler has no room for it.
+func TestLazyResumesWithWhatIsReferenced(t *testing.T) {
+	d := startDriven(t, "13", "8,4,6", 10)
+	d.does("done", "plus 0", "plus 1", "plus 2", "idle 300", "plus 1")
+	d.revoke(probe.Yield, 18)
+	d.does("where -- - --", "where")
+	d.does("done", "plus 2")
+	// 4 and 6 MiB; the granule of the small allocations is not given to kernels.
+	if want := (probe.Resume{Bytes: 10 << 20, Referenced: 10 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
+	}
+	d.does("where hh d dd", "where")
+	d.does("values 1 2 2", "values")
+	d.end()
+}
+
+// Within what a process has on the device, each kernel finds there what it is given. The process never has
+// more than the scheduler left it. What goes out is what was not referenced for longest.
+func TestLazySwapsWithinTheProcess(t *testing.T) {
+	for _, env := range []string{"FAKE_CUDA_KERNEL_US=30", "CASE_RECORD_LIMIT=0"} {
+		t.Run(env, func(t *testing.T) {
+			d := startDriven(t, "13", "8,8,8", 10, env)
+			d.does("done", "plus 2", "plus 1", "plus 0")
+			d.revoke(probe.Evict, 16)
+			d.does("where dd hh hh", "where")
+			d.does("0 "+fmt.Sprint(deviceMiB(8)), "touches", "where", "touches")
+			for range 3 {
+				d.does("where hh dd hh", "plus 1", "where")
+				d.does("where hh hh dd", "in 2", "where")
+				d.does("where dd hh hh", "silent 0", "where")
+			}
+			d.does("0 "+fmt.Sprint(deviceMiB(8)), "touches")
+			d.does("values 4 4 4", "values")
+			if len(d.resumed) != 0 {
+				t.Errorf("asked to resume: %+v", d.resumed)
+			}
+			d.end()
+			if want := uint64(9 * 8 << 20); d.moved[probe.In] != want || d.moved[probe.Out] != want {
+				t.Errorf("%d bytes came and %d left, by what the scheduler is told; want %d", d.moved[probe.In], d.moved[probe.Out], want)
+			}
+		})
+	}
+}
+
+// deviceMiB is what the program has on the device besides its arrays: the context, the granule of small
+// allocations, and the margins'.
+func deviceMiB(arrays int) int { return arrays + 8 + 2 + 2 }
+
+// What no kernel's parameters show is used where it is: slowly, and with equal results.
+func TestLazyUsesMemoryOnTheHost(t *testing.T) {
+	for name, test := range map[string]struct {
+		chunks  int // of the swap area
+		use     string
+		touches int
+	}{
+		"a pointer in memory":                       {10, "behind 0", 2},
+		"a graph":                                   {10, "graph 0", 2},
+		"no host memory to change places":           {2, "plus 0", 2}, // two kernels, of a chunk each
+		"more than fits, and the scheduler refuses": {10, "both 0 1", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := startDriven(t, "13", "8,4", test.chunks)
+			d.refuses = true
+			d.does("done", "plus 0", "plus 1")
+			d.revoke(probe.Evict, 8)
+			d.does("0 "+fmt.Sprint(deviceMiB(12)), "touches")
+			d.does("done", test.use, test.use)
+			d.does("where hh d", "where")
+			d.does(fmt.Sprintf("%d %d", 2*test.touches, deviceMiB(4)), "touches")
+			if len(d.resumed) > 1 {
+				t.Errorf("asked again: %+v", d.resumed)
+			}
+			d.end()
+		})
+	}
+}
+
+// A kernel that is given more than the process has on the device has the process ask for more.
+func TestLazyAsksForMoreOfTheDevice(t *testing.T) {
+	for _, use := range []string{"plus 0", "both 0 1"} {
+		d := startDriven(t, "13", "8,4", 10)
+		d.does("done", "plus 0", "plus 1")
+		d.revoke(probe.Evict, 8)
+		d.does("where dd d", use, "where")
+		if want := (probe.Resume{Bytes: 8 << 20, Referenced: 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want { // with the granule of small allocations
+			t.Errorf("%s: resumed with %+v, want %+v", use, d.resumed, want)
+		}
+		d.does("done", use, "plus 1")
+		if len(d.resumed) != 1 {
+			t.Errorf("%s: asked again: %+v", use, d.resumed)
+		}
+		d.end()
+	}
+}
+
+// A program that needs more than a device has, but not in one kernel, begins with what its first kernel is given on
+// the device, and as much of the rest as fits. Its kernels then find on the device what they are given.
+func TestLazyBeginsOnTheHostWhatNoDeviceHasRoomFor(t *testing.T) {
+	for _, version := range cudaVersions {
+		d := startDriven(t, version, "8,8,8", 10, fmt.Sprintf("CASE_CAPACITY=%d,%d", 24<<20, 320<<20))
+		d.does("where hd dd hh", "plus 1", "where")
+		// 24 MiB, a granule and the device heap
+		if d.begun.Bytes+d.begun.HeapBytes != 34<<20 || d.begun.HostBytes != 10<<20 {
+			t.Errorf("CUDA %s: asked for %+v", version, d.begun)
+		}
+		d.does("0 "+fmt.Sprint(deviceMiB(12)), "touches")
+		d.does("where dd hd hh", "plus 0", "where")
+		d.does("where hd hh dd", "in 2", "where")
+		d.does("done", "both 0 1")
+		d.does("values 2 2 1", "values")
+		d.end()
+	}
+}
+
+// Of what no device has room for a part comes, once. What the kernel is given for the second time stays where it is.
+func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	d := startDriven(t, "13", "8,4,4", 10, "FAKE_CUDA_TRACE="+trace, fmt.Sprintf("CASE_CAPACITY=%d,%d", 20<<20, 320<<20))
+	d.does("done", "plus 0", "plus 2", "plus 1")
+	d.does("where dh d h", "both 0 1", "where")
+	before, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.does("where dh d h", "both 0 1", "both 0 1", "where")
+	after, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := string(after[len(before):]); strings.Contains(calls, "cuMemMap") || strings.Contains(calls, "cuCtxSynchronize") {
+		t.Errorf("it moves memory again, or waits:\n%s", calls)
+	}
+	d.does("values 4 4 1", "values")
+	d.end()
+}
+
+// Calls that name memory wrongly fail as they do without the lazy runtime, wherever the memory is (errors of
+// Table 3-1 of the dissertation).
+func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {
+	for _, version := range cudaVersions {
+		alone := lazyCommand(t, version, "driven 6")
+		alone.Stdin = strings.NewReader("plus 0\nerrors 0\nvalues\n")
+		out, err := alone.Output()
+		said := strings.Split(string(out), "\n")
+		if err != nil || len(said) < 3 || !strings.HasPrefix(said[1], "errors ") || strings.Contains(said[1], " 0") {
+			t.Fatalf("CUDA %s: %v: %q", version, err, out)
+		}
+		d := startDriven(t, version, "6", 10)
+		d.does(said[1], "plus 0", "errors 0")
+		d.revoke(probe.Evict, 6)
+		d.does(said[1], "errors 0")
+		d.does("where hh", "where")
+		d.does(said[2], "values")
+		d.end()
+	}
+}
+
+// Whatever the kernels are given, whatever is taken and however much host memory there is, the program computes
+// the same.
+func TestLazyComputesWithMemoryAnywhere(t *testing.T) {
+	computesWithMemoryAnywhere(t, 4*chance.Seed(), chance.Count(4, 80), chance.Count(20, 50))
+}
+
+// computesWithMemoryAnywhere does so for so many seeds. Four have each way to run it once.
+func computesWithMemoryAnywhere(t *testing.T, first uint64, count, steps int) {
+	t.Helper()
+	const arrays = 4
+	for seed := first; seed < first+uint64(count); seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 19))
+			env := []string{"FAKE_CUDA_KERNEL_US=30", "CASE_RECORD_LIMIT=0"}[seed%2]
+			d := startDriven(t, cudaVersions[seed/2%2], "6,4,2,8", random.IntN(8), env)
+			var values [arrays]int
+			d.does("done", "plus 0")
+			values[0]++
+			for range steps {
+				i, j := random.IntN(arrays), random.IntN(arrays)
+				way := []string{"plus", "plus", "in", "both", "silent", "behind", "graph", "idle", "values"}[random.IntN(9)]
+				if random.IntN(3) == 0 {
+					d.take([]probe.Action{probe.Evict, probe.Yield}[random.IntN(2)], uint64(random.IntN(22)))
+				}
+				switch way {
+				case "idle":
+					d.does("done", fmt.Sprintf("idle %d", random.IntN(300)))
+					continue
+				case "values":
+					d.does("values "+strings.Trim(fmt.Sprint(values), "[]"), "values")
+					continue
+				case "both":
+					values[j]++
+				}
+				values[i]++
+				d.does("done", fmt.Sprintf("%s %d %d", way, i, j))
+			}
+			d.does("values "+strings.Trim(fmt.Sprint(values), "[]"), "values")
+			for _, r := range d.resumed {
+				if r.Bytes > r.Referenced || r.Referenced > 22<<20 {
+					t.Errorf("resumed with %+v", r)
+				}
+			}
+			d.end()
+		})
+	}
+}

@@ -1,0 +1,295 @@
+package lazytest
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/probe"
+)
+
+// taker is a scheduler that takes memory back at random moments from the processes of a lazyRun.
+type taker struct {
+	t       *testing.T
+	server  *probe.Server
+	random  *rand.Rand
+	uuids   [][16]byte        // of the devices
+	chunk   uint64            // bytes, the unit in which memory moves
+	area    func(n int) []int // gives chunks of host memory, as descriptors
+	next    int               // the device of the next task
+	tasks   map[name]*kept
+	ticket  uint64
+	chunks  int    // of host memory that were given,
+	back    int    // and that came back, because they were offered and not used
+	offers  int    // of host memory that are to come
+	begun   uint64 // bytes of tasks that began on the host
+	short   bool   // host memory was refused
+	revoked []probe.Revoked
+}
+
+// name is a task's: its process, and the process's number for it.
+type name struct {
+	c    *probe.Client
+	task uint64
+}
+
+// kept is what the scheduler knows of a task, as schedulers/engine counts it.
+type kept struct {
+	id       uint64 // the server's number
+	home     int    // its device
+	bytes    uint64 // granted, heap included
+	resident uint64 // of these, on the device
+	given    uint64 // of these, given back since it was asked
+	begins   bool   // a part begins on the host, and nothing has shown yet that it is there
+	asked    *probe.Revocation
+	resumes  *event // it wants to,
+	grows    *event // or more memory, and has a ticket
+}
+
+// newTaker has a server for one program, whose memory moves in such chunks. ready is called once the
+// program can be started.
+func newTaker(t *testing.T, seed, chunk uint64, ready func(*probe.Server, recorder) *lazyRun) (*lazyRun, *taker) {
+	t.Helper()
+	s, r := startRevoking(t, probe.Welcome{Chunk: chunk, Window: moving.Window})
+	ticks, ended := time.NewTicker(500*time.Microsecond), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ticks.C:
+				r.events <- &event{kind: "tick"}
+			case <-ended:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { ticks.Stop(); close(ended) })
+	return ready(s, r).start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), tasks: map[name]*kept{},
+		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, chunk: chunk, offers: 4, area: func(n int) []int { return fakeChunks(t, n, chunk) }}
+}
+
+// startTaking starts the program under a scheduler that takes memory back. The caller calls finish
+// with answer.
+func startTaking(t *testing.T, seed uint64, version, program string, env ...string) (*lazyRun, *taker) {
+	t.Helper()
+	return newTaker(t, seed, 2<<20, func(s *probe.Server, r recorder) *lazyRun {
+		return prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...)
+	})
+}
+
+// answer serves the process, and takes memory back at most of the ticks.
+func (k *taker) answer(t *testing.T, e event) {
+	of := name{e.c, e.task}
+	task := k.tasks[of]
+	switch e.kind {
+	case "begin":
+		k.next = (k.next + 1) % len(k.uuids)
+		task = &kept{id: e.id, home: k.next}
+		if e.r.Flags&probe.FlagDevice != 0 {
+			task.home = int(e.r.Device)
+		}
+		k.tasks[of] = task
+		task.bytes = e.r.Bytes + e.r.HeapBytes
+		task.resident = task.bytes - e.r.HostBytes
+		task.begins = e.r.HostBytes > 0
+		k.begun += e.r.HostBytes
+		k.grant(e, task)
+	case "grow":
+		task.grows = &e
+	case "shrink":
+		task.bytes -= e.bytes
+		task.given += task.resident - min(task.resident, task.bytes)
+		task.resident = min(task.resident, task.bytes)
+	case "free":
+		delete(k.tasks, of)
+	case "resume":
+		if e.need.Bytes > e.need.Referenced || e.need.Referenced > task.bytes || e.need.Bytes > task.bytes-task.resident {
+			k.t.Errorf("%+v of task %d, which has %d bytes on the device, of %d", e.need, e.task, task.resident, task.bytes)
+		}
+		task.resumes = &e
+	case "revoked":
+		k.hear(task, e.was)
+	case "more":
+		k.swap(e)
+	case "returned":
+		k.back += int(e.bytes / k.chunk)
+	case "closed", "silent":
+		maps.DeleteFunc(k.tasks, func(of name, _ *kept) bool { return of.c == e.c })
+	case "tick":
+		k.take()
+	}
+	if task != nil && task.grows != nil && task.asked == nil {
+		task.bytes += task.grows.bytes
+		task.resident += task.grows.bytes
+		k.grant(*task.grows, task)
+		task.grows = nil
+	}
+	if task != nil && task.resumes != nil && task.asked == nil {
+		task.resident = min(task.resident+task.resumes.need.Bytes, task.bytes)
+		k.grant(*task.resumes, task)
+		task.resumes = nil
+	}
+}
+
+// grant gives a task the device that it has, or gets.
+func (k *taker) grant(e event, task *kept) {
+	if err := e.grant(task.home, k.uuids[task.home]); err != nil {
+		k.t.Logf("%s: %v", e.kind, err) // it has ended meanwhile
+	}
+}
+
+// hear takes the answer to a revocation, which must be a possible one.
+func (k *taker) hear(task *kept, was probe.Revoked) {
+	r := *task.asked
+	possible := was.Ticket == r.Ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && was.Resident+was.Freed <= task.resident+task.given
+	switch was.Ended {
+	case probe.Done: // enough, in whole chunks; or all that can move and the host has room for
+		enough := was.Freed >= r.Bytes && was.Freed-min(was.Freed, r.Bytes) < k.chunk
+		possible = possible && was.Why == "" && (enough || was.Freed < r.Bytes && (k.short || was.Resident == was.Fixed))
+	case probe.Busy:
+		possible = possible && was.Why == "" && was.Freed == 0
+	case probe.Unable:
+		possible = possible && unmovable.MatchString(was.Why) && was.Freed == 0
+	}
+	if !possible {
+		k.t.Errorf("%+v of a task with %d bytes on the device: %+v", r, task.resident, was)
+	}
+	task.asked = nil
+	if task.resumes != nil && r.Action == probe.Yield { // what has left is to come back too
+		task.resumes.need.Bytes += task.resident - was.Resident
+	}
+	task.resident = was.Resident
+	task.begins = task.begins && was.Ended != probe.Done
+	k.revoked = append(k.revoked, was)
+	k.short = false
+}
+
+// take revokes tasks that have no ticket, three times of four, and sometimes offers their processes host memory before.
+func (k *taker) take() {
+	for of, task := range k.tasks {
+		if k.offers > 0 && k.random.IntN(8) == 0 {
+			k.offers--
+			files := k.area(1 + k.random.IntN(4))
+			if err := of.c.OfferSwap(files...); err == nil {
+				k.chunks += len(files)
+			}
+		}
+		if k.random.IntN(32) == 0 {
+			_ = of.c.RecallSwap()
+		}
+		if task.asked != nil || k.random.IntN(4) == 0 {
+			continue
+		}
+		k.ticket++
+		r := probe.Revocation{Ticket: k.ticket, Action: []probe.Action{probe.Yield, probe.Evict}[k.random.IntN(2)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
+		if err := k.server.Revoke(task.id, r); err == nil {
+			task.asked, task.given = &r, 0
+		}
+	}
+}
+
+// bytes are none, some or more than any task has.
+func (k *taker) bytes() uint64 {
+	switch k.random.IntN(5) {
+	case 0:
+		return 0
+	case 1:
+		return 1 + k.random.Uint64N(64<<20)
+	case 2:
+		return math.MaxInt64
+	}
+	return k.random.Uint64N(200) << 20
+}
+
+// swap gives the process chunks of the fakes' host memory, or sometimes none.
+func (k *taker) swap(e event) {
+	k.t.Helper()
+	n := int(e.bytes / k.chunk)
+	asked, begins := false, false // a task that begins on the host needs what it asks for
+	for _, task := range k.tasks {
+		asked, begins = asked || task.asked != nil, begins || task.begins
+	}
+	if asked && !begins && k.random.IntN(5) == 0 {
+		n, k.short = 0, true
+	}
+	k.chunks += giveSwap(k.t, e, k.area(n), k.chunk)
+}
+
+// fakeChunks makes chunks of so many bytes of the fakes' host memory, which are there until the test's end.
+func fakeChunks(t *testing.T, n int, bytes uint64) []int {
+	t.Helper()
+	var files []int
+	for range n {
+		fd, err := unix.MemfdCreate("fake CUDA memory of -1", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		if err := unix.Ftruncate(fd, int64(bytes)); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, fd)
+	}
+	return files
+}
+
+// giveSwap gives the process these chunks, and returns how many it has got.
+func giveSwap(t *testing.T, e event, files []int, chunk uint64) int {
+	t.Helper()
+	if err := e.c.GiveSwap(uint64(len(files))*chunk, 0, files...); err != nil {
+		t.Logf("swap: %v", err) // it has ended meanwhile
+		return 0
+	}
+	return len(files)
+}
+
+// count says how often memory was taken, and how much.
+func (k *taker) count() (done int, freed uint64) {
+	for _, r := range k.revoked {
+		if r.Ended == probe.Done {
+			done++
+			freed += r.Freed
+		}
+	}
+	return done, freed
+}
+
+// wantSettled: the server has nothing of the process any more, and the process has not more host memory than it
+// was given.
+func (k *taker) wantSettled(p *lazyRun) {
+	k.t.Helper()
+	if len(k.tasks) != 0 {
+		k.t.Errorf("%s: %d tasks are left: %v", p.program, len(k.tasks), p.events)
+	}
+	wantOver(k.t, p.events)
+	for _, l := range p.lines {
+		if at := strings.Index(l, " handles "); at >= 0 && strings.HasPrefix(l, "after: ") {
+			var handles int
+			if n, err := fmt.Sscanf(l[at:], " handles %d", &handles); n != 1 || handles > k.chunks {
+				k.t.Errorf("%s: %s; %d chunks were given (%v)", p.program, l, k.chunks, err)
+			}
+		}
+	}
+}
+
+// wantOnlySwapLeft: at its end the process has nothing but chunks of the swap area, each mapped once, and the fakes have
+// seen nothing that a driver would not allow. Chunks that came together are in one reservation. One of them may be about to be mapped.
+func (p *lazyRun) wantOnlySwapLeft() {
+	p.t.Helper()
+	for _, l := range p.lines {
+		var allocations, handles, mappings, reservations, violations int
+		at := strings.Index(l, " allocations ")
+		if at < 0 || !strings.HasPrefix(l, "after: ") {
+			continue
+		}
+		if n, err := fmt.Sscanf(l[at:], " allocations %d handles %d mappings %d reservations %d violations %d", &allocations, &handles, &mappings, &reservations, &violations); n != 5 ||
+			allocations+violations > 0 || handles-mappings < 0 || handles-mappings > 1 || reservations > handles+1 {
+			p.t.Errorf("left behind: %s (%v)\n%s", l, err, p.stderr.String())
+		}
+	}
+}
