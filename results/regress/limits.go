@@ -70,7 +70,7 @@ func (l Limit) fits(arm results.Arm) bool {
 		(parameters == "" || slices.Contains(append(strings.Split(arm.Parameters, ","), "probe="+arm.Probe.String()), parameters))
 }
 
-// of returns the limit of each metric for an arm, in the order of the limits: the limit that names
+// limitsOf returns the limit of each metric for an arm, in the order of the limits: the limit that names
 // most of the arm, and of several such limits the last.
 func limitsOf(limits []Limit, arm results.Arm) []Limit {
 	named := func(l Limit) int {

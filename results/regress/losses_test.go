@@ -133,6 +133,28 @@ func TestCompareOfLostJobs(t *testing.T) {
 	}
 }
 
+// A ratio flatters the side that looks better and lost more jobs. Equal sides look alike, and no ratio tells nothing.
+func TestFlatters(t *testing.T) {
+	for _, c := range []struct {
+		ratio  float64
+		higher bool
+		lost   [2]bool
+		want   bool
+	}{
+		{1.1, true, [2]bool{false, true}, true}, {1.1, true, [2]bool{true, false}, false},
+		{0.9, true, [2]bool{false, true}, false}, {0.9, true, [2]bool{true, false}, true},
+		{1.1, false, [2]bool{false, true}, false}, {1.1, false, [2]bool{true, false}, true},
+		{0.9, false, [2]bool{false, true}, true}, {0.9, false, [2]bool{true, false}, false},
+		{1, true, [2]bool{true, true}, false}, {1, false, [2]bool{true, true}, false},
+		{math.NaN(), true, [2]bool{true, true}, false}, {math.NaN(), false, [2]bool{true, true}, false},
+		{1.1, true, [2]bool{}, false}, {0.9, false, [2]bool{}, false},
+	} {
+		if got := Flatters(c.ratio, c.higher, c.lost); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // A ratio of 0 to 0 has no value, of the base too.
 func TestRatiosOfNothing(t *testing.T) {
 	nothing := func(o *Observation) { *o.Metrics.MakespanS, o.Metrics.ThroughputJobsPerS = 0, nil }

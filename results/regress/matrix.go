@@ -279,12 +279,7 @@ func (m *Matrix) markLosses(sets [][][]Pair) {
 			}
 			more := lost.more(set)
 			for j := range levels {
-				better := levels[j].Ratio.Value > 1
-				if !m.Metrics[j].HigherIsBetter {
-					better = levels[j].Ratio.Value < 1
-				}
-				worse := !better && levels[j].Ratio.Value != 1
-				levels[j].LostMore = !math.IsNaN(levels[j].Ratio.Value) && (better && more[1] || worse && more[0])
+				levels[j].LostMore = Flatters(levels[j].Ratio.Value, m.Metrics[j].HigherIsBetter, more)
 			}
 		}
 	}
