@@ -233,9 +233,8 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	if workers < 0 {
 		return policies.Scheduler{}, 0, Refuse(fmt.Errorf("--workers %d: want 0 or more", workers))
 	}
-	name, rest, _ := strings.Cut(text, ":")
-	if name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
-		text = fmt.Sprintf("%s:%s,workers=%d", name, rest, workers)
+	if name, rest, _ := strings.Cut(text, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
+		text = policies.With(text, fmt.Sprintf("workers=%d", workers))
 	}
 	s, err := policies.Parse(text, devices)
 	if err == nil {

@@ -21,7 +21,7 @@ func Compare(info policies.Info, queue engine.Order, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &workload{Rand: r, tasks: map[schedulers.TaskID]*known{}, style: drawStyle(r)}
 	devices := w.node()
-	parameters := info.Name + ":" + w.parameters(info, queue)
+	parameters := policies.With(info.Name, w.parameters(info, queue))
 	s, err := policies.Parse(parameters, len(devices))
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ type Subject struct {
 // Registered is a scheduler whose policy is in package policies.
 func Registered(info policies.Info) Subject {
 	return Subject{info, func(parameters string, devices int) (policies.Scheduler, error) {
-		return policies.Parse(info.Name+":"+parameters, devices)
+		return policies.Parse(policies.With(info.Name, parameters), devices)
 	}}
 }
 

@@ -23,15 +23,16 @@ const (
 	simulatedPrefix = "sim:"
 )
 
-// Split splits a list of nodes at its commas.
+// Split splits a list of nodes at its commas. Check refuses an empty one.
 func Split(list string) []string {
-	var out []string
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			out = append(out, name)
-		}
+	if list == "" {
+		return nil
 	}
-	return out
+	names := strings.Split(list, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
 }
 
 // Check refuses a name that is not a node's.
@@ -39,6 +40,8 @@ func Check(name string) error {
 	switch {
 	case name == Local:
 		return nil
+	case name == "":
+		return harness.Refuse(errors.New("a node is empty: write a comma only between two nodes"))
 	case !strings.HasPrefix(name, simulatedPrefix):
 		return harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", name, fallback))
 	}
