@@ -72,7 +72,7 @@ func TestAFileHasALimit(t *testing.T) {
 func TestErrorsOfALargeFileAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"f.wl":   strings.Repeat("no-such-program 1\n", 100*maxErrors),
+		"f.wl":   strings.Repeat("needle $1\n", 100*maxErrors),
 		"f.yaml": "jobs:\n" + strings.Repeat("  - no-such-job\n", 100*maxErrors),
 	} {
 		path := filepath.Join(dir, name)

@@ -338,8 +338,9 @@ func (r *mixReader) add(body ast.Node) Mix {
 			r.full = true
 			break
 		}
+		line := r.line(firstToken(n))
 		for range count {
-			m.Jobs = append(m.Jobs, j) // nobody changes what they share
+			m.Jobs, m.Lines = append(m.Jobs, j), append(m.Lines, line) // nobody changes what the jobs share
 		}
 	}
 	return *m
@@ -440,7 +441,7 @@ func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 			r.fail(f.value.GetToken(), "remove it", "program %q has a control character", program)
 		}
 		if !slices.Contains(suitePrograms, program) && !strings.Contains(program, "/") && (program == "" || r.has == nil || !r.has(program)) {
-			r.fail(f.value.GetToken(), near.OrKnown(program, suitePrograms)+" ("+moreOfSuite(r.has)+"; your own executable needs a slash: ./"+program+")",
+			r.fail(f.value.GetToken(), near.OrKnown(program, suitePrograms)+" ("+moreOfSuite(r.file, r.has)+"; your own executable needs a slash: ./"+program+")",
 				"no suite program %q", program)
 		}
 		j.Program, j.Name = program, labelOf(program)
