@@ -273,9 +273,9 @@ func (b Batch) record() (results.Run, error) {
 	return run, nil
 }
 
-// ToMeasure adds to an error how to measure the jobs' profiles, if the error wraps the reason,
+// ToMeasure adds to an error the command that measures the jobs' profiles, if the error wraps the reason,
 // which is that a job has no profile, or no footprint.
-func ToMeasure(err, reason error, suite string, mix mixes.Mix) error {
+func ToMeasure(err, reason error, o Options, mix mixes.Mix) error {
 	if !errors.Is(err, reason) {
 		return err
 	}
@@ -283,11 +283,15 @@ func ToMeasure(err, reason error, suite string, mix mixes.Mix) error {
 	if !suites.IsMixFile(what) {
 		what = mix.Name
 	}
+	var options []string
 	isForeign := func(j mixes.Job) bool { return j.OfSuite() && !slices.Contains(mixes.SuitePrograms(), j.Program) }
-	if suite != suites.Builtin {
-		what += " --suite " + suite
+	if o.Suite != suites.Builtin {
+		options = append(options, "--suite", o.Suite)
 	} else if slices.ContainsFunc(mix.Jobs, isForeign) {
-		what += " --suite DIR"
+		options = append(options, "--suite", "DIR")
 	}
-	return fmt.Errorf("%w; to measure one, run caserun profile --mix %s --out FILE on a GPU, and add --profiles FILE", err, what)
+	if o.Data != DefaultData {
+		options = append(options, "--data", o.Data)
+	}
+	return fmt.Errorf("%w; to measure one, run %s on a machine with a GPU, and add --profiles %s", err, mixes.ProfileCommand(what, options...), mixes.ProfilesFile)
 }

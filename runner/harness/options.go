@@ -59,6 +59,9 @@ func DefaultOutput() string { return mixes.FormatBytes(runner.DefaultOutputBytes
 // have it.
 func DefaultContext() string { return mixes.FormatBytes(runner.DefaultContextBytes) }
 
+// DefaultData is the directory of the suite's input files, if the options name no other.
+const DefaultData = "data"
+
 // DefaultSwap is the host memory that device memory can move to, under a scheduler that takes memory
 // back.
 const DefaultSwap = "32GiB"

@@ -58,7 +58,7 @@ func AddDevicesFlag(f *pflag.FlagSet) {
 
 // AddDirectories adds --data and --runs.
 func AddDirectories(f *pflag.FlagSet) {
-	f.String("data", "data", "`DIR` with the programs' input files")
+	f.String("data", harness.DefaultData, "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 }
 
