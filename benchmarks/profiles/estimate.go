@@ -57,7 +57,10 @@ func (s Set) Estimate(jobs []mixes.Job, amount func(file string) int) (Set, []st
 			continue
 		}
 		if w.amount == 0 {
-			w.amount = float64(cmp.Or(amount(w.file), catalogUnits[path.Base(w.file)]))
+			w.amount = float64(cmp.Or(max(amount(w.file), 0), catalogUnits[path.Base(w.file)]))
+		}
+		if w.amount > mostTimes*of[len(of)-1].amount {
+			continue
 		}
 		p, note := estimate(w, of)
 		p.Command, p.Job = command, j.Name
@@ -66,6 +69,9 @@ func (s Set) Estimate(jobs []mixes.Job, amount func(file string) int) (Set, []st
 	}
 	return all, notes
 }
+
+// mostTimes bounds an amount by the largest known one, so that bytes and times stay within their types.
+const mostTimes = 1e6
 
 // byKind has the profiles whose amounts are known, by kind and amount.
 func (s Set) byKind() map[string][]point {

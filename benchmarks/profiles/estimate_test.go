@@ -102,8 +102,12 @@ func TestDarknetCommandsAreEstimated(t *testing.T) {
 	if math.Abs(sum-p.KernelS) > 1e-9 {
 		t.Errorf("phases of %v s, want %v", sum, p.KernelS)
 	}
-	if p, _ = estimated(t, "darknet classifier train mine.data nets/cifar_small.cfg", 2*inputs.CifarUpdates); p.KernelS < 5.7 || p.KernelS > 5.9 {
+	const train = "darknet classifier train mine.data nets/cifar_small.cfg"
+	if p, _ = estimated(t, train, 2*inputs.CifarUpdates); p.KernelS < 5.7 || p.KernelS > 5.9 {
 		t.Errorf("280 updates take %v s of kernels, want twice 2.9", p.KernelS)
+	}
+	if p, _ = estimated(t, train, -5); p.KernelS != measured(t, "darknet classifier train cfg/cifar.data cfg/cifar_small.cfg").KernelS {
+		t.Errorf("-5 updates take %v s of kernels", p.KernelS)
 	}
 	for _, command := range []string{
 		"darknet classifier predict a.data alexnet.cfg w < l", "darknet classifier predict a.data darknet19.cfg w < l",
@@ -119,11 +123,12 @@ func TestDarknetCommandsAreEstimated(t *testing.T) {
 	}
 }
 
-// What a command of another kind does is not known.
+// What a command of another kind does is not known, nor that of an amount for which bytes and times are too large numbers.
 func TestOthersAreNotEstimated(t *testing.T) {
 	for _, command := range []string{
 		"backprop", "backprop x", "backprop 0", "backprop 1 2", "bfs graph.txt", "srad_v1/srad 50 0.5 11000 11000", "gaussian -s 4096",
 		"darknet classifier predict a.data none.cfg w < l", "darknet rnn generate rnn.cfg w", "darknet rnn generate rnn.cfg w -len 10000000000", "darknet", "darknet detect", "mine 1",
+		"needle 4294967295 10", "lavaMD -boxes1d 4294967295", "srad_v1/srad 100 0.5 4294967295 4294967295",
 	} {
 		set, notes := Catalog().Estimate([]mixes.Job{job(command)}, func(string) int { return 0 })
 		if _, err := set.Lookup(job(command)); err == nil || len(notes) > 0 {
