@@ -188,7 +188,7 @@ func (c *Comparison) judge(o Options, tests int) {
 		c.Verdict = Same
 	case c.Needed > 0:
 		c.Verdict, c.Reason = Inconclusive, tooFewIn(c.Strata, c.Needed, tests)
-	case c.Significant && c.Divided():
+	case c.Divided():
 		c.Verdict, c.Reason = Inconclusive, "the blocks differ in different directions"
 	case c.Significant:
 		c.Verdict, c.Reason = Inconclusive, "they differ, perhaps by less than the minimum effect"
@@ -206,7 +206,9 @@ func (c *Comparison) judge(o Options, tests int) {
 
 // Divided reports whether the interval of a pooled change includes no change although the test
 // found a difference: some blocks gained and others lost.
-func (c Comparison) Divided() bool { return c.Strata > 0 && c.Bounded() && c.Low <= 0 && c.High >= 0 }
+func (c Comparison) Divided() bool {
+	return c.Strata > 0 && c.Significant && c.Bounded() && c.Low <= 0 && c.High >= 0
+}
 
 // RepetitionsFor is about how many values each side, or each side of each stratum, needs so that
 // half the width of the change's interval, corrected for all tests, is less than room. It is 0 if
