@@ -163,14 +163,18 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if !stored {
 		return damaged(path, storeName, errors.New("it is not in the archive"))
 	}
-	// Padding and the checksum of the whole follow the last member.
+	return checkEnd(path, archive, unpacked, buffered)
+}
+
+// checkEnd reads what follows the last member: padding and the checksum of the whole.
+func checkEnd(path string, archive *tar.Reader, unpacked io.Reader, file io.ByteReader) error {
 	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
 		return damaged(path, "after the last", errors.Join(errors.New("the manifest does not have it"), err))
 	}
 	if _, err := io.Copy(io.Discard, unpacked); err != nil {
 		return damaged(path, "the archive's end", short(err))
 	}
-	switch _, err := buffered.ReadByte(); {
+	switch _, err := file.ReadByte(); {
 	case err == nil:
 		return fmt.Errorf("bundle %s: something follows the archive's end: the file is damaged, get another copy", path)
 	case !errors.Is(err, io.EOF):

@@ -120,7 +120,8 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 		own := rows[at]
 		own.Base = true
 		m.Rows = slices.Insert(slices.Delete(rows, at, at+1), 0, own)
-		m.fill(apart[k], o.Metrics)
+		m.choose(apart[k], o.Metrics)
+		m.fill(apart[k])
 		if len(out) == 0 {
 			m.Notes = append(m.Notes, s.notes(all, names)...)
 		}
@@ -191,8 +192,8 @@ func (s Standing) arm(batch results.Arm) results.Arm {
 	return batch
 }
 
-// fill computes the cells and what they are over all mixes.
-func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
+// choose finds the mixes that the base ran, and the metrics that an arm has.
+func (m *Matrix) choose(arms map[results.Arm][]Observation, metrics []Metric) {
 	var left []string
 	for _, arm := range sorted(arms) {
 		k := arm.Batch()
@@ -212,6 +213,10 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
 			m.Metrics = append(m.Metrics, metric)
 		}
 	}
+}
+
+// fill computes the cells and what they are over all mixes.
+func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 	var pairs []Pair
 	noiseFree := false
 	sets := make([][][]Pair, len(m.Rows)) // of each row each mix, and last all of them
