@@ -64,7 +64,7 @@ func (s Set) Estimate(jobs []mixes.Job, amount func(file string) int) (Set, []st
 		}
 		p, note := estimate(w, of)
 		p.Command, p.Job = command, j.Name
-		all.byCommand[command] = p
+		all.byCommand[command], all.estimated[command] = p, true
 		notes = append(notes, fmt.Sprintf("%q was not measured alone: its profile is %s", command, note))
 	}
 	return all, notes
@@ -73,13 +73,13 @@ func (s Set) Estimate(jobs []mixes.Job, amount func(file string) int) (Set, []st
 // mostTimes bounds an amount by the largest known one, so that bytes and times stay within their types.
 const mostTimes = 1e6
 
-// byKind has the profiles whose amounts are known, by kind and amount.
+// byKind has the measured profiles whose amounts are known, by kind and amount.
 func (s Set) byKind() map[string][]point {
 	out := map[string][]point{}
 	for _, p := range s.All() {
 		text, stdin, _ := strings.Cut(p.Command, " < ")
 		words := strings.Fields(text)
-		if len(words) == 0 || strings.ContainsAny(p.Command, `"\`) || p.Kernels == Untraced {
+		if len(words) == 0 || strings.ContainsAny(p.Command, `"\`) || p.Kernels == Untraced || s.estimated[p.Command] {
 			continue
 		}
 		w, found := workOf(words[0], words[1:], stdin)

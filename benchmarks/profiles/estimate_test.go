@@ -76,6 +76,17 @@ func TestSizesAreEstimated(t *testing.T) {
 	}
 }
 
+// An estimate does not depend on what was estimated before, for example for another mix of a sweep.
+func TestEstimatesAreOfMeasuredProfiles(t *testing.T) {
+	none := func(string) int { return 0 }
+	before, _ := Catalog().Estimate([]mixes.Job{job("needle 40000 10")}, none)
+	after, notes := before.Estimate([]mixes.Job{job("needle 45000 10")}, none)
+	got, err := after.Lookup(job("needle 45000 10"))
+	if want, note := estimated(t, "needle 45000 10", 0); err != nil || got.KernelS != want.KernelS || notes[0] != note {
+		t.Errorf("%v s of kernels, %q, %v; want %v s and %q", got.KernelS, notes, err, want.KernelS, note)
+	}
+}
+
 // Of a Darknet command the network and the amount count, whatever its files are called.
 func TestDarknetCommandsAreEstimated(t *testing.T) {
 	const predict = "darknet classifier predict imagenet1k.data darknet53_448.cfg darknet53_448.weights < images-large.txt"
