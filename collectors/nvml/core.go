@@ -12,9 +12,9 @@ import (
 type Source struct {
 	// Utilization returns the percentages of the GPU and of its memory.
 	Utilization func() (gpu, memory int, err error)
-	// MemoryUsed returns bytes, of Memory; 0: unknown.
+	// MemoryUsed returns bytes.
 	MemoryUsed func() (uint64, error)
-	Memory     uint64
+	Memory     uint64 // all that the device has, in bytes; 0: unknown
 	// Buffered returns the driver's own samples that are newer than after, oldest
 	// first. The stamps are the driver's.
 	Buffered func(after time.Time) ([]BufferedSample, error)
@@ -25,7 +25,7 @@ type Source struct {
 	Energy func() (uint64, error)
 	// Power returns milliwatts.
 	Power func() (uint64, error)
-	// Alive says whether the device still answers, after a call that said that it is lost; its error then wraps ErrLost. It may be nil.
+	// Alive asks the device again after a call said that it is lost. Its error wraps ErrLost if that is so. It may be nil.
 	Alive func() error
 }
 
@@ -254,7 +254,7 @@ func (c *core) readActivity() {
 	}
 }
 
-// sorted returns the entries that can be, and an error if there are others.
+// sorted returns the entries that are possible, and an error if there are others.
 func (c *core) sorted(got []BufferedSample) (good []BufferedSample, wrong error) {
 	now := c.now()
 	for _, b := range got {

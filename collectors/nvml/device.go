@@ -116,14 +116,12 @@ func (n *Node) describe(h handle) (Device, error) {
 		return d, err
 	}
 	d.Name = name
-	if d.Memory, err = n.memory(h); err != nil {
-		return d, err
-	}
-	for range memoryTries - 1 {
-		if d.Memory.inRange() != nil {
-			if d.Memory, err = n.memory(h); err != nil {
-				return d, err
-			}
+	for range memoryTries {
+		if d.Memory, err = n.memory(h); err != nil {
+			return d, err
+		}
+		if d.Memory.inRange() == nil {
+			break
 		}
 	}
 	d.Memory = d.Memory.completed()
