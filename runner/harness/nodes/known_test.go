@@ -1,7 +1,10 @@
 package nodes
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,14 +91,37 @@ func TestPicturesAreCounted(t *testing.T) {
 	if whole, err := known.Lookup(m.Jobs[0]); err != nil || half.KernelS < whole.KernelS*0.49 || half.KernelS > whole.KernelS*0.51 {
 		t.Errorf("kernels of %v s, half of the pictures %v s (%v)", whole.KernelS, half.KernelS, err)
 	}
-	for file, want := range map[string]int{"n.cfg": 77, "none.cfg": 0, "../x": 0} {
-		if file == "n.cfg" {
-			if err := os.WriteFile(filepath.Join(data, file), []byte("[net]\nbatch=1\n max_batches = 77 \n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+}
+
+// Files are looked for where the job runs, and a name of the user's own file says nothing of what is in it.
+func TestFilesOfJobs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "graph8M.txt"), []byte("4194304\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "graph1M.txt"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	read := reader(t.Context(), dir)
+	for _, c := range []struct {
+		dir, file, want string
+	}{{"", "graph8M.txt", "4194304\n"}, {dir, "graph8M.txt", "4194304\n"}, {"", filepath.Join(dir, "graph8M.txt"), "4194304\n"}} {
+		if text, err := read(mixes.Job{Dir: c.dir}, c.file, 100); err != nil || string(text) != c.want {
+			t.Errorf("%s in %q: %q, %v", c.file, c.dir, text, err)
 		}
-		if got := amount(t.Context(), data, file); got != want {
-			t.Errorf("%s: %d, want %d", file, got, want)
-		}
+	}
+	if text, err := read(mixes.Job{}, "graph8M.txt", 3); err != nil || string(text) != "419" {
+		t.Errorf("3 bytes are %q, %v", text, err)
+	}
+	if _, err := read(mixes.Job{Dir: "elsewhere"}, "graph8M.txt", 100); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in another directory: %v", err)
+	}
+	if _, err := read(mixes.Job{}, "graph1M.txt", 100); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory: %v", err)
+	}
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("SIGTERM"))
+	if _, err := reader(stopped, dir)(mixes.Job{}, "graph8M.txt", 100); err == nil || err.Error() != "SIGTERM" {
+		t.Errorf("stopped: %v", err)
 	}
 }
