@@ -91,3 +91,12 @@ func TestSocketIsMended(t *testing.T) {
 	before.send(beginOf(1, 1))
 	w.next(t, "begin")
 }
+
+// A socket that is made again while no connection can be taken is watched before the loop returns to it. That is no failure,
+// after which the loop would try it again for ever.
+func TestWatchedTwice(t *testing.T) {
+	s, _ := watched(t)
+	if err := s.watch(s.fd); err != nil {
+		t.Error(err)
+	}
+}
