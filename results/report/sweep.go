@@ -81,12 +81,13 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	for _, r := range runs {
 		byID[r.ID] = r
 	}
-	traced, again, noiseFree := false, 0, false
+	traced, again, doubtful, noiseFree := false, 0, 0, false
 	for _, a := range armsOf(cells, byID) {
 		noiseFree = noiseFree || results.AllNoiseFree(a.runs)
 		done := len(a.runs)
-		a.runs = withoutCopies(a.runs)
-		again += done - len(a.runs)
+		var copies, doubts int
+		a.runs, copies, doubts = samplesOf(a.runs)
+		again, doubtful = again+copies, doubtful+doubts
 		throughput := median(a.runs, func(m results.Metrics) *float64 { return m.ThroughputJobsPerS })
 		turnaround := median(a.runs, func(m results.Metrics) *float64 { return m.TurnaroundMeanS })
 		makespan := median(a.runs, func(m results.Metrics) *float64 { return m.OfWork(m.MakespanS) })
@@ -102,7 +103,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 			makespan.middle, makespan.low, makespan.high, utilization.middle, traced, a.cell.Probe.String())
 	}
 	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
-	for _, says := range samplesNotes(noiseFree, again) {
+	for _, says := range samplesNotes(noiseFree, again, doubtful) {
 		t.Notes = append(t.Notes, Note{Text: says})
 	}
 	if traced {
@@ -122,26 +123,33 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	return t
 }
 
-// samplesNotes says which of simulated runs are samples of their own.
-func samplesNotes(noiseFree bool, copies int) (notes []string) {
+// samplesNotes says which runs are not samples of their own, or not measurements.
+func samplesNotes(noiseFree bool, copies, doubtful int) (notes []string) {
 	if noiseFree {
 		notes = append(notes, results.NoNoise)
 	}
 	if copies > 0 {
 		notes = append(notes, results.SaysCopies(copies))
 	}
+	if doubtful > 0 {
+		notes = append(notes, results.SaysDoubtful(doubtful))
+	}
 	return notes
 }
 
-// withoutCopies are the runs that are samples of their own.
-func withoutCopies(runs []results.Run) []results.Run {
-	var out []results.Run
+// samplesOf are the runs that are samples of their own and not doubtful. It counts the others.
+func samplesOf(runs []results.Run) (out []results.Run, copies, doubtful int) {
 	for i, copied := range results.Copies(runs) {
-		if !copied {
+		switch {
+		case copied:
+			copies++
+		case runs[i].Doubts != "":
+			doubtful++
+		default:
 			out = append(out, runs[i])
 		}
 	}
-	return out
+	return out, copies, doubtful
 }
 
 // sweepArm is a mix under a scheduler, with a probe.

@@ -43,6 +43,23 @@ func someSweep() (results.Sweep, []results.Cell, []results.Run) {
 	return w, cells, runs
 }
 
+// Medians are without doubtful runs, and a list names them.
+func TestDoubtfulRunsInTables(t *testing.T) {
+	w, cells, runs := someSweep()
+	for i := range runs {
+		if runs[i].Scheduler == "sa" && !runs[i].Warmup && *runs[i].Metrics.MakespanS > 102 {
+			runs[i].Doubts = "the harness stood still for 3.0 s"
+		}
+	}
+	text := render(t, SweepArms(w, cells, runs, nil, "/x/caserun.db", ""), Text, Options{})
+	if !strings.Contains(text, "101.0 s") || !strings.Contains(text, results.SaysDoubtful(4)) {
+		t.Errorf("the arms:\n%s", text)
+	}
+	if text = render(t, RunList(runs), Text, Options{}); !strings.Contains(text, "doubtful runs, which comparisons leave out: 4; caserun report 16 says why the first one is") {
+		t.Errorf("the list:\n%s", text)
+	}
+}
+
 func TestSweepTables(t *testing.T) {
 	w, cells, runs := someSweep()
 	simulated := w

@@ -77,7 +77,7 @@ func byArm(metric regress.Metric, runs []regress.Observation) (arms map[results.
 		}
 	}
 	if doubtful > 0 {
-		notes = append(notes, fmt.Sprintf("doubtful runs, which are left out: %d; caserun report of one says why", doubtful))
+		notes = append(notes, results.SaysDoubtful(doubtful))
 	}
 	if without > 0 {
 		notes = append(notes, fmt.Sprintf("complete runs without a value of %s, which are left out: %d%s", metric.Name, without, metric.Needs()))
