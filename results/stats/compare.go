@@ -159,17 +159,22 @@ func measure(pair Pair) Comparison {
 	return c
 }
 
+// untestable says why there is no verdict; it is empty if there is one.
+func (c *Comparison) untestable(o Options) string {
+	switch {
+	case o.NoiseFree && c.A.N > 0 && c.B.N > 0:
+		return "no noise: one sample of each"
+	case math.IsNaN(c.P):
+		return "nothing measured"
+	case math.IsNaN(c.Change):
+		return "both are 0, and 0/0 is no value"
+	}
+	return ""
+}
+
 func (c *Comparison) judge(o Options, tests int) {
-	if o.NoiseFree && c.A.N > 0 && c.B.N > 0 {
-		c.Verdict, c.Reason = Inconclusive, "no noise: one sample of each"
-		return
-	}
-	if math.IsNaN(c.P) {
-		c.Verdict, c.Reason = Inconclusive, "nothing measured"
-		return
-	}
-	if math.IsNaN(c.Change) {
-		c.Verdict, c.Reason = Inconclusive, "both are 0, and 0/0 is no value"
+	if why := c.untestable(o); why != "" {
+		c.Verdict, c.Reason = Inconclusive, why
 		return
 	}
 	alpha := o.alpha()
