@@ -85,7 +85,7 @@ docs/reference/statistics.md describes the tests.`,
 	addDoubtedFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
-	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
+	config.AddListFlag(c.Flags(), &o.metrics, "metrics", "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.by, "by", "", "of one side, print the matrix by `WHAT`: "+byMix)
 	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{byMix}, cobra.ShellCompDirectiveNoFileComp))
@@ -165,7 +165,7 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 			return err
 		}
 		if len(both[i].Runs) == 0 {
-			return refuse("compare: %s: %s in %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(text), o.settings.DB, o.settings.StoreFlag())
+			return refuse("compare: %s: %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(c.Context(), db, text, o.settings.DB), o.settings.StoreFlag())
 		}
 	}
 	if len(both) == 1 {

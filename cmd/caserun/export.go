@@ -210,7 +210,7 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 		return err
 	}
 	if len(runs) == 0 {
-		return nothingMatches("export", o.settings, o.filter.Filter)
+		return nothingMatches(ctx, db, "export", o.settings, o.filter.Filter)
 	}
 	if o.perfetto != "" && len(runs) > mostTraced {
 		return refuse("export: %d runs match, and --perfetto shows at most %d side by side: name runs by their numbers, or as latest", len(runs), mostTraced)

@@ -245,7 +245,11 @@ func helpCommand(root, help *cobra.Command) {
 	help.Example = "  caserun help sweep status\n  caserun help metrics"
 	help.RunE = func(_ *cobra.Command, args []string) error {
 		about, rest, err := root.Find(args)
-		if err == nil {
+		switch {
+		case err != nil:
+		case about.IsAdditionalHelpTopicCommand():
+			err = unknownWord(about, rest)
+		default:
 			err = noCommand(about, rest)
 		}
 		if err != nil {

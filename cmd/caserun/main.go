@@ -93,7 +93,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(out)
 	root.SetErr(said)
 	err := root.ExecuteContext(ctx)
+	refused := refuseHelp(root)
 	if lost := out.failed(); lost != nil && !errors.As(err, new(workError)) {
+	if err == nil {
+		err = *refused
+	}
 		err = lost
 	}
 	if err == nil {

@@ -115,7 +115,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	completeProbe(c)
 	c.Flags().Lookup("node").Usage = "`NODES` of --run, with commas; without it, only runs on these"
 	c.Flags().Lookup("tag").Usage = "`TEXT` to find runs by; with --run, what its runs get"
-	c.Flags().StringSliceVar(&o.sweeps, "sweep", nil, "runs of these `SWEEPS`: numbers, or latest (the default)")
+	config.AddListFlag(c.Flags(), &o.sweeps, "sweep", "runs of these `SWEEPS`: numbers, or latest (the default)")
 	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM`, 4xV100 or 2xP100")
 	c.Flags().StringVarP(&o.out, "out", "o", "", "`DIR` for the page, CSV files and figures")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")

@@ -16,6 +16,8 @@ import (
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // regressOptions are what regress has beyond the shared settings.
@@ -85,7 +87,7 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
 	config.AddLimitsFlag(c.Flags(), defaultLimits)
-	c.Flags().StringSliceVar(&o.only, "only", nil, "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))
+	config.AddListFlag(c.Flags(), &o.only, "only", "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))
 	_ = c.RegisterFlagCompletionFunc("only", inList(cobra.FixedCompletions(regress.Kinds, cobra.ShellCompDirectiveNoFileComp)))
 	c.Flags().StringVarP(&o.junit, "report-junit", "o", "", "also write the result to `FILE` as JUnit XML")
 	_ = c.MarkFlagRequired("baseline")
@@ -162,7 +164,7 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		return err
 	}
 	if len(baseline.Runs) == 0 {
-		return g.matchesNothing("baseline", g.baseline)
+		return g.matchesNothing(c.Context(), db, "baseline", g.baseline)
 	}
 	candidate, err := sides.Select(c.Context(), db, g.candidate)
 	if err != nil {
@@ -189,16 +191,16 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		}
 	}
 	if len(candidate.Runs) == 0 { // the report has said so too, for who reads nothing else
-		return g.matchesNothing("candidate", g.candidate)
+		return g.matchesNothing(c.Context(), db, "candidate", g.candidate)
 	}
 	return verdict(r)
 }
 
 // matchesNothing is the error of a side without runs, which is a slip of the user or a sweep that
 // began no run. It is not the answer of a gate.
-func (g gate) matchesNothing(flag, side string) error {
-	return refuse("--%s %s: %s in %s, so that nothing was compared; caserun report%s lists what there is",
-		flag, side, sides.WhyEmpty(side), g.settings.DB, g.settings.StoreFlag())
+func (g gate) matchesNothing(ctx context.Context, db *store.Store, flag, side string) error {
+	return refuse("--%s %s: %s; nothing was compared; caserun report%s lists what there is",
+		flag, side, sides.WhyEmpty(ctx, db, side, g.settings.DB), g.settings.StoreFlag())
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.

@@ -155,7 +155,7 @@ func runReport(c *cobra.Command, o reportOptions) (err error) {
 			return err
 		}
 		if len(runs) == 0 && o.filter.Narrow() {
-			return nothingMatches("report", o.settings, o.filter.Filter)
+			return nothingMatches(ctx, db, "report", o.settings, o.filter.Filter)
 		}
 		return render(c, o.settings.Format, report.RunList(runs))
 	}

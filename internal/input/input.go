@@ -4,7 +4,6 @@ package input
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -87,13 +86,16 @@ func Duration(text string) (time.Duration, error) {
 	return d, err
 }
 
+// ErrEmptyItem is the error of a list with an empty item.
+var ErrEmptyItem = errors.New("an item is empty: write a comma only between two items")
+
 // List splits a list at its commas. Spaces around an item do not count. An empty item is an error, because it may
 // be an unset variable, which never means all.
 func List(text string) ([]string, error) {
 	items := strings.Split(text, ",")
 	for i, item := range items {
 		if items[i] = strings.TrimSpace(item); items[i] == "" {
-			return nil, fmt.Errorf("%q has an empty item: write a comma only between two items", text)
+			return nil, ErrEmptyItem
 		}
 	}
 	return items, nil

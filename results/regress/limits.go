@@ -101,9 +101,13 @@ func limitsOf(limits []Limit, arm results.Arm) []Limit {
 
 // ParseLimits reads "throughput=3%,cg:crashes=2,W7/cg:throughput=10%,zero:crashes=none".
 func ParseLimits(text string) ([]Limit, error) {
+	parts, err := input.List(text)
+	if err != nil {
+		return nil, fmt.Errorf("limits %q: %w: want METRIC=LIMIT,..., such as throughput=3%%", text, err)
+	}
 	var out []Limit
-	for part := range strings.SplitSeq(text, ",") {
-		l, err := parseLimit(strings.TrimSpace(part))
+	for _, part := range parts {
+		l, err := parseLimit(part)
 		if err != nil {
 			return nil, fmt.Errorf("limit %q: %w", part, err)
 		}
@@ -160,12 +164,12 @@ func parseLimit(text string) (l Limit, err error) {
 }
 
 func (m Metric) parseBound(text string) (float64, error) {
-	suffix, scale, want := "%", 100.0, "a percentage such as 3%"
+	suffix, scale, want := "%", 100.0, "a plain percentage such as 3% or 0.5%"
 	switch {
 	case m.Exact:
-		suffix, scale, want = "", 1, "a number of jobs per run, such as 0"
+		suffix, scale, want = "", 1, "a plain number of jobs per run, such as 0 or 0.5"
 	case m.Absolute:
-		suffix, want = "pp", "percentage points, such as 1pp"
+		suffix, want = "pp", "plain percentage points, such as 1pp or 0.5pp"
 	}
 	number, ok := strings.CutSuffix(text, suffix)
 	v, err := input.Float(number)

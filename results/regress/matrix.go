@@ -162,6 +162,9 @@ func baseOf(rows []Standing, name string) (int, error) {
 	if name == "" {
 		return max(0, slices.IndexFunc(rows, func(s Standing) bool { return s.Arm.Scheduler == "sa" })), nil
 	}
+	if results.HasEmptyPart(name) {
+		return -1, &BaseError{fmt.Sprintf("--base %q has an empty part: want SCHEDULER or SCHEDULER:KEY=VALUE", name)}
+	}
 	if at := slices.IndexFunc(rows, func(s Standing) bool { return s.Name == name }); at >= 0 {
 		return at, nil
 	}

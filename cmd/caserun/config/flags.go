@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -49,6 +50,11 @@ func probeNames() string {
 // AddSuiteFlag adds --suite.
 func AddSuiteFlag(f *pflag.FlagSet) {
 	f.String("suite", suites.Builtin, "builtin, or `DIR` with your programs")
+}
+
+// AddListFlag adds a flag that takes a list, and may be given again.
+func AddListFlag(f *pflag.FlagSet, items *[]string, name, usage string) {
+	f.Func(name, usage, func(list string) error { return appendTo(items, input.List, list) })
 }
 
 // AddDevicesFlag adds --devices.
