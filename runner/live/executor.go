@@ -354,6 +354,7 @@ func (x *Executor) await(job int, p *process) {
 	if p.left {
 		x.noteOutlived(job, "a process of it that runs as another user")
 	}
+	x.settleOutput(job, p)
 	x.post(runner.JobExited{Job: job})
 	close(p.ended)
 	x.killRest(job, p)
