@@ -127,8 +127,12 @@ func Absent(path string) bool {
 // CheckDirectory returns an error if the directory of a file that is to be made does not exist.
 func CheckDirectory(path string) error {
 	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the directory %s does not exist: make it, or name another", dir)
+	case errors.Is(err, unix.ENOTDIR), err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a directory: name another", dir)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (f *logFlag) addTo(c *cobra.Command) {
 
 // open opens the log, or gives none if the flag is not set. The store must exist, so that it can
 // be spared. done must be called at the end of the runs.
-func (f logFlag) open(db string) (log harness.Log, done func() error, err error) {
+func (f logFlag) open(c *cobra.Command, db string) (log harness.Log, done func() error, err error) {
 	if f.path == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -97,9 +97,9 @@ func (f logFlag) open(db string) (log harness.Log, done func() error, err error)
 	if err := spareStore(db, f.path); err != nil {
 		return nil, nil, err
 	}
-	l, err := runlog.Open(f.path)
+	l, err := runlog.Open(c.Context(), f.path, waiting(c))
 	if err != nil {
-		return nil, nil, refusal{err}
+		return nil, nil, err
 	}
 	return l, l.Close, nil
 }

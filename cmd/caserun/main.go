@@ -25,6 +25,7 @@ import (
 	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // Exit statuses. They name a kind, never a count.
@@ -170,6 +171,7 @@ func isWrongUsage(err error) bool {
 		errors.As(err, new(*harness.RequestError)) ||
 		errors.As(err, new(*sweep.PlanError)) ||
 		errors.As(err, new(*sides.NameError)) ||
+		errors.As(err, new(*output.Refusal)) ||
 		errors.As(err, new(*regress.BaseError)) ||
 		errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) || errors.Is(err, store.ErrOtherPlan) || errors.Is(err, store.ErrDiffer) ||
 		errors.Is(err, regress.ErrNotApart) || errors.Is(err, regress.ErrAmbiguous) || errors.Is(err, regress.ErrModes)

@@ -106,7 +106,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return err
 	}

@@ -151,10 +151,10 @@ func (o *paperOptions) settle(c *cobra.Command) (err error) {
 			return err
 		}
 	}
-	if o.out == "" || o.force {
+	if o.out == "" {
 		return nil
 	}
-	return publication.Free(o.out) // before a sweep whose tables could not be written
+	return publication.Check(o.out, o.force) // before a sweep whose tables could not be written
 }
 
 func runPaper(c *cobra.Command, o paperOptions) (err error) {
@@ -228,7 +228,7 @@ func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (o regressOptions) settle(c *cobra.Command) (gate, error) {
 		return g, err
 	}
 	if o.junit != "" {
-		if err := report.CheckJUnit(o.junit); err != nil {
+		if err := output.Check(o.junit, output.Policy{Own: &report.JUnitFile}); err != nil {
 			return g, fmt.Errorf("--report-junit: %w", err)
 		}
 	}
@@ -186,7 +186,7 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		return err
 	}
 	if g.junit != "" {
-		if err := writeJUnit(c.Context(), g.junit, r); err != nil {
+		if err := writeJUnit(c.Context(), g.junit, r, waiting(c)); err != nil {
 			return fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err)
 		}
 	}
@@ -214,9 +214,10 @@ func verdict(r regress.Report) error {
 	return nil
 }
 
-func writeJUnit(ctx context.Context, path string, r regress.Report) error {
+func writeJUnit(ctx context.Context, path string, r regress.Report, waiting func(string)) error {
 	host, _ := os.Hostname() // the report has a word for none
-	err := report.WriteFile(ctx, path, true, func(w io.Writer) error { return report.JUnit(w, r, host, time.Now()) })
+	err := output.Write(ctx, path, output.Policy{Own: &report.JUnitFile, Waiting: waiting},
+		func(w io.Writer) error { return report.JUnit(w, r, host, time.Now()) })
 	if err != nil {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}

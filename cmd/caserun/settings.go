@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // load settles a command's settings.
@@ -64,9 +64,11 @@ func printSettings(c *cobra.Command, settings config.Settings) error {
 
 // spareStore refuses a file to write that is one of the store's.
 func spareStore(db, path string) error {
-	target, err := os.Stat(path)
-	for _, own := range []string{db, db + "-wal", db + "-shm"} {
-		if info, failed := os.Stat(own); err == nil && failed == nil && os.SameFile(target, info) {
+	if path == "" {
+		return nil
+	}
+	for _, own := range []string{db, db + "-wal", db + "-shm", db + "-journal"} {
+		if output.Same(path, own) {
 			return refuse("write %s: that is the store %s: name another file", path, db)
 		}
 	}

@@ -221,7 +221,7 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return err
 	}
@@ -364,7 +364,7 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 	if err := p.SameSize(ctx, db, w.ID); err != nil {
 		return 0, err
 	}
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return 0, err
 	}
