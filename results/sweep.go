@@ -57,8 +57,11 @@ func Repeats(repetitions int, noise *float64) string {
 	case *noise == 0:
 		return text + ", no noise"
 	}
-	return fmt.Sprintf("%s, noise %.3g %%", text, 100**noise)
+	return text + ", noise " + NoisePercent(*noise)
 }
+
+// NoisePercent is noise as it was set, in percent.
+func NoisePercent(noise float64) string { return fmt.Sprintf("%.12g %%", 100*noise) }
 
 // Cell is one run of a sweep's plan.
 type Cell struct {

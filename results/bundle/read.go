@@ -211,7 +211,7 @@ func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
 		return m, damaged(path, manifestName, short(err))
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, damaged(path, manifestName, err)
+		return m, damaged(path, manifestName, strictjson.Plainly(err))
 	}
 	if err := strictjson.CheckKeys(text, &m); err != nil {
 		return m, damaged(path, manifestName, err)

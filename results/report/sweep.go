@@ -23,13 +23,17 @@ type SweepProgress struct {
 func SweepList(sweeps []SweepProgress) *Table {
 	t := &Table{Title: "sweeps", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "tag"},
 		{Name: "created_at", Heading: "created", Drop: 3}, {Name: "node"}, {Name: "mode"}, {Name: "status"}, {Name: "runs_done", Heading: "done"},
-		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "noise", Unit: Ratio, Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
+		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "noise", Unit: Ratio, Place: DataOnly}, {Name: "noise_text", Heading: "noise", Place: TextOnly, Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
 	for _, p := range sweeps {
 		w := p.Sweep
 		if w.Mode == results.Simulated {
 			t.Title = "sweeps (those of mode sim are SIMULATED)"
 		}
-		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, w.Noise(), fmt.Sprint(w.Seed), given(w.Note))
+		noise := given("")
+		if set := w.Noise(); set != nil {
+			noise = results.NoisePercent(*set)
+		}
+		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, w.Noise(), noise, fmt.Sprint(w.Seed), given(w.Note))
 	}
 	return t
 }

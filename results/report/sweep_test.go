@@ -43,6 +43,23 @@ func someSweep() (results.Sweep, []results.Cell, []results.Run) {
 	return w, cells, runs
 }
 
+// The list shows noise as it was set.
+func TestNoiseInTheList(t *testing.T) {
+	var list []SweepProgress
+	for _, noise := range []string{"0.07", "0.012345", "0"} {
+		list = append(list, SweepProgress{Sweep: results.Sweep{Mode: results.Simulated, Spec: `{"settings":{"sim-noise":` + noise + `}}`}})
+	}
+	text := render(t, SweepList(list), Text, Options{})
+	for _, want := range []string{" 7 % ", " 1.2345 % ", " 0 % "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
+	}
+	if csv := render(t, SweepList(list), CSV, Options{}); !strings.Contains(csv, ",0.012345,") || strings.Contains(csv, "%") {
+		t.Errorf("CSV:\n%s", csv)
+	}
+}
+
 // Medians are without doubtful runs, and a list names them.
 func TestDoubtfulRunsInTables(t *testing.T) {
 	w, cells, runs := someSweep()

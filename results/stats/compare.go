@@ -167,7 +167,7 @@ func (c *Comparison) untestable(o Options) string {
 	case math.IsNaN(c.P):
 		return "nothing measured"
 	case math.IsNaN(c.Change):
-		return "both are 0, and 0/0 is no value"
+		return "both are 0, and 0/0 has no value"
 	}
 	return ""
 }

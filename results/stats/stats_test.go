@@ -119,8 +119,8 @@ func TestVerdicts(t *testing.T) {
 		"equal values":            {equal, equal, Options{}, Same, "", 0},
 		"equal values apart":      {equal, []float64{5.5, 5.5, 5.5, 5.5, 5.5, 5.5, 5.5}, Options{MinEffect: 0.02}, Worse, "", 0},
 		"zeros":                   {[]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, Options{Absolute: true}, Same, "", 0},
-		"0 to 0":                  {[]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, Options{}, Inconclusive, "both are 0, and 0/0 is no value", 0},
-		"0 to 0 in most":          {[]float64{0, 0, 0, 4}, []float64{0, 0, 0, 5}, Options{}, Inconclusive, "both are 0, and 0/0 is no value", 0},
+		"0 to 0":                  {[]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, Options{}, Inconclusive, "both are 0, and 0/0 has no value", 0},
+		"0 to 0 in most":          {[]float64{0, 0, 0, 4}, []float64{0, 0, 0, 5}, Options{}, Inconclusive, "both are 0, and 0/0 has no value", 0},
 		"from zero":               {[]float64{0, 0, 0, 0}, []float64{0.25, 0.25, 0.25, 0.25}, Options{Absolute: true}, Worse, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

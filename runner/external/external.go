@@ -224,7 +224,7 @@ func ask[Answer interface{ id() *uint64 }](p *Policy, limit time.Duration, what 
 			err = check(a)
 		}
 		if err != nil {
-			err = fmt.Errorf("its answer %s cannot be: %w", quote(line), err)
+			err = fmt.Errorf("its answer %s is not valid: %w", quote(line), err)
 		}
 	}
 	if err != nil {

@@ -147,16 +147,16 @@ func TestWhatAPolicyNeedNotDecide(t *testing.T) {
 // end of its standard error, on one line.
 func TestAnswersThatCannotBe(t *testing.T) {
 	for name, c := range map[string]struct{ says, want string }{
-		"no JSON":             {`echo hello`, `its answer "hello" cannot be: invalid character 'h'`},
-		"nothing on the line": {`echo`, `its answer "" cannot be: the line is empty: want one JSON object`},
+		"no JSON":             {`echo hello`, `its answer "hello" is not valid: invalid character 'h'`},
+		"nothing on the line": {`echo`, `its answer "" is not valid: the line is empty: want one JSON object`},
 		"two objects":         {`echo '{"id":1} {}'`, `more follows on the line`},
 		"no id":               {`echo '{"device":0}'`, `it has no id: want that of the question, 1`},
 		"an old id":           {`echo '{"id":0,"device":0}'`, `it has the id 0: want that of the question, 1`},
-		"no device":           {`echo '{"id":1}'`, `its answer "{\"id\":1}" cannot be: it has no device: want a number, or null if the task must wait`},
+		"no device":           {`echo '{"id":1}'`, `its answer "{\"id\":1}" is not valid: it has no device: want a number, or null if the task must wait`},
 		"an unknown field":    {`echo '{"id":1,"devise":0}'`, `unknown field "devise"`},
 		"a key twice":         {`echo '{"id":1,"device":0,"device":1}'`, `the key "device" is there twice`},
 		"another case":        {`echo '{"id":1,"device":null,"Device":0}'`, `the key "Device" must be written "device"`},
-		"another type":        {`echo '{"id":1,"device":"0"}'`, `cannot be: `},
+		"another type":        {`echo '{"id":1,"device":"0"}'`, `is not valid: device is a string: want a whole number`},
 		"no such device":      {`echo '{"id":1,"device":2}'`, `device 2: the node has devices 0 to 1`},
 		"a negative device":   {`echo '{"id":1,"device":-1}'`, `device -1: the node has devices 0 to 1`},
 		"no room":             {`echo '{"id":1,"device":0}'`, `device 0, which has 90 bytes free beside the task's context, and it promises memory-hard`},
@@ -302,7 +302,7 @@ func unread(t *testing.T, pipe *os.File) (n int) {
 
 func TestGreetingsThatCannotBe(t *testing.T) {
 	for says, want := range map[string]string{
-		`echo '{"id":0,"protocol":2}'`:                                 `asked to greet: its answer "{\"id\":0,\"protocol\":2}" cannot be: it speaks protocol 2, and this caserun speaks protocol 1`,
+		`echo '{"id":0,"protocol":2}'`:                                 `asked to greet: its answer "{\"id\":0,\"protocol\":2}" is not valid: it speaks protocol 2, and this caserun speaks protocol 1`,
 		`echo '{"id":0}'`:                                              `it speaks protocol 0`,
 		`echo '{"id":0,"protocol":1,"Protocol":1}'`:                    `the key "Protocol" must be written "protocol"`,
 		`echo '{"id":0,"protocol":1,"promises":["speed"]}'`:            `promises has "speed": want some of ["memory-hard" "places-what-fits" "one-job-per-device"]`,

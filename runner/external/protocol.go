@@ -213,8 +213,12 @@ func (g greeting) check() error {
 func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
-		return a, plainly(err)
+	err = d.Decode(&a)
+	if errors.Is(err, io.EOF) {
+		return a, errors.New("the line is empty: want one JSON object")
+	}
+	if err != nil {
+		return a, strictjson.Plainly(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return a, errors.New("more follows on the line: want one JSON object")
@@ -229,20 +233,6 @@ func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, e
 		return a, fmt.Errorf("it has the id %d: want that of the question, %d", *got, id)
 	}
 	return a, nil
-}
-
-// plainly says what is wrong with JSON without the names of Go's types.
-func plainly(err error) error {
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.Is(err, io.EOF):
-		return errors.New("the line is empty: want one JSON object")
-	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%s cannot be a %s", kind.Field, kind.Value)
-	case errors.As(err, &kind):
-		return fmt.Errorf("a %s: want one JSON object", kind.Value)
-	}
-	return err
 }
 
 // checkPlacement refuses what the engine could not account.
