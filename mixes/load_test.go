@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -81,7 +83,7 @@ func TestLoadYAMLWithCRLFAndByteOrderMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "good.yml")
-	data := append(slices.Clone(byteOrderMark), bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))...)
+	data := append([]byte(userfile.ByteOrderMark), bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))...)
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}

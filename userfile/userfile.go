@@ -108,14 +108,32 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	case int64(len(data)) > limit:
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %d MiB", limit>>20)}
 	}
+	data = bytes.TrimPrefix(data, []byte(ByteOrderMark))
 	line := 0
 	for text := range bytes.Lines(data) {
 		line++
-		if !utf8.Valid(text) {
-			return nil, &fs.PathError{Op: "read", Path: fmt.Sprintf("%s:%d", path, line), Err: errors.New("not UTF-8: save the file as UTF-8")}
+		var bad error
+		switch {
+		case line == 1 && IsUTF16(text):
+			bad = errors.New("it is UTF-16, by its byte order mark: save the file as UTF-8")
+		case !utf8.Valid(text):
+			bad = errors.New("not UTF-8: save the file as UTF-8")
+		case bytes.Contains(text, []byte(ByteOrderMark)):
+			bad = errors.New("a byte order mark (U+FEFF), which only the begin of a file can have: remove it")
+		}
+		if bad != nil {
+			return nil, &fs.PathError{Op: "read", Path: fmt.Sprintf("%s:%d", path, line), Err: bad}
 		}
 	}
-	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
+	return data, nil
+}
+
+// ByteOrderMark is what some editors write at the begin of a file in UTF-8. Elsewhere nobody sees it.
+const ByteOrderMark = "\xef\xbb\xbf"
+
+// IsUTF16 reports whether a file that begins with the text is in UTF-16.
+func IsUTF16(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
 }
 
 // Absent reports whether nothing has this name. A link whose target does not exist is something.
