@@ -49,6 +49,9 @@ type Config struct {
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error
+	// MendServer, where not nil, puts back what leads to the MPS daemon, and reports whether it was spoiled. After an error
+	// programs run without MPS.
+	MendServer func() (mended bool, err error)
 	// AwaitServer, where not nil, waits until the MPS server is healthy or ctx ends. If the
 	// server is broken it says once, through broken, what is wrong.
 	AwaitServer func(ctx context.Context, broken func(error)) error
@@ -76,6 +79,7 @@ type Executor struct {
 	dir      string                             // for output files
 	suspects []int                              // jobs that have run since files were looked at; under mu
 	spoiled  int                                // files of the run that a job spoiled; under mu
+	cutOff   bool                               // nothing leads to the MPS daemon; under mu
 	strays   map[int]func(job int) runner.Event // what processes said of their jobs, by session; under mu
 	spawn    *spawner
 	guard    *guard
@@ -220,7 +224,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.spawn = startSpawner()
 	defer x.spawn.close()
 	x.watchServer()
-	x.watchOutput()
+	x.clean.Go(x.watchFiles)
 	x.clean.Go(x.watchDevices)
 	x.clean.Go(x.watchUsers)
 	x.post(runner.Arrive{})
@@ -232,6 +236,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 		x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
 		<-l.Done()
 	}
+	_ = x.mendServer() // before it is told to end; no job is left that needs it
 	x.clean.Wait()
 	x.killEscaped()
 	if n := x.escaped.Load(); n > 0 {

@@ -179,6 +179,9 @@ func (x *Executor) mend() error {
 	for job, p := range x.running() {
 		x.tellOutput(job, p)
 	}
+	if err := x.mendServer(); err != nil {
+		return err
+	}
 	if x.config.Preload != "" {
 		if _, err := os.Stat(x.config.Preload); err != nil {
 			return &failure{err, "without the library jobs are not scheduled"}
@@ -200,6 +203,37 @@ func (x *Executor) mend() error {
 			return unwritable(fmt.Errorf("the clients' state file was removed: %w", err))
 		}
 		x.tampered("the clients' state file was removed or replaced, and put back")
+	}
+	return nil
+}
+
+// MendServer returns Config.MendServer for the session's MPS daemon, or nil without MPS.
+func (s *Session) MendServer() func() (mended bool, err error) {
+	if s.daemon == nil {
+		return nil
+	}
+	return s.daemon.Mend
+}
+
+// mendServer puts back what leads to the MPS daemon. A program that does not find the daemon runs without it, so after an error no
+// further job may start.
+func (x *Executor) mendServer() error {
+	if x.config.MendServer == nil {
+		return nil
+	}
+	mended, err := x.config.MendServer()
+	x.mu.Lock()
+	told := x.cutOff
+	x.cutOff = err != nil
+	x.mu.Unlock()
+	switch {
+	case err != nil && !told:
+		x.tampered(fmt.Sprintf("what leads to the MPS daemon was removed, and cannot be put back: %v", err))
+	case err == nil && mended:
+		x.tampered("what leads to the MPS daemon was removed, replaced or locked, and put back")
+	}
+	if err != nil {
+		return &failure{fmt.Errorf("what leads to the MPS daemon was removed: %w", err), "jobs must leave CUDA_MPS_PIPE_DIRECTORY alone"}
 	}
 	return nil
 }

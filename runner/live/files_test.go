@@ -1,10 +1,12 @@
 package live
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caserun/caserun/results"
@@ -118,6 +120,51 @@ func TestWhoOfSeveralSpoilsFiles(t *testing.T) {
 	if want := []string{"standard error of job 1, in job-0001.err, was removed or replaced" + by, "standard output of job 0, in job-0000.out, was removed or replaced" + by,
 		"the scheduler's socket was removed, replaced or locked, and made again" + by}; !slices.Equal(said, want) {
 		t.Errorf("events %q, want %q", said, want)
+	}
+}
+
+// A job that removes what leads to the MPS daemon is named, and the next job finds it again. If it cannot be put back, no further job
+// starts, because it would run without MPS.
+func TestJobsThatCutOffTheMPSDaemon(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost bool
+		want []results.Outcome
+		says string
+	}{
+		"mended": {false, []results.Outcome{results.OK, results.OK, results.OK}, "what leads to the MPS daemon was removed, replaced or locked, and put back; jobs"},
+		"lost":   {true, []results.Outcome{results.OK, results.NotStarted, results.NotStarted}, "cannot be put back: gone for good"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "case-alg3").sh("rm pipe").sh("test -e pipe").sh("rm pipe")
+			r.workers = 1
+			pipe := filepath.Join(r.dir, "pipe")
+			made := 0
+			var mu sync.Mutex
+			r.mendServer = func() (bool, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if _, err := os.Stat(pipe); err == nil {
+					return false, nil
+				}
+				if made++; c.lost && made > 1 {
+					return true, errors.New("gone for good")
+				}
+				return made > 1, os.WriteFile(pipe, nil, 0o600)
+			}
+			jobs, rec, err := r.run(t.Context())
+			if !slices.Equal(outcomes(jobs), c.want) || (err != nil) != c.lost {
+				t.Errorf("outcomes %v, want %v, error %v", outcomes(jobs), c.want, err)
+			}
+			var by []int
+			for _, e := range rec.events {
+				if e.Kind == results.EventFiles && strings.Contains(e.Detail, c.says) && e.Job != nil {
+					by = append(by, *e.Job)
+				}
+			}
+			if want := map[bool][]int{false: {0, 2}, true: {0}}[c.lost]; !slices.Equal(by, want) {
+				t.Errorf("events %+v of jobs %v, want of %v", rec.events, by, want)
+			}
+		})
 	}
 }
 

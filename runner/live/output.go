@@ -10,8 +10,8 @@ import (
 	"github.com/caserun/caserun/runner"
 )
 
-// outputPeriod is how often the sizes of the jobs' output files are looked at.
-const outputPeriod = 100 * time.Millisecond
+// filesPeriod is how often the sizes of the jobs' output files are looked at, and what leads to the MPS daemon.
+const filesPeriod = 100 * time.Millisecond
 
 // output is a file that a job writes to. The job can remove, move and replace what has its name, so it is looked at by the descriptor
 // that the job was given.
@@ -57,25 +57,21 @@ func (o *output) spoiled() string {
 	return "was moved to " + now
 }
 
-// watchOutput stops jobs that would fill the disk.
-func (x *Executor) watchOutput() {
-	if x.config.OutputLimit <= 0 {
-		return
-	}
-	x.clean.Go(func() {
-		ticker := time.NewTicker(outputPeriod)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				for job, p := range x.running() {
-					x.checkOutput(job, p, ": it was stopped")
-				}
-			case <-x.loop.Done():
-				return
+// watchFiles stops jobs that would fill the disk, and keeps what leads to the MPS daemon in its place.
+func (x *Executor) watchFiles() {
+	ticker := time.NewTicker(filesPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			_ = x.mendServer() // a job that starts looks again
+			for job, p := range x.running() {
+				x.checkOutput(job, p, ": it was stopped")
 			}
+		case <-x.loop.Done():
+			return
 		}
-	})
+	}
 }
 
 // checkOutput ends a job that has written too much, also to a file that it has removed, which takes the place on the disk all the same.
