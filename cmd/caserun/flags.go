@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
@@ -105,11 +106,6 @@ func (f logFlag) open(c *cobra.Command, db string) (log harness.Log, done func()
 }
 
 // addDoubtedFlag adds --doubted to a command that compares.
-func addDoubtedFlag(c *cobra.Command) {
-	c.Flags().Bool("doubted", false, "take in doubtful runs, which may not have measured their jobs")
-}
-
-func takesDoubted(c *cobra.Command) bool {
-	takes, _ := c.Flags().GetBool("doubted")
-	return takes
+func addDoubtedFlag(f *pflag.FlagSet, doubted *bool) {
+	f.BoolVar(doubted, "doubted", false, "take in doubtful runs, which may not have measured their jobs")
 }

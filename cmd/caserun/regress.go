@@ -25,6 +25,7 @@ type regressOptions struct {
 	baseline, candidate, junit string
 	only                       []string // kinds of checks to print
 	alpha                      float64
+	doubted                    bool
 }
 
 // defaultLimits are those of --max-regression. cg loses jobs by chance, and its throughput, which
@@ -81,7 +82,7 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
-	addDoubtedFlag(c)
+	addDoubtedFlag(c.Flags(), &o.doubted)
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
@@ -170,7 +171,7 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 	if err != nil {
 		return err
 	}
-	baseline.Doubted, candidate.Doubted = takesDoubted(c), takesDoubted(c)
+	baseline.Doubted, candidate.Doubted = g.doubted, g.doubted
 	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
 		return fmt.Errorf("regress: %w", err)
 	}
