@@ -55,7 +55,11 @@ func (e NotRegular) Error() string {
 func Check(path string, also Also) error {
 	info, err := os.Stat(path)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
-		return &fs.PathError{Op: "open", Path: path, Err: failed.Err}
+		err = failed.Err
+		if to, notLink := os.Readlink(path); notLink == nil && errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: it is a link to %s", err, to)
+		}
+		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	null, _ := os.Stat(os.DevNull) // a nil FileInfo matches no file
 	switch mode := info.Mode(); {

@@ -81,6 +81,12 @@ func TestOpenTakesNothingThatItWouldWaitFor(t *testing.T) {
 	if _, err := Open(in("missing"), 0); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
+	if err := os.Symlink("../team/missing", in("dangling")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(in("dangling"), 0); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "dangling: no such file or directory: it is a link to ../team/missing") {
+		t.Errorf("a link to a missing file: %v", err)
+	}
 }
 
 func TestReadWaitsForAPipeUntilItsContextEnds(t *testing.T) {
