@@ -62,6 +62,20 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// Only the user's own processes are heard without a token.
+func TestWhoseReports(t *testing.T) {
+	own := unix.UnixCredentials(&unix.Ucred{Pid: 1, Uid: 1000, Gid: 1000})
+	for _, c := range []struct {
+		credentials []byte
+		uid         uint32
+		want        bool
+	}{{own, 1000, true}, {own, 1001, false}, {own, 0, false}, {nil, 0, false}, {own[:8], 1000, false}} {
+		if got := isOf(c.uid, c.credentials); got != c.want {
+			t.Errorf("%x of user %d: %v", c.credentials, c.uid, got)
+		}
+	}
+}
+
 // The socket is in its place again at once, clients that were connected stay, and new ones come.
 func TestSocketIsMended(t *testing.T) {
 	s, w := watched(t)
