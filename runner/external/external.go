@@ -49,6 +49,9 @@ type Policy struct {
 	stderr   *tail
 	greeting greeting
 	asked    uint64
+	places   int    // questions where a task may go
+	waits    int    // of these, how many it answered with: the task waits
+	latest   []byte // its latest answer
 	err      error
 	closed   bool
 	endLimit time.Duration
@@ -142,10 +145,32 @@ func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 		}
 		return p.checkPlace(t, a.at(), v)
 	})
-	if p.err != nil || a.Device.number == nil {
+	if p.err != nil {
+		return schedulers.Placement{}, false
+	}
+	p.places++
+	if a.Device.number == nil {
+		p.waits++
 		return schedulers.Placement{}, false
 	}
 	return a.at().placement(), true
+}
+
+// Stuck implements schedulers.Fallible.
+func (p *Policy) Stuck(waiting int) error {
+	p.kill()
+	p.err = schedulers.PolicyError{Err: fmt.Errorf("%s; requests that wait although nothing is on the node, where it said that it would place them: %d; an answer must depend on the question alone; %s",
+		p.Answers(), waiting, p.stderr)}
+	return p.err
+}
+
+// Answers says how often the program was asked and let a task wait.
+func (p *Policy) Answers() string {
+	text := fmt.Sprintf("policy %s: of %d questions where a task may go it answered %d with null, which is to wait", p.program.Path, p.places, p.waits)
+	if p.latest != nil {
+		text += "; its last answer was " + quote(p.latest)
+	}
+	return text
 }
 
 // CanGrow implements schedulers.Policy.
@@ -229,6 +254,10 @@ func ask[Answer interface{ id() *uint64 }](p *Policy, limit time.Duration, what 
 	}
 	if err != nil {
 		p.fail(what, err)
+		return a
+	}
+	if id > 0 { // not the greeting
+		p.latest = append(p.latest[:0], line[:min(len(line), quoted+1)]...)
 	}
 	return a
 }
@@ -299,7 +328,11 @@ func (p *Policy) fail(what string, why error) {
 	if killed && errors.Is(why, errEnded) {
 		why = errors.New(strings.Replace(why.Error(), errEnded.Error(), closed, 1))
 	}
-	p.err = schedulers.PolicyError{Err: fmt.Errorf("policy %s: asked to %s: %w%s; %s", p.program.Path, what, why, status, p.stderr)}
+	before := ""
+	if p.latest != nil {
+		before = fmt.Sprintf("; it had answered %d questions, the last with %s", p.asked-2, quote(p.latest))
+	}
+	p.err = schedulers.PolicyError{Err: fmt.Errorf("policy %s: asked to %s: %w%s%s; %s", p.program.Path, what, why, status, before, p.stderr)}
 }
 
 // awaitEnd gives the program time to end, and reports whether it did.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/caserun/caserun/schedulers"
@@ -226,6 +227,9 @@ func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, e
 	if err := strictjson.CheckKeys(line, &a); err != nil {
 		return a, err
 	}
+	if err := checkNull(line); err != nil {
+		return a, err
+	}
 	switch got := a.id(); {
 	case got == nil:
 		return a, fmt.Errorf("it has no id: want that of the question, %d", id)
@@ -233,6 +237,21 @@ func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, e
 		return a, fmt.Errorf("it has the id %d: want that of the question, %d", *got, id)
 	}
 	return a, nil
+}
+
+// checkNull refuses null, for which Go's decoder leaves a field as it is. Only device can be null, which is its own value.
+func checkNull(line []byte) error {
+	var fields map[string]any
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		items, _ := fields[key].([]any)
+		if fields[key] == nil && key != "device" || slices.Contains(items, nil) {
+			return fmt.Errorf("%s is null or has null in it: leave it out, or give it a value", key)
+		}
+	}
+	return nil
 }
 
 // checkPlacement refuses what the engine could not account.

@@ -178,7 +178,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		b.Predictions = history.ForScheduler(known)
 	}
 	t := new(tracker)
-	node, err := b.open(func(b Batch) (Node, error) { return backend.Open(ctx, b, t) })
+	node, err := b.open(t, func(b Batch) (Node, error) { return backend.Open(ctx, b, t) })
 	if err != nil {
 		return Outcome{}, err
 	}
