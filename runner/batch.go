@@ -507,9 +507,8 @@ func explained(detail, hint string) string {
 	return detail + ": " + hint
 }
 
-// finished reports whether a job did its work although an allocation failed, or was refused, which the program
-// sees as a failure too. Its exit status alone is no
-// evidence, because many programs ignore CUDA's errors: a check of its output must have passed.
+// finished reports whether a job did its work although an allocation failed or was refused. Its exit status alone does not
+// show that, because many programs ignore CUDA's errors: a check of its output must have passed.
 func (b *Batch) finished(j *job, e Exit) bool {
 	return !b.config.OOMFails && e.Checked && e.Status != nil && *e.Status == 0 && len(j.faults) == 0 && j.protocol == "" && j.unheard == ""
 }
