@@ -275,6 +275,8 @@ func (r *wlReader) notFound(words []word) *InputError {
 		err.Remedy = "srad_v1/srad has 4 arguments and srad_v2/srad 8: write one of them, so that the version is known"
 	case path.Ext(program) == ".wl":
 		err.Remedy = "it is a workload file: run it as a mix of its own, with " + shellLine("caserun", "mix", program)
+	case slices.Contains(starters, path.Base(program)):
+		err.Remedy = "jobs start as they are: remove what is before the program, or put the job into a .yaml mix (env, timeout)"
 	case strings.Contains(program, "="):
 		err.Remedy = "jobs start without a shell: put the job into a .yaml mix, and its environment into the key env"
 	default:
@@ -285,6 +287,9 @@ func (r *wlReader) notFound(words []word) *InputError {
 	}
 	return err
 }
+
+// starters start a program in another way. Lines that begin with them are refused, because the job would not be measured so.
+var starters = strings.Fields("bash chrt cuda-gdb docker env exec gdb mpiexec mpirun nice nohup numactl setsid sh srun stdbuf sudo taskset timeout valgrind")
 
 // moreOfSuite says where programs beside SuitePrograms come from.
 func moreOfSuite(file string, has func(string) bool) string {
@@ -299,10 +304,17 @@ func moreOfSuite(file string, has func(string) bool) string {
 func refuseShell(words []word) *InputError {
 	for _, w := range words {
 		if i := strings.IndexAny(w.text, shellCharacters); i >= 0 {
+			feature, remedy := w.text[i:i+1], "write the program and its arguments, or put the job into a .yaml mix"
+			switch feature {
+			case "<":
+				remedy = "write cat FILE | program arguments"
+			case ">":
+				remedy = "remove the redirection: caserun keeps the output of each job"
+			}
 			return &InputError{
 				Column: w.column + utf8.RuneCountInString(w.text[:i]),
-				Msg:    "shell feature " + strconv.Quote(w.text[i:i+1]) + " is not supported",
-				Remedy: "jobs start without a shell: write the program and its arguments, or put the job into a .yaml mix",
+				Msg:    "shell feature " + strconv.Quote(feature) + " is not supported",
+				Remedy: "jobs start without a shell: " + remedy,
 			}
 		}
 	}

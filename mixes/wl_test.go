@@ -143,6 +143,19 @@ func TestUnknownProgramsNameTheSuite(t *testing.T) {
 	}
 }
 
+// A line that does more than to start a program says what to write in its place.
+func TestRemediesOfLines(t *testing.T) {
+	for line, says := range map[string]string{
+		"needle 16 10 < in": "write cat FILE | program arguments", "needle 16 10 2>&1": "remove the redirection",
+		"nohup needle 16 10 &": "remove what is before the program", "/usr/bin/taskset -c 0 needle 16 10": "remove what is before the program",
+		"nvprof sudo needle 16 10": `unknown program "sudo" in "sudo needle 16 10"; jobs start as they are`, "lists/a.wl": "caserun mix lists/a.wl", "X=1 needle 16 10": "the key env",
+	} {
+		if _, err := parseWL(newLines("f.wl", strings.NewReader(line)), builtin().jobs, nil); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "caserun profile") {
+			t.Errorf("%s: %v, want %s", line, err, says)
+		}
+	}
+}
+
 func TestTooManyLines(t *testing.T) {
 	read := func(text string) (Mix, error) {
 		in := newLines("f.wl", strings.NewReader(text))
