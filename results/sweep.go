@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 // Planned is the status of a sweep that has begun no run.
@@ -119,6 +121,9 @@ func ReadSpec(w Sweep) (Spec, error) {
 	}
 	if len(spec.Probes) == 0 { // planned before there was a choice
 		spec.Probes = []Probe{Lazy}
+	}
+	for i := range spec.Mixes { // earlier versions stored names as they were spelled
+		spec.Mixes[i].Name = input.Name(spec.Mixes[i].Name)
 	}
 	return spec, nil
 }

@@ -14,7 +14,7 @@ func (s *Store) Names(ctx context.Context) (n Names, err error) {
 		name string
 		to   *[]string
 	}{{"mix", &n.Mixes}, {"scheduler", &n.Schedulers}, {"node", &n.Nodes}, {"tag", &n.Tags}} {
-		query := fmt.Sprintf("SELECT DISTINCT %s FROM run WHERE %[1]s != '' ORDER BY 1", column.name)
+		query := fmt.Sprintf("SELECT DISTINCT case_name(%s) FROM run WHERE %[1]s != '' ORDER BY 1", column.name)
 		if *column.to, err = collect(ctx, s, "list names", query, nil, func(name *string) []any { return []any{name} }); err != nil {
 			return n, err
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/network"
 )
@@ -57,8 +58,10 @@ func (c connector) Connect(context.Context) (driver.Conn, error) { return c.Driv
 
 func (c connector) Driver() driver.Driver {
 	return &sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
-		if err := conn.RegisterFunc("case_uid", newUID, true); err != nil {
-			return fmt.Errorf("function case_uid: %w", err)
+		for name, function := range map[string]any{"case_uid": newUID, "case_name": caseName} {
+			if err := conn.RegisterFunc(name, function, true); err != nil {
+				return fmt.Errorf("function %s: %w", name, err)
+			}
 		}
 		for _, p := range c.pragmas {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
@@ -67,6 +70,14 @@ func (c connector) Driver() driver.Driver {
 		}
 		return nil
 	}}
+}
+
+// caseName is input.Name in SQL.
+func caseName(text any) any {
+	if s, ok := text.(string); ok {
+		return input.Name(s)
+	}
+	return text
 }
 
 func connect(path, query string, connections int, pragmas ...string) *sql.DB {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
 )
 
@@ -43,6 +44,12 @@ func jsonTexts(list []string) string {
 	return string(text)
 }
 
+// isNamed is the condition that a column of runs has a name, which users may have spelled in another way. The inner query
+// reads an index, if there is one.
+func isNamed(column string) string {
+	return fmt.Sprintf("%[1]s IN (SELECT %[1]s FROM run WHERE case_name(%[1]s) = ?)", column)
+}
+
 // where returns a condition on the table run.
 func (f Filter) where() (condition string, args []any) {
 	terms := []string{"true"}
@@ -54,7 +61,7 @@ func (f Filter) where() (condition string, args []any) {
 		term("id IN (SELECT value FROM json_each(?))", strings.ReplaceAll(fmt.Sprint(f.IDs), " ", ","))
 	}
 	if f.Mix != "" {
-		term("mix = ?", f.Mix)
+		term(isNamed("mix"), input.Name(f.Mix))
 	}
 	if f.Scheduler != "" {
 		term("scheduler = ?", f.Scheduler)
@@ -75,7 +82,7 @@ func (f Filter) where() (condition string, args []any) {
 		term("sweep_id = ?", f.Sweep)
 	}
 	if f.Tag != "" {
-		term("tag = ?", f.Tag)
+		term(isNamed("tag"), input.Name(f.Tag))
 	}
 	if f.Suite != "" {
 		term("suite = ?", f.Suite)
@@ -93,7 +100,7 @@ func (f Filter) where() (condition string, args []any) {
 		terms = append(terms, "traced = 1")
 	}
 	if len(f.NotMixes) > 0 {
-		term("mix NOT IN (SELECT value FROM json_each(?))", jsonTexts(f.NotMixes))
+		term("case_name(mix) NOT IN (SELECT case_name(value) FROM json_each(?))", jsonTexts(f.NotMixes))
 	}
 	if f.Before > 0 {
 		term("id < ?", f.Before)

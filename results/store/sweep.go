@@ -15,7 +15,7 @@ var sweeps = layout[results.Sweep]{
 	columns: []string{"name", "tag", "spec", "node", "mode", "seed", "repetitions", "created_at",
 		"status", "host", "pid", "note"},
 	fields: func(w *results.Sweep) (keys, values []any) {
-		return nil, []any{text{&w.Name}, text{&w.Tag}, &w.Spec, &w.Node, &w.Mode, (*decimal)(&w.Seed), &w.Repetitions,
+		return nil, []any{name{&w.Name}, name{&w.Tag}, &w.Spec, &w.Node, &w.Mode, (*decimal)(&w.Seed), &w.Repetitions,
 			instant{&w.CreatedAt}, &w.Status, text{&w.Host}, &w.PID, text{&w.Note}}
 	},
 }
@@ -24,7 +24,7 @@ var cells = layout[results.Cell]{
 	table:   "cell",
 	columns: []string{"sweep_id", "position", "mix", "mix_source", "scheduler", "repetition", "warmup", "seed", "run_id", "probe"},
 	fields: func(c *results.Cell) (keys, values []any) {
-		return nil, []any{&c.Sweep, &c.Position, &c.Mix, &c.MixSource, &c.Scheduler, &c.Repetition, &c.Warmup,
+		return nil, []any{&c.Sweep, &c.Position, name{&c.Mix}, &c.MixSource, &c.Scheduler, &c.Repetition, &c.Warmup,
 			(*decimal)(&c.Seed), &c.Run, probe{&c.Probe}}
 	},
 }
