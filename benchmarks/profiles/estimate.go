@@ -66,7 +66,7 @@ const mostTimes = 1e6
 
 // byKind has the measured profiles whose amounts are known, by kind and amount.
 func (s Set) byKind() map[string][]point {
-	out := map[string][]point{}
+	out, ofCatalog := map[string][]point{}, footprints()
 	for _, p := range s.All() {
 		text, stdin, _ := strings.Cut(p.Command, " < ")
 		words := strings.Fields(text)
@@ -81,7 +81,7 @@ func (s Set) byKind() map[string][]point {
 			continue
 		}
 		if p.Footprint == (mixes.Footprint{}) {
-			p.Footprint = footprints()[p.Command]
+			p.Footprint = ofCatalog[p.Command]
 		}
 		out[w.kind] = append(out[w.kind], point{p, w.amount})
 	}
