@@ -84,6 +84,9 @@ func newGraph() *cobra.Command {
 
 // makeInput makes an input file, unless it is there. A file of the user's own is kept.
 func makeInput(c *cobra.Command, path string, write func(io.Writer) error) error {
+	if err := output.MakeDirectory(filepath.Dir(path)); err != nil {
+		return err
+	}
 	if !userfile.Absent(path) {
 		same, err := isInput(path, write)
 		if err != nil {
@@ -95,9 +98,6 @@ func makeInput(c *cobra.Command, path string, write func(io.Writer) error) error
 			sayTo(c)("keeping %s", path)
 		}
 		return nil
-	}
-	if err := output.MakeDirectory(filepath.Dir(path)); err != nil {
-		return err
 	}
 	if err := output.Write(c.Context(), path, output.Policy{}, write); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 	if o.settings, err = load(c); err != nil {
 		return err
 	}
-	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics, &o.latex} {
+	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics, &o.latex, &o.bundle} {
 		if isStdout(*path) {
 			*path = stdoutName
 		}
@@ -77,7 +78,7 @@ func (o exportOptions) validate() error {
 	if toStdout := o.toStdout(); len(toStdout) > 1 {
 		return fmt.Errorf("export: %s and %s cannot both be standard output", toStdout[0], toStdout[1])
 	}
-	if o.bundle != "" {
+	if o.bundle != "" && o.bundle != stdoutName {
 		return bundle.CheckName(o.bundle)
 	}
 	return nil
@@ -97,7 +98,7 @@ func (o exportOptions) tables() []tableExport {
 
 // toStdout are the flags whose data go to standard output.
 func (o exportOptions) toStdout() (flags []string) {
-	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}, {"--latex", o.latex}} {
+	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}, {"--latex", o.latex}, {"--bundle", o.bundle}} {
 		if f.path == stdoutName {
 			flags = append(flags, f.flag)
 		}
@@ -185,7 +186,7 @@ everything in one file, which caserun report --db opens again.`,
 	c.Flags().StringVar(&o.latex, "latex", "", "write the comparison of the schedulers to `FILE` as LaTeX tables; -: stdout")
 	c.Flags().StringVar(&o.figures, "figures", "", "draw ratios by mix and crashes to `DIR` as SVG, PNG and PDF")
 	addBaseFlag(c, &o.base)
-	c.Flags().StringVar(&o.bundle, "bundle", "", "write everything to `FILE`.tar.gz, which --db opens again")
+	c.Flags().StringVar(&o.bundle, "bundle", "", "write everything to `FILE`.tar.gz, which --db opens again; -: stdout")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	return c
 }
@@ -331,11 +332,16 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 	}
 	if o.bundle != "" {
 		version, revision := harness.Version()
-		if _, err := bundle.Write(ctx, db, o.bundle, bundle.Options{Filter: f, Policy: o.policy, Figures: bundleFigures(say),
+		path := o.bundle
+		if path == stdoutName {
+			path = os.Stdout.Name()
+		} else {
+			paths = append(paths, path)
+		}
+		if _, err := bundle.Write(ctx, db, path, bundle.Options{Filter: f, Policy: o.policy, Figures: bundleFigures(say),
 			Writer: fmt.Sprintf("caserun %s (revision %s)", version, revision)}); err != nil {
 			return err
 		}
-		paths = append(paths, o.bundle)
 	}
 	for _, p := range paths {
 		if len(o.toStdout()) > 0 { // the paths would be mixed with the data

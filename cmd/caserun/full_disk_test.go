@@ -109,4 +109,15 @@ func TestFullDiskUnderStandardOutput(t *testing.T) {
 			t.Errorf("caserun %q: exit %d, want %d: %s", args, status, exitInfrastructure, stderr.String())
 		}
 	}
+	for args, says := range map[string]string{
+		"mix W1 --node sim:1xV100":                                      "what was measured is stored: caserun report ",
+		"sweep --mixes W1 --scheds sa --node sim:1xV100 --reps 1":       "what was measured is stored: caserun sweep show ",
+		"paper --run --node sim:1xV100 --as 4xV100 --mixes W1 --reps 1": "what was measured is stored: caserun paper --sweep ",
+		"store merge all.db caserun.db caserun.db":                      "the merge is done: caserun sweep list --db all.db shows what there is",
+	} {
+		var stderr strings.Builder
+		if status := run(t.Context(), strings.Fields(args), nil, full, &stderr); status != exitInfrastructure || !strings.Contains(stderr.String(), "no space left on device; "+says) {
+			t.Errorf("caserun %s: exit %d, want %q: %s", args, status, says, stderr.String())
+		}
+	}
 }

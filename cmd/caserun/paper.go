@@ -158,14 +158,22 @@ func (o *paperOptions) settle(c *cobra.Command) (err error) {
 }
 
 func runPaper(c *cobra.Command, o paperOptions) (err error) {
-	ctx, say := c.Context(), sayTo(c)
+	say := sayTo(c)
 	if o.run {
 		if o.sweeps, err = o.runSweeps(c); err != nil {
 			return err
 		}
 		o.settings.Node, o.settings.Tag = "", "" // the sweeps have the runs
-		say("caserun paper --sweep %s%s makes these tables again", strings.Join(o.sweeps, ","), o.settings.StoreFlag())
+		again := fmt.Sprintf("caserun paper --sweep %s%s makes these tables again", strings.Join(o.sweeps, ","), o.settings.StoreFlag())
+		say("%s", again)
+		return orAgain(o.show(c), "what was measured is stored", again)
 	}
+	return o.show(c)
+}
+
+// show makes the tables of runs that are stored.
+func (o paperOptions) show(c *cobra.Command) (err error) {
+	ctx, say := c.Context(), sayTo(c)
 	db, done, err := openForReading(ctx, o.settings.DB)
 	if err != nil {
 		return err

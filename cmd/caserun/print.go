@@ -40,6 +40,14 @@ func render(c *cobra.Command, format string, tables ...*report.Table) error {
 	return nil
 }
 
+// orAgain adds to the error of an output, if there is one, that the measurements are kept, and how to make it again.
+func orAgain(err error, what, again string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; %s: %s", err, what, again)
+}
+
 // warnUnseen says on stderr what the format has no notes for.
 func warnUnseen(c *cobra.Command, format string, notes []string) {
 	if f := report.Format(format); f != report.CSV && f != report.JSON {

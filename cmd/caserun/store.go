@@ -123,7 +123,10 @@ func mergeStores(c *cobra.Command, o storeMerge) error {
 	if err != nil {
 		return err
 	}
-	return render(c, o.settings.Format, report.MergedSweeps(merged, o.out))
+	settings := o.settings
+	settings.DB = o.out
+	err = render(c, settings.Format, report.MergedSweeps(merged, o.out))
+	return orAgain(err, "the merge is done", "caserun sweep list"+settings.StoreFlag()+" shows what there is")
 }
 
 // sweepParts is one sweep with the parts that have it.

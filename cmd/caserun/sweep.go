@@ -649,5 +649,6 @@ func showArms(c *cobra.Command, settings config.Settings, db *store.Store, id in
 		return err
 	}
 	spec.Sort(cells)
-	return render(c, settings.Format, report.SweepArms(w, cells, runs, devices, db.Path(), remedy))
+	err = render(c, settings.Format, report.SweepArms(w, cells, runs, devices, db.Path(), remedy))
+	return orAgain(err, "what was measured is stored", fmt.Sprintf("caserun sweep show %d%s prints it again", id, settings.StoreFlag()))
 }

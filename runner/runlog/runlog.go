@@ -89,7 +89,7 @@ func (l *Log) Close() error {
 	<-l.done
 	err := l.file.Close()
 	if l.lost > 0 {
-		return fmt.Errorf("log %s: %d lines could not be written; the store has what they say: %w", l.path, l.lost, l.err)
+		return fmt.Errorf("log %s: %d lines could not be written; the store has what they say, and caserun export --jsonl DIR writes it: %w", l.path, l.lost, l.err)
 	}
 	if err != nil {
 		return fmt.Errorf("log: %w", err)

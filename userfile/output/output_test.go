@@ -401,6 +401,8 @@ func TestOutputsOfOneCommand(t *testing.T) {
 		{at("made/deep/one"), at("made/one"), true},
 		{at("made/one"), at("made/./one"), false},
 		{at("made2/one"), at("new"), false},
+		{at("made/deep"), at("new"), false},
+		{at("made"), at("new"), false},
 	} {
 		err := CheckAll([]Planned{{c.a, force}, {c.b, force}}, []string{at("made/deep")})
 		if (err == nil) != c.ok {
@@ -446,7 +448,8 @@ func TestMakeDirectory(t *testing.T) {
 	dir := states(t)
 	for name, says := range map[string]string{
 		"new/deep": "", "directory": "", "link to directory": "", "dangling": "it is a link to nothing, which does not exist",
-		"file": "the directory cannot be made: not a directory", "file/new": "the directory cannot be made: not a directory",
+		"file": "it is not a directory: name another", "file/new": "not a directory: name another directory", "fifo": "it is not a directory",
+		"made/" + strings.Repeat("n", 256): "file name too long", "a": "too many levels of symbolic links",
 	} {
 		err := MakeDirectory(filepath.Join(dir, name))
 		if says == "" && err != nil || says != "" && (!errors.As(err, new(*Refusal)) || !strings.Contains(err.Error(), says)) {
