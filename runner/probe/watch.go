@@ -63,16 +63,16 @@ func (s *Server) Report() string { return s.report }
 // hearReports reads what the report socket has (link_report of native/probe/link.h). Each user of the machine can find the
 // socket, so other users are heard only with a job's token.
 func (s *Server) hearReports() {
-	text, sender := make([]byte, mostReport), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	report, sender := make([]byte, mostReport), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	for range mostReports {
-		n, size, _, _, err := unix.Recvmsg(s.reports, text, sender, 0)
+		n, size, _, _, err := unix.Recvmsg(s.reports, report, sender, 0)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
 			return
 		}
-		token, rest, _ := strings.Cut(string(text[:n]), " ")
+		token, rest, _ := strings.Cut(string(report[:n]), " ")
 		session, rest, _ := strings.Cut(rest, " ")
 		kind, what, _ := strings.Cut(rest, " ")
 		leader, _ := strconv.Atoi(session)
@@ -83,7 +83,7 @@ func (s *Server) hearReports() {
 				index = j.index
 			}
 		}
-		what = strings.ToValidUTF8(what, "?")
+		what = text([]byte(what))
 		switch {
 		case s.watcher == nil, index < 0 && !isOf(s.uid, sender[:size]):
 		case kind == "unreached":

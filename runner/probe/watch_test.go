@@ -46,13 +46,13 @@ func TestReports(t *testing.T) {
 	defer unix.Close(fd)
 	token := s.Register(7)
 	for _, text := range []string{"", " ", "\x00\xff", "unreached", token, token + " 5", token + " 5 other what", strings.Repeat("x", 4096),
-		token + " 5 unreached connect: no", "- 6 unreached no token", token[:8] + " x unreached short\xff", "- 8 hint cudaSetDevice(1)", token + " 9 unreached"} {
+		token + " 5 unreached connect: no", "- 6 unreached no token", token[:8] + " x unreached short\x1b\xff", "- 8 hint cudaSetDevice(1)", token + " 9 unreached"} {
 		if err := unix.Sendto(fd, []byte(text), 0, &unix.SockaddrUnix{Name: "@" + s.Report()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.Settle()
-	for _, want := range [][3]any{{"connect: no", 7, 5}, {"no token", -1, 6}, {"short?", -1, 0}, {"hint: cudaSetDevice(1)", -1, 8}, {"", 7, 9}} {
+	for _, want := range [][3]any{{"connect: no", 7, 5}, {"no token", -1, 6}, {"short??", -1, 0}, {"hint: cudaSetDevice(1)", -1, 8}, {"", 7, 9}} {
 		if got := <-w.said; got != want {
 			t.Errorf("%v, want %v", got, want)
 		}
