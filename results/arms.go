@@ -61,8 +61,8 @@ func HasEmptyPart(scheduler string) bool {
 	for more && !empty {
 		var parameter string
 		parameter, parameters, more = strings.Cut(parameters, ",")
-		key, value, _ := strings.Cut(parameter, "=")
-		empty = key == "" || value == ""
+		key, value, assigned := strings.Cut(parameter, "=")
+		empty = key == "" || assigned && value == ""
 	}
 	return empty
 }

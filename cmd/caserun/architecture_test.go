@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "benchmarks/darknet/inputs"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts", "userfile/output"},
 	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
-	{"internal/input"},
+	{"internal/input", "internal/size"},
 }
 
 // testOnly packages serve tests and documents. Only tests, and other such packages, may import them.

@@ -243,7 +243,7 @@ func TestCompareSides(t *testing.T) {
 		says   string
 	}{
 		{[]string{"sweep:1", "gone"}, exitUsage, "no run has the tag gone"},
-		{[]string{"sweep:1", "latest/case-alg2"}, exitUsage, "no runs"},
+		{[]string{"sweep:1", "latest/case-alg2"}, exitUsage, "no run of latest is under case-alg2"},
 		{[]string{"sweep:1", "a/b"}, exitUsage, "same runs"},
 		{[]string{"99", "1"}, exitUsage, "there is no run 99, and no run has the tag 99"},
 		{[]string{"sweep:1", "latest", "--metrics", "makespan,makespan"}, exitUsage, "makespan is named twice"},

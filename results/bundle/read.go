@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/strictjson"
@@ -124,7 +125,7 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if err != nil {
 		return err
 	}
-	size, err := manifest.size()
+	all, err := manifest.size()
 	if err != nil {
 		return fmt.Errorf("bundle %s: %w", path, err)
 	}
@@ -132,11 +133,11 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
-	if most := mostOf(info.Size()); size > most {
-		return fmt.Errorf("bundle %s: it says that its %d bytes unpack to %d, and a bundle of this size to %d at most: caserun export --bundle did not write it",
-			path, info.Size(), size, most)
+	if most := mostOf(info.Size()); all > most {
+		return fmt.Errorf("bundle %s: it says that its %s unpack to %s, and a bundle of this size to %s at most: caserun export --bundle did not write it",
+			path, size.Text(info.Size()), size.Text(all), size.Text(most))
 	}
-	unpacked.left = size + int64(len(manifest.Members)+2)*largestHeader
+	unpacked.left = all + int64(len(manifest.Members)+2)*largestHeader
 	stored := false
 	for _, member := range manifest.Members {
 		header, err := archive.Next()

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/runner/child"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -178,14 +179,14 @@ func (p *Policy) CanGrow(bytes int64, d schedulers.DeviceView) bool {
 	if !slices.Contains(p.greeting.Asks, asksGrow) {
 		return p.err == nil && (!p.promises(memoryHard) || bytes <= d.FreeBytes())
 	}
-	a := ask[growAnswer](p, p.program.Timeout, fmt.Sprintf("grow a task by %d bytes", bytes), func(id uint64) any {
+	a := ask[growAnswer](p, p.program.Timeout, "grow a task by "+size.Text(bytes), func(id uint64) any {
 		return growQuestion{id, "grow", bytes, usageOf(d, p.greeting.SMs)}
 	}, func(a growAnswer) error {
 		switch {
 		case a.Grow == nil:
 			return errors.New("it has no grow: want true or false")
 		case *a.Grow && p.promises(memoryHard) && bytes > d.FreeBytes():
-			return fmt.Errorf("grow, where %d bytes are free, and it promises %s", d.FreeBytes(), memoryHard)
+			return fmt.Errorf("grow, where %s are free, and it promises %s", size.Text(d.FreeBytes()), memoryHard)
 		}
 		return nil
 	})
@@ -280,7 +281,7 @@ func (p *Policy) exchange(question any, limit time.Duration) ([]byte, error) {
 	line, err := p.answers.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, fmt.Errorf("its answer %s is longer than %d bytes", quote(line), longest)
+		return nil, fmt.Errorf("its answer %s is longer than %s", quote(line), size.Text(longest))
 	case err != nil:
 		return nil, tooLate(err, limit, line)
 	}

@@ -182,7 +182,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		"half an answer":      {`printf '{"id"'; exit 1`, `it gave no answer and ended; it had said "{\"id\"" (exit status 1)`},
 		"a signal":            {`kill -9 $$`, `it gave no answer and ended (signal: killed)`},
 		"it closes its pipe":  {`exec 1>&-; sleep 1000`, `it gave no answer and closed its standard output; it wrote nothing`},
-		"a long answer":       {`head -c 70000 /dev/zero | tr '\0' x; sleep 1000`, `xxx"... is longer than 65536 bytes`},
+		"a long answer":       {`head -c 70000 /dev/zero | tr '\0' x; sleep 1000`, `xxx"... is longer than 64 KiB`},
 		"much on stderr":      {`head -c 5000 /dev/zero | tr '\0' x >&2; echo end >&2; exit 1`, `its stderr ends with "xxx`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/userfile/strictjson"
 )
@@ -293,7 +294,7 @@ func (p *Policy) checkPlace(t schedulers.Task, a placement, v schedulers.View) e
 	case a.WholeMemory && (d.Tasks() > 0 || free < context):
 		return fmt.Errorf("device %d with whole_memory, where others are", at)
 	case p.promises(memoryHard) && !a.WholeMemory && t.Bytes > free-context:
-		return fmt.Errorf("device %d, which has %d bytes free beside the task's context, and it promises %s", at, free-context, memoryHard)
+		return fmt.Errorf("device %d, which has %s free beside the task's context, and it promises %s", at, size.Text(free-context), memoryHard)
 	}
 	if err := p.checkPlacement(t, a, d); err != nil {
 		return fmt.Errorf("device %d: %w", at, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -46,7 +47,7 @@ func Open(o harness.Options) (*Backend, error) {
 	}
 	b.model = model.Capped(limit)
 	if d := b.model.Devices(true)[0]; d.CapacityBytes <= d.ContextBytes {
-		return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %d bytes: raise it", o.MemCap, limit-d.CapacityBytes+d.ContextBytes))
+		return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(limit-d.CapacityBytes+d.ContextBytes)))
 	}
 	return b, nil
 }
