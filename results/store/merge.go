@@ -500,7 +500,7 @@ func (m *merger) take(ctx context.Context, path string, id int64) error {
 
 // machine are the columns of a run that say where it ran. They may differ in a simulated run that two
 // machines made: then the first ones count, as text.
-// The checksum is of them too, and goes with them.
+// The checksum covers them too, so it is taken with them.
 const machine = "host, kernel, cpu, cores, memory_bytes, version, revision, binaries, checksum"
 
 // again takes runs that the merge has from an earlier part. They must be the same. An interrupted run
