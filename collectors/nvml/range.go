@@ -31,11 +31,11 @@ const (
 	clockSlack = time.Second
 )
 
-// ErrOutOfRange is wrapped if a driver answered a number that cannot be.
-var ErrOutOfRange = errors.New("out of the physical range")
+// errOutOfRange is wrapped if a driver answered a number that cannot be.
+var errOutOfRange = errors.New("out of the physical range")
 
 func outOfRange(what string, value any) error {
-	return fmt.Errorf("the driver answered %s of %v: %w", what, value, ErrOutOfRange)
+	return fmt.Errorf("the driver answered %s of %v: %w", what, value, errOutOfRange)
 }
 
 func percentInRange(what string, percents ...int) error {

@@ -78,7 +78,7 @@ func TestReadingsOutOfRange(t *testing.T) {
 			if len(got) == 0 || slices.ContainsFunc(got, func(s Segment) bool { return s.Value != tt.want }) {
 				t.Errorf("segments %+v, want only %v", got, tt.want)
 			}
-			if d := b.devices()[0]; d.Failures == 0 || !errors.Is(d.FirstError, ErrOutOfRange) {
+			if d := b.devices()[0]; d.Failures == 0 || !errors.Is(d.FirstError, errOutOfRange) {
 				t.Errorf("%d failures, %v; want those of the odd readings", d.Failures, d.FirstError)
 			}
 		})
@@ -188,7 +188,7 @@ func TestOddNumberOfProcesses(t *testing.T) {
 		if err := n.Select("1", ""); err != nil {
 			t.Fatal(err)
 		}
-		if found, err := n.Processes(0); !errors.Is(err, ErrOutOfRange) || !strings.HasPrefix(err.Error(), "list processes of GPU 1: ") {
+		if found, err := n.Processes(0); !errors.Is(err, errOutOfRange) || !strings.HasPrefix(err.Error(), "list processes of GPU 1: ") {
 			t.Errorf("%v, %v; want an error of GPU 1", found, err)
 		}
 	})

@@ -105,12 +105,9 @@ func List(text string) ([]string, error) {
 // name has the composed one.
 func Name(text string) string { return norm.NFC.String(text) }
 
-// IsName reports whether a text can be a name: it is one line of text, and all of it can be seen.
+// IsName reports whether a text can be a name: one line of UTF-8 in which each character can be seen, or is a space between
+// others.
 func IsName(text string) bool {
-	return text != "" && strings.TrimSpace(text) == text && IsLine(text)
-}
-
-// IsLine reports whether a text is one line of UTF-8 in which each character can be seen, or is a space.
-func IsLine(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	return text != "" && strings.TrimSpace(text) == text && utf8.ValidString(text) && !strings.ContainsFunc(text, hidden)
 }
