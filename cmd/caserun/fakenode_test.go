@@ -254,7 +254,7 @@ func TestFakeNodeSeesUnscheduledUse(t *testing.T) {
 			status results.Status
 		}{{exitOK, results.Complete}, {exitInfrastructure, results.Interrupted}}[i]
 		status, text := onFakeNode(t, dir, []string{"FAKE_NVML_PROCESSES=" + users}, append(args, strict)...)
-		if status != want.exit || !strings.Contains(text, "used GPU 1 unscheduled") {
+		if status != want.exit || !strings.Contains(text, "used GPU 1 unscheduled") || strings.Contains(text, "could not be seen") {
 			t.Fatalf("%s: exit %d, want %d:\n%s", strict, status, want.exit, text)
 		}
 		s, err := store.OpenReadOnly("caserun.db")
@@ -266,6 +266,19 @@ func TestFakeNodeSeesUnscheduledUse(t *testing.T) {
 		if err != nil || run.Status != want.status || !strings.Contains(run.Doubts, "used GPU 1 unscheduled") {
 			t.Errorf("%s: %s, doubts %q (%v)", strict, run.Status, run.Doubts, err)
 		}
+	}
+}
+
+// Where NVML shows no process although some have memory on a GPU, nobody can see unscheduled use, and the run says so.
+func TestFakeNodeWhereNVMLShowsNoProcess(t *testing.T) {
+	dir := inTempDir(t)
+	mix := "jobs:\n  - {program: native/probe/build/fake/13/lazy_program, args: [swapped, \"10\"]}\n"
+	if err := os.WriteFile("mix.yaml", []byte(mix), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, text := onFakeNode(t, dir, []string{"FAKE_CUDA_KERNEL_US=80000"}, "mix", "mix.yaml", "--node", "local", "--sched", "case-alg3")
+	if status != exitOK || strings.Count(text, "caserun: unscheduled use of the GPUs could not be seen: NVML shows no process of th") != 1 {
+		t.Errorf("exit %d:\n%s", status, text)
 	}
 }
 
