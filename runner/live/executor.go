@@ -85,6 +85,7 @@ type Executor struct {
 	guard    *guard
 	own      []int                                // PIDs of children from before the run; they stay theirs until this process collects them
 	limit    time.Duration                        // clientLimit; tests set another
+	killed   time.Duration                        // killLimit; the same
 	after    func(time.Duration) <-chan time.Time // time.After; tests set another
 	clean    sync.WaitGroup                       // goroutines that wait for a job or stop it
 
@@ -94,6 +95,8 @@ type Executor struct {
 
 	traced   results.Tracer // totals of the traces read so far; under mu
 	outlived []error        // of jobs whose processes outlive them; under mu
+	undead   map[int]bool   // PIDs of children that SIGKILL does not end; under mu
+	lost     bool           // a device of the run is lost; under mu
 	failed   error          // why the run failed; under mu
 
 	priorities priorities // settled before the batch starts
@@ -132,7 +135,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, after: time.After, clients: map[*probe.Client]*client{}, asked: map[int]bool{}, silenced: map[int]bool{},
+	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After, clients: map[*probe.Client]*client{}, asked: map[int]bool{}, silenced: map[int]bool{},
 		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, space: newSwapSpace(c.Swap), procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
@@ -325,6 +328,9 @@ func (x *Executor) watchDevices() {
 	for {
 		select {
 		case lost := <-x.config.Lost:
+			x.mu.Lock()
+			x.lost = true
+			x.mu.Unlock()
 			x.config.Warn("GPU %d of the run is lost: its jobs end, and no job goes there any more: %v", lost.Device, lost.Err)
 			x.post(runner.DeviceLost{Device: lost.Device, Why: lost.Err.Error()})
 		case <-x.loop.Done():
@@ -356,7 +362,11 @@ func (x *Executor) await(job int, p *process) {
 	if p.interrupted(e) {
 		x.struck.Store(int64(x.now()))
 	}
-	if p.left {
+	switch {
+	case errors.Is(e.Err, errUndead):
+		x.abandon(p.pid)
+		x.noteOutlived(job, "a process of it that SIGKILL does not end")
+	case p.left:
 		x.noteOutlived(job, "a process of it that runs as another user")
 	}
 	x.settleOutput(job, p)

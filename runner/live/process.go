@@ -28,7 +28,8 @@ type process struct {
 	outputs [2]*output // of standard output and standard error
 	traces  string     // the directory of its traces; "": it is not traced
 	started time.Duration
-	ended   chan struct{} // closed when the leader and the group are gone, and the batch knows
+	ended   chan struct{} // closed when the leader and the group are gone, or given up, and the batch knows
+	undead  chan struct{} // closed when SIGKILL has not ended it
 
 	mu      sync.Mutex
 	gone    bool // the leader's PID may be another process's
@@ -45,7 +46,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	}
 	spec := x.config.Jobs[job]
 	base := fmt.Sprintf("job-%04d", job)
-	p := &process{ended: make(chan struct{})}
+	p := &process{ended: make(chan struct{}), undead: make(chan struct{})}
 	started := false
 	defer func() {
 		if !started {
@@ -100,10 +101,22 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	return p, nil
 }
 
-// wait returns when the leader and everything left in its group are gone.
+// errUndead is the end of a job whose process the kernel does not end: it is blocked in a driver, as on a lost GPU.
+var errUndead = errors.New("SIGKILL does not end it: it is blocked in the kernel, and may be so until the machine starts again")
+
+// wait returns when the leader and everything left in its group are gone, or given up.
 // Children that outlive the leader are killed with it.
 func (p *process) wait() runner.Exit {
-	child.AwaitEnd(p.pid)
+	gone := make(chan struct{})
+	go func() {
+		child.AwaitEnd(p.pid)
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-p.undead:
+		return runner.Exit{Err: errUndead, StderrTail: tail(p.outputs[1].file)}
+	}
 	p.signal(unix.SIGKILL) // what is left of the group
 	p.mu.Lock()
 	p.gone = true
@@ -136,8 +149,11 @@ func (p *process) over() bool {
 	}
 }
 
-// stop ends the group: SIGTERM, and SIGKILL after the grace period.
-func (p *process) stop(grace time.Duration) {
+// killLimit is how long a process may take to end after SIGKILL. To give gigabytes back takes seconds.
+const killLimit = 30 * time.Second
+
+// stop ends the group: SIGTERM, and SIGKILL after the grace period. A process that does not end even then is given up.
+func (p *process) stop(grace, limit time.Duration) {
 	p.mu.Lock()
 	p.stopped = true
 	p.mu.Unlock()
@@ -146,8 +162,25 @@ func (p *process) stop(grace time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-p.ended:
+		return
 	case <-timer.C:
 		p.signal(unix.SIGKILL)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(limit):
+		p.giveUp()
+	}
+}
+
+// giveUp has wait return.
+func (p *process) giveUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.undead:
+	default:
+		close(p.undead)
 	}
 }
 
