@@ -3,8 +3,10 @@ package profiles
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -23,18 +25,25 @@ type point struct {
 //
 // What a job does is on a straight line between the two nearest known amounts. Beyond them it continues the line, but is
 // never less than in proportion to the amount below them, and never more above. Of one known amount it is in proportion.
-func (s Set) Estimate(jobs []mixes.Job, read ReadFile) (Set, []string) {
+//
+// A profile of the catalog does not hold for a list of pictures that is there and has another number of them.
+func (s Set) Estimate(jobs []mixes.Job, open OpenFile) (Set, []string) {
 	all := s.With(Set{})
 	var notes, refusals []string
 	var known map[string][]point
-	refused := map[string]bool{}
+	looked := map[string]bool{}
 	for _, j := range jobs {
 		command := j.Command()
-		if _, found := all.byCommand[command]; found || refused[command] || j.Profile != nil || j.Steps != "" {
+		if looked[command] || j.Profile != nil || j.Steps != "" {
 			continue
 		}
+		looked[command] = true
 		w, found := workOf(j.Program, j.Args, j.Stdin)
 		if !found {
+			continue
+		}
+		has, measured := s.byCommand[command]
+		if measured && !(w.list != "" && has.ofCatalog()) {
 			continue
 		}
 		if known == nil {
@@ -44,12 +53,15 @@ func (s Set) Estimate(jobs []mixes.Job, read ReadFile) (Set, []string) {
 		if len(of) == 0 {
 			continue
 		}
-		err := w.count(func(file string, most int64) ([]byte, error) { return read(j, file, most) })
+		err := w.count(func(file string) (io.ReadCloser, error) { return open(j, file) })
+		if err == nil && measured && w.amount == float64(catalogUnits[path.Base(w.list)]) {
+			continue
+		}
 		if err == nil && w.amount > mostTimes*of[len(of)-1].amount {
 			err = fmt.Errorf("it is more than %g times the largest known amount", mostTimes)
 		}
 		if err != nil {
-			refused[command] = true
+			delete(all.byCommand, command)
 			refusals = append(refusals, fmt.Sprintf("%q is not estimated: %v", command, err))
 			continue
 		}
@@ -59,6 +71,12 @@ func (s Set) Estimate(jobs []mixes.Job, read ReadFile) (Set, []string) {
 		notes = append(notes, fmt.Sprintf("%q was not measured alone: its profile is %s", command, note))
 	}
 	return all, append(refusals, notes...)
+}
+
+// ofCatalog reports whether the catalog has the profile, and not a file of the user's own.
+func (p Profile) ofCatalog() bool {
+	c, found := catalog().byCommand[p.Command]
+	return found && c.GPU == p.GPU && c.KernelS == p.KernelS && c.CopyInS == p.CopyInS
 }
 
 // mostTimes bounds an amount by the largest known one, so that bytes and times stay within their types.
@@ -77,7 +95,7 @@ func (s Set) byKind() map[string][]point {
 		if !found {
 			continue
 		}
-		if err := w.count(func(string, int64) ([]byte, error) { return nil, fs.ErrNotExist }); err != nil || w.amount == 0 {
+		if err := w.count(func(string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }); err != nil || w.amount == 0 {
 			continue
 		}
 		if p.Footprint == (mixes.Footprint{}) {

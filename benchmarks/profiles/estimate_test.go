@@ -3,11 +3,13 @@ package profiles
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"path"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/caserun/caserun/benchmarks/darknet/inputs"
 	"github.com/caserun/caserun/mixes"
@@ -20,23 +22,23 @@ func job(command string) mixes.Job {
 }
 
 // entries reads files with so many entries: lines, or the updates of a known network. With 0 there is no file.
-func entries(n int) ReadFile {
-	return func(_ mixes.Job, file string, _ int64) ([]byte, error) {
+func entries(n int) OpenFile {
+	return func(_ mixes.Job, file string) (io.ReadCloser, error) {
 		switch {
 		case n == 0:
 			return nil, fs.ErrNotExist
 		case path.Ext(file) == ".cfg":
-			return bytes.ReplaceAll(networks()[path.Base(file)], fmt.Appendf(nil, "max_batches=%d", inputs.CifarUpdates), fmt.Appendf(nil, "max_batches = %d\r", n)), nil
+			return opened(bytes.ReplaceAll(networks()[path.Base(file)], fmt.Appendf(nil, "max_batches=%d", inputs.CifarUpdates), fmt.Appendf(nil, "max_batches = %d\r", n)))
 		}
-		return bytes.Repeat([]byte("a.jpg\r\n\n"), n), nil
+		return opened(bytes.Repeat([]byte("a.jpg\r\n\n"), n))
 	}
 }
 
+func opened(text []byte) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+
 // file reads one text for every file.
-func file(text string) ReadFile {
-	return func(_ mixes.Job, _ string, most int64) ([]byte, error) {
-		return []byte(text[:min(int64(len(text)), most)]), nil
-	}
+func file(text string) OpenFile {
+	return func(mixes.Job, string) (io.ReadCloser, error) { return opened([]byte(text)) }
 }
 
 // estimated is the profile of a command that was not measured, and what is said of it. A file has so many entries, 0 if it is not
@@ -207,7 +209,7 @@ func TestOthersAreNotEstimated(t *testing.T) {
 	const list = "darknet detect yolov3-tiny.cfg w < l"
 	for _, c := range []struct {
 		command, says string
-		read          ReadFile
+		open          OpenFile
 	}{
 		{train, "max_batches=-5", entries(-5)},
 		{train, "another network", file("[net]\nmax_batches=140\n")},
@@ -219,10 +221,10 @@ func TestOthersAreNotEstimated(t *testing.T) {
 		{graph, "does not begin with its number of nodes", file("")},
 		{"bfs graph999999M.txt", "takes graphs of 1 to 2147483647 nodes", entries(0)},
 		{"bfs graph0.txt", "takes graphs of 1 to", entries(0)},
-		{list, "permission denied", func(mixes.Job, string, int64) ([]byte, error) { return nil, fs.ErrPermission }},
+		{list, "permission denied", func(mixes.Job, string) (io.ReadCloser, error) { return nil, fs.ErrPermission }},
 		{"darknet rnn generate rnn.cfg w -len 2000000000", "", entries(0)},
 	} {
-		set, notes := Catalog().Estimate([]mixes.Job{job(c.command), job(c.command)}, c.read)
+		set, notes := Catalog().Estimate([]mixes.Job{job(c.command), job(c.command)}, c.open)
 		_, err := set.Lookup(job(c.command))
 		if (err == nil) != (c.says == "") || len(notes) != 1 || !strings.Contains(notes[0], c.says) {
 			t.Errorf("%s: %q, %v, want %q", c.command, notes, err, c.says)
@@ -232,9 +234,9 @@ func TestOthersAreNotEstimated(t *testing.T) {
 
 // Of a file that is there, what is in it counts, and not its name.
 func TestFilesAreRead(t *testing.T) {
-	of := func(command string, read ReadFile) Profile {
+	of := func(command string, open OpenFile) Profile {
 		t.Helper()
-		set, notes := Catalog().Estimate([]mixes.Job{job(command)}, read)
+		set, notes := Catalog().Estimate([]mixes.Job{job(command)}, open)
 		p, err := set.Lookup(job(command))
 		if err != nil {
 			t.Fatal(err, notes)
@@ -248,17 +250,36 @@ func TestFilesAreRead(t *testing.T) {
 	const list = "darknet detect my/yolov3-tiny.cfg w < l"
 	know := networks()["yolov3-tiny.cfg"]
 	same := "# other words\n" + strings.ReplaceAll(strings.ReplaceAll(string(know), "=", " = "), "\n", "\r\n")
-	pictures := func(n int) ReadFile {
-		return func(_ mixes.Job, file string, _ int64) ([]byte, error) {
-			if file == "l" {
-				return bytes.Repeat([]byte("a\n"), n), nil
+	listed := func(text string) OpenFile {
+		return func(_ mixes.Job, file string) (io.ReadCloser, error) {
+			if path.Ext(file) == ".cfg" {
+				return opened([]byte(same))
 			}
-			return []byte(same), nil
+			return opened([]byte(text))
 		}
 	}
-	whole, none := of(list, pictures(inputs.MediumImages)), of(list, pictures(0))
-	if want := measured(t, "darknet detect cfg/yolov3-tiny.cfg weights/yolov3-tiny.weights < images-medium.txt"); whole.KernelS != want.KernelS || none.KernelS != 0 || none.WallS() <= 0 {
-		t.Errorf("%v s of kernels, want %v; an empty list %+v", whole.KernelS, want.KernelS, none)
+	whole, one := of(list, listed(strings.Repeat("a\r\n", inputs.MediumImages))), of(list, listed("a"))
+	if want := measured(t, "darknet detect cfg/yolov3-tiny.cfg weights/yolov3-tiny.weights < images-medium.txt"); whole.KernelS != want.KernelS || one.KernelS <= 0 || one.KernelS > want.KernelS/1000 {
+		t.Errorf("%v s of kernels, want %v; one picture %+v", whole.KernelS, want.KernelS, one)
+	}
+	// The catalog's command too: its list may be there and have others.
+	const known = "darknet detect cfg/yolov3-tiny.cfg weights/yolov3-tiny.weights < images-medium.txt"
+	if half, want := of(known, listed(strings.Repeat("a\n", inputs.MediumImages/2))), measured(t, known); half.KernelS < want.KernelS*0.49 || half.KernelS > want.KernelS*0.51 {
+		t.Errorf("kernels of %v s with half the pictures, and %v s with all", half.KernelS, want.KernelS)
+	}
+	for _, command := range []string{known, list} {
+		for _, text := range []string{"", "\n", "\r\n\r\n", "\x00\n\ra\n"} {
+			set, notes := Catalog().Estimate([]mixes.Job{job(command), job(command)}, listed(text))
+			if _, err := set.Lookup(job(command)); err == nil || len(notes) != 1 || !strings.Contains(notes[0], " has no entries: write the names of pictures into it") {
+				t.Errorf("%s of %q: %v, %q", command, text, err, notes)
+			}
+		}
+	}
+	// Darknet takes a blank for a name, and any bytes.
+	for text, want := range map[string]int64{"a\r\nb\r\n\r\n": 2, "a\n\nb": 2, " \n\xff\n": 2, "a\rb\n": 1, "\xef\xbb\xbf\n": 1, strings.Repeat("x", 100_000) + "\ny": 2} {
+		if n, err := pictures(iotest.OneByteReader(strings.NewReader(text))); err != nil || n != want {
+			t.Errorf("%.20q: %d pictures (%v), want %d", text, n, err, want)
+		}
 	}
 }
 

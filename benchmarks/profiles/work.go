@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"path"
@@ -17,9 +18,21 @@ import (
 	"github.com/caserun/caserun/mixes"
 )
 
-// ReadFile reads the first bytes of a file that a job names, at most so many. The error of a file that is not there is
-// fs.ErrNotExist.
-type ReadFile func(j mixes.Job, file string, most int64) ([]byte, error)
+// OpenFile opens a file that a job names. The error of a file that is not there is fs.ErrNotExist.
+type OpenFile func(j mixes.Job, file string) (io.ReadCloser, error)
+
+// opener is OpenFile for the files of one job.
+type opener func(file string) (io.ReadCloser, error)
+
+// begin reads the first bytes of a file, at most so many.
+func (open opener) begin(file string, most int64) ([]byte, error) {
+	f, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
 
 // work is what a command does. Commands of one kind do the same to another amount.
 type work struct {
@@ -159,42 +172,64 @@ func darknetWords(args []string) (words []string, options map[string]string, ok 
 }
 
 const (
-	// maxListBytes bounds a list that is counted. A list of a million pictures has some 50 MB.
-	maxListBytes = 64 << 20
-	maxCfgBytes  = 1 << 20
+	maxCfgBytes = 1 << 20
 	// maxNumberBytes is more than a number that begins a graph's file has.
 	maxNumberBytes = 64
 )
 
 // count completes the amount by what files say of it. Of a file that is not there, its name counts.
-func (w *work) count(read func(file string, most int64) ([]byte, error)) error {
+func (w *work) count(open opener) error {
 	if w.graph != "" {
-		return w.countNodes(read)
+		return w.countNodes(open)
 	}
 	if w.network != "" {
-		if err := w.checkNetwork(read); err != nil {
+		if err := w.checkNetwork(open); err != nil {
 			return err
 		}
 	}
 	if w.list == "" {
 		return nil
 	}
-	text, err := read(w.list, maxListBytes+1)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	f, err := open(w.list)
+	if errors.Is(err, fs.ErrNotExist) {
 		w.absent(w.list)
 		return nil
-	case err != nil:
-		return err
-	case len(text) > maxListBytes:
-		return fmt.Errorf("%s has more than %s", w.list, mixes.FormatBytes(maxListBytes))
 	}
-	for line := range bytes.Lines(text) {
-		if len(bytes.TrimSpace(line)) > 0 {
-			w.amount++
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := pictures(f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", w.list, err)
+	}
+	if n == 0 {
+		return fmt.Errorf("the list %s has no entries: write the names of pictures into it, one a line, or remove it to take the known number", w.list)
+	}
+	w.amount = float64(n)
+	return nil
+}
+
+// pictures counts the names in a list as Darknet reads them (benchmarks/darknet/input.cpp): a name ends at the first CR, LF or
+// NUL of its line, and a line without a name is left out.
+func pictures(list io.Reader) (n int64, err error) {
+	var chunk [64 << 10]byte
+	begins := true // the next byte is the first of a line
+	for {
+		read, err := list.Read(chunk[:])
+		for _, b := range chunk[:read] {
+			if begins && b != '\r' && b != '\n' && b != 0 {
+				n++
+			}
+			begins = b == '\n'
+		}
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
 		}
 	}
-	return nil
 }
 
 // catalogUnits are the amounts in the catalog's files.
@@ -211,8 +246,8 @@ func (w *work) absent(file string) {
 }
 
 // countNodes takes the number that a graph's file begins with, or else the number in its name.
-func (w *work) countNodes(read func(file string, most int64) ([]byte, error)) error {
-	text, err := read(w.graph, maxNumberBytes)
+func (w *work) countNodes(open opener) error {
+	text, err := open.begin(w.graph, maxNumberBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		m := graphName.FindStringSubmatch(path.Base(w.graph))
 		n, ok := number(m[1])
@@ -237,8 +272,8 @@ func (w *work) countNodes(read func(file string, most int64) ([]byte, error)) er
 
 // checkNetwork refuses the description of another network than the known one of that name. Of training it takes the number
 // of updates.
-func (w *work) checkNetwork(read func(file string, most int64) ([]byte, error)) error {
-	text, err := read(w.network, maxCfgBytes+1)
+func (w *work) checkNetwork(open opener) error {
+	text, err := open.begin(w.network, maxCfgBytes+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if w.training {

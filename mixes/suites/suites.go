@@ -219,17 +219,26 @@ func (s Suite) Resolve(m mixes.Mix) (programs, dirs []string, err error) {
 			if !filepath.IsAbs(input) {
 				input = filepath.Join(dir, input)
 			}
-			_, err := os.Stat(input)
-			if err == nil && j.Stdin != "" && i == 0 {
-				err = userfile.Check(input, userfile.Stdin)
-			}
-			if err != nil && !missing[input] {
+			if err := checkInput(input, j.Stdin != "" && i == 0); err != nil && !missing[input] {
 				missing[input] = true
 				problem("input file of %s: %w; caserun data makes the suite's input files", j.Command(), err)
 			}
 		}
 	}
 	return programs, dirs, errors.Join(problems...)
+}
+
+// checkInput refuses an input file that is not there, that a program would wait for, or that has nothing in it. A program's
+// standard input may be empty.
+func checkInput(path string, stdin bool) error {
+	if err := userfile.Check(path, userfile.Stdin); err != nil || stdin {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return fmt.Errorf("%s is empty", path)
+	}
+	return err
 }
 
 // find returns the path of a job's executable, which need not be there: the suite's program, or the user's own.

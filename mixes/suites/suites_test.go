@@ -53,6 +53,16 @@ func TestResolve(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "it is a pipe or FIFO") != 2 {
 		t.Errorf("with a FIFO as program and as standard input: %v", err)
 	}
+	// A graph that bfs would wait for, or find nothing in, is not there. /dev/null is what a job may have as its standard input.
+	if err := os.WriteFile(filepath.Join(data, "empty"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for graph, says := range map[string]string{queue: "it is a pipe or FIFO", dir: "it is a directory", "empty": "empty is empty", "none": "no such file"} {
+		_, _, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "bfs", Args: []string{graph}, Stdin: os.DevNull}}})
+		if err == nil || strings.Count(err.Error(), "input file of") != 1 || !strings.Contains(err.Error(), says) {
+			t.Errorf("a graph that is %s: %v, want %q", graph, err, says)
+		}
+	}
 	programs, dirs, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite}})
 	if err != nil || programs[0] != needle || dirs[0] != data {
 		t.Errorf("%v in %v (%v), want %s in %s", programs, dirs, err, needle, data)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -17,7 +19,7 @@ import (
 // Know completes what is known of a mix's jobs. They get the footprints of their profiles, and the set the steps files that they
 // name. On a simulated node it also gets estimates for commands that were not measured; say tells of each.
 func Know(ctx context.Context, o harness.Options, m *mixes.Mix, known profiles.Set, say harness.Say) (profiles.Set, error) {
-	estimated, notes := known.Estimate(m.Jobs, reader(ctx, o.Data))
+	estimated, notes := known.Estimate(m.Jobs, opener(ctx, o.Data))
 	if len(notes) > 0 {
 		node, err := Settle(o, func(string, ...any) {})
 		if err == nil && strings.HasPrefix(node, simulatedPrefix) {
@@ -40,18 +42,32 @@ func tell(notes []string, say harness.Say) {
 	}
 }
 
-// reader reads files that jobs name, relative to the jobs' directories.
-func reader(ctx context.Context, data string) profiles.ReadFile {
-	return func(j mixes.Job, file string, most int64) ([]byte, error) {
+// opener opens files that jobs name, relative to the jobs' directories.
+func opener(ctx context.Context, data string) profiles.OpenFile {
+	return func(j mixes.Job, file string) (io.ReadCloser, error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(cmp.Or(j.Dir, data), file)
 		}
 		f, err := userfile.Open(file, 0)
+		if errors.Is(err, fs.ErrNotExist) && !userfile.Absent(file) {
+			return nil, fmt.Errorf("%s is a link to what does not exist: make that file, or remove the link", file)
+		}
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		text, err := io.ReadAll(io.LimitReader(f, most))
-		return text, errors.Join(err, context.Cause(ctx))
+		return untilStopped{ctx, f}, nil
 	}
+}
+
+// untilStopped is a file that is read until ctx ends.
+type untilStopped struct {
+	ctx context.Context
+	io.ReadCloser
+}
+
+func (u untilStopped) Read(b []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.ReadCloser.Read(b)
 }

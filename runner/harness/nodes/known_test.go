@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -102,26 +104,36 @@ func TestFilesOfJobs(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "graph1M.txt"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	read := reader(t.Context(), dir)
+	read := func(ctx context.Context, j mixes.Job, file string) ([]byte, error) {
+		f, err := opener(ctx, dir)(j, file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return io.ReadAll(f)
+	}
 	for _, c := range []struct {
 		dir, file, want string
 	}{{"", "graph8M.txt", "4194304\n"}, {dir, "graph8M.txt", "4194304\n"}, {"", filepath.Join(dir, "graph8M.txt"), "4194304\n"}} {
-		if text, err := read(mixes.Job{Dir: c.dir}, c.file, 100); err != nil || string(text) != c.want {
+		if text, err := read(t.Context(), mixes.Job{Dir: c.dir}, c.file); err != nil || string(text) != c.want {
 			t.Errorf("%s in %q: %q, %v", c.file, c.dir, text, err)
 		}
 	}
-	if text, err := read(mixes.Job{}, "graph8M.txt", 3); err != nil || string(text) != "419" {
-		t.Errorf("3 bytes are %q, %v", text, err)
-	}
-	if _, err := read(mixes.Job{Dir: "elsewhere"}, "graph8M.txt", 100); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := read(t.Context(), mixes.Job{Dir: "elsewhere"}, "graph8M.txt"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in another directory: %v", err)
 	}
-	if _, err := read(mixes.Job{}, "graph1M.txt", 100); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory: %v", err)
+	// What is there is not what is not there.
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600), os.Symlink("nowhere", filepath.Join(dir, "dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"graph1M.txt", "fifo", "dangling", "graph8M.txt/below"} {
+		if _, err := read(t.Context(), mixes.Job{}, file); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 	stopped, stop := context.WithCancelCause(t.Context())
 	stop(errors.New("SIGTERM"))
-	if _, err := reader(stopped, dir)(mixes.Job{}, "graph8M.txt", 100); err == nil || err.Error() != "SIGTERM" {
+	if _, err := read(stopped, mixes.Job{}, "graph8M.txt"); err == nil || err.Error() != "SIGTERM" {
 		t.Errorf("stopped: %v", err)
 	}
 }
