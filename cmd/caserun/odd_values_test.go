@@ -88,6 +88,23 @@ func TestEmptyPartsAreRefused(t *testing.T) {
 			t.Errorf("%s: exit %d, want %q: %s%s", key, status, want, errs, out)
 		}
 	}
+	for text, want := range map[string]string{
+		"mixes: []":          "mixes is an empty list: write mixes: [W1..W8, my.yaml], or remove it",
+		"probes: []":         "probes is an empty list: write probes: [lazy, static], or remove it",
+		"scheds: [sa, , cg]": "not valid YAML: ",
+		"scheds: ['cg:']":    `scheds: scheduler "cg:": no parameter after the colon`,
+		"scheds: ['']":       `scheds: unknown scheduler ""`,
+		"mixes: [W3..W1]":    `mixes: "W3..W1": the range is backwards: want W1..W3`,
+		"reps: 1e1":          `reps "1e1": want a whole number, 1 or more, of digits alone`,
+		"probes: ['lazy,']":  "probes: an item is empty",
+	} {
+		if err := os.WriteFile("odd.yaml", []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if status, out, errs := caserun(t, "sweep", "odd.yaml", "--db", "no.db"); status != exitUsage || out != "" || !strings.Contains(errs, "sweep file odd.yaml:1:") || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, want %q: %s%s", text, status, want, errs, out)
+		}
+	}
 	if _, err := os.Stat("no.db"); err == nil {
 		t.Error("a store was made")
 	}

@@ -79,7 +79,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"db: ''":          `1:5: db is empty: give it a value, or remove it`,
 		"sim-noise: 20":   `1:12: sim-noise 20: want 0 to 1; it is σ of a logarithm, 0.01 is about 1 %`,
 		"tag:":            `1:6: tag has no value: give it one, or remove it`,
-		"tag: a\ntag: b":  `2:1: mapping key "tag" already defined at [1:1]`,
+		"tag: a\ntag: b":  `2:1: not valid YAML: mapping key "tag" already defined at [1:1]`,
 		"- tag: a":        `1:1: want keys and values, such as mem-cap: 16GiB`,
 	} {
 		if err := os.WriteFile("caserun.yaml", []byte(text+"\n"), 0o644); err != nil {
