@@ -79,10 +79,16 @@ func (r *retry) worked() { r.wait = 0 }
 
 // running names the driver call that a loop is executing, so that Stop can report a call that
 // does not return. 0 means none.
-type running struct{ v atomic.Int64 }
+type running struct {
+	v     atomic.Int64
+	calls atomic.Int64
+}
 
-func (r *running) enter(device int, kind Kind) { r.v.Store(int64(device)<<8 | int64(kind) + 1) }
-func (r *running) leave()                      { r.v.Store(0) }
+func (r *running) enter(device int, kind Kind) {
+	r.calls.Add(1)
+	r.v.Store(int64(device)<<8 | int64(kind) + 1)
+}
+func (r *running) leave() { r.v.Store(0) }
 
 func (r *running) call() (device int, kind Kind, ok bool) {
 	v := r.v.Load()
@@ -102,11 +108,11 @@ type core struct {
 	newest                             []time.Time // newest buffered sample per device
 	counters                           []counter   // of energy
 	lost                               func(device int, err error)
-	gone                               []bool // the device is lost, and lost was called
 
 	inFast, inSlow running
 
 	mu       sync.Mutex
+	gone     []bool              // the device is lost, and lost was called
 	series   [][numKinds]*series // nil: not offered
 	failures []int64
 	first    []error
@@ -320,11 +326,27 @@ func (c *core) failed(device int, err error) {
 // look says once that a device is lost, if err says so and the device answers nothing else either. It is for the slow loop.
 func (c *core) look(device int, err error) {
 	s := c.sources[device]
-	if c.lost == nil || s.Alive == nil || c.gone[device] || !errors.Is(err, ErrLost) {
+	if c.lost == nil || s.Alive == nil || c.isGone(device) || !errors.Is(err, ErrLost) {
 		return
 	}
 	if err := s.Alive(); errors.Is(err, ErrLost) {
-		c.gone[device] = true
+		c.lose(device, err)
+	}
+}
+
+func (c *core) isGone(device int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone[device]
+}
+
+// lose says once that a device is lost.
+func (c *core) lose(device int, err error) {
+	c.mu.Lock()
+	again := c.gone[device]
+	c.gone[device] = true
+	c.mu.Unlock()
+	if !again && c.lost != nil {
 		c.lost(device, err)
 	}
 }

@@ -25,7 +25,7 @@ func (n *Node) Processes(index int) ([]Process, error) {
 		return nil, fmt.Errorf("list processes of GPU %d: the node has %d", index, len(n.handles))
 	}
 	h := n.handles[index]
-	found, err := n.processes(h)
+	found, err := bounded(n, h, func() ([]Process, error) { return n.processes(h) })
 	if err != nil {
 		return nil, fmt.Errorf("list processes of GPU %d: %w", h.number, err)
 	}
