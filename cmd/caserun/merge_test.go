@@ -221,6 +221,72 @@ func TestPartGoesOnElsewhere(t *testing.T) {
 	}
 }
 
+// The doubtful runs of a sweep are made again where that is asked for, and the others count then, also after a merge.
+func TestDoubtfulRunsAreMadeAgain(t *testing.T) {
+	library := fakeNVML(t)
+	dir := fakeNode(t, "true", ready+"exec cat")
+	run := func(args ...string) string {
+		t.Helper()
+		p := process(dir, append([]string{"sweep"}, args...)...)
+		p.Env = append(p.Env, "LD_LIBRARY_PATH="+filepath.Dir(library), live.LibraryVariable+"="+library)
+		out, err := p.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	counted := func(path string) (ids []int64) {
+		t.Helper()
+		s, err := store.OpenReadOnly(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		runs, err := s.Runs(t.Context(), store.Filter{Status: results.Complete, Undoubted: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	run("--mixes", "own.yaml", "--scheds", "sa,cg:workers=1", "--reps", "2", "--warmups", "0", "--no-mps", "--devices", "0", "--node", "local")
+	db, err := sql.Open("sqlite3", "caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec("UPDATE run SET doubts = 'the harness stood still for 3.0 s', checksum = NULL WHERE id IN (2, 3)")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const command = "doubtful runs count as done: caserun sweep --resume 1 --redo-doubted makes them again"
+	if out := run("--resume", "latest"); !strings.Contains(out, "sweep 1 is complete") || !strings.Contains(out, command) {
+		t.Errorf("it says\n%s", out)
+	}
+	if got := counted("caserun.db"); !slices.Equal(got, []int64{1, 4}) {
+		t.Errorf("before, runs %d count", got)
+	}
+	if out := run("--resume", "latest", "--redo-doubted"); !strings.Contains(out, "2 of 4 runs are left") || strings.Contains(out, command) {
+		t.Errorf("it says\n%s", out)
+	}
+	if got := counted("caserun.db"); !slices.Equal(got, []int64{1, 4, 5, 6}) {
+		t.Errorf("runs %d count", got)
+	}
+	if out := run("--resume", "latest", "--redo-doubted"); !strings.Contains(out, "sweep 1: doubtful runs, which are made again: 0") {
+		t.Errorf("it says\n%s", out)
+	}
+	mustRun(t, "store", "merge", "merged.db", "caserun.db")
+	if got := counted("merged.db"); len(got) != 4 {
+		t.Errorf("after a merge runs %d count", got)
+	}
+	for _, args := range [][]string{{"--redo-doubted"}, {"--resume", "--redo-doubted", "--dry-run"}} {
+		if status, _, errs := caserun(t, append([]string{"sweep"}, args...)...); status != exitUsage || !strings.Contains(errs, "--redo-doubted") {
+			t.Errorf("%v: exit %d: %s", args, status, errs)
+		}
+	}
+}
+
 // Sweeps from several stores and bundles come under one tag.
 func TestSweepsAreAdded(t *testing.T) {
 	inTempDir(t)

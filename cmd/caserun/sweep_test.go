@@ -507,7 +507,7 @@ func TestSweepColumnsAreExplained(t *testing.T) {
 		names = append(names, strings.Split(e[1], ", ")...)
 	}
 	columns := 0
-	for _, c := range report.SweepArms(results.Sweep{}, nil, nil, nil, "", "").Columns {
+	for _, c := range report.SweepArms(results.Sweep{}, nil, nil, nil, "", "", "").Columns {
 		heading := c.Heading
 		if heading == "" {
 			heading = c.Name

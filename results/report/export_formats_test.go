@@ -207,7 +207,7 @@ func TestDeadRunsHaveNoFiguresOfWork(t *testing.T) {
 	for i := range runs {
 		runs[i].Metrics = figures
 	}
-	table := SweepArms(w, cells, runs, nil, "x.db", "")
+	table := SweepArms(w, cells, runs, nil, "x.db", "", "")
 	at := slices.IndexFunc(table.Columns, func(c Column) bool { return c.Name == "makespan" })
 	if table.Rows[0][at] != nil {
 		t.Errorf("makespan of %v", table.Rows[0])

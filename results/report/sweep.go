@@ -58,8 +58,8 @@ func given(text string) any {
 
 // SweepArms has a row for each mix under each scheduler of a sweep, with each probe, in the order
 // of the cells, with medians over the complete runs. Warm-ups do not count. devices has the
-// devices of each run. remedy says how a sweep that is not complete becomes so.
-func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath, remedy string) *Table {
+// devices of each run. remedy says how a sweep that is not complete becomes so, and redo how doubtful runs are made again.
+func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath, remedy, redo string) *Table {
 	t := &Table{Title: SweepOn(w) + ": medians", Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler", Place: DataOnly},
 		{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
@@ -109,6 +109,9 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
 	for _, says := range samplesNotes(noiseFree, again, doubtful) {
 		t.Notes = append(t.Notes, Note{Text: says})
+	}
+	if doubtful > 0 {
+		t.Notes = append(t.Notes, Note{Text: "doubtful runs count as done: " + redo})
 	}
 	if traced {
 		t.Title += ", traced"

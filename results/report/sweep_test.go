@@ -68,8 +68,8 @@ func TestDoubtfulRunsInTables(t *testing.T) {
 			runs[i].Doubts = "the harness stood still for 3.0 s"
 		}
 	}
-	text := render(t, SweepArms(w, cells, runs, nil, "/x/caserun.db", ""), Text, Options{})
-	if !strings.Contains(text, "101.0 s") || !strings.Contains(text, results.SaysDoubtful(4)) {
+	text := render(t, SweepArms(w, cells, runs, nil, "/x/caserun.db", "", "this makes them again"), Text, Options{})
+	if !strings.Contains(text, "101.0 s") || !strings.Contains(text, results.SaysDoubtful(4)) || !strings.Contains(text, "count as done: this makes them again") {
 		t.Errorf("the arms:\n%s", text)
 	}
 	if text = render(t, RunList(runs), Text, Options{}); !strings.Contains(text, "doubtful runs, which comparisons leave out: 4; caserun report 16 says why the first one is") {
@@ -83,8 +83,8 @@ func TestSweepTables(t *testing.T) {
 	simulated.ID, simulated.Name, simulated.Mode, simulated.CreatedAt, simulated.Node = 3, "", results.Simulated, nil, "sim:4xV100"
 	simulated.Note, simulated.Status, simulated.Tag, simulated.Spec = "", results.Complete, "nightly", `{"settings":{"sim-noise":0.013}}`
 	for name, table := range map[string]*Table{
-		"sweep":      SweepArms(w, cells, runs, nil, "/x/caserun.db", "caserun sweep --resume 2 continues it"),
-		"sweep_sim":  SweepArms(simulated, cells[:2], runs[:2], nil, "/x/caserun.db", "caserun sweep --resume 2 continues it"),
+		"sweep":      SweepArms(w, cells, runs, nil, "/x/caserun.db", "caserun sweep --resume 2 continues it", ""),
+		"sweep_sim":  SweepArms(simulated, cells[:2], runs[:2], nil, "/x/caserun.db", "caserun sweep --resume 2 continues it", ""),
 		"sweep_list": SweepList([]SweepProgress{{w, 22, 10}, {simulated, 22, 22}}),
 	} {
 		for format, ending := range map[Format]string{Text: "txt", CSV: "csv", JSON: "json", Markdown: "md"} {
@@ -101,12 +101,12 @@ func TestSweepOfSeveralMachines(t *testing.T) {
 	for _, r := range runs {
 		devices[r.ID] = []results.Device{{UUID: "GPU-1"}}
 	}
-	if text := render(t, SweepArms(w, cells, runs, devices, "", ""), Text, Options{}); strings.Contains(text, "machines") {
+	if text := render(t, SweepArms(w, cells, runs, devices, "", "", ""), Text, Options{}); strings.Contains(text, "machines") {
 		t.Errorf("of one machine:\n%s", text)
 	}
 	devices[runs[3].ID] = []results.Device{{UUID: "GPU-2"}}
 	for _, format := range []Format{Text, Markdown} {
-		if text := render(t, SweepArms(w, cells, runs, devices, "", ""), format, Options{}); !strings.Contains(text, say) {
+		if text := render(t, SweepArms(w, cells, runs, devices, "", "", ""), format, Options{}); !strings.Contains(text, say) {
 			t.Errorf("%s: no %q:\n%s", format, say, text)
 		}
 	}

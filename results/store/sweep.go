@@ -72,6 +72,28 @@ func (s *Store) ExtendSweep(ctx context.Context, sweep results.Sweep, more []res
 	})
 }
 
+// RedoDoubtful takes the doubtful runs from the cells of a sweep, so that the sweep makes them again, and returns how many
+// there are. They stay complete runs of the sweep, and become duplicates when others are complete. Warm-ups are no
+// measurements and are left. The error is a HeldError if a process works on the sweep.
+func (s *Store) RedoDoubtful(ctx context.Context, sweep int64) (n int64, err error) {
+	err = s.transaction(ctx, fmt.Sprintf("make doubtful runs of sweep %d again", sweep), func(tx *sql.Tx) error {
+		taken, err := tx.ExecContext(ctx, `UPDATE cell SET run_id = NULL WHERE sweep_id = ? AND warmup = 0
+			AND run_id IN (SELECT id FROM run WHERE status = 'complete' AND doubts <> '')`, sweep)
+		if err != nil {
+			return err
+		}
+		if n, err = taken.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		err = changeOne(ctx, tx, ErrBusy, "UPDATE sweep SET status = 'interrupted' WHERE id = ? AND status <> 'running'", sweep)
+		if errors.Is(err, ErrBusy) {
+			err = owns(ctx, tx, sweep, "", nil)
+		}
+		return err
+	})
+	return n, err
+}
+
 func insertCells(ctx context.Context, tx *sql.Tx, sweep int64, plan []results.Cell) error {
 	insert, err := tx.PrepareContext(ctx, fmt.Sprintf("INSERT INTO cell (%s) VALUES (%s)",
 		strings.Join(cells.columns, ", "), marks(len(cells.columns))))
