@@ -49,8 +49,9 @@ scheduler, and hold the changes to limits. A check fails if the metric is
 significantly worse and the change is beyond its limit. Checks are of each mix,
 and of each scheduler over all its mixes, which takes fewer repetitions. What
 failed is printed first. Each finding names its cause: regression, environment
-changed (driver, GPU, clocks, throttling, binary, host, settings), crash, noise,
-not comparable (lost jobs), nothing measured.
+changed (driver, GPU, clocks, throttling, binary, host, the caller's variables
+and limits, settings), crash, noise, not comparable (lost jobs), nothing
+measured.
 
 Baseline and candidate are each
 
