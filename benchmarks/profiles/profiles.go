@@ -207,6 +207,11 @@ func (s Set) HasProgram(program string) bool {
 	return false
 }
 
+// IsEstimated reports whether the job's profile was made of others by Estimate.
+func (s Set) IsEstimated(j mixes.Job) bool {
+	return j.Profile == nil && j.Steps == "" && s.estimated[j.Command()]
+}
+
 // Declare returns the jobs with the footprints of their profiles, for jobs that state no footprint
 // and have a profile.
 func (s Set) Declare(jobs []mixes.Job) []mixes.Job {

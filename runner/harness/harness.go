@@ -182,6 +182,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	b.sayTooLarge(node.Devices())
 	run, err := b.record()
 	if err == nil {
 		node.Describe(&run)
