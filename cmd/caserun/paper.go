@@ -22,6 +22,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // paperOptions are the flags of caserun paper that no other command has.
@@ -153,6 +154,18 @@ func (o *paperOptions) settle(c *cobra.Command) (err error) {
 	}
 	if o.out == "" {
 		return nil
+	}
+	page, err := paper.Build(nil)
+	if err != nil {
+		return err
+	}
+	for _, path := range publication.Paths(page, o.out) {
+		if err := spareStore(o.settings.DB, path); err != nil {
+			return err
+		}
+		if o.log.path != "" && output.Same(path, o.log.path) {
+			return fmt.Errorf("--log-json %s: --out writes that file: name another", o.log.path)
+		}
 	}
 	return publication.Check(o.out, o.force) // before a sweep whose tables could not be written
 }

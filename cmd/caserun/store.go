@@ -85,6 +85,9 @@ func (o storeMerge) check() error {
 	if strings.HasSuffix(o.out, ".tar.gz") {
 		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", o.out)
 	}
+	if o.out == stdoutName {
+		return refuse("merge into -: a store cannot be standard output: name a file")
+	}
 	if err := userfile.CheckDirectory(o.out); err != nil {
 		return refusal{fmt.Errorf("merge into %s: %w", o.out, err)}
 	}

@@ -48,6 +48,11 @@ func (c Settings) check() error {
 			return fmt.Errorf("%s: %w", size.key, err)
 		}
 	}
+	for _, place := range []struct{ key, path string }{{"db", c.DB}, {"data", c.Data}, {"runs", c.Runs}} {
+		if place.path == "-" {
+			return fmt.Errorf("%s -: it cannot be standard input or output: name another, or ./-", place.key)
+		}
+	}
 	return errors.Join(CheckName("tag", c.Tag), checkNodes(c.Node))
 }
 
