@@ -42,6 +42,7 @@ type work struct {
 	perUnit bool
 	// footprint is what the command needs; zero if only its profile tells that.
 	footprint mixes.Footprint
+	err       error // the program does not do it
 
 	// Files that the amount depends on; "": none.
 	list, network, graph string
@@ -79,7 +80,10 @@ func workOf(program string, args []string, stdin string) (work, bool) {
 	w := work{kind: program + " " + strings.Join(rest, " "), amount: math.Pow(amount, at.power)}
 	var exact bool
 	w.footprint, exact = mixes.FootprintOf(program, args)
-	return w, exact || at.image && 4*amount <= math.MaxInt32 // of an image only the number of bytes may be unknown
+	if !exact && (!at.image || 4*amount > math.MaxInt32) { // of an image only the number of bytes may be unknown
+		w.err = fmt.Errorf("%s refuses this size, or cannot count it in 32 bits", program)
+	}
+	return w, true
 }
 
 // sizes says where the sizes of a program are in its arguments. The amount of work is their product, to a power.
@@ -179,6 +183,9 @@ const (
 
 // count completes the amount by what files say of it. Of a file that is not there, its name counts.
 func (w *work) count(open opener) error {
+	if w.err != nil {
+		return w.err
+	}
 	if w.graph != "" {
 		return w.countNodes(open)
 	}
