@@ -175,7 +175,11 @@ func (f *File) Commit() error {
 			return f.policy.taken(f.name)
 		}
 	}
-	if err := os.Rename(f.file.Name(), f.target.path); err != nil {
+	err := os.Rename(f.file.Name(), f.target.path)
+	if errors.Is(err, fs.ErrPermission) { // it is another user's in a sticky directory, or immutable
+		return refuse(f.name, "the new file cannot take its place: %w: name another file", cause(err))
+	}
+	if err != nil {
 		return f.failed(fmt.Errorf("the new file cannot take its place: %w", cause(err)))
 	}
 	f.done = true

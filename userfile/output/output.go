@@ -114,7 +114,7 @@ func (p Policy) check(path string) (target, error) {
 	}
 	dir := filepath.Dir(t.path)
 	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-		return t, refuse(path, "no file can be made in the directory %s: %w", dir, err)
+		return t, refuse(path, "no file can be made in the directory %s: %w: name another", dir, err)
 	}
 	return t, nil
 }
@@ -133,7 +133,7 @@ func (p Policy) mayReplace(path, file string) error {
 		}
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, file, unix.W_OK, unix.AT_EACCESS); err != nil {
-		return refuse(path, "it cannot be written: %w: change its mode, or name another file", err)
+		return refuse(path, "it cannot be written: %w: make it writable, or name another file", err)
 	}
 	return nil
 }

@@ -240,7 +240,7 @@ func unprivileged(t *testing.T, do func()) {
 	do()
 }
 
-// A user who may not write a file or a directory is told so before the work. In a sticky directory only the kernel can tell.
+// A user who may not write a file or a directory is told so before the work, and in another user's sticky directory after it.
 func TestPermissions(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -257,7 +257,7 @@ func TestPermissions(t *testing.T) {
 	}{
 		{"closed/new", Policy{}, "no file can be made in the directory " + at("closed") + ": permission denied"},
 		{"closed/file", Policy{Force: true}, "no file can be made in the directory " + at("closed") + ": permission denied"},
-		{"open/fixed", Policy{Force: true}, "it cannot be written: permission denied: change its mode, or name another file"},
+		{"open/fixed", Policy{Force: true}, "it cannot be written: permission denied: make it writable, or name another file"},
 		{"open/secret", Policy{Own: &page}, "it cannot be read, to see whether it is a page: permission denied"},
 	} {
 		unprivileged(t, func() {
@@ -268,7 +268,16 @@ func TestPermissions(t *testing.T) {
 			}
 		})
 	}
-	for name, want := range map[string]int{"closed": 1, "open": 2} {
+	if err := errors.Join(os.Mkdir(at("sticky"), 0o755), os.WriteFile(at("sticky/file"), []byte("mine"), 0o600), os.Chmod(at("sticky/file"), 0o666), os.Chmod(at("sticky"), 0o777|fs.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	unprivileged(t, func() {
+		err := Write(t.Context(), at("sticky/file"), Policy{Force: true}, content("new"))
+		if mine := os.Geteuid() != 0; mine != (err == nil) || !mine && (!errors.As(err, new(*Refusal)) || !strings.Contains(err.Error(), "the new file cannot take its place: operation not permitted")) {
+			t.Errorf("another user's file in a sticky directory: %v", err)
+		}
+	})
+	for name, want := range map[string]int{"closed": 1, "open": 2, "sticky": 1} {
 		if left, err := os.ReadDir(at(name)); err != nil || len(left) != want {
 			t.Errorf("%s has %v (%v)", name, left, err)
 		}
