@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -18,9 +19,21 @@ func bounded[T any](n *Node, h handle, call func() (T, error)) (T, error) {
 	if stuck {
 		return none, fmt.Errorf("an earlier driver call of it %w", ErrHung)
 	}
-	if limit == 0 {
-		limit = callLimit
+	v, err, returned := within(limit, call)
+	if returned {
+		return v, err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stuck == nil {
+		n.stuck = map[int]bool{}
+	}
+	n.stuck[h.number], n.hung = true, true
+	return none, fmt.Errorf("a driver call of it %w within %v", ErrHung, cmp.Or(limit, callLimit))
+}
+
+// within returns what call returns, unless it takes longer than the limit. 0: callLimit.
+func within[T any](limit time.Duration, call func() (T, error)) (v T, err error, returned bool) {
 	type result struct {
 		v   T
 		err error
@@ -30,18 +43,12 @@ func bounded[T any](n *Node, h handle, call func() (T, error)) (T, error) {
 		v, err := call()
 		done <- result{v, err}
 	}()
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(cmp.Or(limit, callLimit))
 	defer timer.Stop()
 	select {
 	case r := <-done:
-		return r.v, r.err
+		return r.v, r.err, true
 	case <-timer.C:
+		return v, nil, false
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.stuck == nil {
-		n.stuck = map[int]bool{}
-	}
-	n.stuck[h.number], n.hung = true, true
-	return none, fmt.Errorf("a driver call of it %w within %v", ErrHung, limit)
 }

@@ -67,7 +67,12 @@ func (n *Node) list() error {
 	all := make([]located, count)
 	var errs []error
 	for i := range count {
-		if all[i] = n.locate(i); all[i].err != nil {
+		l, _, returned := within(n.limit, func() (located, error) { return n.locate(i), nil })
+		if !returned {
+			n.hung = true
+			l.err = fmt.Errorf("a driver call of device %d %w within %v", i, ErrHung, cmp.Or(n.limit, callLimit))
+		}
+		if all[i] = l; l.err != nil {
 			errs = append(errs, all[i].err)
 		}
 	}

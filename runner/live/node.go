@@ -247,10 +247,21 @@ func (s *Session) Close() error {
 		errs = append(errs, s.daemon.Quit(ctx))
 		cancel()
 	}
-	for _, b := range s.ballasts {
-		errs = append(errs, b.Close())
+	for i, b := range s.ballasts {
+		err := b.Close()
+		if err != nil && s.isLost(i) {
+			s.options.Warn("%v", err)
+			err = nil
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.leftovers())...)
+}
+
+// isLost reports whether a device of the session has fallen off the bus, or its driver calls do not return.
+func (s *Session) isLost(device int) bool {
+	_, err := s.node.Device(device)
+	return errors.Is(err, nvml.ErrLost) || errors.Is(err, nvml.ErrHung)
 }
 
 // leftoverBytes is more than the driver's own use varies, and less than a context takes.
@@ -287,5 +298,5 @@ func (s *Session) leftovers() error {
 
 // allLost reports whether devices do not tell because they are lost.
 func allLost(unread []error) bool {
-	return !slices.ContainsFunc(unread, func(err error) bool { return !errors.Is(err, nvml.ErrLost) })
+	return !slices.ContainsFunc(unread, func(err error) bool { return !errors.Is(err, nvml.ErrLost) && !errors.Is(err, nvml.ErrHung) })
 }
