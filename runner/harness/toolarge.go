@@ -19,6 +19,10 @@ func (b Batch) sayTooLarge(devices []results.Device) {
 		}
 	}
 	room := largest.CapacityBytes - largest.ContextBytes
+	so := "it cannot run here"
+	if b.Scheduler.Revokes {
+		so = "it can run here only if each of its kernels needs less"
+	}
 	said := map[string]bool{}
 	more := 0
 	for i, j := range b.Mix.Jobs {
@@ -42,8 +46,8 @@ func (b Batch) sayTooLarge(devices []results.Device) {
 			by = " by an estimate"
 		}
 		needs, has := size.Apart(j.Footprint.Bytes, room)
-		b.Say("%s%q needs %s of device memory%s, more than the %s that a device (%s) has for a job: it cannot run here",
-			where, command, needs, by, has, largest.Name)
+		b.Say("%s%q needs %s of device memory%s, more than the %s that a device (%s) has for a job: %s",
+			where, command, needs, by, has, largest.Name, so)
 	}
 	if more > 0 {
 		b.Say("commands that need more than a device has, beside these: %d", more)

@@ -36,6 +36,13 @@ func TestJobsThatAreTooLargeAreNamed(t *testing.T) {
 		!strings.HasPrefix(lines[1], `m.wl:5: "lavaMD -boxes1d 120" needs 12.`) || strings.Contains(lines[1], "estimate") {
 		t.Errorf("%q", lines)
 	}
+	var moved string
+	b := Batch{Request: Request{Mix: m, Profiles: known, Say: func(format string, args ...any) { moved = fmt.Sprintf(format, args...) }}}
+	b.Scheduler.Revokes = true
+	b.sayTooLarge([]results.Device{{Name: "G", CapacityBytes: 1 << 30}})
+	if !strings.HasSuffix(moved, "only if each of its kernels needs less") {
+		t.Errorf("under a scheduler that moves memory: %q", moved)
+	}
 	many := mixes.Mix{Jobs: make([]mixes.Job, 11)}
 	for i := range many.Jobs {
 		many.Jobs[i] = mixes.Job{Program: fmt.Sprint("./", i), Footprint: mixes.Footprint{Bytes: 5 << 30}}
