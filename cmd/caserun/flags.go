@@ -42,7 +42,7 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.Node, "node", "", "only runs on this `NODE`")
 	flags.StringVar(&f.Sweep, "sweep", "", "only runs of this `SWEEP`: its number, or latest")
 	flags.StringVar(&f.Tag, "tag", "", "only runs with this `TAG`")
-	flags.IntVar(&f.Last, "last", 0, "only the last `N` of the selected runs")
+	config.AddCountFlag(flags, &f.Last, "last", "only the last `N` of the selected runs")
 	flags.BoolVar(&f.Warmups, "warmups", false, "also the warm-up runs of sweeps, which are not measurements")
 	config.NoSetting(flags, "sched", "node", "tag")
 	_ = c.RegisterFlagCompletionFunc("mix", fromStore(offerEach(func(r results.Run) string { return r.Mix })))

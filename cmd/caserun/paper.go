@@ -47,8 +47,6 @@ func (o paperOptions) validate() error {
 		return errors.New("--sweep and --tag both select runs: give one of them")
 	case o.system != "" && !slices.Contains(paper.Systems(), o.system):
 		return fmt.Errorf("--as %s: want %s", o.system, strings.Join(paper.Systems(), " or "))
-	case o.reps < 0:
-		return fmt.Errorf("--reps %d: want 0 or more", o.reps)
 	case o.reps > 0 && !o.run:
 		return errors.New("--reps is for --run")
 	case len(o.mixes) > 0 && !o.run:
@@ -122,7 +120,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.run, "run", false, "first do the sweeps, under every scheduler of the paper")
 	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: the paper's")
-	c.Flags().IntVar(&o.reps, "reps", 0, "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
+	config.AddCountFlag(c.Flags(), &o.reps, "reps", "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))

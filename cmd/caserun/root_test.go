@@ -87,7 +87,7 @@ func TestFlagErrorsSayWhatIsWanted(t *testing.T) {
 		"mix W1 --sim-noise x":        `--sim-noise "x": want a plain decimal number such as 0.05`,
 		"mix W1 --trace=maybe":        `--trace "maybe": want true or false`,
 		"compare 1 2 --min-effect 2%": `--min-effect "2%": want a plain decimal number such as 0.05, without %`,
-		"report --last two":           `--last "two": want a whole number`,
+		"report --last two":           `--last "two": want a whole number, 1 or more`,
 		"sweep --jobs 0":              `--jobs "0": want a whole number, 1 or more`,
 	} {
 		if status, out, errs := caserun(t, strings.Fields(args)...); status != exitUsage || out != "" || errs != "caserun: "+want+"\n" {

@@ -35,7 +35,7 @@ func (l Limit) String() string {
 }
 
 const (
-	anyScheduler = "*"
+	anyScheduler = "*" // and any mix
 	noLimit      = "none"
 )
 
@@ -150,7 +150,9 @@ func parseLimit(text string) (l Limit, err error) {
 		if scheduler != anyScheduler {
 			l.Scheduler = scheduler
 		}
-		l.Mix = mix
+		if mix != anyScheduler {
+			l.Mix = mix
+		}
 	}
 	if l.Metric, err = LookupMetric(name); err != nil {
 		return l, err

@@ -53,13 +53,16 @@ func (c Settings) check() error {
 			return fmt.Errorf("%s -: it cannot be standard input or output: name another, or ./-", place.key)
 		}
 	}
-	return errors.Join(CheckName("tag", c.Tag), checkNodes(c.Node))
+	return errors.Join(CheckName("tag", c.Tag), checkList("node", c.Node), checkList("devices", c.Devices))
 }
 
-// checkNodes refuses an empty node in a list.
-func checkNodes(list string) error {
-	if slices.Contains(nodes.Split(list), "") {
-		return fmt.Errorf("node %q: %w", list, input.ErrEmptyItem)
+// checkList refuses an empty item of a list. An empty list is not given.
+func checkList(key, list string) error {
+	if list == "" {
+		return nil
+	}
+	if _, err := input.List(list); err != nil {
+		return fmt.Errorf("%s %q: %w", key, list, err)
 	}
 	return nil
 }
@@ -94,7 +97,7 @@ func Check(key, text string) error {
 		_, err := policies.Parse(text, anyDevices)
 		return err
 	case "node":
-		if err := checkNodes(text); err != nil {
+		if err := checkList(key, text); err != nil {
 			return err
 		}
 		for _, node := range nodes.Split(text) { // caserun paper takes several

@@ -52,6 +52,9 @@ func AddSuiteFlag(f *pflag.FlagSet) {
 	f.String("suite", suites.Builtin, "builtin, or `DIR` with your programs")
 }
 
+// AddCountFlag adds a flag that takes a whole number, 1 or more. 0 means that it is not given.
+func AddCountFlag(f *pflag.FlagSet, n *int, name, usage string) { f.Var(atLeast{n, 1}, name, usage) }
+
 // AddListFlag adds a flag that takes a list, and may be given again.
 func AddListFlag(f *pflag.FlagSet, items *[]string, name, usage string) {
 	f.Func(name, usage, func(list string) error { return appendTo(items, input.List, list) })
