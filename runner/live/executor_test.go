@@ -300,7 +300,7 @@ func TestOutcomes(t *testing.T) {
 	if jobs[5].Signal == nil || *jobs[5].Signal != "SIGABRT" {
 		t.Errorf("signal of the aborted job: %v", jobs[5].Signal)
 	}
-	if !strings.Contains(jobs[3].Detail, "99536870912") {
+	if !strings.Contains(jobs[3].Detail, "needs 92.701 GiB") {
 		t.Errorf("a refusal must say the need, its context included: %q", jobs[3].Detail)
 	}
 	for key, task := range rec.tasks {
@@ -395,7 +395,7 @@ func TestJobsThatDecideForThemselves(t *testing.T) {
 	if held.Device == nil || *held.Device != 1 || held.GrantS == nil || held.ReleaseS == nil || held.GrownBytes != 1000000 {
 		t.Errorf("the first job's task: %+v", held)
 	}
-	if refused.GrantS != nil || refused.Refusal == nil || !strings.Contains(*refused.Refusal, "12536870912") {
+	if refused.GrantS != nil || refused.Refusal == nil || !strings.Contains(*refused.Refusal, "11.676 GiB") {
 		t.Errorf("the second job's task: %+v", refused)
 	}
 }
