@@ -79,6 +79,7 @@ type Executor struct {
 	dir      string                             // for output files
 	suspects []int                              // jobs that have run since files were looked at; under mu
 	spoiled  int                                // files of the run that a job spoiled; under mu
+	written  []written                          // output files of jobs that have ended; under mu
 	cutOff   bool                               // nothing leads to the MPS daemon; under mu
 	strays   map[int]func(job int) runner.Event // what processes said of their jobs, by session; under mu
 	spawn    *spawner
@@ -241,6 +242,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	}
 	_ = x.mendServer() // before it is told to end; no job is left that needs it
 	x.clean.Wait()
+	x.tellWritten()
 	x.killEscaped()
 	if n := x.escaped.Load(); n > 0 {
 		x.config.Warn("%d processes had left their job's group and outlived it: killed", n)
@@ -374,6 +376,7 @@ func (x *Executor) await(job int, p *process) {
 	close(p.ended)
 	x.killRest(job, p)
 	x.awaitClients(job, p)
+	x.leaveOutput(p)
 	x.settleStrays(job, p)
 	x.guard.forget(p)
 	check := x.config.Checks[job]

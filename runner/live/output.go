@@ -3,10 +3,13 @@ package live
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 )
 
@@ -97,7 +100,54 @@ func (p *process) written() (bytes int64) {
 func (x *Executor) settleOutput(job int, p *process) {
 	x.checkOutput(job, p, "")
 	x.tellOutput(job, p)
+}
+
+// leaveOutput keeps in mind how a job has left its output files, once nothing of it is left that writes there.
+func (x *Executor) leaveOutput(p *process) {
+	var left []written
+	p.mu.Lock()
+	for _, o := range p.outputs {
+		if info, err := o.file.Stat(); err == nil && !o.told {
+			left = append(left, written{o.file.Name(), info.Sys().(*syscall.Stat_t).Ino, info.Size()})
+		}
+	}
+	p.mu.Unlock()
 	p.closeOutputs()
+	x.mu.Lock()
+	x.written = append(x.written, left...)
+	x.mu.Unlock()
+}
+
+// written is an output file as its job left it.
+type written struct {
+	path string
+	file uint64 // its inode
+	size int64
+}
+
+// tellWritten says at the end of the run which output files are not as their jobs left them.
+func (x *Executor) tellWritten() {
+	x.mu.Lock()
+	all := x.written
+	x.mu.Unlock()
+	const shown = 8
+	var names []string
+	for _, w := range all {
+		if info, err := os.Lstat(w.path); err != nil || info.Sys().(*syscall.Stat_t).Ino != w.file || info.Size() != w.size {
+			names = append(names, filepath.Base(w.path))
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	more := ""
+	if n := len(names) - shown; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	e := results.Event{Kind: results.EventFiles, Detail: fmt.Sprintf("output files were removed, replaced or changed after their jobs had ended: %s%s; jobs must leave the run's files alone",
+		strings.Join(names[:min(shown, len(names))], ", "), more)}
+	x.config.Warn("%s", e.Detail)
+	x.note(e)
 }
 
 // tellOutput says once of each output file of a job that it was spoiled.

@@ -3,6 +3,7 @@ package live
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,5 +81,33 @@ func TestOutputThatIsCut(t *testing.T) {
 	}
 	if o.written != 1400 || o.spoiled() != "was cut by 500 bytes" {
 		t.Errorf("%d bytes written; it %s", o.written, o.spoiled())
+	}
+}
+
+// Output files that a later job spoils are named at the end of the run.
+func TestOutputOfJobsThatHaveEnded(t *testing.T) {
+	for name, script := range map[string]string{
+		"removed":  "rm out/job-0000.out",
+		"replaced": "echo first > new; mv new out/job-0000.out",
+		"changed":  "echo more >> out/job-0000.out",
+		"emptied":  ": > out/job-0000.out",
+		"nothing":  "cat out/job-0000.out",
+	} {
+		r := newRig(t, "zero").sh("echo first").sh(script)
+		r.workers = 1
+		jobs, tape := r.mustRun()
+		var said []string
+		for _, e := range tape.events {
+			if e.Kind == results.EventFiles {
+				said = append(said, e.Detail)
+			}
+		}
+		want := []string{"output files were removed, replaced or changed after their jobs had ended: job-0000.out; jobs must leave the run's files alone"}
+		if name == "nothing" {
+			want = nil
+		}
+		if *jobs[0].Outcome != results.OK || !slices.Equal(said, want) {
+			t.Errorf("%s: %s, events %q, want %q", name, *jobs[0].Outcome, said, want)
+		}
 	}
 }
