@@ -93,12 +93,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(said)
-	err := root.ExecuteContext(ctx)
 	refused := refuseHelp(root)
-	if lost := out.failed(); lost != nil && !errors.As(err, new(workError)) {
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		err = *refused
 	}
+	if lost := out.failed(); lost != nil && !errors.As(err, new(workError)) {
 		err = lost
 	}
 	if err == nil {
