@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 )
@@ -51,7 +51,7 @@ func (o *output) spoiled() string {
 	case failed == nil && os.SameFile(mine, named) && o.cut == 0:
 		return ""
 	case failed == nil && os.SameFile(mine, named):
-		return fmt.Sprintf("was cut by %d bytes", o.cut)
+		return "was cut by " + size.Text(o.cut)
 	}
 	now, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", o.file.Fd()))
 	if now == "" || strings.HasSuffix(now, " (deleted)") {
@@ -80,8 +80,8 @@ func (x *Executor) watchFiles() {
 // checkOutput ends a job that has written too much, also to a file that it has removed, which takes the place on the disk all the same.
 func (x *Executor) checkOutput(job int, p *process, then string) {
 	if written := p.written(); x.config.OutputLimit > 0 && written > x.config.OutputLimit {
-		x.post(runner.Overfull{Job: job, Why: fmt.Sprintf("it wrote %d bytes to standard output and standard error, and --output-limit is %s%s",
-			written, mixes.FormatBytes(x.config.OutputLimit), then)})
+		much, limit := size.Apart(written, x.config.OutputLimit)
+		x.post(runner.Overfull{Job: job, Why: fmt.Sprintf("it wrote %s to standard output and standard error, and --output-limit is %s%s", much, limit, then)})
 	}
 }
 

@@ -16,7 +16,7 @@ func TestOutputWithoutEnd(t *testing.T) {
 	r.most = 1 << 20
 	jobs, tape := r.mustRun()
 	for _, j := range jobs[:2] {
-		if *j.Outcome != results.Crash || !strings.HasPrefix(j.Detail, "it wrote ") || !strings.HasSuffix(j.Detail, " bytes to standard output and standard error, and --output-limit is 1MiB: it was stopped") {
+		if *j.Outcome != results.Crash || !strings.HasPrefix(j.Detail, "it wrote ") || !strings.HasSuffix(j.Detail, " to standard output and standard error, and --output-limit is 1 MiB: it was stopped") {
 			t.Errorf("job %d is %s: %s", j.Index, *j.Outcome, j.Detail)
 		}
 	}
@@ -50,7 +50,7 @@ func TestOutputWithoutName(t *testing.T) {
 			r := newRig(t, "zero").sh(script)
 			r.most = 1 << 20
 			jobs, tape := r.mustRun()
-			if *jobs[0].Outcome != results.Crash || !strings.Contains(jobs[0].Detail, "--output-limit is 1MiB") {
+			if *jobs[0].Outcome != results.Crash || !strings.Contains(jobs[0].Detail, "--output-limit is 1 MiB") {
 				t.Errorf("%s: %s", *jobs[0].Outcome, jobs[0].Detail)
 			}
 			events := map[results.EventKind]int{}
