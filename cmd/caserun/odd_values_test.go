@@ -210,6 +210,7 @@ func TestHelpOfNothing(t *testing.T) {
 		"store merg --help":     `unknown command "merg" for "caserun store": did you mean merge?`,
 		"data grahp --help":     `unknown command "grahp" for "caserun data": did you mean graph?`,
 		"completion zhs --help": `unknown command "zhs" for "caserun completion": did you mean zsh?`,
+		"help swep -h":          `unknown command "swep" for "caserun": did you mean sweep?`,
 		"slurm x":               `"x": caserun slurm is a help topic, and takes no arguments`,
 		"metrics x --help":      `"x": caserun metrics is a help topic, and takes no arguments`,
 		"help metrics x":        `"x": caserun metrics is a help topic, and takes no arguments`,

@@ -155,14 +155,14 @@ func refuseHelp(root *cobra.Command) (refused *error) {
 	return refused
 }
 
-// unknownWord refuses a word after a help topic, and after a command with subcommands if it means nothing there.
+// unknownWord refuses a word after a help topic, and after help or a command with subcommands if it means nothing there.
 func unknownWord(c *cobra.Command, words []string) error {
 	switch {
 	case len(words) == 0:
 		return nil
 	case c.IsAdditionalHelpTopicCommand():
 		return fmt.Errorf("%q: %s is a help topic, and takes no arguments", words[0], c.CommandPath())
-	case !c.HasSubCommands():
+	case !c.HasSubCommands() && c.Name() != "help":
 		return nil
 	}
 	if err := c.ValidateArgs(words); err != nil {

@@ -132,6 +132,9 @@ func Plainly(err error) error {
 	if field == "" {
 		field = "it"
 	}
+	if strings.HasPrefix(kind.Value, "number ") && (kind.Type.Kind() == reflect.Float64 || kind.Type.Kind() == reflect.Float32) {
+		return fmt.Errorf("%s is the %s: want a smaller number", field, kind.Value)
+	}
 	return fmt.Errorf("%s is %s: want %s", field, found(kind.Value), wanted(kind.Type))
 }
 

@@ -85,6 +85,7 @@ func TestErrorsArePlain(t *testing.T) {
 		`{"N": 1.5}`:                "N is the number 1.5: want a whole number from 0 to 65535",
 		`{"Big": "7"}`:              "Big is a string: want a whole number from -9223372036854775808 to 9223372036854775807",
 		`{"Ratio": "7"}`:            "Ratio is a string: want a number",
+		`{"Ratio": 1e400}`:          "Ratio is the number 1e400: want a smaller number",
 		`{"On": 1}`:                 "On is a number: want true or false",
 		`{"Text": false}`:           "Text is true or false: want a string",
 		`{"List": {}}`:              "List is an object: want an array",
