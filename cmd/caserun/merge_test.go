@@ -372,7 +372,7 @@ func TestSweepStatus(t *testing.T) {
 	if out != want {
 		t.Errorf("status:\n%swant\n%s", out, want)
 	}
-	for _, c := range []struct{ parts, says string }{{"9", "want 8 parts at most"}, {"-1", "want 1 or more"}} {
+	for _, c := range []struct{ parts, says string }{{"9", "want 8 parts at most"}, {"-1", "want a whole number, 1 or more"}} {
 		if status, _, errs := caserun(t, "sweep", "status", "--parts", c.parts); status != exitUsage || !strings.Contains(errs, c.says) {
 			t.Errorf("--parts %s: exit %d: %s", c.parts, status, errs)
 		}
