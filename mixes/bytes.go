@@ -2,7 +2,6 @@ package mixes
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ func ParseBytes(s string) (int64, error) {
 	bytes := new(big.Int).Sub(amount.Num(), big.NewInt(1)) // rounded up: (n-1)/d + 1
 	bytes.Add(bytes.Div(bytes, amount.Denom()), big.NewInt(1))
 	if !bytes.IsInt64() {
-		return 0, fmt.Errorf("bad size %q: more than %d bytes", s, int64(math.MaxInt64))
+		return 0, fmt.Errorf("bad size %q: want at most 8388607TiB", s)
 	}
 	return bytes.Int64(), nil
 }

@@ -26,8 +26,8 @@ func TestParseBytes(t *testing.T) {
 		"GiB": "write plain bytes", "1e9": "write plain bytes", "0x10": "write plain bytes",
 		".5GiB": "write plain bytes", "5.GiB": "write plain bytes", "16gib": "write plain bytes",
 		"016GiB": "write plain bytes", "00": "write plain bytes", "1_0": "write plain bytes", " 1": "write plain bytes",
-		"1.5": "not a whole number", "9223372036854775808": "more than",
-		"8388608TiB": "more than", strings.Repeat("9", 40): "write plain bytes",
+		"1.5": "not a whole number", "9223372036854775808": "at most 8388607TiB",
+		"8388608TiB": "at most 8388607TiB", strings.Repeat("9", 40): "write plain bytes",
 	} {
 		if got, err := ParseBytes(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseBytes(%q) = %d, %v; want an error with %q", in, got, err, want)

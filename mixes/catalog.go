@@ -71,7 +71,7 @@ var builtin = sync.OnceValue(func() *catalog {
 		if err != nil {
 			panic(err)
 		}
-		m.Source = "catalog"
+		m.Source, m.Lines = "catalog", nil
 		return m
 	}
 	c.rodinia = read("rodinia").Jobs

@@ -6,6 +6,13 @@ import (
 	"strings"
 )
 
+// FootprintOf derives the footprint of a command of Rodinia from its arguments. It is false if the need is not known exactly, as
+// when the program refuses the size.
+func FootprintOf(program string, args []string) (Footprint, bool) {
+	f, _, exact := footprintOf(program, args)
+	return f, exact
+}
+
 // footprintOf derives a Rodinia command's footprint from its arguments. It also returns the size
 // for the job's name ("32768" in needle-32768). It returns false if the need is not known
 // exactly:

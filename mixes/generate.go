@@ -24,10 +24,10 @@ func (r Ratio) String() string { return fmt.Sprintf("%d:%d", r.Large, r.Small) }
 // ParseRatio reads large:small, such as "3:1".
 func ParseRatio(s string) (Ratio, error) {
 	left, right, _ := strings.Cut(s, ":")
-	large, errLarge := input.Int(left)
-	small, errSmall := input.Int(right)
-	r := Ratio{large, small}
-	if errLarge != nil || errSmall != nil || !isDigits(left) || !isDigits(right) || r.check() != nil {
+	large, errLarge := input.Uint(left, 31)
+	small, errSmall := input.Uint(right, 31)
+	r := Ratio{int(large), int(small)}
+	if errLarge != nil || errSmall != nil || r.check() != nil {
 		return Ratio{}, fmt.Errorf("bad ratio %q: write large:small, such as 3:1, with numbers from 0 to %d that are not both 0", s, maxRatioSide)
 	}
 	return r, nil

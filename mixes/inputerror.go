@@ -19,6 +19,8 @@ type InputError struct {
 	Msg          string
 	// Remedy says what to write instead; "" if Msg is enough.
 	Remedy string
+
+	program string // that a line wants and nobody knows; "": another error
 }
 
 func (e *InputError) Error() string {

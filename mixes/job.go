@@ -212,9 +212,19 @@ type Mix struct {
 	// Source is "catalog", the path of the file, or "generated: ...".
 	Source string
 	Jobs   []Job
+	// Lines are the lines of the jobs in the file; nil if the jobs are not from a file.
+	Lines []int
 	// Notes say what of the file the jobs leave out, one line for each note, with the place in
 	// the file.
 	Notes []string
+}
+
+// Where says where a job is in the mix's file, or "" if it is in none.
+func (m Mix) Where(job int) string {
+	if job >= len(m.Lines) {
+		return ""
+	}
+	return m.Source + ":" + strconv.Itoa(m.Lines[job])
 }
 
 func (m Mix) clone() Mix {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // Learn returns the text of a mix in YAML with measured footprints. A field that measured leaves
@@ -53,7 +55,7 @@ type edit struct {
 var errLayout = errors.New("its footprint is not written key by key, each on a line of its own or within braces: edit it by hand")
 
 func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(string) bool) ([]byte, error) {
-	data, marked := bytes.CutPrefix(data, byteOrderMark)
+	data, marked := bytes.CutPrefix(data, []byte(userfile.ByteOrderMark))
 	returns := bytes.Count(data, []byte("\r\n"))
 	if returns > 0 && returns < bytes.Count(data, []byte("\n")) {
 		return nil, fmt.Errorf("%s: some of its lines end with a carriage return, and some do not: make them alike", file)
@@ -87,7 +89,7 @@ func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(
 		out = bytes.ReplaceAll(out, []byte("\n"), []byte("\r\n"))
 	}
 	if marked {
-		out = slices.Concat(byteOrderMark, out)
+		out = slices.Concat([]byte(userfile.ByteOrderMark), out)
 	}
 	return out, nil
 }

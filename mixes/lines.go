@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 const (
@@ -50,7 +52,10 @@ func (l *lines) next() ([]byte, error) {
 	}
 	l.number++
 	if l.number == 1 {
-		line = bytes.TrimPrefix(line, byteOrderMark)
+		line = bytes.TrimPrefix(line, []byte(userfile.ByteOrderMark))
+		if userfile.IsUTF16(line) {
+			return nil, InputErrors{{File: l.file, Line: 1, Msg: "UTF-16, by its byte order mark", Remedy: "save the file as UTF-8"}}
+		}
 	}
 	if err := l.check(bytes.TrimSuffix(line, []byte("\n"))); err != nil {
 		return nil, err
@@ -87,7 +92,10 @@ func (l *lines) check(line []byte) error {
 		r, size := utf8.DecodeRune(line)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			return InputErrors{{File: l.file, Line: l.number, Column: column, Msg: "not UTF-8"}}
+			return InputErrors{{File: l.file, Line: l.number, Column: column, Msg: "not UTF-8", Remedy: "save the file as UTF-8"}}
+		case r == '\ufeff':
+			return InputErrors{{File: l.file, Line: l.number, Column: column,
+				Msg: "a byte order mark (U+FEFF), which only the begin of a file can have", Remedy: "remove it"}}
 		case r < ' ' && r != '\t' && (r != '\r' || len(line) > 1), r == 0x7f:
 			return InputErrors{{File: l.file, Line: l.number, Column: column,
 				Msg: fmt.Sprintf("control character %U", r), Remedy: "remove it"}}

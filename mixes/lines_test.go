@@ -45,7 +45,7 @@ func TestWhatIsNotAMixIsNotReadOn(t *testing.T) {
 	for of, want := range map[byte]string{
 		0:    "f:1:1: control character U+0000; remove it",
 		'x':  "f:1: a line of more than 1MiB; write each job on a line of its own",
-		0xc3: "f:1:1: not UTF-8",
+		0xc3: "f:1:1: not UTF-8; save the file as UTF-8",
 	} {
 		e := &endless{of: of}
 		if _, err := newLines("f", e).next(); err == nil || err.Error() != want {
@@ -53,6 +53,32 @@ func TestWhatIsNotAMixIsNotReadOn(t *testing.T) {
 		}
 		if e.read > 2*maxLineBytes {
 			t.Errorf("%d bytes of a file of 0x%x were read", e.read, of)
+		}
+	}
+}
+
+// A byte order mark is named where it is not the begin of a file, because nobody sees it.
+func TestByteOrderMarks(t *testing.T) {
+	const bom = "\ufeff"
+	for text, want := range map[string]string{
+		bom + "a\n":             "",
+		bom + bom + "a\n":       "f:1:1: a byte order mark (U+FEFF), which only the begin of a file can have; remove it",
+		"a\nb" + bom + "\n":     "f:2:2: a byte order mark (U+FEFF), which only the begin of a file can have; remove it",
+		"\xff\xfea\x00\n\x00":   "f:1: UTF-16, by its byte order mark; save the file as UTF-8",
+		"\xfe\xff\x00a\x00\n":   "f:1: UTF-16, by its byte order mark; save the file as UTF-8",
+		bom + "\xff\xfea\x00\n": "f:1: UTF-16, by its byte order mark; save the file as UTF-8",
+		"a\n\xff\xfe\n":         "f:2:1: not UTF-8; save the file as UTF-8",
+	} {
+		l := newLines("f", strings.NewReader(text))
+		var err error
+		for err == nil {
+			_, err = l.next()
+		}
+		if errors.Is(err, io.EOF) {
+			err = errors.New("")
+		}
+		if err.Error() != want {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }
@@ -72,7 +98,7 @@ func TestAFileHasALimit(t *testing.T) {
 func TestErrorsOfALargeFileAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"f.wl":   strings.Repeat("no-such-program 1\n", 100*maxErrors),
+		"f.wl":   strings.Repeat("needle $1\n", 100*maxErrors),
 		"f.yaml": "jobs:\n" + strings.Repeat("  - no-such-job\n", 100*maxErrors),
 	} {
 		path := filepath.Join(dir, name)

@@ -55,5 +55,3 @@ func readWhole(path string) ([]byte, error) {
 func baseName(file string) string {
 	return input.Name(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
 }
-
-var byteOrderMark = []byte("\xef\xbb\xbf")

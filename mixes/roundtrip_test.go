@@ -80,7 +80,7 @@ func anyJob(t *rapid.T) Job {
 			Name:    label().Draw(t, "job name"),
 			Program: rapid.OneOf(rapid.SampledFrom(append(SuitePrograms(), "hotspot")), rapid.Map(line(), func(s string) string { return "./" + s })).Draw(t, "program"),
 			Args:    rapid.SliceOfN(text(), 0, 4).Draw(t, "args"),
-			Stdin:   line().Draw(t, "stdin"),
+			Stdin:   place().Draw(t, "stdin"),
 			Footprint: Footprint{
 				rapid.Int64Range(0, 1<<45).Draw(t, "bytes"),
 				rapid.Uint64Range(0, 1<<40).Draw(t, "blocks"),
@@ -89,7 +89,7 @@ func anyJob(t *rapid.T) Job {
 		}
 	}
 	if rapid.Bool().Draw(t, "settings") {
-		j.Dir = line().Draw(t, "dir")
+		j.Dir = place().Draw(t, "dir")
 		j.Env = rapid.Map(rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z_]{1,8}`), 0, 3, rapid.ID[string]), func(keys []string) []string {
 			for i := range keys {
 				keys[i] += "=" + text().Draw(t, "value")
@@ -151,6 +151,16 @@ func text() *rapid.Generator[string] {
 // line generates any text without control characters.
 func line() *rapid.Generator[string] {
 	return rapid.Map(text(), func(s string) string { return keep(s, func(c rune) bool { return !unicode.IsControl(c) }) })
+}
+
+// place is a line in which something can be seen, or empty.
+func place() *rapid.Generator[string] {
+	return rapid.Map(line(), func(s string) string {
+		if strings.TrimSpace(s) == "" {
+			return ""
+		}
+		return s
+	})
 }
 
 func label() *rapid.Generator[string] {

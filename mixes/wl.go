@@ -45,9 +45,7 @@ func parseWL(in *lines, jobs jobIndex, has func(string) bool) (Mix, error) {
 			continue
 		}
 		if err := r.line(in.number, words); err != nil {
-			err.File, err.Line = in.file, in.number
-			err.Msg += fmt.Sprintf(": %q", strings.TrimSpace(line))
-			r.errs = append(r.errs, err)
+			r.fail(err, in.number, strings.TrimSpace(line))
 		}
 		if len(r.all) > in.limits.jobs {
 			r.errs = append(r.errs, in.tooManyJobs(in.number))
@@ -58,10 +56,11 @@ func parseWL(in *lines, jobs jobIndex, has func(string) bool) (Mix, error) {
 		r.errs = InputErrors{{File: in.file, Line: 1, Msg: "no job in the file", Remedy: "write one command line per job"}}
 	}
 	if err := r.errs.asError(); err != nil {
+		r.countUnknown()
 		return Mix{}, err
 	}
 	r.arrive()
-	return Mix{Name: baseName(in.file), Source: in.file, Jobs: r.all, Notes: r.notes()}, nil
+	return Mix{Name: baseName(in.file), Source: in.file, Jobs: r.all, Lines: r.at, Notes: r.notes()}, nil
 }
 
 // wlReader collects the jobs of one file and every error in it.
@@ -71,10 +70,14 @@ type wlReader struct {
 	has    func(string) bool
 	errs   InputErrors
 	all    []Job
+	at     []int  // the line of each job
 	joined []bool // of each job: its line ends with &, and no wait follows
 	script bool   // a line of the file ends with & or is wait
 	tools  []droppedTool
-	known  map[string]Job // by their words: a large file repeats its commands, and equal jobs share their slices
+	// unknown has the error of each unknown program, and the number of further lines with it.
+	unknown  map[string]*unknownProgram
+	remedied bool           // an error says where unknown programs come from
+	known    map[string]Job // by their words: a large file repeats its commands, and equal jobs share their slices
 }
 
 // maxKnown bounds wlReader.known, for a file whose commands all differ.
@@ -85,6 +88,38 @@ type droppedTool struct {
 	name, text string
 	line       int // the first line with the tool
 	more       int // number of further lines with it
+}
+
+// unknownProgram is an error that many lines of a file may share.
+type unknownProgram struct {
+	err  *InputError
+	more int // number of further lines with the program
+}
+
+// fail keeps the error of a line. An unknown program is named once, with the first command that wants it.
+func (r *wlReader) fail(err *InputError, number int, line string) {
+	err.File, err.Line = r.file, number
+	if err.program == "" {
+		err.Msg += fmt.Sprintf(": %q", line)
+	} else if u, again := r.unknown[err.program]; again {
+		u.more++
+		return
+	} else {
+		if r.unknown == nil {
+			r.unknown = map[string]*unknownProgram{}
+		}
+		r.unknown[err.program] = &unknownProgram{err: err}
+	}
+	r.errs = append(r.errs, err)
+}
+
+// countUnknown says of each unknown program how many lines have it.
+func (r *wlReader) countUnknown() {
+	for _, u := range r.unknown {
+		if u.more > 0 {
+			u.err.Msg += fmt.Sprintf(" (more lines with it: %d)", u.more)
+		}
+	}
 }
 
 func (r *wlReader) line(number int, words []word) *InputError {
@@ -112,7 +147,7 @@ func (r *wlReader) line(number int, words []word) *InputError {
 	if err != nil {
 		return err
 	}
-	r.all, r.joined = append(r.all, j), append(r.joined, background)
+	r.all, r.at, r.joined = append(r.all, j), append(r.at, number), append(r.joined, background)
 	if len(tools) > 0 {
 		r.drop(number, tools)
 	}
@@ -218,7 +253,7 @@ func (r *wlReader) command(words []word) (j Job, tools []word, err *InputError) 
 	}
 	program, found := r.recognise(words[0].text, len(words)-1)
 	if !found {
-		return j, nil, &InputError{Column: words[0].column, Msg: "unknown program", Remedy: r.remedy(words[0].text)}
+		return j, nil, r.notFound(words)
 	}
 	j = Job{Name: labelOf(program), Program: program, Stdin: stdin}
 	for _, w := range words[1:] {
@@ -227,34 +262,59 @@ func (r *wlReader) command(words []word) (j Job, tools []word, err *InputError) 
 	return identify(j, r.jobs), tools, nil
 }
 
-// remedy says what to do about an unknown program.
-func (r *wlReader) remedy(program string) string {
+// notFound is the error of a command whose program is unknown.
+func (r *wlReader) notFound(words []word) *InputError {
+	program := words[0].text
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = w.text
+	}
+	err := &InputError{Column: words[0].column, Msg: fmt.Sprintf("unknown program %q in %q", path.Base(program), strings.Join(texts, " ")), program: program}
 	switch {
 	case path.Base(program) == "srad":
-		return "srad_v1/srad has 4 arguments and srad_v2/srad 8: write one of them, so that the version is known"
+		err.Remedy = "srad_v1/srad has 4 arguments and srad_v2/srad 8: write one of them, so that the version is known"
 	case path.Ext(program) == ".wl":
-		return "it is a workload file: run it as a mix of its own, not as a job"
+		err.Remedy = "it is a workload file: run it as a mix of its own, with " + shellLine("caserun", "mix", program)
+	case slices.Contains(starters, path.Base(program)):
+		err.Remedy = "jobs start as they are: remove what is before the program, or put the job into a .yaml mix (env, timeout)"
 	case strings.Contains(program, "="):
-		return "jobs start without a shell: put the job into a .yaml mix, and its environment into the key env"
+		err.Remedy = "jobs start without a shell: put the job into a .yaml mix, and its environment into the key env"
+	default:
+		if err.program = path.Base(program); !r.remedied { // once is enough for a file
+			r.remedied = true
+			err.Remedy = "known are " + strings.Join(suitePrograms, ", ") + "; " + moreOfSuite(r.file, r.has) + "; put your own programs into a .yaml mix"
+		}
 	}
-	return "known are " + strings.Join(suitePrograms, ", ") + " (" + moreOfSuite(r.has) + "); put your own programs into a .yaml mix"
+	return err
 }
 
+// starters start a program in another way. Lines that begin with them are refused, because the job would not be measured so.
+var starters = strings.Fields("bash chrt cuda-gdb docker env exec gdb mpiexec mpirun nice nohup numactl setsid sh srun stdbuf sudo taskset timeout valgrind")
+
 // moreOfSuite says where programs beside SuitePrograms come from.
-func moreOfSuite(has func(string) bool) string {
-	if has == nil {
-		return "--suite DIR adds those of your own build; for a simulated node, --profiles FILE adds what caserun profile --suite DIR measured"
+func moreOfSuite(file string, has func(string) bool) string {
+	where := "--suite DIR adds those of your own build"
+	if has != nil {
+		where = "neither --suite nor --profiles has it"
 	}
-	return "neither --suite nor --profiles has it"
+	return where + "; a simulated node needs their profiles: on a machine with a GPU, run " +
+		ProfileCommand(file, "--suite", "DIR") + ", and add --profiles " + ProfilesFile
 }
 
 func refuseShell(words []word) *InputError {
 	for _, w := range words {
 		if i := strings.IndexAny(w.text, shellCharacters); i >= 0 {
+			feature, remedy := w.text[i:i+1], "write the program and its arguments, or put the job into a .yaml mix"
+			switch feature {
+			case "<":
+				remedy = "write cat FILE | program arguments"
+			case ">":
+				remedy = "remove the redirection: caserun keeps the output of each job"
+			}
 			return &InputError{
 				Column: w.column + utf8.RuneCountInString(w.text[:i]),
-				Msg:    "shell feature " + strconv.Quote(w.text[i:i+1]) + " is not supported",
-				Remedy: "jobs start without a shell: write the program and its arguments, or put the job into a .yaml mix",
+				Msg:    "shell feature " + strconv.Quote(feature) + " is not supported",
+				Remedy: "jobs start without a shell: " + remedy,
 			}
 		}
 	}

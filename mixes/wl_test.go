@@ -1,6 +1,7 @@
 package mixes
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func TestLoadScript(t *testing.T) {
 		in(1, catalogJob(t, "bfs-32M")), in(1, own("gaussian", "-s 16")),
 		in(2, own("hotspot", "64 2 2")), in(2, own("hotspot", "64 2 2")),
 		in(3, catalogJob(t, "lavaMD-100")),
-	}, Notes: []string{
+	}, Lines: []int{2, 3, 4, 7, 8, 11, 12, 13}, Notes: []string{
 		`testdata/script.wl:2: "nvprof --print-gpu-trace -o out.nvprof --log-file %p.log" before the program is left out; more lines with nvprof: 1`,
 		`testdata/script.wl:4: "/usr/bin/time -v nsys profile -o a --stats=true" before the program is left out`,
 		`testdata/script.wl:8: "compute-sanitizer --tool memcheck" before the program is left out`,
@@ -116,17 +117,41 @@ func TestToolsHaveEachOptionOnce(t *testing.T) {
 	}
 }
 
+// An unknown program is named once, as the line has it without a profiler, with the command that measures it.
 func TestUnknownProgramsNameTheSuite(t *testing.T) {
+	const command = "caserun profile --mix 'the f.%s' --suite DIR --out profiles.csv"
 	for _, c := range []struct {
 		has  func(string) bool
 		says string
 	}{{nil, "--suite DIR adds those of your own build"}, {suiteOf("gaussian"), "neither --suite nor --profiles has it"}} {
-		_, wl := parseWL(newLines("f.wl", strings.NewReader("/x/hotspot 512\n")), builtin().jobs, c.has)
-		_, yaml := parseYAML(newLines("f.yaml", strings.NewReader("jobs: [{program: hotspot}]")), builtin().jobs, c.has)
-		for _, err := range []error{wl, yaml} {
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error %v, want one with %q", err, c.says)
+		_, wl := parseWL(newLines("the f.wl", strings.NewReader("x=1 y\n/x/hotspot 512\nnvprof -s /x/hotspot 64 &\nhotspot3D 5\n")), builtin().jobs, c.has)
+		_, yaml := parseYAML(newLines("the f.yaml", strings.NewReader("jobs: [{program: hotspot}]")), builtin().jobs, c.has)
+		for kind, err := range map[string]error{"wl": wl, "yaml": yaml} {
+			if command := fmt.Sprintf(command, kind); err == nil || !strings.Contains(err.Error(), c.says) || strings.Count(err.Error(), command) != 1 {
+				t.Errorf("error %v, want one with %q and %q", err, c.says, command)
 			}
+		}
+		lines := strings.Split(wl.Error(), "\n")
+		if len(lines) != 3 || !strings.HasPrefix(lines[1], `the f.wl:2:1: unknown program "hotspot" in "/x/hotspot 512" (more lines with it: 1); known are`) ||
+			lines[2] != `the f.wl:4:1: unknown program "hotspot3D" in "hotspot3D 5"` {
+			t.Errorf("%q", lines)
+		}
+	}
+	_, err := parseWL(newLines("f.wl", strings.NewReader("nvprof -s gaussian -s 16 &\n")), builtin().jobs, nil)
+	if err == nil || strings.Contains(err.Error(), "nvprof") || strings.Contains(err.Error(), "&") {
+		t.Errorf("a profiler's name in %v", err)
+	}
+}
+
+// A line that does more than to start a program says what to write in its place.
+func TestRemediesOfLines(t *testing.T) {
+	for line, says := range map[string]string{
+		"needle 16 10 < in": "write cat FILE | program arguments", "needle 16 10 2>&1": "remove the redirection",
+		"nohup needle 16 10 &": "remove what is before the program", "/usr/bin/taskset -c 0 needle 16 10": "remove what is before the program",
+		"nvprof sudo needle 16 10": `unknown program "sudo" in "sudo needle 16 10"; jobs start as they are`, "lists/a.wl": "caserun mix lists/a.wl", "X=1 needle 16 10": "the key env",
+	} {
+		if _, err := parseWL(newLines("f.wl", strings.NewReader(line)), builtin().jobs, nil); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "caserun profile") {
+			t.Errorf("%s: %v, want %s", line, err, says)
 		}
 	}
 }

@@ -338,8 +338,9 @@ func (r *mixReader) add(body ast.Node) Mix {
 			r.full = true
 			break
 		}
+		line := r.line(firstToken(n))
 		for range count {
-			m.Jobs = append(m.Jobs, j) // nobody changes what they share
+			m.Jobs, m.Lines = append(m.Jobs, j), append(m.Lines, line) // nobody changes what the jobs share
 		}
 	}
 	return *m
@@ -440,7 +441,7 @@ func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 			r.fail(f.value.GetToken(), "remove it", "program %q has a control character", program)
 		}
 		if !slices.Contains(suitePrograms, program) && !strings.Contains(program, "/") && (program == "" || r.has == nil || !r.has(program)) {
-			r.fail(f.value.GetToken(), near.OrKnown(program, suitePrograms)+" ("+moreOfSuite(r.has)+"; your own executable needs a slash: ./"+program+")",
+			r.fail(f.value.GetToken(), near.OrKnown(program, suitePrograms)+" ("+moreOfSuite(r.file, r.has)+"; your own executable needs a slash: ./"+program+")",
 				"no suite program %q", program)
 		}
 		j.Program, j.Name = program, labelOf(program)
@@ -532,7 +533,10 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 func (r *yamlReader) args(n ast.Node) []string {
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
-		s, _ := r.text(n, "args")
+		s, read := r.text(n, "args")
+		if read && strings.TrimSpace(s) == "" {
+			r.fail(n.GetToken(), "give it a value, or remove the key", "args is empty")
+		}
 		if strings.ContainsRune(s, 0) {
 			r.fail(n.GetToken(), "remove it", "args has a NUL character")
 		}
@@ -566,7 +570,7 @@ func (r *yamlReader) env(n ast.Node) []string {
 		key, _, assigned := strings.Cut(s, "=")
 		switch {
 		case !ok:
-		case !assigned || key == "" || strings.ContainsRune(s, 0):
+		case !assigned || key == "" || strings.TrimSpace(key) != key || strings.ContainsRune(s, 0):
 			r.fail(item.GetToken(), "write KEY=VALUE", "bad environment entry %q", s)
 		case seen[key]:
 			r.fail(item.GetToken(), "remove one", "environment variable %q again", key)
@@ -589,7 +593,7 @@ func (r *yamlReader) label(n ast.Node, what string) string {
 
 func (r *yamlReader) filled(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
-	if ok && (s == "" || strings.ContainsFunc(s, unicode.IsControl)) {
+	if ok && (strings.TrimSpace(s) == "" || strings.ContainsFunc(s, unicode.IsControl)) {
 		r.fail(n.GetToken(), "write a path without control characters, or remove the key", "bad %s %q", what, s)
 	}
 	return s

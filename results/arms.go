@@ -53,6 +53,20 @@ func (a Arm) IsUnder(scheduler string) bool {
 	return true
 }
 
+// HasEmptyPart reports whether a part of a scheduler as IsUnder takes it is empty. It may be an unset variable, which never
+// means all.
+func HasEmptyPart(scheduler string) bool {
+	name, parameters, more := strings.Cut(scheduler, ":")
+	empty := name == "" || name[0] == '/' || name[len(name)-1] == '/'
+	for more && !empty {
+		var parameter string
+		parameter, parameters, more = strings.Cut(parameters, ",")
+		key, value, assigned := strings.Cut(parameter, "=")
+		empty = key == "" || assigned && value == ""
+	}
+	return empty
+}
+
 // String names an arm that is not listed with others.
 func (a Arm) String() string { return Names{}.Of(a) }
 

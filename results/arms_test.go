@@ -70,3 +70,14 @@ func TestNamesTellArmsApart(t *testing.T) {
 		}
 	}
 }
+
+// An empty part of a scheduler's name may be an unset variable.
+func TestHasEmptyPart(t *testing.T) {
+	for name, want := range map[string]bool{"sa": false, "cg:workers=2": false, "exec:./p.py": false, "exec:./p.py,queue=fifo": false, "exec:path=a=b": false,
+		"": true, ":": true, "sa:": true, "/": true, "/sa": true, "sa/": true, "cg:,": true, "cg:workers=2,": true, "cg:,workers=2": true, "cg:workers=": true, "cg:=2": true,
+		"a:x=1,,y=2": true, ":workers=2": true} {
+		if got := HasEmptyPart(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}

@@ -18,7 +18,8 @@ const (
 	EventUnscheduled EventKind = "unscheduled"
 	// Calls of a process were refused, because it could not reach the scheduler. The batch records it.
 	EventNotScheduled EventKind = "not-scheduled"
-	// A call of a job failed in a way that may explain how it ends. The batch records it.
+	// A call of a job failed in a way that may explain how it ends. The batch records it. Or a program that decides gave refused
+	// jobs no device. The harness records it.
 	EventHint EventKind = "hint"
 	// A job removed, replaced or locked a file of the run. The live executor records it.
 	EventFiles EventKind = "files"

@@ -58,6 +58,11 @@ func Copies(runs []Run) []bool {
 	return out
 }
 
+// SaysDoubtful says that doubtful runs were left out.
+func SaysDoubtful(n int) string {
+	return fmt.Sprintf("doubtful runs, which are left out: %d; caserun report of one says why", n)
+}
+
 // SaysCopies says that copies were left out.
 func SaysCopies(n int) string {
 	return fmt.Sprintf("simulated runs that repeat another one, with the same seed or without noise, and are left out: %d", n)

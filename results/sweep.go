@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 // Planned is the status of a sweep that has begun no run.
@@ -57,8 +59,11 @@ func Repeats(repetitions int, noise *float64) string {
 	case *noise == 0:
 		return text + ", no noise"
 	}
-	return fmt.Sprintf("%s, noise %.3g %%", text, 100**noise)
+	return text + ", noise " + NoisePercent(*noise)
 }
+
+// NoisePercent is noise as it was set, in percent.
+func NoisePercent(noise float64) string { return fmt.Sprintf("%.12g %%", 100*noise) }
 
 // Cell is one run of a sweep's plan.
 type Cell struct {
@@ -116,6 +121,9 @@ func ReadSpec(w Sweep) (Spec, error) {
 	}
 	if len(spec.Probes) == 0 { // planned before there was a choice
 		spec.Probes = []Probe{Lazy}
+	}
+	for i := range spec.Mixes { // earlier versions stored names as they were spelled
+		spec.Mixes[i].Name = input.Name(spec.Mixes[i].Name)
 	}
 	return spec, nil
 }

@@ -7,12 +7,14 @@ func TestRepeats(t *testing.T) {
 		repetitions int
 		noise       *float64
 	}{
-		"7 repetitions, noise 1 %":    {7, new(0.01)},
-		"3 repetitions, noise 1.3 %":  {3, new(0.013)},
-		"1 repetition, noise 100 %":   {1, new(1.0)},
-		"2 repetitions, noise 0.05 %": {2, new(0.0005)},
-		"1 repetition, no noise":      {1, new(0.0)},
-		"5 repetitions":               {5, nil},
+		"7 repetitions, noise 1 %":      {7, new(0.01)},
+		"3 repetitions, noise 1.3 %":    {3, new(0.013)},
+		"1 repetition, noise 100 %":     {1, new(1.0)},
+		"2 repetitions, noise 7 %":      {2, new(0.07)},
+		"2 repetitions, noise 1.2345 %": {2, new(0.012345)},
+		"2 repetitions, noise 0.05 %":   {2, new(0.0005)},
+		"1 repetition, no noise":        {1, new(0.0)},
+		"5 repetitions":                 {5, nil},
 	} {
 		if got := Repeats(c.repetitions, c.noise); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -352,10 +352,24 @@ func (b *Batch) endWithPolicy(err error, now time.Duration) {
 
 // policyFailed is why the policy can decide no more; nil if it can.
 func (b *Batch) policyFailed() error {
-	if f, ok := b.config.Scheduler.Policy.(schedulers.Fallible); ok {
-		return f.Err()
+	f, ok := b.config.Scheduler.Policy.(schedulers.Fallible)
+	if !ok {
+		return nil
 	}
-	return nil
+	if n := b.engine.Waiting(); f.Err() == nil && n > 0 && isEmpty(b.engine.View()) {
+		return f.Stuck(n)
+	}
+	return f.Err()
+}
+
+// isEmpty reports whether nothing is on the node.
+func isEmpty(v schedulers.View) bool {
+	for i := range v.Len() {
+		if d := v.Device(i); d.Tasks() > 0 || d.FreeBytes() < d.Limits().CapacityBytes {
+			return false
+		}
+	}
+	return true
 }
 
 // refuse ends a job that gets no device and therefore never starts.
@@ -493,9 +507,8 @@ func explained(detail, hint string) string {
 	return detail + ": " + hint
 }
 
-// finished reports whether a job did its work although an allocation failed, or was refused, which the program
-// sees as a failure too. Its exit status alone is no
-// evidence, because many programs ignore CUDA's errors: a check of its output must have passed.
+// finished reports whether a job did its work although an allocation failed or was refused. Its exit status alone does not
+// show that, because many programs ignore CUDA's errors: a check of its output must have passed.
 func (b *Batch) finished(j *job, e Exit) bool {
 	return !b.config.OOMFails && e.Checked && e.Status != nil && *e.Status == 0 && len(j.faults) == 0 && j.protocol == "" && j.unheard == ""
 }
@@ -571,12 +584,7 @@ func (e Limited) apply(b *Batch, now time.Duration) error {
 }
 
 func (e Unreached) apply(b *Batch, now time.Duration) error {
-	j := b.job(e.Job)
-	if j.record.Outcome != nil || j.unheard != "" {
-		return nil
-	}
-	j.unheard = e.Why
-	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventNotScheduled, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
+	b.keep(e.Job, &b.job(e.Job).unheard, results.EventNotScheduled, e.Why, now)
 	return nil
 }
 
@@ -584,35 +592,33 @@ func (e Unreached) apply(b *Batch, now time.Duration) error {
 const ofChoice = "; a job has one GPU, as its device 0. A program that chooses among several needs pin: true in the mix, and these GPUs in --devices"
 
 func (e Hint) apply(b *Batch, now time.Duration) error {
-	j := b.job(e.Job)
-	if j.record.Outcome != nil || j.hint != "" {
-		return nil
-	}
-	j.hint = e.What + ofChoice
-	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventHint, Job: &e.Job, Device: j.record.Device, Detail: j.hint})
+	b.keep(e.Job, &b.job(e.Job).hint, results.EventHint, e.What+ofChoice, now)
 	return nil
 }
 
 func (e Overfull) apply(b *Batch, now time.Duration) error {
-	j := b.job(e.Job)
-	if j.record.Outcome != nil || j.exited != nil || j.overfull != "" {
-		return nil
+	if j := b.job(e.Job); j.exited == nil && b.keep(e.Job, &j.overfull, results.EventOutput, e.Why, now) {
+		b.command(Stop{e.Job})
 	}
-	j.overfull = e.Why
-	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOutput, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
-	b.command(Stop{e.Job})
 	return nil
 }
 
 func (e Misbehaved) apply(b *Batch, now time.Duration) error {
-	j := b.job(e.Job)
-	if j.record.Outcome != nil || j.exited != nil || j.protocol != "" {
-		return nil
+	if j := b.job(e.Job); j.exited == nil && b.keep(e.Job, &j.protocol, results.EventProtocol, e.Why, now) {
+		b.command(Stop{e.Job})
 	}
-	j.protocol = e.Why
-	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventProtocol, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
-	b.command(Stop{e.Job})
 	return nil
+}
+
+// keep keeps the first that is said of a job while it has no outcome, and records it as an event. It reports whether it did.
+func (b *Batch) keep(job int, first *string, kind results.EventKind, what string, now time.Duration) bool {
+	record := b.job(job).record
+	if record.Outcome != nil || *first != "" {
+		return false
+	}
+	*first = what
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: kind, Job: &job, Device: record.Device, Detail: what})
+	return true
 }
 
 func (e Note) apply(b *Batch, _ time.Duration) error {

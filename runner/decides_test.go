@@ -34,12 +34,12 @@ func TestClientsThatDecideAreRecorded(t *testing.T) {
 		decide(first, 1, nil, "")
 		f.at(4)
 		f.batch.TaskGrow(first, 7, nil, f.now)
-		decide(first, 1, nil, "7 bytes beside 10 of its own on device 1, which has 16")
+		decide(first, 1, nil, "7 bytes beside 10 bytes of its own on device 1, which has 16 bytes")
 		decide(first, 1, late, "")
 		f.batch.TaskGrow(first, 6, nil, f.now)
 		decide(first, 0, nil, "growth on device 0 of a task on device 1")
 		decide(first, 1, nil, "")
-		if err := f.batch.TaskShrink(first, 17, f.now); err == nil || !strings.Contains(err.Error(), "17 bytes of a task that holds 16") {
+		if err := f.batch.TaskShrink(first, 17, f.now); err == nil || !strings.Contains(err.Error(), "17 bytes of a task that holds 16 bytes") {
 			t.Errorf("shrink by 17: %v", err)
 		}
 		if err := f.batch.TaskShrink(first, 8, f.now); err != nil {
@@ -114,7 +114,7 @@ func TestTasksGiveAPartBack(t *testing.T) {
 		second := f.begin(1, 6)
 		f.want("start 0", "start 1", "answer 1@0", "grown 1")
 		f.at(2)
-		if err := f.batch.TaskShrink(first, 15, f.now); err == nil || !strings.Contains(err.Error(), "15 bytes of a task that holds 14") {
+		if err := f.batch.TaskShrink(first, 15, f.now); err == nil || !strings.Contains(err.Error(), "15 bytes of a task that holds 14 bytes") {
 			t.Errorf("shrink by 15: %v", err)
 		}
 		f.want()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/blame"
 	"github.com/caserun/caserun/schedulers"
@@ -63,7 +64,7 @@ func (j *job) used() *int64 {
 func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	index := int(e.Process.Job)
 	j := b.job(index)
-	detail := fmt.Sprintf("out of memory: %d bytes in %s", e.Bytes, e.Where)
+	detail := fmt.Sprintf("out of memory: %s in %s", size.Text(e.Bytes), e.Where)
 	detail += b.oomRemedy(j, e.Where)
 	if j.oom == "" {
 		j.oom = detail

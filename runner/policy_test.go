@@ -34,6 +34,56 @@ func (p *tiring) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 
 func (p *tiring) Err() error { return p.err }
 
+func (p *tiring) Stuck(waiting int) error {
+	p.err = fmt.Errorf("%d wait", waiting)
+	return p.err
+}
+
+// A policy that lets a task wait on the empty node, of which it said before that it would place the task there, ends the batch,
+// which would never end.
+func TestABatchEndsWithAPolicyThatContradictsItself(t *testing.T) {
+	s, err := policies.Parse("case-alg3", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := &fickle{tiring: tiring{Policy: s.Policy, left: 1 << 30}}
+	s.Policy = once
+	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
+	b, err := runner.NewBatch(runner.Config{Scheduler: s, Devices: []schedulers.Device{device}, Jobs: []mixes.Job{declared(10), declared(10)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(e runner.Event) {
+		t.Helper()
+		if _, err := b.Apply(time.Second, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(runner.Arrive{})
+	apply(runner.JobStarted{Job: 0})
+	if once.err != nil {
+		t.Fatal("it waits behind the first job, and that is stuck")
+	}
+	once.waits = true
+	apply(runner.JobEnded{Job: 0})
+	if j := b.Jobs()[1]; once.err == nil || j.Outcome == nil || *j.Outcome != results.Cancelled || j.Detail != "1 wait" {
+		t.Errorf("%+v, %v", j, once.err)
+	}
+}
+
+// fickle is a policy that lets all tasks wait from some time on.
+type fickle struct {
+	tiring
+	waits bool
+}
+
+func (p *fickle) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	if p.waits {
+		return schedulers.Placement{}, false
+	}
+	return p.tiring.Place(t, v)
+}
+
 // A policy that fails ends the batch: jobs that run are stopped, no other job starts, and no task
 // that it could not place is refused.
 func TestABatchEndsWithItsPolicy(t *testing.T) {

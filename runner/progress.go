@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 )
 
@@ -87,10 +87,10 @@ func (b *Batch) whoWaits(lasts time.Duration, waiting, running int) string {
 	}
 	var waits, holds []string
 	for _, job := range slices.Sorted(maps.Keys(asked)) {
-		waits = append(waits, fmt.Sprintf("job %d (%s) for %s", job, b.records[job].Name, mixes.FormatBytes(asked[job])))
+		waits = append(waits, fmt.Sprintf("job %d (%s) for %s", job, b.records[job].Name, size.Text(asked[job])))
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(held), place.compare) {
-		holds = append(holds, fmt.Sprintf("job %d (%s) %s of GPU %d", at.job, b.records[at.job].Name, mixes.FormatBytes(held[at]), at.device))
+		holds = append(holds, fmt.Sprintf("job %d (%s) %s of GPU %d", at.job, b.records[at.job].Name, size.Text(held[at]), at.device))
 	}
 	who := fmt.Sprintf("%d of the %d jobs that run wait for the scheduler", waiting, running)
 	if waiting == running {

@@ -50,8 +50,8 @@ func TestABatchThatMakesNoProgressSaysSo(t *testing.T) {
 		f.ended(0, 1)
 	})
 	told := rec.told()
-	const want = "no progress for 1m40s: every job that runs waits for the scheduler. Waiting: job 0 (probed) for 8, job 1 (probed) for 7. " +
-		"Holding: job 0 (probed) 9 of GPU 0, job 1 (probed) 2 of GPU 0. " +
+	const want = "no progress for 1m40s: every job that runs waits for the scheduler. Waiting: job 0 (probed) for 8 bytes, job 1 (probed) for 7 bytes. " +
+		"Holding: job 0 (probed) 9 bytes of GPU 0, job 1 (probed) 2 bytes of GPU 0. " +
 		"If it lasts: interrupt the run; --sched case-alg3:wait-limit=10m would refuse such requests, --timeout 1h would stop such jobs, and fewer --workers leave each job more memory"
 	if got := told[120]; got != want {
 		t.Errorf("said %q, want %q", got, want)
@@ -73,7 +73,7 @@ func TestABatchWithAJobAtWorkIsGivenTime(t *testing.T) {
 		f.ended(0, 1)
 	})
 	want := map[float64]string{600: "no progress for 10m0s: 1 of the 2 jobs that run wait for the scheduler. " +
-		"Waiting: job 1 (probed) for 2. Holding: job 0 (declared) 15 of GPU 0. wait-limit=20m0s ends it"}
+		"Waiting: job 1 (probed) for 2 bytes. Holding: job 0 (declared) 15 bytes of GPU 0. wait-limit=20m0s ends it"}
 	if told := rec.told(); len(told) != 1 || told[600] != want[600] {
 		t.Errorf("said %v, want %v", told, want)
 	}

@@ -6,8 +6,6 @@ package runner
 // reserves are larger, because contexts differ between drivers and devices, and because
 // the lazy runtime maps 2 MiB around allocations.
 const (
-	// DefaultOutputBytes is how much a job may write to its standard output and error together.
-	DefaultOutputBytes = 1 << 30
 	// DefaultContextBytes is charged to a process on each device that it uses.
 	DefaultContextBytes = 576 << 20
 	// ServerBytes is what the MPS server takes of each device.

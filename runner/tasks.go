@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -89,7 +90,8 @@ func (e TaskShrink) apply(b *Batch, now time.Duration) error {
 	case t == nil:
 		return nil
 	case e.Bytes > t.holds:
-		return fmt.Errorf("it gives back %d bytes of a task that holds %d", e.Bytes, t.holds)
+		given, held := size.Apart(e.Bytes, t.holds)
+		return fmt.Errorf("it gives back %s of a task that holds %s", given, held)
 	}
 	t.holds -= e.Bytes
 	b.progress.made(now)
@@ -132,7 +134,7 @@ func (e TaskDecided) apply(b *Batch, now time.Duration) error {
 	case e.Device >= len(b.config.Devices):
 		return fmt.Errorf("device %d of a run with devices 0 to %d", e.Device, len(b.config.Devices)-1)
 	case t.asked > b.config.Devices[e.Device].CapacityBytes-t.holds:
-		return fmt.Errorf("%d bytes beside %d of its own on device %d, which has %d", t.asked, t.holds, e.Device, b.config.Devices[e.Device].CapacityBytes)
+		return fmt.Errorf("%s beside %s of its own on device %d, which has %s", size.Text(t.asked), size.Text(t.holds), e.Device, size.Text(b.config.Devices[e.Device].CapacityBytes))
 	case t.granted && e.Device != *t.record.Device:
 		return fmt.Errorf("growth on device %d of a task on device %d", e.Device, *t.record.Device)
 	case t.granted:
@@ -201,7 +203,7 @@ func (e TaskMoved) apply(b *Batch, now time.Duration) error {
 		return nil
 	}
 	if !t.granted {
-		return fmt.Errorf("%d bytes move onto or from the device of a task that has none", e.Moved.Bytes)
+		return fmt.Errorf("%s move onto or from the device of a task that has none", size.Text(e.Moved.Bytes))
 	}
 	if err := e.Moved.check(); err != nil {
 		return err

@@ -10,6 +10,8 @@ package schedulers
 import (
 	"fmt"
 	"time"
+
+	"github.com/caserun/caserun/internal/size"
 )
 
 // TaskID identifies a task within a batch. The caller chooses it and never reuses it, so
@@ -155,7 +157,8 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string {
-	return fmt.Sprintf("%s: needs %d bytes, capacity %d bytes", r.Why, r.NeedBytes, r.CapacityBytes)
+	need, capacity := size.Apart(r.NeedBytes, r.CapacityBytes)
+	return fmt.Sprintf("%s: needs %s, capacity %s", r.Why, need, capacity)
 }
 
 // Never is the expiry of a request that may wait for ever.

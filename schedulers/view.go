@@ -112,6 +112,9 @@ type Fallible interface {
 	Policy
 	// Err is the failure, a PolicyError; nil: it has decided all that it was asked.
 	Err() error
+	// Stuck makes it fail because so many requests wait although nothing is on the node. A task is queued only if the policy
+	// has said that it would place the task on the empty node, so it contradicts itself. Stuck returns the failure.
+	Stuck(waiting int) error
 }
 
 // PolicyError is why a Fallible has failed. It says nothing of the node.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,10 +32,45 @@ func NotStarted(program, dir string, err error) error {
 	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOEXEC) && !errors.Is(err, unix.EACCES) {
 		return err
 	}
+	if unix.Access(program, unix.X_OK) != nil {
+		return err
+	}
+	if why := unstartable(program, dir); why != nil {
+		return why
+	}
+	if errors.Is(err, unix.ENOEXEC) {
+		return errors.New("exec format error: it is damaged, or a program of another machine: build it for this one")
+	}
+	return err
+}
+
+// Runnable returns why a program cannot start in the directory dir, as far as files tell that; nil if it can. Beside what
+// NotStarted says it looks for the program that a script has /usr/bin/env start, in the directories of searchPath (PATH).
+func Runnable(program, dir, searchPath string) error {
+	info, err := os.Stat(program)
+	var failed *fs.PathError
+	switch {
+	case errors.As(err, &failed):
+		return fmt.Errorf("%w: build it, or correct its path", failed.Err)
+	case info.IsDir():
+		return errors.New("it is a directory: name a program in it")
+	case !info.Mode().IsRegular():
+		return NotRegular{info.Mode().Type()}
+	case unix.Access(program, unix.X_OK) != nil:
+		return errors.New("it may not be run: make it executable (chmod +x), on a file system that is not mounted with noexec")
+	}
+	if why := unstartable(program, dir); why != nil {
+		return why
+	}
+	return notFoundByEnv(program, dir, searchPath)
+}
+
+// unstartable returns why execve(2) cannot start a program, as the first bytes of it and of its interpreters show; nil: they show nothing.
+func unstartable(program, dir string) error {
 	for path, i := program, 0; i <= mostInterpreted; i++ {
 		first, failed := firstLine(path)
 		if failed != nil {
-			return err
+			return nil
 		}
 		line, script := strings.CutPrefix(first, "#!")
 		interpreter := strings.Trim(line, " \t")
@@ -47,17 +84,17 @@ func NotStarted(program, dir string, err error) error {
 		case script && interpreter == "":
 			return errors.New(of + "its first line is #! without an interpreter")
 		case script:
-			interpreter, _, _ = strings.Cut(strings.ReplaceAll(interpreter, "\t", " "), " ")
+			interpreter = firstWord(interpreter)
 		case strings.HasPrefix(first, elf.ELFMAG):
 			if interpreter, failed = loaderOf(path); failed != nil || interpreter == "" {
-				return err
+				return nil
 			}
 		case strings.HasPrefix(first, "\ufeff#!"):
 			return errors.New(of + "a byte order mark is before #! in its first line: remove it")
-		case errors.Is(err, unix.ENOEXEC):
+		case isText(first):
 			return fmt.Errorf("%sexec format error: let a script begin with a line such as #!/bin/sh, and build a program for this machine", of)
-		default:
-			return err
+		default: // the kernel may know the format (binfmt_misc)
+			return nil
 		}
 		if !filepath.IsAbs(interpreter) {
 			interpreter = filepath.Join(dir, interpreter)
@@ -74,7 +111,47 @@ func NotStarted(program, dir string, err error) error {
 		}
 		path = interpreter
 	}
-	return err
+	return nil
+}
+
+// notFoundByEnv returns an error if a script has env start a program that is not there.
+func notFoundByEnv(program, dir, searchPath string) error {
+	first, err := firstLine(program)
+	line, script := strings.CutPrefix(first, "#!")
+	words := strings.Fields(line)
+	if err != nil || !script || len(words) < 2 || filepath.Base(words[0]) != "env" {
+		return nil
+	}
+	name := words[1]
+	if name == "-S" && len(words) > 2 {
+		name = words[2]
+	}
+	if strings.HasPrefix(name, "-") || strings.ContainsAny(name, "=/$\"'\\") { // what env makes of it is not looked at
+		return nil
+	}
+	for _, in := range filepath.SplitList(searchPath) {
+		if !filepath.IsAbs(in) {
+			in = filepath.Join(dir, in)
+		}
+		path := filepath.Join(in, name)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && unix.Access(path, unix.X_OK) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("its interpreter %s, which its first line has %s look for in PATH, cannot be found: install it, or correct the line", name, words[0])
+}
+
+// firstWord is a text up to the first blank.
+func firstWord(s string) string {
+	if end := strings.IndexAny(s, " \t"); end >= 0 {
+		return s[:end]
+	}
+	return s
+}
+
+// isText reports whether a file's beginning is no machine's program. Nothing is text too.
+func isText(first string) bool {
+	return utf8.ValidString(first) && !strings.ContainsFunc(first, func(r rune) bool { return r < ' ' && r != '\t' })
 }
 
 // CR is what HasCR means to a user.

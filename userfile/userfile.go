@@ -55,7 +55,11 @@ func (e NotRegular) Error() string {
 func Check(path string, also Also) error {
 	info, err := os.Stat(path)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
-		return &fs.PathError{Op: "open", Path: path, Err: failed.Err}
+		err = failed.Err
+		if to, notLink := os.Readlink(path); notLink == nil && errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: it is a link to %s", err, to)
+		}
+		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	null, _ := os.Stat(os.DevNull) // a nil FileInfo matches no file
 	switch mode := info.Mode(); {
@@ -108,14 +112,32 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	case int64(len(data)) > limit:
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %d MiB", limit>>20)}
 	}
+	data = bytes.TrimPrefix(data, []byte(ByteOrderMark))
 	line := 0
 	for text := range bytes.Lines(data) {
 		line++
-		if !utf8.Valid(text) {
-			return nil, &fs.PathError{Op: "read", Path: fmt.Sprintf("%s:%d", path, line), Err: errors.New("not UTF-8: save the file as UTF-8")}
+		var bad error
+		switch {
+		case line == 1 && IsUTF16(text):
+			bad = errors.New("it is UTF-16, by its byte order mark: save the file as UTF-8")
+		case !utf8.Valid(text):
+			bad = errors.New("not UTF-8: save the file as UTF-8")
+		case bytes.Contains(text, []byte(ByteOrderMark)):
+			bad = errors.New("a byte order mark (U+FEFF), which only the begin of a file can have: remove it")
+		}
+		if bad != nil {
+			return nil, &fs.PathError{Op: "read", Path: fmt.Sprintf("%s:%d", path, line), Err: bad}
 		}
 	}
-	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
+	return data, nil
+}
+
+// ByteOrderMark is what some editors write at the begin of a file in UTF-8. Elsewhere nobody sees it.
+const ByteOrderMark = "\xef\xbb\xbf"
+
+// IsUTF16 reports whether a file that begins with the text is in UTF-16.
+func IsUTF16(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
 }
 
 // Absent reports whether nothing has this name. A link whose target does not exist is something.
@@ -127,8 +149,12 @@ func Absent(path string) bool {
 // CheckDirectory returns an error if the directory of a file that is to be made does not exist.
 func CheckDirectory(path string) error {
 	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the directory %s does not exist: make it, or name another", dir)
+	case errors.Is(err, unix.ENOTDIR), err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a directory: name another", dir)
 	}
 	return nil
 }

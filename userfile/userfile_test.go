@@ -81,6 +81,12 @@ func TestOpenTakesNothingThatItWouldWaitFor(t *testing.T) {
 	if _, err := Open(in("missing"), 0); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
+	if err := os.Symlink("../team/missing", in("dangling")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(in("dangling"), 0); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "dangling: no such file or directory: it is a link to ../team/missing") {
+		t.Errorf("a link to a missing file: %v", err)
+	}
 }
 
 func TestReadWaitsForAPipeUntilItsContextEnds(t *testing.T) {
@@ -131,22 +137,30 @@ func TestReadIsBounded(t *testing.T) {
 
 func TestReadLeavesOutAByteOrderMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("\xef\xbb\xbfa: \ufeffb"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("\xef\xbb\xbfa: b"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := Read(t.Context(), path, 100); err != nil || string(text) != "a: \ufeffb" {
+	if text, err := Read(t.Context(), path, 100); err != nil || string(text) != "a: b" {
 		t.Errorf("%q, %v", text, err)
 	}
 }
 
 func TestReadTakesOnlyUTF8(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("a: b\nc: caf\xe9\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Read(t.Context(), path, 100)
-	if want := "read " + path + ":2: not UTF-8: save the file as UTF-8"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+	for text, want := range map[string]string{
+		"a: b\nc: caf\xe9\n":           ":2: not UTF-8: save the file as UTF-8",
+		"\xff\xfea\x00:\x00":           ":1: it is UTF-16, by its byte order mark: save the file as UTF-8",
+		"\xfe\xff\x00a\x00:":           ":1: it is UTF-16, by its byte order mark: save the file as UTF-8",
+		"\ufeff\ufeffa: b\n":           ":1: a byte order mark (U+FEFF), which only the begin of a file can have: remove it",
+		"a: b\n\ufeffc: d\n":           ":2: a byte order mark (U+FEFF), which only the begin of a file can have: remove it",
+		"a: b\nc: \"x\ufeff\"\ne: f\n": ":2: a byte order mark (U+FEFF), which only the begin of a file can have: remove it",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(t.Context(), path, 100); err == nil || err.Error() != "read "+path+want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
 	}
 }
 

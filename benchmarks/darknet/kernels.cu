@@ -318,7 +318,7 @@ static __device__ float sum_over_block(float value)
 
 	part[threadIdx.x] = value;
 	__syncthreads();
-	for (int half = BLOCK / 2; half > 0; half /= 2) {
+	for (unsigned half = BLOCK / 2; half > 0; half /= 2) {
 		if (threadIdx.x < half)
 			part[threadIdx.x] += part[threadIdx.x + half];
 		__syncthreads();

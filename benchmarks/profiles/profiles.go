@@ -104,6 +104,7 @@ func (p Profile) lasting(seconds float64) Profile {
 type Set struct {
 	byCommand map[string]Profile
 	steps     map[string][]Step
+	estimated map[string]bool // commands whose profiles Estimate made of others
 }
 
 //go:embed rodinia31_h200.csv darknet_h200.csv
@@ -129,7 +130,9 @@ var catalog = sync.OnceValue(func() Set {
 func Catalog() Set { return Set{byCommand: maps.Clone(catalog().byCommand)} }
 
 // With returns the profiles of s and t. A profile of t takes precedence.
-func (s Set) With(t Set) Set { return Set{union(s.byCommand, t.byCommand), union(s.steps, t.steps)} }
+func (s Set) With(t Set) Set {
+	return Set{union(s.byCommand, t.byCommand), union(s.steps, t.steps), union(s.estimated, t.estimated)}
+}
 
 func union[V any](a, b map[string]V) map[string]V {
 	all := maps.Clone(a)
@@ -202,6 +205,11 @@ func (s Set) HasProgram(program string) bool {
 		}
 	}
 	return false
+}
+
+// IsEstimated reports whether the job's profile was made of others by Estimate.
+func (s Set) IsEstimated(j mixes.Job) bool {
+	return j.Profile == nil && j.Steps == "" && s.estimated[j.Command()]
 }
 
 // Declare returns the jobs with the footprints of their profiles, for jobs that state no footprint

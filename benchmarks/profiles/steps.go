@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/csvfile"
+	"github.com/caserun/caserun/userfile/strictjson"
 )
 
 // StepKind is what a job does in a step.
@@ -217,12 +218,12 @@ func (r *stepReader) step(row []byte) (Step, error) {
 // parse reads a line and its keys. encoding/json alone would take a key twice, and in any case.
 func parse(row []byte) (l line, keys []string, err error) {
 	var values map[string]json.RawMessage
-	err = json.Unmarshal(row, &values)
+	err = strictjson.Plainly(json.Unmarshal(row, &values))
 	if err == nil && values == nil {
 		err = errors.New("it is null")
 	}
 	if err != nil {
-		return l, nil, fmt.Errorf(`not a JSON object: %w: write a step such as {"step": "host", "seconds": 1}`, err)
+		return l, nil, fmt.Errorf(`not a JSON object: %w; write a step such as {"step": "host", "seconds": 1}`, err)
 	}
 	d := json.NewDecoder(bytes.NewReader(row))
 	_, _ = d.Token() // {
@@ -240,11 +241,7 @@ func parse(row []byte) (l line, keys []string, err error) {
 		keys = append(keys, name)
 	}
 	if err := json.Unmarshal(row, &l); err != nil {
-		var kind *json.UnmarshalTypeError
-		if errors.As(err, &kind) {
-			return l, nil, fmt.Errorf("%s is a %s: write a value of its kind (docs/reference/profiles.md)", kind.Field, kind.Value)
-		}
-		return l, nil, err
+		return l, nil, strictjson.Plainly(err)
 	}
 	return l, keys, nil
 }

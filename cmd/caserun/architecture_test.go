@@ -36,11 +36,11 @@ var layers = [][]string{
 	{"results/trend", "results/paper", "runner/history"},
 	{"results/regress"},
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
-	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "schedulers/schedtest/plain", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
+	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "benchmarks/darknet/inputs"},
-	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts"},
+	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts", "userfile/output"},
 	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
-	{"internal/input"},
+	{"internal/input", "internal/size"},
 }
 
 // testOnly packages serve tests and documents. Only tests, and other such packages, may import them.

@@ -20,6 +20,7 @@ type compareOptions struct {
 	metrics          []string
 	alpha, minEffect float64
 	base, by         string // of the schedulers of one side
+	doubted          bool
 }
 
 // comparison is what compare is asked for.
@@ -29,6 +30,7 @@ type comparison struct {
 	sides    []string // one or two
 	base     string
 	byMix    bool
+	doubted  bool
 }
 
 func newCompare() *cobra.Command {
@@ -76,16 +78,16 @@ docs/reference/statistics.md describes the tests.`,
 			if len(args) == 0 {
 				args = []string{sides.Latest}
 			}
-			return comparison{settings, options, args, o.base, o.by == byMix}, err
+			return comparison{settings, options, args, o.base, o.by == byMix, o.doubted}, err
 		}, runCompare),
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
 	addFormatFlag(c)
-	addDoubtedFlag(c)
+	addDoubtedFlag(c.Flags(), &o.doubted)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
-	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
+	config.AddListFlag(c.Flags(), &o.metrics, "metrics", "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.by, "by", "", "of one side, print the matrix by `WHAT`: "+byMix)
 	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{byMix}, cobra.ShellCompDirectiveNoFileComp))
@@ -159,13 +161,12 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 	defer func() { err = errors.Join(err, done()) }()
 	both := make([]regress.Side, len(o.sides))
 	for i, text := range o.sides {
-		both[i], err = sides.Select(c.Context(), db, text)
-		both[i].Doubted = takesDoubted(c)
-		if err != nil {
+		if both[i], err = sides.Select(c.Context(), db, text); err != nil {
 			return err
 		}
+		both[i].Doubted = o.doubted
 		if len(both[i].Runs) == 0 {
-			return refuse("compare: %s: %s in %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(text), o.settings.DB, o.settings.StoreFlag())
+			return refuse("compare: %s: %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(c.Context(), db, text, o.settings.DB), o.settings.StoreFlag())
 		}
 	}
 	if len(both) == 1 {

@@ -135,7 +135,7 @@ func offerRuns(ctx context.Context, db *store.Store, _ string) ([]string, error)
 }
 
 func offerNumbers(ctx context.Context, db *store.Store) (out []string, err error) {
-	runs, err := db.Runs(ctx, store.Filter{Last: shownRuns})
+	runs, err := db.Runs(ctx, store.Filter{Last: shownRuns, Unchecked: true})
 	for _, r := range slices.Backward(runs) {
 		out = append(out, fmt.Sprintf("%d\t%s", r.ID, results.ArmOf(r)))
 	}
@@ -145,7 +145,7 @@ func offerNumbers(ctx context.Context, db *store.Store) (out []string, err error
 // offerEach are the values that the last runs have, the last one first, with how many have them.
 func offerEach(of func(results.Run) string) offer {
 	return func(ctx context.Context, db *store.Store, _ string) ([]string, error) {
-		runs, err := db.Runs(ctx, store.Filter{Last: lookedAt, Warmups: true})
+		runs, err := db.Runs(ctx, store.Filter{Last: lookedAt, Warmups: true, Unchecked: true})
 		return countedOffers(runs, of), err
 	}
 }
@@ -239,6 +239,7 @@ func offerSchedulersOf(ctx context.Context, db *store.Store, side string) (out [
 	default:
 		f.Tag = strings.TrimPrefix(side, "tag:")
 	}
+	f.Unchecked = true
 	runs, err := db.Runs(ctx, f)
 	for _, o := range countedOffers(runs, func(r results.Run) string { return r.Scheduler }) {
 		out = append(out, side+"/"+o)

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -13,6 +13,8 @@ import (
 	"github.com/caserun/caserun/benchmarks/graph"
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 func newData() *cobra.Command {
@@ -48,7 +50,7 @@ func makeData(c *cobra.Command, settings config.Settings, names []string) error 
 	}
 	for _, f := range suites.Files(jobs, settings.Seed) {
 		write := func(w io.Writer) error { return f.Write(w, progressOf(c.ErrOrStderr(), f.Path)) }
-		if err := writeOnce(c, filepath.Join(settings.Data, f.Path), write); err != nil {
+		if err := makeInput(c, filepath.Join(settings.Data, f.Path), write); err != nil {
 			return err
 		}
 	}
@@ -80,31 +82,76 @@ func newGraph() *cobra.Command {
 	return c
 }
 
-// writeOnce makes a file under a temporary name, so that a file that exists is whole. It keeps a
-// file that exists.
-func writeOnce(c *cobra.Command, path string, write func(io.Writer) error) error {
-	if _, err := os.Stat(path); err == nil {
-		sayTo(c)("keeping %s", path)
+// makeInput makes an input file, unless it is there. A file of the user's own is kept.
+func makeInput(c *cobra.Command, path string, write func(io.Writer) error) error {
+	if err := output.MakeDirectory(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if !userfile.Absent(path) {
+		same, err := isInput(path, write)
+		if err != nil {
+			return err
+		}
+		if !same {
+			sayTo(c)("keeping %s, which is not what caserun data makes with this --seed: remove it to have that", path)
+		} else {
+			sayTo(c)("keeping %s", path)
+		}
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	partial := path + ".partial"
-	if info, err := os.Lstat(partial); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is there, and is not a file that was being written: remove it", partial)
-	}
-	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := writeOutput(c, partial, write); err != nil {
-		return err
-	}
-	if err := os.Rename(partial, path); err != nil {
+	if err := output.Write(c.Context(), path, output.Policy{}, write); err != nil {
 		return err
 	}
 	sayTo(c)("made %s", path)
 	return nil
+}
+
+// isInput reports whether a file has what write writes. It refuses what is not an input file at all.
+func isInput(path string, write func(io.Writer) error) (bool, error) {
+	const remedy = "remove it, so that caserun data makes the file, or name another directory with --data"
+	f, err := userfile.Open(path, 0)
+	if err != nil {
+		return false, refuse("input file: %w: %s", err, remedy)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if info.Size() == 0 { // or a device
+		return false, refuse("input file %s is empty: %s", path, remedy)
+	}
+	compared := &likeness{f: f}
+	err = write(compared)
+	if errors.Is(err, errCompared) {
+		return compared.same, nil
+	}
+	return compared.same && compared.bytes == info.Size(), err
+}
+
+// likeness compares what is written to it with the begin of a file.
+type likeness struct {
+	f     *os.File
+	bytes int64
+	same  bool
+}
+
+// errCompared ends a comparison.
+var errCompared = errors.New("enough was compared")
+
+func (c *likeness) Write(b []byte) (int, error) {
+	const most = 8 << 20 // more than the files have, except the graph
+	have := make([]byte, len(b))
+	n, err := c.f.ReadAt(have, c.bytes)
+	c.same = n == len(b) && bytes.Equal(have, b)
+	c.bytes += int64(n)
+	if !c.same && !errors.Is(err, io.EOF) && err != nil {
+		return 0, err
+	}
+	if !c.same || c.bytes > most {
+		return 0, errCompared
+	}
+	return len(b), nil
 }
 
 // progressOf shows on a terminal how much of something is done; nil elsewhere.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/caserun/caserun/mixes/suites"
@@ -51,26 +52,43 @@ func TestDataOfDarknet(t *testing.T) {
 	}
 }
 
-// What lies under the temporary name of a file stays, unless it is a file that was cut short.
-func TestDataRemovesNothingElse(t *testing.T) {
+// Only a regular file with something in it is an input file that is there. Nothing else is waited for, replaced or kept.
+func TestDataKeepsNoOtherFiles(t *testing.T) {
 	inTempDir(t)
-	if err := os.MkdirAll("data/cfg/rnn.cfg.partial/mine", 0o755); err != nil {
-		t.Fatal(err)
+	const list = "data/images-large.txt"
+	if status, _, errs := caserun(t, "data", "--mixes", "D-predict"); status != exitOK {
+		t.Fatal(errs)
 	}
-	if status, out, errs := caserun(t, "data", "--mixes", "D-generate"); status != exitInfrastructure || !strings.Contains(errs, "rnn.cfg.partial is there, and is not a file that was being written") {
-		t.Errorf("exit %d: %s%s", status, out, errs)
+	if status, _, errs := caserun(t, "data", "--mixes", "D-predict"); status != exitOK || !strings.Contains(errs, "keeping "+list+"\n") {
+		t.Errorf("exit %d: %s", status, errs)
 	}
-	if _, err := os.Stat("data/cfg/rnn.cfg.partial/mine"); err != nil {
-		t.Error(err)
+	if status, _, errs := caserun(t, "data", "--mixes", "D-predict", "--seed", "2"); status != exitOK || !strings.Contains(errs, "keeping "+list+", which is not what caserun data makes with this --seed") {
+		t.Errorf("of another seed: exit %d: %s", status, errs)
 	}
-	if err := os.RemoveAll("data"); err != nil {
-		t.Fatal(err)
+	for says, make := range map[string]func() error{
+		"pipe or FIFO": func() error { return syscall.Mkfifo(list, 0o600) },
+		"a directory":  func() error { return os.Mkdir(list, 0o700) },
+		"is empty":     func() error { return os.WriteFile(list, nil, 0o600) },
+		"a device":     func() error { return os.Symlink("/dev/zero", list) },
+		"no such file": func() error { return os.Symlink("nowhere", list) },
+	} {
+		if err := errors.Join(os.RemoveAll(list), make()); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.Lstat(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, _, errs := caserun(t, "data", "--mixes", "D-predict")
+		if status != exitUsage || !strings.Contains(errs, says) || !strings.Contains(errs, "remove it, so that caserun data makes the file") {
+			t.Errorf("%s: exit %d: %s", says, status, errs)
+		}
+		if after, err := os.Lstat(list); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s: it is another file now (%v)", says, err)
+		}
 	}
-	if err := errors.Join(os.MkdirAll("data/cfg", 0o755), os.WriteFile("data/cfg/rnn.cfg.partial", []byte("cut sho"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	if status, out, errs := caserun(t, "data", "--mixes", "D-generate"); status != exitOK {
-		t.Errorf("exit %d: %s%s", status, out, errs)
+	if left, err := filepath.Glob("data/.*"); err != nil || len(left) > 0 {
+		t.Errorf("temporary files: %q (%v)", left, err)
 	}
 }
 

@@ -106,7 +106,7 @@ func TestDanglingConfigurationIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"mix", "W1", "--node", "sim:1xV100"}, {"report"}, {"mix", "--show-config"}} {
-		if status, out, errs := caserun(t, args...); status != exitUsage || out != "" || errs != "caserun: configuration file caserun.yaml: no such file or directory\n" {
+		if status, out, errs := caserun(t, args...); status != exitUsage || out != "" || errs != "caserun: configuration file caserun.yaml: no such file or directory: it is a link to ../team/caserun.yaml\n" {
 			t.Errorf("caserun %q: exit %d: %s%s", args, status, errs, out)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +27,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // exportOptions are the flags of caserun export.
@@ -42,6 +43,7 @@ type exportOptions struct {
 	base                       string // scheduler, of LaTeX and figures
 	force                      bool
 
+	policy   output.Policy    // of single files
 	matrices []regress.Matrix // of the selected runs, for LaTeX and figures
 }
 
@@ -50,7 +52,7 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 	if o.settings, err = load(c); err != nil {
 		return err
 	}
-	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics, &o.latex} {
+	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics, &o.latex, &o.bundle} {
 		if isStdout(*path) {
 			*path = stdoutName
 		}
@@ -76,7 +78,7 @@ func (o exportOptions) validate() error {
 	if toStdout := o.toStdout(); len(toStdout) > 1 {
 		return fmt.Errorf("export: %s and %s cannot both be standard output", toStdout[0], toStdout[1])
 	}
-	if o.bundle != "" {
+	if o.bundle != "" && o.bundle != stdoutName {
 		return bundle.CheckName(o.bundle)
 	}
 	return nil
@@ -96,7 +98,7 @@ func (o exportOptions) tables() []tableExport {
 
 // toStdout are the flags whose data go to standard output.
 func (o exportOptions) toStdout() (flags []string) {
-	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}, {"--latex", o.latex}} {
+	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}, {"--latex", o.latex}, {"--bundle", o.bundle}} {
 		if f.path == stdoutName {
 			flags = append(flags, f.flag)
 		}
@@ -110,34 +112,34 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error 
 	if err != nil {
 		return err
 	}
-	var paths, made []string
+	var outputs []output.Planned
+	var made []string
 	for _, export := range o.tables() {
 		made = append(made, export.dir)
 		for _, t := range tables {
-			paths = append(paths, filepath.Join(export.dir, t.Name+"."+export.form))
+			outputs = append(outputs, output.Planned{Path: filepath.Join(export.dir, t.Name+"."+export.form), Policy: output.Chosen(o.force)})
 		}
 	}
 	if o.figures != "" {
 		made = append(made, o.figures)
-		paths = append(paths, publication.FigurePaths(figures.OfMatrices(o.matrices), o.figures)...)
+		for _, path := range publication.FigurePaths(figures.OfMatrices(o.matrices), o.figures) {
+			outputs = append(outputs, output.Planned{Path: path, Policy: output.Chosen(o.force)})
+		}
 	}
 	for _, path := range []string{o.markdown, o.benchfmt, o.perfetto, o.openmetrics, o.latex, o.bundle} {
 		if path != "" && path != stdoutName {
-			paths = append(paths, path)
+			outputs = append(outputs, output.Planned{Path: path, Policy: output.Policy{Force: o.force, HasForce: true}})
 		}
 	}
-	for _, path := range paths {
-		if path == o.bundle && bundle.Is(o.settings.DB) {
+	for _, planned := range outputs {
+		if planned.Path == o.bundle && bundle.Is(o.settings.DB) {
 			continue // it was unpacked, and may be written again
 		}
-		if err := spareStore(o.settings.DB, path); err != nil {
+		if err := spareStore(o.settings.DB, planned.Path); err != nil {
 			return err
 		}
 	}
-	if err := report.CheckTargets(paths, made, o.force); err != nil {
-		return refusal{err}
-	}
-	return nil
+	return output.CheckAll(outputs, made)
 }
 
 func newExport() *cobra.Command {
@@ -146,7 +148,7 @@ func newExport() *cobra.Command {
 		Use:   "export [RUN|latest]...",
 		Short: "Write runs for other programs, or as an archive",
 		Long: `Write the stored runs, or some of them, in forms that other programs read. A
-file that exists is replaced only with --force, and no file is ever left half
+file that exists is replaced only with --force, and no file is left half
 written. The paths of the files go to stdout, or to stderr where stdout has
 data.
 
@@ -184,7 +186,7 @@ everything in one file, which caserun report --db opens again.`,
 	c.Flags().StringVar(&o.latex, "latex", "", "write the comparison of the schedulers to `FILE` as LaTeX tables; -: stdout")
 	c.Flags().StringVar(&o.figures, "figures", "", "draw ratios by mix and crashes to `DIR` as SVG, PNG and PDF")
 	addBaseFlag(c, &o.base)
-	c.Flags().StringVar(&o.bundle, "bundle", "", "write everything to `FILE`.tar.gz, which --db opens again")
+	c.Flags().StringVar(&o.bundle, "bundle", "", "write everything to `FILE`.tar.gz, which --db opens again; -: stdout")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	return c
 }
@@ -210,7 +212,7 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 		return err
 	}
 	if len(runs) == 0 {
-		return nothingMatches("export", o.settings, o.filter.Filter)
+		return nothingMatches(ctx, db, "export", o.settings, o.filter.Filter)
 	}
 	if o.perfetto != "" && len(runs) > mostTraced {
 		return refuse("export: %d runs match, and --perfetto shows at most %d side by side: name runs by their numbers, or as latest", len(runs), mostTraced)
@@ -223,11 +225,8 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 	if err := o.checkTargets(ctx, db); err != nil {
 		return err
 	}
-	err = o.write(ctx, db, chosen, c.OutOrStdout(), c.ErrOrStderr(), sayTo(c))
-	if errors.Is(err, fs.ErrExist) {
-		return refusal{err}
-	}
-	return err
+	o.policy = output.Policy{Force: o.force, HasForce: true, Waiting: waiting(c)}
+	return o.write(ctx, db, chosen, c.OutOrStdout(), c.ErrOrStderr(), sayTo(c))
 }
 
 // findMatrices compares the schedulers of the selected runs.
@@ -278,7 +277,7 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 			return write(stdout)
 		}
 		paths = append(paths, path)
-		return report.WriteFile(ctx, path, o.force, write)
+		return output.Write(ctx, path, o.policy, write)
 	}
 	if err := toFile(o.markdown, func(w io.Writer) error {
 		runs, err := db.Runs(ctx, f)
@@ -333,11 +332,16 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 	}
 	if o.bundle != "" {
 		version, revision := harness.Version()
-		if _, err := bundle.Write(ctx, db, o.bundle, bundle.Options{Filter: f, Overwrite: o.force, Figures: bundleFigures(say),
+		path := o.bundle
+		if path == stdoutName {
+			path = os.Stdout.Name()
+		} else {
+			paths = append(paths, path)
+		}
+		if _, err := bundle.Write(ctx, db, path, bundle.Options{Filter: f, Policy: o.policy, Figures: bundleFigures(say),
 			Writer: fmt.Sprintf("caserun %s (revision %s)", version, revision)}); err != nil {
 			return err
 		}
-		paths = append(paths, o.bundle)
 	}
 	for _, p := range paths {
 		if len(o.toStdout()) > 0 { // the paths would be mixed with the data

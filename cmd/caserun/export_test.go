@@ -33,6 +33,9 @@ func TestExportForms(t *testing.T) {
 		{[]string{"--benchfmt", filepath.Join("none", "b.txt")}, exitUsage, "none/b.txt: the directory none does not exist: make it, or name another"},
 		{[]string{"--bundle", "b.tar.gz", "2"}, exitOK, "b.tar.gz"},
 		{[]string{"--bundle", "b.tar.gz"}, exitUsage, "file already exists"},
+		{[]string{"--bundle", "/dev/full"}, exitInfrastructure, "bundle /dev/full: write member manifest.json: no space left on device"},
+		{[]string{"--bundle", os.DevNull}, exitOK, os.DevNull},
+		{[]string{"--bundle", "-", "--markdown", "-"}, exitUsage, "cannot both be standard output"},
 		{[]string{"--bundle", "b.zip"}, exitUsage, "want a name that ends in .tar.gz"},
 		{[]string{"--bundle", "c.tar.gz", "--mix", "W2"}, exitNothing, "no runs match"},
 		{[]string{"--csv", "c", "--jsonl", "c", "--mix", "W2"}, exitNothing, "no runs match"},
@@ -136,7 +139,7 @@ func TestExportIsRefusedAsAWhole(t *testing.T) {
 	}
 	simulate(t, "--scheds", "sa")
 	if err := errors.Join(os.WriteFile("have.tar.gz", []byte("mine"), 0o644), os.Mkdir("d", 0o755),
-		os.WriteFile("d/run.csv", []byte("mine"), 0o644), os.Symlink("d", "link")); err != nil {
+		os.WriteFile("d/run.csv", []byte("mine"), 0o644), os.Symlink("d", "link"), os.Symlink("nowhere", "dangling")); err != nil {
 		t.Fatal(err)
 	}
 	before, err := filepath.Glob("*")
@@ -154,6 +157,9 @@ func TestExportIsRefusedAsAWhole(t *testing.T) {
 		{[]string{"--markdown", "m.md", "--csv", "have.tar.gz/new"}, "not a directory"},
 		{[]string{"--markdown", "same.md", "--benchfmt", "same.md", "--force"}, "same.md: that is same.md, which another export writes: name another"},
 		{[]string{"--markdown", filepath.Join(dir, "same.md"), "--benchfmt", "./same.md"}, "which another export writes"},
+		{[]string{"--csv", "new", "--parquet", "new/run.csv"}, "new/run.csv: another export makes the directory new/run.csv"},
+		{[]string{"--csv", "dangling"}, "dangling: it is a link to nowhere, which does not exist"},
+		{[]string{"--csv", "have.tar.gz"}, "have.tar.gz: it is not a directory"},
 		{[]string{"--csv", "d", "--markdown", "link/run.csv", "--force"}, "link/run.csv: that is d/run.csv, which another export writes"},
 	} {
 		if status, out, errs := caserun(t, append([]string{"export"}, c.args...)...); status != exitUsage || out != "" || !strings.Contains(errs, c.says) {

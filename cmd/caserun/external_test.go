@@ -28,6 +28,27 @@ exit 0
 `, at, last)
 }
 
+// A policy that lets all tasks wait has its jobs refused. The run says whose doing that is, and so does one of a policy that
+// contradicts itself.
+func TestAPolicyThatLetsJobsWait(t *testing.T) {
+	inTempDir(t)
+	const wait = `{ echo "{\"id\":$id,\"device\":null}"; continue; }`
+	for i, c := range []struct {
+		at, status int
+		says       string
+	}{
+		{0, exitNothing, `policy ./p.sh: of 6 questions where a task may go it answered 6 with null, which is to wait; its last answer was "{\"id\":6,\"device\":null}"; a task that must wait on the empty node is refused`},
+		{2, exitInfrastructure, `policy ./p.sh: of 2 questions where a task may go it answered 1 with null, which is to wait; its last answer was "{\"id\":2,\"device\":null}"; requests that wait although nothing is on the node`},
+	} {
+		writeFiles(t, map[string]string{"p.sh": shellPolicy(c.at, wait), "two.wl": "backprop 8388608\nbackprop 8388608\n"})
+		status, _, errs := caserun(t, "mix", "two.wl", "--node", "sim:1xV100", "--sched", "exec:./p.sh")
+		_, report, _ := caserun(t, "report", fmt.Sprint(i+1), "-v")
+		if status != c.status || !strings.Contains(errs, c.says) || !strings.Contains(strings.Join(strings.Fields(report), " "), c.says) {
+			t.Errorf("exit %d, want %d and %s:\n%s%s", status, c.status, c.says, errs, report)
+		}
+	}
+}
+
 // never is beyond the number of any question.
 const never = 1 << 30
 
@@ -35,8 +56,8 @@ const never = 1 << 30
 func TestAPolicyThatFailsInterruptsTheRun(t *testing.T) {
 	inTempDir(t)
 	for i, c := range []struct{ at, sched, says string }{
-		{`{ echo '{"id":9,"devise":1}'; read more; }`, "exec:./p.sh", `its answer "{\"id\":9,\"devise\":1}" cannot be: json: unknown field "devise"; it wrote nothing to stderr`},
-		{`{ echo too hard >&2; exit 9; }`, "exec:./p.sh", `it gave no answer and ended (exit status 9); its stderr: "too hard"`},
+		{`{ echo '{"id":9,"devise":1}'; read more; }`, "exec:./p.sh", `its answer "{\"id\":9,\"devise\":1}" is not valid: json: unknown field "devise"; it had answered 8 questions, the last with "{\"id\":8,\"device\":0}"; it wrote nothing to stderr`},
+		{`{ echo too hard >&2; exit 9; }`, "exec:./p.sh", `it gave no answer and ended (exit status 9); it had answered 8 questions, the last with "{\"id\":8,\"device\":0}"; its stderr: "too hard"`},
 		{`sleep 100`, "exec:./p.sh,timeout=1s", `it gave no answer within 1s`},
 	} {
 		writeFiles(t, map[string]string{"p.sh": shellPolicy(9, c.at)})
@@ -126,11 +147,11 @@ func TestAPolicyThatFailsStopsLiveJobs(t *testing.T) {
   args: begin:3000 sleep:100000 free
 `, program)})
 	status, text := finish(t, onFakes(dir, library, nil, "mix", "m.yaml", "--no-mps", "--devices", "0", "--workers", "3", "--sched", "exec:./p.sh"))
-	if status != exitInfrastructure || !strings.Contains(text, `its answer "no" cannot be`) || !strings.Contains(text, `its stderr: "lost"`) {
+	if status != exitInfrastructure || !strings.Contains(text, `its answer "no" is not valid`) || !strings.Contains(text, `its stderr: "lost"`) {
 		t.Fatalf("exit %d:\n%s", status, text)
 	}
 	run, jobs, events := stored(t, 1)
-	if run.Status != results.Interrupted || !has(events, results.EventCancelled, `its answer "no" cannot be`) {
+	if run.Status != results.Interrupted || !has(events, results.EventCancelled, `its answer "no" is not valid`) {
 		t.Errorf("the run is %s: %+v", run.Status, events)
 	}
 	for _, j := range jobs {

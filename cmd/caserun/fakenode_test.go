@@ -254,7 +254,7 @@ func TestFakeNodeSeesUnscheduledUse(t *testing.T) {
 			status results.Status
 		}{{exitOK, results.Complete}, {exitInfrastructure, results.Interrupted}}[i]
 		status, text := onFakeNode(t, dir, []string{"FAKE_NVML_PROCESSES=" + users}, append(args, strict)...)
-		if status != want.exit || !strings.Contains(text, "used GPU 1 unscheduled") {
+		if status != want.exit || !strings.Contains(text, "used GPU 1 unscheduled") || strings.Contains(text, "could not be seen") {
 			t.Fatalf("%s: exit %d, want %d:\n%s", strict, status, want.exit, text)
 		}
 		s, err := store.OpenReadOnly("caserun.db")
@@ -265,6 +265,61 @@ func TestFakeNodeSeesUnscheduledUse(t *testing.T) {
 		run, err := s.Run(t.Context(), int64(i+1))
 		if err != nil || run.Status != want.status || !strings.Contains(run.Doubts, "used GPU 1 unscheduled") {
 			t.Errorf("%s: %s, doubts %q (%v)", strict, run.Status, run.Doubts, err)
+		}
+	}
+}
+
+// Where NVML shows no process although some have memory on a GPU, nobody can see unscheduled use, and the run says so.
+func TestFakeNodeWhereNVMLShowsNoProcess(t *testing.T) {
+	dir := inTempDir(t)
+	mix := "jobs:\n  - {program: native/probe/build/fake/13/lazy_program, args: [swapped, \"10\"]}\n"
+	if err := os.WriteFile("mix.yaml", []byte(mix), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, text := onFakeNode(t, dir, []string{"FAKE_CUDA_KERNEL_US=80000"}, "mix", "mix.yaml", "--node", "local", "--sched", "case-alg3")
+	if status != exitOK || strings.Count(text, "caserun: unscheduled use of the GPUs could not be seen: NVML shows no process of th") != 1 {
+		t.Errorf("exit %d:\n%s", status, text)
+	}
+}
+
+// A program that cannot start is refused before a run or a sweep, with its place and the remedy. One that disappears later is a crash
+// of its job, and the sweep goes on.
+func TestFakeNodeProgramThatIsGone(t *testing.T) {
+	dir := inTempDir(t)
+	for name, text := range map[string]string{
+		"typo.yaml":   "jobs:\n  - {program: /bin/true}\n  - {program: ./gone}\n",
+		"broken.yaml": "jobs:\n  - {program: ./broken}\n",
+		"once.yaml":   "name: once\njobs:\n  - {program: /bin/true}\n  - {program: ./once}\n",
+		"broken":      "#!/nowhere/sh\n",
+		"once":        "#!/bin/sh\nrm -f \"$0\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for mix, want := range map[string]string{
+		"typo.yaml":   "typo.yaml:3: job 1 (gone): program ./gone: no such file or directory: build it, or correct its path",
+		"broken.yaml": "broken.yaml:2: job 0 (broken): program ./broken: its interpreter /nowhere/sh, which its first line names, cannot be found",
+	} {
+		for _, args := range [][]string{{"mix", mix}, {"sweep", "--mix", "once.yaml", "--mix", mix}} {
+			if status, text := onFakeNode(t, dir, nil, append(args, "--node", "local", "--sched", "case-alg3")...); status != exitInfrastructure || !strings.Contains(text, want) {
+				t.Errorf("%v: exit %d, want %d and %q:\n%s", args, status, exitInfrastructure, want, text)
+			}
+		}
+	}
+	status, text := onFakeNode(t, dir, nil, "sweep", "--mix", "once.yaml", "--node", "local", "--sched", "case-alg3", "--reps", "2", "--warmups", "0")
+	if want := "once.yaml:4: job 1 (once): program ./once: no such file or directory"; status != exitOK || strings.Count(text, want) != 1 {
+		t.Fatalf("exit %d, want once %q:\n%s", status, want, text)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for run, want := range []results.Outcome{results.OK, results.Crash} {
+		jobs, err := s.Jobs(t.Context(), int64(run+1))
+		if err != nil || len(jobs) != 2 || *jobs[0].Outcome != results.OK || *jobs[1].Outcome != want {
+			t.Errorf("run %d: %+v (%v), want its last job %s", run+1, jobs, err, want)
 		}
 	}
 }

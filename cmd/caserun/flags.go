@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
@@ -41,7 +42,7 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.Node, "node", "", "only runs on this `NODE`")
 	flags.StringVar(&f.Sweep, "sweep", "", "only runs of this `SWEEP`: its number, or latest")
 	flags.StringVar(&f.Tag, "tag", "", "only runs with this `TAG`")
-	flags.IntVar(&f.Last, "last", 0, "only the last `N` of the selected runs")
+	config.AddCountFlag(flags, &f.Last, "last", "only the last `N` of the selected runs")
 	flags.BoolVar(&f.Warmups, "warmups", false, "also the warm-up runs of sweeps, which are not measurements")
 	config.NoSetting(flags, "sched", "node", "tag")
 	_ = c.RegisterFlagCompletionFunc("mix", fromStore(offerEach(func(r results.Run) string { return r.Mix })))
@@ -87,7 +88,7 @@ func (f *logFlag) addTo(c *cobra.Command) {
 
 // open opens the log, or gives none if the flag is not set. The store must exist, so that it can
 // be spared. done must be called at the end of the runs.
-func (f logFlag) open(db string) (log harness.Log, done func() error, err error) {
+func (f logFlag) open(c *cobra.Command, db string) (log harness.Log, done func() error, err error) {
 	if f.path == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -97,19 +98,14 @@ func (f logFlag) open(db string) (log harness.Log, done func() error, err error)
 	if err := spareStore(db, f.path); err != nil {
 		return nil, nil, err
 	}
-	l, err := runlog.Open(f.path)
+	l, err := runlog.Open(c.Context(), f.path, waiting(c))
 	if err != nil {
-		return nil, nil, refusal{err}
+		return nil, nil, err
 	}
 	return l, l.Close, nil
 }
 
 // addDoubtedFlag adds --doubted to a command that compares.
-func addDoubtedFlag(c *cobra.Command) {
-	c.Flags().Bool("doubted", false, "take in doubtful runs, which may not have measured their jobs")
-}
-
-func takesDoubted(c *cobra.Command) bool {
-	takes, _ := c.Flags().GetBool("doubted")
-	return takes
+func addDoubtedFlag(f *pflag.FlagSet, doubted *bool) {
+	f.BoolVar(doubted, "doubted", false, "take in doubtful runs, which may not have measured their jobs")
 }

@@ -96,9 +96,9 @@ func TestTheirWorkloadsAreShown(t *testing.T) {
 func TestTheirWorkloadsAreProfiled(t *testing.T) {
 	library := fakeNVML(t)
 	dir := theirSuite(t)
-	const measure = "caserun profile --mix their.wl --suite suite --out FILE"
+	const measure = "caserun profile --mix their.wl --suite suite --out profiles.csv"
 	status, _, errs := caserun(t, "mix", "their.wl", "--suite", "suite", "--node", "sim:1xH200")
-	if status != exitUsage || !strings.Contains(errs, `no profile of "hotspot begin:1000000 sleep:10"`) || !strings.Contains(errs, measure) {
+	if status != exitUsage || !strings.Contains(errs, `their.wl:1: no profile of "hotspot begin:1000000 sleep:10"`) || !strings.Contains(errs, measure) {
 		t.Errorf("without profiles: exit %d, want %d and %q: %s", status, exitUsage, measure, errs)
 	}
 	env := []string{live.LibraryVariable + "=" + library}

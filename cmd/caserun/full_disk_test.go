@@ -26,13 +26,14 @@ func TestFullDiskKeepsTheEarlierJUnitReport(t *testing.T) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "gate.xml")
-	if err := os.WriteFile(path, []byte("earlier"), 0o644); err != nil {
+	earlier := "<testsuites/>"
+	if err := os.WriteFile(path, []byte(earlier), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := disktest.WhileFull(t, few, func() error { return writeJUnit(t.Context(), path, regress.Report{}) }); !errors.Is(err, syscall.EFBIG) {
+	if err := disktest.WhileFull(t, few, func() error { return writeJUnit(t.Context(), path, regress.Report{}, nil) }); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("error %v, want one of a full disk", err)
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "earlier" {
+	if text, err := os.ReadFile(path); err != nil || string(text) != earlier {
 		t.Errorf("the report is %q (%v), want what was there", text, err)
 	}
 }
@@ -43,7 +44,9 @@ func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "new.csv")
-	out, err := newOutput(newProfile(), path)
+	profile := newProfile()
+	profile.SetContext(t.Context())
+	out, err := newRecords(profile, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +107,17 @@ func TestFullDiskUnderStandardOutput(t *testing.T) {
 		var stderr strings.Builder
 		if status := run(t.Context(), args, nil, full, &stderr); status != exitInfrastructure || !strings.Contains(stderr.String(), "no space left on device") {
 			t.Errorf("caserun %q: exit %d, want %d: %s", args, status, exitInfrastructure, stderr.String())
+		}
+	}
+	for args, says := range map[string]string{
+		"mix W1 --node sim:1xV100":                                      "what was measured is stored: caserun report ",
+		"sweep --mixes W1 --scheds sa --node sim:1xV100 --reps 1":       "what was measured is stored: caserun sweep show ",
+		"paper --run --node sim:1xV100 --as 4xV100 --mixes W1 --reps 1": "what was measured is stored: caserun paper --sweep ",
+		"store merge all.db caserun.db caserun.db":                      "the merge is done: caserun sweep list --db all.db shows what there is",
+	} {
+		var stderr strings.Builder
+		if status := run(t.Context(), strings.Fields(args), nil, full, &stderr); status != exitInfrastructure || !strings.Contains(stderr.String(), "no space left on device; "+says) {
+			t.Errorf("caserun %s: exit %d, want %q: %s", args, status, says, stderr.String())
 		}
 	}
 }

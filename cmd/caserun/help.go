@@ -243,11 +243,18 @@ Flags of caserun sweep that go with --slurm:
 // helpCommand makes an unknown word after help an error, and completes topics too.
 func helpCommand(root, help *cobra.Command) {
 	help.Example = "  caserun help sweep status\n  caserun help metrics"
-	help.RunE = func(_ *cobra.Command, args []string) error {
+	help.Args = func(_ *cobra.Command, args []string) error {
 		about, rest, err := root.Find(args)
-		if err == nil {
-			err = noCommand(about, rest)
+		switch {
+		case err != nil:
+			return err
+		case about.IsAdditionalHelpTopicCommand():
+			return unknownWord(about, rest)
 		}
+		return noCommand(about, rest)
+	}
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		about, _, err := root.Find(args)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ With -o, write a file for --history of caserun mix and sweep.`,
 	f := c.Flags()
 	f.String("node", "", "`NODE` of the run of MIX: local, or sim:COUNTxMODEL such as sim:4xV100")
 	f.Int64Var(&o.before, "before", 0, "only runs before this `RUN`; 0: all")
-	f.StringSliceVar(&o.except, "except", nil, "leave out the runs of each `MIX`; split at commas, and may be given again")
+	config.AddListFlag(f, &o.except, "except", "leave out the runs of each `MIX`; split at commas, and may be given again")
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist, instead of a table")
 	f.String("profiles", "", "`FILE` of caserun profile: what it measured, in addition")
 	config.AddHistoryFlag(f)

@@ -184,7 +184,7 @@ func TestMessagesNameTheGPU(t *testing.T) {
 	library := fakeNVML(t)
 	dir := fakeNode(t, "exit 0", "exit 7\n")
 	for limit, want := range map[string]string{
-		"99GiB": "GPU 3 (Fake GPU): --mem-cap of 106300440576 bytes",
+		"99GiB": "GPU 3 (Fake GPU): --mem-cap of 99 GiB: only ",
 		"8GiB":  "ballast on GPU 3: start ballast on GPU-3",
 	} {
 		status, text := finish(t, onFakes(dir, library, nil, "mix", "own.yaml", "--sched", "zero", "--no-mps", "--mem-cap", limit, "--devices", "3"))

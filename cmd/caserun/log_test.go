@@ -251,14 +251,17 @@ func sortKey(t *testing.T, l logLine) string {
 
 func TestLogIsRefused(t *testing.T) {
 	inTempDir(t)
+	writeFiles(t, map[string]string{"my.yaml": "jobs: [{program: needle, args: [2048, 10]}]\n"})
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
 		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "caserun.db"}, "write caserun.db: that is the store caserun.db: name another file"},
+		{[]string{"mix", "my.yaml", "--node", "sim:2xP100", "--log-json", "my.yaml"}, "my.yaml: it exists and is not a log of caserun: name another file, or remove it first"},
+		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "caserun.db-wal"}, "write caserun.db-wal: that is the store caserun.db: name another file"},
 		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "-"}, "--log-json -: standard output has the tables: name a file"},
-		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: open none/l.jsonl: no such file or directory"},
-		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: open none/l.jsonl"},
+		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: write none/l.jsonl: the directory none does not exist: make it, or name another"},
+		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: write none/l.jsonl: the directory none does not exist"},
 		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--dry-run", "--log-json", "l.jsonl"}, "--log-json is for runs, and --dry-run makes none"},
 		{[]string{"paper", "--log-json", "l.jsonl"}, "--log-json is for --run"},
 	} {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A message quotes a part of what is long, and keeps what comes before and behind it.
+// A message quotes a part of what is long, and keeps what comes before and after it.
 func TestMessagesAreNotLong(t *testing.T) {
 	inTempDir(t)
 	long := strings.Repeat("ä", 50_000)

@@ -25,6 +25,7 @@ import (
 	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // Exit statuses. They name a kind, never a count.
@@ -92,7 +93,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(said)
+	refused := refuseHelp(root)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = *refused
+	}
 	if lost := out.failed(); lost != nil && !errors.As(err, new(workError)) {
 		err = lost
 	}
@@ -166,6 +171,7 @@ func isWrongUsage(err error) bool {
 		errors.As(err, new(*harness.RequestError)) ||
 		errors.As(err, new(*sweep.PlanError)) ||
 		errors.As(err, new(*sides.NameError)) ||
+		errors.As(err, new(*output.Refusal)) ||
 		errors.As(err, new(*regress.BaseError)) ||
 		errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) || errors.Is(err, store.ErrOtherPlan) || errors.Is(err, store.ErrDiffer) ||
 		errors.Is(err, regress.ErrNotApart) || errors.Is(err, regress.ErrAmbiguous) || errors.Is(err, regress.ErrModes)

@@ -1,73 +1,92 @@
 package main
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
+	"io"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 func newMan() *cobra.Command {
-	return &cobra.Command{
+	var force bool
+	c := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write a manual page of each command and help topic",
 		Long: `Write a manual page of each command and help topic to DIR, which is made if
-it does not exist. make install puts them where man(1) finds them.`,
+it does not exist. Pages of an earlier version are replaced, and another file of
+a page's name only with --force. make install puts the pages where man(1) finds
+them.`,
 		Example:     "  caserun man ~/.local/share/man/man1 && man caserun-mix",
 		Args:        named("DIR"),
 		Annotations: map[string]string{ownConfig: "none"},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: verb(func(_ *cobra.Command, args []string) (string, error) { return args[0], nil }, func(c *cobra.Command, dir string) error {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return fmt.Errorf("make the directory for manual pages: %w", err)
+		RunE: verb(func(_ *cobra.Command, args []string) (string, error) {
+			if args[0] == stdoutName {
+				return "", errors.New("man writes several files: name a directory, not -")
 			}
-			if err := checkPages(dir); err != nil {
-				return err
-			}
-			version, _ := harness.Version()
-			root := c.Root()
-			asMarkdown(root)
-			var topics []*cobra.Command // which doc leaves out
-			var names []string
-			for _, sub := range root.Commands() {
-				if sub.IsAdditionalHelpTopicCommand() {
-					topics = append(topics, sub)
-					names = append(names, strings.ReplaceAll(sub.CommandPath(), " ", "-")+"(1)")
-				}
-			}
-			root.Long += "\n\nHelp topics: " + strings.Join(names, ", ")
-			// The pages have today's date, or that of SOURCE_DATE_EPOCH.
-			header := &doc.GenManHeader{Section: "1", Source: "caserun " + version, Manual: "caserun"}
-			if err := doc.GenManTree(root, header, dir); err != nil {
-				return fmt.Errorf("write manual pages: %w", err)
-			}
-			for _, topic := range topics {
-				if err := doc.GenManTree(topic, header, dir); err != nil {
-					return fmt.Errorf("write manual pages: %w", err)
-				}
-			}
-			return nil
-		}),
+			return args[0], nil
+		}, func(c *cobra.Command, dir string) error { return writeManual(c, dir, force) }),
 	}
+	c.Flags().BoolVar(&force, "force", false, "replace files that exist")
+	return c
 }
 
-// checkPages refuses pages of an earlier version that are not files, because they would be written through links.
-func checkPages(dir string) error {
-	pages, err := fs.Glob(os.DirFS(dir), "caserun*.1")
-	for _, name := range pages {
-		err = errors.Join(err, report.CheckChosen(filepath.Join(dir, name)))
+// manualPage is the kind of file that writeManual makes.
+var manualPage = output.Kind{Name: "a manual page of caserun", Is: func(begin []byte) bool {
+	return bytes.HasPrefix(begin, []byte(".nh\n.TH \"CASERUN"))
+}}
+
+// writeManual writes the page of each command and help topic to a directory. They get their names together.
+func writeManual(c *cobra.Command, dir string, force bool) (err error) {
+	if err := output.MakeDirectory(dir); err != nil {
+		return err
 	}
-	return err
+	policy := output.Chosen(force)
+	policy.Own = &manualPage
+	pages := output.NewSet(c.Context(), policy)
+	defer func() { err = errors.Join(err, pages.Discard()) }()
+	root := c.Root()
+	asMarkdown(root)
+	var topics []string // which doc leaves out
+	for _, sub := range root.Commands() {
+		if sub.IsAdditionalHelpTopicCommand() {
+			topics = append(topics, strings.ReplaceAll(sub.CommandPath(), " ", "-")+"(1)")
+		}
+	}
+	root.Long += "\n\nHelp topics: " + strings.Join(topics, ", ")
+	version, _ := harness.Version()
+	eachPage(root, func(c *cobra.Command) {
+		if err != nil {
+			return
+		}
+		path := filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
+		// The pages have today's date, or that of SOURCE_DATE_EPOCH.
+		header := &doc.GenManHeader{Section: "1", Source: "caserun " + version, Manual: "caserun"}
+		err = pages.Write(path, func(w io.Writer) error { return doc.GenMan(c, header, w) })
+	})
+	if err != nil {
+		return err
+	}
+	return pages.Commit()
+}
+
+// eachPage visits the commands that have pages.
+func eachPage(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			eachPage(sub, visit)
+		}
+	}
 }
 
 // asMarkdown turns the help of a command and of its subcommands into what package doc reads. Lines

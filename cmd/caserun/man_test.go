@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -98,22 +100,62 @@ func TestManWantsADirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := caserun(t, "man", "file/man1"); status != exitInfrastructure || !strings.Contains(errs, "file") {
+	if status, _, errs := caserun(t, "man", "file/man1"); status != exitUsage || !strings.Contains(errs, "file") {
 		t.Errorf("exit %d: %s", status, errs)
 	}
 }
 
-// A page is not written through a link.
-func TestManFollowsNoLink(t *testing.T) {
-	dir := inTempDir(t)
-	writeFiles(t, map[string]string{"precious": "precious", "man1/other": ""})
-	if err := os.Symlink(filepath.Join(dir, "precious"), "man1/caserun-mix.1"); err != nil {
+// A page of an earlier version is replaced, and its other name keeps it. What is not a page needs --force, and is not written
+// through a link even then. A call that is refused writes nothing.
+func TestManReplacesItsPagesAlone(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"precious": "precious", "man1/caserun-mix.1": ".nh\n.TH \"CASERUN\\-MIX\" \"1\" an earlier page\n"})
+	const page = "man1/caserun-mix.1"
+	if err := os.Link(page, "kept.1"); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := caserun(t, "man", "man1"); status != exitInfrastructure || !strings.Contains(errs, "man1/caserun-mix.1: it exists and is not a regular file") {
-		t.Errorf("exit %d: %s", status, errs)
+	if status, _, errs := caserun(t, "man", "man1"); status != exitOK || !strings.Contains(mustRead(t, page), ".SH NAME") || !strings.Contains(mustRead(t, "kept.1"), "an earlier page") {
+		t.Errorf("over an earlier page: exit %d: %s", status, errs)
 	}
-	if text := mustRead(t, "precious"); text != "precious" {
-		t.Errorf("the file of others has %.20q", text)
+	for _, c := range []struct {
+		link  func(string, string) error
+		force []string
+		says  string
+	}{
+		{os.Link, nil, page + ": it exists and is not a manual page of caserun: name another, or replace it with --force"},
+		{os.Link, []string{"--force"}, ""},
+		{os.Symlink, nil, page + ": it exists and is not a regular file"},
+		{os.Symlink, []string{"--force"}, page + ": it exists and is not a regular file"},
+		{func(_, path string) error { return syscall.Mkfifo(path, 0o600) }, []string{"--force"}, page + ": it exists and is not a regular file"},
+	} {
+		old, err := os.ReadDir("man1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range old {
+			if err := os.Remove(filepath.Join("man1", f.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		precious, err := filepath.Abs("precious")
+		if err := errors.Join(err, c.link(precious, page)); err != nil {
+			t.Fatal(err)
+		}
+		want := exitOK
+		if c.says != "" {
+			want = exitUsage
+		}
+		if status, _, errs := caserun(t, append([]string{"man", "man1"}, c.force...)...); status != want || !strings.Contains(errs, c.says) {
+			t.Errorf("exit %d: %s, want %q", status, errs, c.says)
+		}
+		if text := mustRead(t, "precious"); text != "precious" {
+			t.Errorf("the other file has %.20q", text)
+		}
+		if left, err := os.ReadDir("man1"); err != nil || (len(left) == 1) != (want == exitUsage) {
+			t.Errorf("%d files (%v)", len(left), err)
+		}
+	}
+	if status, _, errs := caserun(t, "man", "-"); status != exitUsage || !strings.Contains(errs, "name a directory, not -") {
+		t.Errorf("exit %d: %s", status, errs)
 	}
 }

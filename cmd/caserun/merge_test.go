@@ -175,7 +175,7 @@ func TestPartGoesOnElsewhere(t *testing.T) {
 	}
 	run("--mixes", "own.yaml", "--scheds", "sa,cg:workers=1", "--reps", "2", "--warmups", "1", "--no-mps", "--devices", "0", "--node", "local", "--plan-only")
 	run("--resume", "latest", "--part", "1/1")
-	const interrupted = "UPDATE run SET status = 'interrupted' WHERE id = (SELECT max(id) FROM run); UPDATE sweep SET status = 'interrupted'"
+	const interrupted = "UPDATE run SET status = 'interrupted', checksum = NULL WHERE id = (SELECT max(id) FROM run); UPDATE sweep SET status = 'interrupted'"
 	change("caserun.db", interrupted)
 	if out := run("--resume", "latest", "--part", "1/1"); strings.Contains(out, "anew") || !strings.Contains(out, "[5/5]") || strings.Contains(out, "[4/5]") {
 		t.Errorf("on the same machine it says\n%s", out)
@@ -218,6 +218,81 @@ func TestPartGoesOnElsewhere(t *testing.T) {
 	change("late.db", "UPDATE run SET makespan_s = 3600, checksum = NULL WHERE status = 'complete' AND scheduler = (SELECT scheduler FROM run WHERE status = 'complete' ORDER BY id DESC LIMIT 1)")
 	if out := run("--resume", "latest", "--part", "1/1", "--db", "late.db", "--time-limit", "30m"); !strings.Contains(out, "part 1/1: goes on here, and is then of two machines") {
 		t.Errorf("without time for a block it says\n%s", out)
+	}
+}
+
+// The doubtful runs of a sweep are made again where that is asked for, and the others count then, also after a merge.
+func TestDoubtfulRunsAreMadeAgain(t *testing.T) {
+	library := fakeNVML(t)
+	dir := fakeNode(t, "true", ready+"exec cat")
+	run := func(args ...string) string {
+		t.Helper()
+		p := process(dir, append([]string{"sweep"}, args...)...)
+		p.Env = append(p.Env, "LD_LIBRARY_PATH="+filepath.Dir(library), live.LibraryVariable+"="+library)
+		out, err := p.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	counted := func(path string) (ids []int64) {
+		t.Helper()
+		s, err := store.OpenReadOnly(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		runs, err := s.Runs(t.Context(), store.Filter{Status: results.Complete, Undoubted: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	run("--mixes", "own.yaml", "--scheds", "sa,cg:workers=1", "--reps", "2", "--warmups", "0", "--no-mps", "--devices", "0", "--node", "local")
+	// A loaded machine may make other runs doubtful: it is said here which are.
+	doubt := func(ids string) {
+		t.Helper()
+		db, err := sql.Open("sqlite3", "caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Exec("UPDATE run SET doubts = iif(id IN (" + ids + "), 'the harness stood still for 3.0 s', ''), checksum = NULL")
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doubt("2, 3")
+	const command = "doubtful runs count as done: caserun sweep --resume 1 --redo-doubted makes them again"
+	if out := run("--resume", "latest"); !strings.Contains(out, "sweep 1 is complete") || !strings.Contains(out, command) {
+		t.Errorf("it says\n%s", out)
+	}
+	if got := counted("caserun.db"); !slices.Equal(got, []int64{1, 4}) {
+		t.Errorf("before, runs %d count", got)
+	}
+	if out := run("--resume", "latest", "--redo-doubted"); !strings.Contains(out, "2 of 4 runs are left") {
+		t.Errorf("it says\n%s", out)
+	}
+	doubt("2, 3")
+	if out := run("--resume", "latest"); strings.Contains(out, command) {
+		t.Errorf("it says\n%s", out)
+	}
+	if got := counted("caserun.db"); !slices.Equal(got, []int64{1, 4, 5, 6}) {
+		t.Errorf("runs %d count", got)
+	}
+	if out := run("--resume", "latest", "--redo-doubted"); !strings.Contains(out, "sweep 1: doubtful runs, which are made again: 0") {
+		t.Errorf("it says\n%s", out)
+	}
+	mustRun(t, "store", "merge", "merged.db", "caserun.db")
+	if got := counted("merged.db"); len(got) != 4 {
+		t.Errorf("after a merge runs %d count", got)
+	}
+	for _, args := range [][]string{{"--redo-doubted"}, {"--resume", "--redo-doubted", "--dry-run"}} {
+		if status, _, errs := caserun(t, append([]string{"sweep"}, args...)...); status != exitUsage || !strings.Contains(errs, "--redo-doubted") {
+			t.Errorf("%v: exit %d: %s", args, status, errs)
+		}
 	}
 }
 
@@ -297,7 +372,7 @@ func TestSweepStatus(t *testing.T) {
 	if out != want {
 		t.Errorf("status:\n%swant\n%s", out, want)
 	}
-	for _, c := range []struct{ parts, says string }{{"9", "want 8 parts at most"}, {"-1", "want 1 or more"}} {
+	for _, c := range []struct{ parts, says string }{{"9", "want 8 parts at most"}, {"-1", "want a whole number, 1 or more"}} {
 		if status, _, errs := caserun(t, "sweep", "status", "--parts", c.parts); status != exitUsage || !strings.Contains(errs, c.says) {
 			t.Errorf("--parts %s: exit %d: %s", c.parts, status, errs)
 		}

@@ -39,7 +39,7 @@ func (m *messages) Write(text []byte) (int, error) {
 }
 
 // lineBegin and lineEnd are how much of a long line is shown. A message quotes what a user wrote, which may be
-// megabytes, and says before it where that is, and behind it what to do.
+// megabytes, and says before it where that is, and after it what to do.
 const lineBegin, lineEnd = 800, 400
 
 // shorten takes the middle out of a long line.

@@ -106,7 +106,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 	var session nodes.Session
 	defer func() { err = errors.Join(err, session.Close()) }()
 	first, runErr := session.Run(ctx, r)
-	tables := o.tables(first, db.Path())
+	tables, ids := o.tables(first, db.Path()), fmt.Sprintf(" %d", first.Run.ID)
 	var failed []failure
 	if runErr == nil {
 		failed = failuresOf(first)
@@ -127,7 +127,9 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		if o.settings.Isolate {
 			var again harness.Outcome
 			again, runErr = harness.Isolate(ctx, r, first.Run.ID, apart, session.Run)
-			tables = append(tables, o.tables(again, db.Path())...)
+			if again.Run.ID != 0 {
+				tables, ids = append(tables, o.tables(again, db.Path())...), ids+fmt.Sprintf(" %d", again.Run.ID)
+			}
 			if runErr == nil {
 				failed = slices.DeleteFunc(failed, func(f failure) bool { return harness.TookDown(f.job) })
 				failed = append(failed, failuresOf(again)...)
@@ -137,7 +139,8 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		}
 	}
 	if len(tables) > 0 {
-		runErr = errors.Join(runErr, render(c, o.settings.Format, tables...))
+		again := fmt.Sprintf("caserun report%s%s prints it again", ids, o.settings.StoreFlag())
+		runErr = errors.Join(runErr, orAgain(render(c, o.settings.Format, tables...), "what was measured is stored", again))
 	}
 	if runErr != nil || len(failed) == 0 {
 		return runErr

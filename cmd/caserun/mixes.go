@@ -17,6 +17,7 @@ import (
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 func newMixes() *cobra.Command {
@@ -240,7 +241,7 @@ func runLearn(c *cobra.Command, o learnOptions) error {
 	}
 	write := func(w io.Writer) error { _, err := w.Write(text); return err }
 	if o.inPlace {
-		return report.WriteFile(c.Context(), o.mix, true, write)
+		return output.Write(c.Context(), o.mix, output.Policy{Force: true}, write)
 	}
 	return writeOutput(c, o.out, write)
 }

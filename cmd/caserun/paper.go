@@ -22,6 +22,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // paperOptions are the flags of caserun paper that no other command has.
@@ -46,8 +47,6 @@ func (o paperOptions) validate() error {
 		return errors.New("--sweep and --tag both select runs: give one of them")
 	case o.system != "" && !slices.Contains(paper.Systems(), o.system):
 		return fmt.Errorf("--as %s: want %s", o.system, strings.Join(paper.Systems(), " or "))
-	case o.reps < 0:
-		return fmt.Errorf("--reps %d: want 0 or more", o.reps)
 	case o.reps > 0 && !o.run:
 		return errors.New("--reps is for --run")
 	case len(o.mixes) > 0 && !o.run:
@@ -115,13 +114,13 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	completeProbe(c)
 	c.Flags().Lookup("node").Usage = "`NODES` of --run, with commas; without it, only runs on these"
 	c.Flags().Lookup("tag").Usage = "`TEXT` to find runs by; with --run, what its runs get"
-	c.Flags().StringSliceVar(&o.sweeps, "sweep", nil, "runs of these `SWEEPS`: numbers, or latest (the default)")
+	config.AddListFlag(c.Flags(), &o.sweeps, "sweep", "runs of these `SWEEPS`: numbers, or latest (the default)")
 	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM`, 4xV100 or 2xP100")
 	c.Flags().StringVarP(&o.out, "out", "o", "", "`DIR` for the page, CSV files and figures")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.run, "run", false, "first do the sweeps, under every scheduler of the paper")
 	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: the paper's")
-	c.Flags().IntVar(&o.reps, "reps", 0, "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
+	config.AddCountFlag(c.Flags(), &o.reps, "reps", "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
@@ -151,21 +150,41 @@ func (o *paperOptions) settle(c *cobra.Command) (err error) {
 			return err
 		}
 	}
-	if o.out == "" || o.force {
+	if o.out == "" {
 		return nil
 	}
-	return publication.Free(o.out) // before a sweep whose tables could not be written
+	page, err := paper.Build(nil)
+	if err != nil {
+		return err
+	}
+	for _, path := range publication.Paths(page, o.out) {
+		if err := spareStore(o.settings.DB, path); err != nil {
+			return err
+		}
+		if o.log.path != "" && output.Same(path, o.log.path) {
+			return fmt.Errorf("--log-json %s: --out writes that file: name another", o.log.path)
+		}
+	}
+	return publication.Check(o.out, o.force) // before a sweep whose tables could not be written
 }
 
 func runPaper(c *cobra.Command, o paperOptions) (err error) {
-	ctx, say := c.Context(), sayTo(c)
+	say := sayTo(c)
 	if o.run {
 		if o.sweeps, err = o.runSweeps(c); err != nil {
 			return err
 		}
 		o.settings.Node, o.settings.Tag = "", "" // the sweeps have the runs
-		say("caserun paper --sweep %s%s makes these tables again", strings.Join(o.sweeps, ","), o.settings.StoreFlag())
+		again := fmt.Sprintf("caserun paper --sweep %s%s makes these tables again", strings.Join(o.sweeps, ","), o.settings.StoreFlag())
+		say("%s", again)
+		return orAgain(o.show(c), "what was measured is stored", again)
 	}
+	return o.show(c)
+}
+
+// show makes the tables of runs that are stored.
+func (o paperOptions) show(c *cobra.Command) (err error) {
+	ctx, say := c.Context(), sayTo(c)
 	db, done, err := openForReading(ctx, o.settings.DB)
 	if err != nil {
 		return err
@@ -228,7 +247,7 @@ func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, _, errs := caserun(t, "paper", "--sweep", "1", "--out", dir)
-		if status != exitUsage || !strings.Contains(errs, path+" exists") {
+		if status != exitUsage || !strings.Contains(errs, path+": file already exists") {
 			t.Errorf("%s of the user's: exit %d: %s", mine, status, errs)
 		}
 		files, err := os.ReadDir(dir)

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // render prints tables in a format, with an empty line between. In json several tables are one
@@ -41,6 +40,14 @@ func render(c *cobra.Command, format string, tables ...*report.Table) error {
 	return nil
 }
 
+// orAgain adds to the error of an output, if there is one, that the measurements are kept, and how to make it again.
+func orAgain(err error, what, again string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; %s: %s", err, what, again)
+}
+
 // warnUnseen says on stderr what the format has no notes for.
 func warnUnseen(c *cobra.Command, format string, notes []string) {
 	if f := report.Format(format); f != report.CSV && f != report.JSON {
@@ -56,7 +63,7 @@ const stdoutName = "-"
 
 // isStdout reports whether a file that the user names is standard output, by whatever name.
 func isStdout(path string) bool {
-	return path == stdoutName || path != os.DevNull && report.LeadsTo(path, os.Stdout)
+	return path == stdoutName || path != os.DevNull && output.LeadsTo(path, os.Stdout)
 }
 
 // isTerminal reports whether w is a terminal that may be redrawn.
@@ -78,82 +85,61 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// writeOutput writes to a new file, or to standard output if path is empty or names it. A file that could
-// not be written whole is removed.
+// waiting says that a FIFO has no reader yet.
+func waiting(c *cobra.Command) func(path string) {
+	return func(path string) { sayTo(c)("waiting for a reader of %s", path) }
+}
+
+// writeOutput writes to a new file, or to standard output if path is empty or names it.
 func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) error {
-	o, err := newOutput(c, path)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(untilStopped{c.Context(), o}), o.close())
-	if err != nil {
-		err = errors.Join(err, o.remove())
-	}
-	return err
-}
-
-// output is where a command writes to.
-type output struct {
-	io.Writer
-	file *os.File // which was made; nil: standard output, or a device
-}
-
-// newOutput makes a new file. It takes standard output if path is empty or names it, and a device as it is.
-func newOutput(c *cobra.Command, path string) (output, error) {
 	if path == "" || isStdout(path) {
-		return output{Writer: c.OutOrStdout()}, nil
+		return write(untilStopped{c.Context(), c.OutOrStdout()})
 	}
-	if err := userfile.CheckDirectory(path); err != nil {
-		return output{}, refusal{fmt.Errorf("write %s: %w", path, err)}
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return existing(path)
-	case err != nil:
-		return output{}, fmt.Errorf("%w: name another file", err)
-	}
-	return output{f, f}, nil
+	return output.Write(c.Context(), path, output.Policy{Waiting: waiting(c)}, write)
 }
 
-// existing is a device that can be written, such as /dev/null. Anything else that exists is refused.
-func existing(path string) (output, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.Mode()&os.ModeCharDevice != 0:
-		f, err := os.OpenFile(path, os.O_WRONLY, 0) // which stays open until the program ends
-		return output{Writer: f}, err
-	case err == nil && !info.Mode().IsRegular():
-		return output{}, refuse("%s exists and is not a regular file: name another file", path)
+// records is a file to which whole records are written one by one. It has its name from the begin, because measuring them
+// takes long.
+type records struct {
+	io.Writer
+	file output.Growing // none: standard output
+}
+
+// newRecords makes a new file. It takes standard output if path is empty or names it.
+func newRecords(c *cobra.Command, path string) (records, error) {
+	if path == "" || isStdout(path) {
+		return records{Writer: c.OutOrStdout()}, nil
 	}
-	return output{}, refuse("%s exists: name another file, or remove it first", path)
+	f, err := output.Grow(c.Context(), path, output.Policy{Waiting: waiting(c)})
+	return records{f, f}, err
 }
 
 // Write writes all of b, or leaves the file as it was.
-func (o output) Write(b []byte) (int, error) {
-	n, err := o.Writer.Write(b)
-	if err == nil || o.file == nil {
+func (r records) Write(b []byte) (int, error) {
+	n, err := r.Writer.Write(b)
+	if err == nil || !r.file.Made {
 		return n, err
 	}
-	before, back := o.file.Seek(int64(-n), io.SeekCurrent)
+	before, back := r.file.Seek(int64(-n), io.SeekCurrent)
 	if back == nil {
-		back = o.file.Truncate(before)
+		back = r.file.Truncate(before)
 	}
 	return 0, errors.Join(err, back)
 }
 
-func (o output) close() error {
-	if o.file == nil {
+func (r records) close() error {
+	if r.file.File == nil {
 		return nil
 	}
-	return o.file.Close()
+	return r.file.Close()
 }
 
-func (o output) remove() error {
-	if o.file == nil {
+// remove removes the file if it was made.
+func (r records) remove() error {
+	if !r.file.Made {
 		return nil
 	}
-	return os.Remove(o.file.Name())
+	return os.Remove(r.file.Name())
 }
 
 // untilStopped is a writer that fails once the program is to stop.

@@ -137,7 +137,7 @@ func runProfile(c *cobra.Command, o profileOptions) error {
 	if err != nil {
 		return err
 	}
-	out, err := newOutput(c, o.out) // first, because measuring takes long
+	out, err := newRecords(c, o.out) // first, because measuring takes long
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 		return err
 	}
 	if len(side.Runs) == 0 {
-		return refuse("profile fit: %s: %s in %s; caserun report%s lists what there is", side.Label, sides.WhyEmpty(o.side), o.settings.DB, o.settings.StoreFlag())
+		return refuse("profile fit: %s: %s; caserun report%s lists what there is", side.Label, sides.WhyEmpty(ctx, db, o.side, o.settings.DB), o.settings.StoreFlag())
 	}
 	runs := toFit(side.Runs)
 	if len(runs) == 0 {

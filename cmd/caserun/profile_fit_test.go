@@ -84,9 +84,9 @@ func TestProfileFit(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"night --out here.csv", exitUsage, "here.csv exists"},
+		{"night --out here.csv", exitUsage, "here.csv: file already exists: name another file, or remove it first"},
 		{"night --out nodir/here.csv", exitUsage, "the directory nodir does not exist"},
-		{"night --out .", exitUsage, ". exists and is not a regular file"},
+		{"night --out .", exitUsage, "write .: it is a directory: name a file"},
 		{"nights", exitUsage, "no run has the tag nights"},
 		{"night --db none.db", exitInfrastructure, "none.db"},
 		{"night --profiles none.csv", exitUsage, "none.csv"},

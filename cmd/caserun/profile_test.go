@@ -84,7 +84,7 @@ func TestProfileMakesItsFileFirst(t *testing.T) {
 		says      string
 		runs      bool
 	}{
-		{"there.csv", "begin:1", exitUsage, "there.csv exists: name another file, or remove it first", false},
+		{"there.csv", "begin:1", exitUsage, "there.csv: file already exists: name another file, or remove it first", false},
 		{"none/new.csv", "begin:1", exitUsage, "none/new.csv: the directory none does not exist", false},
 		{"new.csv", "exit:9", exitNothing, "nothing was measured", true},
 		{"new.csv", "begin:1", exitOK, "", true},

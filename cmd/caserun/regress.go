@@ -16,6 +16,8 @@ import (
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // regressOptions are what regress has beyond the shared settings.
@@ -23,6 +25,7 @@ type regressOptions struct {
 	baseline, candidate, junit string
 	only                       []string // kinds of checks to print
 	alpha                      float64
+	doubted                    bool
 }
 
 // defaultLimits are those of --max-regression. cg loses jobs by chance, and its throughput, which
@@ -46,8 +49,9 @@ scheduler, and hold the changes to limits. A check fails if the metric is
 significantly worse and the change is beyond its limit. Checks are of each mix,
 and of each scheduler over all its mixes, which takes fewer repetitions. What
 failed is printed first. Each finding names its cause: regression, environment
-changed (driver, GPU, clocks, throttling, binary, host, settings), crash, noise,
-not comparable (lost jobs), nothing measured.
+changed (driver, GPU, clocks, throttling, binary, host, the caller's variables
+and limits, settings), crash, noise, not comparable (lost jobs), nothing
+measured.
 
 Baseline and candidate are each
 
@@ -79,13 +83,13 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
-	addDoubtedFlag(c)
+	addDoubtedFlag(c.Flags(), &o.doubted)
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
 	config.AddLimitsFlag(c.Flags(), defaultLimits)
-	c.Flags().StringSliceVar(&o.only, "only", nil, "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))
+	config.AddListFlag(c.Flags(), &o.only, "only", "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))
 	_ = c.RegisterFlagCompletionFunc("only", inList(cobra.FixedCompletions(regress.Kinds, cobra.ShellCompDirectiveNoFileComp)))
 	c.Flags().StringVarP(&o.junit, "report-junit", "o", "", "also write the result to `FILE` as JUnit XML")
 	_ = c.MarkFlagRequired("baseline")
@@ -108,7 +112,7 @@ func (o regressOptions) settle(c *cobra.Command) (gate, error) {
 		return g, err
 	}
 	if o.junit != "" {
-		if err := report.CheckJUnit(o.junit); err != nil {
+		if err := output.Check(o.junit, output.Policy{Own: &report.JUnitFile}); err != nil {
 			return g, fmt.Errorf("--report-junit: %w", err)
 		}
 	}
@@ -162,13 +166,13 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		return err
 	}
 	if len(baseline.Runs) == 0 {
-		return g.matchesNothing("baseline", g.baseline)
+		return g.matchesNothing(c.Context(), db, "baseline", g.baseline)
 	}
 	candidate, err := sides.Select(c.Context(), db, g.candidate)
 	if err != nil {
 		return err
 	}
-	baseline.Doubted, candidate.Doubted = takesDoubted(c), takesDoubted(c)
+	baseline.Doubted, candidate.Doubted = g.doubted, g.doubted
 	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
 		return fmt.Errorf("regress: %w", err)
 	}
@@ -184,21 +188,21 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		return err
 	}
 	if g.junit != "" {
-		if err := writeJUnit(c.Context(), g.junit, r); err != nil {
+		if err := writeJUnit(c.Context(), g.junit, r, waiting(c)); err != nil {
 			return fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err)
 		}
 	}
 	if len(candidate.Runs) == 0 { // the report has said so too, for who reads nothing else
-		return g.matchesNothing("candidate", g.candidate)
+		return g.matchesNothing(c.Context(), db, "candidate", g.candidate)
 	}
 	return verdict(r)
 }
 
 // matchesNothing is the error of a side without runs, which is a slip of the user or a sweep that
 // began no run. It is not the answer of a gate.
-func (g gate) matchesNothing(flag, side string) error {
-	return refuse("--%s %s: %s in %s, so that nothing was compared; caserun report%s lists what there is",
-		flag, side, sides.WhyEmpty(side), g.settings.DB, g.settings.StoreFlag())
+func (g gate) matchesNothing(ctx context.Context, db *store.Store, flag, side string) error {
+	return refuse("--%s %s: %s; nothing was compared; caserun report%s lists what there is",
+		flag, side, sides.WhyEmpty(ctx, db, side, g.settings.DB), g.settings.StoreFlag())
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.
@@ -212,9 +216,10 @@ func verdict(r regress.Report) error {
 	return nil
 }
 
-func writeJUnit(ctx context.Context, path string, r regress.Report) error {
+func writeJUnit(ctx context.Context, path string, r regress.Report, waiting func(string)) error {
 	host, _ := os.Hostname() // the report has a word for none
-	err := report.WriteFile(ctx, path, true, func(w io.Writer) error { return report.JUnit(w, r, host, time.Now()) })
+	err := output.Write(ctx, path, output.Policy{Own: &report.JUnitFile, Waiting: waiting},
+		func(w io.Writer) error { return report.JUnit(w, r, host, time.Now()) })
 	if err != nil {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}

@@ -69,7 +69,7 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "20261121", "--candidate", "sa"}, exitUsage, []string{"there is no run 20261121, and no run has the tag 20261121"}},
 		{[]string{"--baseline", "gone", "--candidate", "sa"}, exitUsage, []string{"--baseline gone: no run has the tag gone"}},
 		{[]string{"--baseline", "tag:gone", "--candidate", "sa"}, exitUsage, []string{"no run has the tag gone"}},
-		{[]string{"--baseline", "sweep:1/cg", "--candidate", "sa"}, exitUsage, []string{"--baseline sweep:1/cg: it has no runs"}},
+		{[]string{"--baseline", "sweep:1/cg", "--candidate", "sa"}, exitUsage, []string{"--baseline sweep:1/cg: no run of sweep:1 is under cg in caserun.db"}},
 		{[]string{"--baseline", "sa"}, exitNothing, []string{"no complete run", "sweep:4", "is new"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "slowdown=1pp"}, exitNothing, []string{"--trace"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "cg:turnaround=none"}, exitUsage, []string{"none of these is a limit"}},
@@ -243,7 +243,7 @@ func TestCompareSides(t *testing.T) {
 		says   string
 	}{
 		{[]string{"sweep:1", "gone"}, exitUsage, "no run has the tag gone"},
-		{[]string{"sweep:1", "latest/case-alg2"}, exitUsage, "no runs"},
+		{[]string{"sweep:1", "latest/case-alg2"}, exitUsage, "no run of latest is under case-alg2"},
 		{[]string{"sweep:1", "a/b"}, exitUsage, "same runs"},
 		{[]string{"99", "1"}, exitUsage, "there is no run 99, and no run has the tag 99"},
 		{[]string{"sweep:1", "latest", "--metrics", "makespan,makespan"}, exitUsage, "makespan is named twice"},

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +20,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // reportOptions are what report is asked for.
@@ -155,7 +153,7 @@ func runReport(c *cobra.Command, o reportOptions) (err error) {
 			return err
 		}
 		if len(runs) == 0 && o.filter.Narrow() {
-			return nothingMatches("report", o.settings, o.filter.Filter)
+			return nothingMatches(ctx, db, "report", o.settings, o.filter.Filter)
 		}
 		return render(c, o.settings.Format, report.RunList(runs))
 	}
@@ -245,9 +243,13 @@ func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg s
 // prints the page's path. The path - is standard output.
 func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected store.Filter) error {
 	ctx, args, path := c.Context(), o.runs, o.page
+	policy := output.Policy{Own: &html.File, Waiting: waiting(c)}
 	if !isStdout(path) {
-		if err := report.CheckTargets([]string{path}, nil, true); err != nil {
-			return refusal{err}
+		if err := output.Check(path, policy); err != nil {
+			return err
+		}
+		if err := spareStore(o.settings.DB, path); err != nil {
+			return err
 		}
 	}
 	runs, err := sides.Named(ctx, db, args, selected)
@@ -277,7 +279,7 @@ func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected sto
 	if isStdout(path) {
 		return write(c.OutOrStdout())
 	}
-	if err := writePage(ctx, path, write); err != nil {
+	if err := output.Write(ctx, path, policy, write); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.OutOrStdout(), path)
@@ -306,36 +308,4 @@ func pageTrend(ctx context.Context, db *store.Store, o reportOptions, selected s
 		return nil, nil
 	}
 	return &t, nil
-}
-
-// writePage puts a page in place as a whole. It replaces an earlier page, and refuses to replace
-// any other file.
-func writePage(ctx context.Context, path string, write func(io.Writer) error) error {
-	if err := mayReplace(path); err != nil {
-		return err
-	}
-	return report.WriteFile(ctx, path, true, write)
-}
-
-func mayReplace(path string) error {
-	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-		return nil // it is written as it is, and holds no earlier page
-	}
-	f, err := userfile.Open(path, userfile.Devices)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer f.Close()
-	start := make([]byte, len(html.Mark))
-	n, err := io.ReadFull(f, start)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if n > 0 && !bytes.Equal(start, []byte(html.Mark)) {
-		return refuse("write %s: it exists and is not a page of caserun report: choose another name or remove it", path)
-	}
-	return nil
 }

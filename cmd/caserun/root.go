@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/userfile"
 )
 
 func newRoot() *cobra.Command {
@@ -124,17 +125,53 @@ func noCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
+	hint := near.DidYouMean("", args[0], subcommandsOf(c))
+	if hint == "" {
+		hint = c.CommandPath() + " --help lists them"
+	}
+	return fmt.Errorf("unknown command %q for %q: %s", args[0], c.CommandPath(), hint)
+}
+
+// subcommandsOf are the names of a command's subcommands, as users know them.
+func subcommandsOf(c *cobra.Command) (names []string) {
 	for _, sub := range c.Commands() {
 		if !sub.Hidden {
 			names = append(names, sub.Name())
 		}
 	}
-	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
-	if hint := near.DidYouMean("", args[0], names); hint != "" {
-		return fmt.Errorf("%w: %s", err, hint)
+	return names
+}
+
+// refuseHelp refuses to show help where a word of the call is unknown, because the help would be of another command than
+// the one that is meant. The program does not tell cobra, which shows help, of errors: they are found in what it returns.
+func refuseHelp(root *cobra.Command) (refused *error) {
+	refused = new(error)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if *refused = unknownWord(c, c.Flags().Args()); *refused == nil {
+			help(c, args)
+		}
+	})
+	return refused
+}
+
+// unknownWord refuses a word after a help topic, and after help or a command with subcommands if it means nothing there.
+func unknownWord(c *cobra.Command, words []string) error {
+	switch {
+	case len(words) == 0:
+		return nil
+	case c.IsAdditionalHelpTopicCommand():
+		return fmt.Errorf("%q: %s is a help topic, and takes no arguments", words[0], c.CommandPath())
+	case !c.HasSubCommands() && c.Name() != "help":
+		return nil
 	}
-	return err
+	if err := c.ValidateArgs(words); err != nil {
+		return err
+	}
+	if hint := near.DidYouMean(c.CommandPath()+" ", words[0], subcommandsOf(c)); hint != "" && userfile.Absent(words[0]) {
+		return fmt.Errorf("unknown command %q for %q: %s", words[0], c.CommandPath(), hint)
+	}
+	return nil
 }
 
 // noArguments refuses arguments of a command that takes none.

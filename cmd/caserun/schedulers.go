@@ -8,6 +8,7 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
@@ -35,6 +36,9 @@ func newSchedulers() *cobra.Command {
 		RunE: verb(func(c *cobra.Command, args []string) (o shownScheduler, err error) {
 			if len(args) > 0 {
 				o.name, _, _ = strings.Cut(args[0], ":") // reports print names with parameters
+				if results.HasEmptyPart(args[0]) {
+					return o, fmt.Errorf("%q has an empty part: write a scheduler's name alone, such as case-alg3", args[0])
+				}
 				if _, err := policies.Lookup(o.name); err != nil {
 					if hint := near.DidYouMean("caserun schedulers ", o.name, []string{"test"}); hint != "" {
 						return o, fmt.Errorf("unknown scheduler %q: %s", o.name, hint)

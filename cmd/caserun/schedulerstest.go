@@ -198,7 +198,7 @@ func (t *tested) prepare() error {
 // settle makes the scheduler of the program, and starts the program again if it has failed: what
 // makes a workload small tries many that fail.
 func (t *tested) settle(parameters string, devices int) (policies.Scheduler, error) {
-	s, err := policies.Parse(t.text+","+parameters, devices)
+	s, err := policies.Parse(policies.With(t.text, parameters), devices)
 	if err != nil {
 		return s, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // load settles a command's settings.
@@ -64,9 +64,11 @@ func printSettings(c *cobra.Command, settings config.Settings) error {
 
 // spareStore refuses a file to write that is one of the store's.
 func spareStore(db, path string) error {
-	target, err := os.Stat(path)
-	for _, own := range []string{db, db + "-wal", db + "-shm"} {
-		if info, failed := os.Stat(own); err == nil && failed == nil && os.SameFile(target, info) {
+	if path == "" {
+		return nil
+	}
+	for _, own := range []string{db, db + "-wal", db + "-shm", db + "-journal"} {
+		if output.Same(path, own) {
 			return refuse("write %s: that is the store %s: name another file", path, db)
 		}
 	}
@@ -113,19 +115,18 @@ func noStore(path string) error {
 }
 
 // nothingMatches is the error of a command whose flags select no run.
-func nothingMatches(command string, settings config.Settings, f sides.Filter) error {
-	return nothingError{fmt.Errorf("%s: no runs match in %s%s; caserun report%s lists what there is", command, settings.DB, meant(f), settings.StoreFlag())}
+func nothingMatches(ctx context.Context, db *store.Store, command string, settings config.Settings, f sides.Filter) error {
+	return nothingError{fmt.Errorf("%s: no runs match in %s%s; caserun report%s lists what there is", command, settings.DB, meant(ctx, db, f), settings.StoreFlag())}
 }
 
-// meant names the scheduler or the mix that a filter may mean by a name that the program does not have. A store may
-// have it all the same, from another build or a user's file.
-func meant(f sides.Filter) string {
-	var schedulers, catalog []string
+// meant names what a filter may mean by a name that neither the program nor the store has.
+func meant(ctx context.Context, db *store.Store, f sides.Filter) string {
+	names, _ := db.Names(ctx) // without them the program's remain
 	for _, s := range policies.Listed() {
-		schedulers = append(schedulers, s.Name)
+		names.Schedulers = append(names.Schedulers, s.Name)
 	}
 	for _, m := range mixes.Catalog() {
-		catalog = append(catalog, m.Name)
+		names.Mixes = append(names.Mixes, m.Name)
 	}
 	for _, asked := range [][2]string{{"--sched", f.Sched}, {"--mix", f.Mix}, {"--node", f.Node}, {"--tag", f.Tag}} {
 		parameters := strings.Contains(asked[1], ":") // which have commas
@@ -137,11 +138,12 @@ func meant(f sides.Filter) string {
 	for _, asked := range []struct {
 		flag, name string
 		known      []string
-	}{{"--sched ", name, schedulers}, {"--mix ", f.Mix, catalog}} {
+	}{{"--sched ", name, names.Schedulers}, {"--mix ", f.Mix, names.Mixes}, {"--node ", f.Node, names.Nodes}, {"--tag ", f.Tag, names.Tags}} {
 		if asked.name == "" || slices.Contains(asked.known, asked.name) {
 			continue
 		}
-		if hint := near.DidYouMean(asked.flag, asked.name, asked.known); hint != "" {
+		slices.Sort(asked.known)
+		if hint := near.DidYouMean(asked.flag, asked.name, slices.Compact(asked.known)); hint != "" {
 			return ": " + hint
 		}
 	}

@@ -11,7 +11,7 @@ func TestSettingsAreCheckedOnEveryNode(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ env, flag, want string }{
 		{flag: "--sim-noise=-1", want: "sim-noise -1: want 0 to 1"},
-		{flag: "--sim-noise=NaN", want: `--sim-noise "NaN": want a number`},
+		{flag: "--sim-noise=NaN", want: `--sim-noise "NaN": want a plain decimal number such as 0.05`},
 		{flag: "--sim-noise=20", want: "sim-noise 20: want 0 to 1"},
 		{env: "CASERUN_SIM_NOISE=-3", want: "sim-noise -3: want 0 to 1"},
 		{flag: "--timeout=-1s", want: "timeout -1s: want 0 (never) or more"},
@@ -67,7 +67,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	for text, want := range map[string]string{
 		"mixes: [W1]":     `1:1: unknown key "mixes": caserun mix --show-config prints all that there are`,
 		"memcap: 1GiB":    `1:1: unknown key "memcap": did you mean mem-cap?`,
-		"workers: 7.9":    `1:10: workers "7.9": want a whole number`,
+		"workers: 7.9":    `1:10: workers "7.9": want a whole number, of digits alone`,
 		"timeout: 5":      `1:10: timeout "5": want a time with its unit, such as 90s or 10m`,
 		"devices: [0, 1]": `1:10: devices: want a single value`,
 		"mem-cap: 16GB":   `1:10: mem-cap: bad size "16GB": write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB`,
@@ -79,7 +79,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"db: ''":          `1:5: db is empty: give it a value, or remove it`,
 		"sim-noise: 20":   `1:12: sim-noise 20: want 0 to 1; it is σ of a logarithm, 0.01 is about 1 %`,
 		"tag:":            `1:6: tag has no value: give it one, or remove it`,
-		"tag: a\ntag: b":  `2:1: mapping key "tag" already defined at [1:1]`,
+		"tag: a\ntag: b":  `2:1: not valid YAML: mapping key "tag" already defined at [1:1]`,
 		"- tag: a":        `1:1: want keys and values, such as mem-cap: 16GiB`,
 	} {
 		if err := os.WriteFile("caserun.yaml", []byte(text+"\n"), 0o644); err != nil {

@@ -85,6 +85,9 @@ func (o storeMerge) check() error {
 	if strings.HasSuffix(o.out, ".tar.gz") {
 		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", o.out)
 	}
+	if o.out == stdoutName {
+		return refuse("merge into -: a store cannot be standard output: name a file")
+	}
 	if err := userfile.CheckDirectory(o.out); err != nil {
 		return refusal{fmt.Errorf("merge into %s: %w", o.out, err)}
 	}
@@ -123,7 +126,10 @@ func mergeStores(c *cobra.Command, o storeMerge) error {
 	if err != nil {
 		return err
 	}
-	return render(c, o.settings.Format, report.MergedSweeps(merged, o.out))
+	settings := o.settings
+	settings.DB = o.out
+	err = render(c, settings.Format, report.MergedSweeps(merged, o.out))
+	return orAgain(err, "the merge is done", "caserun sweep list"+settings.StoreFlag()+" shows what there is")
 }
 
 // sweepParts is one sweep with the parts that have it.

@@ -34,6 +34,7 @@ type sweepOptions struct {
 	file     string
 	resume   string // number of a sweep or latest; empty: a new one
 	force    bool
+	redo     bool // doubtful runs
 	dryRun   bool
 	planOnly bool
 	show     bool // the configuration, and run nothing
@@ -91,6 +92,7 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&o.resume, "resume", "", "continue the sweep of `NUMBER`, or the latest")
 	f.Lookup("resume").NoOptDefVal = sides.Latest
 	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it")
+	f.BoolVar(&o.redo, "redo-doubted", false, "with --resume: make doubtful runs again; the new runs count")
 	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that may end later than `DURATION` from now")
 	f.Var(&o.part, "part", "do part `K/N` of the plan; caserun store merge joins the parts")
 	f.BoolVar(&o.planOnly, "plan-only", false, "store the plan and run nothing; --resume runs it")
@@ -142,6 +144,12 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	}
 	if o.force && o.resume == "" && !o.show {
 		return errors.New("--force goes with --resume")
+	}
+	switch {
+	case o.redo && o.resume == "":
+		return errors.New("--redo-doubted requires --resume")
+	case o.redo && (o.dryRun || o.slurm.submit || o.show):
+		return errors.New("--redo-doubted makes runs here: leave --dry-run, --slurm and --show-config out")
 	}
 	if err := o.slurm.check(c.Flags().Changed); err != nil {
 		return err
@@ -221,7 +229,7 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return err
 	}
@@ -337,7 +345,7 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 		}
 		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Probes: spec.Probes, Reps: spec.Reps, Warmups: spec.Warmups}
 		return 0, o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned, NoiseGiven: true})
-	case w.Status == results.Complete && !extend:
+	case w.Status == results.Complete && !extend && !o.redo:
 		if err := agree(); err != nil {
 			return 0, err
 		}
@@ -364,7 +372,7 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 	if err := p.SameSize(ctx, db, w.ID); err != nil {
 		return 0, err
 	}
-	log, logged, err := o.log.open(o.settings.DB)
+	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return 0, err
 	}
@@ -388,6 +396,13 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 			return 0, err
 		}
 		say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
+	}
+	if o.redo {
+		n, err := db.RedoDoubtful(context.WithoutCancel(ctx), w.ID)
+		if err != nil {
+			return 0, sweep.Busy(err)
+		}
+		say("sweep %d: doubtful runs, which are made again: %d", w.ID, n)
 	}
 	switch {
 	case o.slurm.submit && o.dryRun:
@@ -626,6 +641,12 @@ func continuing(settings config.Settings, id int64, part sweep.Part) string {
 	return fmt.Sprintf("caserun sweep --resume %d%s%s continues it%s", id, part.Flag(), in.Flag, in.Unpack)
 }
 
+// redoing says how the doubtful runs of a sweep are made again.
+func redoing(settings config.Settings, id int64) string {
+	in := storeHint(settings)
+	return fmt.Sprintf("caserun sweep --resume %d --redo-doubted%s makes them again%s", id, in.Flag, in.Unpack)
+}
+
 // showArms prints a sweep's arms, and how the sweep goes on if runs are left.
 func showArms(c *cobra.Command, settings config.Settings, db *store.Store, id int64, remedy string) error {
 	w, err := db.Sweep(c.Context(), id)
@@ -649,5 +670,6 @@ func showArms(c *cobra.Command, settings config.Settings, db *store.Store, id in
 		return err
 	}
 	spec.Sort(cells)
-	return render(c, settings.Format, report.SweepArms(w, cells, runs, devices, db.Path(), remedy))
+	err = render(c, settings.Format, report.SweepArms(w, cells, runs, devices, db.Path(), remedy, redoing(settings, id)))
+	return orAgain(err, "what was measured is stored", fmt.Sprintf("caserun sweep show %d%s prints it again", id, settings.StoreFlag()))
 }

@@ -26,6 +26,9 @@ import (
 	"github.com/caserun/caserun/runner/sweep/cluster"
 )
 
+// slurmList matches a list as sbatch takes it.
+var slurmList = regexp.MustCompile(`^[^,:\s]+([,:][^,:\s]+)*$`)
+
 // slurmOptions are how a sweep is spread over the nodes of a Slurm cluster.
 type slurmOptions struct {
 	submit, collect bool
@@ -94,6 +97,11 @@ func (o *slurmOptions) check(changed func(string) bool) error {
 		"time-limit": "--time limits each task", "log-json": "leave one of both out"} {
 		if changed(name) {
 			return fmt.Errorf("--%s does not go with --slurm: %s", name, remedy)
+		}
+	}
+	for flag, text := range map[string]string{"gres": o.array.Gres, "partition": o.array.Partition, "account": o.array.Account} {
+		if changed(flag) && !slurmList.MatchString(text) {
+			return fmt.Errorf("--%s %q: want what sbatch takes, such as gpu:4 or a,b, without spaces and without an empty part", flag, text)
 		}
 	}
 	switch {

@@ -52,13 +52,10 @@ with --slurm has the parts of its tasks. What tasks have published counts once
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (sweepStatus, error) {
 			settings, err := load(c)
-			if err == nil && parts < 0 {
-				err = fmt.Errorf("--parts %d: want 1 or more", parts)
-			}
 			return sweepStatus{shownSweep{settings, append(args, sides.Latest)[0]}, parts, &o}, err
 		}, showStatus),
 	}
-	c.Flags().IntVar(&parts, "parts", 0, "the `NUMBER` of parts that the plan was cut into with --part K/N")
+	config.AddCountFlag(c.Flags(), &parts, "parts", "the `NUMBER` of parts that the plan was cut into with --part K/N")
 	c.Flags().StringVar(&o.shared, "shared", "", "the `DIR` that --slurm had; default: the store's name with .parts")
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)

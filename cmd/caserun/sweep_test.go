@@ -76,7 +76,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{write("workers.yaml", "workers: 7.9\n")}, exitUsage, `workers "7.9": want a whole number`},
 		{[]string{write("seed.yaml", "seed: 3.7\n")}, exitUsage, `seed "3.7": want a whole number, 0 or more`},
 		{[]string{write("timeout.yaml", "timeout: 5\n")}, exitUsage, `timeout.yaml:1:10: timeout "5": want a time with its unit`},
-		{[]string{write("noise.yaml", "sim-noise: some\n")}, exitUsage, `sim-noise "some": want a number`},
+		{[]string{write("noise.yaml", "sim-noise: some\n")}, exitUsage, `sim-noise "some": want a plain decimal number`},
 		{[]string{write("trace.yaml", "trace: maybe\n")}, exitUsage, `trace "maybe": want true or false`},
 		{[]string{write("null.yaml", "tag:\n")}, exitUsage, "tag has no value"},
 		{[]string{write("map.yaml", "tag: {a: b}\n")}, exitUsage, "tag: want a single value"},
@@ -507,7 +507,7 @@ func TestSweepColumnsAreExplained(t *testing.T) {
 		names = append(names, strings.Split(e[1], ", ")...)
 	}
 	columns := 0
-	for _, c := range report.SweepArms(results.Sweep{}, nil, nil, nil, "", "").Columns {
+	for _, c := range report.SweepArms(results.Sweep{}, nil, nil, nil, "", "", "").Columns {
 		heading := c.Heading
 		if heading == "" {
 			heading = c.Name

@@ -12,9 +12,9 @@ import (
 type Source struct {
 	// Utilization returns the percentages of the GPU and of its memory.
 	Utilization func() (gpu, memory int, err error)
-	// MemoryUsed returns bytes, of Memory; 0: unknown.
+	// MemoryUsed returns bytes.
 	MemoryUsed func() (uint64, error)
-	Memory     uint64
+	Memory     uint64 // all that the device has, in bytes; 0: unknown
 	// Buffered returns the driver's own samples that are newer than after, oldest
 	// first. The stamps are the driver's.
 	Buffered func(after time.Time) ([]BufferedSample, error)
@@ -25,7 +25,7 @@ type Source struct {
 	Energy func() (uint64, error)
 	// Power returns milliwatts.
 	Power func() (uint64, error)
-	// Alive says whether the device still answers, after a call that said that it is lost; its error then wraps ErrLost. It may be nil.
+	// Alive asks the device again after a call said that it is lost. Its error wraps ErrLost if that is so. It may be nil.
 	Alive func() error
 }
 
@@ -79,10 +79,16 @@ func (r *retry) worked() { r.wait = 0 }
 
 // running names the driver call that a loop is executing, so that Stop can report a call that
 // does not return. 0 means none.
-type running struct{ v atomic.Int64 }
+type running struct {
+	v     atomic.Int64
+	calls atomic.Int64
+}
 
-func (r *running) enter(device int, kind Kind) { r.v.Store(int64(device)<<8 | int64(kind) + 1) }
-func (r *running) leave()                      { r.v.Store(0) }
+func (r *running) enter(device int, kind Kind) {
+	r.calls.Add(1)
+	r.v.Store(int64(device)<<8 | int64(kind) + 1)
+}
+func (r *running) leave() { r.v.Store(0) }
 
 func (r *running) call() (device int, kind Kind, ok bool) {
 	v := r.v.Load()
@@ -102,11 +108,11 @@ type core struct {
 	newest                             []time.Time // newest buffered sample per device
 	counters                           []counter   // of energy
 	lost                               func(device int, err error)
-	gone                               []bool // the device is lost, and lost was called
 
 	inFast, inSlow running
 
 	mu       sync.Mutex
+	gone     []bool              // the device is lost, and lost was called
 	series   [][numKinds]*series // nil: not offered
 	failures []int64
 	first    []error
@@ -254,7 +260,7 @@ func (c *core) readActivity() {
 	}
 }
 
-// sorted returns the entries that can be, and an error if there are others.
+// sorted returns the entries that are possible, and an error if there are others.
 func (c *core) sorted(got []BufferedSample) (good []BufferedSample, wrong error) {
 	now := c.now()
 	for _, b := range got {
@@ -320,11 +326,27 @@ func (c *core) failed(device int, err error) {
 // look says once that a device is lost, if err says so and the device answers nothing else either. It is for the slow loop.
 func (c *core) look(device int, err error) {
 	s := c.sources[device]
-	if c.lost == nil || s.Alive == nil || c.gone[device] || !errors.Is(err, ErrLost) {
+	if c.lost == nil || s.Alive == nil || c.isGone(device) || !errors.Is(err, ErrLost) {
 		return
 	}
 	if err := s.Alive(); errors.Is(err, ErrLost) {
-		c.gone[device] = true
+		c.lose(device, err)
+	}
+}
+
+func (c *core) isGone(device int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone[device]
+}
+
+// lose says once that a device is lost.
+func (c *core) lose(device int, err error) {
+	c.mu.Lock()
+	again := c.gone[device]
+	c.gone[device] = true
+	c.mu.Unlock()
+	if !again && c.lost != nil {
 		c.lost(device, err)
 	}
 }

@@ -97,7 +97,10 @@ func (n *Node) Device(index int) (Device, error) {
 	h := n.handles[index]
 	d, err := Device{Index: h.index, Number: h.number, UUID: h.uuid}, h.err
 	if err == nil {
-		d, err = n.describe(h)
+		var found Device
+		if found, err = bounded(n, h, func() (Device, error) { return n.describe(h) }); !errors.Is(err, ErrHung) {
+			d = found
+		}
 	}
 	if err != nil {
 		return d, fmt.Errorf("describe GPU %d: %w", h.number, err)
@@ -116,14 +119,12 @@ func (n *Node) describe(h handle) (Device, error) {
 		return d, err
 	}
 	d.Name = name
-	if d.Memory, err = n.memory(h); err != nil {
-		return d, err
-	}
-	for range memoryTries - 1 {
-		if d.Memory.inRange() != nil {
-			if d.Memory, err = n.memory(h); err != nil {
-				return d, err
-			}
+	for range memoryTries {
+		if d.Memory, err = n.memory(h); err != nil {
+			return d, err
+		}
+		if d.Memory.inRange() == nil {
+			break
 		}
 	}
 	d.Memory = d.Memory.completed()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -18,7 +19,9 @@ type Node struct {
 
 	mu       sync.Mutex
 	closed   bool
-	hung     bool // a sampler's driver call never came back
+	hung     bool          // a driver call never came back
+	stuck    map[int]bool  // devices of bounded calls that did not, by handle.number
+	limit    time.Duration // of bounded calls; 0: callLimit. Tests set another
 	samplers int
 }
 
@@ -64,7 +67,12 @@ func (n *Node) list() error {
 	all := make([]located, count)
 	var errs []error
 	for i := range count {
-		if all[i] = n.locate(i); all[i].err != nil {
+		l, _, returned := within(n.limit, func() (located, error) { return n.locate(i), nil })
+		if !returned {
+			n.hung = true
+			l.err = fmt.Errorf("a driver call of device %d %w within %v", i, ErrHung, cmp.Or(n.limit, callLimit))
+		}
+		if all[i] = l; l.err != nil {
 			errs = append(errs, all[i].err)
 		}
 	}
@@ -151,16 +159,14 @@ func (n *Node) Unusable() []error {
 	return errs
 }
 
-// Close ends the session. It refuses while a sampler of this node runs or is
-// hung in the driver: nvmlShutdown under a running call is undefined.
+// Close ends the session. It refuses while a sampler of this node runs. If a driver call has not returned, the session stays open until the
+// process ends: nvmlShutdown under a running call is undefined.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.closed:
+	case n.closed, n.hung:
 		return nil
-	case n.hung:
-		return errors.New("close NVML: a sampler's driver call has not returned; leaving the library loaded")
 	case n.samplers > 0:
 		return fmt.Errorf("close NVML: %d samplers still run", n.samplers)
 	}

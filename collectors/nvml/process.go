@@ -20,28 +20,36 @@ type Process struct {
 // Processes lists by PID the processes with compute contexts on the device at position index,
 // MPS clients included. PIDs are of the driver's PID namespace and may be unknown inside a
 // container.
-func (n *Node) Processes(index int) (found []Process, err error) {
+func (n *Node) Processes(index int) ([]Process, error) {
 	if index < 0 || index >= len(n.handles) {
 		return nil, fmt.Errorf("list processes of GPU %d: the node has %d", index, len(n.handles))
 	}
 	h := n.handles[index]
+	found, err := bounded(n, h, func() ([]Process, error) { return n.processes(h) })
+	if err != nil {
+		return nil, fmt.Errorf("list processes of GPU %d: %w", h.number, err)
+	}
+	return found, nil
+}
+
+func (n *Node) processes(h handle) (found []Process, err error) {
 	if h.err != nil {
-		return nil, fmt.Errorf("list processes of GPU %d: %w", index, h.err)
+		return nil, h.err
 	}
 	defer func() {
 		if recover() != nil { // go-nvml trusts the number of processes, and slices by it
-			found, err = nil, fmt.Errorf("list processes of GPU %d: %w", index, outOfRange("a list of processes", "more than it was given room for"))
+			found, err = nil, outOfRange("a list of processes", "more than it was given room for")
 		}
 	}()
 	compute, ret := h.dev.GetComputeRunningProcesses()
 	if err := check(ret, "nvmlDeviceGetComputeRunningProcesses", h.uuid); err != nil {
-		return nil, fmt.Errorf("list processes of GPU %d: %w", index, err)
+		return nil, err
 	}
 	var mps []nvml.ProcessInfo
 	if n.has("nvmlDeviceGetMPSComputeRunningProcesses") {
 		mps, ret = h.dev.GetMPSComputeRunningProcesses()
 		if err := optional(check(ret, "nvmlDeviceGetMPSComputeRunningProcesses", h.uuid)); err != nil {
-			return nil, fmt.Errorf("list MPS clients of GPU %d: %w", index, err)
+			return nil, err
 		}
 	}
 	return mergeProcesses(compute, mps), nil

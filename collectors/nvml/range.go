@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/caserun/caserun/internal/size"
 )
 
 // Drivers answer numbers that cannot be while a GPU is reset or falls off the bus, such as 4294967295 percent. A reading outside of
@@ -29,11 +31,11 @@ const (
 	clockSlack = time.Second
 )
 
-// ErrOutOfRange is wrapped if a driver answered a number that cannot be.
-var ErrOutOfRange = errors.New("out of the physical range")
+// errOutOfRange is wrapped if a driver answered a number that cannot be.
+var errOutOfRange = errors.New("out of the physical range")
 
 func outOfRange(what string, value any) error {
-	return fmt.Errorf("the driver answered %s of %v: %w", what, value, ErrOutOfRange)
+	return fmt.Errorf("the driver answered %s of %v: %w", what, value, errOutOfRange)
 }
 
 func percentInRange(what string, percents ...int) error {
@@ -65,14 +67,15 @@ func usedInRange(bytes, total uint64) error {
 		total = maxMemory
 	}
 	if bytes > total {
-		return outOfRange("memory in use", fmt.Sprintf("%d bytes, more than the device has (%d)", bytes, total))
+		used, has := size.Apart(bytes, total)
+		return outOfRange("memory in use", fmt.Sprintf("%s, more than the device has (%s)", used, has))
 	}
 	return nil
 }
 
 func (m Memory) inRange() error {
 	if m.Total == 0 || m.Total > maxMemory || m.Used > m.Total || m.Free > m.Total {
-		return outOfRange("memory", fmt.Sprintf("%d bytes in all, %d in use, %d free", m.Total, m.Used, m.Free))
+		return outOfRange("memory", fmt.Sprintf("%s in all, %s in use, %s free", size.Text(m.Total), size.Text(m.Used), size.Text(m.Free)))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -77,7 +78,7 @@ func TestReadingsOutOfRange(t *testing.T) {
 			if len(got) == 0 || slices.ContainsFunc(got, func(s Segment) bool { return s.Value != tt.want }) {
 				t.Errorf("segments %+v, want only %v", got, tt.want)
 			}
-			if d := b.devices()[0]; d.Failures == 0 || !errors.Is(d.FirstError, ErrOutOfRange) {
+			if d := b.devices()[0]; d.Failures == 0 || !errors.Is(d.FirstError, errOutOfRange) {
 				t.Errorf("%d failures, %v; want those of the odd readings", d.Failures, d.FirstError)
 			}
 		})
@@ -184,8 +185,11 @@ func TestOddNumberOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	onFake(t, []string{"FAKE_NVML_ODD=processes", "FAKE_NVML_PROCESSES=" + none}, func(t *testing.T, n *Node) {
-		if found, err := n.Processes(0); !errors.Is(err, ErrOutOfRange) {
-			t.Errorf("%v, %v; want an error", found, err)
+		if err := n.Select("1", ""); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := n.Processes(0); !errors.Is(err, errOutOfRange) || !strings.HasPrefix(err.Error(), "list processes of GPU 1: ") {
+			t.Errorf("%v, %v; want an error of GPU 1", found, err)
 		}
 	})
 }

@@ -42,7 +42,9 @@ type Config struct {
 	// goroutines. It may block: sampling goes on, and segments that do not fit into the queue
 	// are counted as lost.
 	Consume func(Segment)
-	// Lost, where not nil, is called once for each device that falls off the bus, from the sampler's slow thread. It must not block.
+	// HangLimit is how long a driver call may take before its device counts as lost; default 30 s.
+	HangLimit time.Duration
+	// Lost, where not nil, is called once for each device that falls off the bus, or whose driver call does not return. It must not block.
 	Lost func(device int, err error)
 }
 
@@ -80,6 +82,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"power period", &c.PowerPeriod, 100 * time.Millisecond},
 		{"longest gap", &c.MaxGap, 50 * time.Millisecond},
 		{"longest segment", &c.MaxSpan, 5 * time.Second},
+		{"longest driver call", &c.HangLimit, 30 * time.Second},
 	} {
 		if *d.v < 0 {
 			return c, fmt.Errorf("sampler: %s is %v, want more than 0", d.name, *d.v)
@@ -163,6 +166,7 @@ func Start(cfg Config, sources []Source) (*Sampler, error) {
 	var loops sync.WaitGroup
 	loops.Go(s.fastLoop)
 	loops.Go(s.slowLoop)
+	go s.watchCalls()
 	go func() {
 		loops.Wait()
 		s.core.flush()
@@ -328,6 +332,36 @@ func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
 	err := s.sleeper
 	s.mu.Unlock()
 	return s.Stats(), err
+}
+
+// watchCalls says that a device is lost whose driver call does not return.
+func (s *Sampler) watchCalls() {
+	// Several looks, because after a sleep of the machine the next look comes at once.
+	const looks = 3
+	tick := time.NewTicker(s.cfg.HangLimit / looks)
+	defer tick.Stop()
+	loops := []*running{&s.core.inFast, &s.core.inSlow}
+	calls, same := make([]int64, len(loops)), make([]int, len(loops))
+	for {
+		select {
+		case <-tick.C:
+		case <-s.sampled:
+			return
+		case <-s.stopping:
+			return
+		}
+		for i, r := range loops {
+			n := r.calls.Load()
+			device, kind, inCall := r.call()
+			if !inCall || n != calls[i] {
+				calls[i], same[i] = n, 0
+				continue
+			}
+			if same[i]++; same[i] == looks {
+				s.core.lose(device, fmt.Errorf("the driver call for %v %w within %v", kind, ErrHung, s.cfg.HangLimit))
+			}
+		}
+	}
 }
 
 func (s *Sampler) hungIn() string {

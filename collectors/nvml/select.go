@@ -53,9 +53,12 @@ func (n *Node) Select(list, within string) error {
 
 // selected returns the positions in uuids of the devices that list names, ascending.
 func selected(list string, uuids []string) ([]int, error) {
+	items, err := input.List(list)
+	if err != nil {
+		return nil, err
+	}
 	named := map[int]string{} // the item for each position
-	for item := range strings.SplitSeq(list, ",") {
-		item = strings.TrimSpace(item)
+	for _, item := range items {
 		at, err := find(item, uuids)
 		if err != nil {
 			return nil, err
@@ -83,8 +86,6 @@ func find(item string, uuids []string) (int, error) {
 		return found[0], nil
 	case len(found) > 1:
 		return 0, fmt.Errorf("%s begins the UUIDs of several GPUs, %s: give more of it", item, present(uuids, found...))
-	case item == "":
-		return 0, fmt.Errorf("a GPU is missing between commas: want one or more of %s", present(uuids, all...))
 	case strings.HasPrefix(item, "MIG-"):
 		return 0, fmt.Errorf("%s is a MIG device, and caserun schedules whole GPUs: want one or more of %s", item, present(uuids, all...))
 	}

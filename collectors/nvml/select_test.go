@@ -8,6 +8,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/internal/input"
 )
 
 var fourUUIDs = []string{
@@ -40,9 +42,12 @@ func TestSelected(t *testing.T) {
 		"2 (GPU-5c6b0000-0000-0000-0000-000000000002), 3 (GPU-5c6b0000-0000-0000-0000-000000000003)"
 	const want = ": want one or more of " + all
 	for list, says := range map[string]string{
-		"":       "a GPU is missing between commas" + want,
-		"0,":     "a GPU is missing between commas" + want,
-		"0,,1":   "a GPU is missing between commas" + want,
+		"":       input.ErrEmptyItem.Error(),
+		"0,":     input.ErrEmptyItem.Error(),
+		"0,,1":   input.ErrEmptyItem.Error(),
+		"01":     "no GPU 01" + want,
+		"0x1":    "no GPU 0x1" + want,
+		"1e0":    "no GPU 1e0" + want,
 		"4":      "no GPU 4" + want,
 		"0,-1":   "no GPU -1" + want,
 		"+1":     "no GPU +1" + want,

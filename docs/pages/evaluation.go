@@ -19,6 +19,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/simulated"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // block is the live repetitions of one mix of the evaluation.
@@ -232,7 +233,7 @@ func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results
 		if _, threads, err := backend.Size(); err != nil || threads != run.Provenance.Cores {
 			fail("the model of run %d of %s has %d cores, and its machine had %d (%v)", run.ID, run.Mix, threads, run.Provenance.Cores, err)
 		}
-		o, err := harness.Execute(ctx, backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
+		o, err := harness.Execute(ctx, backend, harness.Request{Options: backend.Options(), Sched: policies.With(run.Scheduler, run.Parameters), Probe: results.Lazy, Mix: mix,
 			Profiles: known, Store: db, Say: func(string, ...any) {}})
 		if err != nil {
 			fail("%s under %s: %v", run.Mix, run.Scheduler, err)

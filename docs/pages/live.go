@@ -57,10 +57,7 @@ func sweep(own profiles.Set) map[string][]sweepCell {
 func simulateRun(db *store.Store, run results.Run, own profiles.Set) sweepCell {
 	devices := must(db.Devices(ctx, run.ID))
 	jobs := must(db.Jobs(ctx, run.ID))
-	r := trial{node: parse(fmt.Sprintf("%dxH200", len(devices))), scheduler: run.Scheduler + ":" + run.Parameters, workers: run.Workers, profiles: own}
-	if run.Parameters == "" {
-		r.scheduler = run.Scheduler
-	}
+	r := trial{node: parse(fmt.Sprintf("%dxH200", len(devices))), scheduler: policies.With(run.Scheduler, run.Parameters), workers: run.Workers, profiles: own}
 	s := must(policies.Parse(r.scheduler, len(devices)))
 	if r.node.Model.MemoryBytes = devices[0].CapacityBytes; s.Shares {
 		r.node.Model.MemoryBytes += runner.ServerBytes

@@ -1,13 +1,14 @@
 package input
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
 
 // A number has one spelling. What other programs read in another way, or Go in some places only, is refused.
 func TestNumbersArePlainDecimal(t *testing.T) {
-	for _, text := range []string{"", " ", "010", "00", "+1", "-01", "--1", "-", "0x10", "0b1", "0o7", "1_000", " 1", "1 ", "1\n", "١", "１"} {
+	for _, text := range []string{"", " ", "010", "00", "+1", "-01", "--1", "-", "-0", "1e3", "0x10", "0b1", "0o7", "1_000", " 1", "1 ", "1\n", "١", "１"} {
 		if n, err := Int(text); err == nil {
 			t.Errorf("Int(%q) = %d", text, n)
 		}
@@ -24,19 +25,35 @@ func TestNumbersArePlainDecimal(t *testing.T) {
 			t.Errorf("Duration(%q) = %v", text+"s", d)
 		}
 	}
-	for _, text := range []string{"inf", "NaN", "0x1p-2", "1_0.5", "05.5", "1.", ".", "+.5", "1e", "e5"} {
+	for _, text := range []string{"inf", "Inf", "NaN", "nan", "infinity", "0x1p-2", "1_0.5", "05.5", "1.", ".", ".5", "-.5", "+.5", "+0.5", "1e", "e5", "1e-3", "1E3", "1.5e2", "-0.0", "1.5.5", "1,5", "0.5 ", "0.5f"} {
 		if n, err := Float(text); err == nil {
 			t.Errorf("Float(%q) = %g", text, n)
 		}
 	}
-	for text, want := range map[string]float64{"0": 0, "10": 10, "-3": -3, "0.50": 0.5, ".05": 0.05, "1e-3": 0.001} {
+	for text, want := range map[string]float64{"0": 0, "10": 10, "-3": -3, "0.50": 0.5, "-0.5": -0.5, "12.25": 12.25} {
 		if n, err := Float(text); err != nil || n != want {
 			t.Errorf("Float(%q) = %g, %v", text, n, err)
 		}
 	}
-	for text, want := range map[string]time.Duration{"0": 0, "90s": 90 * time.Second, "1h05m": 65 * time.Minute, "-1s": -time.Second, "1.5s": 1500 * time.Millisecond, ".5s": 500 * time.Millisecond} {
+	for text, want := range map[string]float64{"0.50": 0.5, ".05": 0.05, "1e-3": 0.001, "1.5E+2": 150} {
+		if n, err := Measured(text); err != nil || n != want {
+			t.Errorf("Measured(%q) = %g, %v", text, n, err)
+		}
+	}
+	for _, text := range []string{"NaN", "Inf", "0x1p-2", "1_0", "05", "+1", "1.", ".", "1e", "e5"} {
+		if n, err := Measured(text); err == nil {
+			t.Errorf("Measured(%q) = %g", text, n)
+		}
+	}
+	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "90s": 90 * time.Second, "1h05m": 65 * time.Minute, "-1s": -time.Second, "1.5s": 1500 * time.Millisecond,
+		"1h2m3s4ms5us6ns": time.Hour + 2*time.Minute + 3*time.Second + 4*time.Millisecond + 5*time.Microsecond + 6, "5µs": 5 * time.Microsecond} {
 		if d, err := Duration(text); err != nil || d != want {
 			t.Errorf("Duration(%q) = %v, %v", text, d, err)
+		}
+	}
+	for _, text := range []string{"", "-", "5", "s", ".5s", "1.s", "1h1h", "5s1h", "1m.5s", "1h5.s", "1e3s", "1_0s", "1h 5m", "1d", "1S", "01s", "+1s", "0x1s", "--1s", "1h-5m", "NaNs"} {
+		if d, err := Duration(text); err == nil {
+			t.Errorf("Duration(%q) = %v", text, d)
 		}
 	}
 	if n, err := Uint("18446744073709551615", 64); err != nil || n != 1<<64-1 {
@@ -60,6 +77,18 @@ func TestNames(t *testing.T) {
 	for _, text := range []string{"a", "nightly 2026-11-21", "n\u00fct", "夜"} {
 		if !IsName(text) {
 			t.Errorf("%q is not a name", text)
+		}
+	}
+}
+
+// An empty item is never "all": it may be an unset variable.
+func TestListsHaveNoEmptyItem(t *testing.T) {
+	if items, err := List("a, b,c "); err != nil || !slices.Equal(items, []string{"a", "b", "c"}) {
+		t.Errorf("%q, %v", items, err)
+	}
+	for _, text := range []string{"", " ", ",", "a,", ",a", "a,,b", "a, ,b", "a,\t"} {
+		if items, err := List(text); err == nil {
+			t.Errorf("List(%q) = %q, %v", text, items, err)
 		}
 	}
 }

@@ -16,10 +16,9 @@ const mostAlike = 8
 // fold makes names alike that differ in case and in what stands between their words.
 var fold = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// Names are the candidates that resemble name, the nearest first: at most three, or eight if the third
-// and the next are equally near. Case, hyphens,
-// underscores and spaces do not count. A candidate resembles a name that it differs from in a third of the letters or
-// less, and a name of three letters or more that it begins or ends with.
+// Names are the candidates that resemble name, the nearest first: at most three, or eight if the third and the next are
+// equally near. Case, hyphens, underscores and spaces do not count. A candidate resembles a name that it differs from in a
+// third of the letters or less, and a name of three letters or more that it begins or ends with.
 func Names(name string, candidates []string) []string {
 	type scored struct {
 		name string

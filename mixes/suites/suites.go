@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,26 +146,40 @@ func (s Suite) Describe(jobs []mixes.Job) []mixes.Job {
 	return jobs
 }
 
-// Resolve opens the suite and resolves jobs in it. The suite need not exist if no job has a
+// Resolve opens the suite and resolves the jobs of a mix in it. The suite need not exist if no job has a
 // program of a suite.
-func Resolve(name string, build Build, data string, jobs []mixes.Job) (programs, dirs []string, err error) {
+func Resolve(name string, build Build, data string, m mixes.Mix) (programs, dirs []string, err error) {
 	var s Suite
-	if slices.ContainsFunc(jobs, mixes.Job.OfSuite) {
+	if slices.ContainsFunc(m.Jobs, mixes.Job.OfSuite) {
 		if s, err = Open(name, build, data); err != nil {
 			return nil, nil, err
 		}
 	}
-	return s.Resolve(jobs)
+	return s.Resolve(m)
 }
 
-// Resolve returns each job's executable and working directory, or every reason why a job
-// cannot run: a missing program, directory or input file. A job without a directory works in
+// Resolve returns each job's executable and working directory. The error has every reason why a job
+// cannot run: a missing program, directory or input file. What is returned counts beside it, so that a job whose
+// program has disappeared since a sweep began fails alone. A job without a directory works in
 // the suite's data directory if its program is the suite's, and in the caller's otherwise.
-func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
-	found := map[string]string{}
+func (s Suite) Resolve(m mixes.Mix) (programs, dirs []string, err error) {
 	var problems []error
+	type file struct {
+		path string
+		err  error
+	}
+	found := map[string]file{}
+	type start struct{ program, dir, searchPath string }
+	looked := map[start]bool{}
 	missing := map[string]bool{}
-	for _, j := range jobs {
+	for number, j := range m.Jobs {
+		problem := func(format string, args ...any) {
+			where := m.Where(number)
+			if where != "" {
+				where += ": "
+			}
+			problems = append(problems, fmt.Errorf("%sjob %d (%s): %w", where, number, j.Name, fmt.Errorf(format, args...)))
+		}
 		dir := j.Dir
 		if dir == "" && j.OfSuite() {
 			dir = s.Data
@@ -180,47 +193,72 @@ func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 			if j.Dir == "" {
 				remedy = "caserun data makes it, with the suite's input files; or name one with --data"
 			}
-			problems = append(problems, fmt.Errorf("working directory of %s: %s is not a directory: %s", j.Command(), dir, remedy))
+			problem("working directory of %s: %s is not a directory: %s", j.Command(), dir, remedy)
 		}
-		path, seen := found[j.Program]
+		f, seen := found[j.Program]
 		if !seen {
-			if path, err = s.find(j); err != nil {
-				problems = append(problems, err)
-			}
-			found[j.Program] = path
+			f.path, f.err = s.find(j)
+			found[j.Program] = f
 		}
-		programs, dirs = append(programs, path), append(dirs, dir)
+		if this := (start{j.Program, dir, searchPath(j)}); !looked[this] {
+			looked[this] = true
+			err := f.err
+			if err == nil {
+				err = userfile.Runnable(f.path, dir, this.searchPath)
+			}
+			if err != nil {
+				of := ""
+				if j.OfSuite() {
+					of = " of suite " + s.Name
+				}
+				problem("program %s%s: %w", j.Program, of, err)
+			}
+		}
+		programs, dirs = append(programs, f.path), append(dirs, dir)
 		for i, input := range inputsOf(j) {
 			if !filepath.IsAbs(input) {
 				input = filepath.Join(dir, input)
 			}
-			_, err := os.Stat(input)
-			if err == nil && j.Stdin != "" && i == 0 {
-				err = userfile.Check(input, userfile.Stdin)
-			}
-			if err != nil && !missing[input] {
+			if err := checkInput(input, j.Stdin != "" && i == 0); err != nil && !missing[input] {
 				missing[input] = true
-				problems = append(problems, fmt.Errorf("input file of %s: %w; caserun data makes the suite's input files", j.Command(), err))
+				problem("input file of %s: %w; caserun data makes the suite's input files", j.Command(), err)
 			}
 		}
 	}
 	return programs, dirs, errors.Join(problems...)
 }
 
-// find returns the executable of a job: the suite's program, or the user's own program by its path.
+// checkInput refuses an input file that is not there, that a program would wait for, or that has nothing in it. A program's
+// standard input may be empty.
+func checkInput(path string, stdin bool) error {
+	if err := userfile.Check(path, userfile.Stdin); err != nil || stdin {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return fmt.Errorf("%s is empty", path)
+	}
+	return err
+}
+
+// find returns the path of a job's executable, which need not be there: the suite's program, or the user's own.
 func (s Suite) find(j mixes.Job) (string, error) {
 	if !j.OfSuite() {
-		path, err := exec.LookPath(j.Program)
-		if err == nil {
-			err = userfile.Check(path, 0)
-		}
-		if err != nil {
-			return "", fmt.Errorf("program %s: %w", j.Program, err)
-		}
-		return filepath.Abs(path)
+		return filepath.Abs(j.Program)
 	}
 	if path := s.executable(j.Program); path != "" {
 		return path, nil
 	}
-	return "", fmt.Errorf("program %s of suite %s: %w under %s: %s", j.Program, s.Name, ErrNotBuilt, s.root, s.build.missing())
+	return filepath.Join(s.root, j.Program), fmt.Errorf("%w under %s: %s", ErrNotBuilt, s.root, s.build.missing())
+}
+
+// searchPath is the PATH with which a job starts.
+func searchPath(j mixes.Job) string {
+	path := os.Getenv("PATH")
+	for _, kv := range j.Env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = value
+		}
+	}
+	return path
 }

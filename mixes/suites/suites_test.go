@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,7 @@ func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	needle := filepath.Join(dir, "needle")
-	if err := os.WriteFile(needle, nil, 0o755); err != nil {
+	if err := os.WriteFile(needle, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	suite, err := Open(dir, Plain, data)
@@ -30,15 +31,15 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, dirs, err := suite.Resolve([]mixes.Job{own}); err != nil || dirs[0] != here {
+	if _, dirs, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{own}}); err != nil || dirs[0] != here {
 		t.Errorf("a program of the user's own works in %v (%v), want %s", dirs, err, here)
 	}
-	_, _, err = suite.Resolve([]mixes.Job{ofSuite, ofSuite})
+	_, _, err = suite.Resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite, ofSuite}})
 	if err == nil || strings.Count(err.Error(), data+" is not a directory: caserun data makes it") != 1 {
 		t.Errorf("without the data directory: %v", err)
 	}
 	own.Dir = needle
-	if _, _, err = suite.Resolve([]mixes.Job{own}); err == nil || !strings.Contains(err.Error(), needle+" is not a directory: name one that exists with dir in the mix") {
+	if _, _, err = suite.Resolve(mixes.Mix{Jobs: []mixes.Job{own}}); err == nil || !strings.Contains(err.Error(), needle+" is not a directory: name one that exists with dir in the mix") {
 		t.Errorf("with a file as directory: %v", err)
 	}
 	if err := os.Mkdir(data, 0o755); err != nil {
@@ -48,13 +49,54 @@ func TestResolve(t *testing.T) {
 	if err := syscall.Mkfifo(queue, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = suite.Resolve([]mixes.Job{{Program: queue}, {Program: "/bin/sh", Stdin: queue}})
-	if err == nil || strings.Count(err.Error(), queue+": it is a pipe or FIFO") != 2 {
+	_, _, err = suite.Resolve(mixes.Mix{Jobs: []mixes.Job{{Program: queue}, {Program: "/bin/sh", Stdin: queue}}})
+	if err == nil || strings.Count(err.Error(), "it is a pipe or FIFO") != 2 {
 		t.Errorf("with a FIFO as program and as standard input: %v", err)
 	}
-	programs, dirs, err := suite.Resolve([]mixes.Job{ofSuite})
+	// A graph that bfs would wait for, or find nothing in, is not there. /dev/null is what a job may have as its standard input.
+	if err := os.WriteFile(filepath.Join(data, "empty"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for graph, says := range map[string]string{queue: "it is a pipe or FIFO", dir: "it is a directory", "empty": "empty is empty", "none": "no such file"} {
+		_, _, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "bfs", Args: []string{graph}, Stdin: os.DevNull}}})
+		if err == nil || strings.Count(err.Error(), "input file of") != 1 || !strings.Contains(err.Error(), says) {
+			t.Errorf("a graph that is %s: %v, want %q", graph, err, says)
+		}
+	}
+	programs, dirs, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite}})
 	if err != nil || programs[0] != needle || dirs[0] != data {
 		t.Errorf("%v in %v (%v), want %s in %s", programs, dirs, err, needle, data)
+	}
+}
+
+// A program that cannot start is refused before any job starts, and named once with its first job. The other jobs are resolved beside it.
+func TestResolvePrograms(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("#!/usr/bin/env tool\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tools := filepath.Join(dir, "tools")
+	if err := os.MkdirAll(filepath.Join(tools, "tool"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/bin/true", filepath.Join(dir, "tool")); err != nil {
+		t.Fatal(err)
+	}
+	gone := filepath.Join(dir, "gone")
+	programs, dirs, err := Suite{}.Resolve(mixes.Mix{Source: "mix.yaml", Lines: []int{3, 4, 4, 5, 6}, Jobs: []mixes.Job{
+		{Name: "fine", Program: "/bin/true"},
+		{Name: "typo", Program: gone}, {Name: "again", Program: gone},
+		{Name: "with its PATH", Program: script, Env: []string{"PATH=" + tools, "PATH=" + dir}},
+		{Name: "without", Program: script, Env: []string{"PATH=" + tools}},
+	}})
+	if want := []string{"/bin/true", gone, gone, script, script}; !slices.Equal(programs, want) || len(dirs) != len(want) {
+		t.Errorf("%v in %v", programs, dirs)
+	}
+	want := "mix.yaml:4: job 1 (typo): program " + gone + ": no such file or directory: build it, or correct its path\n" +
+		"mix.yaml:6: job 4 (without): program " + script + ": its interpreter tool, which its first line has /usr/bin/env look for in PATH, cannot be found: install it, or correct the line"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant\n%s", err, want)
 	}
 }
 
@@ -79,14 +121,14 @@ func TestBuildsOfTheBuiltinSuite(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(want), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(want, nil, 0o755); err != nil {
+		if err := os.WriteFile(want, []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if programs, _, err := Resolve(Builtin, build, dir, jobs); err != nil || programs[0] != want {
+		if programs, _, err := Resolve(Builtin, build, dir, mixes.Mix{Jobs: jobs}); err != nil || programs[0] != want {
 			t.Errorf("%v, %v, want %s", programs, err, want)
 		}
 	}
-	_, _, err := Resolve(Builtin, Compiled, dir, []mixes.Job{{Program: "gaussian"}})
+	_, _, err := Resolve(Builtin, Compiled, dir, mixes.Mix{Jobs: []mixes.Job{{Program: "gaussian"}}})
 	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "gaussian") || !strings.Contains(err.Error(), "make casecc") {
 		t.Errorf("a program that the build has not: %v", err)
 	}
@@ -106,9 +148,9 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 		}
 		return path
 	}
-	hotspot := write("cuda/hotspot", "", 0o755)
+	hotspot := write("cuda/hotspot", "#!/bin/sh\n", 0o755)
 	write("backups/cuda/hotspot", "", 0o755)
-	srad := write("srad/srad_v2/srad", "", 0o755)
+	srad := write("srad/srad_v2/srad", "#!/bin/sh\n", 0o755)
 	write("hotspot.cu", "", 0o644)
 	file := write(mixes.SuiteFile, "programs:\n  hotspot: {faults: known}\n  srad_v2: {faults: known}\n", 0o644)
 	suite, err := Open(dir, Plain, dir)
@@ -129,11 +171,11 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 	if jobs[0].KnownFault {
 		t.Error("the caller's jobs were changed")
 	}
-	programs, dirs, err := suite.Resolve(jobs[:2])
+	programs, dirs, err := suite.Resolve(mixes.Mix{Jobs: jobs[:2]})
 	if err != nil || programs[0] != hotspot || programs[1] != srad || dirs[0] != dir {
 		t.Errorf("%v in %v (%v)", programs, dirs, err)
 	}
-	if _, _, err := suite.Resolve([]mixes.Job{{Program: "gaussian"}}); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "gaussian") {
+	if _, _, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "gaussian"}}}); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "gaussian") {
 		t.Errorf("a program that it has not: %v", err)
 	}
 	write(mixes.SuiteFile, "programs: {lud: {faults: known}}\n", 0o644)

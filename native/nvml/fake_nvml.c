@@ -15,6 +15,9 @@
  * the bus: each call that concerns it fails with GPU_IS_LOST. With
  * FAKE_NVML_LOST_WHEN it is lost once that file is there.
  *
+ * FAKE_NVML_HANGS is a device whose calls do not return any more, once the file
+ * FAKE_NVML_HANGS_WHEN is there.
+ *
  * FAKE_NVML_PROCESSES is a file of processes with contexts, a device and a PID in
  * each line. Without it the fakes do not tell.
  *
@@ -74,8 +77,17 @@ static int off(Device d) {
 
   return number != NULL && (Device)atoi(number) + 1 == d && (when == NULL || access(when, F_OK) == 0);
 }
+
+/* stuck does not return if the device's calls hang. */
+static void stuck(Device d) {
+  const char *number = getenv("FAKE_NVML_HANGS"), *when = getenv("FAKE_NVML_HANGS_WHEN");
+
+  if (number == NULL || (Device)atoi(number) + 1 != d || when == NULL || access(when, F_OK) != 0) return;
+  for (;;) pause();
+}
 #define NEEDS(d) \
   do { \
+    stuck(d); \
     if (off(d)) return GPU_IS_LOST; \
   } while (0)
 

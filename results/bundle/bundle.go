@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 const (
@@ -85,9 +86,9 @@ func Is(path string) bool {
 	return err == nil && bytes.Equal(magic[:], []byte{0x1f, 0x8b, 8}) // gzip, deflate
 }
 
-// CheckName refuses a name that does not end in .tar.gz or .tgz.
+// CheckName refuses a name that does not end in .tar.gz or .tgz, unless it is of a FIFO or a device.
 func CheckName(path string) error {
-	if strings.HasSuffix(path, ".tar.gz") || strings.HasSuffix(path, ".tgz") {
+	if output.IsStream(path) || strings.HasSuffix(path, ".tar.gz") || strings.HasSuffix(path, ".tgz") {
 		return nil
 	}
 	return fmt.Errorf("bundle %s: want a name that ends in .tar.gz", path)

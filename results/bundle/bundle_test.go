@@ -423,7 +423,7 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 		"one member":       {claim(func(m *Manifest) { m.Members[1].Bytes = maxBytes + 1 }), "it unpacks to more than the 8 GiB that a bundle has at most"},
 		"all members":      {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 5<<30, 5<<30 }), "more than the 8 GiB"},
 		"an overflow":      {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 1<<63-1, 1<<63-1 }), "more than the 8 GiB"},
-		"more than it can": {claim(func(m *Manifest) { m.Members[1].Bytes = 1 << 30 }), "unpack to 10737"},
+		"more than it can": {claim(func(m *Manifest) { m.Members[1].Bytes = 1 << 30 }), "unpack to 1 GiB"},
 		"a name twice":     {claim(func(m *Manifest) { m.Members[1].Name = m.Members[2].Name }), `has "configuration.json" twice`},
 		"a debt":           {claim(func(m *Manifest) { m.Members[1].Bytes = -1 << 40 }), "more than the 8 GiB"},
 		"many members":     {claim(func(m *Manifest) { m.Members = make([]Member, maxMembers+1) }), "it has 1001 members, and a bundle has 1000 at most"},

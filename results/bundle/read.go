@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/strictjson"
@@ -124,7 +125,7 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if err != nil {
 		return err
 	}
-	size, err := manifest.size()
+	all, err := manifest.size()
 	if err != nil {
 		return fmt.Errorf("bundle %s: %w", path, err)
 	}
@@ -132,11 +133,11 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
-	if most := mostOf(info.Size()); size > most {
-		return fmt.Errorf("bundle %s: it says that its %d bytes unpack to %d, and a bundle of this size to %d at most: caserun export --bundle did not write it",
-			path, info.Size(), size, most)
+	if most := mostOf(info.Size()); all > most {
+		return fmt.Errorf("bundle %s: it says that its %s unpack to %s, and a bundle of this size to %s at most: caserun export --bundle did not write it",
+			path, size.Text(info.Size()), size.Text(all), size.Text(most))
 	}
-	unpacked.left = size + int64(len(manifest.Members)+2)*largestHeader
+	unpacked.left = all + int64(len(manifest.Members)+2)*largestHeader
 	stored := false
 	for _, member := range manifest.Members {
 		header, err := archive.Next()
@@ -163,14 +164,18 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if !stored {
 		return damaged(path, storeName, errors.New("it is not in the archive"))
 	}
-	// Padding and the checksum of the whole follow the last member.
+	return checkEnd(path, archive, unpacked, buffered)
+}
+
+// checkEnd reads what follows the last member: padding and the checksum of the whole.
+func checkEnd(path string, archive *tar.Reader, unpacked io.Reader, file io.ByteReader) error {
 	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
 		return damaged(path, "after the last", errors.Join(errors.New("the manifest does not have it"), err))
 	}
 	if _, err := io.Copy(io.Discard, unpacked); err != nil {
 		return damaged(path, "the archive's end", short(err))
 	}
-	switch _, err := buffered.ReadByte(); {
+	switch _, err := file.ReadByte(); {
 	case err == nil:
 		return fmt.Errorf("bundle %s: something follows the archive's end: the file is damaged, get another copy", path)
 	case !errors.Is(err, io.EOF):
@@ -207,7 +212,7 @@ func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
 		return m, damaged(path, manifestName, short(err))
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, damaged(path, manifestName, err)
+		return m, damaged(path, manifestName, strictjson.Plainly(err))
 	}
 	if err := strictjson.CheckKeys(text, &m); err != nil {
 		return m, damaged(path, manifestName, err)

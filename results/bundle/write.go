@@ -18,15 +18,15 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // Options say what Write puts into a bundle.
 type Options struct {
-	Filter    store.Filter // warm-up runs and duplicates are always included
-	Overwrite bool
-	Writer    string // name and version of the program
+	Filter store.Filter // warm-up runs and duplicates are always included
+	Policy output.Policy
+	Writer string // name and version of the program
 	// Figures fills a directory with figures and their data; nil: the bundle has no figures.
 	Figures func(ctx context.Context, s *store.Store, dir string) error
 }
@@ -37,13 +37,12 @@ func Write(ctx context.Context, s *store.Store, path string, o Options) (count i
 	if err := CheckName(path); err != nil {
 		return 0, err
 	}
-	file, err := report.CreateFile(path, o.Overwrite)
+	file, err := output.Create(ctx, path, o.Policy)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Discard()) }()
-	// Beside the target, because its file system must have room anyway.
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".bundle-*")
+	dir, err := os.MkdirTemp(file.Directory(), output.Temporary+"*")
 	if err != nil {
 		return 0, fmt.Errorf("bundle %s: %w", path, err)
 	}

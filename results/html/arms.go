@@ -112,7 +112,7 @@ func (m *member) leaveCopies() int {
 	return len(runs) - len(m.runs)
 }
 
-// groups compares the arms. Only complete runs that are not warm-ups count, because other runs
+// groups compares the arms. Only complete runs that are neither warm-ups nor doubtful count, because other runs
 // are not measurements. bases are the arms that ratios are to, without a mix, by place.
 func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms, bases map[results.Arm]results.Arm) []group {
 	var order []results.Arm
@@ -124,7 +124,7 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 			order = append(order, k)
 			members[k] = []*member{}
 		}
-		if r.Status != results.Complete || r.Warmup {
+		if r.Status != results.Complete || r.Warmup || r.Doubts != "" {
 			left[k]++
 			continue
 		}
@@ -204,7 +204,7 @@ func newGroup(id string, k results.Arm, own []*member, left int) group {
 		g.Title += ", traced"
 	}
 	if left > 0 {
-		g.Notes = append(g.Notes, plural(left, "run")+" left out: a warm-up, interrupted or unfinished run is not a measurement.")
+		g.Notes = append(g.Notes, plural(left, "run")+" left out: a warm-up, doubtful, interrupted or unfinished run is not a measurement.")
 	}
 	against, reasons := verdicts(own)
 	for i, m := range own {

@@ -6,6 +6,7 @@
 package html
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/trend"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // Source gives the records of a run. The store is one.
@@ -41,6 +43,9 @@ type Options struct {
 
 // Mark is the beginning of every page. A file that begins otherwise was not written by caserun.
 const Mark = "<!DOCTYPE html>\n<!-- caserun report -->\n"
+
+// File is the kind of file that a page is.
+var File = output.Kind{Name: "a page of caserun report", Is: func(begin []byte) bool { return bytes.HasPrefix(begin, []byte(Mark)) }}
 
 // MaxRuns is the largest number of runs on one page. It keeps the page readable and small.
 const MaxRuns = 1000

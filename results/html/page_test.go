@@ -221,8 +221,14 @@ func TestDoubtsAreSaid(t *testing.T) {
 			t.Errorf("the page does not say %q", say)
 		}
 	}
-	if strings.Contains(text, `id="comparison"`) {
-		t.Error("an interrupted warm-up run is compared")
+	doubtful := liveRun()
+	doubtful.run.Doubts = "the harness stood still for 3.0 s"
+	m.add(doubtful)
+	if doubts := write(t, m, m.runs()[2:]...); !strings.Contains(doubts, "Doubtful, and left out of comparisons: the harness stood still for 3.0 s.") {
+		t.Error("the page does not say that a run is doubtful")
+	}
+	if strings.Contains(text, `id="comparison"`) || strings.Contains(write(t, m, m.runs()[1:]...), `id="comparison"`) {
+		t.Error("an interrupted warm-up run, or a doubtful one, is compared")
 	}
 }
 

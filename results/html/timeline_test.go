@@ -246,7 +246,7 @@ func TestSwapsInTheRowOfTheirJob(t *testing.T) {
 	}
 }
 
-// A job that did its work after a failed allocation is no failure, and its row says which outcome it has.
+// A job that did its work after a failed allocation is not a failure, and its row says which outcome it has.
 func TestOutcomesThatCountAsOK(t *testing.T) {
 	for _, o := range results.Outcomes {
 		j := results.Job{Outcome: &o}

@@ -116,13 +116,8 @@ func (a *arms) over(workload, above, below string, figure metric) (samples, erro
 		if len(out.values) == 0 {
 			return samples{}, fmt.Errorf("no repetition of %s has both %s and %s", mix, above, below)
 		}
-		lost := regress.LostMore(x, [][]results.Run{y}, stats.DefaultAlpha)[0]
-		switch ratio := summarize(out.values).Median; {
-		case ratio > 1 == figure.higher:
-			out.lostMore = lost[0]
-		case ratio != 1:
-			out.lostMore = lost[1]
-		}
+		lost := regress.LostMore(y, [][]results.Run{x}, stats.DefaultAlpha)[0]
+		out.lostMore = regress.Flatters(summarize(out.values).Median, figure.higher, lost)
 		return out, nil
 	}
 	switch workload {

@@ -149,7 +149,7 @@ func ignoreMissing(err error) error {
 
 // List returns the published files, by number and from the earliest to the latest of each number. Other
 // files, such as those that are being written, are not listed, and neither is what has the name of a
-// published file and is no file, such as a link.
+// published file and is not a file, such as a link.
 func List(dir string) (all []Part, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

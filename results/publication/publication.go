@@ -8,42 +8,55 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // Page is the Markdown page's name.
 const Page = "paper.md"
 
-// Free refuses a directory that has a file which Write would replace or remove.
-func Free(dir string) error {
+// Check refuses a directory in which Write could not write all its files.
+func Check(dir string, replace bool) error {
 	page, err := paper.Build(nil) // the tables are the same whatever was measured
 	if err != nil {
 		return err
 	}
-	for _, name := range filesOf(page) {
-		path := filepath.Join(dir, name)
-		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("--out %s: %s exists: choose another directory, or replace the files with --force", dir, path)
-		}
+	var files []output.Planned
+	for _, path := range Paths(page, dir) {
+		files = append(files, output.Planned{Path: path, Policy: output.Chosen(replace)})
+	}
+	if err := output.CheckAll(files, []string{dir}); err != nil {
+		return fmt.Errorf("--out %s: %w", dir, err)
 	}
 	return nil
 }
 
 // MakeWritable makes a directory, and finds out whether files can be written to it.
 func MakeWritable(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := output.MakeDirectory(dir); err != nil {
 		return fmt.Errorf("--out %s: %w", dir, err)
 	}
-	f, err := os.CreateTemp(dir, ".writable-*")
+	f, err := os.CreateTemp(dir, output.Temporary+"*")
 	if err != nil {
 		return fmt.Errorf("--out %s: %w", dir, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Paths are the files that a page can have in a directory.
+func Paths(page paper.Page, dir string) []string {
+	paths := filesOf(page)
+	for i, name := range paths {
+		paths[i] = filepath.Join(dir, name)
+	}
+	return paths
 }
 
 // filesOf are the files that a page can have.
@@ -64,36 +77,28 @@ func figureFiles(t paper.Table) []string {
 	return names
 }
 
-// Write writes the page, the data and the figures in these formats, each file as a whole. The
-// page comes last, so that a directory with a page has all other files too. With replace, an
-// earlier page and its figures are removed first.
-func Write(ctx context.Context, page paper.Page, dir string, replace bool, formats ...figures.Format) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("write the paper's tables: %w", err)
+// Write writes the page, the data and the figures in these formats. They get their names together, and the page is the last,
+// so that a directory with a page has all other files too. With replace, what an earlier page had beside them is removed.
+func Write(ctx context.Context, page paper.Page, dir string, replace bool, formats ...figures.Format) (err error) {
+	if err := output.MakeDirectory(dir); err != nil {
+		return err
+	}
+	set := output.NewSet(ctx, output.Chosen(replace))
+	defer func() { err = errors.Join(err, set.Discard()) }()
+	stale := map[string]bool{}
+	for _, path := range Paths(page, dir) {
+		if err := output.Check(path, output.Chosen(replace)); err != nil {
+			return err
+		}
+		stale[path] = true
 	}
 	write := func(name string, write func(io.Writer) error) error {
-		if err := report.WriteFile(ctx, filepath.Join(dir, name), replace, write); err != nil {
-			return fmt.Errorf("write the paper's tables: %w", err)
-		}
-		return nil
+		path := filepath.Join(dir, name)
+		delete(stale, path)
+		return set.Write(path, write)
 	}
 	writeCSV := func(name string, t *report.Table) error {
 		return write(name, func(w io.Writer) error { return t.Render(w, report.CSV, report.Options{}) })
-	}
-	for _, name := range filesOf(page) {
-		if err := report.CheckChosen(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("write the paper's tables: %w", err)
-		}
-	}
-	if replace {
-		if err := removeFiles(dir, Page); err != nil {
-			return err
-		}
-		for _, t := range page.Tables { // this page may have no figure of it
-			if err := removeFiles(dir, figureFiles(t)...); err != nil {
-				return err
-			}
-		}
 	}
 	for _, t := range page.Tables {
 		if err := writeCSV(t.ID()+".csv", report.PaperTable(t)); err != nil {
@@ -116,13 +121,21 @@ func Write(ctx context.Context, page paper.Page, dir string, replace bool, forma
 			}
 		}
 	}
-	return write(Page, func(w io.Writer) error { return report.PaperPage(w, page) })
+	if err := write(Page, func(w io.Writer) error { return report.PaperPage(w, page) }); err != nil {
+		return err
+	}
+	if replace {
+		if err := removeFiles(slices.Sorted(maps.Keys(stale))); err != nil {
+			return err
+		}
+	}
+	return set.Commit()
 }
 
 // removeFiles removes the files that exist.
-func removeFiles(dir string, names ...string) error {
-	for _, name := range names {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func removeFiles(paths []string) error {
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("replace the paper's tables: %w", err)
 		}
 	}

@@ -2,14 +2,13 @@ package publication
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
-	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // FigurePaths are the files that WriteFigures writes.
@@ -23,25 +22,29 @@ func FigurePaths(drawn []paper.Figure, dir string) []string {
 	return out
 }
 
-// WriteFigures writes figures in every format, and returns their paths.
-func WriteFigures(ctx context.Context, drawn []paper.Figure, dir string, replace bool) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("write figures: %w", err)
+// WriteFigures writes figures in every format, and returns their paths. They get their names together.
+func WriteFigures(ctx context.Context, drawn []paper.Figure, dir string, replace bool) (_ []string, err error) {
+	if err := output.MakeDirectory(dir); err != nil {
+		return nil, err
 	}
+	for _, path := range FigurePaths(drawn, dir) {
+		if err := output.Check(path, output.Chosen(replace)); err != nil {
+			return nil, err
+		}
+	}
+	set := output.NewSet(ctx, output.Chosen(replace))
+	defer func() { err = errors.Join(err, set.Discard()) }()
 	for _, f := range drawn {
 		for _, format := range figures.Formats() {
-			path := filepath.Join(dir, f.ID+"."+string(format))
-			if err := report.CheckChosen(path); err != nil {
-				return nil, err
-			}
 			content, err := figures.Draw(f, format)
 			if err != nil {
 				return nil, err
 			}
-			if err := report.WriteFile(ctx, path, replace, func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
+			path := filepath.Join(dir, f.ID+"."+string(format))
+			if err := set.Write(path, func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return FigurePaths(drawn, dir), nil
+	return FigurePaths(drawn, dir), set.Commit()
 }

@@ -42,8 +42,7 @@ type Result struct {
 }
 
 // Compare compares every metric of every pair of arms, and before that of schedulers over all their
-// mixes. It adjusts the p values for the number
-// of comparisons.
+// mixes. It adjusts the p values for the number of comparisons.
 func Compare(a, b Side, o Options) (Result, error) {
 	if o.Alpha == 0 {
 		o.Alpha = stats.DefaultAlpha
@@ -67,9 +66,19 @@ func Compare(a, b Side, o Options) (Result, error) {
 	for _, arm := range onlyB {
 		out.Notes = append(out.Notes, leftOut(arm, a, aArms, out.Names))
 	}
-	var samples []stats.Pair
-	sets := slices.Concat(blocks(pairs), single(pairs))
+	out.compare(slices.Concat(blocks(pairs), single(pairs)), o)
+	for _, m := range asked {
+		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {
+			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.Needs())
+		}
+	}
+	return out, nil
+}
+
+// compare makes the rows of sets of pairs, each of which may have several mixes.
+func (r *Result) compare(sets [][]Pair, o Options) {
 	lost := lossesOf(sets, o.Alpha)
+	var samples []stats.Pair
 	var lostMore [][2]bool // of each row
 	for _, block := range sets {
 		all := block[0]
@@ -87,29 +96,24 @@ func Compare(a, b Side, o Options) (Result, error) {
 			}
 			options.NoiseFree = !anyNoise(block)
 			samples = append(samples, blockSample(block, m.values, options))
-			out.Rows = append(out.Rows, Row{Pair: all, Mixes: len(block), Metric: m})
+			r.Rows = append(r.Rows, Row{Pair: all, Mixes: len(block), Metric: m})
 			lostMore = append(lostMore, lost.more(block))
 		}
 	}
 	for i, c := range stats.CompareAll(samples) {
-		c.Settles *= onEach(samples[i], out.Rows[i].Mixes)
-		switch p := out.Rows[i].Pair; {
-		case c.B.N == 0 && dead(p.BRuns):
-			c.Reason = "no job of " + b.Label + " ended ok"
-		case c.A.N == 0 && dead(p.ARuns):
-			c.Reason = "no job of " + a.Label + " ended ok"
+		row := &r.Rows[i]
+		c.Settles *= onEach(samples[i], row.Mixes)
+		switch {
+		case c.B.N == 0 && dead(row.Pair.BRuns):
+			c.Reason = "no job of " + r.B + " ended ok"
+		case c.A.N == 0 && dead(row.Pair.ARuns):
+			c.Reason = "no job of " + r.A + " ended ok"
 		}
-		out.Rows[i].Comparison = c
-		if !out.Rows[i].Metric.Counts() {
-			out.Rows[i].Comparison, out.Rows[i].LostMore = Beside(c, lostMore[i], a.Label, b.Label)
-		}
-	}
-	for _, m := range asked {
-		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {
-			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.Needs())
+		row.Comparison = c
+		if !row.Metric.Counts() {
+			row.Comparison, row.LostMore = Beside(c, lostMore[i], r.A, r.B)
 		}
 	}
-	return out, nil
 }
 
 // blockSample is what is compared of a block: strata, or the values themselves if one arm ran on one

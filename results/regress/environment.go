@@ -228,7 +228,7 @@ func mixes(all []Observation) string {
 	for _, o := range all {
 		commands[o.ID] = o.Commands
 	}
-	return results.SeveralMixes(runsOf(all), commands)
+	return results.SeveralMixes(rows(all), commands)
 }
 
 func severalSettings(all []Observation) string {
@@ -239,20 +239,12 @@ func severalSettings(all []Observation) string {
 	return results.DifferentSettings(each)
 }
 
-func runsOf(all []Observation) []results.Run {
-	var runs []results.Run
-	for _, o := range all {
-		runs = append(runs, o.Run)
-	}
-	return runs
-}
-
 func machines(all []Observation) string {
 	devices := map[int64][]results.Device{}
 	for _, o := range all {
 		devices[o.ID] = o.Devices
 	}
-	return results.SeveralMachines(runsOf(all), devices)
+	return results.SeveralMachines(rows(all), devices)
 }
 
 func gpus(o Observation) []string {

@@ -221,9 +221,9 @@ func (r *Report) checksOf(block limitedBlock) (out []int) {
 
 // settleBy lets what a check over all mixes has shown stand for the single arms that cannot show it
 // alone. An arm is not settled if its candidate is beyond the limit and worse in every repetition,
-// which lacks repetitions only.
+// which lacks repetitions only, nor if some mixes are shown to gain and others to lose.
 func (r *Report) settleBy(block int, single []int) {
-	if r.Checks[block].Class != Passed {
+	if r.Checks[block].Class != Passed || r.Checks[block].Comparison.Divided() {
 		return
 	}
 	for _, i := range single {
@@ -381,8 +381,8 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 		c.Text = fmt.Sprintf("%s of jobs crashed, %s before", share(c.Rate(1)), share(c.Rate(0)))
 	}
 	c.brief = c.Text
-	switch beyond := c.excess > c.Limit.Bound+1e-9; {
-	case !beyond:
+	switch {
+	case !c.lostTooMany():
 		c.Class = Passed
 	case found.Significant:
 		c.Class = Crash
@@ -403,6 +403,9 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 		c.Settles = max(found.Needed, found.RepetitionsFor(c.excess, alpha))
 	}
 }
+
+// lostTooMany reports whether the candidate of a check of lost jobs lost more than the limit, rounding errors aside.
+func (c *Check) lostTooMany() bool { return c.excess > c.Limit.Bound+1e-9 }
 
 // oneSample is why figures without noise settle nothing.
 func (c *Check) oneSample() string {
@@ -435,32 +438,45 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 	c.apart = c.apart && beyond
 	change := describe(found, c.Limit)
 	c.brief = change
-	allowed := losses.Limit.Bound > 0 && losses.excess <= losses.Limit.Bound
-	room := c.Limit.Bound // what the interval must not exceed
+	allowed := losses.Limit.Bound > 0 && !losses.lostTooMany()
 	switch {
-	case fails && !lost[0] && len(environment) > 0:
+	case fails && lost[0]:
+		c.Class, c.Text = NotComparable, fmt.Sprintf("%s: the baseline lost more jobs (%s, and %s now)", change, share(c.Rate(0)), share(c.Rate(1)))
+	case fails && len(environment) > 0:
 		c.Class = EnvironmentChanged
 		var kinds []string
 		for _, d := range environment {
 			kinds = append(kinds, d.Kind)
 		}
 		c.Text = fmt.Sprintf("worse: %s, and the environment is another one (%s)", change, strings.Join(kinds, ", "))
-	case fails && !lost[0]:
-		c.Class, c.Text = Regression, "worse: "+change
 	case fails:
-		c.Class, c.Text = NotComparable, fmt.Sprintf("%s: the baseline lost more jobs (%s, and %s now)", change, share(c.Rate(0)), share(c.Rate(1)))
+		c.Class, c.Text = Regression, "worse: "+change
 	case lost[1] && !allowed:
 		c.Class, c.Text = NotComparable, fmt.Sprintf("%s: the candidate lost more jobs (%s, %s before)", change, share(c.Rate(1)), share(c.Rate(0)))
+	default:
+		c.pass(found, worse, alpha, lost[1], losses.Limit)
+	}
+}
+
+// pass lets a check pass that did not fail, unless it could not have failed. lostMore says that the candidate lost
+// more jobs, as a limit allows.
+func (c *Check) pass(found stats.Comparison, worse, alpha float64, lostMore bool, allows Limit) {
+	change, beyond := c.brief, worse > 0 && worse >= c.Limit.Bound
+	better := worse <= 0 && found.Significant && !found.Divided()
+	room := c.Limit.Bound // what the interval must not exceed
+	switch {
 	case c.noiseFree:
 		c.Class, c.Text = Noise, change+c.oneSample()
 	case found.Needed > 0:
 		c.Class = Noise
 		c.Text = fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed)
+	case beyond && found.Divided():
+		c.Class, c.Text, room = Noise, change+": beyond the limit, but the blocks differ in different directions; measure more repetitions", worse
 	case beyond:
 		c.Class, c.Text, room = Noise, change+": beyond the limit, but not significant; measure more repetitions", worse
-	case found.Significant && worse <= 0 && lost[1]:
-		c.Class, c.Text = Passed, fmt.Sprintf("%s, with more lost jobs, as %s allows", change, losses.Limit)
-	case found.Significant && worse <= 0:
+	case better && lostMore:
+		c.Class, c.Text = Passed, fmt.Sprintf("%s, with more lost jobs, as %s allows", change, allows)
+	case better:
 		c.Class, c.Text = Passed, "better: "+change
 	case found.Resolution() > c.Limit.Bound:
 		c.Class = Noise

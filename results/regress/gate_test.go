@@ -31,6 +31,9 @@ func TestLimitsOfArms(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", arm, got, want)
 		}
 	}
+	if every := limits(t, "*/*:makespan=5%,*/cg:throughput=5%"); every[0].String() != "makespan=5%" || every[1].String() != "cg:throughput=5%" {
+		t.Errorf("* is any mix: %v", every)
+	}
 	equals := limits(t, "W7/*:throughput=5%,cg:throughput=10%,W7/sa:throughput=7%")
 	if got := limitsOf(equals, results.Arm{Mix: "W7", Scheduler: "cg"}); len(got) != 1 || got[0].String() != "cg:throughput=10%" {
 		t.Errorf("of two limits that name as much the last counts: %v", got)

@@ -35,7 +35,7 @@ func (l Limit) String() string {
 }
 
 const (
-	anyScheduler = "*"
+	anyScheduler = "*" // and any mix
 	noLimit      = "none"
 )
 
@@ -70,7 +70,7 @@ func (l Limit) fits(arm results.Arm) bool {
 		(parameters == "" || slices.Contains(append(strings.Split(arm.Parameters, ","), "probe="+arm.Probe.String()), parameters))
 }
 
-// of returns the limit of each metric for an arm, in the order of the limits: the limit that names
+// limitsOf returns the limit of each metric for an arm, in the order of the limits: the limit that names
 // most of the arm, and of several such limits the last.
 func limitsOf(limits []Limit, arm results.Arm) []Limit {
 	named := func(l Limit) int {
@@ -101,9 +101,13 @@ func limitsOf(limits []Limit, arm results.Arm) []Limit {
 
 // ParseLimits reads "throughput=3%,cg:crashes=2,W7/cg:throughput=10%,zero:crashes=none".
 func ParseLimits(text string) ([]Limit, error) {
+	parts, err := input.List(text)
+	if err != nil {
+		return nil, fmt.Errorf("limits %q: %w: want METRIC=LIMIT,..., such as throughput=3%%", text, err)
+	}
 	var out []Limit
-	for part := range strings.SplitSeq(text, ",") {
-		l, err := parseLimit(strings.TrimSpace(part))
+	for _, part := range parts {
+		l, err := parseLimit(part)
 		if err != nil {
 			return nil, fmt.Errorf("limit %q: %w", part, err)
 		}
@@ -146,7 +150,9 @@ func parseLimit(text string) (l Limit, err error) {
 		if scheduler != anyScheduler {
 			l.Scheduler = scheduler
 		}
-		l.Mix = mix
+		if mix != anyScheduler {
+			l.Mix = mix
+		}
 	}
 	if l.Metric, err = LookupMetric(name); err != nil {
 		return l, err
@@ -160,12 +166,12 @@ func parseLimit(text string) (l Limit, err error) {
 }
 
 func (m Metric) parseBound(text string) (float64, error) {
-	suffix, scale, want := "%", 100.0, "a percentage such as 3%"
+	suffix, scale, want := "%", 100.0, "a plain percentage such as 3% or 0.5%"
 	switch {
 	case m.Exact:
-		suffix, scale, want = "", 1, "a number of jobs per run, such as 0"
+		suffix, scale, want = "", 1, "a plain number of jobs per run, such as 0 or 0.5"
 	case m.Absolute:
-		suffix, want = "pp", "percentage points, such as 1pp"
+		suffix, want = "pp", "plain percentage points, such as 1pp or 0.5pp"
 	}
 	number, ok := strings.CutSuffix(text, suffix)
 	v, err := input.Float(number)

@@ -2,6 +2,7 @@ package regress
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/caserun/caserun/results"
@@ -120,6 +121,17 @@ func Beside(c stats.Comparison, lostMore [2]bool, a, b string) (judged stats.Com
 	}
 	c.Verdict, c.Reason, c.Settles = stats.Inconclusive, fmt.Sprintf("not comparable: %s lost more jobs", name), 0
 	return c, true
+}
+
+// Flatters reports whether a ratio of B to A makes the side look better that lost significantly more jobs.
+func Flatters(ratio float64, higherIsBetter bool, lostMore [2]bool) bool {
+	switch {
+	case math.IsNaN(ratio) || ratio == 1:
+		return false
+	case ratio > 1 == higherIsBetter:
+		return lostMore[1]
+	}
+	return lostMore[0]
 }
 
 // within reports whether all pairs are in a set.

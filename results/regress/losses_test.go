@@ -73,6 +73,19 @@ func TestGateOfLostJobs(t *testing.T) {
 	}
 }
 
+// As many lost jobs as the limit allows are as many for all metrics, though 2.7 - 2 is more than 0.7 to a computer.
+func TestGateOfJustAsManyLostJobs(t *testing.T) {
+	old, lost := runs("W1", "sa", 60, 10, long(2)), runs("W1", "sa", 60, 10, long(2))
+	for i := range 7 {
+		lost[i].Metrics.OK, lost[i].Metrics.Crashed = 21, 3
+	}
+	for _, c := range Gate(Side{Runs: old}, Side{Runs: lost}, limits(t, "makespan=5%,crashes=0.7"), stats.DefaultAlpha).Checks {
+		if c.Class != Passed {
+			t.Errorf("%s: %s, %s", c.Limit, c.Class, c.Text)
+		}
+	}
+}
+
 // That lost jobs are checked too does not make up for a limit of which there is no arm.
 func TestGateOfMisspeltLimit(t *testing.T) {
 	r := Gate(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, nil)},
@@ -130,6 +143,28 @@ func TestCompareOfLostJobs(t *testing.T) {
 	sizes, err := Compare(Side{Label: "old", Runs: runs("W1", "sa", 60, 7, long(6))}, Side{Label: "new", Runs: runs("W2", "sa", 30, 7, half)}, Options{Metrics: named("makespan"), MinEffect: 0.02})
 	if err != nil || sizes.Rows[0].Verdict != stats.Better {
 		t.Errorf("as many of fewer jobs: %+v (%v), want better", sizes.Rows[0].Comparison, err)
+	}
+}
+
+// A ratio flatters the side that looks better and lost more jobs. Equal sides look alike, and no ratio tells nothing.
+func TestFlatters(t *testing.T) {
+	for _, c := range []struct {
+		ratio  float64
+		higher bool
+		lost   [2]bool
+		want   bool
+	}{
+		{1.1, true, [2]bool{false, true}, true}, {1.1, true, [2]bool{true, false}, false},
+		{0.9, true, [2]bool{false, true}, false}, {0.9, true, [2]bool{true, false}, true},
+		{1.1, false, [2]bool{false, true}, false}, {1.1, false, [2]bool{true, false}, true},
+		{0.9, false, [2]bool{false, true}, true}, {0.9, false, [2]bool{true, false}, false},
+		{1, true, [2]bool{true, true}, false}, {1, false, [2]bool{true, true}, false},
+		{math.NaN(), true, [2]bool{true, true}, false}, {math.NaN(), false, [2]bool{true, true}, false},
+		{1.1, true, [2]bool{}, false}, {0.9, false, [2]bool{}, false},
+	} {
+		if got := Flatters(c.ratio, c.higher, c.lost); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 

@@ -120,7 +120,8 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 		own := rows[at]
 		own.Base = true
 		m.Rows = slices.Insert(slices.Delete(rows, at, at+1), 0, own)
-		m.fill(apart[k], o.Metrics)
+		m.choose(apart[k], o.Metrics)
+		m.fill(apart[k])
 		if len(out) == 0 {
 			m.Notes = append(m.Notes, s.notes(all, names)...)
 		}
@@ -161,6 +162,9 @@ func baseOf(rows []Standing, name string) (int, error) {
 	if name == "" {
 		return max(0, slices.IndexFunc(rows, func(s Standing) bool { return s.Arm.Scheduler == "sa" })), nil
 	}
+	if results.HasEmptyPart(name) {
+		return -1, &BaseError{fmt.Sprintf("--base %q has an empty part: want SCHEDULER or SCHEDULER:KEY=VALUE", name)}
+	}
 	if at := slices.IndexFunc(rows, func(s Standing) bool { return s.Name == name }); at >= 0 {
 		return at, nil
 	}
@@ -191,8 +195,8 @@ func (s Standing) arm(batch results.Arm) results.Arm {
 	return batch
 }
 
-// fill computes the cells and what they are over all mixes.
-func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
+// choose finds the mixes that the base ran, and the metrics that an arm has.
+func (m *Matrix) choose(arms map[results.Arm][]Observation, metrics []Metric) {
 	var left []string
 	for _, arm := range sorted(arms) {
 		k := arm.Batch()
@@ -212,6 +216,10 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
 			m.Metrics = append(m.Metrics, metric)
 		}
 	}
+}
+
+// fill computes the cells and what they are over all mixes.
+func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 	var pairs []Pair
 	noiseFree := false
 	sets := make([][][]Pair, len(m.Rows)) // of each row each mix, and last all of them
@@ -279,12 +287,7 @@ func (m *Matrix) markLosses(sets [][][]Pair) {
 			}
 			more := lost.more(set)
 			for j := range levels {
-				better := levels[j].Ratio.Value > 1
-				if !m.Metrics[j].HigherIsBetter {
-					better = levels[j].Ratio.Value < 1
-				}
-				worse := !better && levels[j].Ratio.Value != 1
-				levels[j].LostMore = !math.IsNaN(levels[j].Ratio.Value) && (better && more[1] || worse && more[0])
+				levels[j].LostMore = Flatters(levels[j].Ratio.Value, m.Metrics[j].HigherIsBetter, more)
 			}
 		}
 	}

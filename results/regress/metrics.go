@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 )
 
@@ -92,6 +93,9 @@ func LookupMetric(name string) (Metric, error) {
 			return m, nil
 		}
 		names = append(names, m.Name)
+	}
+	if hint := near.DidYouMean("", name, names); hint != "" {
+		return Metric{}, fmt.Errorf("metric %q: %s", name, hint)
 	}
 	return Metric{}, fmt.Errorf("metric %q: want one of %s", name, strings.Join(names, ", "))
 }

@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,40 @@ func said(definition, build string) func(*Observation) {
 	return func(o *Observation) {
 		of("my.yaml", "lud", "bfs")(o)
 		o.Definition, o.PlannedBy = definition, build
+	}
+}
+
+// Seven mixes are a little faster, and one is slower in most runs: over all of them nothing is shown, and the mix is
+// not settled by it.
+func TestGateOfMixesThatDifferInDirection(t *testing.T) {
+	var a, b []Observation
+	for i := range 8 {
+		mix := fmt.Sprintf("W%d", i+1)
+		a = append(a, runs(mix, "sa", 60, 7, nil)...)
+		if i < 7 {
+			b = append(b, runs(mix, "sa", 58.2, 7, nil)...)
+			continue
+		}
+		for j, slower := range []float64{0.9, 0.99, 1.3, 1.4, 1.6, 1.02, 1.2} {
+			b = append(b, runs(mix, "sa", 60*slower, 7, nil)[j])
+		}
+	}
+	faster, slower := Side{Runs: a}, Side{Runs: b}
+	for _, c := range []struct {
+		old, new  Side
+		limit     string
+		over, one string // over all mixes, and of W8
+	}{
+		{faster, slower, "makespan=0.1%", "noise: -0.4 % (-2.7 to +2.0), limit 0.1%: it scatters so much", "noise: +19.8 % (-1.0 to +41.7), limit 0.1%: beyond the limit"},
+		{faster, slower, "makespan=3%", "ok: -0.4 % (-2.7 to +2.0), limit 3%", "noise: +19.8 % (-1.0 to +41.7), limit 3%: beyond the limit, but not significant"},
+		{slower, faster, "makespan=0.1%", "noise: +0.4 % (-2.0 to +2.8), limit 0.1%: beyond the limit, but the blocks differ in different directions", "noise: -16.5 % (-29.4 to +1.0), limit 0.1%: it scatters so much"},
+	} {
+		for _, check := range Gate(c.old, c.new, limits(t, c.limit), stats.DefaultAlpha).Checks {
+			want := map[string]string{"W1..W8": c.over, "W8": c.one}[check.Arm.Mix]
+			if got := fmt.Sprintf("%s: %s", check.Class, check.Text); !strings.HasPrefix(got, want) {
+				t.Errorf("%s of %s: %s, want %s", c.limit, check.Arm.Mix, got, want)
+			}
+		}
 	}
 }
 

@@ -90,7 +90,7 @@ func CompareTable(r regress.Result) *Table {
 	over := ""
 	for _, row := range r.Rows {
 		if row.Mixes > 1 {
-			over = " Over several mixes: geometric means of the mixes (of crashes, the mean of the mixes' medians), and van Elteren's test."
+			over = " Over several mixes: geometric means of the mixes' means (of crashes and slowdowns, the mean), and van Elteren's test."
 		}
 		if says := overText(row, r.Names); says != "" {
 			t.Notes = append(t.Notes, Note{Text: says})

@@ -6,15 +6,14 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // ExportOptions say what an export writes.
@@ -61,25 +60,19 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 	}
 	// A run that begins during the export is in none of the files.
 	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true, Duplicates: true}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+	if err := output.MakeDirectory(dir); err != nil {
+		return nil, err
 	}
-	files := make([]*NewFile, 0, len(tables))
-	defer func() {
-		for _, f := range files {
-			err = errors.Join(err, f.Discard())
-		}
-	}()
+	policy := output.Chosen(o.Overwrite)
 	for _, t := range tables {
 		path := filepath.Join(dir, t.Name+ending)
-		if err := CheckChosen(path); err != nil {
-			return nil, err
-		}
-		if err := vacant(path, o.Overwrite); err != nil {
+		if err := output.Check(path, policy); err != nil {
 			return nil, err
 		}
 		paths = append(paths, path)
 	}
+	files := output.NewSet(ctx, policy)
+	defer func() { err = errors.Join(err, files.Discard()) }()
 	var rows int64
 	written := func() {
 		if rows++; rows%4096 == 0 && o.Progress != nil {
@@ -91,24 +84,12 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 		if t.OfSweeps() {
 			f = o.Filter // a plan may have no runs yet
 		}
-		file, err := CreateFile(paths[i], o.Overwrite)
+		err := files.Write(paths[i], func(w io.Writer) error { return exportTable(ctx, s, t, f, modes, w, open, written) })
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file)
-		if err := exportTable(ctx, s, t, f, modes, file, open, written); err != nil {
-			return nil, fmt.Errorf("export %s: %w", paths[i], err)
-		}
-		if err := file.Flush(); err != nil {
-			return nil, err
-		}
 	}
-	for _, f := range files {
-		if err := f.Commit(); err != nil {
-			return nil, err
-		}
-	}
-	return paths, nil
+	return paths, files.Commit()
 }
 
 func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, modes map[int64]results.Mode,

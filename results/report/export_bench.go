@@ -39,8 +39,8 @@ var measures = []measure{
 
 // ExportBench writes the selected runs that are complete in the Go benchmark format
 // (https://go.dev/design/14313-benchmark-format), a line for each run that is a sample of its
-// own. It returns how many it wrote, and how many it left out because they are not measurements.
-// Lines that begin with # say what simulated runs are worth; readers of the format ignore them. What
+// own and not doubtful. It returns how many it wrote, and how many it left out because they are not measurements.
+// Lines that begin with # say what runs are worth; readers of the format ignore them. What
 // identifies an arm is in the name, as /key=value, so that benchstat compares by it
 // (-col /sched). What must be alike for numbers to compare is configuration, by which
 // benchstat separates tables.
@@ -58,19 +58,14 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 		fmt.Fprintf(out, "Unit %s better=%s\n", m.unit, m.better)
 	}
 	copies := results.Copies(runs)
-	noiseFree, again := false, 0
-	for i, r := range runs {
-		noiseFree = noiseFree || results.NoiseFree(r)
-		if copies[i] {
-			again++
-		}
-	}
-	for _, says := range samplesNotes(noiseFree, again) {
+	noiseFree := slices.ContainsFunc(runs, results.NoiseFree)
+	_, again, doubtful := samplesOf(runs)
+	for _, says := range samplesNotes(noiseFree, again, doubtful) {
 		fmt.Fprintf(out, "# %s\n", says)
 	}
 	var current map[string]string
 	for i, r := range runs {
-		if copies[i] {
+		if copies[i] || r.Doubts != "" {
 			continue
 		}
 		if r.Status != results.Complete || r.Metrics.MakespanS == nil {

@@ -5,14 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -128,116 +124,6 @@ func TestExportBenchGolden(t *testing.T) {
 	}
 }
 
-// A link stays, and its target is replaced. A pipe is written as it is.
-func TestWriteFileFollowsLinks(t *testing.T) {
-	dir := t.TempDir()
-	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
-	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
-	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o644), os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(t.Context(), link, true, content); err != nil {
-		t.Fatal(err)
-	}
-	if text, _ := os.ReadFile(file); string(text) != "new" {
-		t.Errorf("behind the link: %q", text)
-	}
-	reader, err := syscall.Open(pipe, syscall.O_RDWR|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(reader) //nolint:errcheck // it only reads
-	if err := WriteFile(t.Context(), pipe, true, content); err != nil {
-		t.Fatal(err)
-	}
-	text := make([]byte, 100)
-	if n, err := syscall.Read(reader, text); err != nil || string(text[:n]) != "new" {
-		t.Errorf("through the pipe: %q (%v)", text[:max(n, 0)], err)
-	}
-	for path, want := range map[string]os.FileMode{link: os.ModeSymlink, pipe: os.ModeNamedPipe} {
-		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != want {
-			t.Errorf("%s is not what it was: %v %v", path, info.Mode(), err)
-		}
-	}
-}
-
-// The end of the context ends the wait for a pipe's reader, and for a reader that does not
-// go on.
-func TestWriteFileWaitsForAPipeUntilItsContextEnds(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cause := errors.New("told to stop")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	if err := WriteFile(ctx, pipe, true, func(io.Writer) error { return nil }); !errors.Is(err, cause) || !strings.Contains(err.Error(), pipe) {
-		t.Errorf("without a reader: %v", err)
-	}
-	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	ctx, cancel = context.WithCancelCause(t.Context())
-	failed := make(chan error, 1)
-	go func() {
-		failed <- WriteFile(ctx, pipe, true, func(w io.Writer) error { _, err := w.Write(make([]byte, 1<<20)); return err })
-	}()
-	if _, err := reader.Read(make([]byte, 1)); err != nil { // which waits until it is at work
-		t.Fatal(err)
-	}
-	cancel(cause)
-	if err := <-failed; !errors.Is(err, cause) || !strings.Contains(err.Error(), pipe) {
-		t.Errorf("with a reader that does not read: %v", err)
-	}
-}
-
-// A missing target of a link is made, through further links too. Links that lead to each
-// other are an error, and nothing is made.
-func TestWriteFileMakesWhatALinkLeadsTo(t *testing.T) {
-	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.MkdirAll(at("far/in"), 0o777), os.Symlink("far/in", at("in")), os.Symlink("link", at("far/first")),
-		os.Symlink(at("in")+"/../file", at("far/link")), os.Symlink("b", at("a")), os.Symlink("a", at("b"))); err != nil {
-		t.Fatal(err)
-	}
-	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
-	if err := WriteFile(t.Context(), at("far/first"), true, content); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(at("far/file")); err != nil || string(text) != "new" {
-		t.Errorf("behind the links: %q (%v)", text, err)
-	}
-	if err := WriteFile(t.Context(), at("a"), true, content); !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("links that lead to each other: %v, want ELOOP", err)
-	}
-	for _, link := range []string{"far/first", "far/link", "a"} {
-		if info, err := os.Lstat(at(link)); err != nil || info.Mode().Type() != os.ModeSymlink {
-			t.Errorf("%s is not a link any more (%v)", link, err)
-		}
-	}
-}
-
-// A replaced file keeps its permissions.
-func TestWriteFileKeepsPermissions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
-	for _, want := range []os.FileMode{0o644, 0o600, 0o664} {
-		if want != 0o644 { // that of a new file
-			if err := os.Chmod(path, want); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := WriteFile(t.Context(), path, true, content); err != nil {
-			t.Fatal(err)
-		}
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			t.Errorf("mode %v (%v), want %v", info.Mode(), err, want)
-		}
-	}
-}
-
 // The test reads the file with benchstat's own reader and projections.
 func TestBenchstatReadsTheExport(t *testing.T) {
 	var out bytes.Buffer
@@ -297,49 +183,6 @@ func TestBenchstatReadsTheExport(t *testing.T) {
 	}
 }
 
-func TestWriteFileIsAllOrNothing(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x")
-	full := errors.New("disk full")
-	if err := WriteFile(t.Context(), path, false, func(w io.Writer) error {
-		_, _ = io.WriteString(w, "half")
-		return full
-	}); !errors.Is(err, full) || !strings.Contains(err.Error(), path) {
-		t.Errorf("got error %v, want the writer's with the path", err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("a failed write left %v", left)
-	}
-	content := func(text string) func(io.Writer) error {
-		return func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
-	}
-	if err := WriteFile(t.Context(), path, false, content("one")); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(t.Context(), path, false, content("two")); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("got error %v, want ErrExist", err)
-	}
-	if text, _ := os.ReadFile(path); string(text) != "one" {
-		t.Errorf("the file is %q, want what it was", text)
-	}
-	if err := WriteFile(t.Context(), path, true, content("three")); err != nil {
-		t.Fatal(err)
-	}
-	if text, _ := os.ReadFile(path); string(text) != "three" {
-		t.Errorf("the file is %q, want it replaced", text)
-	}
-	late := filepath.Join(dir, "late")
-	if err := WriteFile(t.Context(), late, false, func(io.Writer) error { return os.WriteFile(late, []byte("mine"), 0o600) }); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a name taken meanwhile: %v, want ErrExist", err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 2 {
-		t.Errorf("%v in the directory, want x and late", left)
-	}
-	if err := WriteFile(t.Context(), dir, true, content("x")); err == nil {
-		t.Error("a directory was replaced")
-	}
-}
-
 // A run in which no job ended ok has a throughput, which is 0, and crashes. Another figure of it would be
 // the better the sooner its jobs died.
 func TestDeadRunsHaveNoFiguresOfWork(t *testing.T) {
@@ -364,7 +207,7 @@ func TestDeadRunsHaveNoFiguresOfWork(t *testing.T) {
 	for i := range runs {
 		runs[i].Metrics = figures
 	}
-	table := SweepArms(w, cells, runs, nil, "x.db", "")
+	table := SweepArms(w, cells, runs, nil, "x.db", "", "")
 	at := slices.IndexFunc(table.Columns, func(c Column) bool { return c.Name == "makespan" })
 	if table.Rows[0][at] != nil {
 		t.Errorf("makespan of %v", table.Rows[0])

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -144,5 +145,31 @@ func TestExportCSVFiltersAndKeepsFiles(t *testing.T) {
 	}
 	if jobs := readCSV(t, mine); len(jobs) != 0 {
 		t.Errorf("a filter that selects no run exported %d jobs", len(jobs))
+	}
+}
+
+// A benchmark has no doubtful runs, and says so.
+func TestExportBenchWithoutDoubtfulRuns(t *testing.T) {
+	s := repeated(t)
+	lines := func() string {
+		var out bytes.Buffer
+		if _, _, err := ExportBench(t.Context(), s, &out, store.Filter{}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	before := lines()
+	run := simRun()
+	run.Status, run.Seed, run.Doubts = results.Complete, 99, "the harness stood still for 3.0 s"
+	id, err := s.BeginRun(t.Context(), run, someDevices("V100 (simulated)", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Writer(id).Finish(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	note := "# " + results.SaysDoubtful(1) + "\n"
+	if got := lines(); !strings.Contains(got, note) || strings.Replace(got, note, "", 1) != before {
+		t.Errorf("with a doubtful run:\n%s", got)
 	}
 }

@@ -3,16 +3,14 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // The elements of JUnit XML, in an order that both schemas accept: Ant's
@@ -55,30 +53,8 @@ type (
 	}
 )
 
-// CheckJUnit refuses a file that JUnit could not write. It accepts an earlier report, because
-// a nightly names the same file each time, and refuses any other file that exists.
-func CheckJUnit(path string) error {
-	if err := CheckTargets([]string{path}, nil, true); err != nil || writtenAsItIs(path) {
-		return err
-	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	head := make([]byte, 1024)
-	n, err := io.ReadFull(f, head)
-	if n > 0 && !bytes.Contains(head[:n], []byte("<testsuites")) {
-		return fmt.Errorf("%s exists and is not a JUnit report: name another file", path)
-	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
+// JUnitFile is the kind of file that JUnit writes. A nightly names the same file each time.
+var JUnitFile = output.Kind{Name: "a JUnit report", Is: func(begin []byte) bool { return bytes.Contains(begin, []byte("<testsuites")) }}
 
 // JUnit writes a gate's answer as JUnit XML: a suite for each arm, a case for each check. A
 // check that fails is a failure. A check that measured too little is an error. The type is

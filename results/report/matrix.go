@@ -16,11 +16,11 @@ func SurvivorsNote(where string) string {
 	return SurvivorsMark + " survivors only: jobs crashed " + where + ". Turnaround is of the jobs that ended ok. Makespan, throughput and energy are of less work than the mix has."
 }
 
-// LostMoreMark is behind ratios that are not comparable: see regress.Level.LostMore.
-const LostMoreMark = "‡"
+// lostMoreMark is behind ratios that are not comparable: see regress.Level.LostMore.
+const lostMoreMark = "‡"
 
-// LostMoreNote explains the mark.
-const LostMoreNote = LostMoreMark + " survivors only, and not comparable: of the scheduler and the base, the one that looks better lost significantly more jobs."
+// lostMoreNote explains the mark.
+const lostMoreNote = lostMoreMark + " survivors only, and not comparable: of the scheduler and the base, the one that looks better lost significantly more jobs."
 
 // MatrixTable has a row for each scheduler: its metrics over all mixes, as ratios to the base.
 func MatrixTable(m regress.Matrix) *Table {
@@ -225,7 +225,7 @@ func survivorsMark(survivors bool) string {
 // ratioMark is the mark of a ratio to the base.
 func ratioMark(l regress.Level) string {
 	if l.LostMore {
-		return LostMoreMark
+		return lostMoreMark
 	}
 	return survivorsMark(l.Survivors)
 }
@@ -286,7 +286,7 @@ func matrixNotes(m regress.Matrix, how string, medians bool) []Note {
 		notes = append(notes, Note{Text: SurvivorsNote("here or under the base")})
 	}
 	if anyLevel(m, func(l regress.Level) bool { return l.LostMore }) {
-		notes = append(notes, Note{Text: LostMoreNote})
+		notes = append(notes, Note{Text: lostMoreNote})
 	}
 	if m.Simulated() {
 		notes = append(notes, Note{Text: simulatedNote})

@@ -40,7 +40,7 @@ func matrixWithCrashes(t *testing.T, base string) regress.Matrix {
 // better lost significantly more jobs.
 func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 	note := SurvivorsNote("here or under the base")
-	texOf := strings.NewReplacer(`\textdagger{}`, SurvivorsMark, `\textdaggerdbl{}`, LostMoreMark)
+	texOf := strings.NewReplacer(`\textdagger{}`, SurvivorsMark, `\textdaggerdbl{}`, lostMoreMark)
 	for base, lines := range map[string]map[string]int{ // marks by the row's beginning
 		"sa": {"sa (base)": 0, "cg": 3},
 		"cg": {"sa": 3, "cg (base)": 0},
@@ -51,7 +51,7 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 			for _, line := range strings.Split(text, "\n") {
 				for name := range lines {
 					if rest, ok := strings.CutPrefix(strings.Trim(line, "| "), name+" "); ok && !strings.HasPrefix(rest, "(base)") {
-						found[name] = strings.Count(texOf.Replace(rest), LostMoreMark)
+						found[name] = strings.Count(texOf.Replace(rest), lostMoreMark)
 					}
 				}
 			}
@@ -66,7 +66,7 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 			if got := marks(text); len(got) != 2 || got["sa"] != lines["sa"] || got["sa (base)"] != lines["sa (base)"] || got["cg"] != lines["cg"] || got["cg (base)"] != lines["cg (base)"] {
 				t.Errorf("base %s, %s: marks %v, want %v:\n%s", base, format, got, lines, text)
 			}
-			if flat := strings.Join(strings.Fields(texOf.Replace(text)), " "); strings.Contains(flat, note) != (base == "cg") || !strings.Contains(flat, LostMoreNote) {
+			if flat := strings.Join(strings.Fields(texOf.Replace(text)), " "); strings.Contains(flat, note) != (base == "cg") || !strings.Contains(flat, lostMoreNote) {
 				t.Errorf("base %s, %s: the mark is not explained:\n%s", base, format, text)
 			}
 		}
@@ -91,7 +91,7 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 	byMix := MatrixByMix(matrixWithCrashes(t, "sa"), false)
 	for i, want := range []string{"W1,1.00×,\"1.50× (1.49 to 1.50), 25.0 % crashed‡\"\n", "W1,1.00×,0.50× (0.50 to 0.50)‡\n", "W1,1.00×,0.50× (0.50 to 0.50)‡\n"} {
 		text := render(t, byMix[i], CSV, Options{})
-		if _, w2, _ := strings.Cut(text, "\nW2,"); !strings.Contains(text, want) || strings.ContainsAny(strings.SplitN(w2, "\n", 2)[0], SurvivorsMark+LostMoreMark) {
+		if _, w2, _ := strings.Cut(text, "\nW2,"); !strings.Contains(text, want) || strings.ContainsAny(strings.SplitN(w2, "\n", 2)[0], SurvivorsMark+lostMoreMark) {
 			t.Errorf("%s: no %q, or W2, which lost nothing, is marked:\n%s", byMix[i].Title, want, text)
 		}
 	}

@@ -23,13 +23,17 @@ type SweepProgress struct {
 func SweepList(sweeps []SweepProgress) *Table {
 	t := &Table{Title: "sweeps", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "tag"},
 		{Name: "created_at", Heading: "created", Drop: 3}, {Name: "node"}, {Name: "mode"}, {Name: "status"}, {Name: "runs_done", Heading: "done"},
-		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "noise", Unit: Ratio, Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
+		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "noise", Unit: Ratio, Place: DataOnly}, {Name: "noise_text", Heading: "noise", Place: TextOnly, Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
 	for _, p := range sweeps {
 		w := p.Sweep
 		if w.Mode == results.Simulated {
 			t.Title = "sweeps (those of mode sim are SIMULATED)"
 		}
-		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, w.Noise(), fmt.Sprint(w.Seed), given(w.Note))
+		noise := given("")
+		if set := w.Noise(); set != nil {
+			noise = results.NoisePercent(*set)
+		}
+		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, w.Noise(), noise, fmt.Sprint(w.Seed), given(w.Note))
 	}
 	return t
 }
@@ -54,8 +58,8 @@ func given(text string) any {
 
 // SweepArms has a row for each mix under each scheduler of a sweep, with each probe, in the order
 // of the cells, with medians over the complete runs. Warm-ups do not count. devices has the
-// devices of each run. remedy says how a sweep that is not complete becomes so.
-func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath, remedy string) *Table {
+// devices of each run. remedy says how a sweep that is not complete becomes so, and redo how doubtful runs are made again.
+func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath, remedy, redo string) *Table {
 	t := &Table{Title: SweepOn(w) + ": medians", Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler", Place: DataOnly},
 		{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
@@ -81,12 +85,13 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	for _, r := range runs {
 		byID[r.ID] = r
 	}
-	traced, again, noiseFree := false, 0, false
+	traced, again, doubtful, noiseFree := false, 0, 0, false
 	for _, a := range armsOf(cells, byID) {
 		noiseFree = noiseFree || results.AllNoiseFree(a.runs)
 		done := len(a.runs)
-		a.runs = withoutCopies(a.runs)
-		again += done - len(a.runs)
+		var copies, doubts int
+		a.runs, copies, doubts = samplesOf(a.runs)
+		again, doubtful = again+copies, doubtful+doubts
 		throughput := median(a.runs, func(m results.Metrics) *float64 { return m.ThroughputJobsPerS })
 		turnaround := median(a.runs, func(m results.Metrics) *float64 { return m.TurnaroundMeanS })
 		makespan := median(a.runs, func(m results.Metrics) *float64 { return m.OfWork(m.MakespanS) })
@@ -102,8 +107,11 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 			makespan.middle, makespan.low, makespan.high, utilization.middle, traced, a.cell.Probe.String())
 	}
 	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
-	for _, says := range samplesNotes(noiseFree, again) {
+	for _, says := range samplesNotes(noiseFree, again, doubtful) {
 		t.Notes = append(t.Notes, Note{Text: says})
+	}
+	if doubtful > 0 {
+		t.Notes = append(t.Notes, Note{Text: "doubtful runs count as done: " + redo})
 	}
 	if traced {
 		t.Title += ", traced"
@@ -122,26 +130,33 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	return t
 }
 
-// samplesNotes says which of simulated runs are samples of their own.
-func samplesNotes(noiseFree bool, copies int) (notes []string) {
+// samplesNotes says which runs are not samples of their own, or not measurements.
+func samplesNotes(noiseFree bool, copies, doubtful int) (notes []string) {
 	if noiseFree {
 		notes = append(notes, results.NoNoise)
 	}
 	if copies > 0 {
 		notes = append(notes, results.SaysCopies(copies))
 	}
+	if doubtful > 0 {
+		notes = append(notes, results.SaysDoubtful(doubtful))
+	}
 	return notes
 }
 
-// withoutCopies are the runs that are samples of their own.
-func withoutCopies(runs []results.Run) []results.Run {
-	var out []results.Run
+// samplesOf are the runs that are samples of their own and not doubtful. It counts the others.
+func samplesOf(runs []results.Run) (out []results.Run, copies, doubtful int) {
 	for i, copied := range results.Copies(runs) {
-		if !copied {
+		switch {
+		case copied:
+			copies++
+		case runs[i].Doubts != "":
+			doubtful++
+		default:
 			out = append(out, runs[i])
 		}
 	}
-	return out
+	return out, copies, doubtful
 }
 
 // sweepArm is a mix under a scheduler, with a probe.

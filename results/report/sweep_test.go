@@ -43,14 +43,48 @@ func someSweep() (results.Sweep, []results.Cell, []results.Run) {
 	return w, cells, runs
 }
 
+// The list shows noise as it was set.
+func TestNoiseInTheList(t *testing.T) {
+	var list []SweepProgress
+	for _, noise := range []string{"0.07", "0.012345", "0"} {
+		list = append(list, SweepProgress{Sweep: results.Sweep{Mode: results.Simulated, Spec: `{"settings":{"sim-noise":` + noise + `}}`}})
+	}
+	text := render(t, SweepList(list), Text, Options{})
+	for _, want := range []string{" 7 % ", " 1.2345 % ", " 0 % "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
+	}
+	if csv := render(t, SweepList(list), CSV, Options{}); !strings.Contains(csv, ",0.012345,") || strings.Contains(csv, "%") {
+		t.Errorf("CSV:\n%s", csv)
+	}
+}
+
+// Medians are without doubtful runs, and a list names them.
+func TestDoubtfulRunsInTables(t *testing.T) {
+	w, cells, runs := someSweep()
+	for i := range runs {
+		if runs[i].Scheduler == "sa" && !runs[i].Warmup && *runs[i].Metrics.MakespanS > 102 {
+			runs[i].Doubts = "the harness stood still for 3.0 s"
+		}
+	}
+	text := render(t, SweepArms(w, cells, runs, nil, "/x/caserun.db", "", "this makes them again"), Text, Options{})
+	if !strings.Contains(text, "101.0 s") || !strings.Contains(text, results.SaysDoubtful(4)) || !strings.Contains(text, "count as done: this makes them again") {
+		t.Errorf("the arms:\n%s", text)
+	}
+	if text = render(t, RunList(runs), Text, Options{}); !strings.Contains(text, "doubtful runs, which comparisons leave out: 4; caserun report 16 says why the first one is") {
+		t.Errorf("the list:\n%s", text)
+	}
+}
+
 func TestSweepTables(t *testing.T) {
 	w, cells, runs := someSweep()
 	simulated := w
 	simulated.ID, simulated.Name, simulated.Mode, simulated.CreatedAt, simulated.Node = 3, "", results.Simulated, nil, "sim:4xV100"
 	simulated.Note, simulated.Status, simulated.Tag, simulated.Spec = "", results.Complete, "nightly", `{"settings":{"sim-noise":0.013}}`
 	for name, table := range map[string]*Table{
-		"sweep":      SweepArms(w, cells, runs, nil, "/x/caserun.db", "caserun sweep --resume 2 continues it"),
-		"sweep_sim":  SweepArms(simulated, cells[:2], runs[:2], nil, "/x/caserun.db", "caserun sweep --resume 2 continues it"),
+		"sweep":      SweepArms(w, cells, runs, nil, "/x/caserun.db", "caserun sweep --resume 2 continues it", ""),
+		"sweep_sim":  SweepArms(simulated, cells[:2], runs[:2], nil, "/x/caserun.db", "caserun sweep --resume 2 continues it", ""),
 		"sweep_list": SweepList([]SweepProgress{{w, 22, 10}, {simulated, 22, 22}}),
 	} {
 		for format, ending := range map[Format]string{Text: "txt", CSV: "csv", JSON: "json", Markdown: "md"} {
@@ -67,12 +101,12 @@ func TestSweepOfSeveralMachines(t *testing.T) {
 	for _, r := range runs {
 		devices[r.ID] = []results.Device{{UUID: "GPU-1"}}
 	}
-	if text := render(t, SweepArms(w, cells, runs, devices, "", ""), Text, Options{}); strings.Contains(text, "machines") {
+	if text := render(t, SweepArms(w, cells, runs, devices, "", "", ""), Text, Options{}); strings.Contains(text, "machines") {
 		t.Errorf("of one machine:\n%s", text)
 	}
 	devices[runs[3].ID] = []results.Device{{UUID: "GPU-2"}}
 	for _, format := range []Format{Text, Markdown} {
-		if text := render(t, SweepArms(w, cells, runs, devices, "", ""), format, Options{}); !strings.Contains(text, say) {
+		if text := render(t, SweepArms(w, cells, runs, devices, "", "", ""), format, Options{}); !strings.Contains(text, say) {
 			t.Errorf("%s: no %q:\n%s", format, say, text)
 		}
 	}

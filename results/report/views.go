@@ -295,6 +295,10 @@ func RunList(runs []results.Run) *Table {
 	if slices.ContainsFunc(runs, func(r results.Run) bool { return r.Traced }) {
 		t.Notes = append(t.Notes, Note{Text: tracedNote})
 	}
+	if at := slices.IndexFunc(runs, func(r results.Run) bool { return r.Doubts != "" }); at >= 0 {
+		_, _, doubtful := samplesOf(runs)
+		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("doubtful runs, which comparisons leave out: %d; caserun report %d says why the first one is", doubtful, runs[at].ID)})
+	}
 	for _, r := range runs {
 		m := r.Metrics
 		ok, oom, crashed, others, cancelled, unstarted := counts(r)

@@ -42,9 +42,6 @@ func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (sto
 	if m, unknown := mixes.Lookup(f.Mix); unknown == nil && len(own) == 0 {
 		out.Mix = m.Name
 	}
-	if f.Last < 0 {
-		return out, refuse("--last %d: want 0 or more", f.Last)
-	}
 	if f.Last > 0 && len(args) > 0 {
 		return out, refuse("--last %d is for a list of runs: leave it out where runs are named", f.Last)
 	}

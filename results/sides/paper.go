@@ -99,7 +99,7 @@ func (p Paper) Group(ctx context.Context, db *store.Store, runs []results.Run) (
 func (p Paper) undoubted(runs []results.Run) []results.Run {
 	kept := slices.DeleteFunc(slices.Clone(runs), func(r results.Run) bool { return r.Doubts != "" })
 	if n := len(runs) - len(kept); n > 0 {
-		p.Say("%d runs are doubtful, and are left out; caserun report of one says why", n)
+		p.Say("%s", results.SaysDoubtful(n))
 	}
 	return kept
 }

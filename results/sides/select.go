@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store"
@@ -57,7 +59,12 @@ func Select(ctx context.Context, db *store.Store, text string) (regress.Side, er
 	if tag, explicit := strings.CutPrefix(text, "tag:"); explicit || isTag(text) {
 		return selectTag(ctx, db, side, tag)
 	}
-	name, scheduler, _ := strings.Cut(text, "/")
+	name, scheduler, under := strings.Cut(text, "/")
+	if under {
+		if err := checkScheduler(text, name, scheduler); err != nil {
+			return side, err
+		}
+	}
 	var sweep results.Sweep
 	var err error
 	if number := strings.TrimPrefix(name, "sweep:"); number == "latest" {
@@ -88,6 +95,9 @@ func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag stri
 		return whole, err
 	}
 	if at := strings.LastIndex(tag, "/"); len(whole.Runs) == 0 && at >= 0 {
+		if err := checkScheduler(side.Label, tag[:at], tag[at+1:]); err != nil {
+			return whole, err
+		}
 		whole, err = observe(ctx, db, side, store.Filter{Tag: tag[:at]}, tag[at+1:])
 		if tag = tag[:at]; err != nil {
 			return whole, err
@@ -97,18 +107,38 @@ func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag stri
 	return whole, err
 }
 
-// WhyEmpty says why a side has no runs.
-func WhyEmpty(text string) string {
+// checkScheduler refuses an empty part of a side's scheduler.
+func checkScheduler(text, runs, scheduler string) error {
+	if results.HasEmptyPart(scheduler) {
+		return refuse("%q has an empty part: write %s/SCHEDULER or %[2]s/SCHEDULER:KEY=VALUE, or %[2]s alone for all schedulers", text, runs)
+	}
+	return nil
+}
+
+// WhyEmpty says why a side has no runs in a store, which the user called by a name, and which side may be meant.
+func WhyEmpty(ctx context.Context, db *store.Store, text, where string) string {
+	names, _ := db.Names(ctx) // without them there is no hint
+	hint := func(name string, known []string) string {
+		if hint := near.DidYouMean("", name, known); hint != "" {
+			return ": " + hint
+		}
+		return ""
+	}
 	tag, explicit := strings.CutPrefix(text, "tag:")
 	_, notNumber := input.Int64(text)
+	before, scheduler, under := strings.Cut(text, "/")
+	slash := strings.LastIndex(tag, "/")
 	switch {
 	case notNumber == nil:
-		return fmt.Sprintf("there is no run %s, and no run has the tag %[1]s", text)
+		return fmt.Sprintf("there is no run %s, and no run has the tag %[1]s in %s", text, where)
+	case (explicit || isTag(text)) && slash >= 0 && slices.Contains(names.Tags, tag[:slash]):
+		return fmt.Sprintf("no run with the tag %s is under %s in %s%s", tag[:slash], tag[slash+1:], where, hint(tag[slash+1:], names.Schedulers))
 	case explicit || isTag(text):
-		return "no run has the tag " + tag
-	default:
-		return "it has no runs"
+		return fmt.Sprintf("no run has the tag %s in %s%s", tag, where, hint(tag, names.Tags))
+	case under:
+		return fmt.Sprintf("no run of %s is under %s in %s%s", before, scheduler, where, hint(scheduler, names.Schedulers))
 	}
+	return "it has no runs in " + where
 }
 
 // OfTag is how a side names a tag.

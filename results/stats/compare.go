@@ -159,17 +159,22 @@ func measure(pair Pair) Comparison {
 	return c
 }
 
+// untestable says why there is no verdict; it is empty if there is one.
+func (c *Comparison) untestable(o Options) string {
+	switch {
+	case o.NoiseFree && c.A.N > 0 && c.B.N > 0:
+		return "no noise: one sample of each"
+	case math.IsNaN(c.P):
+		return "nothing measured"
+	case math.IsNaN(c.Change):
+		return "both are 0, and 0/0 has no value"
+	}
+	return ""
+}
+
 func (c *Comparison) judge(o Options, tests int) {
-	if o.NoiseFree && c.A.N > 0 && c.B.N > 0 {
-		c.Verdict, c.Reason = Inconclusive, "no noise: one sample of each"
-		return
-	}
-	if math.IsNaN(c.P) {
-		c.Verdict, c.Reason = Inconclusive, "nothing measured"
-		return
-	}
-	if math.IsNaN(c.Change) {
-		c.Verdict, c.Reason = Inconclusive, "both are 0, and 0/0 is no value"
+	if why := c.untestable(o); why != "" {
+		c.Verdict, c.Reason = Inconclusive, why
 		return
 	}
 	alpha := o.alpha()
@@ -188,7 +193,7 @@ func (c *Comparison) judge(o Options, tests int) {
 		c.Verdict = Same
 	case c.Needed > 0:
 		c.Verdict, c.Reason = Inconclusive, tooFewIn(c.Strata, c.Needed, tests)
-	case c.Significant && c.Divided():
+	case c.Divided():
 		c.Verdict, c.Reason = Inconclusive, "the blocks differ in different directions"
 	case c.Significant:
 		c.Verdict, c.Reason = Inconclusive, "they differ, perhaps by less than the minimum effect"
@@ -206,7 +211,9 @@ func (c *Comparison) judge(o Options, tests int) {
 
 // Divided reports whether the interval of a pooled change includes no change although the test
 // found a difference: some blocks gained and others lost.
-func (c Comparison) Divided() bool { return c.Strata > 0 && c.Bounded() && c.Low <= 0 && c.High >= 0 }
+func (c Comparison) Divided() bool {
+	return c.Strata > 0 && c.Significant && c.Bounded() && c.Low <= 0 && c.High >= 0
+}
 
 // RepetitionsFor is about how many values each side, or each side of each stratum, needs so that
 // half the width of the change's interval, corrected for all tests, is less than room. It is 0 if

@@ -9,7 +9,7 @@ import (
 // (Hodges and Lehmann 1963), with its interval. The interval belongs to the Mann-Whitney test:
 // ties aside, it contains 0 exactly if the test at the same level finds no difference. A
 // relative change is b/a - 1, an absolute one b - a. Of samples that are both 0, in half of their
-// values at least, the ratio is 0/0, which is no value.
+// values at least, the ratio is 0/0, which has no value.
 func change(a, b []float64, absolute bool, confidence float64) (median, low, high float64) {
 	if len(a) == 0 || len(b) == 0 {
 		return math.NaN(), math.Inf(-1), math.Inf(1)

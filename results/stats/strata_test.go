@@ -187,6 +187,19 @@ func TestPooledIntervalsCoverClusters(t *testing.T) {
 	}
 }
 
+// The sides are means of the blocks' means, of ratios geometric ones, and the change is of these.
+func TestPooledSidesAreMeans(t *testing.T) {
+	strata := []Stratum{{[]float64{1, 1, 7}, []float64{6, 6, 6}}, {[]float64{12, 12, 12}, []float64{2, 2, 14}}}
+	for absolute, want := range map[bool][3]float64{true: {7.5, 6, -1.5}, false: {6, 6, 0}} {
+		c := Pooled(strata, Options{Absolute: absolute})
+		for i, got := range []float64{c.A.Median, c.B.Median, c.Change} {
+			if math.Abs(got-want[i]) > 1e-12 {
+				t.Errorf("absolute %v: %v, want %v", absolute, got, want[i])
+			}
+		}
+	}
+}
+
 // A gain of some blocks that is a loss of others is not a gain.
 func TestDividedBlocksAreInconclusive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))

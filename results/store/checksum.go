@@ -70,11 +70,17 @@ func (c *cursor) next() error {
 	return c.rows.Err()
 }
 
+// misplaced is whether a run's column duplicate is not what its cell says: the complete run that a cell names counts, and
+// the cell's other complete runs are duplicates. NULL: no cell says anything.
+const misplaced = `CASE WHEN cell_position IS NULL THEN duplicate ELSE duplicate <> (run.id <>
+	(SELECT counts.id FROM %[1]s.cell JOIN %[1]s.run AS counts ON counts.id = cell.run_id AND counts.status = 'complete'
+		WHERE cell.sweep_id = run.sweep_id AND cell.position = run.cell_position)) END`
+
 // eachChecksum calls do with the checksum of each run of a schema that a condition selects, as its row has it and as it
-// should be. The condition is on the table run.
-func eachChecksum(ctx context.Context, db executor, schema, condition string, args []any, do func(run int64, has any, want string) error) (err error) {
-	run, err := openCursor(ctx, db, fmt.Sprintf("SELECT id, checksum, %s FROM %s.run WHERE %s ORDER BY id",
-		strings.Join(runs.columns, ", "), schema, condition), args)
+// should be, and with misplaced. The condition is on the table run.
+func eachChecksum(ctx context.Context, db executor, schema, condition string, args []any, do func(run int64, has any, want string, misplaced any) error) (err error) {
+	run, err := openCursor(ctx, db, fmt.Sprintf("SELECT id, checksum, "+misplaced+", %[2]s FROM %[1]s.run WHERE %[3]s ORDER BY id",
+		schema, strings.Join(runs.columns, ", "), condition), args)
 	if err != nil {
 		return err
 	}
@@ -91,7 +97,7 @@ func eachChecksum(ctx context.Context, db executor, schema, condition string, ar
 		stored, _ := has.(string)
 		r, j := parseChecksum(stored)
 		text = text[:0]
-		for i, cell := range run.cells[2 : 2+r] {
+		for i, cell := range run.cells[3 : 3+r] {
 			if !slices.Contains(unchecked, runs.columns[i]) {
 				text = appendCell(text, cell)
 			}
@@ -107,7 +113,7 @@ func eachChecksum(ctx context.Context, db executor, schema, condition string, ar
 		}
 		sum := sha256.Sum256(text)
 		number, _ := id.(int64)
-		if err := do(number, has, fmt.Sprintf("%d-%d-%x", r, j, sum[:16])); err != nil {
+		if err := do(number, has, fmt.Sprintf("%d-%d-%x", r, j, sum[:16]), run.cells[2]); err != nil {
 			return err
 		}
 		if err := run.next(); err != nil {
@@ -137,7 +143,7 @@ func appendCell(text []byte, cell any) []byte {
 // seal gives a complete run its checksum.
 func seal(ctx context.Context, tx *sql.Tx, run int64) error {
 	var sum string
-	err := eachChecksum(ctx, tx, "main", "id = ?", []any{run}, func(_ int64, _ any, want string) error {
+	err := eachChecksum(ctx, tx, "main", "id = ?", []any{run}, func(_ int64, _ any, want string, _ any) error {
 		sum = want
 		return nil
 	})
@@ -148,19 +154,33 @@ func seal(ctx context.Context, tx *sql.Tx, run int64) error {
 }
 
 // verify returns an error that wraps ErrDamaged if a selected run is not as it was when it was completed. Runs of stores of
-// earlier versions have no checksum. A run that somebody has declared interrupted counts for nothing.
+// earlier versions have no checksum. Nothing makes a complete run anything else, so one with a checksum that is not complete
+// is damaged too.
 func verify(ctx context.Context, db executor, schema, condition string, args []any) error {
-	return eachChecksum(ctx, db, schema, "checksum IS NOT NULL AND status NOT IN ('running', 'interrupted') AND "+condition, args, func(run int64, has any, want string) error {
-		if has == want {
+	return eachChecksum(ctx, db, schema, "checksum IS NOT NULL AND "+condition, args, func(run int64, has any, want string, misplaced any) error {
+		if has == want && misplaced != int64(1) {
 			return nil
 		}
 		return fmt.Errorf("run %d: %w: restore a copy of the file, or remove the run from it (PRAGMA foreign_keys = ON; DELETE FROM run WHERE id = %d)", run, ErrDamaged, run)
 	})
 }
 
-// Verify returns an error that wraps ErrDamaged if a selected run is not as it was when it was completed. Runs does so too.
+// candidates is a condition on the runs that the filter would select if somebody had not changed what checksums are of.
+// So it has only what they are not of.
+func (f Filter) candidates() (condition string, args []any) {
+	condition, args = Filter{IDs: f.IDs, Sweep: f.Sweep, Tag: f.Tag, Before: f.Before, Warmups: true, Duplicates: true}.where()
+	if f.Last > 0 {
+		selected, more := f.where()
+		condition += " AND id >= (SELECT ifnull(min(id), 0) FROM run WHERE " + selected + ")"
+		args = append(args, more...)
+	}
+	return condition, args
+}
+
+// Verify returns an error that wraps ErrDamaged if a run is not as it was when it was completed that the filter selects, or
+// would select if it were. Runs does so too.
 func (s *Store) Verify(ctx context.Context, f Filter) error {
-	condition, args := f.where()
+	condition, args := f.candidates()
 	errs := make([]error, readers-1)
 	var all sync.WaitGroup
 	for i := range errs {

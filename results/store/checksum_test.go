@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -98,6 +99,82 @@ func TestChangedRunsAreNoticed(t *testing.T) {
 	}
 }
 
+// What takes a run out of a selection takes it not out of the check.
+func TestHiddenRunsAreNoticed(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "a.db")
+	p := newPart(t, path, true, 2)
+	for position := range 2 {
+		p.run(position, results.Complete, 0, position, 0)
+	}
+	p.run(1, results.Complete, 0, 2, 0) // again: the one before is a duplicate
+	p.close()
+	whole := bytesOf(t, path)
+	before := time.Now().Add(time.Hour)
+	filters := map[string]Filter{"all": {}, "sweep": {Sweep: 1}, "last": {Last: 1}, "others": {Mix: "none", Scheduler: "none", Node: "none", Suite: "none", GPUs: []string{"none"},
+		Status: results.Interrupted, Undoubted: true, Traced: true, NotMixes: []string{"W1"}, BegunBy: before, Mode: results.Simulated}}
+	for name, f := range filters {
+		s, err := OpenReadOnly(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Runs(ctx, f); err != nil {
+			t.Errorf("unchanged, %s: %v", name, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, change := range []string{"warmup = 1", "duplicate = 1", "doubts = 'x'", "status = 'interrupted'", "status = 'running'", "traced = 1 - traced", "mix = 'other'",
+		"scheduler = 'sa', parameters = 'x=1'", "node = 'other'", "suite = 'other'", "started_at = '2000-01-01T00:00:00Z'"} {
+		file := filepath.Join(t.TempDir(), "b.db")
+		if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.write.Exec("UPDATE run SET " + change + " WHERE id = 3"); err != nil {
+			t.Fatal(err)
+		}
+		for name, f := range filters {
+			if _, err := s.Runs(ctx, f); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s, %s: %v", change, name, err)
+			}
+		}
+		if _, err := s.Runs(ctx, Filter{IDs: []int64{1}}); err != nil {
+			t.Errorf("%s, another run: %v", change, err)
+		}
+		if open, err := s.Runs(ctx, Filter{Status: results.Running, Unchecked: true}); err != nil || len(open) != 0 {
+			t.Errorf("%s: %d runs seem to be under way, %v", change, len(open), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(change, "1") {
+			continue
+		}
+		if _, err := Merge(ctx, filepath.Join(t.TempDir(), "all.db"), []string{file}, Merging{}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: merged: %v", change, err)
+		}
+	}
+	// Which run of a cell counts is in the cell too.
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, change := range []string{"duplicate = 0", "duplicate = 1 - duplicate"} {
+		if _, err := s.write.Exec("UPDATE run SET " + change + " WHERE cell_position = 1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(ctx, Filter{}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+}
+
 // The columns that went into checksums stay the first ones of their lists, in this order.
 func TestColumnsOfChecksums(t *testing.T) {
 	for list, first := range map[*[]string]string{
@@ -130,7 +207,7 @@ func TestChecksumOfAnEarlierVersion(t *testing.T) {
 	}
 	set("60-17-")
 	var sum string
-	if err := eachChecksum(t.Context(), s.read, "main", "true", nil, func(_ int64, _ any, want string) error { sum = want; return nil }); err != nil {
+	if err := eachChecksum(t.Context(), s.read, "main", "true", nil, func(_ int64, _ any, want string, _ any) error { sum = want; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	set(sum)
@@ -170,6 +247,28 @@ func TestCorrectedRunsHaveChecksums(t *testing.T) {
 		t.Error("nothing was corrected")
 	}
 	if err := s.Verify(t.Context(), Filter{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A correction of a run that somebody has changed does not make its checksum anew.
+func TestDamagedRunsAreNotCorrected(t *testing.T) {
+	s := openTemp(t)
+	run, found := fullRun()
+	rows := fullRows(found)
+	id := record(t, s, run, rows)
+	if _, err := s.write.Exec("UPDATE run SET makespan_s = 1"); err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Resume(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Job(rows.Jobs[1])
+	if err := w.Flush(t.Context()); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+	if err := s.Verify(t.Context(), Filter{}); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
 	}
 }

@@ -500,7 +500,7 @@ func (m *merger) take(ctx context.Context, path string, id int64) error {
 
 // machine are the columns of a run that say where it ran. They may differ in a simulated run that two
 // machines made: then the first ones count, as text.
-// The checksum is of them too, and goes with them.
+// The checksum covers them too, so it is taken with them.
 const machine = "host, kernel, cpu, cores, memory_bytes, version, revision, binaries, checksum"
 
 // again takes runs that the merge has from an earlier part. They must be the same. An interrupted run
@@ -647,11 +647,11 @@ func (m *merger) drop(ctx context.Context, run int64) error {
 // inOrder is the order of a sweep's runs in the result. Times are compared to the millisecond.
 const inOrder = "ORDER BY cell_position, julianday(started_at), status = 'complete', uid"
 
-// best are the runs that may count, one for each cell. Of several complete ones that of the machine that has done most of
-// the block counts, so that a block that was done again elsewhere is of one machine. Then the machine counts that was
-// first at the block, and the first run there. A simulated run is of no machine.
+// best are the runs that may count, one for each cell. Of several complete ones a doubtful one counts last. Then that of
+// the machine that has done most of the block counts, so that a block that was done again elsewhere is of one machine.
+// Then the machine counts that was first at the block, and the first run there. A simulated run is of no machine.
 const best = `WITH made AS (
-	SELECT run.id, run.cell_position, run.status = 'complete' AS done, cell.mix, cell.warmup, cell.repetition,
+	SELECT run.id, run.cell_position, run.status = 'complete' AS done, run.doubts <> '' AS doubtful, cell.mix, cell.warmup, cell.repetition,
 		row_number() OVER (` + inOrder + `) AS n,
 		` + machineOf + ` AS machine
 	FROM run JOIN cell ON cell.sweep_id = run.sweep_id AND cell.position = run.cell_position WHERE run.sweep_id = ?1),
@@ -659,7 +659,7 @@ blocks AS (
 	SELECT mix, warmup, repetition, machine, count(DISTINCT cell_position) AS cells, min(n) AS first FROM made WHERE done GROUP BY 1, 2, 3, 4)
 SELECT id, cell_position FROM (
 	SELECT id, cell_position, row_number() OVER (PARTITION BY cell_position
-		ORDER BY done DESC, CASE WHEN done THEN -cells END, CASE WHEN done THEN first END, CASE WHEN done THEN n ELSE -n END) AS place
+		ORDER BY done DESC, CASE WHEN done THEN doubtful END, CASE WHEN done THEN -cells END, CASE WHEN done THEN first END, CASE WHEN done THEN n ELSE -n END) AS place
 	FROM made LEFT JOIN blocks USING (mix, warmup, repetition) WHERE NOT done OR blocks.machine = made.machine)
 WHERE place = 1`
 

@@ -9,16 +9,21 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
 	"github.com/pressly/goose/v3"
+	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/network"
 )
@@ -53,8 +58,10 @@ func (c connector) Connect(context.Context) (driver.Conn, error) { return c.Driv
 
 func (c connector) Driver() driver.Driver {
 	return &sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
-		if err := conn.RegisterFunc("case_uid", newUID, true); err != nil {
-			return fmt.Errorf("function case_uid: %w", err)
+		for name, function := range map[string]any{"case_uid": newUID, "case_name": caseName} {
+			if err := conn.RegisterFunc(name, function, true); err != nil {
+				return fmt.Errorf("function %s: %w", name, err)
+			}
 		}
 		for _, p := range c.pragmas {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
@@ -63,6 +70,14 @@ func (c connector) Driver() driver.Driver {
 		}
 		return nil
 	}}
+}
+
+// caseName is input.Name in SQL.
+func caseName(text any) any {
+	if s, ok := text.(string); ok {
+		return input.Name(s)
+	}
+	return text
 }
 
 func connect(path, query string, connections int, pragmas ...string) *sql.DB {
@@ -158,8 +173,17 @@ func regular(path string) (exists bool, err error) {
 // journals are what SQLite keeps beside a store, behind the store's name.
 var journals = []string{"-wal", "-shm", "-journal"}
 
+// beginnings are the first bytes of each of them, in both byte orders (https://www.sqlite.org/fileformat2.html,
+// https://www.sqlite.org/walformat.html).
+var beginnings = map[string][]string{
+	"-wal":     {"\x37\x7f\x06\x82", "\x37\x7f\x06\x83"},
+	"-shm":     {"\x18\xe2\x2d\x00", "\x00\x2d\xe2\x18"},
+	"-journal": {"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"},
+}
+
 // checkJournals refuses what SQLite would take for a journal of the store at target, and is none of its: SQLite waits
-// forever for a FIFO, writes into a file that has another name too, and brings into the store what another user wrote.
+// forever for a FIFO, writes into a file that has another name too, brings into the store what another user wrote, and
+// removes or overwrites what it did not write.
 func checkJournals(path, target string) error {
 	of, err := os.Stat(target)
 	if err != nil {
@@ -170,11 +194,47 @@ func checkJournals(path, target string) error {
 		if err != nil {
 			continue // SQLite says what is wrong, if it needs it
 		}
-		if why := notJournal(of, info); why != "" {
-			return fmt.Errorf("store %s: %s %s, and SQLite would take it for the store's journal: remove it", path, target+suffix, why)
+		why := notJournal(of, info)
+		if why == "" {
+			why = foreignContent(target, suffix, info.Size())
+		}
+		if why != "" {
+			return fmt.Errorf("store %s: %s %s, and SQLite would take it for the store's journal: move it away, or remove it", path, target+suffix, why)
 		}
 	}
 	return nil
+}
+
+// foreignContent says why a regular file has not been written by SQLite; "": it can have been. A killed program and a full
+// disk leave files that are empty, or have zeros in the place of their first bytes or of the last of these: SQLite writes
+// a header's first bytes last. A journal that is kept for the next transaction has such zeros too.
+func foreignContent(target, suffix string, size int64) string {
+	if suffix == "-shm" {
+		const page, begun = 4096, 3 // SQLite makes it by such pages, or of so many bytes
+		if size%page != 0 && size != begun {
+			return fmt.Sprintf("has %d bytes, which SQLite does not write", size)
+		}
+		if exists(target + "-wal") {
+			// This process may have the store open. Closing the file here would then drop SQLite's locks on it. Without a
+			// WAL nobody has locks on it.
+			return ""
+		}
+	}
+	f, err := os.OpenFile(target+suffix, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "" // it is gone, or SQLite says what is wrong
+	}
+	defer f.Close()
+	begins := make([]byte, len(beginnings[suffix][0]))
+	n, err := io.ReadFull(f, begins)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return ""
+	}
+	written := strings.TrimRight(string(begins[:n]), "\x00")
+	if slices.ContainsFunc(beginnings[suffix], func(b string) bool { return strings.HasPrefix(b, written) }) {
+		return ""
+	}
+	return fmt.Sprintf("begins with %q, which SQLite does not write", written)
 }
 
 // notJournal says why a file cannot be a store's journal; "": it can. Only who may write a store has written its journal.

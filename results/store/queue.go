@@ -196,6 +196,10 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // without effect once committed, or where SQLite did it when the disk was full
+	corrected, err := sealedIn(ctx, tx, batch)
+	if err != nil {
+		return nil, err
+	}
 	err = conn.Raw(func(c any) error {
 		in, err := newInserter(c)
 		if err != nil {
@@ -207,8 +211,10 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := reseal(ctx, tx, batch); err != nil {
-		return nil, err
+	for _, run := range corrected {
+		if err := seal(ctx, tx, run); err != nil {
+			return nil, err
+		}
 	}
 	if err := tx.Commit(); err != nil {
 		return nil, err
@@ -216,24 +222,26 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 	return refused, nil
 }
 
-// reseal makes the checksums of complete runs anew whose jobs a batch corrects.
-func reseal(ctx context.Context, tx *sql.Tx, batch []entry) error {
+// sealedIn are the complete runs whose jobs a batch corrects. Their checksums must hold before, because they are made anew
+// afterwards.
+func sealedIn(ctx context.Context, tx *sql.Tx, batch []entry) (sealed []int64, err error) {
 	seen := map[int64]bool{}
 	for _, e := range batch {
 		if e.writer == nil || e.table != jobs.table || seen[e.writer.run] {
 			continue
 		}
 		seen[e.writer.run] = true
-		sealed := false
-		err := tx.QueryRowContext(ctx, "SELECT checksum IS NOT NULL FROM run WHERE id = ?", e.writer.run).Scan(&sealed)
-		if err == nil && sealed {
-			err = seal(ctx, tx, e.writer.run)
+		is := false
+		err := tx.QueryRowContext(ctx, "SELECT checksum IS NOT NULL FROM run WHERE id = ?", e.writer.run).Scan(&is)
+		if err == nil && is {
+			sealed = append(sealed, e.writer.run)
+			err = verify(ctx, tx, "main", "id = ?", []any{e.writer.run})
 		}
 		if err != nil && !errors.Is(err, sql.ErrNoRows) { // rows of a run that is gone are refused
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return sealed, nil
 }
 
 // insert writes the rows of a batch and returns those that their tables refuse.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
 )
 
@@ -33,13 +34,20 @@ type Filter struct {
 	Warmups   bool      // select warm-up runs too, which are not measurements
 	// Duplicates selects also the complete runs of cells of which another run counts.
 	Duplicates bool
-	Last       int // of the selected runs take only the last so many
+	Last       int  // of the selected runs take only the last so many
+	Unchecked  bool // take damaged runs too: for what is not a figure, such as an estimate
 }
 
 // jsonTexts is a list as one argument, because SQLite limits their number.
 func jsonTexts(list []string) string {
 	text, _ := json.Marshal(list) // texts always have JSON
 	return string(text)
+}
+
+// isNamed is the condition that a column of runs has a name, which users may have spelled in another way. The inner query
+// reads an index, if there is one.
+func isNamed(column string) string {
+	return fmt.Sprintf("%[1]s IN (SELECT %[1]s FROM run WHERE case_name(%[1]s) = ?)", column)
 }
 
 // where returns a condition on the table run.
@@ -53,7 +61,7 @@ func (f Filter) where() (condition string, args []any) {
 		term("id IN (SELECT value FROM json_each(?))", strings.ReplaceAll(fmt.Sprint(f.IDs), " ", ","))
 	}
 	if f.Mix != "" {
-		term("mix = ?", f.Mix)
+		term(isNamed("mix"), input.Name(f.Mix))
 	}
 	if f.Scheduler != "" {
 		term("scheduler = ?", f.Scheduler)
@@ -67,11 +75,14 @@ func (f Filter) where() (condition string, args []any) {
 	if f.Status != "" {
 		term("status = ?", f.Status)
 	}
+	if f.Status == results.Running {
+		terms = append(terms, "checksum IS NULL") // else it was complete, and somebody has changed it
+	}
 	if f.Sweep != 0 {
 		term("sweep_id = ?", f.Sweep)
 	}
 	if f.Tag != "" {
-		term("tag = ?", f.Tag)
+		term(isNamed("tag"), input.Name(f.Tag))
 	}
 	if f.Suite != "" {
 		term("suite = ?", f.Suite)
@@ -89,7 +100,7 @@ func (f Filter) where() (condition string, args []any) {
 		terms = append(terms, "traced = 1")
 	}
 	if len(f.NotMixes) > 0 {
-		term("mix NOT IN (SELECT value FROM json_each(?))", jsonTexts(f.NotMixes))
+		term("case_name(mix) NOT IN (SELECT case_name(value) FROM json_each(?))", jsonTexts(f.NotMixes))
 	}
 	if f.Before > 0 {
 		term("id < ?", f.Before)
@@ -111,10 +122,14 @@ func (f Filter) where() (condition string, args []any) {
 	return condition, args
 }
 
-// Runs returns the selected runs, oldest first. The error wraps ErrDamaged if one is not as it was when it was completed.
+// Runs returns the selected runs, oldest first. The error is that of Verify, unless the filter is Unchecked.
 func (s *Store) Runs(ctx context.Context, f Filter) ([]results.Run, error) {
 	checked := make(chan error, 1)
-	go func() { checked <- s.Verify(ctx, f) }()
+	if f.Unchecked {
+		checked <- nil
+	} else {
+		go func() { checked <- s.Verify(ctx, f) }()
+	}
 	condition, args := f.where()
 	query := fmt.Sprintf("SELECT id, %s FROM run WHERE %s ORDER BY id", strings.Join(runs.columns, ", "), condition)
 	found, err := collect(ctx, s, "read runs", query, args, func(r *results.Run) []any {

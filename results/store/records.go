@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
 )
 
@@ -43,7 +44,7 @@ var runs = layout[results.Run]{
 		m, s, p, x, w := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer, &r.Metrics.Swapping
 		counts := r.Status != results.Running
 		return nil, []any{
-			&r.Mix, &r.MixSource, &r.Scheduler, &r.Parameters, &r.Node, &r.Mode, &r.Suite, &r.Repetition,
+			name{&r.Mix}, &r.MixSource, &r.Scheduler, &r.Parameters, &r.Node, &r.Mode, &r.Suite, &r.Repetition,
 			(*decimal)(&r.Seed), &r.Workers, instant{&r.StartedAt}, &r.Status, &r.Jobs,
 			count{&m.OK, counts}, count{&m.OOM, counts}, count{&m.Crashed, counts}, count{&m.Cancelled, counts},
 			&m.MakespanS, &m.ThroughputJobsPerS, &m.AttemptedJobsPerS,
@@ -53,7 +54,7 @@ var runs = layout[results.Run]{
 			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.PID, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
 			&p.Driver, &p.CUDA, &p.Binaries,
 			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
-			&r.Sweep, &r.Warmup, text{&r.Tag}, count{&m.NotStarted, counts}, probe{&r.Probe},
+			&r.Sweep, &r.Warmup, name{&r.Tag}, count{&m.NotStarted, counts}, probe{&r.Probe},
 			&m.Energy.UsedJ, &m.Energy.IdleJ, &m.Energy.PerOK, &m.Energy.Source,
 			&w.Swaps, &w.InVain, &w.OutBytes, &w.InBytes, &w.DrainS, &w.CopyS, &w.BookkeepingS,
 			&w.HostPeakBytes, &w.HostMappedS,
@@ -291,6 +292,18 @@ func (t text) Value() (driver.Value, error) {
 
 func (t text) Scan(v any) error {
 	*t.s, _ = v.(string)
+	return nil
+}
+
+// name is text that a user chose. It is read in Unicode NFC, in which users' names are compared: earlier versions stored
+// what they were given.
+type name text
+
+func (n name) Value() (driver.Value, error) { return text(n).Value() }
+
+func (n name) Scan(v any) error {
+	s, _ := v.(string)
+	*n.s = input.Name(s)
 	return nil
 }
 

@@ -443,3 +443,32 @@ func TestFaultsAlone(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Earlier versions stored names as they were spelled. Users find them in any spelling, and read one.
+func TestNamesOfEarlierVersions(t *testing.T) {
+	s := openTemp(t)
+	run, found := fullRun()
+	record(t, s, run, fullRows(found))
+	record(t, s, run, fullRows(found))
+	const composed, decomposed, disordered = "n\u00fc\u1e69", "nu\u0308s\u0323\u0307", "nu\u0308s\u0307\u0323"
+	for id, spelled := range []string{decomposed, disordered} {
+		if _, err := s.write.Exec("UPDATE run SET mix = ?1, tag = ?1, checksum = NULL WHERE id = ?2", spelled, id+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, spelled := range []string{composed, decomposed, disordered} {
+		for _, f := range []Filter{{Tag: spelled}, {Mix: spelled}} {
+			runs, err := s.Runs(t.Context(), f)
+			if err != nil || len(runs) != 2 || runs[0].Tag != composed || runs[1].Mix != composed {
+				t.Errorf("%+q %+q: %d runs (%v)", f.Mix, f.Tag, len(runs), err)
+			}
+		}
+		if runs, err := s.Runs(t.Context(), Filter{NotMixes: []string{spelled}}); err != nil || len(runs) != 0 {
+			t.Errorf("without mix %+q: %d runs (%v)", spelled, len(runs), err)
+		}
+	}
+	names, err := s.Names(t.Context())
+	if want := []string{composed}; err != nil || !slices.Equal(names.Mixes, want) || !slices.Equal(names.Tags, want) {
+		t.Errorf("names %+q (%v), want %+q", names, err, want)
+	}
+}

@@ -15,7 +15,7 @@ var sweeps = layout[results.Sweep]{
 	columns: []string{"name", "tag", "spec", "node", "mode", "seed", "repetitions", "created_at",
 		"status", "host", "pid", "note"},
 	fields: func(w *results.Sweep) (keys, values []any) {
-		return nil, []any{text{&w.Name}, text{&w.Tag}, &w.Spec, &w.Node, &w.Mode, (*decimal)(&w.Seed), &w.Repetitions,
+		return nil, []any{name{&w.Name}, name{&w.Tag}, &w.Spec, &w.Node, &w.Mode, (*decimal)(&w.Seed), &w.Repetitions,
 			instant{&w.CreatedAt}, &w.Status, text{&w.Host}, &w.PID, text{&w.Note}}
 	},
 }
@@ -24,7 +24,7 @@ var cells = layout[results.Cell]{
 	table:   "cell",
 	columns: []string{"sweep_id", "position", "mix", "mix_source", "scheduler", "repetition", "warmup", "seed", "run_id", "probe"},
 	fields: func(c *results.Cell) (keys, values []any) {
-		return nil, []any{&c.Sweep, &c.Position, &c.Mix, &c.MixSource, &c.Scheduler, &c.Repetition, &c.Warmup,
+		return nil, []any{&c.Sweep, &c.Position, name{&c.Mix}, &c.MixSource, &c.Scheduler, &c.Repetition, &c.Warmup,
 			(*decimal)(&c.Seed), &c.Run, probe{&c.Probe}}
 	},
 }
@@ -70,6 +70,28 @@ func (s *Store) ExtendSweep(ctx context.Context, sweep results.Sweep, more []res
 		}
 		return insertCells(ctx, tx, sweep.ID, more)
 	})
+}
+
+// RedoDoubtful takes the doubtful runs from the cells of a sweep, so that the sweep makes them again, and returns how many
+// there are. They stay complete runs of the sweep, and become duplicates when others are complete. Warm-ups are no
+// measurements and are left. The error is a HeldError if a process works on the sweep.
+func (s *Store) RedoDoubtful(ctx context.Context, sweep int64) (n int64, err error) {
+	err = s.transaction(ctx, fmt.Sprintf("make doubtful runs of sweep %d again", sweep), func(tx *sql.Tx) error {
+		taken, err := tx.ExecContext(ctx, `UPDATE cell SET run_id = NULL WHERE sweep_id = ? AND warmup = 0
+			AND run_id IN (SELECT id FROM run WHERE status = 'complete' AND doubts <> '')`, sweep)
+		if err != nil {
+			return err
+		}
+		if n, err = taken.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		err = changeOne(ctx, tx, ErrBusy, "UPDATE sweep SET status = 'interrupted' WHERE id = ? AND status <> 'running'", sweep)
+		if errors.Is(err, ErrBusy) {
+			err = owns(ctx, tx, sweep, "", nil)
+		}
+		return err
+	})
+	return n, err
 }
 
 func insertCells(ctx context.Context, tx *sql.Tx, sweep int64, plan []results.Cell) error {

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,6 +120,15 @@ func TestMergeRefusesLeftoverJournals(t *testing.T) {
 
 // SQLite opens no file as a store's journal that is none: it would wait for a FIFO, and write into a hard link.
 func TestOpenChecksJournals(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "made.db")
+	s, err := Open(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole := bytesOf(t, made)
 	for name, put := range map[string]func(place, precious string) error{
 		"link":      func(place, precious string) error { return os.Symlink(precious, place) },
 		"hard link": func(place, precious string) error { return os.Link(precious, place) },
@@ -129,20 +140,27 @@ func TestOpenChecksJournals(t *testing.T) {
 			}
 			return errors.Join(os.WriteFile(place, []byte("rows"), 0o644), os.Chown(place, 12345, 12345))
 		},
+		"text":  func(place, _ string) error { return os.WriteFile(place, []byte("my notes on q.db\n"), 0o600) },
+		"byte":  func(place, _ string) error { return os.WriteFile(place, []byte("a"), 0o600) },
+		"page":  func(place, _ string) error { return os.WriteFile(place, bytes.Repeat([]byte("text"), 1024), 0o600) },
+		"other": func(place, _ string) error { return os.WriteFile(place, []byte("SQLite format 3\x00"), 0o600) },
 	} {
 		for _, suffix := range journals {
 			dir := t.TempDir()
 			path, precious := filepath.Join(dir, "s.db"), filepath.Join(dir, "precious")
-			s, err := Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(s.Close(), os.Chmod(path, 0o644), os.WriteFile(precious, []byte("precious"), 0o600)); err != nil {
+			if err := errors.Join(os.WriteFile(path, []byte(whole), 0o644), os.WriteFile(precious, []byte("precious"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			if err := put(path+suffix, precious); err != nil {
 				t.Fatal(err)
 			}
+			content := func() (text string) {
+				if info, err := os.Stat(path + suffix); err == nil && info.Mode().IsRegular() { // a FIFO is not opened
+					text = bytesOf(t, path+suffix)
+				}
+				return text
+			}
+			before := content()
 			for _, open := range []func(string) (*Store, error){Open, OpenReadOnly} {
 				s, err := open(path)
 				if err == nil {
@@ -154,6 +172,17 @@ func TestOpenChecksJournals(t *testing.T) {
 			}
 			if text := bytesOf(t, precious); text != "precious" {
 				t.Errorf("%s%s: the file of others is now %.20q", name, suffix, text)
+			}
+			if after := content(); after != before {
+				t.Errorf("%s%s: it is now %.20q", name, suffix, after)
+			}
+			fresh := filepath.Join(t.TempDir(), "new.db")
+			if err := put(fresh+suffix, precious); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := Open(fresh); err == nil && name != "of another user" { // whose store it was nobody knows
+				t.Errorf("%s%s beside a store that is not there: it was opened", name, suffix)
+				_ = s.Close()
 			}
 		}
 	}
@@ -180,5 +209,79 @@ func TestOpenChecksJournals(t *testing.T) {
 	}
 	if why := notJournal(file("own.db", 0o644, "", 1), file("own.db-wal", 0o644, "", 2)); why != "" {
 		t.Errorf("an empty journal, which a reader makes: it %s", why)
+	}
+}
+
+// What a killed program or a full disk leaves of a journal at any moment is a journal.
+func TestOpenTakesUnfinishedJournals(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "from.db")
+	remains := map[string][]byte{} // of a killed program, by suffix
+	take := func(suffix string) {
+		t.Helper()
+		remains[suffix] = []byte(bytesOf(t, from+suffix))
+		if len(remains[suffix]) < 32 {
+			t.Fatalf("%s has %d bytes", suffix, len(remains[suffix]))
+		}
+	}
+	s, err := Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s)
+	take("-wal")
+	take("-shm")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = open(from, func(string) (string, error) { return "NFS", nil }); err != nil { // which has a rollback journal
+		t.Fatal(err)
+	}
+	whole := bytesOf(t, from)
+	conn, err := s.write.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := execute(t.Context(), conn, "PRAGMA synchronous = FULL", "PRAGMA cache_size = 1", "BEGIN IMMEDIATE",
+		"CREATE TABLE big (t TEXT) STRICT", "INSERT INTO big SELECT hex(zeroblob(3000)) FROM json_each('[1, 2, 3, 4, 5, 6, 7, 8]')"); err != nil {
+		t.Fatal(err)
+	}
+	take("-journal")
+	if err := execute(t.Context(), conn, "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for suffix, of := range remains {
+		begins := beginnings[suffix][0]
+		if !slices.ContainsFunc(beginnings[suffix], func(b string) bool { return strings.HasPrefix(string(of), b) }) {
+			t.Errorf("%s of SQLite begins with %x", suffix, of[:len(begins)])
+		}
+		lengths := []int{0, 3, 8, 12, 28, 32, 512, len(of)}
+		if suffix == "-shm" {
+			lengths = []int{0, 3, 4096, len(of)}
+		}
+		for _, n := range lengths {
+			n = min(n, len(of))
+			for _, zeros := range []int{0, 1, len(begins)} { // at the end of the first bytes
+				left := slices.Clone(of[:n])
+				clear(left[min(n, len(begins)-zeros):min(n, len(begins))])
+				path := filepath.Join(t.TempDir(), "s.db")
+				if err := errors.Join(os.WriteFile(path, []byte(whole), 0o600), os.WriteFile(path+suffix, left, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				s, err := Open(path)
+				if err != nil {
+					t.Errorf("%s of %d bytes, %d zeros: %v", suffix, n, zeros, err)
+					continue
+				}
+				if runs, err := s.Runs(t.Context(), Filter{}); err != nil || len(runs) != 1 {
+					t.Errorf("%s of %d bytes, %d zeros: %d runs, %v", suffix, n, zeros, len(runs), err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
 	}
 }

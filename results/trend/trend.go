@@ -60,14 +60,10 @@ func (s Step) Revisions() string {
 	return s.BeforeRevision + ".." + s.AfterRevision
 }
 
-// Of follows the metric over the runs, which are in the order of time. Runs that are not
-// complete, doubtful ones, warm-ups and runs without a value are left out.
-func Of(metric regress.Metric, runs []regress.Observation) Trend {
-	t := Trend{Metric: metric, Alpha: stats.DefaultAlpha, MinEffect: stats.DefaultMinEffect}
-	if metric.Exact {
-		t.MinEffect = 0
-	}
-	arms := map[results.Arm][]regress.Observation{}
+// byArm groups the runs that a trend is of. Notes say how many were left out, except warm-ups and runs that are not
+// complete.
+func byArm(metric regress.Metric, runs []regress.Observation) (arms map[results.Arm][]regress.Observation, notes []string) {
+	arms = map[results.Arm][]regress.Observation{}
 	without, doubtful := 0, 0
 	for _, o := range runs {
 		switch {
@@ -81,11 +77,23 @@ func Of(metric regress.Metric, runs []regress.Observation) Trend {
 		}
 	}
 	if doubtful > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("doubtful runs, which are left out: %d; caserun report of one says why", doubtful))
+		notes = append(notes, results.SaysDoubtful(doubtful))
 	}
 	if without > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("complete runs without a value of %s, which are left out: %d%s", metric.Name, without, metric.Needs()))
+		notes = append(notes, fmt.Sprintf("complete runs without a value of %s, which are left out: %d%s", metric.Name, without, metric.Needs()))
 	}
+	return arms, notes
+}
+
+// Of follows the metric over the runs, which are in the order of time. Runs that are not
+// complete, doubtful ones, warm-ups and runs without a value are left out.
+func Of(metric regress.Metric, runs []regress.Observation) Trend {
+	t := Trend{Metric: metric, Alpha: stats.DefaultAlpha, MinEffect: stats.DefaultMinEffect}
+	if metric.Exact {
+		t.MinEffect = 0
+	}
+	arms, notes := byArm(metric, runs)
+	t.Notes = notes
 	t.Names = slices.SortedFunc(maps.Keys(arms), results.Arm.Compare)
 	labels := labelsOf(runs)
 	var series [][]float64

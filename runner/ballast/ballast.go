@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/runner/child"
 	"github.com/caserun/caserun/runner/surroundings"
 )
@@ -54,7 +55,7 @@ type Ballast struct {
 func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, error) {
 	b, err := hold(ctx, bin, device, leaveFree)
 	if err != nil {
-		return nil, fmt.Errorf("start ballast on %s leaving %d bytes free: %w", device, leaveFree, why(err))
+		return nil, fmt.Errorf("start ballast on %s leaving %s free: %w", device, size.Text(leaveFree), why(err))
 	}
 	return b, nil
 }

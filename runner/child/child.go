@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // Process is a started program, which leads its own process group.
@@ -48,11 +49,23 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Err returns the error of exec.Cmd.Wait. It may be called once Done is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill kills the program's process group and waits for the program.
-func (p *Process) Kill() error {
+// killLimit is how long a program may take to end after SIGKILL. To give gigabytes back takes seconds.
+const killLimit = 30 * time.Second
+
+// Kill kills the program's process group and waits for the program. A program that is blocked in the kernel, as in the driver of a lost
+// GPU, is left, and an error.
+func (p *Process) Kill() error { return p.kill(killLimit) }
+
+func (p *Process) kill(limit time.Duration) error {
 	if err := syscall.Kill(-p.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.PID(), err)
 	}
-	<-p.done
-	return nil
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("process %d did not end within %v of SIGKILL, and is left: it is blocked in the kernel", p.PID(), limit)
+	}
 }

@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,6 +62,19 @@ func TestKillEndsTheGroup(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Errorf("kill of a program that is gone: %v", err)
 	}
+}
+
+// A program that does not end is left, and said.
+func TestKillHasALimit(t *testing.T) {
+	p, err := Start(exec.Command("sleep", "600"), syscall.SIGKILL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocked := &Process{cmd: p.cmd, done: make(chan struct{})}
+	if err := blocked.kill(time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not end within 1ms of SIGKILL, and is left") {
+		t.Error(err)
+	}
+	<-p.Done()
 }
 
 // The thread that calls Start may end before the program.

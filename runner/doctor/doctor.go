@@ -221,7 +221,7 @@ func (e *examination) suite(o harness.Options, probe results.Probe, jobs []mixes
 	if !e.try("suite", err, "%s", o.Suite) {
 		return
 	}
-	programs, _, err := local.Resolve(o, probe, jobs)
+	programs, _, err := local.Resolve(o, probe, mixes.Mix{Jobs: jobs})
 	if !e.try("programs and data", err, "the %d different jobs can start", len(jobs)) {
 		return
 	}

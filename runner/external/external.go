@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/runner/child"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -49,6 +50,9 @@ type Policy struct {
 	stderr   *tail
 	greeting greeting
 	asked    uint64
+	places   int    // questions where a task may go
+	waits    int    // of these, how many it answered with: the task waits
+	latest   []byte // its latest answer
 	err      error
 	closed   bool
 	endLimit time.Duration
@@ -142,10 +146,32 @@ func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 		}
 		return p.checkPlace(t, a.at(), v)
 	})
-	if p.err != nil || a.Device.number == nil {
+	if p.err != nil {
+		return schedulers.Placement{}, false
+	}
+	p.places++
+	if a.Device.number == nil {
+		p.waits++
 		return schedulers.Placement{}, false
 	}
 	return a.at().placement(), true
+}
+
+// Stuck implements schedulers.Fallible.
+func (p *Policy) Stuck(waiting int) error {
+	p.kill()
+	p.err = schedulers.PolicyError{Err: fmt.Errorf("%s; requests that wait although nothing is on the node, where it said that it would place them: %d; an answer must depend on the question alone; %s",
+		p.Answers(), waiting, p.stderr)}
+	return p.err
+}
+
+// Answers says how often the program was asked and let a task wait.
+func (p *Policy) Answers() string {
+	text := fmt.Sprintf("policy %s: of %d questions where a task may go it answered %d with null, which is to wait", p.program.Path, p.places, p.waits)
+	if p.latest != nil {
+		text += "; its last answer was " + quote(p.latest)
+	}
+	return text
 }
 
 // CanGrow implements schedulers.Policy.
@@ -153,14 +179,14 @@ func (p *Policy) CanGrow(bytes int64, d schedulers.DeviceView) bool {
 	if !slices.Contains(p.greeting.Asks, asksGrow) {
 		return p.err == nil && (!p.promises(memoryHard) || bytes <= d.FreeBytes())
 	}
-	a := ask[growAnswer](p, p.program.Timeout, fmt.Sprintf("grow a task by %d bytes", bytes), func(id uint64) any {
+	a := ask[growAnswer](p, p.program.Timeout, "grow a task by "+size.Text(bytes), func(id uint64) any {
 		return growQuestion{id, "grow", bytes, usageOf(d, p.greeting.SMs)}
 	}, func(a growAnswer) error {
 		switch {
 		case a.Grow == nil:
 			return errors.New("it has no grow: want true or false")
 		case *a.Grow && p.promises(memoryHard) && bytes > d.FreeBytes():
-			return fmt.Errorf("grow, where %d bytes are free, and it promises %s", d.FreeBytes(), memoryHard)
+			return fmt.Errorf("grow, where %s are free, and it promises %s", size.Text(d.FreeBytes()), memoryHard)
 		}
 		return nil
 	})
@@ -224,11 +250,15 @@ func ask[Answer interface{ id() *uint64 }](p *Policy, limit time.Duration, what 
 			err = check(a)
 		}
 		if err != nil {
-			err = fmt.Errorf("its answer %s cannot be: %w", quote(line), err)
+			err = fmt.Errorf("its answer %s is not valid: %w", quote(line), err)
 		}
 	}
 	if err != nil {
 		p.fail(what, err)
+		return a
+	}
+	if id > 0 { // not the greeting
+		p.latest = append(p.latest[:0], line[:min(len(line), quoted+1)]...)
 	}
 	return a
 }
@@ -251,7 +281,7 @@ func (p *Policy) exchange(question any, limit time.Duration) ([]byte, error) {
 	line, err := p.answers.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, fmt.Errorf("its answer %s is longer than %d bytes", quote(line), longest)
+		return nil, fmt.Errorf("its answer %s is longer than %s", quote(line), size.Text(longest))
 	case err != nil:
 		return nil, tooLate(err, limit, line)
 	}
@@ -299,7 +329,11 @@ func (p *Policy) fail(what string, why error) {
 	if killed && errors.Is(why, errEnded) {
 		why = errors.New(strings.Replace(why.Error(), errEnded.Error(), closed, 1))
 	}
-	p.err = schedulers.PolicyError{Err: fmt.Errorf("policy %s: asked to %s: %w%s; %s", p.program.Path, what, why, status, p.stderr)}
+	before := ""
+	if p.latest != nil {
+		before = fmt.Sprintf("; it had answered %d questions, the last with %s", p.asked-2, quote(p.latest))
+	}
+	p.err = schedulers.PolicyError{Err: fmt.Errorf("policy %s: asked to %s: %w%s%s; %s", p.program.Path, what, why, status, before, p.stderr)}
 }
 
 // awaitEnd gives the program time to end, and reports whether it did.

@@ -147,16 +147,31 @@ func TestWhatAPolicyNeedNotDecide(t *testing.T) {
 // end of its standard error, on one line.
 func TestAnswersThatCannotBe(t *testing.T) {
 	for name, c := range map[string]struct{ says, want string }{
-		"no JSON":             {`echo hello`, `its answer "hello" cannot be: invalid character 'h'`},
-		"nothing on the line": {`echo`, `its answer "" cannot be: the line is empty: want one JSON object`},
+		"no JSON":             {`echo hello`, `its answer "hello" is not valid: invalid character 'h'`},
+		"nothing on the line": {`echo`, `its answer "" is not valid: the line is empty: want one JSON object`},
 		"two objects":         {`echo '{"id":1} {}'`, `more follows on the line`},
 		"no id":               {`echo '{"device":0}'`, `it has no id: want that of the question, 1`},
 		"an old id":           {`echo '{"id":0,"device":0}'`, `it has the id 0: want that of the question, 1`},
-		"no device":           {`echo '{"id":1}'`, `its answer "{\"id\":1}" cannot be: it has no device: want a number, or null if the task must wait`},
+		"no device":           {`echo '{"id":1}'`, `its answer "{\"id\":1}" is not valid: it has no device: want a number, or null if the task must wait`},
 		"an unknown field":    {`echo '{"id":1,"devise":0}'`, `unknown field "devise"`},
 		"a key twice":         {`echo '{"id":1,"device":0,"device":1}'`, `the key "device" is there twice`},
 		"another case":        {`echo '{"id":1,"device":null,"Device":0}'`, `the key "Device" must be written "device"`},
-		"another type":        {`echo '{"id":1,"device":"0"}'`, `cannot be: `},
+		"another type":        {`echo '{"id":1,"device":"0"}'`, `is not valid: device is a string: want a whole number`},
+		"null blocks":         {`echo '{"id":1,"device":0,"blocks":null}'`, `blocks is null or has null in it`},
+		"null in blocks":      {`echo '{"id":1,"device":0,"blocks":[null,1]}'`, `blocks is null or has null in it`},
+		"a null flag":         {`echo '{"id":1,"device":0,"exclusive":null}'`, `exclusive is null`},
+		"a null id":           {`echo '{"id":null,"device":0}'`, `id is null`},
+		"null":                {`echo null`, `it has no id`},
+		"a list":              {`echo '[]'`, `is not valid: `},
+		"a fraction":          {`echo '{"id":1,"device":0.0}'`, `is not valid: `},
+		"a truth":             {`echo '{"id":1,"device":true}'`, `is not valid: `},
+		"a huge device":       {`echo '{"id":1,"device":99999999999999999999}'`, `is not valid: `},
+		"a key twice as null": {`echo '{"id":1,"device":0,"device":null}'`, `the key "device" is there twice`},
+		"no UTF-8":            {`printf '{"id":1,"device":0,"\377":0}\n'`, `is not valid: `},
+		"no UTF-8 at the end": {`printf '{"id":1,"device":0}\377\n'`, `more follows on the line`},
+		"NUL":                 {`printf '{"id":1,"device":0}\0\n'`, `more follows on the line`},
+		"NUL in a key":        {`printf '{"id":1,"device\0":0}\n'`, `is not valid: `},
+		"nested":              {`printf '{"id":1,"device":'; head -c 30000 /dev/zero | tr '\0' '['; echo`, `exceeded max depth`},
 		"no such device":      {`echo '{"id":1,"device":2}'`, `device 2: the node has devices 0 to 1`},
 		"a negative device":   {`echo '{"id":1,"device":-1}'`, `device -1: the node has devices 0 to 1`},
 		"no room":             {`echo '{"id":1,"device":0}'`, `device 0, which has 90 bytes free beside the task's context, and it promises memory-hard`},
@@ -167,7 +182,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		"half an answer":      {`printf '{"id"'; exit 1`, `it gave no answer and ended; it had said "{\"id\"" (exit status 1)`},
 		"a signal":            {`kill -9 $$`, `it gave no answer and ended (signal: killed)`},
 		"it closes its pipe":  {`exec 1>&-; sleep 1000`, `it gave no answer and closed its standard output; it wrote nothing`},
-		"a long answer":       {`head -c 70000 /dev/zero | tr '\0' x; sleep 1000`, `xxx"... is longer than 65536 bytes`},
+		"a long answer":       {`head -c 70000 /dev/zero | tr '\0' x; sleep 1000`, `xxx"... is longer than 64 KiB`},
 		"much on stderr":      {`head -c 5000 /dev/zero | tr '\0' x >&2; echo end >&2; exit 1`, `its stderr ends with "xxx`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,9 +315,38 @@ func unread(t *testing.T, pipe *os.File) (n int) {
 	return n
 }
 
+// An error says how much the program had answered. A policy that contradicts itself fails with the same words.
+func TestAnswersBeforeAFailure(t *testing.T) {
+	const answers = `read q; echo '{"id":1,"device":null}'; read q; echo '{"id":2,"device":0}'; read q; `
+	p := start(t, greets("")+answers+`exit 3`)
+	for range 3 {
+		p.Place(schedulers.Task{Job: 4}, node(t, p).View())
+	}
+	if want := `asked to place task 0 of job 4: it gave no answer and ended (exit status 3); it had answered 2 questions, the last with "{\"id\":2,\"device\":0}"; it wrote nothing`; p.Err() == nil || !strings.Contains(p.Err().Error(), want) {
+		t.Errorf("%v, want %s", p.Err(), want)
+	}
+	p = start(t, greets("")+answers+`sleep 1000`)
+	for range 2 {
+		p.Place(schedulers.Task{Job: 4}, node(t, p).View())
+	}
+	err := p.Stuck(3)
+	if want := `of 2 questions where a task may go it answered 1 with null, which is to wait; its last answer was "{\"id\":2,\"device\":0}"; requests that wait although nothing is on the node`; err == nil || err != p.Err() || !strings.Contains(err.Error(), want) || !errors.As(err, new(schedulers.PolicyError)) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	<-p.proc.Done()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestGreetingsThatCannotBe(t *testing.T) {
 	for says, want := range map[string]string{
-		`echo '{"id":0,"protocol":2}'`:                                 `asked to greet: its answer "{\"id\":0,\"protocol\":2}" cannot be: it speaks protocol 2, and this caserun speaks protocol 1`,
+		`echo '{"id":0,"protocol":1,"promises":null}'`:                 `promises is null`,
+		`echo '{"id":0,"protocol":1,"asks":[null]}'`:                   `asks is null or has null in it`,
+		`echo '{"id":0,"protocol":null}'`:                              `protocol is null`,
+		`echo '{"id":0,"protocol":1,"sms":null}'`:                      `sms is null`,
+		`echo '{"id":0,"protocol":1,"device":null}'`:                   `unknown field "device"`,
+		`echo '{"id":0,"protocol":2}'`:                                 `asked to greet: its answer "{\"id\":0,\"protocol\":2}" is not valid: it speaks protocol 2, and this caserun speaks protocol 1`,
 		`echo '{"id":0}'`:                                              `it speaks protocol 0`,
 		`echo '{"id":0,"protocol":1,"Protocol":1}'`:                    `the key "Protocol" must be written "protocol"`,
 		`echo '{"id":0,"protocol":1,"promises":["speed"]}'`:            `promises has "speed": want some of ["memory-hard" "places-what-fits" "one-job-per-device"]`,

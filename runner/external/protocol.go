@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/userfile/strictjson"
 )
@@ -213,13 +215,20 @@ func (g greeting) check() error {
 func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
-		return a, plainly(err)
+	err = d.Decode(&a)
+	if errors.Is(err, io.EOF) {
+		return a, errors.New("the line is empty: want one JSON object")
+	}
+	if err != nil {
+		return a, strictjson.Plainly(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return a, errors.New("more follows on the line: want one JSON object")
 	}
 	if err := strictjson.CheckKeys(line, &a); err != nil {
+		return a, err
+	}
+	if err := checkNull(line); err != nil {
 		return a, err
 	}
 	switch got := a.id(); {
@@ -231,18 +240,19 @@ func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, e
 	return a, nil
 }
 
-// plainly says what is wrong with JSON without the names of Go's types.
-func plainly(err error) error {
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.Is(err, io.EOF):
-		return errors.New("the line is empty: want one JSON object")
-	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%s cannot be a %s", kind.Field, kind.Value)
-	case errors.As(err, &kind):
-		return fmt.Errorf("a %s: want one JSON object", kind.Value)
+// checkNull refuses null, for which Go's decoder leaves a field as it is. Only device can be null, which is its own value.
+func checkNull(line []byte) error {
+	var fields map[string]any
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return err
 	}
-	return err
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		items, _ := fields[key].([]any)
+		if fields[key] == nil && key != "device" || slices.Contains(items, nil) {
+			return fmt.Errorf("%s is null or has null in it: leave it out, or give it a value", key)
+		}
+	}
+	return nil
 }
 
 // checkPlacement refuses what the engine could not account.
@@ -284,7 +294,7 @@ func (p *Policy) checkPlace(t schedulers.Task, a placement, v schedulers.View) e
 	case a.WholeMemory && (d.Tasks() > 0 || free < context):
 		return fmt.Errorf("device %d with whole_memory, where others are", at)
 	case p.promises(memoryHard) && !a.WholeMemory && t.Bytes > free-context:
-		return fmt.Errorf("device %d, which has %d bytes free beside the task's context, and it promises %s", at, free-context, memoryHard)
+		return fmt.Errorf("device %d, which has %s free beside the task's context, and it promises %s", at, size.Text(free-context), memoryHard)
 	}
 	if err := p.checkPlacement(t, a, d); err != nil {
 		return fmt.Errorf("device %d: %w", at, err)

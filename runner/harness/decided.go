@@ -1,8 +1,11 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/external"
@@ -33,6 +36,21 @@ func Pinned(s policies.Scheduler) (policies.Scheduler, error) {
 type decided struct {
 	Node
 	program *external.Policy
+	say     Say
+	to      Recorder
+}
+
+// Execute implements Node. Of refused jobs the engine says only that the scheduler gives them no device.
+func (d decided) Execute(ctx context.Context, run int64, arrival time.Time) ([]results.Job, error) {
+	jobs, err := d.Node.Execute(ctx, run, arrival)
+	refused := slices.IndexFunc(jobs, func(j results.Job) bool { return j.Outcome != nil && *j.Outcome == results.Refused })
+	if err != nil || refused < 0 || d.program.Err() != nil {
+		return jobs, err
+	}
+	why := d.program.Answers() + "; a task that must wait on the empty node is refused"
+	d.say("%s", why)
+	d.to.Event(results.Event{AtS: *jobs[refused].EndS, Kind: results.EventHint, Job: &refused, Detail: why})
+	return jobs, nil
 }
 
 // Close implements Node.
@@ -42,7 +60,7 @@ func (d decided) Close(run *results.Run) []error {
 
 // open prepares the node for the batch, and starts the program that decides, if there is one. If it fails at its greeting,
 // the batch ends as it begins, so that the run is recorded.
-func (b *Batch) open(node func(Batch) (Node, error)) (Node, error) {
+func (b *Batch) open(to Recorder, node func(Batch) (Node, error)) (Node, error) {
 	if b.Scheduler.Program == nil {
 		return node(*b)
 	}
@@ -55,7 +73,7 @@ func (b *Batch) open(node func(Batch) (Node, error)) (Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}
-	return decided{n, program}, nil
+	return decided{n, program, b.Say, to}, nil
 }
 
 // Decider settles a scheduler for so many devices and starts the program that decides, if there is

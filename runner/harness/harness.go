@@ -178,10 +178,11 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		b.Predictions = history.ForScheduler(known)
 	}
 	t := new(tracker)
-	node, err := b.open(func(b Batch) (Node, error) { return backend.Open(ctx, b, t) })
+	node, err := b.open(t, func(b Batch) (Node, error) { return backend.Open(ctx, b, t) })
 	if err != nil {
 		return Outcome{}, err
 	}
+	b.sayTooLarge(node.Devices())
 	run, err := b.record()
 	if err == nil {
 		node.Describe(&run)
@@ -233,9 +234,8 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	if workers < 0 {
 		return policies.Scheduler{}, 0, Refuse(fmt.Errorf("--workers %d: want 0 or more", workers))
 	}
-	name, rest, _ := strings.Cut(text, ":")
-	if name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
-		text = fmt.Sprintf("%s:%s,workers=%d", name, rest, workers)
+	if name, rest, _ := strings.Cut(text, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
+		text = policies.With(text, fmt.Sprintf("workers=%d", workers))
 	}
 	s, err := policies.Parse(text, devices)
 	if err == nil {
@@ -274,9 +274,9 @@ func (b Batch) record() (results.Run, error) {
 	return run, nil
 }
 
-// ToMeasure adds to an error how to measure the jobs' profiles, if the error wraps the reason,
+// ToMeasure adds to an error the command that measures the jobs' profiles, if the error wraps the reason,
 // which is that a job has no profile, or no footprint.
-func ToMeasure(err, reason error, suite string, mix mixes.Mix) error {
+func ToMeasure(err, reason error, o Options, mix mixes.Mix) error {
 	if !errors.Is(err, reason) {
 		return err
 	}
@@ -284,11 +284,15 @@ func ToMeasure(err, reason error, suite string, mix mixes.Mix) error {
 	if !suites.IsMixFile(what) {
 		what = mix.Name
 	}
+	var options []string
 	isForeign := func(j mixes.Job) bool { return j.OfSuite() && !slices.Contains(mixes.SuitePrograms(), j.Program) }
-	if suite != suites.Builtin {
-		what += " --suite " + suite
+	if o.Suite != suites.Builtin {
+		options = append(options, "--suite", o.Suite)
 	} else if slices.ContainsFunc(mix.Jobs, isForeign) {
-		what += " --suite DIR"
+		options = append(options, "--suite", "DIR")
 	}
-	return fmt.Errorf("%w; to measure one, run caserun profile --mix %s --out FILE on a GPU, and add --profiles FILE", err, what)
+	if o.Data != DefaultData {
+		options = append(options, "--data", o.Data)
+	}
+	return fmt.Errorf("%w; to measure one, run %s on a machine with a GPU, and add --profiles %s", err, mixes.ProfileCommand(what, options...), mixes.ProfilesFile)
 }

@@ -17,22 +17,22 @@ func TestErrorsSayHowToMeasure(t *testing.T) {
 	own := mixes.Mix{Name: "own", Source: "own.yaml", Jobs: []mixes.Job{{Program: "./own"}, {Program: "needle"}}}
 	catalog := mixes.Mix{Name: "D-detect", Source: "catalog", Jobs: []mixes.Job{{Program: "darknet"}}}
 	for _, c := range []struct {
-		err   error
-		suite string
-		mix   mixes.Mix
-		says  string
+		err  error
+		o    Options
+		mix  mixes.Mix
+		says string
 	}{
-		{live.ErrUnbindable, "builtin", file, "caserun profile --mix dir/their.wl --suite DIR --out FILE on a GPU"},
-		{profiles.ErrNone, "/r", file, "caserun profile --mix dir/their.wl --suite /r --out FILE on a GPU"},
-		{profiles.ErrNone, "builtin", own, "caserun profile --mix own.yaml --out FILE on a GPU"},
-		{profiles.ErrNone, "builtin", catalog, "caserun profile --mix D-detect --out FILE on a GPU"},
+		{live.ErrUnbindable, Options{Suite: "builtin", Data: DefaultData}, file, "run caserun profile --mix dir/their.wl --suite DIR --out profiles.csv on"},
+		{profiles.ErrNone, Options{Suite: "/r's", Data: "/d"}, file, `caserun profile --mix dir/their.wl --suite '/r'\''s' --data /d --out profiles.csv on`},
+		{profiles.ErrNone, Options{Suite: "builtin", Data: DefaultData}, own, "caserun profile --mix own.yaml --out profiles.csv on"},
+		{profiles.ErrNone, Options{Suite: "builtin", Data: DefaultData}, catalog, "caserun profile --mix D-detect --out profiles.csv on"},
 	} {
-		err := ToMeasure(fmt.Errorf("job 1: %w", c.err), c.err, c.suite, c.mix)
+		err := ToMeasure(fmt.Errorf("job 1: %w", c.err), c.err, c.o, c.mix)
 		if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("error %q, want one with %q", err, c.says)
 		}
 	}
-	if err := ToMeasure(io.EOF, profiles.ErrNone, "", file); err != io.EOF {
+	if err := ToMeasure(io.EOF, profiles.ErrNone, Options{}, file); err != io.EOF {
 		t.Errorf("another error became %v", err)
 	}
 }

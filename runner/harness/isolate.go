@@ -25,7 +25,7 @@ func Isolate(ctx context.Context, r Request, first int64, jobs []results.Job, ru
 	batch := r.Mix
 	r.Mix.Source = fmt.Sprintf("jobs of run %d, of %s, each alone", first, batch.Source)
 	r.Mix.Name += "-isolated" // it is not a repetition of the mix under sa, even with as many jobs
-	r.Mix.Jobs = nil
+	r.Mix.Jobs, r.Mix.Lines = nil, nil
 	for _, j := range jobs {
 		again := batch.Jobs[j.Index]
 		again.Group = 0 // no other group runs before

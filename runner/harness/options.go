@@ -52,12 +52,18 @@ const (
 	AlwaysOOM = "oom"
 )
 
-// DefaultOutput is how much a job may write to its output files, as the options have it.
-func DefaultOutput() string { return mixes.FormatBytes(runner.DefaultOutputBytes) }
+// DefaultOutputBytes is how much a job may write to its output files together.
+const DefaultOutputBytes = 1 << 30
+
+// DefaultOutput is DefaultOutputBytes as the options have it.
+func DefaultOutput() string { return mixes.FormatBytes(DefaultOutputBytes) }
 
 // DefaultContext is the memory that is reserved for a process's CUDA context, as the options
 // have it.
 func DefaultContext() string { return mixes.FormatBytes(runner.DefaultContextBytes) }
+
+// DefaultData is the directory of the suite's input files, if the options name no other.
+const DefaultData = "data"
 
 // DefaultSwap is the host memory that device memory can move to, under a scheduler that takes memory
 // back.

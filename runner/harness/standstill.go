@@ -86,9 +86,9 @@ func (p *pulse) beat(last, now instant) {
 	switch {
 	case stood == 0:
 	case suspended > 0:
-		p.said(fmt.Sprintf("the harness stood still for %.1f s, of which the machine slept %.1f s: times and energy of the run may be of that", stood.Seconds(), suspended.Seconds()))
+		p.said(fmt.Sprintf("the harness stood still for %.1f s, of which the machine slept %.1f s: the run's times and energy may include that time", stood.Seconds(), suspended.Seconds()))
 	default:
-		p.said(fmt.Sprintf("the harness stood still for %.1f s, as after SIGSTOP or in a frozen virtual machine: times and energy of the run may be of that", stood.Seconds()))
+		p.said(fmt.Sprintf("the harness stood still for %.1f s, as after SIGSTOP or in a frozen virtual machine: the run's times and energy may include that time", stood.Seconds()))
 	}
 }
 

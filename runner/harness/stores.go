@@ -34,7 +34,7 @@ func OpenStore(path string) (*store.Store, error) {
 // keep the metrics that their jobs give.
 func closeDeadRuns(s *store.Store) error {
 	ctx := context.Background()
-	open, err := s.Runs(ctx, store.Filter{Status: results.Running, Warmups: true})
+	open, err := s.Runs(ctx, store.Filter{Status: results.Running, Warmups: true, Unchecked: true})
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func closeDeadSweeps(s *store.Store) error {
 // sweep over meanwhile. CloseSweep leaves both as they are.
 func CloseSweep(s *store.Store, w results.Sweep) error {
 	ctx := context.Background()
-	open, err := s.Runs(ctx, store.Filter{Sweep: w.ID, Status: results.Running, Warmups: true})
+	open, err := s.Runs(ctx, store.Filter{Sweep: w.ID, Status: results.Running, Warmups: true, Unchecked: true})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/cudaelf"
+	"github.com/caserun/caserun/userfile"
 )
 
 // ErrUnbindable is wrapped when a program cannot be scheduled task by task and the mix
@@ -40,7 +41,7 @@ func BindPrograms(jobs []mixes.Job, programs []string, preloads bool) ([]mixes.J
 		}
 		k := key{programs[i], lookup(append(os.Environ(), j.Env...), "LD_LIBRARY_PATH")}
 		p, seen := inspected[k]
-		if !seen {
+		if !seen && userfile.Check(k.program, 0) == nil { // else the job fails when it starts
 			var err error
 			if p, err = cudaelf.Inspect(k.program, filepath.SplitList(k.libraryPath)); err != nil {
 				return nil, nil, fmt.Errorf("job %d (%s): %w", i, j.Command(), err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/child"
 )
 
 // Each job is a session of its own. This process is a subreaper (becomeSubreaper): it inherits
@@ -109,7 +110,7 @@ func (x *Executor) killRest(job int, p *process) {
 			}
 		}
 		x.terminate(job, alive...)
-		n, more := collect(rest)
+		n, more := x.collect(rest)
 		if killed += n; !more {
 			break
 		}
@@ -136,14 +137,26 @@ func (x *Executor) noteGuard(err error) {
 
 // collect kills children and waits for them. more reports whether it collected any, because
 // their own children are children of this process now. It leaves programs that run as another
-// user, because this process may not kill them.
-func collect(children []stat) (killed int, more bool) {
+// user, because this process may not kill them, and those that SIGKILL does not end.
+func (x *Executor) collect(children []stat) (killed int, more bool) {
 	for _, s := range children {
-		if unix.Kill(s.pid, unix.SIGKILL) != nil {
+		if x.abandoned(s.pid) || unix.Kill(s.pid, unix.SIGKILL) != nil {
 			continue
 		}
 		if !s.ended {
 			killed++
+		}
+		gone := make(chan struct{})
+		go func() {
+			child.AwaitEnd(s.pid)
+			close(gone)
+		}()
+		select {
+		case <-gone:
+		case <-time.After(x.killed):
+			x.abandon(s.pid)
+			x.config.Warn("process %d of the run did not end within %v of SIGKILL, and is left: it is blocked in the kernel", s.pid, x.killed)
+			continue
 		}
 		_, err := unix.Wait4(s.pid, nil, 0, nil)
 		for errors.Is(err, unix.EINTR) {
@@ -152,6 +165,22 @@ func collect(children []stat) (killed int, more bool) {
 		more = more || err == nil
 	}
 	return killed, more
+}
+
+// abandon notes that a child cannot be collected.
+func (x *Executor) abandon(pid int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.undead == nil {
+		x.undead = map[int]bool{}
+	}
+	x.undead[pid] = true
+}
+
+func (x *Executor) abandoned(pid int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.undead[pid]
 }
 
 // children lists this process's own children.
@@ -171,7 +200,7 @@ func (x *Executor) killEscaped() {
 	}
 	killed := 0
 	for {
-		n, more := collect(slices.DeleteFunc(children(), func(s stat) bool { return s.session == session || slices.Contains(x.own, s.pid) }))
+		n, more := x.collect(slices.DeleteFunc(children(), func(s stat) bool { return s.session == session || slices.Contains(x.own, s.pid) }))
 		if killed += n; !more {
 			break
 		}
@@ -224,9 +253,18 @@ func (x *Executor) clientsGo(job int) bool {
 	return !x.hasClient(job)
 }
 
-// noteOutlived has Run return an error that says why the run is not a measurement.
+// noteOutlived has Run return an error that says why the run is not a measurement. On a lost device no job is given memory any more,
+// and its processes may be blocked in the driver: then an event says so, and the results of the other jobs count.
 func (x *Executor) noteOutlived(job int, who string) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.outlived = append(x.outlived, fmt.Errorf("job %d: %s outlives it, and may hold memory that other jobs are given", job, who))
+	lost := x.lost
+	if !lost {
+		x.outlived = append(x.outlived, fmt.Errorf("job %d: %s outlives it, and may hold memory that other jobs are given", job, who))
+	}
+	x.mu.Unlock()
+	if lost {
+		e := results.Event{Kind: results.EventEscaped, Job: &job, Detail: who + " outlives it, after a GPU of the run was lost"}
+		x.config.Warn("job %d: %s", job, e.Detail)
+		x.note(e)
+	}
 }

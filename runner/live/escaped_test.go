@@ -308,9 +308,9 @@ func TestNoSignalToWhatIsGone(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{pid: cmd.Process.Pid, gone: true, ended: make(chan struct{})}
+	p := &process{pid: cmd.Process.Pid, gone: true, ended: make(chan struct{}), undead: make(chan struct{})}
 	close(p.ended)
-	p.stop(time.Millisecond)
+	p.stop(time.Millisecond, time.Millisecond)
 	p.signal(syscall.SIGKILL)
 	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
 		t.Fatal(err)

@@ -49,6 +49,9 @@ type Config struct {
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error
+	// MendServer, where not nil, puts back what leads to the MPS daemon, and reports whether it was spoiled. After an error
+	// programs run without MPS.
+	MendServer func() (mended bool, err error)
 	// AwaitServer, where not nil, waits until the MPS server is healthy or ctx ends. If the
 	// server is broken it says once, through broken, what is wrong.
 	AwaitServer func(ctx context.Context, broken func(error)) error
@@ -76,11 +79,14 @@ type Executor struct {
 	dir      string                             // for output files
 	suspects []int                              // jobs that have run since files were looked at; under mu
 	spoiled  int                                // files of the run that a job spoiled; under mu
+	written  []written                          // output files of jobs that have ended; under mu
+	cutOff   bool                               // nothing leads to the MPS daemon; under mu
 	strays   map[int]func(job int) runner.Event // what processes said of their jobs, by session; under mu
 	spawn    *spawner
 	guard    *guard
 	own      []int                                // PIDs of children from before the run; they stay theirs until this process collects them
 	limit    time.Duration                        // clientLimit; tests set another
+	killed   time.Duration                        // killLimit; the same
 	after    func(time.Duration) <-chan time.Time // time.After; tests set another
 	clean    sync.WaitGroup                       // goroutines that wait for a job or stop it
 
@@ -90,6 +96,8 @@ type Executor struct {
 
 	traced   results.Tracer // totals of the traces read so far; under mu
 	outlived []error        // of jobs whose processes outlive them; under mu
+	undead   map[int]bool   // PIDs of children that SIGKILL does not end; under mu
+	lost     bool           // a device of the run is lost; under mu
 	failed   error          // why the run failed; under mu
 
 	priorities priorities // settled before the batch starts
@@ -128,7 +136,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, after: time.After, clients: map[*probe.Client]*client{}, asked: map[int]bool{}, silenced: map[int]bool{},
+	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After, clients: map[*probe.Client]*client{}, asked: map[int]bool{}, silenced: map[int]bool{},
 		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, space: newSwapSpace(c.Swap), procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
@@ -220,7 +228,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.spawn = startSpawner()
 	defer x.spawn.close()
 	x.watchServer()
-	x.watchOutput()
+	x.clean.Go(x.watchFiles)
 	x.clean.Go(x.watchDevices)
 	x.clean.Go(x.watchUsers)
 	x.post(runner.Arrive{})
@@ -232,7 +240,9 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 		x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
 		<-l.Done()
 	}
+	_ = x.mendServer() // before it is told to end; no job is left that needs it
 	x.clean.Wait()
+	x.tellWritten()
 	x.killEscaped()
 	if n := x.escaped.Load(); n > 0 {
 		x.config.Warn("%d processes had left their job's group and outlived it: killed", n)
@@ -320,6 +330,9 @@ func (x *Executor) watchDevices() {
 	for {
 		select {
 		case lost := <-x.config.Lost:
+			x.mu.Lock()
+			x.lost = true
+			x.mu.Unlock()
 			x.config.Warn("GPU %d of the run is lost: its jobs end, and no job goes there any more: %v", lost.Device, lost.Err)
 			x.post(runner.DeviceLost{Device: lost.Device, Why: lost.Err.Error()})
 		case <-x.loop.Done():
@@ -351,13 +364,19 @@ func (x *Executor) await(job int, p *process) {
 	if p.interrupted(e) {
 		x.struck.Store(int64(x.now()))
 	}
-	if p.left {
+	switch {
+	case errors.Is(e.Err, errUndead):
+		x.abandon(p.pid)
+		x.noteOutlived(job, "a process of it that SIGKILL does not end")
+	case p.left:
 		x.noteOutlived(job, "a process of it that runs as another user")
 	}
+	x.settleOutput(job, p)
 	x.post(runner.JobExited{Job: job})
 	close(p.ended)
 	x.killRest(job, p)
 	x.awaitClients(job, p)
+	x.leaveOutput(p)
 	x.settleStrays(job, p)
 	x.guard.forget(p)
 	check := x.config.Checks[job]

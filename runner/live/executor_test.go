@@ -141,16 +141,17 @@ type rig struct {
 	workers int   // jobs at once; 0: all
 	most    int64 // bytes of output of a job; 0: any number
 
-	device    schedulers.Device // each of the two
-	uuids     []string
-	ids       [][16]byte
-	preload   string
-	swap      *swaparea.Area
-	await     func(context.Context, func(error)) error
-	terminate func(pids ...int) error
-	observe   func(runner.Step)
-	patience  time.Duration                        // with clients that do not go; 0: as ever
-	after     func(time.Duration) <-chan time.Time // what waits for an interruption instead of time.After
+	device     schedulers.Device // each of the two
+	uuids      []string
+	ids        [][16]byte
+	preload    string
+	swap       *swaparea.Area
+	await      func(context.Context, func(error)) error
+	terminate  func(pids ...int) error
+	mendServer func() (bool, error)
+	observe    func(runner.Step)
+	patience   time.Duration                        // with clients that do not go; 0: as ever
+	after      func(time.Duration) <-chan time.Time // what waits for an interruption instead of time.After
 
 	x     *Executor      // of the latest run
 	made  chan *Executor // gets it before the run
@@ -204,7 +205,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
 		IDs: r.ids, Swap: r.swap, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, AwaitServer: r.await, MendServer: r.mendServer, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestOutcomes(t *testing.T) {
 	if jobs[5].Signal == nil || *jobs[5].Signal != "SIGABRT" {
 		t.Errorf("signal of the aborted job: %v", jobs[5].Signal)
 	}
-	if !strings.Contains(jobs[3].Detail, "99536870912") {
+	if !strings.Contains(jobs[3].Detail, "needs 92.701 GiB") {
 		t.Errorf("a refusal must say the need, its context included: %q", jobs[3].Detail)
 	}
 	for key, task := range rec.tasks {
@@ -394,7 +395,7 @@ func TestJobsThatDecideForThemselves(t *testing.T) {
 	if held.Device == nil || *held.Device != 1 || held.GrantS == nil || held.ReleaseS == nil || held.GrownBytes != 1000000 {
 		t.Errorf("the first job's task: %+v", held)
 	}
-	if refused.GrantS != nil || refused.Refusal == nil || !strings.Contains(*refused.Refusal, "12536870912") {
+	if refused.GrantS != nil || refused.Refusal == nil || !strings.Contains(*refused.Refusal, "11.676 GiB") {
 		t.Errorf("the second job's task: %+v", refused)
 	}
 }

@@ -79,8 +79,8 @@ func (x *Executor) whyFailed() error {
 }
 
 // descriptorsPerJob is how many descriptors a job of one process takes: one to wait for the
-// process, one to see its end, and two for its connection.
-const descriptorsPerJob = 4
+// process, one to see its end, two for its connection, and two of its output files.
+const descriptorsPerJob = 6
 
 // CheckDescriptors warns if the limit of open files may be too low for so many jobs at once.
 // Go's runtime has raised the soft limit to the hard limit. Jobs start with the soft limit

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -71,18 +73,22 @@ func (x *Executor) Mended(err error) {
 // mostTampered is how many events of kind files a run records, because a job can go on without end.
 const mostTampered = 64
 
-// tampered records what was done to a file of the run. It is the doing of the only job that has run since the
-// files were looked at, if there is only one.
+// tampered records what was done to a file of the run, and which jobs have run since the files were looked at: one of them did it.
 func (x *Executor) tampered(what string) {
 	x.mu.Lock()
 	x.spoiled++
 	n := x.spoiled
 	suspects := slices.Clone(x.suspects)
 	x.mu.Unlock()
-	e := results.Event{Kind: results.EventFiles, Detail: what + "; jobs must leave the run's files alone"}
-	if len(suspects) == 1 {
+	e := results.Event{Kind: results.EventFiles, Detail: what}
+	switch len(suspects) {
+	case 0:
+	case 1:
 		e.Job = &suspects[0]
+	default:
+		e.Detail += ", by one of the jobs " + list(suspects)
 	}
+	e.Detail += "; jobs must leave the run's files alone"
 	switch {
 	case n == 1:
 		x.config.Warn("%s", e.Detail)
@@ -92,6 +98,21 @@ func (x *Executor) tampered(what string) {
 		return
 	}
 	x.note(e)
+}
+
+// list is jobs as text.
+func list(jobs []int) string {
+	const shown = 32
+	slices.Sort(jobs)
+	var out []string
+	for _, job := range jobs[:min(shown, len(jobs))] {
+		out = append(out, strconv.Itoa(job))
+	}
+	text := strings.Join(out, ", ")
+	if more := len(jobs) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // make makes something in the run's directory. What a job has left there in its place is removed, and the directory
@@ -155,6 +176,12 @@ func (x *Executor) makeFile(name string) (f *os.File, err error) {
 // mend puts the files in their places that a job needs to reach the run.
 func (x *Executor) mend() error {
 	x.server.Mend()
+	for job, p := range x.running() {
+		x.tellOutput(job, p)
+	}
+	if err := x.mendServer(); err != nil {
+		return err
+	}
 	if x.config.Preload != "" {
 		if _, err := os.Stat(x.config.Preload); err != nil {
 			return &failure{err, "without the library jobs are not scheduled"}
@@ -176,6 +203,37 @@ func (x *Executor) mend() error {
 			return unwritable(fmt.Errorf("the clients' state file was removed: %w", err))
 		}
 		x.tampered("the clients' state file was removed or replaced, and put back")
+	}
+	return nil
+}
+
+// MendServer returns Config.MendServer for the session's MPS daemon, or nil without MPS.
+func (s *Session) MendServer() func() (mended bool, err error) {
+	if s.daemon == nil {
+		return nil
+	}
+	return s.daemon.Mend
+}
+
+// mendServer puts back what leads to the MPS daemon. A program that does not find the daemon runs without it, so after an error no
+// further job may start.
+func (x *Executor) mendServer() error {
+	if x.config.MendServer == nil {
+		return nil
+	}
+	mended, err := x.config.MendServer()
+	x.mu.Lock()
+	told := x.cutOff
+	x.cutOff = err != nil
+	x.mu.Unlock()
+	switch {
+	case err != nil && !told:
+		x.tampered(fmt.Sprintf("what leads to the MPS daemon was removed, and cannot be put back: %v", err))
+	case err == nil && mended:
+		x.tampered("what leads to the MPS daemon was removed, replaced or locked, and put back")
+	}
+	if err != nil {
+		return &failure{fmt.Errorf("what leads to the MPS daemon was removed: %w", err), "jobs must leave CUDA_MPS_PIPE_DIRECTORY alone"}
 	}
 	return nil
 }

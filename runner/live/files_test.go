@@ -1,10 +1,12 @@
 package live
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caserun/caserun/results"
@@ -42,9 +44,14 @@ func TestJobsThatSpoilFiles(t *testing.T) {
 		"output a hard link":            {script: `ln precious out/job-0001.out`},
 		"output a dangling link":        {script: `ln -s ../new out/job-0001.err`},
 		"output a FIFO":                 {script: `mkfifo out/job-0001.out out/job-0001.err`},
-		"own output removed":            {script: `rm out/job-0000.err`, quiet: true},
-		"own output a FIFO":             {script: `rm out/job-0000.err; mkfifo out/job-0000.err`, quiet: true},
-		"own output a directory":        {script: `rm out/job-0000.err; mkdir out/job-0000.err`, quiet: true},
+		"own output removed":            {script: `rm out/job-0000.err`},
+		"own output replaced":           {script: `echo mine > mine; mv mine out/job-0000.out`},
+		"own output a link":             {script: `ln -sf ../precious out/job-0000.out`},
+		"own output a FIFO":             {script: `rm out/job-0000.err; mkfifo out/job-0000.err`},
+		"own output a directory":        {script: `rm out/job-0000.err; mkdir out/job-0000.err`},
+		"own output moved":              {script: `mv out/job-0000.out out/x`},
+		"own output linked":             {script: `ln out/job-0000.out x`, quiet: true},
+		"run directory moved":           {script: `mv out out2`},
 		"state file removed":            {sched: "schedgpu:arch=shared", script: `rm "$CASE_SHARED"`},
 		"state directory removed":       {sched: "schedgpu:arch=shared", script: `rm -r "${CASE_SHARED%/*}"`},
 		"state file a directory":        {sched: "schedgpu:arch=shared", script: `rm "$CASE_SHARED"; mkdir "$CASE_SHARED"`},
@@ -89,6 +96,85 @@ func TestWhoSpoilsFiles(t *testing.T) {
 	i := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventFiles })
 	if *jobs[0].Outcome != results.OK || i < 0 || rec.events[i].Job == nil || *rec.events[i].Job != 0 {
 		t.Errorf("outcome %s, events %+v", *jobs[0].Outcome, rec.events)
+	}
+}
+
+// Where several jobs run, the event names all of them. What a job wrote to its output is kept, whatever became of the file.
+func TestWhoOfSeveralSpoilsFiles(t *testing.T) {
+	r := newRig(t, "case-alg3").sh(`while [ ! -e stop ]; do :; done`).sh(`while [ ! -e out/job-0000.out ]; do :; done; echo last words >&2; rm "$CASE_SOCKET" out/job-0000.out out/job-0001.err; while [ ! -e "$CASE_SOCKET" ]; do :; done; echo > stop; exit 3`)
+	jobs, rec := r.mustRun()
+	if jobs[1].StderrTail != "last words" {
+		t.Errorf("standard error: %q", jobs[1].StderrTail)
+	}
+	var said []string
+	for _, e := range rec.events {
+		if e.Kind == results.EventFiles {
+			said = append(said, e.Detail)
+			if e.Job != nil {
+				t.Errorf("%q accuses job %d", e.Detail, *e.Job)
+			}
+		}
+	}
+	slices.Sort(said)
+	const by = ", by one of the jobs 0, 1; jobs must leave the run's files alone"
+	if want := []string{"standard error of job 1, in job-0001.err, was removed or replaced" + by, "standard output of job 0, in job-0000.out, was removed or replaced" + by,
+		"the scheduler's socket was removed, replaced or locked, and made again" + by}; !slices.Equal(said, want) {
+		t.Errorf("events %q, want %q", said, want)
+	}
+}
+
+// A job that removes what leads to the MPS daemon is named, and the next job finds it again. If it cannot be put back, no further job
+// starts, because it would run without MPS.
+func TestJobsThatCutOffTheMPSDaemon(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost bool
+		want []results.Outcome
+		says string
+	}{
+		"mended": {false, []results.Outcome{results.OK, results.OK, results.OK}, "what leads to the MPS daemon was removed, replaced or locked, and put back; jobs"},
+		"lost":   {true, []results.Outcome{results.OK, results.NotStarted, results.NotStarted}, "cannot be put back: gone for good"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "case-alg3").sh("rm pipe").sh("test -e pipe").sh("rm pipe")
+			r.workers = 1
+			pipe := filepath.Join(r.dir, "pipe")
+			made := 0
+			var mu sync.Mutex
+			r.mendServer = func() (bool, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if _, err := os.Stat(pipe); err == nil {
+					return false, nil
+				}
+				if made++; c.lost && made > 1 {
+					return true, errors.New("gone for good")
+				}
+				return made > 1, os.WriteFile(pipe, nil, 0o600)
+			}
+			jobs, rec, err := r.run(t.Context())
+			if !slices.Equal(outcomes(jobs), c.want) || (err != nil) != c.lost {
+				t.Errorf("outcomes %v, want %v, error %v", outcomes(jobs), c.want, err)
+			}
+			var by []int
+			for _, e := range rec.events {
+				if e.Kind == results.EventFiles && strings.Contains(e.Detail, c.says) && e.Job != nil {
+					by = append(by, *e.Job)
+				}
+			}
+			if want := map[bool][]int{false: {0, 2}, true: {0}}[c.lost]; !slices.Equal(by, want) {
+				t.Errorf("events %+v of jobs %v, want of %v", rec.events, by, want)
+			}
+		})
+	}
+}
+
+func TestListOfJobs(t *testing.T) {
+	many := make([]int, 40)
+	for i := range many {
+		many[i] = 39 - i
+	}
+	if got := list(many); !strings.HasPrefix(got, "0, 1, 2") || !strings.HasSuffix(got, ", 31 and 8 more") {
+		t.Error(got)
 	}
 }
 

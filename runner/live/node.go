@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/ballast"
@@ -94,7 +95,8 @@ func (s *Session) take(ctx context.Context, d nvml.Device) error {
 	capacity := int64(d.Memory.Free)
 	limit := s.options.MemCap
 	if limit > capacity {
-		return fmt.Errorf("GPU %d (%s): --mem-cap of %d bytes: only %d are free", d.Number, d.Name, limit, capacity)
+		asked, free := size.Apart(limit, capacity)
+		return fmt.Errorf("GPU %d (%s): --mem-cap of %s: only %s is free", d.Number, d.Name, asked, free)
 	}
 	if limit > 0 {
 		capacity = limit
@@ -103,8 +105,8 @@ func (s *Session) take(ctx context.Context, d nvml.Device) error {
 		capacity -= runner.ServerBytes
 	}
 	if capacity <= s.options.ContextBytes {
-		return fmt.Errorf("GPU %d (%s): %d bytes are left for jobs, and a CUDA context alone takes %d (--context-reserve): free memory there, or raise --mem-cap",
-			d.Number, d.Name, capacity, s.options.ContextBytes)
+		return fmt.Errorf("GPU %d (%s): %s is left for jobs, and a CUDA context alone takes %s (--context-reserve): free memory there, or raise --mem-cap",
+			d.Number, d.Name, size.Text(capacity), size.Text(s.options.ContextBytes))
 	}
 	if limit > 0 {
 		b, err := ballast.Start(ctx, s.options.Ballast, d.UUID, uint64(limit))
@@ -245,10 +247,21 @@ func (s *Session) Close() error {
 		errs = append(errs, s.daemon.Quit(ctx))
 		cancel()
 	}
-	for _, b := range s.ballasts {
-		errs = append(errs, b.Close())
+	for i, b := range s.ballasts {
+		err := b.Close()
+		if err != nil && s.isLost(i) {
+			s.options.Warn("%v", err)
+			err = nil
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.leftovers())...)
+}
+
+// isLost reports whether a device of the session has fallen off the bus, or its driver calls do not return.
+func (s *Session) isLost(device int) bool {
+	_, err := s.node.Device(device)
+	return errors.Is(err, nvml.ErrLost) || errors.Is(err, nvml.ErrHung)
 }
 
 // leftoverBytes is more than the driver's own use varies, and less than a context takes.
@@ -269,8 +282,8 @@ func (s *Session) leftovers() error {
 			if err != nil {
 				unread = append(unread, err)
 			} else if int64(d.Memory.Used) > before.UsedAtStartBytes+leftoverBytes {
-				errs = append(errs, fmt.Errorf("GPU %d: %d bytes in use after the run, %d before: something of the run, or of another user, is left; see nvidia-smi",
-					d.Number, d.Memory.Used, before.UsedAtStartBytes))
+				errs = append(errs, fmt.Errorf("GPU %d: %s in use after the run, %s before: something of the run, or of another user, is left; see nvidia-smi",
+					d.Number, size.Text(d.Memory.Used), size.Text(before.UsedAtStartBytes)))
 			}
 		}
 		if len(errs)+len(unread) == 0 || time.Now().After(deadline) || len(errs) == 0 && allLost(unread) {
@@ -285,5 +298,5 @@ func (s *Session) leftovers() error {
 
 // allLost reports whether devices do not tell because they are lost.
 func allLost(unread []error) bool {
-	return !slices.ContainsFunc(unread, func(err error) bool { return !errors.Is(err, nvml.ErrLost) })
+	return !slices.ContainsFunc(unread, func(err error) bool { return !errors.Is(err, nvml.ErrLost) && !errors.Is(err, nvml.ErrHung) })
 }

@@ -3,6 +3,7 @@ package live
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -22,13 +23,13 @@ import (
 // process is a job's process group, which is the first group of the job's session.
 type process struct {
 	cmd     *exec.Cmd
-	pid     int    // of the leader, the group, and the session
-	token   string // of tokenOf
-	stdout  string // its file
-	stderr  string // the same
-	traces  string // the directory of its traces; "": it is not traced
+	pid     int        // of the leader, the group, and the session
+	token   string     // of tokenOf
+	outputs [2]*output // of standard output and standard error
+	traces  string     // the directory of its traces; "": it is not traced
 	started time.Duration
-	ended   chan struct{} // closed when the leader and the group are gone, and the batch knows
+	ended   chan struct{} // closed when the leader and the group are gone, or given up, and the batch knows
+	undead  chan struct{} // closed when SIGKILL has not ended it
 
 	mu      sync.Mutex
 	gone    bool // the leader's PID may be another process's
@@ -45,17 +46,22 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	}
 	spec := x.config.Jobs[job]
 	base := fmt.Sprintf("job-%04d", job)
-	stdout, err := x.makeFile(base + ".out")
-	if err != nil {
-		return nil, fmt.Errorf("create output file: %w", err)
+	p := &process{ended: make(chan struct{}), undead: make(chan struct{})}
+	started := false
+	defer func() {
+		if !started {
+			p.closeOutputs()
+		}
+	}()
+	for i, o := range []output{{stream: "standard output", name: base + ".out"}, {stream: "standard error", name: base + ".err"}} {
+		f, err := x.makeFile(o.name)
+		if err != nil {
+			return nil, fmt.Errorf("create output file: %w", err)
+		}
+		o.file = f
+		p.outputs[i] = &o
 	}
-	defer stdout.Close()
-	stderr, err := x.makeFile(base + ".err")
-	if err != nil {
-		return nil, fmt.Errorf("create output file: %w", err)
-	}
-	defer stderr.Close()
-	if err := spent(stderr.Fd()); err != nil {
+	if err := spent(p.outputs[1].file.Fd()); err != nil {
 		return nil, lack(fmt.Errorf("open files: %w", err))
 	}
 	traces, err := x.makeTraceDir(base + ".trace")
@@ -68,7 +74,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	x.looked(job)
 	cmd := exec.Command(x.config.Programs[job], spec.Args...)
 	cmd.Dir = x.config.Dirs[job]
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdout, cmd.Stderr = p.outputs[0].file, p.outputs[1].file
 	if spec.Stdin != "" {
 		path := spec.Stdin
 		if !filepath.IsAbs(path) {
@@ -86,19 +92,31 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	}
 	cmd.Env = x.environment(job, device, traces)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stdout: stdout.Name(), stderr: stderr.Name(), traces: traces, started: x.now(), ended: make(chan struct{})}
+	p.cmd, p.token, p.traces, p.started = cmd, tokenOf(cmd.Env), traces, x.now()
 	if err := cmd.Start(); err != nil {
 		return nil, lack(userfile.NotStarted(cmd.Path, cmd.Dir, err))
 	}
-	p.pid = cmd.Process.Pid
+	p.pid, started = cmd.Process.Pid, true
 	x.guard.watch(p)
 	return p, nil
 }
 
-// wait returns when the leader and everything left in its group are gone.
+// errUndead is the end of a job whose process the kernel does not end: it is blocked in a driver, as on a lost GPU.
+var errUndead = errors.New("SIGKILL does not end it: it is blocked in the kernel, and may be so until the machine starts again")
+
+// wait returns when the leader and everything left in its group are gone, or given up.
 // Children that outlive the leader are killed with it.
 func (p *process) wait() runner.Exit {
-	child.AwaitEnd(p.pid)
+	gone := make(chan struct{})
+	go func() {
+		child.AwaitEnd(p.pid)
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-p.undead:
+		return runner.Exit{Err: errUndead, StderrTail: tail(p.outputs[1].file)}
+	}
 	p.signal(unix.SIGKILL) // what is left of the group
 	p.mu.Lock()
 	p.gone = true
@@ -109,7 +127,7 @@ func (p *process) wait() runner.Exit {
 	if state == nil {
 		return runner.Exit{Err: fmt.Errorf("wait for process %d: %w", p.pid, err)}
 	}
-	e := runner.Exit{UserS: new(state.UserTime().Seconds()), SysS: new(state.SystemTime().Seconds()), StderrTail: tail(p.stderr)}
+	e := runner.Exit{UserS: new(state.UserTime().Seconds()), SysS: new(state.SystemTime().Seconds()), StderrTail: tail(p.outputs[1].file)}
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		e.MaxRSSBytes = new(usage.Maxrss * 1024) // getrusage(2): ru_maxrss is in KiB
 	}
@@ -131,8 +149,11 @@ func (p *process) over() bool {
 	}
 }
 
-// stop ends the group: SIGTERM, and SIGKILL after the grace period.
-func (p *process) stop(grace time.Duration) {
+// killLimit is how long a process may take to end after SIGKILL. To give gigabytes back takes seconds.
+const killLimit = 30 * time.Second
+
+// stop ends the group: SIGTERM, and SIGKILL after the grace period. A process that does not end even then is given up.
+func (p *process) stop(grace, limit time.Duration) {
 	p.mu.Lock()
 	p.stopped = true
 	p.mu.Unlock()
@@ -141,8 +162,25 @@ func (p *process) stop(grace time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-p.ended:
+		return
 	case <-timer.C:
 		p.signal(unix.SIGKILL)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(limit):
+		p.giveUp()
+	}
+}
+
+// giveUp has wait return.
+func (p *process) giveUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.undead:
+	default:
+		close(p.undead)
 	}
 }
 
@@ -204,12 +242,7 @@ func becomeSubreaper() error {
 const tailBytes = 2048
 
 // tail is the end of a file, cut at a line where there is one.
-func tail(path string) string {
-	f, err := userfile.Open(path, 0) // not os.Open: the job may have put a FIFO in its place
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
+func tail(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
 		return ""

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,7 +51,11 @@ func (s *Session) Unsample() (results.Sampler, error) {
 	}
 	st, err := s.sampler.Stop(stopLimit)
 	s.sampler = nil
-	for _, detail := range doubts(st) {
+	found := doubts(st)
+	if errors.Is(err, nvml.ErrHung) { // what was read before counts
+		found, err = append(found, err.Error()+": what it would have read until the end is unknown"), nil
+	}
+	for _, detail := range found {
 		s.recorder.Event(results.Event{AtS: time.Since(s.epoch).Seconds(), Kind: results.EventSampler, Detail: detail})
 		s.options.Warn("%s", detail)
 	}

@@ -20,7 +20,7 @@ func (x *Executor) Stop(job int) {
 			if x.spares() {
 				x.terminate(job, x.processesOf(job, p)...)
 			}
-			p.stop(grace)
+			p.stop(grace, x.killed)
 		}()
 	})
 }

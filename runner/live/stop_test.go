@@ -16,6 +16,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
 )
 
 // terminated are the processes that MPS was asked to spare the neighbours of.
@@ -107,5 +108,54 @@ func TestInterruptionThatReachesJobsFirst(t *testing.T) {
 		if jobs, _ := r.mustRun(); *jobs[0].Outcome != results.Crash {
 			t.Errorf("%s without an interruption: %s", script, *jobs[0].Outcome)
 		}
+	}
+}
+
+// A process that SIGKILL does not end, as one that is blocked in the driver of a lost GPU, does not keep the run from ending, and the
+// other jobs have their results. Without a lost GPU the run is not a measurement, because the process may hold memory.
+func TestProcessThatCannotBeKilled(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
+			r := newRig(t, "case-alg3").sh("exec sleep 600").job("begin:1000", "free")
+			r.jobs[0].Timeout = time.Hour
+			r.began = make(chan int, 2)
+			pid := make(chan int, 1)
+			go func() {
+				x := <-r.made
+				x.killed = time.Millisecond
+				x.mu.Lock()
+				x.lost = lost
+				x.mu.Unlock()
+				for job := range r.began {
+					if job == 0 {
+						x.mu.Lock()
+						p := x.procs[0]
+						x.mu.Unlock()
+						p.mu.Lock()
+						p.gone = true // so no signal reaches it
+						p.mu.Unlock()
+						pid <- p.pid
+						x.loop.Post(2*time.Hour, runner.Tick{})
+					}
+				}
+			}()
+			jobs, rec, err := r.run(t.Context())
+			close(r.began)
+			undead := <-pid
+			if err := unix.Kill(undead, 0); err != nil {
+				t.Errorf("the process is gone: %v", err)
+			}
+			_ = unix.Kill(undead, unix.SIGKILL)
+			_, _ = unix.Wait4(undead, nil, 0, nil)
+			if want := []results.Outcome{results.Timeout, results.OK}; !slices.Equal(outcomes(jobs), want) {
+				t.Errorf("outcomes %v, want %v", outcomes(jobs), want)
+			}
+			says := slices.ContainsFunc(rec.events, func(e results.Event) bool {
+				return e.Kind == results.EventEscaped && strings.Contains(e.Detail, "SIGKILL does not end")
+			})
+			if (err == nil) != lost || says != lost {
+				t.Errorf("error %v, events %+v", err, rec.events)
+			}
+		})
 	}
 }

@@ -23,7 +23,9 @@ const initialNamespace = "pid:[4026531836]"
 type users struct {
 	seen map[[2]int]bool // device and PID of those that were looked at
 	open []user          // those of the run that have not asked yet
-	ours bool            // NVML showed a process of this PID namespace
+	ours bool            // NVML showed a process of the run
+	had  map[int]bool    // PIDs of the run that had memory on a device when NVML was last asked
+	sure bool            // a process had memory at two looks, so NVML should have shown it
 	err  error           // the first, of NVML
 }
 
@@ -63,11 +65,10 @@ func (x *Executor) lookAtUsers(u *users) {
 			u.err = err
 		}
 		for _, pid := range pids {
-			_, here := statOf(pid)
-			u.ours = u.ours || here
 			if key := [2]int{device, pid}; !u.seen[key] {
 				u.seen[key] = true
 				if job, ours := x.jobOf(pid); ours {
+					u.ours = true
 					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 					u.open = append(u.open, user{pid, device, job, oneWord(name)})
 				}
@@ -75,6 +76,24 @@ func (x *Executor) lookAtUsers(u *users) {
 		}
 	}
 	x.settleUsers(u, false)
+	had := x.holders()
+	for pid := range had {
+		u.sure = u.sure || u.had[pid]
+	}
+	u.had = had
+}
+
+// holders are the PIDs of the connected processes that have had memory on a device, and so a context, as their probes show.
+func (x *Executor) holders() map[int]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	had := map[int]bool{}
+	for c := range x.clients {
+		if _, known := c.PeakBytes(); known {
+			had[c.PID()] = true
+		}
+	}
+	return had
 }
 
 // settleUsers says which processes used a device unscheduled. That is not known before a process ends, or the batch does: NVML shows
@@ -92,16 +111,25 @@ func (x *Executor) settleUsers(u *users, ended bool) {
 	})
 }
 
-// noteUntold records that unscheduled use could not be seen: NVML did not tell, or its PIDs are not this namespace's.
+// noteUntold says that unscheduled use could not be seen: NVML did not tell, or its PIDs are not this namespace's.
 func (x *Executor) noteUntold(u *users) {
-	const untold = "unscheduled use of the GPUs could not be seen: "
-	if u.err != nil {
-		x.note(results.Event{Kind: results.EventSampler, Detail: untold + u.err.Error()})
+	why := ""
+	space, err := os.Readlink("/proc/self/ns/pid")
+	switch {
+	case u.err != nil:
+		why = u.err.Error()
+	case u.ours:
+		return
+	case err != nil || space != initialNamespace:
+		why = "NVML shows no process of this PID namespace: run caserun in that of the host"
+	case u.sure:
+		why = "NVML shows no process of the run, and some had memory on a GPU: it needs permission to list processes"
+	default:
 		return
 	}
-	if space, err := os.Readlink("/proc/self/ns/pid"); !u.ours && (err != nil || space != initialNamespace) {
-		x.note(results.Event{Kind: results.EventSampler, Detail: untold + "NVML shows no process of this PID namespace"})
-	}
+	e := results.Event{Kind: results.EventSampler, Detail: "unscheduled use of the GPUs could not be seen: " + why}
+	x.config.Warn("%s", e.Detail)
+	x.note(e)
 }
 
 func (x *Executor) noteUnscheduled(p user) {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,11 +90,15 @@ type Config struct {
 type Daemon struct {
 	program string
 	dir     *scratch.Dir // removed by Quit
+	spare   *scratch.Dir // with second names of the files in pipe; the same
 	root    string       // the path of dir, which has pipe and log
 	env     []string
 	proc    *child.Process
 
 	commands sync.Mutex // held while a command waits for its answer
+
+	mending sync.Mutex    // held by Mend
+	kept    []fs.FileInfo // of the files in pipe; settled by start
 
 	mu       sync.Mutex
 	patience patience     // what it has for commands may change, in tests
@@ -126,10 +131,14 @@ func start(ctx context.Context, cfg Config, foreign string, p patience) (*Daemon
 	if err != nil {
 		return nil, fmt.Errorf("start MPS: %w", err)
 	}
-	d := &Daemon{program: program, dir: dir, root: dir.Path(), patience: p, servers: map[int]bool{}}
+	spare, err := scratch.Make("mps-spare")
+	if err != nil {
+		return nil, fmt.Errorf("start MPS: %w", errors.Join(err, dir.Remove()))
+	}
+	d := &Daemon{program: program, dir: dir, spare: spare, root: dir.Path(), patience: p, servers: map[int]bool{}}
 	d.env = d.environment(cfg)
 	fail := func(err error) (*Daemon, error) {
-		return nil, fmt.Errorf("start MPS in %s: %w", d.root, errors.Join(err, dir.Remove()))
+		return nil, fmt.Errorf("start MPS in %s: %w", d.root, errors.Join(err, dir.Remove(), spare.Remove()))
 	}
 	out, err := os.OpenFile(d.logFile("output"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -142,6 +151,7 @@ func start(ctx context.Context, cfg Config, foreign string, p patience) (*Daemon
 	if err := d.waitReady(ctx); err != nil {
 		return fail(errors.Join(err, d.proc.Kill()))
 	}
+	d.keep()
 	go d.watch(p.ask, p.hang)
 	return d, nil
 }
@@ -231,7 +241,7 @@ func (d *Daemon) environment(cfg Config) []string {
 // Env returns the variables that a process needs to become a client.
 func (d *Daemon) Env() []string {
 	return []string{
-		"CUDA_MPS_PIPE_DIRECTORY=" + filepath.Join(d.root, "pipe"),
+		"CUDA_MPS_PIPE_DIRECTORY=" + d.pipes(),
 		"CUDA_MPS_LOG_DIRECTORY=" + filepath.Join(d.root, "log"),
 	}
 }

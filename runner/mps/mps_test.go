@@ -102,8 +102,10 @@ func mustBeGone(t *testing.T, d *Daemon, servers ...int) {
 			t.Errorf("server %d still runs", pid)
 		}
 	}
-	if _, err := os.Stat(d.root); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("directory %s is left: %v", d.root, err)
+	for _, dir := range []string{d.root, d.spare.Path()} {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("directory %s is left: %v", dir, err)
+		}
 	}
 }
 
@@ -451,8 +453,8 @@ func TestNothingOutlivesAKilledRun(t *testing.T) {
 		}
 	}
 	d := startFake(t, Config{}, "")
-	if left, err := filepath.Glob(filepath.Join(tmp, "*mps-*")); err != nil || !slices.Equal(left, []string{d.root}) {
-		t.Errorf("%q are left (%v), want %s alone", left, err, d.root)
+	if left, err := filepath.Glob(filepath.Join(tmp, "*mps-*")); err != nil || !slices.Equal(left, []string{d.root, d.spare.Path()}) {
+		t.Errorf("%q are left (%v), want %s and %s alone", left, err, d.root, d.spare.Path())
 	}
 }
 

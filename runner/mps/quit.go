@@ -14,7 +14,7 @@ const serverProgram = "nvidia-cuda-mps-server"
 //  1. it waits for the clients until ctx ends;
 //  2. it terminates the remaining clients;
 //  3. it tells the daemon to quit;
-//  4. it kills the daemon and the servers if they do not end.
+//  4. it kills the daemon and the servers if they do not end, or if a client has removed what leads to the daemon (Mend).
 //
 // When Quit returns, no process of this MPS is left, unless the error says so. The error says what
 // Quit had to force, with the end of the logs. A second Quit returns the same error.
@@ -29,10 +29,15 @@ func (d *Daemon) Quit(ctx context.Context) error {
 
 func (d *Daemon) stop(ctx context.Context) error {
 	var errs []error
+	_, lost := d.Mend()
 	select {
 	case <-d.proc.Done():
 		errs = append(errs, d.died("the control daemon", d.proc.Err()))
 	default:
+		if lost != nil { // its servers end with it
+			errs = append(errs, d.proc.Kill())
+			break
+		}
 		errs = append(errs, d.Drain(ctx))
 		// The next steps must be done even if ctx has ended.
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), d.patience.quit,
@@ -48,7 +53,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrDied) { // ErrDied already has the logs
 		err = errors.Join(err, d.logTail())
 	}
-	return errors.Join(err, d.dir.Remove())
+	return errors.Join(err, d.dir.Remove(), d.spare.Remove())
 }
 
 func (d *Daemon) terminateAll(ctx context.Context) error {

@@ -41,7 +41,7 @@ func (s *Server) openPoll() error {
 
 func (s *Server) watch(fd int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
-	if err := unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+	if err := unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("add to epoll: %w", err)
 	}
 	return nil
@@ -72,38 +72,33 @@ func (s *Server) serve() {
 			}
 		}
 		for _, event := range s.events[:max(n, 0)] {
-			if event.Fd == int32(s.wake) {
+			switch event.Fd {
+			case int32(s.wake):
 				s.settle()
-				continue
-			}
-			if event.Fd == int32(s.reports) {
+			case int32(s.reports):
 				s.hearReports()
-				continue
-			}
-			if event.Fd == int32(s.notice) {
+			case int32(s.notice):
 				s.hearNotices()
-				continue
-			}
-			if event.Fd != int32(s.fd) {
+			case int32(s.fd):
+				if s.isClosed() {
+					s.hangUpAll()
+					s.settle()
+					return
+				}
+				if err := s.accept(); err != nil {
+					// No descriptors or no memory. The connection stays in the
+					// backlog; asking again at once would spin.
+					s.logf("probe: accept: %v", err)
+					s.handler.Starved(err)
+					_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
+					timeout = retryMS
+				}
+			default:
 				if c := s.clients[event.Fd]; c != nil {
 					c.step()
 				} else if p := s.handles[event.Fd]; p != nil && !p.lives() {
 					s.processEnded(p)
 				}
-				continue
-			}
-			if s.isClosed() {
-				s.hangUpAll()
-				s.settle()
-				return
-			}
-			if err := s.accept(); err != nil {
-				// No descriptors or no memory. The connection stays in the
-				// backlog; asking again at once would spin.
-				s.logf("probe: accept: %v", err)
-				s.handler.Starved(err)
-				_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
-				timeout = retryMS
 			}
 		}
 	}

@@ -44,7 +44,10 @@ func (s *Server) openReport() error {
 	if err != nil {
 		return fmt.Errorf("report socket: %w", err)
 	}
-	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + s.report}); err == nil {
+	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err == nil {
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + s.report})
+	}
+	if err == nil {
 		err = s.watch(fd)
 	}
 	if err != nil {
@@ -57,18 +60,19 @@ func (s *Server) openReport() error {
 // Report returns the name of the report socket, for CASE_REPORT.
 func (s *Server) Report() string { return s.report }
 
-// hearReports reads what the report socket has (link_report of native/probe/link.h).
+// hearReports reads what the report socket has (link_report of native/probe/link.h). Each user of the machine can find the
+// socket, so other users are heard only with a job's token.
 func (s *Server) hearReports() {
-	text := make([]byte, mostReport)
+	report, sender := make([]byte, mostReport), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	for range mostReports {
-		n, _, err := unix.Recvfrom(s.reports, text, 0)
+		n, size, _, _, err := unix.Recvmsg(s.reports, report, sender, 0)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
 			return
 		}
-		token, rest, _ := strings.Cut(string(text[:n]), " ")
+		token, rest, _ := strings.Cut(string(report[:n]), " ")
 		session, rest, _ := strings.Cut(rest, " ")
 		kind, what, _ := strings.Cut(rest, " ")
 		leader, _ := strconv.Atoi(session)
@@ -79,15 +83,25 @@ func (s *Server) hearReports() {
 				index = j.index
 			}
 		}
-		what = strings.ToValidUTF8(what, "?")
+		what = text([]byte(what))
 		switch {
-		case s.watcher == nil:
+		case s.watcher == nil, index < 0 && !isOf(s.uid, sender[:size]):
 		case kind == "unreached":
 			s.watcher.Unreached(index, leader, what)
 		case kind == "hint":
 			s.watcher.Hint(index, leader, what)
 		}
 	}
+}
+
+// isOf reports whether the credentials that came with a message are a user's.
+func isOf(uid uint32, credentials []byte) bool {
+	messages, err := unix.ParseSocketControlMessage(credentials)
+	if err != nil || len(messages) == 0 {
+		return false
+	}
+	sender, err := unix.ParseUnixCredentials(&messages[0])
+	return err == nil && sender.Uid == uid
 }
 
 // openNotice has the loop hear of changes beside the socket. Where that is not possible, Mend finds them.

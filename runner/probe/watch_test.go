@@ -46,19 +46,33 @@ func TestReports(t *testing.T) {
 	defer unix.Close(fd)
 	token := s.Register(7)
 	for _, text := range []string{"", " ", "\x00\xff", "unreached", token, token + " 5", token + " 5 other what", strings.Repeat("x", 4096),
-		token + " 5 unreached connect: no", "- 6 unreached no token", token[:8] + " x unreached short\xff", "- 8 hint cudaSetDevice(1)", token + " 9 unreached"} {
+		token + " 5 unreached connect: no", "- 6 unreached no token", token[:8] + " x unreached short\x1b\xff", "- 8 hint cudaSetDevice(1)", token + " 9 unreached"} {
 		if err := unix.Sendto(fd, []byte(text), 0, &unix.SockaddrUnix{Name: "@" + s.Report()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.Settle()
-	for _, want := range [][3]any{{"connect: no", 7, 5}, {"no token", -1, 6}, {"short?", -1, 0}, {"hint: cudaSetDevice(1)", -1, 8}, {"", 7, 9}} {
+	for _, want := range [][3]any{{"connect: no", 7, 5}, {"no token", -1, 6}, {"short??", -1, 0}, {"hint: cudaSetDevice(1)", -1, 8}, {"", 7, 9}} {
 		if got := <-w.said; got != want {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
 	if len(w.said) > 0 {
 		t.Errorf("more: %v", <-w.said)
+	}
+}
+
+// Only the user's own processes are heard without a token.
+func TestWhoseReports(t *testing.T) {
+	own := unix.UnixCredentials(&unix.Ucred{Pid: 1, Uid: 1000, Gid: 1000})
+	for _, c := range []struct {
+		credentials []byte
+		uid         uint32
+		want        bool
+	}{{own, 1000, true}, {own, 1001, false}, {own, 0, false}, {nil, 0, false}, {own[:8], 1000, false}} {
+		if got := isOf(c.uid, c.credentials); got != c.want {
+			t.Errorf("%x of user %d: %v", c.credentials, c.uid, got)
+		}
 	}
 }
 
@@ -90,4 +104,13 @@ func TestSocketIsMended(t *testing.T) {
 	}
 	before.send(beginOf(1, 1))
 	w.next(t, "begin")
+}
+
+// A socket that is made again while no connection can be taken is watched before the loop returns to it. That is no failure,
+// after which the loop would try it again for ever.
+func TestWatchedTwice(t *testing.T) {
+	s, _ := watched(t)
+	if err := s.watch(s.fd); err != nil {
+		t.Error(err)
+	}
 }

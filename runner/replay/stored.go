@@ -204,7 +204,7 @@ func (b *builder) task(t results.Task, end float64) {
 // engine decides by the same rules.
 func (s *Stored) Own() string {
 	parameters := strings.ReplaceAll(s.Run.Parameters, "arch=shared", "arch=server")
-	return strings.TrimSuffix(s.Run.Scheduler+":"+parameters, ":")
+	return policies.With(s.Run.Scheduler, parameters)
 }
 
 // Check refuses a scheduler under which the batch cannot be replayed.

@@ -3,16 +3,17 @@
 package runlog
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // Log is a file that takes an object on each line. Its methods do not wait for the file, because
@@ -43,16 +44,13 @@ type state struct {
 
 type taskKey struct{ job, seq int }
 
-// Open opens a file for new lines behind those that it has. Close must follow a success.
-func Open(path string) (*Log, error) {
-	mode := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
-		mode |= syscall.O_NONBLOCK // else the open itself waits for a reader
-	}
-	f, err := os.OpenFile(path, mode, 0o644)
-	if errors.Is(err, syscall.ENXIO) {
-		return nil, fmt.Errorf("log %s: nobody reads this pipe: start its reader first", path)
-	}
+// File is the kind of file that a log is.
+var File = output.Kind{Name: "a log of caserun", Is: func(begin []byte) bool { return bytes.HasPrefix(begin, []byte(`{"run_id":`)) }}
+
+// Open opens a file for new lines behind those that it has. waiting is called before the wait for the reader of a FIFO.
+// Close must follow a success.
+func Open(ctx context.Context, path string, waiting func(path string)) (*Log, error) {
+	f, err := output.Grow(ctx, path, output.Policy{Own: &File, Waiting: waiting})
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
@@ -61,7 +59,7 @@ func Open(path string) (*Log, error) {
 			return nil, errors.Join(fmt.Errorf("log: %w", err), f.Close())
 		}
 	}
-	l := &Log{path: path, file: f, runs: map[int64]*state{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Log{path: path, file: f.File, runs: map[int64]*state{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go l.drain()
 	return l, nil
 }
@@ -91,7 +89,7 @@ func (l *Log) Close() error {
 	<-l.done
 	err := l.file.Close()
 	if l.lost > 0 {
-		return fmt.Errorf("log %s: %d lines could not be written; the store has what they say: %w", l.path, l.lost, l.err)
+		return fmt.Errorf("log %s: %d lines could not be written; the store has what they say, and caserun export --jsonl DIR writes it: %w", l.path, l.lost, l.err)
 	}
 	if err != nil {
 		return fmt.Errorf("log: %w", err)

@@ -1,7 +1,9 @@
 package runlog_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +18,7 @@ import (
 
 func open(t *testing.T, path string) *runlog.Log {
 	t.Helper()
-	l, err := runlog.Open(path)
+	l, err := runlog.Open(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,18 +154,20 @@ func TestLogOfAFullDisk(t *testing.T) {
 	for id := range int64(3) {
 		l.Begun(results.Run{ID: id}, nil)
 	}
-	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "log /dev/full: 3 lines could not be written; the store has what they say: ") {
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "log /dev/full: 3 lines could not be written; the store has what they say, and caserun export --jsonl DIR writes it: ") {
 		t.Errorf("a full disk: %v", err)
 	}
 }
 
-// A pipe that nobody reads is an error. A run does not wait for a slow reader.
+// A run does not wait for a slow reader. What begins before it, and has no reader yet, waits and says so.
 func TestLogToAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runlog.Open(path); err == nil || err.Error() != "log "+path+": nobody reads this pipe: start its reader first" {
+	told := errors.New("told to stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if _, err := runlog.Open(ctx, path, func(string) { cancel(told) }); !errors.Is(err, told) || !strings.Contains(err.Error(), path) {
 		t.Errorf("no reader: %v", err)
 	}
 	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -252,8 +252,8 @@ func parse(text []byte) (State, error) {
 	for _, d := range r.Device[:r.Devices] {
 		s.Devices = append(s.Devices, Device{d.UUID, int(d.Ordinal), int64(d.Capacity), int64(d.ContextBytes)})
 	}
-	for copy := range 2 {
-		books := text[booksAt+copy*booksSize:][:booksSize]
+	for i := range 2 {
+		books := text[booksAt+i*booksSize:][:booksSize]
 		if bytes.Equal(books[:8], text[committedAt:][:8]) {
 			return s, s.parseBooks(books)
 		}

@@ -139,7 +139,7 @@ func TestOutOfMemoryUnderCoreToGPU(t *testing.T) {
 			t.Errorf("job %d (%s): %s (%s), want %s", i, jobs[i].Name, *jobs[i].Outcome, jobs[i].Detail, want)
 		}
 	}
-	if j := jobs[0]; *j.ExitStatus != statusOOM || !strings.Contains(j.Detail, "7856000000 bytes in cudaMalloc (simulated)") {
+	if j := jobs[0]; *j.ExitStatus != statusOOM || !strings.Contains(j.Detail, "7.316 GiB in cudaMalloc (simulated)") {
 		t.Errorf("job 0: exit status %d, detail %q", *j.ExitStatus, j.Detail)
 	}
 	if len(rec.Events) != 1 || rec.Events[0].Kind != "oom" {

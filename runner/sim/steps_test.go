@@ -232,7 +232,7 @@ func TestRefusedGrowthEndsTheJob(t *testing.T) {
 	// No device has so much.
 	jobs, rec := stepping(t, small(t, 1), "case-alg3", allocate("a", "3GiB")+kernel(8, 1, "")+allocate("b", "8GiB")+kernel(8, 1, "")).must(t)
 	wantOutcome(t, jobs[0], results.OOM, 1)
-	if task := rec.of(0)[0]; task.Refusal == nil || *jobs[0].ExitStatus != statusOOM || !strings.Contains(jobs[0].Detail, "8589934592 bytes in cudaMalloc (simulated)") {
+	if task := rec.of(0)[0]; task.Refusal == nil || *jobs[0].ExitStatus != statusOOM || !strings.Contains(jobs[0].Detail, "8 GiB in cudaMalloc (simulated)") {
 		t.Errorf("status %d (%s), task %+v; want 8 GiB to be refused", *jobs[0].ExitStatus, jobs[0].Detail, task)
 	}
 	// The end of a wait is not a lack of memory.
@@ -253,7 +253,7 @@ func TestGrowthThatTheDeviceDoesNotHave(t *testing.T) {
 	jobs, rec := growing(t, "cg:workers=2").must(t)
 	wantOutcome(t, jobs[0], results.OK, 4)
 	wantOutcome(t, jobs[1], results.OOM, 2)
-	if task := rec.of(1)[0]; task.Refusal != nil || !strings.Contains(jobs[1].Detail, "4294967296 bytes in cudaMalloc (simulated)") {
+	if task := rec.of(1)[0]; task.Refusal != nil || !strings.Contains(jobs[1].Detail, "4 GiB in cudaMalloc (simulated)") {
 		t.Errorf("%s, task %+v; want 4 GiB granted and not there", jobs[1].Detail, task)
 	}
 }

@@ -67,6 +67,7 @@ func Unexpected(variables map[string]string) []string {
 
 // WithoutMPS splits an environment into the variables of an MPS daemon, of which it returns the names, and all others.
 func WithoutMPS(environ []string) (others, removed []string) {
+	others = []string{} // nil would give a child all of them (os/exec)
 	for _, entry := range environ {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, mps) {
 			removed = append(removed, name)

@@ -67,14 +67,19 @@ func cgroupLimits(root string) results.Surroundings {
 // unlimited is less than what version 1 has for no limit, the largest multiple of a page, and more than any machine has.
 const unlimited = 1 << 60
 
-// cgroups are the directories of this process's cgroup and of its ancestors, for a controller of version 1, or "" for version 2.
-func cgroups(root, controller string) []string {
-	path := ""
+// cgroupPath is the path of this process's cgroup in its hierarchy; "": it has none there.
+func cgroupPath(root, controller string) (path string) {
 	for _, line := range lines(filepath.Join(root, "proc/self/cgroup")) {
 		if f := strings.SplitN(line, ":", 3); len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controller) && (controller != "" || f[0] == "0") {
 			path = f[2]
 		}
 	}
+	return path
+}
+
+// cgroups are the directories of this process's cgroup and of its ancestors, for a controller of version 1, or "" for version 2.
+func cgroups(root, controller string) []string {
+	path := cgroupPath(root, controller)
 	if path == "" {
 		return nil
 	}

@@ -34,6 +34,9 @@ func TestVariables(t *testing.T) {
 	if fmt.Sprint(removed) != "[CUDA_MPS_PIPE_DIRECTORY]" || len(others) != len(environ)-1 {
 		t.Errorf("of an MPS daemon: %v", removed)
 	}
+	if others, _ := WithoutMPS([]string{"CUDA_MPS_PIPE_DIRECTORY=/tmp/x"}); others == nil {
+		t.Error("nothing is left, which os/exec takes for the whole environment")
+	}
 }
 
 // The reference has each name.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/runner/child"
 	"github.com/caserun/caserun/runner/surroundings"
 )
@@ -48,7 +49,7 @@ func Start(ctx context.Context, bin string, bytes, piece int64, made func(bytes 
 		err = fmt.Errorf("%w: %s", ErrNoRoom, exit.Said)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make %d bytes of swap area: %w", bytes, err)
+		return nil, fmt.Errorf("make %s of swap area: %w", size.Text(bytes), err)
 	}
 	return a, nil
 }

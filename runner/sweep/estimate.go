@@ -52,7 +52,7 @@ const (
 func (p *Plan) Estimates(ctx context.Context, db *store.Store) (Estimates, error) {
 	earlier := map[results.Arm][]float64{}
 	if db != nil && p.Mode == results.Live {
-		runs, err := db.Runs(ctx, store.Filter{Node: p.Options.Node, Status: results.Complete})
+		runs, err := db.Runs(ctx, store.Filter{Node: p.Options.Node, Status: results.Complete, Unchecked: true})
 		if err != nil {
 			return nil, err
 		}

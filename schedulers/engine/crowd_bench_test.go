@@ -10,12 +10,11 @@ import (
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
-	"github.com/caserun/caserun/schedulers/schedtest/plain"
 )
 
-// plainUpTo is the longest queue with which the plain engine runs beside the engine: with 100,000
-// tasks that wait on 1,024 devices, one of its decisions takes seconds.
-const plainUpTo = 1_000
+// exhaustiveUpTo is the longest queue with which an exhaustive engine runs beside the engine: with
+// 100,000 tasks that wait on 1,024 devices, one of its decisions takes seconds.
+const exhaustiveUpTo = 1_000
 
 // BenchmarkCrowd is the end of a job on full devices while tasks wait: its task is released, tasks
 // that wait are granted what it had, and the job exits (end-ns/op; grants/op says how many). Then
@@ -27,12 +26,12 @@ const plainUpTo = 1_000
 func BenchmarkCrowd(b *testing.B) {
 	for _, name := range []string{"sa", "cg", "schedgpu", "case-alg2", "case-alg3", "case-alg3:queue=mmu"} {
 		for _, size := range []struct{ waiting, devices int }{{1_000, 8}, {10_000, 64}, {100_000, 1_024}} {
-			for _, which := range []string{"plain", "indexed"} {
-				if which == "plain" && size.waiting > plainUpTo {
+			for _, which := range []string{"exhaustive", "indexed"} {
+				if which == "exhaustive" && size.waiting > exhaustiveUpTo {
 					continue
 				}
 				b.Run(fmt.Sprintf("%s/waiting=%d/devices=%d/%s", name, size.waiting, size.devices, which), func(b *testing.B) {
-					c := newCrowd(b, name, which == "plain", size.waiting, size.devices)
+					c := newCrowd(b, name, which == "exhaustive", size.waiting, size.devices)
 					b.ResetTimer()
 					for range b.N {
 						c.endOne()
@@ -47,19 +46,11 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// decider is what the benchmark needs of an engine.
-type decider interface {
-	Submit(schedulers.Task, time.Duration) ([]schedulers.Decision, error)
-	Release(schedulers.TaskID) ([]schedulers.Decision, error)
-	JobExit(schedulers.JobID) []schedulers.Decision
-	Waiting() int
-}
-
 // crowd is an engine with a long queue.
 type crowd struct {
 	*rand.Rand
 	b          *testing.B
-	engine     decider
+	engine     *engine.Engine
 	last       schedulers.TaskID
 	held       []schedulers.TaskID
 	granted    int
@@ -68,19 +59,15 @@ type crowd struct {
 	submitting time.Duration // spent in Submit
 }
 
-func newCrowd(b *testing.B, name string, isPlain bool, waiting, devices int) *crowd {
+func newCrowd(b *testing.B, name string, exhaustive bool, waiting, devices int) *crowd {
 	device := schedulers.Device{Name: "H200", CapacityBytes: 140 << 30, ContextBytes: 512 << 20, SMs: 132, WarpsPerSM: 64, BlocksPerSM: 32}
 	s, err := policies.Parse(name, devices)
 	if err != nil {
 		b.Fatal(err)
 	}
 	c := &crowd{Rand: rand.New(rand.NewPCG(1, 1)), b: b}
-	node := slices.Repeat([]schedulers.Device{device}, devices)
-	if isPlain {
-		c.engine, err = plain.New(node, s.Policy, s.Config)
-	} else {
-		c.engine, err = engine.New(node, s.Policy, s.Config)
-	}
+	s.Config.Exhaustive = exhaustive
+	c.engine, err = engine.New(slices.Repeat([]schedulers.Device{device}, devices), s.Policy, s.Config)
 	if err != nil {
 		b.Fatal(err)
 	}

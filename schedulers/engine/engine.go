@@ -16,8 +16,9 @@
 //     device (Placement.WholeMemory), or a policy without knowledge of memory;
 //   - release on death: JobExit and ProcessExit give back everything at once.
 //
-// The policy is asked about a waiting task only if the task may fit (index.go). This does not change
-// any decision: package schedtest compares them with those of its package plain.
+// The policy is asked about a waiting task only if the task may fit (index.go), and what nothing has
+// changed is not computed again. This does not change any decision: package schedtest compares them
+// with those of an engine that does neither (Config.Exhaustive).
 //
 // docs/design/engine.md has the rules in the order in which a reader asks for them.
 package engine
@@ -35,6 +36,10 @@ type Config struct {
 	Queue     Order
 	AgeLimit  int           // a task is passed at most this often before it blocks later tasks; 0: any number of times
 	WaitLimit time.Duration // a request without its own limit that waits longer is refused; 0: it may wait for ever
+
+	// Exhaustive asks the policy about each waiting task at each call, and computes everything again.
+	// It is what tests and benchmarks compare the engine with: the same decisions, but slow.
+	Exhaustive bool
 }
 
 // Engine owns the accounting of the devices and the queue of waiting tasks, and asks its
@@ -93,7 +98,7 @@ func New(devices []schedulers.Device, policy schedulers.Policy, config Config) (
 	preempter, _ := policy.(schedulers.Preempter)
 	e := &Engine{
 		policy: policy, preempter: preempter, config: config, devices: slices.Clone(devices),
-		state: newState(devices), empty: newState(devices),
+		state: newState(devices), empty: newState(devices), node: newState(devices), waiters: map[schedulers.JobID]bool{},
 		queue: newQueue(config),
 		held:  map[schedulers.TaskID]*holding{},
 	}
@@ -357,10 +362,10 @@ func (e *Engine) fits(t schedulers.Task, s *state, m *measures) bool {
 	return ok
 }
 
-// measuresOf returns the measures of s, or nil if the policy does not measure. Preempters do not:
-// where their tasks may go depends on permits, and on memory that can move.
+// measuresOf returns the measures of s, or nil if the policy does not measure, or must not. Preempters
+// do not: where their tasks may go depends on permits, and on memory that can move.
 func (e *Engine) measuresOf(s *state) *measures {
-	if m, ok := e.policy.(schedulers.Measurer); ok && e.preempter == nil {
+	if m, ok := e.policy.(schedulers.Measurer); ok && e.preempter == nil && !e.config.Exhaustive {
 		return newMeasures(m, s)
 	}
 	return nil

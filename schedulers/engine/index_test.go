@@ -8,7 +8,6 @@ import (
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
-	"github.com/caserun/caserun/schedulers/schedtest/plain"
 )
 
 // counter counts how often it is asked.
@@ -93,7 +92,7 @@ func TestAJobMayHaveMoreRoomWhereItHasAContext(t *testing.T) {
 // More kinds of tasks than the index keeps are served all the same, in the same order.
 func TestMoreKindsThanTheIndexKeeps(t *testing.T) {
 	e, c := full(t, "case-alg2:queue=mmu,age-limit=0")
-	reference, err := plain.New(slices.Repeat([]schedulers.Device{e.View().Device(0).Limits()}, 4), c.Measurer, engine.Config{Queue: engine.FirstFit})
+	reference, err := engine.New(slices.Repeat([]schedulers.Device{e.View().Device(0).Limits()}, 4), c.Measurer, engine.Config{Queue: engine.FirstFit, Exhaustive: true})
 	if err != nil {
 		t.Fatal(err)
 	}

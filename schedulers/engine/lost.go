@@ -12,10 +12,8 @@ import (
 func (e *Engine) Lose(device int, now time.Duration) []schedulers.Decision {
 	e.at(now)
 	for _, s := range []*state{e.state, e.empty, e.node} {
-		if s != nil {
-			s.devices[device].lost = true
-			s.change(device)
-		}
+		s.devices[device].lost = true
+		s.change(device)
 	}
 	if e.ever != nil {
 		e.ever.refresh(func(int) {})

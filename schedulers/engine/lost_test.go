@@ -32,3 +32,12 @@ func TestLose(t *testing.T) {
 		n.Exit(2, "4@0")
 	}
 }
+
+// A request that only the lost device could serve beside a waiting job holds back nobody.
+func TestLostDeviceStallsRequests(t *testing.T) {
+	n := schedtest.NewNode(t, "case-alg3:queue=fifo", schedtest.Small, schedtest.Small)
+	n.Want("lose device 0", "", n.Engine.Lose(0, 0), nil)
+	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 10}, "1@1")
+	n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 8}, "")
+	n.Submit(schedulers.Task{ID: 3, Job: 1, Bytes: 2}, "3@1") // job 1 waits for it with what task 2 needs
+}

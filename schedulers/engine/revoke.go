@@ -219,7 +219,7 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 				decisions = append(decisions, e.refuseGrowth(g))
 			}
 		} else {
-			e.settled = len(asked) == 0 && !reserved
+			e.settled = len(asked) == 0 && !reserved && !e.config.Exhaustive
 			return decisions
 		}
 	}

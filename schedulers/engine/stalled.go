@@ -29,6 +29,9 @@ import (
 // touch notes a change of what a job holds or waits for, if the change may affect which
 // requests are stalled: the job waits now, or waited when they were found.
 func (e *Engine) touch(job schedulers.JobID) {
+	if e.config.Exhaustive {
+		e.stale = true
+	}
 	p := e.state.jobs[job]
 	if e.stale || p == nil || e.withheld == nil && len(p.tasks) == 0 {
 		return
@@ -80,9 +83,6 @@ func (e *Engine) isStalled(t schedulers.Task) bool {
 // returns nil if each task of the waiting jobs waits to grow. The order in which tasks are put on the
 // node does not affect which other tasks fit.
 func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
-	if e.node == nil {
-		e.node, e.waiters = newState(e.devices), map[schedulers.JobID]bool{}
-	}
 	waits, holds := e.waiters, false
 	clear(waits)
 	for job, p := range e.state.jobs {

@@ -88,7 +88,7 @@ func (s Scheduler) PinnedText(text string) string {
 	if s.Program == nil || strings.Contains(text, ","+pin) || strings.Contains(text, ":"+pin) {
 		return text
 	}
-	return text + "," + pin + s.Program.SHA256
+	return With(text, pin+s.Program.SHA256)
 }
 
 // IsPinned reports whether a text is another, or may be what PinnedText made of it.

@@ -38,7 +38,7 @@ func TestInvariants(t *testing.T) {
 func TestInvariantsWithoutAPlan(t *testing.T) {
 	info := policies.All()[slices.IndexFunc(policies.All(), func(i policies.Info) bool { return i.Name == "plan" })]
 	unplanned := schedtest.Subject{Info: info, Settle: func(parameters string, devices int) (policies.Scheduler, error) {
-		s, err := policies.Parse(info.Name+":"+parameters, devices)
+		s, err := policies.Parse(policies.With(info.Name, parameters), devices)
 		if err == nil {
 			s.Policy = s.Plans.Unplanned
 		}

@@ -106,7 +106,7 @@ func (s settings) planning() (*Planning, error) {
 func (s settings) part(key string, most float64) (float64, error) {
 	f, err := input.Float(s[key])
 	if err != nil || !(f >= 0 && f <= most) {
-		return 0, fmt.Errorf("%s=%s: want a number from 0 to %g", key, s[key], most)
+		return 0, fmt.Errorf("%s=%s: want a plain decimal number from 0 to %g", key, s[key], most)
 	}
 	return f, nil
 }

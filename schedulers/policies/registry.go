@@ -155,23 +155,33 @@ func All() []Info {
 // Parse settles a scheduler from its text, name or name:key=value,key=value.
 // nodeDevices settles defaults that depend on the node.
 func Parse(text string, nodeDevices int) (Scheduler, error) {
-	name, rest, _ := strings.Cut(text, ":")
+	name, rest, more := strings.Cut(text, ":")
 	en, ok := registry[name]
 	if !ok {
 		return Scheduler{}, unknownScheduler(name)
+	}
+	if more && rest == "" {
+		return Scheduler{}, fmt.Errorf("scheduler %q: no parameter after the colon: write %s alone, or key=value after it", text, name)
 	}
 	s := settings{}
 	for _, p := range en.Params {
 		s[p.Name] = p.Default
 	}
 	given := map[string]bool{}
-	for i, item := range strings.Split(rest, ",") {
+	var items []string
+	if more {
+		items = strings.Split(rest, ",")
+	}
+	for i, item := range items {
 		if item == "" {
-			continue
+			return Scheduler{}, fmt.Errorf("scheduler %q: a parameter is empty: write a comma only between two parameters", text)
 		}
 		key, value, ok := en.parameter(i, item)
 		if !ok {
 			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s%s%s", name, item, en.paramNames(), en.commaHint(), en.meant(item))
+		}
+		if value == "" {
+			return Scheduler{}, fmt.Errorf("scheduler %q: %s has no value: give it one, or leave it out", text, key)
 		}
 		if given[key] {
 			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
@@ -221,6 +231,17 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
 		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Program: program, values: s}, nil
+}
+
+// With adds parameters to a scheduler's text. Either may be without parameters.
+func With(text, parameters string) string {
+	switch {
+	case parameters == "":
+		return text
+	case strings.Contains(text, ":"):
+		return text + "," + parameters
+	}
+	return text + ":" + parameters
 }
 
 // unknownScheduler is the error of a name that the registry lacks.
@@ -313,7 +334,7 @@ func (s settings) canonical() {
 			}
 		case paramRoom.Name, "weight", "error":
 			if f, err := input.Float(text); err == nil {
-				s[key] = strconv.FormatFloat(f, 'g', -1, 64)
+				s[key] = strconv.FormatFloat(f, 'f', -1, 64)
 			}
 		default:
 			if n, err := input.Int(text); err == nil {

@@ -19,9 +19,8 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"cg:workers=6", "workers=6"},
 		{"case-alg2", caseDefaults},
 		{"case-alg3", caseDefaults},
-		{"case-alg3:", caseDefaults},
 		{"case-alg3:queue=fifo,age-limit=7", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
-		{"case-alg3:room=1e-1,managed=exceed", "age-limit=64,managed=exceed,queue=largest-first,room=0.1,wait-limit=0s"},
+		{"case-alg3:room=0.10,managed=exceed", "age-limit=64,managed=exceed,queue=largest-first,room=0.1,wait-limit=0s"},
 		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
 		{"schedgpu", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"schedgpu:wait-limit=90s,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
@@ -44,7 +43,7 @@ func TestParametersAreCanonical(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: parameters %q, want %q", c.text, got, c.want)
 		}
-		again, err := policies.Parse(s.Name+":"+got, 4)
+		again, err := policies.Parse(policies.With(s.Name, got), 4)
 		if err != nil || again.Parameters() != got {
 			t.Errorf("%s: canonical text %q reads back as %q, %v", c.text, got, again.Parameters(), err)
 		}
@@ -77,6 +76,22 @@ func TestParseErrors(t *testing.T) {
 		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
 		{"cg:workers=many", "workers=many: want a whole number"},
 		{"schedgpu:device=4", "device=4: the node has devices 0 to 3"},
+		{"cg:", `scheduler "cg:": no parameter after the colon`},
+		{"exec:", `scheduler "exec:": no parameter after the colon`},
+		{"case-alg3:,", `scheduler "case-alg3:,": a parameter is empty`},
+		{"case-alg3:queue=fifo,", `scheduler "case-alg3:queue=fifo,": a parameter is empty`},
+		{"case-alg3:,queue=fifo", "a parameter is empty"},
+		{"case-alg3:queue=fifo,,age-limit=7", "a parameter is empty"},
+		{"case-alg3:queue=", `scheduler "case-alg3:queue=": queue has no value`},
+		{"exec:./p,sha256=", "sha256 has no value"},
+		{"exec:path=", "path has no value"},
+		{"case-alg3:room=1e-1", "room=1e-1: want a share"},
+		{"case-alg3:room=.1", "room=.1: want a share"},
+		{"plan:weight=1e-1", "weight=1e-1: want a plain decimal number"},
+		{"plan:error=.5", "error=.5: want a plain decimal number"},
+		{"plan:candidates=alg3+", `candidates="alg3+": use one or more`},
+		{"cg:workers=0x8", "workers=0x8: want a whole number"},
+		{"case-alg3:wait-limit=.5s", "wait-limit=.5s: want a duration"},
 	} {
 		_, err := policies.Parse(c.text, 4)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

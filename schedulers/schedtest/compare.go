@@ -14,19 +14,19 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Compare makes a random workload from the seed, gives it to an engine and to a plain engine under
-// the scheduler, and returns an error at the first difference. The workloads are larger than those
+// Compare makes a random workload from the seed, gives it to two engines under the scheduler, of
+// which one is exhaustive, and returns an error at the first difference. The workloads are larger than those
 // of Check: more tasks wait, on more devices.
 func Compare(info policies.Info, queue engine.Order, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &workload{Rand: r, tasks: map[schedulers.TaskID]*known{}, style: drawStyle(r)}
 	devices := w.node()
-	parameters := info.Name + ":" + w.parameters(info, queue)
+	parameters := policies.With(info.Name, w.parameters(info, queue))
 	s, err := policies.Parse(parameters, len(devices))
 	if err != nil {
 		return err
 	}
-	if w.engine, w.plain, err = twins(devices, s); err != nil {
+	if w.engine, w.exhaustive, err = twins(devices, s); err != nil {
 		return err
 	}
 	w.devices, w.revokes, w.binds = devices, info.Revokes, s.Binds
@@ -69,17 +69,17 @@ func drawStyle(r *rand.Rand) style {
 // workload draws calls, makes them on both engines, and keeps what later calls need to know.
 type workload struct {
 	*rand.Rand
-	style   style
-	devices []schedulers.Device
-	revokes bool
-	binds   policies.Binding
-	engine  *engine.Engine
-	plain   decider
-	now     time.Duration
-	last    schedulers.TaskID
-	tasks   map[schedulers.TaskID]*known
-	ids     []schedulers.TaskID // of tasks, sorted
-	calls   []string
+	style      style
+	devices    []schedulers.Device
+	revokes    bool
+	binds      policies.Binding
+	engine     *engine.Engine
+	exhaustive *engine.Engine
+	now        time.Duration
+	last       schedulers.TaskID
+	tasks      map[schedulers.TaskID]*known
+	ids        []schedulers.TaskID // of tasks, sorted
+	calls      []string
 }
 
 // known is a task that waits, or has a device.
@@ -133,6 +133,12 @@ func (w *workload) step() error {
 	if w.revokes && w.IntN(4) == 0 {
 		return w.tick()
 	}
+	if w.IntN(400) == 0 {
+		device := w.IntN(len(w.devices))
+		return w.both(fmt.Sprintf("lose device %d", device), func(e *engine.Engine) ([]schedulers.Decision, error) {
+			return e.Lose(device, w.now), nil
+		})
+	}
 	switch n := w.IntN(100); {
 	case t == nil || n >= w.style.ends+15:
 		return w.submit()
@@ -141,7 +147,7 @@ func (w *workload) step() error {
 	case n%4 == 0:
 		return w.exit(t)
 	case n%16 == 1:
-		return w.both("expire", func(d decider) ([]schedulers.Decision, error) { return d.Expire(w.now), nil })
+		return w.both("expire", func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Expire(w.now), nil })
 	default:
 		return w.end(id)
 	}
@@ -174,7 +180,7 @@ func (w *workload) submit() error {
 		}
 	}
 	w.tasks[t.ID], w.ids = &known{task: t, bytes: t.Bytes}, append(w.ids, t.ID)
-	return w.both(fmt.Sprintf("submit %+v", t), func(d decider) ([]schedulers.Decision, error) { return d.Submit(t, w.now) })
+	return w.both(fmt.Sprintf("submit %+v", t), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(t, w.now) })
 }
 
 func (w *workload) bytes() int64 {
@@ -213,40 +219,40 @@ func (w *workload) change(id schedulers.TaskID, t *known) error {
 	switch w.IntN(4) {
 	case 0:
 		bytes := w.Int64N(t.bytes/2 + 2)
-		return w.both(fmt.Sprintf("shrink %d by %d", id, bytes), func(d decider) ([]schedulers.Decision, error) {
-			return d.Shrink(id, bytes)
+		return w.both(fmt.Sprintf("shrink %d by %d", id, bytes), func(e *engine.Engine) ([]schedulers.Decision, error) {
+			return e.Shrink(id, bytes)
 		})
 	case 1:
 		blocks, threads, perSM := w.kernel()
-		return w.both(fmt.Sprintf("shape %d: %d, %d, %d", id, blocks, threads, perSM), func(d decider) ([]schedulers.Decision, error) {
-			return d.Shape(id, blocks, threads, perSM)
+		return w.both(fmt.Sprintf("shape %d: %d, %d, %d", id, blocks, threads, perSM), func(e *engine.Engine) ([]schedulers.Decision, error) {
+			return e.Shape(id, blocks, threads, perSM)
 		})
 	}
 	bytes, wait := w.bytes(), w.wait()
-	return w.both(fmt.Sprintf("grow %d by %d", id, bytes), func(d decider) ([]schedulers.Decision, error) { return d.Grow(id, bytes, wait, w.now) })
+	return w.both(fmt.Sprintf("grow %d by %d", id, bytes), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, wait, w.now) })
 }
 
 func (w *workload) move(id schedulers.TaskID, t *known) error {
 	if w.IntN(2) == 0 {
 		need := w.Int64N(t.bytes/2 + 1)
 		referenced := need + w.Int64N(t.bytes/2+1)
-		return w.both(fmt.Sprintf("resume %d: %d of %d", id, need, referenced), func(d decider) ([]schedulers.Decision, error) {
-			return d.Resume(id, need, referenced, w.now)
+		return w.both(fmt.Sprintf("resume %d: %d of %d", id, need, referenced), func(e *engine.Engine) ([]schedulers.Decision, error) {
+			return e.Resume(id, need, referenced, w.now)
 		})
 	}
 	a := schedulers.Activity{Running: w.IntN(3) == 0, Last: w.now, Referenced: w.Int64N(t.bytes/2 + 1), Fixed: w.Int64N(t.bytes/4 + 1)}
-	return w.both(fmt.Sprintf("active %d: %+v", id, a), func(d decider) ([]schedulers.Decision, error) { return nil, d.Active(id, a, w.now) })
+	return w.both(fmt.Sprintf("active %d: %+v", id, a), func(e *engine.Engine) ([]schedulers.Decision, error) { return nil, e.Active(id, a, w.now) })
 }
 
-// tick lets time pass behind a tick, if nothing follows from it. The plain engine decides nothing at
-// the ticks that the engine leaves out.
+// tick lets time pass behind a tick, if nothing follows from it. The exhaustive engine decides
+// nothing at the ticks that the engine leaves out.
 func (w *workload) tick() error {
 	quiet, decided := w.now+time.Duration(w.IntN(300))*time.Millisecond, false
-	err := w.both(fmt.Sprintf("tick, quiet until %v", quiet), func(d decider) ([]schedulers.Decision, error) {
-		decisions := d.Tick(w.now, quiet)
+	err := w.both(fmt.Sprintf("tick, quiet until %v", quiet), func(e *engine.Engine) ([]schedulers.Decision, error) {
+		decisions := e.Tick(w.now, quiet)
 		decided = len(decisions) > 0
-		for !decided && d == w.plain && d.NextTick() < w.engine.NextTick() {
-			if more := d.Tick(d.NextTick(), 0); len(more) > 0 {
+		for !decided && e == w.exhaustive && e.NextTick() < w.engine.NextTick() {
+			if more := e.Tick(e.NextTick(), 0); len(more) > 0 {
 				return more, nil
 			}
 		}
@@ -263,24 +269,24 @@ func (w *workload) answer(id schedulers.TaskID, t *known) error {
 	r := *t.ticket
 	t.ticket = nil
 	o := schedulers.Outcome{Answer: []schedulers.Answer{schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}[w.IntN(4)], Resident: w.Int64N(t.bytes/2 + 1)}
-	return w.both(fmt.Sprintf("answer %d: %+v", id, o), func(d decider) ([]schedulers.Decision, error) {
-		return d.Revoked(id, r.Ticket, o, w.now)
+	return w.both(fmt.Sprintf("answer %d: %+v", id, o), func(e *engine.Engine) ([]schedulers.Decision, error) {
+		return e.Revoked(id, r.Ticket, o, w.now)
 	})
 }
 
 func (w *workload) end(id schedulers.TaskID) error {
 	w.forget(func(t *known) bool { return t.task.ID == id })
-	return w.both(fmt.Sprintf("release %d", id), func(d decider) ([]schedulers.Decision, error) { return d.Release(id) })
+	return w.both(fmt.Sprintf("release %d", id), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(id) })
 }
 
 func (w *workload) exit(t *known) error {
 	p := t.task.Process()
 	if w.IntN(3) == 0 {
 		w.forget(func(t *known) bool { return t.task.Process() == p })
-		return w.both(fmt.Sprintf("exit of process %+v", p), func(d decider) ([]schedulers.Decision, error) { return d.ProcessExit(p), nil })
+		return w.both(fmt.Sprintf("exit of process %+v", p), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.ProcessExit(p), nil })
 	}
 	w.forget(func(t *known) bool { return t.task.Job == p.Job })
-	return w.both(fmt.Sprintf("exit of job %d", p.Job), func(d decider) ([]schedulers.Decision, error) { return d.JobExit(p.Job), nil })
+	return w.both(fmt.Sprintf("exit of job %d", p.Job), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.JobExit(p.Job), nil })
 }
 
 func (w *workload) forget(gone func(*known) bool) {
@@ -294,23 +300,23 @@ func (w *workload) forget(gone func(*known) bool) {
 }
 
 // both makes the same call on both engines, compares them, and learns from the decisions.
-func (w *workload) both(name string, call func(decider) ([]schedulers.Decision, error)) error {
+func (w *workload) both(name string, call func(*engine.Engine) ([]schedulers.Decision, error)) error {
 	w.calls = append(w.calls, fmt.Sprintf("%v: %s", w.now, name))
 	got, err := call(w.engine)
-	want, wantErr := call(w.plain)
+	want, wantErr := call(w.exhaustive)
 	if !reflect.DeepEqual(err, wantErr) || len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("the engine decides %+v (%v), the plain engine %+v (%v)", got, err, want, wantErr)
+		return fmt.Errorf("the engine decides %+v (%v), the exhaustive engine %+v (%v)", got, err, want, wantErr)
 	}
-	if got, want := w.sight(w.engine), w.sight(w.plain); got != want {
-		return fmt.Errorf("the engine has %+v, the plain engine %+v", got, want)
+	if got, want := w.sight(w.engine), w.sight(w.exhaustive); got != want {
+		return fmt.Errorf("the engine has %+v, the exhaustive engine %+v", got, want)
 	}
 	i := w.IntN(len(w.devices))
-	ours, plains := w.engine.View().Device(i), w.plain.View().Device(i)
-	if got, want := useOf(ours), useOf(plains); !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("device %d has %+v, under the plain engine %+v", i, got, want)
+	ours, other := w.engine.View().Device(i), w.exhaustive.View().Device(i)
+	if got, want := useOf(ours), useOf(other); !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("device %d has %+v, under the exhaustive engine %+v", i, got, want)
 	}
-	if got, want := slices.Collect(ours.TaskViews()), slices.Collect(plains.TaskViews()); !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("device %d has tasks %+v, under the plain engine %+v", i, got, want)
+	if got, want := slices.Collect(ours.TaskViews()), slices.Collect(other.TaskViews()); !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("device %d has tasks %+v, under the exhaustive engine %+v", i, got, want)
 	}
 	for _, d := range got {
 		t := w.tasks[d.Task.ID]
@@ -330,4 +336,6 @@ type sight struct {
 	expiry, tick time.Duration
 }
 
-func (w *workload) sight(d decider) sight { return sight{d.Waiting(), d.NextExpiry(), d.NextTick()} }
+func (w *workload) sight(e *engine.Engine) sight {
+	return sight{e.Waiting(), e.NextExpiry(), e.NextTick()}
+}

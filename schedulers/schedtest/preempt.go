@@ -50,7 +50,7 @@ func (s Subject) Preempting(queue engine.Order, bound func(policies.Scheduler) B
 // swapping is a node of processes that move memory, beside the engine that decides about them.
 type swapping struct {
 	engine    *engine.Engine
-	twin      decider // the plain engine
+	twin      *engine.Engine // exhaustive
 	devices   []schedulers.Device
 	scheduler policies.Scheduler
 	bound     Bound
@@ -99,9 +99,9 @@ func newSwapping(rt *rapid.T, of Subject, queue engine.Order, bound func(policie
 	return m
 }
 
-// both makes the same call on the engine and on the plain one, checks that they agree, and carries out
+// both makes the same call on the engine and on the exhaustive one, checks that they agree, and carries out
 // the decisions.
-func (m *swapping) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, error)) []schedulers.Decision {
+func (m *swapping) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Decision, error)) []schedulers.Decision {
 	rt.Helper()
 	got, err := call(m.engine)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *swapping) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, 
 		rt.Fatal(err)
 	}
 	if diff := gocmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
-		rt.Fatalf("the engine and the plain engine decide differently (-engine +plain):\n%s", diff)
+		rt.Fatalf("the engine and the exhaustive engine decide differently (-engine +exhaustive):\n%s", diff)
 	}
 	logDecisions(rt, got)
 	for _, d := range got {
@@ -266,7 +266,7 @@ func (m *swapping) begin(rt *rapid.T) {
 	logTask(rt, task)
 	m.requests++
 	m.tasks[task.ID] = &swapped{task: task, device: -1, asked: m.requests, allocated: task.Bytes}
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
 }
 
 func (m *swapping) resume(rt *rapid.T) {
@@ -277,7 +277,7 @@ func (m *swapping) resume(rt *rapid.T) {
 	m.requests++
 	t.resumes, t.asked = true, m.requests
 	m.contexts[t.device][t.task.Process()] = false
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) {
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
 		return e.Resume(t.task.ID, t.kernel-t.loaded, t.kernel, m.now)
 	})
 }
@@ -286,7 +286,7 @@ func (m *swapping) grow(rt *rapid.T) {
 	t := m.pick(rt, func(t *swapped) bool { return isHeld(t) && !t.growing })
 	wait := drawWait(rt)
 	t.growing, t.grows = true, rapid.Int64Range(0, 30).Draw(rt, "grow by")
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Grow(t.task.ID, t.grows, wait, m.now) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Grow(t.task.ID, t.grows, wait, m.now) })
 }
 
 func (m *swapping) shrink(rt *rapid.T) {
@@ -294,7 +294,7 @@ func (m *swapping) shrink(rt *rapid.T) {
 	bytes := rapid.Int64Range(0, t.allocated-t.fixed).Draw(rt, "shrink by")
 	t.there -= rapid.Int64Range(max(0, bytes-(t.allocated-t.there)), min(bytes, t.there-t.fixed)).Draw(rt, "of that on the device")
 	t.allocated -= bytes
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Shrink(t.task.ID, bytes) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Shrink(t.task.ID, bytes) })
 }
 
 func (m *swapping) active(rt *rapid.T) {
@@ -307,7 +307,7 @@ func (m *swapping) active(rt *rapid.T) {
 }
 
 func (m *swapping) report(rt *rapid.T, t *swapped, a schedulers.Activity) {
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return nil, e.Active(t.task.ID, a, m.now) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return nil, e.Active(t.task.ID, a, m.now) })
 }
 
 func (m *swapping) answer(rt *rapid.T) {
@@ -349,7 +349,7 @@ func (m *swapping) reply(rt *rapid.T, t *swapped, a schedulers.Answer, freed int
 	case d.Revocation.Action == schedulers.Yield:
 		m.contexts[t.device][t.task.Process()] = false
 	}
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) {
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
 		return e.Revoked(t.task.ID, d.Ticket, schedulers.Outcome{Answer: a, Resident: t.there, Fixed: t.fixed}, m.now)
 	})
 	if _, err := m.engine.Revoked(t.task.ID, d.Ticket, schedulers.Outcome{Resident: t.there}, m.now); err == nil {
@@ -359,12 +359,12 @@ func (m *swapping) reply(rt *rapid.T, t *swapped, a schedulers.Answer, freed int
 
 func (m *swapping) tick(rt *rapid.T) {
 	m.now += rapid.SampledFrom([]time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond, time.Second}).Draw(rt, "time passes")
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
 }
 
 func (m *swapping) expire(rt *rapid.T) {
 	m.now += time.Duration(rapid.IntRange(0, 10).Draw(rt, "seconds")) * time.Second
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
 	if next := m.engine.NextExpiry(); next <= m.now {
 		rt.Fatalf("at %v the next wait is over at %v", m.now, next)
 	}
@@ -373,7 +373,7 @@ func (m *swapping) expire(rt *rapid.T) {
 func (m *swapping) release(rt *rapid.T) {
 	t := m.pick(rt, func(*swapped) bool { return true })
 	delete(m.tasks, t.task.ID)
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Release(t.task.ID) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(t.task.ID) })
 }
 
 // end forgets processes that are gone.
@@ -387,7 +387,7 @@ func (m *swapping) end(gone func(schedulers.Process) bool) {
 func (m *swapping) vanish(rt *rapid.T) {
 	process := m.pick(rt, func(*swapped) bool { return true }).task.Process()
 	m.end(func(p schedulers.Process) bool { return p == process })
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
 }
 
 func (m *swapping) exit(rt *rapid.T) {
@@ -396,7 +396,7 @@ func (m *swapping) exit(rt *rapid.T) {
 
 func (m *swapping) exitJob(rt *rapid.T, job schedulers.JobID) {
 	m.end(func(p schedulers.Process) bool { return p.Job == job })
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
 }
 
 // settle lets every process finish its kernels and answer what it is asked, until nothing changes.
@@ -417,7 +417,7 @@ func (m *swapping) settle(rt *rapid.T) {
 			m.report(rt, m.tasks[id], schedulers.Activity{Last: m.now, Referenced: m.tasks[id].kernel, Fixed: m.tasks[id].fixed})
 		}
 		before := len(m.ids((*swapped).waits))
-		m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
+		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
 		m.check(rt)
 		if !changed && before == len(m.ids((*swapped).waits)) && len(m.ids(func(t *swapped) bool { return t.revoked != nil })) == 0 {
 			m.checkBound(rt)

@@ -38,7 +38,7 @@ type Subject struct {
 // Registered is a scheduler whose policy is in package policies.
 func Registered(info policies.Info) Subject {
 	return Subject{info, func(parameters string, devices int) (policies.Scheduler, error) {
-		return policies.Parse(info.Name+":"+parameters, devices)
+		return policies.Parse(policies.With(info.Name, parameters), devices)
 	}}
 }
 
@@ -65,11 +65,11 @@ func (s Subject) Workload(queue engine.Order, rules Rules) func(*rapid.T) {
 	}
 }
 
-// machine drives an engine and the plain one through the same calls and keeps its
+// machine drives an engine and an exhaustive one through the same calls and keeps its
 // own books of what their decisions mean.
 type machine struct {
 	engine    *engine.Engine
-	twin      decider // the plain engine
+	twin      *engine.Engine // exhaustive
 	scheduler policies.Scheduler
 	devices   []schedulers.Device
 	rules     Rules
@@ -104,9 +104,9 @@ func newMachine(rt *rapid.T, of Subject, queue engine.Order, rules Rules) *machi
 	return m
 }
 
-// both makes the same call on the engine and on the plain one, checks that they agree, and enters
+// both makes the same call on the engine and on the exhaustive one, checks that they agree, and enters
 // the decisions.
-func (m *machine) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, error)) {
+func (m *machine) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Decision, error)) {
 	rt.Helper()
 	got, err := call(m.engine)
 	if err != nil {
@@ -118,7 +118,7 @@ func (m *machine) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, e
 	}
 	failIfFailed(rt, m.scheduler.Policy)
 	if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
-		rt.Fatalf("the engine and the plain engine decide differently (-engine +plain):\n%s", diff)
+		rt.Fatalf("the engine and the exhaustive engine decide differently (-engine +exhaustive):\n%s", diff)
 	}
 	logDecisions(rt, got)
 	for _, d := range got {
@@ -175,7 +175,7 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 	m.books.wait(task, m.now)
 	couldGo := m.couldGo(task.ID)
 	deadlock := m.books.deadlock() // a refusal then does not depend on the task's size
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
 	if pin := task.OnDevice; pin != nil && *pin >= len(m.devices) && m.books.entries[task.ID].state != refused {
 		rt.Fatalf("task for device %d was not refused at once", *pin)
 	}
@@ -201,21 +201,21 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 func (m *machine) release(rt *rapid.T) {
 	id := m.pick(rt, waiting, held, growing)
 	m.books.end(id)
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Release(id) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(id) })
 }
 
 // vanish ends a process that has made a request, while its job lives on.
 func (m *machine) vanish(rt *rapid.T) {
 	process := m.books.entries[m.pick(rt, waiting, held, growing, ended)].task.Process()
 	m.books.exit(func(p schedulers.Process) bool { return p == process })
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
 }
 
 // settle ends every task, while all processes live on.
 func (m *machine) settle(rt *rapid.T) {
 	for _, id := range m.books.in(held, growing) {
 		m.books.end(id)
-		m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Release(id) })
+		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(id) })
 	}
 }
 
@@ -224,7 +224,7 @@ func (m *machine) grow(rt *rapid.T) {
 	bytes := drawBytes(rt, "grow by")
 	wait := drawWait(rt)
 	m.books.grow(id, bytes, wait, m.now)
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Grow(id, bytes, wait, m.now) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, wait, m.now) })
 	if e := m.books.entries[id]; e.state == growing && e.expires == m.now {
 		rt.Fatalf("growth of task %d does not wait and has no answer", id)
 	}
@@ -234,14 +234,14 @@ func (m *machine) shrink(rt *rapid.T) {
 	id := m.pick(rt, held)
 	bytes := rapid.Int64Range(0, m.books.entries[id].bytes).Draw(rt, "shrink by")
 	m.books.shrink(id, bytes)
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Shrink(id, bytes) })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Shrink(id, bytes) })
 }
 
 func (m *machine) shape(rt *rapid.T) {
 	id := m.pick(rt, held)
 	blocks, threads, perSM := drawBlocks(rt), drawThreads(rt), drawBlocksPerSM(rt)
 	m.books.shape(id, blocks, threads, perSM)
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) {
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
 		return e.Shape(id, blocks, threads, perSM)
 	})
 }
@@ -257,12 +257,12 @@ func (m *machine) exit(rt *rapid.T) {
 func (m *machine) exitJob(rt *rapid.T, job schedulers.JobID) {
 	m.books.exit(func(p schedulers.Process) bool { return p.Job == job })
 	delete(m.books.living, job)
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
 }
 
 func (m *machine) expire(rt *rapid.T) {
 	m.now += time.Duration(rapid.IntRange(0, 10).Draw(rt, "seconds")) * time.Second
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
 	next := schedulers.Never
 	for _, id := range m.books.in(waiting, growing) {
 		next = min(next, m.books.entries[id].expires)

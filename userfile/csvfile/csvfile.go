@@ -109,9 +109,10 @@ const MaxSeconds = 1e7
 // Plain formats v without an exponent. NotNegative reads the same value.
 func Plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// NotNegative reads a decimal number from 0 to most.
+// NotNegative reads a decimal number from 0 to most. It may have an exponent, because other programs write these files
+// too.
 func NotNegative(s string, most float64) (float64, error) {
-	v, err := input.Float(s)
+	v, err := input.Measured(s)
 	if err != nil || !(v >= 0) || v > most {
 		return 0, errors.New("not a number from 0")
 	}

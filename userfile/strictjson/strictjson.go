@@ -1,10 +1,11 @@
 // Package strictjson finds keys that encoding/json takes and that its reader does not mean. encoding/json takes a key
-// twice, of which the last counts, and in any case.
+// twice, of which the last counts, and in any case. It also says plainly what encoding/json refuses.
 package strictjson
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -119,4 +120,62 @@ func fieldsOf(t reflect.Type, into map[string]reflect.Type) {
 			}
 		}
 	}
+}
+
+// Plainly returns an error of encoding/json without the names of Go's types: "blocks is an array: want a whole number".
+func Plainly(err error) error {
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return err
+	}
+	field := kind.Field
+	if field == "" {
+		field = "it"
+	}
+	if strings.HasPrefix(kind.Value, "number ") && (kind.Type.Kind() == reflect.Float64 || kind.Type.Kind() == reflect.Float32) {
+		return fmt.Errorf("%s is the %s: want a smaller number", field, kind.Value)
+	}
+	return fmt.Errorf("%s is %s: want %s", field, found(kind.Value), wanted(kind.Type))
+}
+
+// found names a value as encoding/json calls it, such as "array" or "number 1.5".
+func found(value string) string {
+	switch {
+	case value == "array" || value == "object":
+		return "an " + value
+	case value == "bool":
+		return "true or false"
+	case strings.HasPrefix(value, "number "):
+		return "the " + value
+	}
+	return "a " + value
+}
+
+func wanted(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch kind := t.Kind(); {
+	case kind == reflect.Bool:
+		return "true or false"
+	case kind >= reflect.Int && kind <= reflect.Uint64:
+		low, high := bounds(t)
+		return "a whole number from " + low + " to " + high
+	case kind == reflect.Float32 || kind == reflect.Float64:
+		return "a number"
+	case kind == reflect.String:
+		return "a string"
+	case kind == reflect.Slice || kind == reflect.Array:
+		return "an array"
+	}
+	return "an object"
+}
+
+// bounds are the least and the greatest whole number of a type.
+func bounds(t reflect.Type) (low, high string) {
+	if t.Kind() >= reflect.Uint {
+		return "0", fmt.Sprint(uint64(1)<<t.Bits() - 1)
+	}
+	most := uint64(1)<<(t.Bits()-1) - 1
+	return fmt.Sprint(-int64(most) - 1), fmt.Sprint(most)
 }

@@ -63,3 +63,41 @@ func TestCheckKeys(t *testing.T) {
 		}
 	}
 }
+
+// What encoding/json refuses is said without Go's types, and with the right article.
+func TestErrorsArePlain(t *testing.T) {
+	var v struct {
+		N     uint16
+		Big   *int64
+		Ratio float64
+		On    bool
+		Text  string
+		List  []struct{ Bytes int }
+		By    map[string]int
+	}
+	for text, want := range map[string]string{
+		`[]`:                        "it is an array: want an object",
+		`"x"`:                       "it is a string: want an object",
+		`true`:                      "it is true or false: want an object",
+		`{"N": []}`:                 "N is an array: want a whole number from 0 to 65535",
+		`{"N": {}}`:                 "N is an object: want a whole number from 0 to 65535",
+		`{"N": -1}`:                 "N is the number -1: want a whole number from 0 to 65535",
+		`{"N": 1.5}`:                "N is the number 1.5: want a whole number from 0 to 65535",
+		`{"Big": "7"}`:              "Big is a string: want a whole number from -9223372036854775808 to 9223372036854775807",
+		`{"Ratio": "7"}`:            "Ratio is a string: want a number",
+		`{"Ratio": 1e400}`:          "Ratio is the number 1e400: want a smaller number",
+		`{"On": 1}`:                 "On is a number: want true or false",
+		`{"Text": false}`:           "Text is true or false: want a string",
+		`{"List": {}}`:              "List is an object: want an array",
+		`{"List": [{"Bytes": []}]}`: "List.Bytes is an array: want a whole number from -9223372036854775808 to 9223372036854775807",
+		`{"By": []}`:                "By is an array: want an object",
+		`x`:                         "invalid character 'x' looking for beginning of value",
+	} {
+		if err := Plainly(json.Unmarshal([]byte(text), &v)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if err := Plainly(nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -46,7 +48,23 @@ func (c Settings) check() error {
 			return fmt.Errorf("%s: %w", size.key, err)
 		}
 	}
-	return CheckName("tag", c.Tag)
+	for _, place := range []struct{ key, path string }{{"db", c.DB}, {"data", c.Data}, {"runs", c.Runs}} {
+		if place.path == "-" {
+			return fmt.Errorf("%s -: it cannot be standard input or output: name another, or ./-", place.key)
+		}
+	}
+	return errors.Join(CheckName("tag", c.Tag), checkList("node", c.Node), checkList("devices", c.Devices))
+}
+
+// checkList refuses an empty item of a list. An empty list is not given.
+func checkList(key, list string) error {
+	if list == "" {
+		return nil
+	}
+	if _, err := input.List(list); err != nil {
+		return fmt.Errorf("%s %q: %w", key, list, err)
+	}
+	return nil
 }
 
 // CheckName refuses a name that a user would not recognize or could not type again. An empty text means none.
@@ -79,6 +97,9 @@ func Check(key, text string) error {
 		_, err := policies.Parse(text, anyDevices)
 		return err
 	case "node":
+		if err := checkList(key, text); err != nil {
+			return err
+		}
 		for _, node := range nodes.Split(text) { // caserun paper takes several
 			if err := nodes.Check(node); err != nil {
 				return err
@@ -96,7 +117,7 @@ func Check(key, text string) error {
 
 // setText gives a flag a value. The error says what the flag takes.
 func setText(flag *pflag.Flag, text string) error {
-	if err := (strict{flag.Value}).Set(text); err != nil {
+	if err := (&strict{Value: flag.Value}).Set(text); err != nil {
 		return wanted(flag, text, err)
 	}
 	return nil
@@ -107,8 +128,8 @@ var isTime = regexp.MustCompile(`^[+-]?([0-9.]+(ns|us|µs|ms|s|m|h))+$`)
 
 // wanted says what a flag takes that refused a text with an error.
 func wanted(flag *pflag.Flag, text string, err error) error {
-	number := ""
-	if errors.Is(err, errEmpty) {
+	number, most := "", ""
+	if errors.Is(err, errEmpty) || errors.As(err, new(twiceError)) {
 		return err
 	}
 	switch flag.Value.Type() {
@@ -120,35 +141,41 @@ func wanted(flag *pflag.Flag, text string, err error) error {
 		}
 		return errors.New("want a time with its unit, such as 90s or 10m")
 	case "float64":
-		number = "want a number"
+		number = "want a plain decimal number such as 0.05"
 	case "int", "int64":
-		number = "want a whole number"
+		number, most = "want a whole number", fmt.Sprintf("of %d at most", math.MaxInt)
 	case "uint64":
-		number = "want a whole number, 0 or more"
+		number, most = "want a whole number, 0 or more", fmt.Sprintf("and %d at most", uint64(math.MaxUint64))
 	default:
 		return err
 	}
-	if strings.HasSuffix(text, "%") {
+	switch {
+	case strings.HasSuffix(text, "%"):
 		return errors.New(number + ", without %")
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New(strings.TrimSpace(number + " " + most))
+	case flag.Value.Type() == "float64":
+		return errors.New(number)
 	}
 	return errors.New(number + spelling(text))
 }
 
-// spelling says what is wrong with a number that is not plain decimal.
+// spelling says what is wrong with a whole number that is not plain decimal.
 func spelling(text string) string {
 	switch digits := strings.TrimLeft(text, "+-"); {
 	case len(digits) > 1 && digits[0] == '0' && digits[1] != '.': // other programs read 010 as 8
 		return ", in decimal and without zeros before it"
-	case strings.ContainsAny(text, "+_ \t\n"):
+	case digits != "" && '0' <= digits[0] && digits[0] <= '9' && !input.IsWhole(text):
 		return ", of digits alone"
 	}
 	return ""
 }
 
-// Strict makes flags refuse an empty value, such as that of an unset variable, and numbers that are not plain decimal.
+// Strict makes flags refuse an empty value, such as that of an unset variable, numbers that are not plain decimal, and a
+// second value where they take one.
 func Strict(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		f.Value = strict{f.Value}
+		f.Value = &strict{Value: f.Value}
 		if f.DefValue == "0s" || f.DefValue == "[]" { // which help shows of a type that it does not know
 			f.DefValue = ""
 		}
@@ -156,15 +183,29 @@ func Strict(flags *pflag.FlagSet) {
 }
 
 // strict is a flag's value as people write it.
-type strict struct{ pflag.Value }
+type strict struct {
+	pflag.Value
+	given string // "": not yet
+}
+
+// twiceError is another value of a flag that takes one.
+type twiceError struct{ first string }
+
+func (e twiceError) Error() string {
+	return fmt.Sprintf("it takes one value, and %q is given too: leave one of both out", e.first)
+}
 
 // errEmpty is of a value without a character that can be seen.
 var errEmpty = errors.New("the value is empty: give it one, or leave it out")
 
-func (v strict) Set(text string) (err error) {
-	switch kind := v.Type(); {
+func (v *strict) Set(text string) (err error) {
+	kind := v.Type()
+	takesMore := kind == "func" || kind == "stringArray"
+	switch {
 	case strings.TrimSpace(text) == "":
 		return errEmpty
+	case v.given != "" && v.given != text && !takesMore:
+		return twiceError{v.given}
 	case kind == "int", kind == "int64", kind == "uint64":
 		if !input.IsWhole(text) {
 			return input.ErrNotDecimal
@@ -177,7 +218,10 @@ func (v strict) Set(text string) (err error) {
 	if err != nil {
 		return err
 	}
-	return v.Value.Set(text)
+	if err = v.Value.Set(text); err == nil {
+		v.given = text
+	}
+	return err
 }
 
 // SayWanted says of a flag's value, which the flag refused with an error, what the flag takes.

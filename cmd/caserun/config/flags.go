@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -51,6 +52,14 @@ func AddSuiteFlag(f *pflag.FlagSet) {
 	f.String("suite", suites.Builtin, "builtin, or `DIR` with your programs")
 }
 
+// AddCountFlag adds a flag that takes a whole number, 1 or more. 0 means that it is not given.
+func AddCountFlag(f *pflag.FlagSet, n *int, name, usage string) { f.Var(atLeast{n, 1}, name, usage) }
+
+// AddListFlag adds a flag that takes a list, and may be given again.
+func AddListFlag(f *pflag.FlagSet, items *[]string, name, usage string) {
+	f.Func(name, usage, func(list string) error { return appendTo(items, input.List, list) })
+}
+
 // AddDevicesFlag adds --devices.
 func AddDevicesFlag(f *pflag.FlagSet) {
 	f.String("devices", "", "`LIST` of GPUs, numbers or UUIDs; default: all that are visible")
@@ -58,7 +67,7 @@ func AddDevicesFlag(f *pflag.FlagSet) {
 
 // AddDirectories adds --data and --runs.
 func AddDirectories(f *pflag.FlagSet) {
-	f.String("data", "data", "`DIR` with the programs' input files")
+	f.String("data", harness.DefaultData, "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 }
 

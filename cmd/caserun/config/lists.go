@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // appendTo appends what split makes of a list.
@@ -29,7 +31,10 @@ type atLeast struct {
 
 func (a atLeast) Set(text string) error {
 	n, err := input.Int(text)
-	if err != nil || n < a.min {
+	switch {
+	case errors.Is(err, strconv.ErrRange) && !strings.HasPrefix(text, "-"):
+		return fmt.Errorf("want a whole number from %d to %d", a.min, math.MaxInt)
+	case err != nil || n < a.min:
 		return fmt.Errorf("want a whole number, %d or more%s", a.min, spelling(text))
 	}
 	*a.n = n
@@ -47,9 +52,13 @@ func (atLeast) Type() string { return "number" }
 
 // splitProbes splits a list at commas.
 func splitProbes(list string) (out []results.Probe, err error) {
-	for item := range strings.SplitSeq(list, ",") {
+	items, err := input.List(list)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
 		var p results.Probe
-		if err := p.UnmarshalText([]byte(strings.TrimSpace(item))); err != nil {
+		if err := p.UnmarshalText([]byte(item)); err != nil {
 			return nil, fmt.Errorf("%q: %w", item, err)
 		}
 		out = append(out, p)
@@ -66,9 +75,13 @@ func (*probeValue) Type() string { return "string" }
 
 // splitMixes splits a list at commas and spreads ranges and patterns of the catalog.
 func splitMixes(list string) ([]string, error) {
+	items, err := input.List(list)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
-	for item := range strings.SplitSeq(list, ",") {
-		names, err := spreadMixes(strings.TrimSpace(item))
+	for _, item := range items {
+		names, err := spreadMixes(item)
 		if err != nil {
 			return nil, err
 		}
@@ -94,8 +107,6 @@ func spreadMixes(item string) ([]string, error) {
 		first, last, isRange = ends[1], ends[2], true
 	}
 	switch {
-	case item == "":
-		return nil, errMissingName
 	case isRange && !suites.IsMixFile(item):
 		names, err := mixRange(first, last)
 		if err != nil {
@@ -118,13 +129,22 @@ var hyphenRange = regexp.MustCompile(`^([^-*?[]*[0-9])-([^-*?[]*[0-9])$`)
 
 // NoRange refuses a range of mixes where a command takes one mix.
 func NoRange(item string) error {
-	if names, err := spreadMixes(item); err == nil && len(names) > 1 {
+	names, err := spreadMixes(item)
+	switch {
+	case errors.As(err, new(backwardsError)):
+		return err
+	case err == nil && len(names) > 1:
 		return fmt.Errorf("%s is %d mixes: name one; caserun sweep --mixes takes several", item, len(names))
 	}
 	return nil
 }
 
-var errMissingName = errors.New("a name is missing")
+// backwardsError is a range whose end comes before its begin.
+type backwardsError struct{ first, last string }
+
+func (e backwardsError) Error() string {
+	return fmt.Sprintf("the range is backwards: want %s..%s", e.last, e.first)
+}
 
 // mixRange is the names from first to last, which differ in the number at their end.
 func mixRange(first, last string) ([]string, error) {
@@ -135,13 +155,16 @@ func mixRange(first, last string) ([]string, error) {
 		rest, samePrefix, last = last, true, prefix+last
 	}
 	to, errTo := input.Int(rest)
-	if errFrom != nil || errTo != nil || !samePrefix || from > to {
+	if errFrom != nil || errTo != nil || !samePrefix {
 		return nil, errors.New("want a range of mixes as W1..W8")
 	}
 	for _, end := range []string{first, last} { // also bounds the range by the catalog's
 		if _, err := mixes.Lookup(end); err != nil {
 			return nil, err
 		}
+	}
+	if from > to {
+		return nil, backwardsError{first, last}
 	}
 	var names []string
 	for n := from; n <= to; n++ {
@@ -153,20 +176,19 @@ func mixRange(first, last string) ([]string, error) {
 // splitScheds splits a list at the commas before a scheduler's name: key=value
 // after a comma is one more parameter of the scheduler before it.
 func splitScheds(list string) ([]string, error) {
+	items, err := input.List(list)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
-	for item := range strings.SplitSeq(list, ",") {
-		item = strings.TrimSpace(item)
+	for _, item := range items {
 		key, _, isParameter := strings.Cut(item, "=")
 		isParameter = isParameter && !strings.Contains(key, ":")
 		switch {
-		case item == "":
-			return nil, errMissingName
 		case isParameter && len(out) == 0:
 			return nil, fmt.Errorf("%s is a parameter without a scheduler: write sa,case-alg3:queue=fifo,age-limit=8", item)
-		case isParameter && strings.Contains(out[len(out)-1], ":"):
-			out[len(out)-1] += "," + item
 		case isParameter:
-			out[len(out)-1] += ":" + item
+			out[len(out)-1] = policies.With(out[len(out)-1], item)
 		default:
 			out = append(out, item)
 		}

@@ -89,6 +89,9 @@ func eachItem(key string, value ast.Node, example string, take func(string) erro
 	if !ok {
 		return failAt(value, "%s is not a list: write %s: %s", key, key, example)
 	}
+	if len(list.Values) == 0 {
+		return failAt(value, "%s is an empty list: write %s: %s, or remove it", key, key, example)
+	}
 	for _, item := range list.Values {
 		text, err := scalar(item, "an item of "+key)
 		if err != nil {

@@ -65,7 +65,7 @@ func eachValue(text []byte, take func(key string, at, value ast.Node) error) err
 			GetMessage() string
 		}
 		if errors.As(err, &at) && at.GetToken() != nil {
-			err = &yamlError{at.GetToken(), at.GetMessage()}
+			err = &yamlError{at.GetToken(), "not valid YAML: " + at.GetMessage()}
 		}
 		return err
 	}

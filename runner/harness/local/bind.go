@@ -17,7 +17,7 @@ func (n *node) bind() error {
 	if n.Scheduler.Binds == policies.BindsTask {
 		jobs, declared, err := live.BindPrograms(n.Mix.Jobs, n.programs, n.library != "")
 		if err != nil {
-			return harness.Refuse(harness.ToMeasure(err, live.ErrUnbindable, n.Suite, n.Mix))
+			return harness.Refuse(harness.ToMeasure(err, live.ErrUnbindable, n.Options, n.Mix))
 		}
 		n.Mix.Jobs = jobs
 		for _, d := range declared {

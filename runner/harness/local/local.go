@@ -87,7 +87,7 @@ func (b *Backend) Machine() (string, error) {
 
 // CheckMix implements harness.Backend.
 func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, _ profiles.Set) error {
-	_, _, err := Resolve(b.options, probe, m.Jobs)
+	_, _, err := Resolve(b.options, probe, m)
 	return err
 }
 
@@ -112,8 +112,9 @@ func BuildFor(probe results.Probe) suites.Build {
 }
 
 // Resolve finds the programs and working directories of jobs, and refuses a probe that cannot
-// serve them.
-func Resolve(o harness.Options, probe results.Probe, jobs []mixes.Job) (programs, dirs []string, err error) {
+// serve them. Beside reasons why single jobs cannot run it returns what it found (suites.Suite.Resolve).
+func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dirs []string, err error) {
+	jobs := m.Jobs
 	if i := slices.IndexFunc(jobs, func(j mixes.Job) bool { return j.Program == "" }); i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("job %d (%s) has steps and no program, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program", i, jobs[i].Name))
 	}
@@ -121,7 +122,7 @@ func Resolve(o harness.Options, probe results.Probe, jobs []mixes.Job) (programs
 	if i := slices.IndexFunc(jobs, ofBuiltin); probe == results.Explicit && i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("--probe explicit: %s is a program of the builtin suite, which does not call the task API, so nothing would be scheduled: use --probe lazy or static", jobs[i].Program))
 	}
-	return suites.Resolve(o.Suite, BuildFor(probe), o.Data, jobs)
+	return suites.Resolve(o.Suite, BuildFor(probe), o.Data, m)
 }
 
 // CheckScheduler implements harness.Backend.
@@ -158,7 +159,12 @@ type node struct {
 func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
 	n := &node{Batch: batch, to: to, cores: b.cores}
 	var err error
-	if n.programs, n.dirs, err = Resolve(n.Options, n.Probe, n.Mix.Jobs); err != nil {
+	n.programs, n.dirs, err = Resolve(n.Options, n.Probe, n.Mix)
+	switch {
+	case err == nil:
+	case n.Cell != nil && n.programs != nil: // CheckMix found all of them when the sweep began
+		n.Say("%v; these jobs will fail, and the sweep goes on", err)
+	default:
 		return nil, err
 	}
 	if n.Probe != results.Explicit {
@@ -181,7 +187,11 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	if err != nil {
 		return nil, err
 	}
-	files := slices.Clone(n.programs)
+	files := slices.Compact(slices.Sorted(slices.Values(n.programs)))
+	files = slices.DeleteFunc(files, func(path string) bool { // the jobs of a program that is gone fail
+		info, err := os.Stat(path)
+		return err != nil || !info.Mode().IsRegular()
+	})
 	for _, library := range []string{n.library, n.tracer} {
 		if library != "" {
 			files = append(files, library)
@@ -319,7 +329,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		IDs: s.IDs(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: limit, Grace: stopGrace, Terminate: s.Terminate(),
-		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), AwaitServer: await, WatchServer: s.WatchServer(), Lost: s.Lost(), Users: s.Users, Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
+		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), MendServer: s.MendServer(), AwaitServer: await, WatchServer: s.WatchServer(), Lost: s.Lost(), Users: s.Users, Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
 	if err != nil {
 		return nil, err
 	}

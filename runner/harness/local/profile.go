@@ -36,7 +36,7 @@ func (e *PartError) Error() string { return e.err.Error() }
 // Run passes each profile to keep as its job ends, and returns how many it kept, also beside
 // an error. A job that fails does not keep the others from being measured.
 func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (kept int, err error) {
-	programs, dirs, err := Resolve(p.Options, results.Lazy, p.Jobs)
+	programs, dirs, err := Resolve(p.Options, results.Lazy, mixes.Mix{Jobs: p.Jobs})
 	if err != nil {
 		return 0, err
 	}

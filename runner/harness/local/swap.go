@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
@@ -59,11 +60,11 @@ func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area
 		return nil, err
 	}
 	began, said := time.Now(), time.Now()
-	say("making the swap area: %s of page-locked host memory (--swap)", mixes.FormatBytes(bytes))
+	say("making the swap area: %s of page-locked host memory (--swap)", size.Text(bytes))
 	b.swap.area, err = swaparea.Start(ctx, program, bytes, swaparea.PieceBytes, func(made int64) {
 		if time.Since(said) > time.Second && made < bytes {
 			said = time.Now()
-			say("making the swap area: %s of %s after %.0f s", mixes.FormatBytes(made), mixes.FormatBytes(bytes), time.Since(began).Seconds())
+			say("making the swap area: %s of %s after %.0f s", size.Text(made), size.Text(bytes), time.Since(began).Seconds())
 		}
 	})
 	if err != nil {

@@ -1,10 +1,13 @@
 package nodes
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -16,7 +19,7 @@ import (
 // Know completes what is known of a mix's jobs. They get the footprints of their profiles, and the set the steps files that they
 // name. On a simulated node it also gets estimates for commands that were not measured; say tells of each.
 func Know(ctx context.Context, o harness.Options, m *mixes.Mix, known profiles.Set, say harness.Say) (profiles.Set, error) {
-	estimated, notes := known.Estimate(m.Jobs, func(file string) int { return amount(ctx, o.Data, file) })
+	estimated, notes := known.Estimate(m.Jobs, opener(ctx, o.Data))
 	if len(notes) > 0 {
 		node, err := Settle(o, func(string, ...any) {})
 		if err == nil && strings.HasPrefix(node, simulatedPrefix) {
@@ -39,29 +42,32 @@ func tell(notes []string, say harness.Say) {
 	}
 }
 
-// maxAmountBytes bounds a file that amount reads. A list of a million pictures has some 50 MB.
-const maxAmountBytes = 64 << 20
-
-// amount is what a file in the data directory says of a job's amount of work: the updates of a network (max_batches), or the
-// lines of a list. It is 0 if the file cannot be read or says nothing.
-func amount(ctx context.Context, data, file string) int {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(data, file)
-	}
-	text, err := userfile.Read(ctx, file, maxAmountBytes)
-	if err != nil {
-		return 0
-	}
-	lines := 0
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSpace(line)
-		if key, value, _ := bytes.Cut(line, []byte("=")); filepath.Ext(file) == ".cfg" {
-			if n, err := strconv.Atoi(string(bytes.TrimSpace(value))); err == nil && string(bytes.TrimSpace(key)) == "max_batches" {
-				return n
-			}
-		} else if len(line) > 0 {
-			lines++
+// opener opens files that jobs name, relative to the jobs' directories.
+func opener(ctx context.Context, data string) profiles.OpenFile {
+	return func(j mixes.Job, file string) (io.ReadCloser, error) {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(cmp.Or(j.Dir, data), file)
 		}
+		f, err := userfile.Open(file, 0)
+		if errors.Is(err, fs.ErrNotExist) && !userfile.Absent(file) {
+			return nil, fmt.Errorf("%s is a link to what does not exist: make that file, or remove the link", file)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return untilStopped{ctx, f}, nil
 	}
-	return lines
+}
+
+// untilStopped is a file that is read until ctx ends.
+type untilStopped struct {
+	ctx context.Context
+	io.ReadCloser
+}
+
+func (u untilStopped) Read(b []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.ReadCloser.Read(b)
 }

@@ -1,10 +1,15 @@
 package nodes
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -88,14 +93,47 @@ func TestPicturesAreCounted(t *testing.T) {
 	if whole, err := known.Lookup(m.Jobs[0]); err != nil || half.KernelS < whole.KernelS*0.49 || half.KernelS > whole.KernelS*0.51 {
 		t.Errorf("kernels of %v s, half of the pictures %v s (%v)", whole.KernelS, half.KernelS, err)
 	}
-	for file, want := range map[string]int{"n.cfg": 77, "none.cfg": 0, "../x": 0} {
-		if file == "n.cfg" {
-			if err := os.WriteFile(filepath.Join(data, file), []byte("[net]\nbatch=1\n max_batches = 77 \n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+}
+
+// Files are looked for where the job runs, and a name of the user's own file says nothing of what is in it.
+func TestFilesOfJobs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "graph8M.txt"), []byte("4194304\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "graph1M.txt"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	read := func(ctx context.Context, j mixes.Job, file string) ([]byte, error) {
+		f, err := opener(ctx, dir)(j, file)
+		if err != nil {
+			return nil, err
 		}
-		if got := amount(t.Context(), data, file); got != want {
-			t.Errorf("%s: %d, want %d", file, got, want)
+		defer f.Close()
+		return io.ReadAll(f)
+	}
+	for _, c := range []struct {
+		dir, file, want string
+	}{{"", "graph8M.txt", "4194304\n"}, {dir, "graph8M.txt", "4194304\n"}, {"", filepath.Join(dir, "graph8M.txt"), "4194304\n"}} {
+		if text, err := read(t.Context(), mixes.Job{Dir: c.dir}, c.file); err != nil || string(text) != c.want {
+			t.Errorf("%s in %q: %q, %v", c.file, c.dir, text, err)
 		}
+	}
+	if _, err := read(t.Context(), mixes.Job{Dir: "elsewhere"}, "graph8M.txt"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in another directory: %v", err)
+	}
+	// What is there is not what is not there.
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600), os.Symlink("nowhere", filepath.Join(dir, "dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"graph1M.txt", "fifo", "dangling", "graph8M.txt/below"} {
+		if _, err := read(t.Context(), mixes.Job{}, file); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("SIGTERM"))
+	if _, err := read(stopped, mixes.Job{}, "graph8M.txt"); err == nil || err.Error() != "SIGTERM" {
+		t.Errorf("stopped: %v", err)
 	}
 }

@@ -23,15 +23,16 @@ const (
 	simulatedPrefix = "sim:"
 )
 
-// Split splits a list of nodes at its commas.
+// Split splits a list of nodes at its commas. An empty node stays, and is refused as others are.
 func Split(list string) []string {
-	var out []string
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			out = append(out, name)
-		}
+	if list == "" {
+		return nil
 	}
-	return out
+	names := strings.Split(list, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
 }
 
 // Check refuses a name that is not a node's.

@@ -12,7 +12,7 @@ import (
 )
 
 func TestSplit(t *testing.T) {
-	for list, want := range map[string][]string{"": nil, " , ": nil, "local": {"local"}, "sim:4xV100, sim:2xP100,": {"sim:4xV100", "sim:2xP100"}} {
+	for list, want := range map[string][]string{"": nil, " , ": {"", ""}, "local": {"local"}, "sim:4xV100, sim:2xP100,": {"sim:4xV100", "sim:2xP100", ""}} {
 		if got := Split(list); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", list, got, want)
 		}

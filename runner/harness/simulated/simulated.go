@@ -3,11 +3,15 @@ package simulated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -43,7 +47,7 @@ func Open(o harness.Options) (*Backend, error) {
 	}
 	b.model = model.Capped(limit)
 	if d := b.model.Devices(true)[0]; d.CapacityBytes <= d.ContextBytes {
-		return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %d bytes: raise it", o.MemCap, limit-d.CapacityBytes+d.ContextBytes))
+		return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(limit-d.CapacityBytes+d.ContextBytes)))
 	}
 	return b, nil
 }
@@ -95,11 +99,54 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 	if b.options.Noise < 0 {
 		return harness.Refuse(fmt.Errorf("--sim-noise %v: want 0 or more", b.options.Noise))
 	}
-	_, err := sim.NewExecutor(sim.Config{Node: b.model, Jobs: m.Jobs, Profiles: known, Noise: b.options.Noise}, nil)
+	_, err := b.executor(sim.Config{Jobs: m.Jobs, Profiles: known}, m, nil)
 	if err != nil {
-		err = harness.ToMeasure(fmt.Errorf("mix %s: %w", m.Name, err), profiles.ErrNone, b.options.Suite, m)
+		err = fmt.Errorf("mix %s: %w", m.Name, err)
 	}
 	return harness.Refuse(err)
+}
+
+// executor is the executor of a mix on the model. If jobs have no profile, the error says where they are, and
+// how to measure them.
+func (b *Backend) executor(c sim.Config, m mixes.Mix, to harness.Recorder) (*sim.Executor, error) {
+	c.Node, c.Noise = b.model, b.options.Noise
+	x, err := sim.NewExecutor(c, to)
+	if errors.Is(err, profiles.ErrNone) {
+		err = harness.ToMeasure(missing(m, c.Profiles), profiles.ErrNone, b.options, m)
+	}
+	return x, harness.Refuse(err)
+}
+
+// missing is the error of the commands of a mix that have no profile, with the places of the first.
+func missing(m mixes.Mix, known profiles.Set) (first error) {
+	const shown = 8
+	var also []string
+	seen := map[string]bool{}
+	for i, j := range m.Jobs {
+		_, err := known.Lookup(j)
+		if !errors.Is(err, profiles.ErrNone) || seen[j.Command()] {
+			continue
+		}
+		seen[j.Command()] = true
+		switch where := m.Where(i); {
+		case first == nil && where != "":
+			first = fmt.Errorf("%s: %w", where, err)
+		case first == nil:
+			first = err
+		case where != "":
+			also = append(also, fmt.Sprintf("%s: %q", where, j.Command()))
+		default:
+			also = append(also, strconv.Quote(j.Command()))
+		}
+	}
+	if len(also) == 0 {
+		return first
+	}
+	more := ""
+	if n := len(also) - shown; n > 0 {
+		also, more = also[:shown], fmt.Sprintf(", and %d more", n)
+	}
+	return fmt.Errorf("%w; nor of %s%s", first, strings.Join(also, ", "), more)
 }
 
 func (b *Backend) checkProbe(probe results.Probe) error {
@@ -143,9 +190,9 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
 	var err error
-	n.executor, err = sim.NewExecutor(sim.Config{Node: b.model, Jobs: n.Mix.Jobs, MPS: n.MPS(), Profiles: n.Profiles, Revokes: n.Scheduler.Revokes, Seed: n.Seed, Noise: n.Noise}, to)
+	n.executor, err = b.executor(sim.Config{Jobs: n.Mix.Jobs, MPS: n.MPS(), Profiles: n.Profiles, Revokes: n.Scheduler.Revokes, Seed: n.Seed}, n.Mix, to)
 	if err != nil {
-		return nil, harness.Refuse(harness.ToMeasure(err, profiles.ErrNone, n.Suite, n.Mix))
+		return nil, err
 	}
 	return n, nil
 }

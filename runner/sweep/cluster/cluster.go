@@ -126,7 +126,7 @@ func Read(dir string, number int) (Submission, error) {
 	if err != nil {
 		return s, fmt.Errorf("submission %d: %w", number, err)
 	}
-	err = json.Unmarshal(text, &s)
+	err = strictjson.Plainly(json.Unmarshal(text, &s))
 	if err == nil {
 		err = strictjson.CheckKeys(text, &s)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
-// The engine decides what the plain engine decides, under every registered scheduler and queue
+// The engine decides what an exhaustive one decides, under every registered scheduler and queue
 // order.
-func TestTheEngineDecidesLikeThePlainOne(t *testing.T) {
+func TestTheEngineDecidesLikeAnExhaustiveOne(t *testing.T) {
 	var arms []arm
 	for _, info := range policies.All() {
 		for _, queue := range queuesOf(info) {

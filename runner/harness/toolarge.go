@@ -1,0 +1,55 @@
+package harness
+
+import (
+	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/results"
+)
+
+// sayTooLarge says which jobs need more memory than a device of the node has, so that nobody waits for a run that cannot do
+// them. A job whose memory is unknown is not among them.
+func (b Batch) sayTooLarge(devices []results.Device) {
+	const shown = 8
+	if len(devices) == 0 {
+		return
+	}
+	largest := devices[0]
+	for _, d := range devices {
+		if d.CapacityBytes-d.ContextBytes > largest.CapacityBytes-largest.ContextBytes {
+			largest = d
+		}
+	}
+	room := largest.CapacityBytes - largest.ContextBytes
+	so := "it cannot run here"
+	if b.Scheduler.Revokes {
+		so = "it can run here only if each of its kernels needs less"
+	}
+	said := map[string]bool{}
+	more := 0
+	for i, j := range b.Mix.Jobs {
+		if j.Footprint.Bytes <= room {
+			continue
+		}
+		command := j.Command()
+		if said[command] {
+			continue
+		}
+		said[command] = true
+		if len(said) > shown {
+			more++
+			continue
+		}
+		var where, by string
+		if at := b.Mix.Where(i); at != "" {
+			where = at + ": "
+		}
+		if b.Profiles.IsEstimated(j) {
+			by = " by an estimate"
+		}
+		needs, has := size.Apart(j.Footprint.Bytes, room)
+		b.Say("%s%q needs %s of device memory%s, more than the %s that a device (%s) has for a job: %s",
+			where, command, needs, by, has, largest.Name, so)
+	}
+	if more > 0 {
+		b.Say("commands that need more than a device has, beside these: %d", more)
+	}
+}
