@@ -272,7 +272,7 @@ func TestFakeNodeSeesUnscheduledUse(t *testing.T) {
 // Where NVML shows no process although some have memory on a GPU, nobody can see unscheduled use, and the run says so.
 func TestFakeNodeWhereNVMLShowsNoProcess(t *testing.T) {
 	dir := inTempDir(t)
-	mix := "jobs:\n  - {program: native/probe/build/fake/13/lazy_program, args: [swapped, \"10\"]}\n"
+	mix := "jobs:\n  - {program: native/lazy/build/13/lazy_program, args: [swapped, \"10\"]}\n"
 	if err := os.WriteFile("mix.yaml", []byte(mix), 0o600); err != nil {
 		t.Fatal(err)
 	}
