@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the lazy runtime (native/probe) on a machine with NVIDIA GPUs.
+# Measures the lazy runtime (native/lazy) on a machine with NVIDIA GPUs.
 #
 #   benchmarks/lazy.sh identity|overhead|kill|faults|all DIR
 #

@@ -1,4 +1,4 @@
-// lock.cc: handlers of signals that call CUDA.
+// lock.cc: the locks, and handlers of signals that call CUDA.
 //
 // A handler that interrupts this library in the middle of a change would find its state broken.
 // So no handler runs in a thread that holds one of the locks. The exception is a wait for the
