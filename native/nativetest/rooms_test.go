@@ -1,6 +1,7 @@
 package nativetest
 
 import (
+	"debug/elf"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,5 +127,68 @@ func TestIncludesGoDown(t *testing.T) {
 	}
 	if arrows < 400 {
 		t.Errorf("only %d includes", arrows)
+	}
+}
+
+// Functions that a file declares itself go down too: what one object uses of another. Only memory uses functions of a
+// room above it, those of memory/account.h.
+func TestSymbolsGoDown(t *testing.T) {
+	lazy := Build(t, "lazy", "libcase.so")
+	type object struct {
+		file string
+		uses []string
+	}
+	var objects []object
+	defined := map[string]string{} // symbol: the file that has it
+	for _, r := range rooms {
+		part, name, _ := strings.Cut(r.dir, "/")
+		if part != "lazy" || name == "linked" || name == "tests" {
+			continue
+		}
+		sources, err := filepath.Glob(filepath.Join(lazy, name, "*.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, source := range sources {
+			if ext := filepath.Ext(source); ext != ".cc" && ext != ".S" {
+				continue
+			}
+			o := object{file: r.dir + "/" + filepath.Base(source)}
+			file, err := elf.Open(filepath.Join(lazy, "build", name, filepath.Base(source)+".o"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			symbols, err := file.Symbols()
+			file.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range symbols {
+				switch {
+				case s.Section == elf.SHN_UNDEF:
+					o.uses = append(o.uses, s.Name)
+				case elf.ST_BIND(s.Info) == elf.STB_GLOBAL:
+					defined[s.Name] = o.file
+				}
+			}
+			objects = append(objects, o)
+		}
+	}
+	arrows := 0
+	for _, o := range objects {
+		from := room(o.file)
+		for _, symbol := range o.uses {
+			target, ours := defined[symbol]
+			if !ours || strings.Contains(symbol, "4lazy7account") { // lazy::account
+				continue
+			}
+			arrows++
+			if to := room(target); to != from && !slices.Contains(rooms[from].lower, rooms[to].dir) {
+				t.Errorf("native/%s uses %s of native/%s, which is not below it", o.file, symbol, target)
+			}
+		}
+	}
+	if arrows < 400 {
+		t.Errorf("only %d symbols of other files are used", arrows)
 	}
 }
