@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/size"
 )
 
 var byteUnits = []struct {
@@ -47,6 +48,26 @@ func ParseBytes(s string) (int64, error) {
 		return 0, fmt.Errorf("bad size %q: want at most 8388607TiB", s)
 	}
 	return bytes.Int64(), nil
+}
+
+// leastPlain is the least size that needs no unit. A smaller one is a forgotten unit: 5 is not meant to be 5 bytes.
+const leastPlain = 1 << 20
+
+// ParseSize is ParseBytes for sizes that users choose. It refuses plain bytes below 1 MiB, except for 0.
+func ParseSize(s string) (int64, error) {
+	n, err := ParseBytes(s)
+	if err == nil && 0 < n && n < leastPlain && isDigits(s) {
+		return 0, fmt.Errorf("%s is %s: write %sMiB or %sGiB", s, size.Text(n), s, s)
+	}
+	return n, err
+}
+
+// formatSize is the exact inverse of ParseSize.
+func formatSize(n int64) string {
+	if text := FormatBytes(n); !isDigits(text) || n == 0 || n >= leastPlain {
+		return text
+	}
+	return strings.TrimRight(strconv.FormatFloat(float64(n)/1024, 'f', 10, 64), "0") + "KiB" // 1024 has 10 decimals
 }
 
 // FormatBytes is the exact inverse of ParseBytes. It uses the largest unit that divides n, so

@@ -44,7 +44,7 @@ jobs:
       - "5"
     program: ./two words/solver
     count: 4
-  - {program: ./x, memory: 7, name: "é"}
+  - {program: ./x, memory: 7KiB, name: "é"}
   - {  name: "é", program: ./y  }
   - program: ./unknown
     memory: 9MiB

@@ -201,7 +201,7 @@ func profileText(p *Profile) string {
 			value int64
 		}{{"copy_in", phase.CopyIn}, {"copy_out", phase.CopyOut}, {"memory", phase.Kernels.Bytes}} {
 			if bytes.value != 0 {
-				put(bytes.key, FormatBytes(bytes.value))
+				put(bytes.key, formatSize(bytes.value))
 			}
 		}
 		if k := phase.Kernels; k.Blocks != 0 {

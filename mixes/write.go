@@ -83,7 +83,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 		}
 		putText("stdin", j.Stdin)
 		if j.Footprint.Bytes != 0 {
-			put("memory", FormatBytes(j.Footprint.Bytes))
+			put("memory", formatSize(j.Footprint.Bytes))
 		}
 		putNumber("blocks", j.Footprint.Blocks)
 		putNumber("threads_per_block", uint64(j.Footprint.ThreadsPerBlock))

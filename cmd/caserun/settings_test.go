@@ -71,6 +71,8 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"timeout: 5":      `1:10: timeout "5": want a time with its unit, such as 90s or 10m`,
 		"devices: [0, 1]": `1:10: devices: want a single value`,
 		"mem-cap: 16GB":   `1:10: mem-cap: bad size "16GB": write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB`,
+		"mem-cap: 16":     `1:10: mem-cap: 16 is 16 bytes: write 16MiB or 16GiB`,
+		"swap: 32768":     `1:7: swap: 32768 is 32 KiB: write 32768MiB or 32768GiB`,
 		"sched: foo":      `1:8: unknown scheduler "foo": use one of case-alg2, case-alg3, cg, demand, exec, plan, sa, schedgpu, vgpu, zero`,
 		"node: cloud":     `1:7: node "cloud": use local, or sim:COUNTxMODEL such as sim:4xV100`,
 		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": use one of A100, H100, H200, P100, V100`,

@@ -44,7 +44,7 @@ func (c Settings) check() error {
 		if size.value == "" {
 			continue
 		}
-		if _, err := mixes.ParseBytes(size.value); err != nil {
+		if _, err := mixes.ParseSize(size.value); err != nil {
 			return fmt.Errorf("%s: %w", size.key, err)
 		}
 	}
