@@ -153,7 +153,7 @@ func measure(pair Pair) Comparison {
 		if pair.Options.Counts {
 			c.P = permutationP([]draw{counts(pair.A, pair.B)})
 		} else {
-			c.P = pValue(pair.A, pair.B, alpha)
+			c.P = mannWhitney(pair.A, pair.B)
 		}
 	}
 	return c

@@ -21,12 +21,39 @@ func (d draw) total() int {
 	return sum
 }
 
+// mannWhitney is the p value of Mann and Whitney's two-sided test, given the ties of the values: twice
+// the smaller tail, because the tails differ if values tie and the sides' sizes differ. It is exact
+// as permutationP is, and without ties also up to the size that is called exact.
+func mannWhitney(a, b []float64) float64 {
+	d := ranks(a, b)
+	if len(a) > exact || len(b) > exact || tied(d.scores) {
+		return permutationP([]draw{d})
+	}
+	ways := rankings(len(a), len(b))
+	u := d.total()/2 - len(b)*(len(b)+1)/2
+	tail, all := 0.0, 0.0
+	for i, w := range ways {
+		all += w
+		if i <= min(u, len(a)*len(b)-u) {
+			tail += w
+		}
+	}
+	return min(1, 2*tail/all)
+}
+
+// tied reports whether two scores are equal.
+func tied(scores []int) bool {
+	sorted := slices.Sorted(slices.Values(scores))
+	return len(slices.Compact(sorted)) < len(scores)
+}
+
 // permutationP is the two-sided p value of the sum of B's scores over all blocks, if every choice
 // of as many scores in each block is as likely. It is twice the smaller tail, and exact unless
 // there are too many sums to count; then the sum is taken as normal.
 func permutationP(blocks []draw) float64 {
-	const work = 4e6 // additions, about 10 ms
-	if cost(blocks) > work {
+	const work = 4e6  // additions, about 10 ms
+	const most = 1000 // values of a block, of whose choices a float64 can hold the number
+	if cost(blocks) > work || slices.ContainsFunc(blocks, func(b draw) bool { return len(b.scores) > most }) {
 		return normalP(blocks)
 	}
 	total, ways := 0, []float64{1}
@@ -107,7 +134,7 @@ func convolve(a, b []float64) []float64 {
 	return out
 }
 
-// normalP uses the exact mean and variance of the sum.
+// normalP uses the exact mean and variance of the sum, and half a step of it as continuity correction.
 func normalP(blocks []draw) float64 {
 	distance, variance := 0.0, 0.0
 	for _, b := range blocks {
@@ -125,7 +152,18 @@ func normalP(blocks []draw) float64 {
 	if variance == 0 {
 		return 1
 	}
-	return math.Erfc(math.Abs(distance) / math.Sqrt(2*variance))
+	return math.Erfc(max(0, math.Abs(distance)-float64(step(blocks))/2) / math.Sqrt(2*variance))
+}
+
+// step is what all sums of choices differ by, or a multiple of it.
+func step(blocks []draw) int {
+	out := 0
+	for _, b := range blocks {
+		for _, s := range b.scores {
+			out = divisor(out, s-b.scores[0])
+		}
+	}
+	return out
 }
 
 // ranks gives each value the double of its rank among both sides. Equal values share the mean of
@@ -167,10 +205,12 @@ func weighted(blocks []draw) []draw {
 }
 
 // multiple is the least common multiple.
-func multiple(a, b int) int {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
+func multiple(a, b int) int { return a / divisor(a, b) * b }
+
+// divisor is the greatest common divisor, not negative.
+func divisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
 	}
-	return a / x * b
+	return max(a, -a)
 }

@@ -90,10 +90,12 @@ func (p pairs) nth(n int) float64 {
 	}
 }
 
+// exact is the largest size of a sample for which the orders without ties are counted.
+const exact = 50
+
 // outsidePairs returns how many of the ordered changes lie beyond each bound of the interval.
 // It is negative if even the interval over all changes has less confidence than 1 - alpha.
 func outsidePairs(n1, n2 int, alpha float64) int {
-	const exact = 50 // the largest size for which MannWhitneyUTest is exact
 	if n1 > exact || n2 > exact {
 		// Normal approximation with continuity correction.
 		mean := float64(n1) * float64(n2) / 2
@@ -138,7 +140,7 @@ func rankings(n1, n2 int) []float64 {
 }
 
 // LeastP is the smallest p value that a two-sided Mann-Whitney test of samples of these sizes
-// can give: 2 over the number of ways to choose n1 of the n1 + n2 values.
+// can give, with ties or without: 2 over the number of ways to choose n1 of the n1 + n2 values.
 func LeastP(n1, n2 int) float64 {
 	if n1 == 0 || n2 == 0 {
 		return 1

@@ -70,9 +70,3 @@ func Holm(p []float64) []float64 {
 	}
 	return out
 }
-
-// pValue is the p value of benchmath's test. For samples with equal values only, which benchmath
-// warns about, it means that they do not differ.
-func pValue(a, b []float64, alpha float64) float64 {
-	return benchmath.AssumeNothing.Compare(sample(a, alpha), sample(b, alpha)).P
-}
