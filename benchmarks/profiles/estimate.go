@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ type point struct {
 // What a job does is on a straight line between the two nearest known amounts. Beyond them it continues the line, but is
 // never less than in proportion to the amount below them, and never more above. Of one known amount it is in proportion.
 //
-// A profile of the catalog does not hold for a list of pictures that is there and has another number of them.
+// A profile of the catalog holds for a command if its files are not there, or say the same amount as those of the catalog.
 func (s Set) Estimate(jobs []mixes.Job, open OpenFile) (Set, []string) {
 	all := s.With(Set{})
 	var notes, refusals []string
@@ -43,7 +42,7 @@ func (s Set) Estimate(jobs []mixes.Job, open OpenFile) (Set, []string) {
 			continue
 		}
 		has, measured := s.byCommand[command]
-		if measured && !(w.list != "" && has.ofCatalog()) {
+		if measured && !has.ofCatalog() {
 			continue
 		}
 		if known == nil {
@@ -53,8 +52,10 @@ func (s Set) Estimate(jobs []mixes.Job, open OpenFile) (Set, []string) {
 		if len(of) == 0 {
 			continue
 		}
+		measuredOf := w
+		knownErr := measuredOf.count(noFiles)
 		err := w.count(func(file string) (io.ReadCloser, error) { return open(j, file) })
-		if err == nil && measured && w.amount == float64(catalogUnits[path.Base(w.list)]) {
+		if measured && err == nil && knownErr == nil && w.amount == measuredOf.amount {
 			continue
 		}
 		if err == nil && w.amount > mostTimes*of[len(of)-1].amount {
@@ -68,7 +69,11 @@ func (s Set) Estimate(jobs []mixes.Job, open OpenFile) (Set, []string) {
 		p, note := estimate(w, of)
 		p.Command, p.Job = command, j.Name
 		all.byCommand[command], all.estimated[command] = p, true
-		notes = append(notes, fmt.Sprintf("%q was not measured alone: its profile is %s", command, note))
+		why := "was not measured alone"
+		if measured {
+			why = "was measured with other files"
+		}
+		notes = append(notes, fmt.Sprintf("%q %s: its profile is %s", command, why, note))
 	}
 	return all, append(refusals, notes...)
 }
@@ -95,7 +100,7 @@ func (s Set) byKind() map[string][]point {
 		if !found {
 			continue
 		}
-		if err := w.count(func(string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }); err != nil || w.amount == 0 {
+		if err := w.count(noFiles); err != nil || w.amount == 0 {
 			continue
 		}
 		if p.Footprint == (mixes.Footprint{}) {
@@ -108,6 +113,9 @@ func (s Set) byKind() map[string][]point {
 	}
 	return out
 }
+
+// noFiles opens no file, because none is there.
+func noFiles(string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }
 
 // footprints are those of the catalog's jobs, by command.
 func footprints() map[string]mixes.Footprint {

@@ -221,6 +221,8 @@ func TestOthersAreNotEstimated(t *testing.T) {
 		{graph, "does not begin with its number of nodes", file("-5\n")},
 		{graph, "does not begin with its number of nodes", file("")},
 		{"backprop 536870912", "backprop refuses this size, or cannot count it in 32 bits", entries(0)},
+		{"needle 016384 10", "the size 016384 is not plain decimal", entries(0)},
+		{"dwt2d rgb.bmp -d 01024x1024 -f -5 -l 3", "the size 01024x1024 is not plain decimal", entries(0)},
 		{"needle 20001 10", "needle refuses this size", entries(0)},
 		{"dwt2d rgb.bmp -d 32768x32768 -f -5 -l 3", "dwt2d refuses this size", entries(0)},
 		{"bfs graph999999M.txt", "takes graphs of 1 to 2147483647 nodes", entries(0)},
@@ -280,10 +282,82 @@ func TestFilesAreRead(t *testing.T) {
 		}
 	}
 	// Darknet takes a blank for a name, and any bytes.
-	for text, want := range map[string]int64{"a\r\nb\r\n\r\n": 2, "a\n\nb": 2, " \n\xff\n": 2, "a\rb\n": 1, "\xef\xbb\xbf\n": 1, strings.Repeat("x", 100_000) + "\ny": 2} {
+	for text, want := range map[string]int64{"a\r\nb\r\n\r\n": 2, "a\n\nb": 2, " a\n\xff\n": 2, "\r \na": 1, "a \n": 1, "a\rb\n": 1, "\xef\xbb\xbf\n": 1, strings.Repeat("x", 100_000) + "\ny": 2} {
 		if n, err := pictures(iotest.OneByteReader(strings.NewReader(text))); err != nil || n != want {
 			t.Errorf("%.20q: %d pictures (%v), want %d", text, n, err, want)
 		}
+	}
+}
+
+// Darknet would end at the blanks.
+func TestBlankNamesAreRefused(t *testing.T) {
+	for text, line := range map[string]string{" \n": "line 1 ", "a\n\t \r\nb\n": "line 2 ", "a\n  ": "line 2 ", "\n \x00\n": "line 2 "} {
+		if n, err := pictures(strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), line) {
+			t.Errorf("%q: %d pictures, %v, want an error with %q", text, n, err, line)
+		}
+	}
+}
+
+// A file of the catalog's own command that is there counts as it is, as that of any other command.
+func TestFilesOfTheCatalogsCommands(t *testing.T) {
+	const train, generate = "darknet classifier train cfg/cifar.data cfg/cifar_small.cfg", "darknet rnn generate cfg/rnn.cfg weights/shakespeare.weights -len 14000"
+	const detect, bfs = "darknet detect cfg/yolov3-tiny.cfg weights/yolov3-tiny.weights < images-medium.txt", "bfs graph32M.txt"
+	cifar := string(networks()["cifar_small.cfg"])
+	fifo := func(mixes.Job, string) (io.ReadCloser, error) { return nil, fmt.Errorf("it is a FIFO") }
+	for _, c := range []struct {
+		command string
+		open    OpenFile
+		share   float64 // of the measured kernels; 0: it is not estimated
+		says    string
+	}{
+		{train, entries(0), 1, ""},
+		{train, file(cifar), 1, ""},
+		{train, file("# ours\n" + cifar), 1, ""},
+		{train, entries(inputs.CifarUpdates / 2), 0.5, "was measured with other files: its profile is estimated from"},
+		{train, entries(-5), 0, "max_batches=-5"},
+		{train, file(strings.Replace(cifar, "max_batches=140", "max_batches=0", 1)), 0, "max_batches=0"},
+		{train, file(strings.Replace(cifar, "max_batches=140", "max_batches=1e2", 1)), 0, "max_batches=1e2"},
+		{train, file(strings.Replace(cifar, "filters=", "filters=9", 1)), 0, "another network"},
+		{train, file(""), 0, "another network"},
+		{train, file("\x00\xffnoise"), 0, "another network"},
+		{train, fifo, 0, "it is a FIFO"},
+		{generate, entries(0), 1, ""},
+		{generate, file(string(networks()["rnn.cfg"])), 1, ""},
+		{generate, file(""), 0, "another network"},
+		{generate, fifo, 0, "it is a FIFO"},
+		{detect, file(""), 0, "another network"},
+		{bfs, entries(0), 1, ""},
+		{bfs, file("33554432\n0 6\n"), 1, ""},
+		{bfs, file("16777216\n0 6\n"), 0.5, "was measured with other files: its profile is estimated from"},
+		{bfs, file(""), 0, "does not begin with its number of nodes"},
+		{bfs, fifo, 0, "it is a FIFO"},
+	} {
+		set, notes := Catalog().Estimate([]mixes.Job{job(c.command)}, c.open)
+		p, err := set.Lookup(job(c.command))
+		said := strings.Join(notes, "\n")
+		if share := p.KernelS / measured(t, c.command).KernelS; (err != nil) != (c.share == 0) || math.Abs(share-c.share) > 0.02 || (said == "") != (c.says == "") || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %v of the kernels (%v), %q, want %v and %q", c.command, share, err, said, c.share, c.says)
+		}
+	}
+}
+
+// What Darknet refuses in an option takes no time at all.
+func TestRefusedOptionsAreNotEstimated(t *testing.T) {
+	for options, want := range map[string]string{
+		"-thresh abc": "darknet refuses -thresh abc: want a number", "-thresh 0.5x": "want a number", "-thresh nan": "want a number", "-thresh inf": "want a number",
+		"-temp x": "want a number", "-temp 0": "want more than 0", "-temp -1": "want more than 0", "-srand x": "darknet refuses -srand x", "--seed -1": "darknet refuses --seed -1", "--seed 1.5": "want a whole number",
+		"-len x": "-len x: want a number of characters", "-len 0": "-len 0: want",
+	} {
+		command := "darknet rnn generate rnn.cfg w " + options
+		set, notes := Catalog().Estimate([]mixes.Job{job(command)}, entries(0))
+		if _, err := set.Lookup(job(command)); err == nil || len(notes) != 1 || !strings.Contains(notes[0], want) {
+			t.Errorf("%s: %v, %q, want %q", command, err, notes, want)
+		}
+	}
+	empty := job("darknet rnn generate rnn.cfg w")
+	empty.Args = append(empty.Args, "-seed", "")
+	if set, notes := Catalog().Estimate([]mixes.Job{empty}, entries(0)); len(notes) != 1 || !strings.Contains(notes[0], "-seed without a character") {
+		t.Errorf("%q, %v", notes, set.IsEstimated(empty))
 	}
 }
 

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -83,6 +84,11 @@ func workOf(program string, args []string, stdin string) (work, bool) {
 	if !exact && (!at.image || 4*amount > math.MaxInt32) { // of an image only the number of bytes may be unknown
 		w.err = fmt.Errorf("%s refuses this size, or cannot count it in 32 bits", program)
 	}
+	for _, i := range at.positions {
+		if size := args[i]; !plainSize.MatchString(size) {
+			w.err = fmt.Errorf("the size %s is not plain decimal: write it without zeros before it", size)
+		}
+	}
 	return w, true
 }
 
@@ -101,6 +107,9 @@ var sizes = map[string]struct {
 	"lavaMD":       {2, []int{1}, 3, number, false},
 	"dwt2d":        {7, []int{2}, 1, area, true},
 }
+
+// plainSize is a size, or two, as people and programs of any kind read them alike.
+var plainSize = regexp.MustCompile(`^[1-9]\d*(x[1-9]\d*)?$`)
 
 func number(s string) (float64, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
@@ -126,8 +135,9 @@ func darknetWork(args []string, stdin string) (work, bool) {
 		return work{}, false
 	}
 	task := strings.Join(words[:min(2, len(words))], " ")
+	refused := refusedOption(options)
 	of := func(task, cfg string) work {
-		return work{kind: task + " " + strings.TrimSuffix(path.Base(cfg), ".cfg"), network: cfg, perUnit: true}
+		return work{kind: task + " " + strings.TrimSuffix(path.Base(cfg), ".cfg"), network: cfg, perUnit: true, err: refused}
 	}
 	// pictures has the pictures of a list, or the one of the command.
 	pictures := func(w work, image bool) (work, bool) {
@@ -141,8 +151,8 @@ func darknetWork(args []string, stdin string) (work, bool) {
 	switch {
 	case task == "rnn generate" && len(words) == 4:
 		w := of(task, words[2])
-		w.amount, ok = number(options["-len"])
-		return w, ok
+		w.amount, _ = number(options["-len"])
+		return w, true
 	case task == "classifier train" && len(words) == 4: // weights may say that a part is done
 		w := of(task, words[3])
 		w.training = true
@@ -158,7 +168,7 @@ func darknetWork(args []string, stdin string) (work, bool) {
 // darknetWords tells a Darknet command's words from its options, which may be anywhere. It is false of an option that changes
 // what is done, that is not known, or that is given twice: the builtin program takes the last, and the authors' the first.
 func darknetWords(args []string) (words []string, options map[string]string, ok bool) {
-	options = map[string]string{"-len": "1000", "-thresh": "", "-srand": "", "-seed": "", "-temp": "", "--seed": ""}
+	options = map[string]string{"-len": "1000", "-thresh": "0.5", "-srand": "0", "-seed": "a", "-temp": "0.7", "--seed": "7"}
 	given := map[string]bool{}
 	for i := 0; i < len(args); i++ {
 		option := args[i]
@@ -173,6 +183,31 @@ func darknetWords(args []string) (words []string, options map[string]string, ok 
 		options[option], given[option] = args[i], true
 	}
 	return words, options, true
+}
+
+// refusedOption says which option has a value that Darknet refuses (benchmarks/darknet/main.cpp).
+func refusedOption(options map[string]string) error {
+	if _, ok := number(options["-len"]); !ok {
+		return fmt.Errorf("-len %s: want a number of characters, 1 or more", options["-len"])
+	}
+	for _, option := range []string{"-thresh", "-temp"} {
+		value, err := strconv.ParseFloat(options[option], 64)
+		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+			return fmt.Errorf("darknet refuses %s %s: want a number", option, options[option])
+		}
+		if option == "-temp" && value <= 0 {
+			return fmt.Errorf("darknet refuses -temp %s: want more than 0", options[option])
+		}
+	}
+	for _, option := range []string{"-srand", "--seed"} {
+		if _, err := strconv.ParseUint(options[option], 10, 63); err != nil {
+			return fmt.Errorf("darknet refuses %s %s: want a whole number, 0 or more", option, options[option])
+		}
+	}
+	if options["-seed"] == "" {
+		return errors.New("darknet refuses -seed without a character")
+	}
+	return nil
 }
 
 const (
@@ -218,23 +253,40 @@ func (w *work) count(open opener) error {
 }
 
 // pictures counts the names in a list as Darknet reads them (benchmarks/darknet/input.cpp): a name ends at the first CR, LF or
-// NUL of its line, and a line without a name is left out.
+// NUL of its line, and a line without a name is left out. A name of blanks alone, which no picture has, ends Darknet.
 func pictures(list io.Reader) (n int64, err error) {
-	var chunk [64 << 10]byte
-	begins := true // the next byte is the first of a line
+	in := bufio.NewReader(list)
+	const (
+		begins = iota // the next byte is the first of a line
+		blanks        // the name has nothing else yet
+		named
+		over // the name has ended
+	)
+	state, line := begins, 1
 	for {
-		read, err := list.Read(chunk[:])
-		for _, b := range chunk[:read] {
-			if begins && b != '\r' && b != '\n' && b != 0 {
-				n++
-			}
-			begins = b == '\n'
+		b, err := in.ReadByte()
+		ends := err != nil || b == '\r' || b == '\n' || b == 0
+		switch {
+		case ends && state == blanks:
+			return n, fmt.Errorf("line %d has only blanks, which Darknet takes for the name of a picture: remove it", line)
+		case ends && state == named:
+			n++
+			state = over
+		case ends:
+			state = over
+		case state != over && state != named && (b == ' ' || b == '\t'):
+			state = blanks
+		case state != over:
+			state = named
 		}
 		if errors.Is(err, io.EOF) {
 			return n, nil
 		}
 		if err != nil {
 			return n, err
+		}
+		if b == '\n' {
+			state, line = begins, line+1
 		}
 	}
 }
@@ -298,8 +350,8 @@ func (w *work) checkNetwork(open opener) error {
 	if !w.training {
 		return nil
 	}
-	value := lastValue(text, "max_batches")
-	if w.amount, err = strconv.ParseFloat(value, 64); err != nil || w.amount != math.Trunc(w.amount) || w.amount <= 0 {
+	value, ok := lastValue(text, "max_batches"), false
+	if w.amount, ok = number(value); !ok {
 		return fmt.Errorf("%s has max_batches=%s: want the number of updates", w.network, value)
 	}
 	return nil
