@@ -146,6 +146,26 @@ func Absent(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// CheckLink returns an error if path is a link to nothing. A file that is made there would be where nobody named it.
+func CheckLink(path string) error {
+	to, err := os.Readlink(path)
+	if err != nil {
+		return nil // no link
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("it is a link to %s, which does not exist: make that file, remove the link, or name another file", to)
+}
+
+// TemporaryError is the error of a directory that cannot be made in the directory for temporary files. It names that one.
+func TemporaryError(err error) error {
+	if named := os.Getenv("TMPDIR"); named != "" {
+		return fmt.Errorf("TMPDIR=%s cannot be used: name a directory that is there and that you may write to: %w", named, err)
+	}
+	return fmt.Errorf("%s cannot be used: name another directory with TMPDIR: %w", os.TempDir(), err)
+}
+
 // CheckDirectory returns an error if the directory of a file that is to be made does not exist.
 func CheckDirectory(path string) error {
 	dir := filepath.Dir(path)

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -18,6 +16,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/userfile"
 )
 
 // historyOptions are what history is asked for.
@@ -137,9 +136,8 @@ func runHistory(c *cobra.Command, o historyOptions) (err error) {
 
 // open opens the store. Profiles and files are of use without one: then db is nil.
 func (o historyOptions) open(c *cobra.Command) (db *store.Store, done func() error, err error) {
-	_, err = os.Stat(o.settings.DB)
 	others := o.mix != "" || o.settings.Profiles != "" || o.settings.History != ""
-	if errors.Is(err, fs.ErrNotExist) && others && !c.Flags().Changed("db") {
+	if userfile.Absent(o.settings.DB) && others && !c.Flags().Changed("db") {
 		sayTo(c)("there is no store %s, so nothing is known from runs", o.settings.DB)
 		return nil, func() error { return nil }, nil
 	}

@@ -78,7 +78,7 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := caserun(t, "history", "-o", "known.csv"); status != exitUsage || !strings.Contains(errs, "known.csv exists") {
+	if status, _, errs := caserun(t, "history", "-o", "known.csv"); status != exitUsage || !strings.Contains(errs, "known.csv: file already exists") {
 		t.Errorf("a file was replaced: exit %d: %s", status, errs)
 	}
 	if sources := column(rows("W2", "--node", "sim:4xV100", "--history", "known.csv"), "source"); len(sources) != 1 || !sources["file"] {

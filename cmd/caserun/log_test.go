@@ -256,9 +256,9 @@ func TestLogIsRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "caserun.db"}, "write caserun.db: that is the store caserun.db: name another file"},
+		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "caserun.db"}, "write caserun.db: that is a file of the store caserun.db: name another file"},
 		{[]string{"mix", "my.yaml", "--node", "sim:2xP100", "--log-json", "my.yaml"}, "my.yaml: it exists and is not a log of caserun: name another file, or remove it first"},
-		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "caserun.db-wal"}, "write caserun.db-wal: that is the store caserun.db: name another file"},
+		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "caserun.db-wal"}, "write caserun.db-wal: that is a file of the store caserun.db: name another file"},
 		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "-"}, "--log-json -: standard output has the tables: name a file"},
 		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: write none/l.jsonl: the directory none does not exist: make it, or name another"},
 		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: write none/l.jsonl: the directory none does not exist"},

@@ -118,17 +118,26 @@ func TestReplacedOutputsLeaveOtherNames(t *testing.T) {
 func TestOutputsAreApart(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa", "--reps", "1")
-	if err := errors.Join(os.Mkdir("d", 0o755), os.Rename("caserun.db", "d/paper.md"), syscall.Mkfifo("fifo", 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir("d", 0o755), os.Rename("caserun.db", "d/paper.md"), syscall.Mkfifo("fifo", 0o600),
+		os.Symlink("d/paper.md", "link.db"), os.Symlink("nothing", "dangling.db")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("CASERUN_DB", "d/paper.md")
 	before := mustRead(t, "d/paper.md")
 	for _, c := range []struct{ args, says string }{
-		{"paper -o d --force", "write d/paper.md: that is the store d/paper.md"},
+		{"paper -o d --force", "write d/paper.md: that is a file of the store d/paper.md"},
 		{"paper --run --node sim:4xV100 -o d --db new.db --log-json d/table-3.csv --force", "--log-json d/table-3.csv: --out writes that file"},
 		{"export --markdown fifo --benchfmt ./fifo", "which another export writes"},
-		{"report 1 --html d/paper.md-wal", "that is the store"},
-		{"export --markdown d/paper.md-journal", "that is the store"},
+		{"report 1 --html d/paper.md-wal", "that is a file of the store"},
+		{"export --markdown d/paper.md-journal", "that is a file of the store"},
+		{"report 1 --html d/.paper.md.merge", "that is a file of the store"},
+		{"mix W1 --node sim:1xV100 --log-json d/.paper.md.merge", "that is a file of the store"},
+		{"mix W1 --node sim:1xV100 --db new.db --log-json ./.new.db.merge", "that is a file of the store"},
+		{"report 1 --db link.db --html d/paper.md-wal", "that is a file of the store"},
+		{"report 1 --db link.db --html d/.paper.md.merge", "that is a file of the store"},
+		{"mix W1 --node sim:1xV100 --db dangling.db", "store dangling.db: it is a link to nothing, which does not exist"},
+		{"sweep --resume latest --db dangling.db", "store dangling.db: it is a link to nothing, which does not exist"},
+		{"store merge dangling.db d/paper.md", "merge into dangling.db: it is a link to nothing, which does not exist"},
 		{"mix W1 --node sim:1xV100 --db -", "db -: it cannot be standard input or output"},
 		{"data --data -", "data -: it cannot be standard input or output"},
 		{"mix W1 --node sim:1xV100 --runs -", "runs -: it cannot be standard input or output"},
@@ -141,7 +150,37 @@ func TestOutputsAreApart(t *testing.T) {
 	if mustRead(t, "d/paper.md") != before {
 		t.Error("the store is another now")
 	}
-	if _, err := os.Lstat("-"); err == nil {
-		t.Error("there is a file -")
+	for _, name := range []string{"-", "nothing"} {
+		if _, err := os.Lstat(name); err == nil {
+			t.Errorf("there is a file %s", name)
+		}
+	}
+	status, _, errs := caserun(t, "report", "--db", "dangling.db")
+	if status != exitInfrastructure || !strings.Contains(errs, "it is a link to nothing, which does not exist") {
+		t.Errorf("report of no store behind a link: exit %d: %s", status, errs)
+	}
+}
+
+// A command that used one of two names of a store would hide the runs that are written under the other.
+func TestStoreWithTwoNamesIsRefused(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa", "--reps", "1")
+	if err := os.Link("caserun.db", "other.db"); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"report", "export --markdown new.md", "sweep list", "mix W1 --node sim:1xV100", "sweep --resume latest", "store merge new.db", "store merge caserun.db"} {
+		args := append(strings.Fields(command), "--db", "other.db")
+		if strings.HasPrefix(command, "store") {
+			args = append(strings.Fields(command), "other.db")
+		}
+		if status, _, errs := caserun(t, args...); status != exitInfrastructure || !strings.Contains(errs, "the file has another name (a hard link)") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d: %s", command, status, errs)
+		}
+	}
+	if err := os.Remove("caserun.db"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "report", "--db", "other.db"); status != exitOK {
+		t.Errorf("with one name: exit %d: %s", status, errs)
 	}
 }

@@ -89,11 +89,11 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"markdown"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitUsage, []string{"no/where.xml: the directory no does not exist"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "/dev/full"}, exitInfrastructure, []string{"/dev/full"}},
-		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "mine.csv"}, exitUsage, []string{"mine.csv exists and is not a JUnit report"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "mine.csv"}, exitUsage, []string{"mine.csv: it exists and is not a JUnit report"}},
 		{[]string{"--baseline", "sa", "--candidate", "gone", "--report-junit", "/dev/full"}, exitInfrastructure,
 			[]string{"SIMULATED", "nothing measured", "gone against sa: 3 of 3 checks measured too little to say; but write JUnit report", "/dev/full"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "-"}, exitUsage, []string{"name a file"}},
-		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "./caserun.db"}, exitUsage, []string{"write ./caserun.db: that is the store"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "./caserun.db"}, exitUsage, []string{"write ./caserun.db: that is a file of the store"}},
 		{[]string{"--candidate", "again"}, exitUsage, []string{"baseline"}},
 	} {
 		status, out, errs := caserun(t, append([]string{"regress", "-v"}, c.args...)...)

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +22,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/output"
 )
 
@@ -67,9 +66,9 @@ func spareStore(db, path string) error {
 	if path == "" {
 		return nil
 	}
-	for _, own := range []string{db, db + "-wal", db + "-shm", db + "-journal"} {
-		if output.Same(path, own) {
-			return refuse("write %s: that is the store %s: name another file", path, db)
+	for _, own := range store.Files(db) {
+		if output.Same(path, own) || output.Same(filepath.Dir(path), own) {
+			return refuse("write %s: that is a file of the store %s: name another file", path, db)
 		}
 	}
 	return nil
@@ -80,7 +79,7 @@ func spareStore(db, path string) error {
 // unpacked to.
 func openForReading(ctx context.Context, path string) (s *store.Store, done func() error, err error) {
 	s, done, err = openPart(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) && !bundle.Is(path) {
+	if err != nil && userfile.Absent(path) {
 		err = noStore(path)
 	}
 	return s, done, err

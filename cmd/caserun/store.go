@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -88,11 +87,11 @@ func (o storeMerge) check() error {
 	if o.out == stdoutName {
 		return refuse("merge into -: a store cannot be standard output: name a file")
 	}
-	if err := userfile.CheckDirectory(o.out); err != nil {
+	if err := cmp.Or(userfile.CheckLink(o.out), userfile.CheckDirectory(o.out)); err != nil {
 		return refusal{fmt.Errorf("merge into %s: %w", o.out, err)}
 	}
 	for _, part := range o.parts {
-		if _, err := os.Stat(part); errors.Is(err, fs.ErrNotExist) {
+		if userfile.Absent(part) {
 			return fmt.Errorf("part %s: no such file: name the stores or bundles of the parts", part)
 		}
 	}
@@ -103,7 +102,7 @@ func mergeStores(c *cobra.Command, o storeMerge) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(o.out); !errors.Is(err, fs.ErrNotExist) {
+	if !userfile.Absent(o.out) {
 		db, err := harness.OpenStore(o.out) // runs whose processes died become interrupted
 		if err == nil {
 			err = db.Close()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/userfile"
 )
 
 // sweepOptions are what sweep is asked for.
@@ -282,11 +282,8 @@ func (o *sweepOptions) open(ctx context.Context) (db *store.Store, done func() e
 	if o.dryRun || o.show {
 		return openForReading(ctx, o.settings.DB)
 	}
-	switch _, err := os.Stat(o.settings.DB); { // opening would create it
-	case errors.Is(err, fs.ErrNotExist):
+	if userfile.Absent(o.settings.DB) { // opening would create it
 		return nil, nil, noStore(o.settings.DB)
-	case err != nil:
-		return nil, nil, fmt.Errorf("resume a sweep: store: %w", err)
 	}
 	if db, err = harness.OpenStore(o.settings.DB); err != nil {
 		return nil, nil, err
@@ -490,7 +487,7 @@ func (o *sweepOptions) heedJob(ctx context.Context, say harness.Say) (restarts i
 // showPlan prints runs that are to come: those of the part that are left, or the part of a new plan.
 func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, left []results.Cell) (err error) {
 	var db *store.Store
-	if _, err := os.Stat(o.settings.DB); !errors.Is(err, fs.ErrNotExist) {
+	if !userfile.Absent(o.settings.DB) {
 		var done func() error
 		if db, done, err = openForReading(c.Context(), o.settings.DB); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"regexp"
 	"strconv"
@@ -24,6 +23,7 @@ import (
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/runner/sweep/cluster"
+	"github.com/caserun/caserun/userfile"
 )
 
 // slurmList matches a list as sbatch takes it.
@@ -211,7 +211,7 @@ func (o *sweepOptions) propose(c *cobra.Command, db *store.Store, id int64) erro
 // proposeNew is propose for a plan that is in no store.
 func (o *sweepOptions) proposeNew(c *cobra.Command, p *sweep.Plan) (err error) {
 	var db *store.Store
-	if _, err := os.Stat(o.settings.DB); !errors.Is(err, fs.ErrNotExist) {
+	if !userfile.Absent(o.settings.DB) {
 		var done func() error
 		if db, done, err = openForReading(c.Context(), o.settings.DB); err != nil {
 			return err

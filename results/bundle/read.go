@@ -47,7 +47,7 @@ func Open(ctx context.Context, path string) (_ *Opened, err error) {
 	}
 	dir, err := os.MkdirTemp("", "caserun-bundle-*")
 	if err != nil {
-		return nil, fmt.Errorf("bundle %s: unpack: %w: TMPDIR names the directory for this", path, err)
+		return nil, fmt.Errorf("bundle %s: unpack: %w", path, userfile.TemporaryError(err))
 	}
 	defer func() {
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/userfile"
 )
 
 // Merged says what the store of a merge has.
@@ -74,8 +75,8 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	}
 	if target, err := filepath.EvalSymlinks(out); err == nil {
 		out = target // and keep the link
-	} else if to, err := os.Readlink(out); err == nil {
-		return Merged{}, fmt.Errorf("merge into %s: it is a link to %s, which is not there: name the file itself", out, to)
+	} else if err := userfile.CheckLink(out); err != nil {
+		return Merged{}, fmt.Errorf("merge into %s: %w", out, err)
 	}
 	w, err := openWorkplace(out)
 	if err != nil {

@@ -156,22 +156,45 @@ func open(path string, networkOf func(path string) (kind string, err error), pra
 	return newStore(path, write, connect(path, "mode=ro", readers)), nil
 }
 
-// regular reports whether path exists, and returns an error if it is not a regular file. It
+// regular reports whether path exists, and returns an error if it is not a regular file with one name. It
 // must not open the file, because closing any descriptor of the file would drop the locks that
 // SQLite holds in this process.
+//
+// Programs that use two names of a file have journals of their own beside each, and overwrite what the others wrote
+// (https://www.sqlite.org/howtocorrupt.html#_multiple_links_to_the_same_file). Who only reads would miss what is in the
+// journal beside the other name, which may be anywhere.
 func regular(path string) (exists bool, err error) {
+	if err := userfile.CheckLink(path); err != nil {
+		return true, fmt.Errorf("store %s: %w", path, err)
+	}
 	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, fmt.Errorf("store %s: %w", path, err)
-	case !info.Mode().IsRegular():
+	}
+	if !info.Mode().IsRegular() {
 		return true, fmt.Errorf("store %s: %w", path, userfile.NotRegular{Type: info.Mode().Type()})
+	}
+	if its, ok := info.Sys().(*syscall.Stat_t); ok && its.Nlink > 1 {
+		return true, fmt.Errorf("store %s: the file has another name (a hard link), and runs written under one name are lost under the other: "+
+			"find the names with `find DIR -samefile %[1]s`, keep the one that has a -wal beside it, or any if none has, and remove the others; or use a copy (cp, of the -wal too)", path)
 	}
 	return true, nil
 }
 
 // journals are what SQLite keeps beside a store, behind the store's name.
 var journals = []string{"-wal", "-shm", "-journal"}
+
+// Files are the names that the files of the store at path have or may get, that of the store first.
+func Files(path string) []string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	out := []string{path}
+	for _, suffix := range journals {
+		out = append(out, path+suffix)
+	}
+	return append(out, workplaceOf(path))
+}
 
 // beginnings are the first bytes of each of them, in both byte orders (https://www.sqlite.org/fileformat2.html,
 // https://www.sqlite.org/walformat.html).

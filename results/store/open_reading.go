@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // OpenReadOnly opens an existing store for reading. It neither changes rows nor migrates: for
@@ -145,7 +147,7 @@ func snapshot(path string, duplicate func(from, to string) error) (dir string, e
 			return "", err
 		}
 		if dir, err = os.MkdirTemp("", "caserun-store-*"); err != nil {
-			return "", err
+			return "", userfile.TemporaryError(err)
 		}
 		err = duplicate(path, filepath.Join(dir, filepath.Base(path)))
 		used := inUse(path) // before Stat: a program that ends in between has changed the file

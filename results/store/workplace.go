@@ -25,8 +25,12 @@ const (
 	mergedFile = "merged.db"
 )
 
+func workplaceOf(out string) string {
+	return filepath.Join(filepath.Dir(out), "."+filepath.Base(out)+".merge")
+}
+
 func openWorkplace(out string) (*workplace, error) {
-	w := &workplace{path: filepath.Join(filepath.Dir(out), "."+filepath.Base(out)+".merge")}
+	w := &workplace{path: workplaceOf(out)}
 	for {
 		again, err := w.open()
 		if err != nil {
@@ -105,7 +109,13 @@ func (w *workplace) clear() error {
 
 // publish gives the merged store its name. It replaces the file that has it only if replace is set.
 func (w *workplace) publish(out string, replace bool) error {
-	if !replace { // unlike a rename, a link does not replace a file that another program made meanwhile
+	if !replace { // a file that another program made meanwhile
+		// A merge that is killed between a link and its removal leaves a store with two names.
+		err := unix.Renameat2(int(w.dir.Fd()), mergedFile, unix.AT_FDCWD, out, unix.RENAME_NOREPLACE)
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		// The file system, such as NFS, has no such rename.
 		if err := unix.Linkat(int(w.dir.Fd()), mergedFile, unix.AT_FDCWD, out, 0); err == nil || errors.Is(err, fs.ErrExist) {
 			return err
 		}

@@ -94,7 +94,7 @@ func TestMergeIntoALinkThatLeadsNowhere(t *testing.T) {
 	if err := os.Symlink("nowhere.db", out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Merge(t.Context(), out, []string{"part.db"}, Merging{}); err == nil || !strings.Contains(err.Error(), out+": it is a link to nowhere.db, which is not there") {
+	if _, err := Merge(t.Context(), out, []string{"part.db"}, Merging{}); err == nil || !strings.Contains(err.Error(), out+": it is a link to nowhere.db, which does not exist") {
 		t.Error(err)
 	}
 	if to, err := os.Readlink(out); err != nil || to != "nowhere.db" {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ func OpenStore(path string) (*store.Store, error) {
 	if bundle.Is(path) {
 		return nil, Refuse(fmt.Errorf("%s is a bundle, which is read only: take its store out with tar xzkf %[1]s caserun.db, and name that with --db caserun.db", path))
 	}
-	if err := userfile.CheckDirectory(path); err != nil {
+	if err := cmp.Or(userfile.CheckLink(path), userfile.CheckDirectory(path)); err != nil {
 		return nil, Refuse(fmt.Errorf("store %s: %w", path, err))
 	}
 	s, err := store.Open(path)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 const (
@@ -34,10 +36,8 @@ const memory = "/dev/shm"
 // Make removes directories of dead processes, and makes a directory whose name contains purpose.
 func Make(purpose string) (*Dir, error) {
 	d, err := makeIn(os.TempDir(), purpose)
-	if named := os.Getenv("TMPDIR"); err != nil && named != "" {
-		err = fmt.Errorf("TMPDIR=%s cannot be used: name a directory that is there and that you may write to: %w", named, err)
-	} else if err != nil {
-		err = fmt.Errorf("%s cannot be used: name another directory with TMPDIR: %w", os.TempDir(), err)
+	if err != nil {
+		err = userfile.TemporaryError(err)
 	}
 	return d, err
 }

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,10 +67,7 @@ type target struct {
 func (p Policy) find(path string) (target, error) {
 	info, err := os.Stat(path)
 	if missing(path) {
-		if to, _ := os.Readlink(path); to != "" {
-			return target{}, refuse(path, "it is a link to %s, which does not exist: make that file, remove the link, or name another file", to)
-		}
-		if err := userfile.CheckDirectory(path); err != nil {
+		if err := cmp.Or(userfile.CheckLink(path), userfile.CheckDirectory(path)); err != nil {
 			return target{}, refuse(path, "%w", err)
 		}
 		return target{path: path}, nil

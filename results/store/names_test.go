@@ -1,0 +1,85 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Two names of a store would have two journals, of which each hides the runs of the other.
+func TestStoreWithTwoNames(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	path, other, link := in("runs.db"), in("other.db"), in("link.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s)
+	// The other name may come while a program writes, which goes on.
+	if err := errors.Join(os.Link(path, other), os.Symlink(other, link)); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() {
+		t.Helper()
+		for _, name := range []string{path, other, link} {
+			for what, open := range map[string]func(string) (*Store, error){"write": Open, "read": OpenReadOnly, "update": OpenUpdated} {
+				if _, err := open(name); err == nil || !strings.Contains(err.Error(), "store "+name+": the file has another name") || !strings.Contains(err.Error(), "find DIR -samefile "+name) {
+					t.Errorf("%s %s: %v", what, name, err)
+				}
+			}
+			if _, err := Merge(t.Context(), name, []string{"part.db"}, Merging{}); err == nil || !strings.Contains(err.Error(), "the file has another name") {
+				t.Errorf("merge into %s: %v", name, err)
+			}
+			if _, err := Merge(t.Context(), in("new.db"), []string{name}, Merging{}); err == nil || !strings.Contains(err.Error(), "the file has another name") {
+				t.Errorf("merge %s: %v", name, err)
+			}
+		}
+	}
+	refused()
+	begin(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, path, 2)
+}
+
+// A merge makes no second name of the new store, not even for a moment.
+func TestMergeMakesOneName(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "all.db")
+	w, err := openWorkplace(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(makeFor(w.file(mergedFile), out), w.publish(out, false)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(w.file(mergedFile)); err == nil { // a kill here would leave it
+		t.Error("the merged store has two names")
+	}
+	if err := w.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A store is not made behind a link.
+func TestOpenALinkThatLeadsNowhere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	if err := os.Symlink("nowhere.db", path); err != nil {
+		t.Fatal(err)
+	}
+	for what, open := range map[string]func(string) (*Store, error){"write": Open, "read": OpenReadOnly} {
+		if _, err := open(path); err == nil || !strings.Contains(err.Error(), path+": it is a link to nowhere.db, which does not exist: make that file") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if left := names(t, filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("%v are there", left)
+	}
+}
