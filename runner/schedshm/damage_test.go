@@ -168,6 +168,41 @@ func TestTruncatedAtEachPoint(t *testing.T) {
 	}
 }
 
+// An earlier state that a client without a part in the later one takes for the latest leaves nothing behind: each
+// client finds what it no longer has, or no longer asks for, when it next comes to the file.
+func TestEarlierStateThatAnotherClientGoesOnWith(t *testing.T) {
+	a := newShared(t, node{capacity: 1000 * mib}, "mmu").(*shared)
+	s := scene{t, a}
+	first := s.holds(0, 900)
+	second := s.waits(0, 500, 0)
+	other := s.holds(0, 10)
+	earlier, err := os.ReadFile(a.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.free(first)
+	second.Hear(granted)
+	s.free(second)
+	rewrite(t, a.path, 0, earlier)
+	for range 10 {
+		s.free(other)
+		other.Say("begin t %d", 10*mib)
+		other.Hear(granted)
+	}
+	for _, c := range []*client{second, first} {
+		c.Say("begin t %d", 20*mib)
+		c.Hear(granted)
+	}
+	if s.waiting() != 0 || s.used()/mib != 50 {
+		t.Errorf("%d requests wait and %d MiB are in use, want none and 50", s.waiting(), s.used()/mib)
+	}
+	for _, c := range []*client{first, second, other} {
+		s.free(c)
+		c.Finish()
+	}
+	s.settled()
+}
+
 // Whatever happens to the file, no client dies of it or runs unscheduled: it goes on, or says what is
 // wrong with the file.
 func TestHarmedFile(t *testing.T) {

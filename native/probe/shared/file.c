@@ -327,6 +327,49 @@ static void enter_tally(struct shared *s)
 	s->epoch = books->epoch;
 }
 
+static bool asks_for(const struct shared *s, uint64_t id)
+{
+	for (uint32_t i = 0; i < s->asks; i++)
+		if (s->asked[i] == id)
+			return true;
+	return false;
+}
+
+/* agree says whether the books have of this process what it knows of itself. They do not if they are of an
+ * earlier moment, which only the process shows whose part has changed since. */
+static bool agree(const struct shared *s)
+{
+	const struct case_shared_books *books = &s->books;
+	struct tally known[CASE_SHARED_DEVICES];
+
+	memcpy(known, s->tally, sizeof known);
+	for (uint32_t i = 0; i < books->requests; i++) {
+		const struct case_shared_request *r = &books->request[i];
+		if (r->process.pid != s->self.pid || !books_same(&r->process, &s->self))
+			continue;
+		if (!asks_for(s, r->id))
+			return false;
+		if (r->answer == CASE_SHARED_GRANTED) {
+			known[r->device].here = true;
+			known[r->device].bytes += r->bytes;
+			known[r->device].tasks += r->grows ? 0 : 1;
+		}
+	}
+	for (uint32_t i = 0; i < books->holdings; i++) {
+		const struct case_shared_holding *h = &books->holding[i];
+		if (h->process.pid != s->self.pid || !books_same(&h->process, &s->self))
+			continue;
+		struct tally *t = &known[h->device];
+		if (!t->here || t->bytes != h->bytes || t->tasks != h->tasks)
+			return false;
+		t->here = false;
+	}
+	for (uint32_t device = 0; device < s->config.devices; device++)
+		if (known[device].here && books->holdings < CASE_SHARED_HOLDINGS)
+			return false;
+	return true;
+}
+
 /* open_books settles what the section starts from. */
 static void open_books(struct shared *s, const struct heads *heads)
 {
@@ -344,7 +387,7 @@ static void open_books(struct shared *s, const struct heads *heads)
 		if (s->books.last_id < s->books.epoch)
 			s->books.last_id = s->books.epoch; /* which is above each id that was given */
 	}
-	if (s->books.epoch != s->epoch)
+	if (s->books.epoch != s->epoch || !agree(s))
 		enter_tally(s);
 }
 

@@ -31,6 +31,8 @@ struct shared {
 	struct case_shared_process self;
 	uint64_t epoch, sequence;         /* of the books that the tally was last entered in; 0: enter it */
 	struct tally tally[CASE_SHARED_DEVICES];
+	uint64_t asked[CASE_SHARED_REQUESTS]; /* the ids of the requests that its threads wait for */
+	uint32_t asks;
 	struct lock lock;
 	uint64_t look_at_ns;              /* inside a section: the file's */
 	bool recovered;                   /* inside a section: the books may not be up to date */

@@ -203,12 +203,21 @@ static void sleep_until_due(const struct sleeper *z)
 	}
 }
 
-bool shared_ask(struct shared *s, const struct shared_need *need, const struct pause *pause,
-                struct shared_answer *answer, char *why, size_t why_size)
+/* note_id says that a thread waits for the request `id` instead of `before`; 0: for none. */
+static void note_id(struct shared *s, uint64_t before, uint64_t id)
 {
-	*answer = (struct shared_answer){.reason = 0};
-	if (!possible(s, need, answer))
-		return true;
+	for (uint32_t i = 0; before != 0 && i < s->asks; i++)
+		if (s->asked[i] == before) {
+			s->asked[i] = s->asked[--s->asks];
+			break;
+		}
+	if (id != 0)
+		s->asked[s->asks++] = id;
+}
+
+static bool ask(struct shared *s, const struct shared_need *need, const struct pause *pause,
+                struct shared_answer *answer, uint64_t *id, char *why, size_t why_size)
+{
 	const struct case_shared_request wanted = {
 		.process = s->self,
 		.bytes = need->bytes,
@@ -218,26 +227,29 @@ bool shared_ask(struct shared *s, const struct shared_need *need, const struct p
 		.grows = need->grows,
 	};
 	bool looked = false;
-	for (uint64_t id = 0;;) {
+	for (;;) {
 		struct case_shared_books *books = &s->books;
 		bool deadlock = false;
 		if (!shared_begin(s, why, why_size))
 			return false;
 		if (looked)
 			bury(s);
-		if (id == 0 || books_request(books, &s->self, id) == NULL) { /* not asked yet, or the books were recovered */
-			const struct case_shared_request *asked = books_ask(books, &wanted);
+		if (*id == 0 || books_request(books, &s->self, *id) == NULL) { /* not asked yet, or the books were recovered */
+			note_id(s, *id, 0);
+			*id = 0;
+			const struct case_shared_request *asked = s->asks < CASE_SHARED_REQUESTS ? books_ask(books, &wanted) : NULL;
 			if (asked == NULL) {
 				refuse(answer, CASE_REASON_TOO_MANY, "too many clients wait");
 				return shared_end(s, why, why_size);
 			}
-			id = asked->id;
+			*id = asked->id;
+			note_id(s, 0, *id);
 			deadlock = books_grant(&s->config, books);
 		}
 		const uint64_t now = shared_now_ns();
 		if (looked)
 			books_settle(&s->config, books, now);
-		struct case_shared_request *r = books_request(books, &s->self, id);
+		struct case_shared_request *r = books_request(books, &s->self, *id);
 		if (r->answer != CASE_SHARED_WAITING) {
 			take_answer(s, r, answer);
 			return shared_end(s, why, why_size);
@@ -263,19 +275,32 @@ bool shared_ask(struct shared *s, const struct shared_need *need, const struct p
 	}
 }
 
+bool shared_ask(struct shared *s, const struct shared_need *need, const struct pause *pause,
+                struct shared_answer *answer, char *why, size_t why_size)
+{
+	uint64_t id = 0;
+
+	*answer = (struct shared_answer){.reason = 0};
+	if (!possible(s, need, answer))
+		return true;
+	const bool done = ask(s, need, pause, answer, &id, why, why_size);
+	note_id(s, id, 0);
+	return done;
+}
+
 bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tasks, char *why, size_t why_size)
 {
 	struct tally *t = &s->tally[device];
-	const uint64_t entered = s->epoch;
+	const bool begun = shared_begin(s, why, why_size);
 
 	t->bytes -= bytes;
 	t->tasks -= tasks;
-	if (!shared_begin(s, why, why_size)) {
+	if (!begun) {
 		s->epoch = 0;
 		return false;
 	}
 	struct case_shared_holding *h = books_holding(&s->books, &s->self, device);
-	if (s->epoch == entered && h != NULL) { /* else the tally has been entered as it is now */
+	if (h != NULL) { /* else the books had no room for it */
 		h->bytes -= bytes;
 		h->tasks -= tasks;
 	}
