@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -82,4 +83,48 @@ func TestOpenALinkThatLeadsNowhere(t *testing.T) {
 	if left := names(t, filepath.Dir(path)); len(left) != 1 {
 		t.Errorf("%v are there", left)
 	}
+}
+
+// What a user adds to a store does not change what it holds, nor what is exported.
+func TestStoreWithAUsersSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s)
+	before, err := s.Tables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(statements ...string) {
+		t.Helper()
+		if err := execute(t.Context(), s.write, statements...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("CREATE TABLE mine (x)", "CREATE TRIGGER harmless AFTER INSERT ON mine BEGIN DELETE FROM mine; END",
+		"CREATE VIEW fast AS SELECT mix FROM run", "CREATE VIEW broken AS SELECT x FROM nowhere")
+	if tables, err := s.Tables(t.Context()); err != nil || !slices.EqualFunc(before, tables, func(a, b Table) bool { return a.Name == b.Name }) {
+		t.Errorf("the tables are %v (%v), want %v", tables, err, before)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	add(`CREATE TRIGGER "it's ""odd""" AFTER UPDATE ON Run BEGIN DELETE FROM job; END`, "CREATE TRIGGER rows BEFORE INSERT ON _segment BEGIN DELETE FROM job; END")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for what, open := range map[string]func() error{
+		"open":       func() error { _, err := Open(path); return err },
+		"merge into": func() error { _, err := Merge(t.Context(), path, []string{"part.db"}, Merging{}); return err },
+	} {
+		if err := open(); err == nil || !strings.Contains(err.Error(), `DROP TRIGGER "it's ""odd"""; DROP TRIGGER "rows";`) || strings.Contains(err.Error(), "harmless") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	mustHave(t, path, 1) // reading runs no trigger
 }

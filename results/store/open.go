@@ -140,6 +140,9 @@ func open(path string, networkOf func(path string) (kind string, err error), pra
 	if err := identify(ctx, path, write); err != nil {
 		return nil, err
 	}
+	if err := checkTriggers(ctx, path, write); err != nil {
+		return nil, err
+	}
 	journal := setJournal(ctx, path, write, journalOn(kind))
 	if now, gone := os.Stat(path); before != nil && gone == nil && !os.SameFile(before, now) {
 		if err := write.Close(); err != nil { // a merge replaced the file while this call waited for it

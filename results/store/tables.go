@@ -23,19 +23,19 @@ type Column struct {
 }
 
 // Tables lists the store's tables and views by name. It leaves out SQLite's own tables, the
-// migrations' table, and tables behind views, whose names begin with an underscore.
+// migrations' table, tables behind views, whose names begin with an underscore, and what a user added.
 func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 	const query = `SELECT t.name, c.name, c.type, c.pk
 		FROM sqlite_schema t, pragma_table_xinfo(t.name) c
 		WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name NOT LIKE '\_%' ESCAPE '\'
-			AND t.name <> ?
+			AND t.name <> ? AND t.name IN (SELECT value FROM json_each(?))
 		ORDER BY t.name, c.cid`
 	type column struct {
 		table string
 		Column
 		pk int
 	}
-	found, err := collect(ctx, s, "read the schema", query, []any{versionTable}, func(c *column) []any {
+	found, err := collect(ctx, s, "read the schema", query, []any{versionTable, own()}, func(c *column) []any {
 		return []any{&c.table, &c.Name, &c.Type, &c.pk}
 	})
 	if err != nil {
