@@ -51,7 +51,7 @@ func TestDocumentedWorkloadIsRead(t *testing.T) {
 	for _, j := range m.Jobs {
 		got = append(got, j.Name+" "+strconv.Itoa(j.Group))
 	}
-	if want := []string{"hotspot 0", "needle-32768 0", "darknet-detect 1"}; !slices.Equal(got, want) || len(m.Notes) != 1 {
+	if want := []string{"hotspot 0", "needle-32768 0", "darknet-detect 1"}; !slices.Equal(got, want) || len(m.Notes) != 2 {
 		t.Errorf("jobs and groups %q, want %q; notes %q", got, want, m.Notes)
 	}
 	for name := range wrappers {

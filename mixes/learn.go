@@ -32,7 +32,7 @@ func Learn(m Mix, measured func(Job) Footprint, has func(program string) bool) (
 	}
 	text, err := readWhole(m.Source)
 	if err != nil {
-		return nil, fmt.Errorf("load mix: %w", err)
+		return nil, unreadable(m.Source, err)
 	}
 	return learnYAML(m.Source, text, measured, has)
 }

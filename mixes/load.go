@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -27,14 +28,22 @@ func Load(path string, has func(program string) bool) (Mix, error) {
 	}
 	f, err := userfile.Open(path, 0)
 	if err != nil {
-		return Mix{}, fmt.Errorf("load mix: %w", err)
+		return Mix{}, unreadable(path, err)
 	}
 	defer f.Close()
 	m, err := parse(newLines(path, f), builtin().jobs, has)
 	if bad := (InputErrors{}); err != nil && !errors.As(err, &bad) {
-		err = fmt.Errorf("load mix: %w", err)
+		err = unreadable(path, err)
 	}
 	return m, err
+}
+
+// unreadable is the error of a mix file that cannot be read.
+func unreadable(path string, err error) error {
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		path, err = failed.Path, failed.Err
+	}
+	return fmt.Errorf("mix %s: %w", path, err)
 }
 
 // readWhole reads a file of up to maxWholeBytes.

@@ -187,8 +187,21 @@ func TestTextOfAllJobsIsBounded(t *testing.T) {
 	}
 }
 
+// A directive is not a document.
+func TestDirectivesOfYAML(t *testing.T) {
+	for text, want := range map[string]string{
+		"%YAML 1.2\n---\njobs: [bfs-32M]\n": "", "---\njobs: [bfs-32M]\n...\n": "", "%YAML 1.2\n---\n": "nothing in the file",
+		"%YAML 1.2\n---\njobs: [bfs-32M]\n---\njobs: [bfs-32M]\n": "more than one YAML document",
+	} {
+		m, err := parseYAML(newLines("m.yaml", strings.NewReader(text)), builtin().jobs, nil)
+		if want == "" && (err != nil || len(m.Jobs) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %d jobs, %v, want %q", text, len(m.Jobs), err, want)
+		}
+	}
+}
+
 func TestLoadMissingFile(t *testing.T) {
-	if _, err := Load("testdata/absent.yaml", nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "load mix: open testdata/absent.yaml") {
+	if _, err := Load("testdata/absent.yaml", nil); !errors.Is(err, fs.ErrNotExist) || err.Error() != "mix testdata/absent.yaml: no such file or directory" {
 		t.Errorf("error %v", err)
 	}
 }

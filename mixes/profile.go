@@ -156,7 +156,7 @@ func (r *yamlReader) phaseTime(fields map[string]field, key string) time.Duratio
 	if !found {
 		return 0
 	}
-	s, ok := r.text(f.value, key)
+	s, ok := r.value(f.value, key, "write a time with its unit, such as 5s")
 	if !ok {
 		return 0
 	}

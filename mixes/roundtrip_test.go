@@ -55,6 +55,9 @@ func checkRoundTrip(t rapid.TB, m Mix) {
 
 func anyMix(t *rapid.T) Mix {
 	m := Mix{Name: label().Draw(t, "name"), Description: text().Draw(t, "description")}
+	if strings.TrimSpace(m.Description) == "" { // which no file has
+		m.Description = ""
+	}
 	if rapid.Bool().Draw(t, "has ratio") {
 		m.Ratio = Ratio{rapid.IntRange(0, 9).Draw(t, "large"), rapid.IntRange(1, 9).Draw(t, "small")}.String()
 	}

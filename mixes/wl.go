@@ -28,7 +28,7 @@ const shellCharacters = ";&><$`\"'\\(){}[]*?|#~"
 //
 // A profiler before the program is left out, and a note says so. All jobs arrive at once, unless
 // a line ends with & or is wait. The file is then a script, in which a wait, or a line without &,
-// ends a group of jobs that arrive together (Job.Group).
+// ends a group of jobs that arrive together (Job.Group). A note says how many groups there are.
 func parseWL(in *lines, jobs jobIndex, has func(string) bool) (Mix, error) {
 	r := &wlReader{file: in.file, jobs: jobs, has: has, known: map[string]Job{}}
 	for len(r.errs) < maxErrors {
@@ -198,6 +198,9 @@ func (r *wlReader) drop(line int, tools []word) {
 
 func (r *wlReader) notes() []string {
 	var notes []string
+	if groups := r.all[len(r.all)-1].Group + 1; r.script && groups > 1 {
+		notes = append(notes, fmt.Sprintf("%s: `&` and `wait` make it a script: %d groups, each starts when the one before has ended", r.file, groups))
+	}
 	for _, d := range r.tools {
 		note := fmt.Sprintf("%s:%d: %q before the program is left out", r.file, d.line, d.text)
 		if d.more > 0 {

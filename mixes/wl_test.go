@@ -25,6 +25,7 @@ func TestLoadScript(t *testing.T) {
 		in(2, own("hotspot", "64 2 2")), in(2, own("hotspot", "64 2 2")),
 		in(3, catalogJob(t, "lavaMD-100")),
 	}, Lines: []int{2, 3, 4, 7, 8, 11, 12, 13}, Notes: []string{
+		"testdata/script.wl: `&` and `wait` make it a script: 4 groups, each starts when the one before has ended",
 		`testdata/script.wl:2: "nvprof --print-gpu-trace -o out.nvprof --log-file %p.log" before the program is left out; more lines with nvprof: 1`,
 		`testdata/script.wl:4: "/usr/bin/time -v nsys profile -o a --stats=true" before the program is left out`,
 		`testdata/script.wl:8: "compute-sanitizer --tool memcheck" before the program is left out`,
@@ -74,6 +75,13 @@ func TestGroupsOfScripts(t *testing.T) {
 		}
 		if !slices.Equal(groups, x.groups) {
 			t.Errorf("%q: groups %v, want %v", text, groups, x.groups)
+		}
+		var notes []string
+		if n := x.groups[len(x.groups)-1] + 1; n > 1 {
+			notes = []string{fmt.Sprintf("f.wl: `&` and `wait` make it a script: %d groups, each starts when the one before has ended", n)}
+		}
+		if !slices.Equal(m.Notes, notes) {
+			t.Errorf("%q: notes %q, want %q", text, m.Notes, notes)
 		}
 	}
 }

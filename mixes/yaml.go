@@ -139,7 +139,7 @@ func (r *yamlReader) document(p piece) ast.Node {
 	}
 	var body ast.Node
 	for _, doc := range parsed.Docs {
-		if doc.Body == nil {
+		if _, directive := doc.Body.(*ast.DirectiveNode); doc.Body == nil || directive {
 			continue
 		}
 		if body != nil {
@@ -237,6 +237,11 @@ func (r *yamlReader) mapping(n ast.Node, what, keys string, check func(name stri
 
 // text reads a single value as it is written. It fails on an empty value.
 func (r *yamlReader) text(n ast.Node, what string) (string, bool) {
+	return r.value(n, what, `write "null" in quotes if that text is meant`)
+}
+
+// value is text for a key that does not take any text. instead says what to write for an empty value.
+func (r *yamlReader) value(n ast.Node, what, instead string) (string, bool) {
 	switch s := n.(type) {
 	case *ast.StringNode:
 		return s.Value, true
@@ -245,7 +250,7 @@ func (r *yamlReader) text(n ast.Node, what string) (string, bool) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return n.GetToken().Value, true
 	case *ast.NullNode:
-		r.fail(n.GetToken(), `remove it, or write "null" in quotes if that text is meant`, "%s has no value", what)
+		r.fail(n.GetToken(), "remove it, or "+instead, "%s has no value", what)
 		return "", false
 	}
 	r.fail(firstToken(n), "write one value; lists, mappings, anchors and tags do not go here", "%s is %s", what, kindOf(n))
@@ -301,10 +306,14 @@ func (r *mixReader) add(body ast.Node) Mix {
 		m.Name = r.label(f.value, "name")
 	}
 	if f, found := fields["description"]; found {
-		m.Description, _ = r.text(f.value, "description")
+		s, ok := r.text(f.value, "description")
+		if ok && strings.TrimSpace(s) == "" {
+			r.fail(f.value.GetToken(), "give it a value, or remove the key", "description is empty")
+		}
+		m.Description = s
 	}
 	if f, found := fields["ratio"]; found {
-		if s, ok := r.text(f.value, "ratio"); ok {
+		if s, ok := r.value(f.value, "ratio", "write large:small, such as 3:1"); ok {
 			ratio, err := ParseRatio(s)
 			if err != nil {
 				r.fail(f.value.GetToken(), "", "%v", err)
@@ -516,7 +525,7 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if !found {
 		return
 	}
-	switch s, ok := r.text(f.value, "binding"); {
+	switch s, ok := r.value(f.value, "binding", "write probe or declared"); {
 	case !ok || s == BindProbe.String():
 	case s == BindDeclared.String():
 		j.Binding = BindDeclared
@@ -601,7 +610,7 @@ func (r *yamlReader) filled(n ast.Node, what string) string {
 
 // bytes reads a size. It returns 0 after an error.
 func (r *yamlReader) bytes(n ast.Node, what string) int64 {
-	s, ok := r.text(n, what)
+	s, ok := r.value(n, what, "write a size, such as 512MiB")
 	if !ok {
 		return 0
 	}
@@ -622,20 +631,21 @@ func (r *yamlReader) number(n ast.Node, what string, limit uint64) uint64 {
 
 // numberFrom reads a whole number from least to limit. It returns 0 after an error.
 func (r *yamlReader) numberFrom(least uint64, n ast.Node, what string, limit uint64) uint64 {
-	s, ok := r.text(n, what)
+	instead := fmt.Sprintf("write a whole number from %d to %d", least, limit)
+	s, ok := r.value(n, what, instead)
 	if !ok {
 		return 0
 	}
 	v, err := input.Uint(s, 64)
 	if err != nil || v < least || v > limit {
-		r.fail(n.GetToken(), fmt.Sprintf("write a whole number from %d to %d", least, limit), "bad %s %q", what, s)
+		r.fail(n.GetToken(), instead, "bad %s %q", what, s)
 		return 0
 	}
 	return v
 }
 
 func (r *yamlReader) flag(n ast.Node, what string) bool {
-	s, ok := r.text(n, what)
+	s, ok := r.value(n, what, "write true or false")
 	if ok && s != "true" && s != "false" {
 		r.fail(n.GetToken(), "write true or false", "bad %s %q", what, s)
 	}
@@ -643,7 +653,7 @@ func (r *yamlReader) flag(n ast.Node, what string) bool {
 }
 
 func (r *yamlReader) faults(n ast.Node) bool {
-	s, ok := r.text(n, "faults")
+	s, ok := r.value(n, "faults", "write "+knownFault)
 	if ok && s != knownFault {
 		r.fail(n.GetToken(), "write "+knownFault+", or remove the key", "bad faults %q", s)
 	}
@@ -651,7 +661,7 @@ func (r *yamlReader) faults(n ast.Node) bool {
 }
 
 func (r *yamlReader) timeout(n ast.Node) time.Duration {
-	s, ok := r.text(n, "timeout")
+	s, ok := r.value(n, "timeout", "write a time with its unit, such as 10m")
 	if !ok {
 		return 0
 	}
@@ -665,7 +675,7 @@ func (r *yamlReader) timeout(n ast.Node) time.Duration {
 
 // wait returns nil after an error.
 func (r *yamlReader) wait(n ast.Node) *time.Duration {
-	s, ok := r.text(n, "wait")
+	s, ok := r.value(n, "wait", "write a time with its unit, such as 30s, or "+noWait)
 	if !ok {
 		return nil
 	}
