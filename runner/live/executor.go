@@ -76,6 +76,7 @@ type Executor struct {
 	links    string                             // the directory of links to it; "": there are none
 	state    string                             // the state file of clients that decide; "": they do not
 	spare    string                             // another name of the state file
+	mending  sync.Mutex                         // held by mendState
 	dir      string                             // for output files
 	suspects []int                              // jobs that have run since files were looked at; under mu
 	spoiled  int                                // files of the run that a job spoiled; under mu

@@ -194,16 +194,28 @@ func (x *Executor) mend() error {
 		}
 		x.tampered("the links to the preloaded library were removed or replaced")
 	}
-	if x.state != "" && !same(x.state, x.spare) {
-		err := errors.Join(os.Chmod(x.spare, 0o600), os.MkdirAll(filepath.Dir(x.state), 0o700), os.RemoveAll(x.state))
-		if err == nil {
-			err = os.Link(x.spare, x.state)
-		}
-		if err != nil {
-			return unwritable(fmt.Errorf("the clients' state file was removed: %w", err))
-		}
-		x.tampered("the clients' state file was removed or replaced, and put back")
+	return x.mendState()
+}
+
+// mendState puts back the state file of clients that decide, with what is in it.
+func (x *Executor) mendState() error {
+	x.mending.Lock()
+	defer x.mending.Unlock()
+	if x.state == "" || same(x.state, x.spare) {
+		return nil
 	}
+	dir := filepath.Dir(x.state)
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		_ = os.Remove(dir)
+	}
+	err := errors.Join(os.Chmod(x.spare, 0o600), os.MkdirAll(dir, 0o700), os.RemoveAll(x.state))
+	if err == nil {
+		err = os.Link(x.spare, x.state)
+	}
+	if err != nil {
+		return unwritable(fmt.Errorf("the clients' state file was removed: %w", err))
+	}
+	x.tampered("the clients' state file was removed or replaced, and put back")
 	return nil
 }
 

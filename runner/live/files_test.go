@@ -89,6 +89,29 @@ func TestJobsThatSpoilFiles(t *testing.T) {
 	}
 }
 
+// A client that asks while the state file is gone waits until the run has put it back.
+func TestClientsOfAStateFileThatIsSpoiled(t *testing.T) {
+	for name, script := range map[string]string{
+		"removed":           `rm "$CASE_SHARED" "$CASE_SHARED.backup"`,
+		"directory removed": `rm -r "${CASE_SHARED%/*}"`,
+		"directory a file":  `rm -r "${CASE_SHARED%/*}"; echo > "${CASE_SHARED%/*}"`,
+		"a directory":       `rm "$CASE_SHARED"; mkdir "$CASE_SHARED"`,
+		"a FIFO":            `rm "$CASE_SHARED"; mkfifo "$CASE_SHARED"`,
+		"a link":            `mv "$CASE_SHARED" "$CASE_SHARED.away"; ln -s state.away "$CASE_SHARED"`,
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			r := newRig(t, "schedgpu:arch=shared").sh(`while [ ! -e gone ]; do :; done; $JOB begin:1000 free`).sh(script + `; echo > gone`)
+			jobs, rec := r.mustRun()
+			if want := []results.Outcome{results.OK, results.OK}; !slices.Equal(outcomes(jobs), want) {
+				t.Errorf("outcomes %v (%q)", outcomes(jobs), jobs[0].Detail)
+			}
+			if !slices.ContainsFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventFiles }) {
+				t.Errorf("events %+v, want one of the state file", rec.events)
+			}
+		})
+	}
+}
+
 // A job that runs alone is named.
 func TestWhoSpoilsFiles(t *testing.T) {
 	r := newRig(t, "case-alg3").sh(`rm "$CASE_SOCKET"; while [ ! -e "$CASE_SOCKET" ]; do :; done; $JOB begin:1000 free`)

@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/runner"
 )
 
-// filesPeriod is how often the sizes of the jobs' output files are looked at, and what leads to the MPS daemon.
+// filesPeriod is how often the sizes of the jobs' output files are looked at, and the files that all jobs need.
 const filesPeriod = 100 * time.Millisecond
 
 // output is a file that a job writes to. The job can remove, move and replace what has its name, so it is looked at by the descriptor
@@ -60,7 +60,8 @@ func (o *output) spoiled() string {
 	return "was moved to " + now
 }
 
-// watchFiles stops jobs that would fill the disk, and keeps what leads to the MPS daemon in its place.
+// watchFiles stops jobs that would fill the disk, and keeps in their places what leads to the MPS daemon and the clients'
+// state file.
 func (x *Executor) watchFiles() {
 	ticker := time.NewTicker(filesPeriod)
 	defer ticker.Stop()
@@ -68,6 +69,7 @@ func (x *Executor) watchFiles() {
 		select {
 		case <-ticker.C:
 			_ = x.mendServer() // a job that starts looks again
+			_ = x.mendState()
 			for job, p := range x.running() {
 				x.checkOutput(job, p, ": it was stopped")
 			}

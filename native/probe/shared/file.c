@@ -420,9 +420,24 @@ static bool open_file(struct shared *s, char *why, size_t why_size)
 	return true;
 }
 
+/* take_lock takes the lock. The run puts back a file that a program has removed or replaced, so a client of a run waits
+ * for that. */
+static int take_lock(struct shared *s)
+{
+	const uint64_t patience_ns = 2000000000, until = shared_now_ns() + patience_ns;
+	const struct timespec pause = {0, 10000000};
+
+	for (;;) {
+		const int failed = shared_lock_take(&s->lock, s->path, s->file);
+		if (failed == 0 || s->creates || shared_now_ns() >= until)
+			return failed;
+		nanosleep(&pause, NULL);
+	}
+}
+
 bool shared_begin(struct shared *s, char *why, size_t why_size)
 {
-	int failed = shared_lock_take(&s->lock, s->path, s->file);
+	int failed = take_lock(s);
 
 	if (failed == ENOENT && s->creates) {
 		if (!books_config_valid(&s->config) && !default_config(&s->config, why, why_size))
