@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -76,16 +77,30 @@ func (p Profile) Steps(f mixes.Footprint) []Step {
 		Step{Kind: Host, S: p.HostAfterS})
 }
 
-// WithSteps returns s with the steps files that jobs name.
+// StepsError is a steps file that cannot be read.
+type StepsError struct {
+	Job int // the first that names it
+	err error
+}
+
+func (e *StepsError) Error() string { return e.err.Error() }
+
+func (e *StepsError) Unwrap() error { return e.err }
+
+// WithSteps returns s with the steps files that jobs name. The error of a file that cannot be read is a *StepsError.
 func (s Set) WithSteps(ctx context.Context, jobs []mixes.Job) (Set, error) {
 	all := s.With(Set{})
-	for _, j := range jobs {
+	for i, j := range jobs {
 		if _, known := all.steps[j.Steps]; known || j.Steps == "" {
 			continue
 		}
 		text, err := userfile.Read(ctx, j.Steps, maxFileBytes)
 		if err != nil {
-			return Set{}, fmt.Errorf("read the steps of job %s: %w", j.Name, err)
+			path := j.Steps
+			if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+				path, err = failed.Path, failed.Err
+			}
+			return Set{}, &StepsError{i, fmt.Errorf("the steps of job %s: %s: %w", j.Name, path, err)}
 		}
 		if all.steps[j.Steps], err = ReadSteps(j.Steps, text); err != nil {
 			return Set{}, err

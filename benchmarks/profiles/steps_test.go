@@ -192,7 +192,7 @@ func TestStepsOfAJob(t *testing.T) {
 		t.Errorf("without the file: %+v, %v", p, err)
 	}
 	j.Steps = path + ".not"
-	if _, err = set.WithSteps(t.Context(), []mixes.Job{j}); err == nil || !strings.HasPrefix(err.Error(), "read the steps of job n: open "+path+".not: no such file") {
+	if _, err = set.WithSteps(t.Context(), []mixes.Job{j}); err == nil || !strings.HasPrefix(err.Error(), "the steps of job n: "+path+".not: no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

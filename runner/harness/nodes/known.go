@@ -28,7 +28,11 @@ func Know(ctx context.Context, o harness.Options, m *mixes.Mix, known profiles.S
 		}
 	}
 	m.Jobs = known.Declare(m.Jobs)
-	return known.WithSteps(ctx, m.Jobs)
+	known, err := known.WithSteps(ctx, m.Jobs)
+	if failed := (*profiles.StepsError)(nil); errors.As(err, &failed) && m.Where(failed.Job) != "" {
+		err = fmt.Errorf("%s: %w", m.Where(failed.Job), err)
+	}
+	return known, err
 }
 
 // tell says the first notes, and how many there are.

@@ -95,6 +95,22 @@ func TestPicturesAreCounted(t *testing.T) {
 	}
 }
 
+// A steps file that is missing is named with the place that names it.
+func TestMissingStepsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "my.yaml")
+	if err := os.WriteFile(file, []byte("jobs:\n  - bfs-32M\n  - {steps: gone.jsonl, name: late}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := mixes.Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Know(t.Context(), harness.Options{Node: "sim:1xV100"}, &m, profiles.Catalog(), func(string, ...any) {})
+	if want := file + ":3: the steps of job late: gone.jsonl: no such file or directory"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // Files are looked for where the job runs, and a name of the user's own file says nothing of what is in it.
 func TestFilesOfJobs(t *testing.T) {
 	dir := t.TempDir()
