@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
@@ -63,11 +64,14 @@ func (o Order) before(a, b *waiting) int {
 
 // ParseOrder reads the name of an order.
 func ParseOrder(s string) (Order, error) {
-	orders := []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit}
-	if slices.Contains(orders, Order(s)) {
-		return Order(s), nil
+	var names []string
+	for _, order := range []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit} {
+		if order == Order(s) {
+			return order, nil
+		}
+		names = append(names, string(order))
 	}
-	return "", fmt.Errorf("unknown queue order %q: use one of %v", s, orders)
+	return "", fmt.Errorf("unknown queue order %q: use one of %s", s, strings.Join(names, ", "))
 }
 
 // waiting is a task in the queue.

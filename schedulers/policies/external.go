@@ -63,6 +63,11 @@ func (s settings) program() (*Program, error) {
 	case p.SHA256 != "" && (len(p.SHA256) != HashDigits || strings.Trim(p.SHA256, "0123456789abcdef") != ""):
 		return nil, fmt.Errorf("sha256=%s: want the first %d digits that sha256sum prints of the file, or leave it out", p.SHA256, HashDigits)
 	}
+	for _, param := range external.Params {
+		if file, value, found := strings.Cut(p.Path, ":"+param.Name+"="); found {
+			return nil, fmt.Errorf("path=%q: parameters follow after a comma: %s:%s,%s=%s", p.Path, external.Name, file, param.Name, value)
+		}
+	}
 	var err error
 	if p.Timeout, err = input.Duration(s[paramTimeout.Name]); err != nil || p.Timeout <= 0 {
 		return nil, fmt.Errorf("timeout=%s: want a duration above 0, such as 500ms", s[paramTimeout.Name])

@@ -251,6 +251,12 @@ func unknownScheduler(name string) error {
 	switch {
 	case strings.Contains(name, ","):
 		hint = "it is a list: name one"
+	case strings.ContainsAny(name, "./"): // as no scheduler's name does
+		program := name
+		if !strings.Contains(name, "/") {
+			program = "./" + name
+		}
+		hint = "for a program of yours, write " + external.Name + ":" + program
 	case hint == "":
 		hint = "use one of " + strings.Join(names, ", ")
 	}

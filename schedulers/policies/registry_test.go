@@ -53,11 +53,15 @@ func TestParametersAreCanonical(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", `unknown scheduler "": use one of `},
+		{"./good.py", `unknown scheduler "./good.py": for a program of yours, write exec:./good.py`},
+		{"good.py:timeout=2s", `unknown scheduler "good.py": for a program of yours, write exec:./good.py`},
+		{"exec:./good.py:timeout=2s", `path="./good.py:timeout=2s": parameters follow after a comma: exec:./good.py,timeout=2s`},
+		{"exec:path=./good.py:queue=fifo", `parameters follow after a comma: exec:./good.py,queue=fifo`},
 		{"CASE", `unknown scheduler "CASE"`},
 		{"sa:queue=fifo", `scheduler sa: parameter "queue=fifo": want key=value with a key of none (it has no parameters)`},
 		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit, room, managed, isolate"},
 		{"case-alg3:queue", `parameter "queue"`},
-		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of [fifo mmu largest-first priority-fifo priority-mmu]`},
+		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of fifo, mmu, largest-first, priority-fifo, priority-mmu`},
 		{"case-alg3:age-limit=-1", "age-limit=-1: want a whole number of 0 or more"},
 		{"schedgpu:arch=peer", "scheduler schedgpu: arch=peer: use server or shared"},
 		{"case-alg3:arch=shared", `parameter "arch=shared": want key=value`},
