@@ -1,6 +1,7 @@
 package report
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -253,6 +254,34 @@ func pieces(s string, keep int) []string {
 				out = append(out, word)
 			}
 		}
+	}
+	return out
+}
+
+// command matches a command of caserun's in prose, or what is in backticks, with the punctuation and the space behind it: the
+// verb, a word behind it, flags with a value, and words that are not plain, such as numbers and files.
+var command = func() *regexp.Regexp {
+	const (
+		rest    = `(?:(?:'[^']*'|[^ '])*[^ .,;:)])?` // of a word, without punctuation
+		special = `[a-z]*(?:[^-a-z .,;:)]|[-.,:][^ ])` + rest
+		flag    = `-[^ ]` + rest + `(?: [^- ]` + rest + `)?`
+		word    = special + `|` + flag
+	)
+	return regexp.MustCompile("(?:^| )([(]*(?:`[^`]+`|caserun [a-z]+(?: (?:" + word + "|[a-z]+))?(?: (?:" + word + "))*)[^ ]* *)")
+}()
+
+// prosePieces are the pieces of prose. A command is one of them, so that it can be copied.
+func prosePieces(s string) []string {
+	var out []string
+	from := 0
+	for _, found := range command.FindAllStringSubmatchIndex(s, -1) {
+		if begin := found[2]; begin > from {
+			out = append(out, pieces(s[from:begin], together)...)
+		}
+		out, from = append(out, s[found[2]:found[3]]), found[3]
+	}
+	if from < len(s) || s == "" {
+		out = append(out, pieces(s[from:], together)...)
 	}
 	return out
 }

@@ -30,6 +30,32 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// A command in prose stays on one line, so that it can be copied.
+func TestCommandsAreNotWrapped(t *testing.T) {
+	for _, c := range []string{
+		"caserun sweep --resume 1 --reps 10",
+		"caserun sweep --resume 1 --reps 10 --db 'of ours.db'",
+		"caserun report 3 -v",
+		"caserun sweep list --db a/b.db",
+		"caserun compare tag:A tag:B --db=x.db --alpha 0.05",
+		"caserun sweep --mixes W1..W8 --scheds sa,case-alg2 --trace",
+		"caserun store merge all.db part-1.db part-2.db",
+		"`find DIR -samefile x.db`",
+	} {
+		for _, around := range [][2]string{{"", ""}, {"To settle it run ", ""}, {"To settle it (", "), and then again"}, {"see ", ", then go on with it"}, {"of these ", ": the next"}, {"so ", " && " + c + "."}} {
+			text := around[0] + c + around[1]
+			got := wrap(prosePieces(text), 12)
+			if strings.ReplaceAll(got, "\n", " ") != text || !strings.Contains(got, c) || len(text) > len(c)+12 && !strings.Contains(got, "\n") {
+				t.Errorf("%q is wrapped as\n%s", text, got)
+			}
+		}
+	}
+	const prose = "the jobs of caserun are jobs as all others"
+	if got := wrap(prosePieces(prose), 12); strings.Count(got, "\n") != 3 {
+		t.Errorf("prose is wrapped as\n%s", got)
+	}
+}
+
 // A table that is too wide loses the columns with the highest Drop, and no more than it
 // must; the others keep their text, on several lines. With Wide nothing changes.
 func TestFit(t *testing.T) {

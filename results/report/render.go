@@ -146,7 +146,7 @@ func (t *Table) text(o Options) []byte {
 	l := t.lay(o)
 	prose := oneLine
 	if l.width > 0 {
-		prose = func(s string) string { return wrap(pieces(oneLine(s), together), l.width) }
+		prose = func(s string) string { return wrap(prosePieces(oneLine(s)), l.width) }
 	}
 	title := prose(t.Title)
 	if o.Color {
