@@ -77,7 +77,7 @@ func TestLibraryTaskLife(t *testing.T) {
 	if e := r.next(t, "closed"); e.c.Err() != nil || !e.c.SaidBye() {
 		t.Errorf("closed %v: %v, bye %v", e, e.c.Err(), e.c.SaidBye())
 	}
-	for _, part := range []string{"device 3 is full", "fits no device", "needs 5 GiB", "capacity 4 GiB"} {
+	for _, part := range []string{"device 3 is full", "fits no device", "needs 5368709120 bytes", "capacity 4294967296 bytes"} {
 		if !strings.Contains(stderr, part) {
 			t.Errorf("stderr lacks %q:\n%s", part, stderr)
 		}
