@@ -130,9 +130,12 @@ func (o regressOptions) check(text string) ([]regress.Limit, error) {
 	if o.junit == stdoutName {
 		return nil, errors.New("--report-junit -: standard output has the table: name a file")
 	}
-	for _, kind := range o.only {
+	for i, kind := range o.only {
 		if !slices.Contains(regress.Kinds, kind) {
 			return nil, fmt.Errorf("--only %s: want some of %s", kind, strings.Join(regress.Kinds, ", "))
+		}
+		if slices.Contains(o.only[:i], kind) {
+			return nil, fmt.Errorf("--only: %s is named twice", kind)
 		}
 	}
 	limits, err := regress.ParseLimits(text)

@@ -323,6 +323,7 @@ func TestRegressLimitsAndOnly(t *testing.T) {
 		{"max-regression: throughput=5%", []string{"--max-regression", "W1/*:makespan=9%"}, exitOK, 4, "makespan,9%"},
 		{"", []string{"--only", "failed"}, exitOK, 0, "mix,jobs"},
 		{"", []string{"--only", "failed,ok"}, exitOK, 6, "crashes,0"},
+		{"", []string{"--only", "failed,failed"}, exitUsage, 0, "--only: failed is named twice"},
 		{"", []string{"--only", "bad"}, exitUsage, 0, "--only bad: want some of failed, unsettled, ok"},
 		{"", []string{"--max-regression", "gc:crashes=1"}, exitUsage, 0, `unknown scheduler "gc"`},
 		{"max-regression: speed=3%", nil, exitUsage, 0, "one of throughput"},
@@ -333,6 +334,26 @@ func TestRegressLimitsAndOnly(t *testing.T) {
 		status, out, errs := caserun(t, append(slices.Clone(sides), c.args...)...)
 		if rows := strings.Count(out, "\nW1,"); status != c.status || rows != c.rows || !strings.Contains(out+errs, c.says) {
 			t.Errorf("%q %v: exit %d with %d rows, want %d with %d and %q:\n%s%s", c.file, c.args, status, rows, c.status, c.rows, c.says, out, errs)
+		}
+	}
+}
+
+// The gate judges a changed parameter as compare does, if each side names its scheduler.
+func TestRegressOfOtherParameters(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "case-alg3", "--reps", "5", "--tag", "base")
+	simulate(t, "--scheds", "case-alg3:queue=fifo", "--reps", "5", "--tag", "cand", "--seed", "2")
+	for _, c := range []struct {
+		baseline, candidate string
+		status              int
+		says                string
+	}{
+		{"base/case-alg3", "cand/case-alg3:queue=fifo", exitOK, "queue=fifo"},
+		{"base", "cand", exitNothing, "case-alg3 ran with other parameters (queue=largest-first before, queue=fifo now): name one scheduler on each side"},
+	} {
+		status, out, errs := caserun(t, "regress", "--baseline", c.baseline, "--candidate", c.candidate, "--max-regression", "makespan=50%", "--format", "csv")
+		if status != c.status || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%s and %s: exit %d, want %d and %q:\n%s%s", c.baseline, c.candidate, status, c.status, c.says, out, errs)
 		}
 	}
 }

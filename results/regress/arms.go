@@ -15,8 +15,20 @@ type Side struct {
 	Label string
 	Runs  []Observation
 	Notes []string // what a reader must know of how the runs were found
+	// Scheduler is the one that the user named, perhaps with parameters; empty if the runs may be under
+	// several.
+	Scheduler string
 	// Doubted takes doubtful runs in, which may not have measured their jobs.
 	Doubted bool
+}
+
+// under is the user's name for the side's runs under one scheduler.
+func (s Side) under(scheduler string) string {
+	label := s.Label
+	if s.Scheduler != "" {
+		label = strings.TrimSuffix(label, "/"+s.Scheduler)
+	}
+	return label + "/" + scheduler
 }
 
 // arms groups the side's complete runs by arm and adds their settings. Incomplete runs are not
@@ -248,6 +260,24 @@ func pairsOf(a, b map[results.Arm][]Observation, names results.Names) (pairs []P
 		x, y := sorted(a)[0], sorted(b)[0]
 		return []Pair{newPair(x, y, a[x], b[y], names)}, nil, nil, nil
 	}
+	return batchPairs(a, b, names)
+}
+
+// pairsOfGate are equal arms. If there are none and the user named one scheduler on each side, its arms
+// are paired as batchPairs does, if that is clear.
+func pairsOfGate(baseline, candidate Side, a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm) {
+	pairs, onlyA, onlyB = exactPairs(a, b, names)
+	if len(pairs) > 0 || baseline.Scheduler == "" || candidate.Scheduler == "" {
+		return pairs, onlyA, onlyB
+	}
+	if named, restA, restB, err := batchPairs(a, b, names); err == nil {
+		return named, restA, restB
+	}
+	return pairs, onlyA, onlyB
+}
+
+// batchPairs pairs arms that differ only in the scheduler and the probe.
+func batchPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm, err error) {
 	ambiguous := func(arm, one, other results.Arm) error {
 		return fmt.Errorf("%w: %s could be %s or %s; name one scheduler, as in sweep:3/%s",
 			ErrAmbiguous, names.Of(arm), names.Of(one), names.Of(other), names.Scheduler(one))
@@ -257,7 +287,6 @@ func pairsOf(a, b map[results.Arm][]Observation, names results.Names) (pairs []P
 		partners[arm.Batch()] = append(partners[arm.Batch()], arm)
 	}
 	taken := map[results.Arm]results.Arm{}
-	onlyA, onlyB = nil, nil
 	for _, x := range sorted(a) {
 		found := partners[x.Batch()]
 		if len(found) == 0 {

@@ -99,10 +99,25 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, Limits: limits, Alpha: alpha}
 	aArms, bArms := baseline.arms(), candidate.arms()
 	r.Names = namesOf(aArms, bArms)
-	pairs, onlyA, onlyB := exactPairs(aArms, bArms, r.Names)
+	pairs, onlyA, onlyB := pairsOfGate(baseline, candidate, aArms, bArms, r.Names)
 	r.Pairs = pairs
 	r.Notes = slices.Concat(together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), remarks(pairs, r.Names))
+	for _, p := range pairs {
+		if note := fmt.Sprintf("the schedulers differ: %s and %s", p.A.Scheduler, p.B.Scheduler); p.A.Scheduler != p.B.Scheduler && !slices.Contains(r.Notes, note) {
+			r.Notes = append(r.Notes, note)
+		}
+	}
+	for _, arm := range onlyA {
+		if others := otherParameters(arm, onlyB); len(others) > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("other parameters are compared with --baseline %s --candidate %s",
+				baseline.under(r.Names.Scheduler(arm)), candidate.under(r.Names.Scheduler(others[0]))))
+			break
+		}
+	}
 	for _, arm := range onlyB {
+		if len(otherParameters(arm, onlyA)) > 0 {
+			continue // a check says so
+		}
 		if sizes := otherSizes(arm, aArms); sizes != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s ran it with %s", r.Names.Of(arm), baseline.Label, sizes))
 			continue
@@ -150,7 +165,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		}
 	}
 	r.Checks = slices.DeleteFunc(r.Checks, func(c Check) bool { return c.Limit.None })
-	r.missing(onlyA, aArms, bArms)
+	r.missing(onlyA, onlyB, aArms, bArms)
 	slices.SortStableFunc(r.Checks, func(x, y Check) int {
 		return cmp.Or(x.Class.rank()-y.Class.rank(), min(y.Mixes, 2)-min(x.Mixes, 2))
 	})
@@ -228,7 +243,7 @@ func (r *Report) settleBy(block int, single []int) {
 	}
 	for _, i := range single {
 		c := &r.Checks[i]
-		if c.Class == Noise && !c.apart && !c.noiseFree {
+		if c.Class == Noise && !c.apart && !c.noiseFree && !c.died() {
 			c.Class = Passed
 			c.Settles = 0
 			c.Text = fmt.Sprintf("%s; settled over %s", c.brief, r.Checks[block].Arm.Mix)
@@ -305,13 +320,16 @@ func (l Limit) applies(arm results.Arm, arms map[results.Arm][]Observation) bool
 	return !other
 }
 
-// missing adds checks for arms that the candidate should have measured but did not. all has the
-// baseline's arms.
-func (r *Report) missing(arms []results.Arm, all, candidate map[results.Arm][]Observation) {
+// missing adds checks for arms that the candidate should have measured but did not. onlyB are arms of the
+// candidate alone, and all has the baseline's arms.
+func (r *Report) missing(arms, onlyB []results.Arm, all, candidate map[results.Arm][]Observation) {
 	for _, arm := range arms {
 		text := fmt.Sprintf("%s has no complete run of it", r.Candidate)
 		if sizes := otherSizes(arm, candidate); sizes != "" {
 			text = fmt.Sprintf("the mix differs: %d jobs in %s, and %s in %s", arm.Jobs, r.Baseline, sizes, r.Candidate)
+		}
+		if others := otherParameters(arm, onlyB); len(others) > 0 {
+			text = fmt.Sprintf("%s ran with other parameters (%s): name one scheduler on each side", arm.Scheduler, parametersOf(r.Names, arm)+" before, "+parametersOf(r.Names, others...)+" now")
 		}
 		for _, l := range limitsOf(r.Limits, arm) {
 			if l.applies(arm, all) {
@@ -372,6 +390,27 @@ func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
 	return strings.Join(found, " or ")
 }
 
+// otherParameters are those of the arms that differ from arm only in the parameters of the scheduler, or
+// in its probe.
+func otherParameters(arm results.Arm, arms []results.Arm) (out []results.Arm) {
+	for _, o := range arms {
+		if o.Scheduler == arm.Scheduler && o.Batch() == arm.Batch() {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// parametersOf names the parameters of arms of one scheduler.
+func parametersOf(names results.Names, arms ...results.Arm) string {
+	var out []string
+	for _, arm := range arms {
+		_, parameters, _ := strings.Cut(names.Scheduler(arm), ":")
+		out = append(out, cmp.Or(parameters, "none"))
+	}
+	return strings.Join(out, " or ")
+}
+
 // count judges numbers of crashed jobs. What no test finds passes, because some schedulers lose
 // jobs by chance. But first crashes of what never lost a job do not pass.
 func (c *Check) count(found stats.Comparison, alpha float64) {
@@ -386,6 +425,9 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 		c.Class = Passed
 	case found.Significant:
 		c.Class = Crash
+		if c.died() {
+			c.Text += ": no job ended ok"
+		}
 	case c.noiseFree:
 		c.Class = Noise
 		c.Text += c.oneSample()
@@ -395,6 +437,9 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 	case found.Needed > 0:
 		c.Class = Noise
 		c.Text += fmt.Sprintf(": too few repetitions to tell it from chance; measure %d of each", found.Needed)
+	case c.died():
+		c.Class = Noise
+		c.Text += ": no job ended ok, which chance may explain"
 	default:
 		c.Class = Passed
 		c.Text += ": no more than chance explains"
@@ -404,8 +449,12 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 	}
 }
 
-// lostTooMany reports whether the candidate of a check of lost jobs lost more than the limit, rounding errors aside.
-func (c *Check) lostTooMany() bool { return c.excess > c.Limit.Bound+1e-9 }
+// lostTooMany reports whether the candidate of a check of lost jobs lost more than the limit, rounding errors aside. No
+// limit allows it to lose all jobs.
+func (c *Check) lostTooMany() bool { return c.excess > c.Limit.Bound+1e-9 || c.died() }
+
+// died reports whether no job of the candidate ended ok, and jobs of the baseline did.
+func (c *Check) died() bool { return c.dead[1] && !c.dead[0] }
 
 // oneSample is why figures without noise settle nothing.
 func (c *Check) oneSample() string {

@@ -172,3 +172,42 @@ func TestPartsOfAMixAreNotAnother(t *testing.T) {
 		t.Errorf("%+v", r.Checks)
 	}
 }
+
+// If each side names one scheduler, its arms are compared whatever their parameters. Otherwise the gate says that
+// they differ.
+func TestGateOfOtherParameters(t *testing.T) {
+	with := func(parameters string) func(*Observation) {
+		return func(o *Observation) { o.Parameters = parameters }
+	}
+	a := Side{Label: "base", Runs: append(runs("W1", "cg", 60, 7, with("workers=2")), runs("W2", "cg", 60, 7, with("workers=2"))...)}
+	b := Side{Label: "cand", Runs: append(runs("W1", "cg", 90, 7, with("workers=4")), runs("W2", "cg", 90, 7, with("workers=4"))...)}
+	named := func(s Side, scheduler string) Side {
+		s.Label, s.Scheduler = s.Label+"/"+scheduler, scheduler
+		return s
+	}
+	other := Side{Label: "cand", Runs: runs("W1", "sa", 90, 7, nil)}
+	several := Side{Label: "cand", Runs: append(runs("W1", "cg", 90, 7, with("workers=4")), runs("W1", "cg", 90, 7, with("workers=8"))...)}
+	const hint = "other parameters are compared with --baseline base/cg:workers=2 --candidate cand/cg:workers=4"
+	for name, c := range map[string]struct {
+		a, b  Side
+		class Class
+		says  string
+		note  string
+	}{
+		"named":             {named(a, "cg"), named(b, "cg:workers=4"), Regression, "worse: -33.3 %", "parameters of cg differ: workers=2 and workers=4"},
+		"not named":         {a, b, NothingMeasured, "cg ran with other parameters (workers=2 before, workers=4 now): name one scheduler on each side", hint},
+		"one side named":    {named(a, "cg"), b, NothingMeasured, "name one scheduler on each side", hint},
+		"several now":       {a, several, NothingMeasured, "(workers=2 before, workers=4 or workers=8 now)", hint},
+		"several of a name": {named(a, "cg"), named(several, "cg"), NothingMeasured, "(workers=2 before, workers=4 or workers=8 now)", hint},
+		"other schedulers":  {named(a, "cg"), named(other, "sa"), Regression, "worse: -33.3 %", "the schedulers differ: cg and sa"},
+		"not the name":      {a, other, NothingMeasured, "cand has no complete run of it", ""},
+	} {
+		r := Gate(c.a, c.b, limits(t, "throughput=3%"), stats.DefaultAlpha)
+		if got := r.Checks[0]; got.Class != c.class || !strings.Contains(got.Text, c.says) || c.note != "" && !slices.Contains(r.Notes, c.note) {
+			t.Errorf("%s: %s, %q with %q, want %s, %q with %q", name, got.Class, got.Text, r.Notes, c.class, c.says, c.note)
+		}
+		if slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "is new") }) != (name == "not the name") {
+			t.Errorf("%s: %q", name, r.Notes)
+		}
+	}
+}

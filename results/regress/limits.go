@@ -165,6 +165,12 @@ func parseLimit(text string) (l Limit, err error) {
 	return l, err
 }
 
+// Limits of a bound in its unit. Within them a number is quoted as it was written.
+const (
+	maxBound  = 1_000_000
+	maxDigits = 6
+)
+
 func (m Metric) parseBound(text string) (float64, error) {
 	suffix, scale, want := "%", 100.0, "a plain percentage such as 3% or 0.5%"
 	switch {
@@ -177,6 +183,9 @@ func (m Metric) parseBound(text string) (float64, error) {
 	v, err := input.Float(number)
 	if !ok || err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0, fmt.Errorf("want %s, not negative, or %s for no check", want, noLimit)
+	}
+	if _, fraction, _ := strings.Cut(number, "."); v > maxBound || len(fraction) > maxDigits { // which could not be quoted as it is
+		return 0, fmt.Errorf("want %s, at most %d and with at most %d digits after the point, or %s for no check", want, maxBound, maxDigits, noLimit)
 	}
 	return v / scale, nil
 }

@@ -327,3 +327,54 @@ func TestNoGainByLostJobs(t *testing.T) {
 	}
 	t.Logf("%d candidates lost significantly more jobs", lossy)
 }
+
+// A candidate of which no job ended ok never passes where jobs of the baseline did, whatever the limit, in one mix
+// or over several.
+func TestDeadCandidateDoesNotPass(t *testing.T) {
+	for name, c := range map[string]struct {
+		old, new    []int // lost jobs of 32, in turn
+		repetitions int
+		limits      string
+		want        string // classes of the checks
+	}{
+		"as many as there are":      {[]int{0}, []int{32}, 7, "crashes=32", "crash"},
+		"more than there are":       {[]int{0}, []int{32}, 7, "crashes=1000", "crash"},
+		"of a few jobs before":      {[]int{20, 22, 21}, []int{32}, 7, "crashes=16", "crash"},
+		"too few repetitions":       {[]int{0}, []int{32}, 2, "crashes=32", "noise"},
+		"no more than chance":       {[]int{32, 32, 31}, []int{32}, 7, "crashes=0", "noise"},
+		"the baseline died":         {[]int{32}, []int{0}, 7, "crashes=32", "ok"},
+		"both died":                 {[]int{32}, []int{32}, 7, "crashes=0", "ok"},
+		"one job ended ok":          {[]int{0}, []int{32, 31}, 7, "crashes=32", "ok"},
+		"another metric beside it":  {[]int{0}, []int{32}, 7, "makespan=5%,crashes=32", "crash nothing measured"},
+		"its slowdown is unmatched": {[]int{0}, []int{32}, 7, "throughput=99%,crashes=32", "regression crash"},
+	} {
+		died := func(numbers []int) func(*Observation) {
+			lose := lossy(numbers...)
+			return func(o *Observation) {
+				lose(o)
+				if o.Metrics.OK == 0 {
+					o.Metrics.ThroughputJobsPerS, o.Metrics.TurnaroundMeanS = new(0.0), nil
+				}
+			}
+		}
+		var got []string
+		a, b := Side{Runs: runs("W1", "cg", 60, c.repetitions, died(c.old))}, Side{Runs: runs("W1", "cg", 60, c.repetitions, died(c.new))}
+		for _, check := range Gate(a, b, limits(t, c.limits), stats.DefaultAlpha).Checks {
+			got = append(got, string(check.Class))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	a, b := eight(func(int) float64 { return 1 }) // of one mix all jobs die, too few to tell
+	for i := range b.Runs {
+		if b.Runs[i].Mix == "W8" {
+			b.Runs[i].Metrics.OK, b.Runs[i].Metrics.Crashed = 0, 32
+		}
+	}
+	for _, check := range Gate(a, b, limits(t, "crashes=32"), stats.DefaultAlpha).Checks {
+		if check.Arm.Mix == "W8" && check.Class == Passed {
+			t.Errorf("W8: %s, %s", check.Class, check.Text)
+		}
+	}
+}

@@ -253,6 +253,17 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 		}
 	}
 	m.markLosses(sets)
+	for _, row := range m.Rows {
+		var died []string
+		for _, batch := range m.Mixes {
+			if dead(arms[row.arm(batch)]) {
+				died = append(died, m.Names.Mix(batch))
+			}
+		}
+		if len(died) > 0 {
+			m.Notes = append(m.Notes, fmt.Sprintf("no job of %s ended ok, so that there is no ratio of its throughput: %s", row.Name, strings.Join(died, ", ")))
+		}
+	}
 	if noiseFree {
 		m.Notes = append(m.Notes, results.NoNoise)
 	}

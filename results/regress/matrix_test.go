@@ -158,3 +158,15 @@ func TestMatrixSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("makespan of zero: %+v, want 0.5 without an interval", l.Ratio)
 	}
 }
+
+// A scheduler under which no job ended ok has no ratios, and a note says why.
+func TestMatrixOfDeadScheduler(t *testing.T) {
+	m := matrixOf(t, side(runs("W1", "sa", 100, 7, nil), runs("W1", "cg", 50, 7, func(o *Observation) {
+		losing(32)(o)
+		o.Metrics.ThroughputJobsPerS, o.Metrics.TurnaroundMeanS = new(0.0), nil
+	})), "")
+	const want = "no job of cg ended ok, so that there is no ratio of its throughput: W1"
+	if _, throughput := row(t, m, "cg", "throughput"); !math.IsNaN(throughput.Ratio.Value) || !slices.Contains(m.Notes, want) {
+		t.Errorf("%+v, notes %q", throughput, m.Notes)
+	}
+}

@@ -53,6 +53,7 @@ func TestParseLimits(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"": "METRIC=LIMIT", "throughput": "METRIC=LIMIT", "speed=3%": "one of throughput", "throughput=3": "percentage such as",
+		"throughput=99999999999999999999%": "at most 1000000 and with at most 6 digits after the point", "throughput=3.0000001%": "at most 6 digits", "crashes=1000001": "at most 1000000", "slowdown=0.0000001pp": "at most 6 digits",
 		"throughput=-3%": "not negative", "throughput=x%": "percentage such as", "throughput=NaN%": "percentage such as",
 		"crashes=1%": "jobs per run", "slowdown=1%": "percentage points", "crashes=0,crashes=1": "already",
 	} {

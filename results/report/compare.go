@@ -99,7 +99,7 @@ func CompareTable(r regress.Result) *Table {
 	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" Tested by two-sided "+
 		"Mann-Whitney tests, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
 		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
-	if slices.ContainsFunc(r.Rows, regress.Row.Survivors) {
+	if slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Survivors() && changeText(row.Comparison, row.Metric) != nil }) {
 		t.Notes = append(t.Notes, Note{Text: SurvivorsNote("on one side or both")})
 	}
 	if r.Simulated() {
@@ -260,8 +260,11 @@ func medianText(s stats.Summary, m regress.Metric) any {
 }
 
 func changeText(c stats.Comparison, m regress.Metric) any {
-	if math.IsNaN(c.Change) || math.IsInf(c.Change, 0) {
+	switch {
+	case math.IsNaN(c.Change):
 		return nil
+	case math.IsInf(c.Change, 0):
+		return "up from 0"
 	}
 	unit := "%"
 	if m.Absolute {

@@ -306,3 +306,47 @@ func TestSurvivorsAreMarked(t *testing.T) {
 		t.Errorf("no value: %v", got)
 	}
 }
+
+// A change from 0 has a text, and the mark of survivors is explained only where it stands.
+func TestChangesOfDeadArms(t *testing.T) {
+	run := func(crashed int, throughput float64) (out []regress.Observation) {
+		for range 7 {
+			o := regress.Observation{Run: results.Run{Mix: "W1", Scheduler: "sa", Node: "local", Mode: results.Live, Status: results.Complete, Jobs: 16}}
+			o.Metrics = results.Metrics{OK: 16 - crashed, Crashed: crashed, ThroughputJobsPerS: &throughput, MakespanS: ptr(60.0)}
+			out = append(out, o)
+		}
+		return out
+	}
+	dead, alive := regress.Side{Label: "dead", Runs: run(16, 0)}, regress.Side{Label: "alive", Runs: run(0, 0.25)}
+	died := regress.Side{Label: "died", Runs: run(16, 0)}
+	for _, c := range []struct {
+		a, b   regress.Side
+		change any
+	}{{dead, alive, "up from 0†"}, {alive, dead, "-100.0 %†"}, {dead, died, nil}} {
+		r, err := regress.Compare(c.a, c.b, regress.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := CompareTable(r)
+		at := slices.IndexFunc(table.Columns, func(column Column) bool { return column.Name == "change_text" })
+		noted := slices.ContainsFunc(table.Notes, func(n Note) bool { return strings.HasPrefix(n.Text, SurvivorsMark) })
+		if got := table.Rows[0][at]; got != c.change || noted != (c.change != nil) {
+			t.Errorf("%s against %s: %v, want %v; explained: %v", c.b.Label, c.a.Label, got, c.change, noted)
+		}
+	}
+	both := regress.Side{Label: "both", Runs: run(0, 0.25)}
+	for _, o := range dead.Runs {
+		o.Scheduler = "cg"
+		both.Runs = append(both.Runs, o)
+	}
+	for i := range both.Runs {
+		both.Runs[i].ID = int64(i + 1)
+	}
+	found, err := regress.Matrices(both, "", regress.Options{})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	if slices.ContainsFunc(MatrixTable(found[0]).Notes, func(n Note) bool { return strings.HasPrefix(n.Text, SurvivorsMark) }) {
+		t.Error("the schedulers' table explains a mark that it does not have")
+	}
+}

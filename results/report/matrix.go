@@ -282,7 +282,9 @@ func overMixes(m regress.Matrix) string {
 // matrixNotes explains a table. Beside ratios it may have medians, which have no mark of the base's jobs.
 func matrixNotes(m regress.Matrix, how string, medians bool) []Note {
 	notes := []Note{{Text: fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha))}}
-	if anyLevel(m, func(l regress.Level) bool { return l.Survivors && (medians || !l.LostMore) }) {
+	if anyLevel(m, func(l regress.Level) bool {
+		return l.Survivors && (medians && finite(l.Median) != nil || !l.LostMore && finite(l.Ratio.Value) != nil)
+	}) {
 		notes = append(notes, Note{Text: SurvivorsNote("here or under the base")})
 	}
 	if anyLevel(m, func(l regress.Level) bool { return l.LostMore }) {

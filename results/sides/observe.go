@@ -15,6 +15,7 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	if f.Sweep == 0 && f.Tag == "" && len(f.IDs) == 0 {
 		return side, sideError(side.Label)
 	}
+	side.Scheduler = scheduler
 	runs, err := Observations(ctx, db, f)
 	for _, o := range runs {
 		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler) {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -345,7 +347,11 @@ func scan[T any](ctx context.Context, s *Store, operation, query string, args []
 	defer rows.Close()
 	for rows.Next() {
 		var record T
-		if err := rows.Scan(fields(&record)...); err != nil {
+		into := fields(&record)
+		if err := rows.Scan(into...); err != nil {
+			return explain(s.path, operation, err)
+		}
+		if err := finite(into); err != nil {
 			return explain(s.path, operation, err)
 		}
 		if err := do(&record); err != nil {
@@ -353,6 +359,24 @@ func scan[T any](ctx context.Context, s *Store, operation, query string, args []
 		}
 	}
 	return explain(s.path, operation, rows.Err())
+}
+
+// finite makes values unknown that are not finite, as an edited file may have them: they are no figures. Values that
+// cannot be unknown must be finite.
+func finite(read []any) error {
+	for _, value := range read {
+		switch v := value.(type) {
+		case **float64:
+			if *v != nil && math.IsInf(**v, 0) {
+				*v = nil
+			}
+		case *float64:
+			if math.IsInf(*v, 0) {
+				return errors.New("a value is not finite")
+			}
+		}
+	}
+	return nil
 }
 
 // Modes returns the mode of every selected run by the run's id.

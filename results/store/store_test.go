@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -470,5 +472,71 @@ func TestNamesOfEarlierVersions(t *testing.T) {
 	names, err := s.Names(t.Context())
 	if want := []string{composed}; err != nil || !slices.Equal(names.Mixes, want) || !slices.Equal(names.Tags, want) {
 		t.Errorf("names %+q (%v), want %+q", names, err, want)
+	}
+}
+
+// A value that is not finite is unknown, as in a file that somebody has edited.
+func TestInfiniteValuesAreUnknown(t *testing.T) {
+	ctx := t.Context()
+	s := openTemp(t)
+	run, found := fullRun()
+	id := record(t, s, run, fullRows(found))
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var statements []string
+	for table, columns := range map[string][]string{
+		runs.table:     {"throughput_jobs_per_s", "makespan_s", "turnaround_mean_s", "energy_j", "sampler_period_s"},
+		devices.table:  {"utilization_mean", "energy_j"},
+		jobs.table:     {"start_s", "end_s", "user_s"},
+		tasks.table:    {"grant_s"},
+		segments.table: {"value"},
+	} {
+		for _, column := range columns {
+			statements = append(statements, fmt.Sprintf("UPDATE %s SET %s = 9e999", table, column))
+		}
+	}
+	statements = append(statements, "UPDATE run SET turnaround_p95_s = -9e999", "UPDATE run SET checksum = NULL")
+	statements = slices.Concat([]string{"PRAGMA ignore_check_constraints = ON"}, statements, []string{"PRAGMA ignore_check_constraints = OFF"})
+	if err := errors.Join(execute(ctx, conn, statements...), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Run(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := got.Metrics
+	for name, v := range map[string]*float64{"throughput": m.ThroughputJobsPerS, "makespan": m.MakespanS, "turnaround": m.TurnaroundMeanS,
+		"p95": m.TurnaroundP95S, "energy": m.Energy.UsedJ, "period": got.Sampler.PeriodS} {
+		if v != nil {
+			t.Errorf("%s is %v", name, *v)
+		}
+	}
+	if m.UtilizationMean == nil {
+		t.Error("a finite value is unknown too")
+	}
+	tables, err := s.Tables(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		err := s.Rows(ctx, table, Filter{Warmups: true}, func(cells []any) error {
+			for i, cell := range cells {
+				if v, is := cell.(float64); is && math.IsInf(v, 0) {
+					t.Errorf("%s.%s is %v", table.Name, table.Columns[i].Name, v)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.write.ExecContext(ctx, "UPDATE event SET at_s = 9e999"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Events(ctx, id); err == nil || !strings.Contains(err.Error(), "a value is not finite") {
+		t.Errorf("an event at no time: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -118,6 +119,11 @@ func (s *Store) Rows(ctx context.Context, t Table, f Filter, each func(cells []a
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
 			return explain(s.path, operation, err)
+		}
+		for i, cell := range cells {
+			if v, is := cell.(float64); is && math.IsInf(v, 0) {
+				cells[i] = nil // it is no figure, as in finite
+			}
 		}
 		if err := each(cells); err != nil {
 			return err
