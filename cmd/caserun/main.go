@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = fmt.Errorf("the working directory was deleted: change to one that is there: %w", err)
 		status = exitInfrastructure
 	}
-	fmt.Fprintln(said, "caserun:", withAdvice(err))
+	fmt.Fprintln(said, "caserun:", message(withAdvice(err)))
 	var stopped signalError
 	// A signal also ends what fails because of it, such as the start of a program.
 	if errors.As(err, &stopped) || status == exitInfrastructure && errors.As(context.Cause(ctx), &stopped) {
@@ -130,6 +130,20 @@ func withAdvice(err error) error {
 		return fmt.Errorf("%w: caserun report lists the runs of a store", err)
 	}
 	return err
+}
+
+// message is an error in one line. Of a file with several mistakes each has its line, which begins with its place.
+func message(err error) string {
+	if errors.As(err, new(mixes.InputErrors)) {
+		return err.Error()
+	}
+	var parts []string
+	for line := range strings.Lines(err.Error()) { // of errors that are joined, and of what other programs say
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // nobodyReads reports whether a command failed because nobody reads its output any more, as in

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/live"
@@ -499,5 +501,17 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no commands found in the documents")
+	}
+}
+
+// An error has one line, and a file with several mistakes one for each.
+func TestMessagesHaveOneLine(t *testing.T) {
+	joined := fmt.Errorf("close: %w", errors.Join(errors.New("no space"), errors.Join(errors.New("gone\n"), errors.New("lost"))))
+	if got := message(joined); got != "close: no space; gone; lost" {
+		t.Errorf("%q", got)
+	}
+	file := mixes.InputErrors{{File: "a.yaml", Line: 1, Msg: "one"}, {File: "a.yaml", Line: 2, Msg: "two"}}
+	if got := message(fmt.Errorf("%w", file)); got != "a.yaml:1: one\na.yaml:2: two" {
+		t.Errorf("%q", got)
 	}
 }

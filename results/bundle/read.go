@@ -169,8 +169,11 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 
 // checkEnd reads what follows the last member: padding and the checksum of the whole.
 func checkEnd(path string, archive *tar.Reader, unpacked io.Reader, file io.ByteReader) error {
-	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
-		return damaged(path, "after the last", errors.Join(errors.New("the manifest does not have it"), err))
+	switch next, err := archive.Next(); {
+	case err == nil:
+		return damaged(path, next.Name, errors.New("the manifest does not have it"))
+	case !errors.Is(err, io.EOF):
+		return damaged(path, "the archive's end", short(err))
 	}
 	if _, err := io.Copy(io.Discard, unpacked); err != nil {
 		return damaged(path, "the archive's end", short(err))
