@@ -106,7 +106,10 @@ func TestEmptyPartsAreRefused(t *testing.T) {
 		"probes: []":         "probes is an empty list: write probes: [lazy, static], or remove it",
 		"scheds: [sa, , cg]": "not valid YAML: ",
 		"scheds: ['cg:']":    `scheds: scheduler "cg:": no parameter after the colon`,
-		"scheds: ['']":       `scheds: unknown scheduler ""`,
+		"scheds: ['']":       "an item of scheds is empty: give it a value, or remove it",
+		"mixes: [W1, ' ']":   "an item of mixes is empty: give it a value, or remove it",
+		"probes: ['']":       "an item of probes is empty",
+		"name: ''":           "name is empty: give it a value, or remove it",
 		"mixes: [W3..W1]":    `mixes: "W3..W1": the range is backwards: want W1..W3`,
 		"reps: 1e1":          `reps "1e1": want a whole number, 1 or more, of digits alone`,
 		"probes: ['lazy,']":  "probes: an item is empty",
@@ -230,6 +233,9 @@ func TestHelpOfNothing(t *testing.T) {
 func TestNamesThatAreMeant(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa", "--reps", "1", "--tag", "nightly")
+	if err := os.WriteFile("plain.txt", []byte("needle 16384 10\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args   string
 		status int
@@ -248,6 +254,14 @@ func TestNamesThatAreMeant(t *testing.T) {
 		{"regress --baseline nightly --max-regression crash=0", exitUsage, `metric "crash": did you mean crashes?`},
 		{"sweep --mixes W3..W1 --scheds sa", exitUsage, `--mixes "W3..W1": "W3..W1": the range is backwards: want W1..W3`},
 		{"sweep --mixes W8-W5 --scheds sa", exitUsage, `want W5..W8`},
+		{"sweep --mixes W1 --scheds sa cg", exitUsage, `"cg" is not a file: separate names of a list with commas`},
+		{"sweep --mixes W1 W2 W3 --scheds sa", exitUsage, `"W3" is not a file: separate names of a list with commas, as in --mixes a,b`},
+		{"paper --run --mixes W1 W2", exitUsage, `"W2": caserun paper takes no arguments: separate names of a list with commas, as in --mixes a,b`},
+		{"mixes show plain.txt", exitUsage, "plain.txt is not in the catalog, and a mix file ends in .yaml, .yml or .wl"},
+		{"mix plain.txt", exitUsage, "a mix file ends in .yaml, .yml or .wl"},
+		{"sweep --mixes plain.txt --scheds sa", exitUsage, "a mix file ends in .yaml, .yml or .wl"},
+		{"mixes show absent.txt", exitUsage, `no mix "absent.txt" in the catalog`},
+		{"mix gone.yaml", exitUsage, "caserun: mix gone.yaml: no such file or directory"},
 		{"mix W3..1", exitUsage, `the range is backwards: want W1..W3`},
 		{"paper --run --mixes W2..W1", exitUsage, `the range is backwards: want W1..W2`},
 	} {

@@ -89,7 +89,7 @@ func addCommands(root *cobra.Command) {
 	root.SetCompletionCommandGroupID("files")
 	root.AddCommand(
 		&cobra.Command{Use: "environment", Short: "Settings as variables and in files", Long: aboutEnvironment()},
-		&cobra.Command{Use: "exit-codes", Short: "What each exit status means", Long: aboutStatuses()},
+		&cobra.Command{Use: "exit-codes", Aliases: []string{"exit-statuses"}, Short: "What each exit status means", Long: aboutStatuses()},
 		&cobra.Command{Use: "formats", Short: "What --format prints, and the files of caserun export", Long: aboutFormats(root)},
 		&cobra.Command{Use: "metrics", Short: "What runs are compared by", Long: aboutMetrics()},
 		&cobra.Command{Use: topicSlurm, Short: "Spread a sweep over the nodes of a Slurm cluster", Long: aboutSlurm(root)})
@@ -179,7 +179,20 @@ func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if hint := ofList(c); hint != "" {
+		return fmt.Errorf("%q: %s takes no arguments: %s", args[0], c.CommandPath(), hint)
+	}
 	return fmt.Errorf("%q: %s takes no arguments, only flags: see %[2]s --help", args[0], c.CommandPath())
+}
+
+// ofList says how a list is written, after a flag that takes one. A word after its value may be meant for it.
+func ofList(c *cobra.Command) string {
+	for _, name := range []string{"mixes", "scheds", "probes"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed {
+			return fmt.Sprintf("separate names of a list with commas, as in --%s a,b", name)
+		}
+	}
+	return ""
 }
 
 // helpAlone is the work of a command that only has subcommands.

@@ -16,17 +16,18 @@ import (
 func TestUnknownSubcommands(t *testing.T) {
 	inTempDir(t)
 	for args, says := range map[string]string{
-		"mixes new x.yaml": `"x.yaml": caserun mixes new takes no arguments, only flags: see caserun mixes new --help`,
-		"doctor all":       `"all": caserun doctor takes no arguments, only flags: see caserun doctor --help`,
-		"mixes foo":        `unknown command "foo" for "caserun mixes"`,
-		"mixes lits":       `unknown command "lits" for "caserun mixes": did you mean list?`,
-		"data grph":        `unknown command "grph" for "caserun data"`,
-		"completion foo":   `unknown command "foo" for "caserun completion"`,
-		"swep":             `unknown command "swep" for "caserun": did you mean sweep?`,
-		"help exit-code":   `unknown command "exit-code" for "caserun": did you mean exit-codes?`,
-		"nothing-like-it":  `unknown command "nothing-like-it" for "caserun"`,
-		"help nope":        `unknown command "nope" for "caserun"`,
-		"help mixes foo":   `unknown command "foo" for "caserun mixes"`,
+		"mixes new x.yaml":  `"x.yaml": caserun mixes new takes no arguments, only flags: see caserun mixes new --help`,
+		"doctor all":        `"all": caserun doctor takes no arguments, only flags: see caserun doctor --help`,
+		"mixes foo":         `unknown command "foo" for "caserun mixes"`,
+		"mixes lits":        `unknown command "lits" for "caserun mixes": did you mean list?`,
+		"data grph":         `unknown command "grph" for "caserun data"`,
+		"completion foo":    `unknown command "foo" for "caserun completion"`,
+		"swep":              `unknown command "swep" for "caserun": did you mean sweep?`,
+		"help exit-code":    `unknown command "exit-code" for "caserun": did you mean exit-codes?`,
+		"nothing-like-it":   `unknown command "nothing-like-it" for "caserun"`,
+		"help exit-statuse": `unknown command "exit-statuse" for "caserun"`,
+		"help nope":         `unknown command "nope" for "caserun"`,
+		"help mixes foo":    `unknown command "foo" for "caserun mixes"`,
 	} {
 		if status, out, errs := caserun(t, strings.Fields(args)...); status != exitUsage || out != "" || !strings.Contains(errs, says) {
 			t.Errorf("caserun %s: exit %d, want %d and %q: %s%s", args, status, exitUsage, says, errs, out)
@@ -36,6 +37,7 @@ func TestUnknownSubcommands(t *testing.T) {
 		"mixes":           "caserun mixes [command]",
 		"help":            "caserun [command]",
 		"help mixes list": "caserun mixes list [flags]",
+		"help exit-codes": "An exit status names", "help exit-statuses": "An exit status names", "exit-statuses": "An exit status names",
 	} {
 		if status, out, errs := caserun(t, strings.Fields(args)...); status != exitOK || !strings.Contains(out, says) {
 			t.Errorf("caserun %s: exit %d, want %q: %s%s", args, status, says, errs, out)
@@ -56,6 +58,10 @@ func TestConfigurationFileOfTheEnvironment(t *testing.T) {
 		if status, out, errs := caserun(t, append([]string{"mix", "--show-config"}, args...)...); status != exitOK || !strings.Contains(out, want) {
 			t.Errorf("%v: exit %d, want %q: %s%s", args, status, want, errs, out)
 		}
+	}
+	t.Setenv("CASERUN_CONFIG", " ")
+	if status, out, errs := caserun(t, "mix", "--show-config"); status != exitUsage || out != "" || errs != "caserun: CASERUN_CONFIG \" \" is empty: name a file, or unset it\n" {
+		t.Errorf("blank: exit %d: %s%s", status, errs, out)
 	}
 	t.Setenv("CASERUN_CONFIG", "missing.yaml")
 	if status, _, errs := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(errs, "configuration file missing.yaml") {

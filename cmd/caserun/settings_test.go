@@ -52,6 +52,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"CASERUN_WORKERS", "abc", `CASERUN_WORKERS "abc": want a whole number`},
 		{"CASERUN_SEED", "-1", `CASERUN_SEED "-1": want a whole number, 0 or more`},
+		{"CASERUN_TAG", " ", `CASERUN_TAG " " is empty: give it a value, or unset it`},
 		{"CASERUN_TRACE", "maybe", `CASERUN_TRACE "maybe": want true or false`},
 		{"CASERUN_SEED", "010", `CASERUN_SEED "010": want a whole number, 0 or more, in decimal and without zeros before it`},
 		{"CASERUN_SCHED", "case_alg3", `CASERUN_SCHED "case_alg3": unknown scheduler "case_alg3": did you mean case-alg3?`},

@@ -61,7 +61,7 @@ was carried out, and 4 when --time-limit left some.`,
       --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
   caserun sweep nightly.yaml --tag nightly-2026-11-21
   caserun sweep --resume latest --time-limit 25m`,
-		Args: atMostOne,
+		Args: sweepFile,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if o.resume != "" && len(args) == 0 {
 				return fromStore(offerSweeps)(c, args, typed)
@@ -84,6 +84,14 @@ was carried out, and 4 when --time-limit left some.`,
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	c.AddCommand(newSweepList(), newSweepShow(), newSweepStatus(), newSweepCancel(), newSweepTask())
 	return c
+}
+
+// sweepFile takes one argument, the sweep's file, or none.
+func sweepFile(c *cobra.Command, args []string) error {
+	if hint := ofList(c); hint != "" && len(args) > 0 && userfile.Absent(args[len(args)-1]) {
+		return fmt.Errorf("%q is not a file: %s", args[len(args)-1], hint)
+	}
+	return atMostOne(c, args)
 }
 
 func (o *sweepOptions) add(f *pflag.FlagSet) {

@@ -1,11 +1,13 @@
 package suites
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/userfile"
 )
 
 // MixError is a mix that cannot be read: the user has to mend it or to name another.
@@ -20,6 +22,15 @@ func IsMixFile(arg string) bool {
 	return strings.ContainsRune(arg, filepath.Separator) || slices.Contains([]string{".yaml", ".yml", ".wl"}, filepath.Ext(arg))
 }
 
+// Lookup finds a mix of the catalog. The error of a name that a file has says how mix files are named.
+func Lookup(name string) (mixes.Mix, error) {
+	m, err := mixes.Lookup(name)
+	if err != nil && !userfile.Absent(name) {
+		err = fmt.Errorf("%s is not in the catalog, and a mix file ends in .yaml, .yml or .wl", name)
+	}
+	return m, err
+}
+
 // Mix reads a mix file, or looks a name up in the catalog, and describes the mix's jobs. A
 // file may name mixes.SuitePrograms and what has says there is. has may be nil. Errors are
 // *MixError.
@@ -27,7 +38,7 @@ func (s Suite) Mix(arg string, has func(program string) bool) (m mixes.Mix, err 
 	if IsMixFile(arg) {
 		m, err = mixes.Load(arg, has)
 	} else {
-		m, err = mixes.Lookup(arg)
+		m, err = Lookup(arg)
 	}
 	if err != nil {
 		return m, &MixError{err}

@@ -84,7 +84,9 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 		return Settings{}, err
 	}
 	if file == "" {
-		file = os.Getenv(fileVariable)
+		if file = os.Getenv(fileVariable); file != "" && strings.TrimSpace(file) == "" {
+			return Settings{}, fmt.Errorf("%s %q is empty: name a file, or unset it", fileVariable, file)
+		}
 	}
 	explicit := file != ""
 	if !explicit {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -95,6 +96,9 @@ func checkEnvironment() error {
 		err := setText(flags.Lookup(key), text)
 		if err == nil {
 			err = Check(key, text)
+		}
+		if errors.Is(err, errEmpty) {
+			return fmt.Errorf("%s %q is empty: give it a value, or unset it", name, text)
 		}
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", name, text, err)

@@ -116,7 +116,7 @@ func spreadMixes(item string) ([]string, error) {
 	case !suites.IsMixFile(item) && strings.ContainsAny(item, "*?["):
 		return mixes.Match(item)
 	case !suites.IsMixFile(item):
-		if _, err := mixes.Lookup(item); err != nil {
+		if _, err := suites.Lookup(item); err != nil {
 			return nil, err
 		}
 	}

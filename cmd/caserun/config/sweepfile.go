@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -96,6 +97,9 @@ func eachItem(key string, value ast.Node, example string, take func(string) erro
 		text, err := scalar(item, "an item of "+key)
 		if err != nil {
 			return err
+		}
+		if strings.TrimSpace(text) == "" {
+			return failAt(item, "an item of %s is empty: give it a value, or remove it", key)
 		}
 		if err := take(text); err != nil {
 			return failAt(item, "%s: %v", key, err)
