@@ -97,6 +97,9 @@ func (o historyOptions) validate(c *cobra.Command) error {
 }
 
 func runHistory(c *cobra.Command, o historyOptions) (err error) {
+	if err := spareStore(o.settings.DB, o.out); err != nil {
+		return err
+	}
 	file, err := o.settings.KnownHistory(c.Context())
 	if err != nil {
 		return err
@@ -202,7 +205,7 @@ func (o historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.Fi
 	if known, err = nodes.Know(ctx, o.settings.Options, &mix, known, say); err != nil {
 		return nil, "", refusal{err}
 	}
-	backend, err := nodes.Open(o.settings.Options, say)
+	backend, err := nodes.Open(ctx, o.settings.Options, say)
 	if err != nil {
 		return nil, "", err
 	}

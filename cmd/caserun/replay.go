@@ -124,7 +124,7 @@ func readStored(ctx context.Context, db *store.Store, run results.Run) (*replay.
 	}
 	threads := run.Provenance.Cores
 	if run.Mode == results.Simulated {
-		model, err := nodes.Open(harness.Options{Node: run.Node}, func(string, ...any) {})
+		model, err := nodes.Open(ctx, harness.Options{Node: run.Node}, func(string, ...any) {})
 		if err != nil {
 			return nil, nil, err
 		}

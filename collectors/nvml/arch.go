@@ -30,9 +30,9 @@ var limitsByCapability = map[[2]int]smLimits{
 
 // smCount derives the number of SMs from the number of FP32 lanes, because NVML has no query
 // for the SMs of a whole GPU (nvmlDeviceGetAttributes answers only for MIG instances). If the
-// number does not divide evenly, the table is wrong for this chip and the answer is unknown.
+// number does not divide evenly, or is more than any chip has, the answer is unknown.
 func smCount(cores int, limits smLimits) *int {
-	if cores <= 0 || limits.cores == 0 || cores%limits.cores != 0 {
+	if cores <= 0 || cores > maxCores || limits.cores == 0 || cores%limits.cores != 0 {
 		return nil
 	}
 	n := cores / limits.cores

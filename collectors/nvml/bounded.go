@@ -2,8 +2,12 @@ package nvml
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
 // callLimit is how long a call outside of the sampler may take. The driver answers in milliseconds, and in seconds where it initializes
@@ -19,8 +23,8 @@ func bounded[T any](n *Node, h handle, call func() (T, error)) (T, error) {
 	if stuck {
 		return none, fmt.Errorf("an earlier driver call of it %w", ErrHung)
 	}
-	v, err, returned := within(limit, call)
-	if returned {
+	v, err := within(context.Background(), limit, call)
+	if !errors.Is(err, errLeft) {
 		return v, err
 	}
 	n.mu.Lock()
@@ -29,11 +33,29 @@ func bounded[T any](n *Node, h handle, call func() (T, error)) (T, error) {
 		n.stuck = map[int]bool{}
 	}
 	n.stuck[h.number], n.hung = true, true
-	return none, fmt.Errorf("a driver call of it %w within %v", ErrHung, cmp.Or(limit, callLimit))
+	return none, fmt.Errorf("a driver call of it %w", err)
 }
 
-// within returns what call returns, unless it takes longer than the limit. 0: callLimit.
-func within[T any](limit time.Duration, call func() (T, error)) (v T, err error, returned bool) {
+// whole returns what a call that concerns no single device returns. A call that does not return in time, or before ctx ends, is left.
+func whole[T any](ctx context.Context, n *Node, name string, call func() (T, nvml.Return)) (T, error) {
+	v, err := within(ctx, n.limit, func() (T, error) {
+		v, ret := call()
+		return v, check(ret, name, "")
+	})
+	if errors.Is(err, errLeft) {
+		n.mu.Lock()
+		n.hung = true
+		n.mu.Unlock()
+		err = fmt.Errorf("%s %w", name, err)
+	}
+	return v, err
+}
+
+// errLeft is wrapped if a call was left, because it takes too long or because nobody waits any more.
+var errLeft = fmt.Errorf("%w", ErrHung)
+
+// within returns what call returns, or an error that wraps errLeft if it takes longer than the limit. 0: callLimit.
+func within[T any](ctx context.Context, limit time.Duration, call func() (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
@@ -43,12 +65,16 @@ func within[T any](limit time.Duration, call func() (T, error)) (v T, err error,
 		v, err := call()
 		done <- result{v, err}
 	}()
-	timer := time.NewTimer(cmp.Or(limit, callLimit))
+	limit = cmp.Or(limit, callLimit)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
+	var none T
 	select {
 	case r := <-done:
-		return r.v, r.err, true
+		return r.v, r.err
 	case <-timer.C:
-		return v, nil, false
+		return none, fmt.Errorf("%w within %v", errLeft, limit)
+	case <-ctx.Done():
+		return none, fmt.Errorf("%w: %w", errLeft, context.Cause(ctx))
 	}
 }

@@ -23,7 +23,8 @@ type Device struct {
 	Memory    Memory
 
 	ComputeMajor, ComputeMinor int
-	SMs                        *int // nil for chips that the table in arch.go lacks
+	Limits                     error // why one of the four limits that follow is unknown
+	SMs                        *int
 	MaxWarpsPerSM              *int
 	MaxBlocksPerSM             *int
 	SharedPerSMBytes           *int
@@ -118,7 +119,7 @@ func (n *Node) describe(h handle) (Device, error) {
 	if err := check(ret, "nvmlDeviceGetName", h.uuid); err != nil {
 		return d, err
 	}
-	d.Name = name
+	d.Name = oneLine(name)
 	for range memoryTries {
 		if d.Memory, err = n.memory(h); err != nil {
 			return d, err
@@ -135,11 +136,12 @@ func (n *Node) describe(h handle) (Device, error) {
 	if err := check(ret, "nvmlDeviceGetCudaComputeCapability", h.uuid); err != nil {
 		return d, err
 	}
-	limits, known := limitsByCapability[[2]int{d.ComputeMajor, d.ComputeMinor}]
-	if known {
-		d.MaxWarpsPerSM, d.MaxBlocksPerSM, d.SharedPerSMBytes = &limits.warps, &limits.blocks, new(limits.shared<<10)
+	if err := n.limits(h, &d); errors.Is(err, ErrLost) {
+		return d, err
+	} else if err != nil {
+		d.Limits = err
 	}
-	for _, q := range n.optionalQueries(h, &d, limits) {
+	for _, q := range n.optionalQueries(h, &d) {
 		if !n.has(q.call) {
 			continue
 		}
@@ -151,24 +153,37 @@ func (n *Node) describe(h handle) (Device, error) {
 	return d, nil
 }
 
+// limits sets what a scheduler must know of the SMs, or returns why it is unknown.
+func (n *Node) limits(h handle, d *Device) error {
+	if err := capabilityInRange(d.ComputeMajor, d.ComputeMinor); err != nil {
+		return err
+	}
+	limits, known := limitsByCapability[[2]int{d.ComputeMajor, d.ComputeMinor}]
+	if !known {
+		return fmt.Errorf("the SM limits of compute capability %d.%d are unknown to this version", d.ComputeMajor, d.ComputeMinor)
+	}
+	d.MaxWarpsPerSM, d.MaxBlocksPerSM, d.SharedPerSMBytes = &limits.warps, &limits.blocks, new(limits.shared<<10)
+	cores, ret := h.dev.GetNumGpuCores()
+	if err := check(ret, "nvmlDeviceGetNumGpuCores", h.uuid); err != nil {
+		return err
+	}
+	if d.SMs = smCount(cores, limits); d.SMs == nil {
+		return fmt.Errorf("the driver answered %d cores, and compute capability %d.%d has %d in each SM: %w", cores, d.ComputeMajor, d.ComputeMinor, limits.cores, errOutOfRange)
+	}
+	return nil
+}
+
 type query struct {
 	call string // also the symbol that must exist
 	read func() nvml.Return
 }
 
-func (n *Node) optionalQueries(h handle, d *Device, limits smLimits) []query {
+func (n *Node) optionalQueries(h handle, d *Device) []query {
 	reasonsCall, reasons := "nvmlDeviceGetCurrentClocksEventReasons", h.dev.GetCurrentClocksEventReasons
 	if !n.has(reasonsCall) { // drivers before 535
 		reasonsCall, reasons = "nvmlDeviceGetCurrentClocksThrottleReasons", h.dev.GetCurrentClocksThrottleReasons
 	}
 	return []query{
-		{"nvmlDeviceGetNumGpuCores", func() nvml.Return {
-			cores, ret := h.dev.GetNumGpuCores()
-			if ret == nvml.SUCCESS {
-				d.SMs = smCount(cores, limits)
-			}
-			return ret
-		}},
 		{"nvmlDeviceGetMigMode", func() nvml.Return {
 			current, _, ret := h.dev.GetMigMode()
 			return set(&d.MIG, current == nvml.DEVICE_MIG_ENABLE, ret)

@@ -28,7 +28,7 @@ func onFake(t *testing.T, env []string, test func(*testing.T, *Node)) {
 	t.Helper()
 	const variable = "CASERUN_TEST_ON_FAKE_NODE"
 	if os.Getenv(variable) != "" {
-		n, err := Open()
+		n, err := Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,10 @@ func onFake(t *testing.T, env []string, test func(*testing.T, *Node)) {
 // read makes readings of the node's meters and returns what was sampled.
 func read(t *testing.T, n *Node, readings int) *bench {
 	t.Helper()
-	sources, free := n.sources()
+	sources, free, err := n.sources()
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := newBench(t, sources...)
 	for range readings {
 		b.readPower()

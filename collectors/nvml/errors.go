@@ -3,6 +3,9 @@ package nvml
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -18,6 +21,9 @@ var ErrNotSupported = errors.New("not supported")
 
 // ErrLost is wrapped if a device has fallen off the bus or needs a reset. NVML can answer this at any time.
 var ErrLost = errors.New("the GPU is lost")
+
+// ErrUnusable is wrapped where a device that cannot be used was asked for.
+var ErrUnusable = errors.New("cannot be used")
 
 // CallError is a failed NVML call. It keeps the text, because nvmlErrorString is not available
 // once the library is unloaded.
@@ -54,7 +60,7 @@ func check(ret nvml.Return, call, device string) error {
 	if ret == nvml.SUCCESS {
 		return nil
 	}
-	return &CallError{Call: call, Device: device, Text: ret.Error(), code: ret}
+	return &CallError{Call: call, Device: device, Text: oneLine(ret.Error()), code: ret}
 }
 
 // optional returns nil if err says that the device or driver does not offer the metric; the
@@ -64,4 +70,14 @@ func optional(err error) error {
 		return nil
 	}
 	return err
+}
+
+// oneLine is a text of the driver without what a store or a terminal does not take: it is valid UTF-8 without control characters.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 }

@@ -1,13 +1,13 @@
 package nvml
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
 // required are the functions of NVML that this package calls without asking first whether the
@@ -33,6 +33,7 @@ var required = []struct {
 	{[]string{"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"}, "285"},
 	{[]string{"nvmlDeviceGetUtilizationRates"}, "285"},
 	{[]string{"nvmlDeviceGetSamples"}, "340"},
+	{[]string{"nvmlDeviceGetNumGpuCores"}, "510"},
 }
 
 // gpm are the functions of GPM, which are used all or not at all.
@@ -40,7 +41,7 @@ var gpm = []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSa
 
 // lacking returns an error if the library lacks a required function. It says which function, and which driver it came with.
 // It asks the library before NVML is initialized, because functions that do so can be missing too. That a library does not load is said elsewhere.
-func lacking() (err error) {
+func (n *Node) lacking(ctx context.Context) (err error) {
 	library := dl.New("libnvidia-ml.so.1", dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if library.Open() != nil {
 		return nil
@@ -50,28 +51,27 @@ func lacking() (err error) {
 	for _, f := range required {
 		if !slices.ContainsFunc(f.names, has) {
 			return fmt.Errorf("the installed driver%s lacks NVML's function %s, which came with driver %s or an earlier one: install a newer driver, or see that its own libnvidia-ml.so.1 is found first",
-				driverVersion(has), strings.Join(f.names, " or "), f.driver)
+				n.driverVersion(ctx, has), strings.Join(f.names, " or "), f.driver)
 		}
 	}
 	return nil
 }
 
 // driverVersion is the version of a driver that lacks functions, for a message; "" if it cannot be asked for.
-func driverVersion(has func(string) bool) string {
+func (n *Node) driverVersion(ctx context.Context, has func(string) bool) string {
 	for _, symbol := range []string{"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString", "nvmlSystemGetDriverVersion"} {
 		if !has(symbol) {
 			return ""
 		}
 	}
-	lib := nvml.New()
-	if lib.Init() != nvml.SUCCESS {
+	if n.init(ctx) != nil {
 		return ""
 	}
-	version, ret := lib.SystemGetDriverVersion()
-	if lib.Shutdown() != nvml.SUCCESS || ret != nvml.SUCCESS {
+	version, err := whole(ctx, n, "nvmlSystemGetDriverVersion", n.lib.SystemGetDriverVersion)
+	if err != nil || n.shutdown() != nil {
 		return ""
 	}
-	return " (" + version + ")"
+	return " (" + oneLine(version) + ")"
 }
 
 // has reports whether the installed library exports symbol.

@@ -11,7 +11,7 @@ import (
 // CASERUN_REQUIRE_GPU=1 it fails the test instead.
 func openGPU(t *testing.T) *Node {
 	t.Helper()
-	n, err := Open()
+	n, err := Open(t.Context())
 	if errors.Is(err, ErrNoGPU) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
 		t.Skip(err)
 	}
@@ -28,7 +28,7 @@ func openGPU(t *testing.T) *Node {
 
 func TestGPUDevices(t *testing.T) {
 	n := openGPU(t)
-	v, err := n.Versions()
+	v, err := n.Versions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +131,17 @@ func sampleGPU(t *testing.T, cfg Config) {
 // no GPU.
 func openSources(b *testing.B) []Source {
 	b.Helper()
-	n, err := Open()
+	n, err := Open(b.Context())
 	if errors.Is(err, ErrNoGPU) {
 		b.Skip(err)
 	}
 	if err != nil {
 		b.Fatal(err)
 	}
-	sources, free := n.sources()
+	sources, free, err := n.sources()
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.Cleanup(func() {
 		if err := errors.Join(free(), n.Close()); err != nil {
 			b.Error(err)

@@ -45,7 +45,10 @@ func TestDeviceFallsOff(t *testing.T) {
 		when = dir
 	}
 	onFake(t, []string{"FAKE_NVML_LOST=1", "FAKE_NVML_LOST_WHEN=" + when, "FAKE_METER=counter fails"}, func(t *testing.T, n *Node) {
-		sources, _ := n.sources()
+		sources, _, err := n.sources()
+		if err != nil {
+			t.Fatal(err)
+		}
 		b := newBench(t, sources...)
 		var said []int
 		b.lost = func(device int, err error) {

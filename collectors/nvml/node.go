@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,27 +39,43 @@ type handle struct {
 // Open loads the library (libnvidia-ml.so.1) and lists the devices. Its error wraps ErrNoGPU if
 // the node has no GPU, and says why. CUDA's environment variables, such as CUDA_VISIBLE_DEVICES,
 // have no effect.
-func Open() (*Node, error) {
-	if err := lacking(); err != nil {
+//
+// The end of ctx ends the wait for a driver call that does not return.
+func Open(ctx context.Context) (*Node, error) { return open(ctx, callLimit) }
+
+func open(ctx context.Context, limit time.Duration) (*Node, error) {
+	n := &Node{lib: nvml.New(), limit: limit}
+	if err := n.lacking(ctx); err != nil {
 		return nil, fmt.Errorf("open NVML: %w", err)
 	}
-	lib := nvml.New()
-	if err := check(lib.Init(), "nvmlInit", ""); err != nil {
+	if err := n.init(ctx); err != nil {
 		if errors.Is(err, ErrNoGPU) {
 			return nil, fmt.Errorf("open NVML: %w: %w", ErrNoGPU, err)
 		}
 		return nil, fmt.Errorf("open NVML: %w", err)
 	}
-	n := &Node{lib: lib}
-	if err := n.list(); err != nil {
+	if err := n.list(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open NVML: %w", err), n.Close())
 	}
 	return n, nil
 }
 
-func (n *Node) list() error {
-	count, ret := n.lib.DeviceGetCount()
-	if err := check(ret, "nvmlDeviceGetCount", ""); err != nil {
+func (n *Node) init(ctx context.Context) error {
+	_, err := whole(ctx, n, "nvmlInit_v2", func() (struct{}, nvml.Return) { return struct{}{}, n.lib.Init() })
+	return err
+}
+
+func (n *Node) shutdown() error {
+	_, err := whole(context.Background(), n, "nvmlShutdown", func() (struct{}, nvml.Return) { return struct{}{}, n.lib.Shutdown() })
+	return err
+}
+
+func (n *Node) list(ctx context.Context) error {
+	count, err := whole(ctx, n, "nvmlDeviceGetCount_v2", n.lib.DeviceGetCount)
+	if err != nil {
+		return err
+	}
+	if err := countInRange("devices", count, maxDevices); err != nil {
 		return err
 	}
 	if count == 0 {
@@ -67,10 +84,10 @@ func (n *Node) list() error {
 	all := make([]located, count)
 	var errs []error
 	for i := range count {
-		l, _, returned := within(n.limit, func() (located, error) { return n.locate(i), nil })
-		if !returned {
+		l, err := within(ctx, n.limit, func() (located, error) { return n.locate(i), nil })
+		if err != nil {
 			n.hung = true
-			l.err = fmt.Errorf("a driver call of device %d %w within %v", i, ErrHung, cmp.Or(n.limit, callLimit))
+			l.err = fmt.Errorf("a driver call of device %d %w", i, err)
 		}
 		if all[i] = l; l.err != nil {
 			errs = append(errs, all[i].err)
@@ -83,7 +100,23 @@ func (n *Node) list() error {
 		l.index, l.number = i, i
 		n.handles = append(n.handles, l.handle)
 	}
+	n.tellApart()
 	return nil
+}
+
+// tellApart makes devices unusable that have one UUID, because jobs are bound by UUID.
+func (n *Node) tellApart() {
+	for i, a := range n.handles {
+		for j, b := range n.handles[:i] {
+			if a.uuid == "" || a.uuid != b.uuid {
+				continue
+			}
+			err := fmt.Errorf("GPUs %d and %d have the same UUID, %s", j, i, a.uuid)
+			for _, k := range []int{j, i} {
+				n.handles[k].err = cmp.Or(n.handles[k].err, err)
+			}
+		}
+	}
 }
 
 // located is a device with its place. A device that cannot be used may have none.
@@ -105,14 +138,14 @@ func (n *Node) locate(i int) located {
 	if err := check(ret, "nvmlDeviceGetUUID", at); err != nil {
 		l.err = err
 	} else {
-		l.uuid, at = uuid, uuid
+		l.uuid, at = oneLine(uuid), oneLine(uuid)
 	}
 	pci, ret := l.dev.GetPciInfo()
 	if err := check(ret, "nvmlDeviceGetPciInfo", at); err != nil {
 		l.err = cmp.Or(l.err, err)
 		return l
 	}
-	l.pci, l.busID = &pci, cString(pci.BusId[:])
+	l.pci, l.busID = &pci, oneLine(cString(pci.BusId[:]))
 	return l
 }
 
@@ -153,25 +186,32 @@ func (n *Node) Unusable() []error {
 	var errs []error
 	for _, h := range n.handles {
 		if h.err != nil {
-			errs = append(errs, fmt.Errorf("GPU %d cannot be used: %w", h.number, h.err))
+			errs = append(errs, h.unusable())
 		}
 	}
 	return errs
 }
 
+// unusable says which device cannot be used, and why.
+func (h handle) unusable() error { return fmt.Errorf("GPU %d %w: %w", h.number, ErrUnusable, h.err) }
+
 // Close ends the session. It refuses while a sampler of this node runs. If a driver call has not returned, the session stays open until the
 // process ends: nvmlShutdown under a running call is undefined.
+// The error wraps ErrHung if nvmlShutdown itself does not return.
 func (n *Node) Close() error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.closed, n.hung:
-		return nil
-	case n.samplers > 0:
-		return fmt.Errorf("close NVML: %d samplers still run", n.samplers)
+	skip, samplers := n.closed || n.hung, n.samplers
+	if skip || samplers == 0 {
+		n.closed = true
 	}
-	n.closed = true
-	if err := check(n.lib.Shutdown(), "nvmlShutdown", ""); err != nil {
+	n.mu.Unlock()
+	switch {
+	case skip:
+		return nil
+	case samplers > 0:
+		return fmt.Errorf("close NVML: %d samplers still run", samplers)
+	}
+	if err := n.shutdown(); err != nil {
 		return fmt.Errorf("close NVML: %w", err)
 	}
 	return nil
@@ -185,24 +225,23 @@ type Versions struct {
 }
 
 // Versions asks the driver.
-func (n *Node) Versions() (Versions, error) {
-	driver, ret := n.lib.SystemGetDriverVersion()
-	if err := check(ret, "nvmlSystemGetDriverVersion", ""); err != nil {
+func (n *Node) Versions(ctx context.Context) (Versions, error) {
+	driver, err := whole(ctx, n, "nvmlSystemGetDriverVersion", n.lib.SystemGetDriverVersion)
+	if err != nil {
 		return Versions{}, err
 	}
-	cuda, ret := n.lib.SystemGetCudaDriverVersion_v2()
-	if err := check(ret, "nvmlSystemGetCudaDriverVersion_v2", ""); err != nil {
+	cuda, err := whole(ctx, n, "nvmlSystemGetCudaDriverVersion_v2", n.lib.SystemGetCudaDriverVersion_v2)
+	if err != nil {
 		return Versions{}, err
 	}
-	lib, ret := n.lib.SystemGetNVMLVersion()
-	if err := check(ret, "nvmlSystemGetNVMLVersion", ""); err != nil {
+	if cuda < 0 {
+		return Versions{}, outOfRange("a CUDA version", cuda)
+	}
+	lib, err := whole(ctx, n, "nvmlSystemGetNVMLVersion", n.lib.SystemGetNVMLVersion)
+	if err != nil {
 		return Versions{}, err
 	}
-	return Versions{
-		Driver: driver,
-		CUDA:   fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
-		NVML:   lib,
-	}, nil
+	return Versions{Driver: oneLine(driver), CUDA: fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10), NVML: oneLine(lib)}, nil
 }
 
 func cString(b []int8) string {

@@ -32,25 +32,17 @@ func (n *Node) Processes(index int) ([]Process, error) {
 	return found, nil
 }
 
-func (n *Node) processes(h handle) (found []Process, err error) {
+func (n *Node) processes(h handle) ([]Process, error) {
 	if h.err != nil {
 		return nil, h.err
 	}
-	defer func() {
-		if recover() != nil { // go-nvml trusts the number of processes, and slices by it
-			found, err = nil, outOfRange("a list of processes", "more than it was given room for")
-		}
-	}()
-	compute, ret := h.dev.GetComputeRunningProcesses()
-	if err := check(ret, "nvmlDeviceGetComputeRunningProcesses", h.uuid); err != nil {
+	compute, err := n.listed(h, computeProcesses)
+	if err != nil {
 		return nil, err
 	}
-	var mps []nvml.ProcessInfo
-	if n.has("nvmlDeviceGetMPSComputeRunningProcesses") {
-		mps, ret = h.dev.GetMPSComputeRunningProcesses()
-		if err := optional(check(ret, "nvmlDeviceGetMPSComputeRunningProcesses", h.uuid)); err != nil {
-			return nil, err
-		}
+	mps, err := n.listed(h, mpsProcesses)
+	if optional(err) != nil {
+		return nil, err
 	}
 	return mergeProcesses(compute, mps), nil
 }

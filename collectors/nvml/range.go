@@ -19,6 +19,8 @@ const (
 	maxEnergyJ = maxPowerW * 30 * 365 * 24 * 3600.0
 	// maxClockMHz is more than any GPU's clock.
 	maxClockMHz = 20_000
+	// maxCores is more than any GPU has: modules of 2025 have 20,480.
+	maxCores = 1 << 20
 	// memoryTries is how often a device's memory is read, because nothing can be done without it.
 	memoryTries = 3
 	// maxMemory is more than any GPU has, 1 PiB.
@@ -36,6 +38,13 @@ var errOutOfRange = errors.New("out of the physical range")
 
 func outOfRange(what string, value any) error {
 	return fmt.Errorf("the driver answered %s of %v: %w", what, value, errOutOfRange)
+}
+
+func capabilityInRange(major, minor int) error {
+	if major < 1 || major > 99 || minor < 0 || minor > 9 {
+		return outOfRange("a compute capability", fmt.Sprintf("%d.%d", major, minor))
+	}
+	return nil
 }
 
 func percentInRange(what string, percents ...int) error {

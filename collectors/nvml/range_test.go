@@ -137,7 +137,10 @@ func TestBufferedSamplesStayInOrder(t *testing.T) {
 
 func TestOddDriver(t *testing.T) {
 	onFake(t, []string{"FAKE_METER=counter power", "FAKE_NVML_ODD=rates memory samples clock energy watts"}, func(t *testing.T, n *Node) {
-		sources, free := n.sources()
+		sources, free, err := n.sources()
+		if err != nil {
+			t.Fatal(err)
+		}
 		b := newBench(t, sources...)
 		for range 5 {
 			b.ticks(1)

@@ -18,7 +18,7 @@ import (
 // the beginning of a UUID that matches one device only. An item that matches no device is an
 // error. CUDA would end CUDA_VISIBLE_DEVICES there, but a run on fewer devices than the user
 // meant is a different measurement. An item that within does not name is an error too, unless within is
-// empty. A device that cannot be used is an error that wraps a CallError.
+// empty. A device that cannot be used is an error that wraps ErrUnusable.
 func (n *Node) Select(list, within string) error {
 	var uuids []string
 	for _, h := range n.handles {
@@ -43,7 +43,7 @@ func (n *Node) Select(list, within string) error {
 	for i, number := range numbers {
 		kept[i] = n.handles[number]
 		if kept[i].err != nil {
-			return fmt.Errorf("GPU %d cannot be used: %w", number, kept[i].err)
+			return kept[i].unusable()
 		}
 		kept[i].index = i
 	}

@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -93,14 +94,8 @@ func listed(t *testing.T) *Node {
 				GetMemoryInfoFunc: func() (nvml.Memory, nvml.Return) {
 					return nvml.Memory{Total: 1 << 30, Free: 1 << 30}, nvml.SUCCESS
 				},
+				GetNumGpuCoresFunc:           func() (int, nvml.Return) { return 132 * 128, nvml.SUCCESS },
 				GetCudaComputeCapabilityFunc: func() (int, int, nvml.Return) { return 9, 0, nvml.SUCCESS },
-				GetComputeRunningProcessesFunc: func() ([]nvml.ProcessInfo, nvml.Return) {
-					var all []nvml.ProcessInfo
-					for pid := range place {
-						all = append(all, nvml.ProcessInfo{Pid: uint32(pid + 1)})
-					}
-					return all, nvml.SUCCESS
-				},
 				GetUtilizationRatesFunc: func() (nvml.Utilization, nvml.Return) {
 					return nvml.Utilization{Gpu: uint32(place)}, nvml.SUCCESS
 				},
@@ -111,7 +106,7 @@ func listed(t *testing.T) *Node {
 		},
 	}
 	n := &Node{lib: lib}
-	if err := n.list(); err != nil {
+	if err := n.list(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -137,16 +132,16 @@ func TestSelectRenumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources, _ := n.sources()
+		sources, _, err := n.sources()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if len(devices) != len(c.want) || len(sources) != len(c.want) {
 			t.Fatalf("%q: %d devices and %d sources, want %d", c.list, len(devices), len(sources), len(c.want))
 		}
 		for i, number := range c.want {
 			if d := devices[i]; d.Index != i || d.Number != number || d.UUID != fourUUIDs[number] {
 				t.Errorf("%q: device %d is %d, number %d, %s; want number %d, %s", c.list, i, d.Index, d.Number, d.UUID, number, fourUUIDs[number])
-			}
-			if found, err := n.Processes(i); err != nil || len(found) != number {
-				t.Errorf("%q: device %d has processes %v, %v; want %d of them", c.list, i, found, err, number)
 			}
 			if percent, _, err := sources[i].Utilization(); err != nil || percent != number {
 				t.Errorf("%q: device %d is utilized %d %%, %v; want %d %%", c.list, i, percent, err, number)

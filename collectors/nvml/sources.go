@@ -20,16 +20,25 @@ type NodeSampler struct {
 // Stop has returned.
 func (n *Node) StartSampler(cfg Config) (*NodeSampler, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+	closed := n.closed
+	if !closed {
+		n.samplers++
+	}
+	n.mu.Unlock()
+	if closed {
 		return nil, errors.New("sampler: the node is closed")
 	}
-	sources, free := n.sources()
-	s, err := Start(cfg, sources)
+	sources, free, err := n.sources()
+	var s *Sampler
+	if err == nil {
+		s, err = Start(cfg, sources)
+	}
 	if err != nil {
+		n.mu.Lock()
+		n.samplers--
+		n.mu.Unlock()
 		return nil, errors.Join(err, free())
 	}
-	n.samplers++
 	return &NodeSampler{Sampler: s, node: n, free: free}, nil
 }
 
@@ -37,60 +46,90 @@ func (n *Node) StartSampler(cfg Config) (*NodeSampler, error) {
 // memory in the driver stays allocated until the process ends.
 func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
 	stats, err := s.Sampler.Stop(limit)
-	s.node.mu.Lock()
-	defer s.node.mu.Unlock()
+	n := s.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	select {
 	case <-s.sampled:
 	default:
-		s.node.hung = true
+		n.hung = true
 		return stats, err
 	}
-	if s.free == nil {
+	free := s.free
+	if s.free = nil; free == nil {
 		return stats, err
 	}
-	err = errors.Join(err, s.free())
-	s.free = nil
-	s.node.samplers--
+	n.samplers--
+	n.mu.Unlock()
+	err = errors.Join(err, free())
+	n.mu.Lock()
 	return stats, err
 }
 
-func (n *Node) sources() (sources []Source, free func() error) {
-	var windows []*gpmWindow
+// sources are the node's devices. An error says which device's driver calls do not return. free must follow in any case.
+func (n *Node) sources() (sources []Source, free func() error, err error) {
+	type found struct {
+		source Source
+		window *gpmWindow
+	}
+	var frees []func() error
+	free = func() error {
+		var errs []error
+		for _, f := range frees {
+			errs = append(errs, f())
+		}
+		return errors.Join(errs...)
+	}
 	for _, h := range n.handles {
 		if h.err != nil {
 			sources = append(sources, Source{})
 			continue
 		}
-		s := Source{
-			Utilization: func() (gpu, mem int, err error) {
-				u, ret := h.dev.GetUtilizationRates()
-				return int(u.Gpu), int(u.Memory), check(ret, "nvmlDeviceGetUtilizationRates", h.uuid)
-			},
-			MemoryUsed: n.memoryUsed(h),
-			Memory:     n.memoryTotal(h),
-			Buffered: func(after time.Time) ([]BufferedSample, error) {
-				return buffered(h, after)
-			},
-			Energy: n.energy(h),
-			Power:  n.power(h),
-			Alive: func() error {
-				_, ret := h.dev.GetMemoryInfo()
-				return check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
-			},
+		f, err := bounded(n, h, func() (found, error) {
+			s, w := n.source(h)
+			return found{s, w}, nil
+		})
+		if err != nil {
+			return nil, free, fmt.Errorf("sample GPU %d: %w", h.number, err)
 		}
-		if w := n.newGPM(h); w != nil {
-			windows = append(windows, w)
-			s.SMActivity = w.read
+		if w := f.window; w != nil {
+			frees = append(frees, func() error {
+				_, err := bounded(n, h, func() (struct{}, error) { return struct{}{}, w.close() })
+				if errors.Is(err, ErrHung) { // the memory stays allocated until the process ends
+					return nil
+				}
+				return err
+			})
 		}
-		sources = append(sources, s)
+		sources = append(sources, f.source)
 	}
-	return sources, func() error {
-		var errs []error
-		for _, w := range windows {
-			errs = append(errs, w.close())
-		}
-		return errors.Join(errs...)
+	return sources, free, nil
+}
+
+// source asks what a device offers. The window is nil without GPM.
+func (n *Node) source(h handle) (Source, *gpmWindow) {
+	s := Source{
+		Utilization: func() (gpu, mem int, err error) {
+			u, ret := h.dev.GetUtilizationRates()
+			return int(u.Gpu), int(u.Memory), check(ret, "nvmlDeviceGetUtilizationRates", h.uuid)
+		},
+		MemoryUsed: n.memoryUsed(h),
+		Memory:     n.memoryTotal(h),
+		Buffered: func(after time.Time) ([]BufferedSample, error) {
+			return buffered(h, after)
+		},
+		Energy: n.energy(h),
+		Power:  n.power(h),
+		Alive: func() error {
+			_, ret := h.dev.GetMemoryInfo()
+			return check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
+		},
 	}
+	w := n.newGPM(h)
+	if w != nil {
+		s.SMActivity = w.read
+	}
+	return s, w
 }
 
 // memoryUsed returns a function that reads the same value as Memory.Used.
@@ -170,11 +209,8 @@ func buffered(h handle, after time.Time) ([]BufferedSample, error) {
 	if !after.IsZero() {
 		since = uint64(after.UnixMicro())
 	}
-	kind, samples, ret := h.dev.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, since)
-	if ret == nvml.ERROR_NOT_FOUND { // nothing newer
-		return nil, nil
-	}
-	if err := check(ret, "nvmlDeviceGetSamples", h.uuid); err != nil {
+	kind, samples, err := samplesOf(h, since)
+	if err != nil || len(samples) == 0 {
 		return nil, err
 	}
 	if kind != nvml.VALUE_TYPE_UNSIGNED_INT {

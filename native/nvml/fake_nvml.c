@@ -18,13 +18,20 @@
  * FAKE_NVML_HANGS is a device whose calls do not return any more, once the file
  * FAKE_NVML_HANGS_WHEN is there.
  *
+ * FAKE_NVML_HANGS_IN is a function without a device that does not return, such as
+ * nvmlShutdown.
+ *
+ * FAKE_NVML_SAME_UUID, if set, gives all devices one UUID.
+ *
  * FAKE_NVML_PROCESSES is a file of processes with contexts, a device and a PID in
  * each line. Without it the fakes do not tell.
  *
  * FAKE_NVML_ODD is a list of what answers numbers that cannot be, as drivers do
  * around resets: rates (utilization), memory (in use), samples (the driver's own),
- * processes (their number), clock, energy, watts. The meters of the last two must
- * be there. In a list with the word once, only every second answer is so.
+ * buffer (the number of those), processes (their number), devices (likewise),
+ * cores, capability, texts (of driver and device), clock, energy, watts. The meters
+ * of the last two must be there. In a list with the word once, only every second
+ * answer is so.
  *
  * FAKE_METER gives the devices meters, of 100 W for device 0, 200 W for device 1,
  * and so on. It is a list of the words counter (of energy), power (its mean over a
@@ -85,6 +92,14 @@ static void stuck(Device d) {
   if (number == NULL || (Device)atoi(number) + 1 != d || when == NULL || access(when, F_OK) != 0) return;
   for (;;) pause();
 }
+
+/* hangs does not return if this function is the one that hangs. */
+static void hangs(const char *name) {
+  const char *hung = getenv("FAKE_NVML_HANGS_IN");
+
+  if (hung == NULL || strcmp(name, hung) != 0) return;
+  for (;;) pause();
+}
 #define NEEDS(d) \
   do { \
     stuck(d); \
@@ -106,8 +121,21 @@ static unsigned index_at(unsigned at) { return gpus() - at; }
 #define UUID "GPU-%u0000000-0000-0000-0000-000000000000"
 #endif
 
-int nvmlInit_v2(void) { return SUCCESS; }
-int nvmlShutdown(void) { return SUCCESS; }
+int nvmlInit_v2(void) {
+  hangs(__func__);
+  return SUCCESS;
+}
+
+int nvmlShutdown(void) {
+  hangs(__func__);
+  return SUCCESS;
+}
+
+/* text writes a text of the driver. An odd one is neither UTF-8 nor one line. */
+static int text(char *out, unsigned size, const char *fine) {
+  snprintf(out, size, "%s%s", fine, odd("texts") ? "\xff\n\033[31m" : "");
+  return SUCCESS;
+}
 
 const char *nvmlErrorString(int code) {
   (void)code;
@@ -115,23 +143,25 @@ const char *nvmlErrorString(int code) {
 }
 
 int nvmlSystemGetDriverVersion(char *out, unsigned size) {
-  snprintf(out, size, "fake");
-  return SUCCESS;
+  hangs(__func__);
+  return text(out, size, "fake");
 }
 
 int nvmlSystemGetNVMLVersion(char *out, unsigned size) {
-  snprintf(out, size, "fake");
-  return SUCCESS;
+  hangs(__func__);
+  return text(out, size, "fake");
 }
 
 int nvmlSystemGetCudaDriverVersion_v2(int *out) {
+  hangs(__func__);
   *out = 13000;
   return SUCCESS;
 }
 
 int nvmlDeviceGetCount_v2(unsigned *out) {
   int error = (int)setting("FAKE_NVML_FAIL", SUCCESS);
-  if (error == SUCCESS) *out = gpus();
+  hangs(__func__);
+  if (error == SUCCESS) *out = odd("devices") ? ~0U : gpus();
   return error;
 }
 
@@ -151,7 +181,7 @@ int nvmlDeviceGetIndex(Device d, unsigned *out) {
 
 int nvmlDeviceGetUUID(Device d, char *out, unsigned size) {
   NEEDS(d);
-  snprintf(out, size, UUID, (unsigned)d - 1);
+  snprintf(out, size, UUID, getenv("FAKE_NVML_SAME_UUID") != NULL ? 0 : (unsigned)d - 1);
   return SUCCESS;
 }
 
@@ -173,8 +203,7 @@ int nvmlDeviceGetPciInfo_v3(Device d, PciInfo *out) {
 
 int nvmlDeviceGetName(Device d, char *out, unsigned size) {
   NEEDS(d);
-  snprintf(out, size, "Fake GPU");
-  return SUCCESS;
+  return text(out, size, "Fake GPU");
 }
 
 int nvmlDeviceGetMemoryInfo(Device d, Memory *out) {
@@ -186,14 +215,14 @@ int nvmlDeviceGetMemoryInfo(Device d, Memory *out) {
 
 int nvmlDeviceGetCudaComputeCapability(Device d, int *major, int *minor) {
   NEEDS(d);
-  *major = 9;
+  *major = odd("capability") ? 99999 : 9;
   *minor = 0;
   return SUCCESS;
 }
 
 int nvmlDeviceGetNumGpuCores(Device d, unsigned *out) {
   NEEDS(d);
-  *out = 132 * 128;
+  *out = odd("cores") ? ~0U : 132 * 128;
   return SUCCESS;
 }
 
@@ -208,16 +237,16 @@ int nvmlDeviceGetComputeRunningProcesses(Device d, unsigned *count, Process *out
   unsigned device, pid, found = 0, room = *count;
 
   NEEDS(d);
+  if (odd("processes")) {
+    *count = ~0U / 2;
+    return INSUFFICIENT_SIZE;
+  }
   *count = 0;
   if (path == NULL || (file = fopen(path, "r")) == NULL) return SUCCESS;
   while (fscanf(file, "%u %u", &device, &pid) == 2)
     if (device + 1 == d && found++ < room) out[found - 1] = (Process){.pid = pid, .used = 1 << 20};
   fclose(file);
   *count = found;
-  if (odd("processes")) {
-    *count = 1 << 30;
-    return SUCCESS;
-  }
   return found <= room ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
@@ -251,9 +280,9 @@ int nvmlDeviceGetSamples(Device d, int kind, unsigned long long since, int *type
 
   (void)kind, (void)since;
   NEEDS(d);
-  if (list == NULL || strstr(list, "samples") == NULL) return NOT_SUPPORTED;
+  if (list == NULL || (strstr(list, "samples") == NULL && strstr(list, "buffer") == NULL)) return NOT_SUPPORTED;
   *type = VALUE_TYPE_UNSIGNED_INT;
-  *count = 2;
+  *count = odd("buffer") ? ~0U : 2;
   if (out == NULL) return SUCCESS;
   clock_gettime(CLOCK_REALTIME, &now);
   for (unsigned i = 0; i < 2; i++)

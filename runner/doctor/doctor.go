@@ -62,13 +62,15 @@ func (e *examination) try(check string, err error, format string, args ...any) b
 func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs []mixes.Job) ([]Finding, error) {
 	e := &examination{}
 	var devices []nvml.Device
-	node, err := local.FindGPUs(o.Devices)
+	node, err := local.FindGPUs(ctx, o.Devices)
 	if errors.As(err, new(*harness.RequestError)) {
 		return nil, err
 	}
 	if e.try("driver", err, "NVML loaded") {
 		devices = e.gpus(ctx, node, local.Given(o.Devices))
-		if err := node.Close(); err != nil {
+		if err := node.Close(); errors.Is(err, nvml.ErrHung) { // the process ends all the same
+			e.add("driver", Warning, "%v", err)
+		} else if err != nil {
 			e.add("driver", Failed, "%v", err)
 		}
 	}
@@ -85,7 +87,7 @@ const checkLimit = 20 * time.Second
 
 // gpus returns the devices that it could look at.
 func (e *examination) gpus(parent context.Context, node *nvml.Node, given string) []nvml.Device {
-	versions, err := node.Versions()
+	versions, err := node.Versions(parent)
 	e.try("versions", err, "driver %s, CUDA %s, NVML %s", versions.Driver, versions.CUDA, versions.NVML)
 	e.add("GPUs", Fine, "%d%s", node.Count(), given)
 	var devices []nvml.Device
@@ -99,8 +101,8 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 		devices = append(devices, d)
 		e.add(name, Fine, "%s %s, %s free of %s", d.Name, d.UUID,
 			report.Human(float64(d.Memory.Free), report.Bytes), report.Human(float64(d.Memory.Total), report.Bytes))
-		if d.SMs == nil {
-			e.add(name, Failed, "the SM limits of compute capability %d.%d are unknown", d.ComputeMajor, d.ComputeMinor)
+		if d.Limits != nil {
+			e.add(name, Failed, "%v", d.Limits)
 		}
 		if d.MIG != nil && *d.MIG {
 			e.add(name, Failed, "MIG is on: caserun schedules whole GPUs")

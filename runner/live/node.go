@@ -53,7 +53,7 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.Versions, err = node.Versions(); err != nil {
+	if s.Versions, err = node.Versions(ctx); err != nil {
 		return nil, err
 	}
 	if s.found, err = node.Devices(); err != nil {
@@ -83,8 +83,8 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 // take checks one device, loads it with ballast and settles its capacity: the free memory less
 // what the MPS server takes.
 func (s *Session) take(ctx context.Context, d nvml.Device) error {
-	if d.SMs == nil || d.MaxWarpsPerSM == nil || d.MaxBlocksPerSM == nil {
-		return fmt.Errorf("GPU %d (%s): its SM limits are unknown to this version", d.Number, d.Name)
+	if d.Limits != nil {
+		return fmt.Errorf("GPU %d (%s): %w", d.Number, d.Name, d.Limits)
 	}
 	if d.MIG != nil && *d.MIG {
 		return fmt.Errorf("GPU %d (%s): MIG is on: caserun schedules whole GPUs", d.Number, d.Name)

@@ -36,7 +36,7 @@ func (e Evaluation) Plan(ctx context.Context) ([]*Plan, error) {
 	nodeOf := map[string]string{}
 	for _, name := range names {
 		e.Options.Node = name
-		devices, err := e.open()
+		devices, err := e.open(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -58,8 +58,8 @@ func (e Evaluation) Plan(ctx context.Context) ([]*Plan, error) {
 }
 
 // open settles the node's name and returns the number of its devices.
-func (e *Evaluation) open() (devices int, err error) {
-	backend, err := nodes.Open(e.Options, e.Say)
+func (e *Evaluation) open(ctx context.Context) (devices int, err error) {
+	backend, err := nodes.Open(ctx, e.Options, e.Say)
 	if err != nil {
 		return 0, err
 	}

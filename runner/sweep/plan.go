@@ -129,7 +129,7 @@ type Plan struct {
 
 // New plans a sweep on its node.
 func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) (_ *Plan, err error) {
-	if runs.Node, err = nodes.Settle(runs, say); err != nil {
+	if runs.Node, err = nodes.Settle(ctx, runs, say); err != nil {
 		return nil, err
 	}
 	p := &Plan{Mode: results.Live}
@@ -139,7 +139,7 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 	if err := o.Fit(p.Mode, runs.Node); err != nil {
 		return nil, err
 	}
-	backend, err := nodes.Open(runs, say)
+	backend, err := nodes.Open(ctx, runs, say)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func Resume(ctx context.Context, w results.Sweep) (p *Plan, note string, err err
 		return nil, "", err
 	}
 	silent := func(string, ...any) {}
-	backend, err := nodes.Open(options, silent)
+	backend, err := nodes.Open(ctx, options, silent)
 	if err != nil {
 		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
 	}

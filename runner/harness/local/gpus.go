@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -54,8 +55,8 @@ func Given(devices string) string {
 // OpenGPUs opens NVML for the GPUs that devices lists. Without a list the GPUs are those of
 // VisibleDevices, or all. In a job of Slurm devices must be among those of VisibleDevices. The error
 // matches nvml.ErrNoGPU where there is no GPU to use. A GPU that cannot be used is an error only if it is among these.
-func OpenGPUs(devices string) (*nvml.Node, error) {
-	node, err := FindGPUs(devices)
+func OpenGPUs(ctx context.Context, devices string) (*nvml.Node, error) {
+	node, err := FindGPUs(ctx, devices)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func OpenGPUs(devices string) (*nvml.Node, error) {
 }
 
 // FindGPUs is OpenGPUs with GPUs that cannot be used, if nobody has chosen the GPUs.
-func FindGPUs(devices string) (*nvml.Node, error) {
+func FindGPUs(ctx context.Context, devices string) (*nvml.Node, error) {
 	job, err := slurm.Current()
 	if err != nil {
 		return nil, harness.Refuse(err)
@@ -81,7 +82,7 @@ func FindGPUs(devices string) (*nvml.Node, error) {
 			return nil, harness.Refuse(fmt.Errorf("%s: job %s of Slurm was given no GPU (%s=%s)", giver, job.Job, VisibleDevices, within))
 		}
 	}
-	node, err := nvml.Open()
+	node, err := nvml.Open(ctx)
 	if err != nil && devices != "" {
 		err = fmt.Errorf("%s: %w", giver, err)
 	}
@@ -96,10 +97,20 @@ func FindGPUs(devices string) (*nvml.Node, error) {
 		if devices == "" {
 			err = fmt.Errorf("%w; or name GPUs with --devices, which goes before %s", err, VisibleDevices)
 		}
-		if !errors.As(err, new(*nvml.CallError)) {
+		if !errors.Is(err, nvml.ErrUnusable) {
 			err = harness.Refuse(err)
 		}
 		return nil, errors.Join(err, node.Close())
 	}
 	return node, nil
+}
+
+// CloseGPUs ends the session of NVML. A shutdown that does not return is said, and spoils nothing: the process ends without it.
+func CloseGPUs(node *nvml.Node, say harness.Say) error {
+	err := node.Close()
+	if errors.Is(err, nvml.ErrHung) {
+		say("%v; it is skipped, and what was measured before counts", err)
+		return nil
+	}
+	return err
 }

@@ -35,6 +35,7 @@ import (
 type Backend struct {
 	options harness.Options
 	gpus    *nvml.Node
+	say     harness.Say
 	swap    *Swap
 	limits  results.Surroundings // of the host
 	cores   int                  // host threads that runs may use
@@ -42,13 +43,13 @@ type Backend struct {
 
 // Open opens NVML for the GPUs that the options choose. The swap area is the caller's. Close must follow a
 // success.
-func Open(o harness.Options, swap *Swap) (*Backend, error) {
-	gpus, err := OpenGPUs(o.Devices)
+func Open(ctx context.Context, o harness.Options, swap *Swap, say harness.Say) (*Backend, error) {
+	gpus, err := OpenGPUs(ctx, o.Devices)
 	if err != nil {
 		return nil, err
 	}
 	limits := surroundings.Limits()
-	b := &Backend{options: o, gpus: gpus, swap: swap, limits: limits, cores: surroundings.Cores(limits, runtime.NumCPU())}
+	b := &Backend{options: o, gpus: gpus, say: say, swap: swap, limits: limits, cores: surroundings.Cores(limits, runtime.NumCPU())}
 	job, err := slurm.Current()
 	if err != nil {
 		return nil, errors.Join(harness.Refuse(err), gpus.Close())
@@ -135,7 +136,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 }
 
 // Close implements harness.Backend.
-func (b *Backend) Close() error { return b.gpus.Close() }
+func (b *Backend) Close() error { return CloseGPUs(b.gpus, b.say) }
 
 // node is this machine's GPUs while they are prepared for one batch.
 type node struct {

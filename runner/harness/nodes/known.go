@@ -21,7 +21,7 @@ import (
 func Know(ctx context.Context, o harness.Options, m *mixes.Mix, known profiles.Set, say harness.Say) (profiles.Set, error) {
 	estimated, notes := known.Estimate(m.Jobs, opener(ctx, o.Data))
 	if len(notes) > 0 {
-		node, err := Settle(o, func(string, ...any) {})
+		node, err := Settle(ctx, o, func(string, ...any) {})
 		if err == nil && strings.HasPrefix(node, simulatedPrefix) {
 			known = estimated
 			tell(notes, say)

@@ -49,7 +49,7 @@ func Check(name string) error {
 
 // Settle is the node that the options name. Where they name none, it is this machine, or a
 // simulated node if this machine has no GPU.
-func Settle(o harness.Options, say harness.Say) (string, error) {
+func Settle(ctx context.Context, o harness.Options, say harness.Say) (string, error) {
 	switch {
 	case strings.HasPrefix(o.Node, simulatedPrefix) && o.Devices != "":
 		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices: leave out --devices, the key devices of caserun.yaml and CASERUN_DEVICES", o.Devices, o.Node))
@@ -58,7 +58,7 @@ func Settle(o harness.Options, say harness.Say) (string, error) {
 	case o.Node != "":
 		return "", Check(o.Node)
 	}
-	gpus, err := local.OpenGPUs(o.Devices)
+	gpus, err := local.OpenGPUs(ctx, o.Devices)
 	if errors.Is(err, nvml.ErrNoGPU) && !o.Trace && o.Devices == "" {
 		say("%v; running SIMULATED on %s", err, fallback)
 		return fallback, nil
@@ -76,18 +76,18 @@ type Session struct {
 }
 
 // Open settles the node and opens it, to ask about it. Close must follow a success.
-func Open(o harness.Options, say harness.Say) (harness.Backend, error) {
-	return new(Session).open(o, say)
+func Open(ctx context.Context, o harness.Options, say harness.Say) (harness.Backend, error) {
+	return new(Session).open(ctx, o, say)
 }
 
-func (s *Session) open(o harness.Options, say harness.Say) (_ harness.Backend, err error) {
-	if o.Node, err = Settle(o, say); err != nil {
+func (s *Session) open(ctx context.Context, o harness.Options, say harness.Say) (_ harness.Backend, err error) {
+	if o.Node, err = Settle(ctx, o, say); err != nil {
 		return nil, err
 	}
 	if o.Node != Local {
 		return simulated.Open(o)
 	}
-	return local.Open(o, &s.swap)
+	return local.Open(ctx, o, &s.swap, say)
 }
 
 // Close frees what the session has kept.
@@ -95,7 +95,7 @@ func (s *Session) Close() error { return s.swap.Close() }
 
 // Run opens the request's node, makes the run on it and closes it.
 func (s *Session) Run(ctx context.Context, r harness.Request) (harness.Outcome, error) {
-	backend, err := s.open(r.Options, r.Say)
+	backend, err := s.open(ctx, r.Options, r.Say)
 	if err != nil {
 		return harness.Outcome{}, err
 	}

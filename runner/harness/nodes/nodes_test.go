@@ -36,7 +36,7 @@ func TestNamesOfNodes(t *testing.T) {
 		if !errors.As(err, new(*harness.RequestError)) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", name, err, says)
 		}
-		if backend, opened := Open(harness.Options{Node: name}, silent); opened == nil || opened.Error() != err.Error() {
+		if backend, opened := Open(t.Context(), harness.Options{Node: name}, silent); opened == nil || opened.Error() != err.Error() {
 			t.Errorf("%s opens as %v, %v; want %v", name, backend, opened, err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestNamesOfNodes(t *testing.T) {
 
 func TestSimulatedNodes(t *testing.T) {
 	asked := harness.Options{Node: "sim:2xP100", MemCap: "8GiB", Guard: true, Seed: 3}
-	backend, err := Open(asked, t.Logf)
+	backend, err := Open(t.Context(), asked, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestSimulatedNodes(t *testing.T) {
 	}
 	var said []string
 	harness.SayIgnored(backend, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-	large, err := Open(harness.Options{Node: "sim:2xP100", MemCap: "16GiB"}, t.Logf)
+	large, err := Open(t.Context(), harness.Options{Node: "sim:2xP100", MemCap: "16GiB"}, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestSimulatedNodes(t *testing.T) {
 	}
 	for name, o := range map[string]harness.Options{"GPUs": {Node: asked.Node, Devices: "0"}, "tracing": {Node: asked.Node, Trace: true},
 		"no memory": {Node: asked.Node, MemCap: "600MiB"}, "no size": {Node: asked.Node, MemCap: "much"}} {
-		if _, err := Open(o, t.Logf); !errors.As(err, new(*harness.RequestError)) {
+		if _, err := Open(t.Context(), o, t.Logf); !errors.As(err, new(*harness.RequestError)) {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}
 	}
