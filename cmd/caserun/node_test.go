@@ -75,6 +75,12 @@ func TestDevices(t *testing.T) {
 		{[]string{"mix", "W1"}, []string{visible + "-1"}, exitOK, "running SIMULATED"},
 		{[]string{"mix", "W1", "--trace"}, []string{visible + "-1"}, exitInfrastructure, "hides all"},
 		{[]string{"mix", "W1", "--node", "local"}, []string{visible}, exitInfrastructure, "hides all"},
+		{[]string{"mix", "W1", "--node", "local"}, []string{visible}, exitInfrastructure, "caserun doctor shows what is missing; to simulate, name --node sim:4xV100, without --require-live"},
+		{[]string{"mix", "W1", "--require-live"}, []string{visible}, exitInfrastructure, "caserun doctor shows what is missing"},
+		{plan("0", "--require-live"), []string{visible}, exitInfrastructure, "caserun doctor shows what is missing"},
+		{[]string{"mix", "W1", "--sched", "schedgpu:device=9"}, []string{visible}, exitUsage, "the node has devices 0 to 3"},
+		{[]string{"mix", "W1", "--mem-cap", "2MiB"}, []string{visible}, exitUsage, "--mem-cap 2MiB: a CUDA context"},
+		{[]string{"sweep", "--mixes", "W1", "--scheds", "schedgpu:device=9"}, []string{visible}, exitUsage, "the node has devices 0 to 3"},
 		{[]string{"doctor"}, []string{visible}, exitInfrastructure, "hides all"},
 		{plan("1", "--devices", "2,3"), []string{visible}, exitOK, ""},
 
@@ -98,6 +104,9 @@ func TestDevices(t *testing.T) {
 		status, text := finish(t, onFakes(dir, library, c.env, c.args...))
 		if status != c.status || !strings.Contains(text, c.says) {
 			t.Errorf("%s caserun %s: exit %d, want %d and %q:\n%s", strings.Join(c.env, " "), strings.Join(c.args, " "), status, c.status, c.says, text)
+		}
+		if c.status == exitUsage && strings.Contains(text, "running SIMULATED") {
+			t.Errorf("%s caserun %s runs what it refuses:\n%s", strings.Join(c.env, " "), strings.Join(c.args, " "), text)
 		}
 	}
 }

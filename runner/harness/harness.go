@@ -37,6 +37,8 @@ type Request struct {
 	Cell           *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
 	Restart        int           // how often a batch system started again what makes the runs of a sweep
 	Say            Say
+	// Fallback says that a node was chosen in place of this machine, once the request is checked; "": it was not.
+	Fallback string
 	// Display makes what shows the run to the user; nil: nothing does.
 	Display func(mixes.Mix, results.Mode) Display
 	// Log takes what happens in the run as it happens; nil: nothing does.
@@ -145,9 +147,6 @@ func SayIgnored(b Backend, say Say) {
 
 // Execute makes one run. The outcome counts beside an error if its run has a number.
 func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
-	if r.Cell == nil { // a sweep says so once for all its runs
-		SayIgnored(backend, r.Say)
-	}
 	r.Options = backend.Options()
 	devices, threads, err := backend.Size()
 	if err != nil {
@@ -164,6 +163,12 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	}
 	if err := backend.CheckScheduler(b.Scheduler); err != nil {
 		return Outcome{}, err
+	}
+	if r.Fallback != "" {
+		r.Say("%s", r.Fallback)
+	}
+	if r.Cell == nil { // a sweep says so once for all its runs
+		SayIgnored(backend, r.Say)
 	}
 	if backend.Mode() == results.Live {
 		if b.FaultsAlone, err = r.faultsAlone(ctx); err != nil {

@@ -129,7 +129,8 @@ type Plan struct {
 
 // New plans a sweep on its node.
 func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) (_ *Plan, err error) {
-	if runs.Node, err = nodes.Settle(ctx, runs, say); err != nil {
+	var chosen string
+	if runs.Node, err = nodes.Settle(ctx, runs, func(format string, args ...any) { chosen = fmt.Sprintf(format, args...) }); err != nil {
 		return nil, err
 	}
 	p := &Plan{Mode: results.Live}
@@ -171,7 +172,13 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 	if p.Spec.Program, err = thisProgram(); err != nil {
 		return nil, err
 	}
-	return p, p.settle(ctx, backend, runs, o.Mixes, say)
+	if err := p.settle(ctx, backend, runs, o.Mixes, say); err != nil {
+		return nil, err
+	}
+	if chosen != "" {
+		say("%s", chosen)
+	}
+	return p, nil
 }
 
 // still reports whether repetitions are equal, because nothing draws them.

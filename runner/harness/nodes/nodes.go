@@ -64,9 +64,17 @@ func Settle(ctx context.Context, o harness.Options, say harness.Say) (string, er
 		return fallback, nil
 	}
 	if err != nil {
-		return "", err
+		return "", advise(err)
 	}
 	return Local, gpus.Close()
+}
+
+// advise adds to an error what to do where there is no GPU.
+func advise(err error) error {
+	if !errors.Is(err, nvml.ErrNoGPU) {
+		return err
+	}
+	return fmt.Errorf("%w: caserun doctor shows what is missing; to simulate, name --node %s, without --require-live", err, fallback)
 }
 
 // Session makes runs one after the other, and keeps for the next one what takes long to make. Close must follow the
@@ -87,7 +95,8 @@ func (s *Session) open(ctx context.Context, o harness.Options, say harness.Say) 
 	if o.Node != Local {
 		return simulated.Open(o)
 	}
-	return local.Open(ctx, o, &s.swap, say)
+	backend, err := local.Open(ctx, o, &s.swap, say)
+	return backend, advise(err)
 }
 
 // Close frees what the session has kept.
@@ -95,6 +104,10 @@ func (s *Session) Close() error { return s.swap.Close() }
 
 // Run opens the request's node, makes the run on it and closes it.
 func (s *Session) Run(ctx context.Context, r harness.Request) (harness.Outcome, error) {
+	var err error
+	if r.Node, err = Settle(ctx, r.Options, func(format string, args ...any) { r.Fallback = fmt.Sprintf(format, args...) }); err != nil {
+		return harness.Outcome{}, err
+	}
 	backend, err := s.open(ctx, r.Options, r.Say)
 	if err != nil {
 		return harness.Outcome{}, err
