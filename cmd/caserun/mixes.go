@@ -209,6 +209,9 @@ stays, and stderr names it. A YAML file keeps its comments and its layout.`,
 }
 
 func runLearn(c *cobra.Command, o learnOptions) error {
+	if err := spareStore(o.settings.DB, o.out); err != nil {
+		return err
+	}
 	known, err := o.settings.KnownProfiles(c.Context())
 	if err != nil {
 		return err

@@ -61,6 +61,9 @@ traced go before traced ones. SIDE is
 }
 
 func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
+	if err := spareStore(o.settings.DB, o.out); err != nil {
+		return err
+	}
 	ctx := c.Context()
 	known, err := o.settings.KnownProfiles(ctx)
 	if err != nil {
