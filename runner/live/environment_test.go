@@ -237,3 +237,23 @@ func TestFindLibrary(t *testing.T) {
 		t.Errorf("nowhere: %v", err)
 	}
 }
+
+// What this environment asks of the loader, and spoils each program, is not put down to the library.
+func TestLibraryUnderSettingsOfTheLoader(t *testing.T) {
+	t.Setenv(LibraryVariable, buildLibrary(t, "good"))
+	t.Setenv("LD_AUDIT", "/nonexistent.so")
+	if _, err := FindLibrary(t.Context()); err == nil || !strings.Contains(err.Error(), "unset what this environment asks of the loader, ") ||
+		!strings.Contains(err.Error(), "LD_AUDIT=/nonexistent.so") || strings.Contains(err.Error(), "make native") {
+		t.Errorf("an audit library that is not there: %v", err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.so")
+	if err := os.WriteFile(broken, []byte("no library"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LD_AUDIT", "")
+	t.Setenv("LD_BIND_NOW", "1")
+	t.Setenv(LibraryVariable, broken)
+	if _, err := FindLibrary(t.Context()); err == nil || !strings.Contains(err.Error(), broken+" does not load") {
+		t.Errorf("a library that is broken, under a setting that does no harm: %v", err)
+	}
+}

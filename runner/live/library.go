@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/installation"
@@ -92,16 +93,44 @@ func tryPreload(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("try libcase.so: %w", err)
 	}
+	failed := complaint(ctx, program, path)
+	if failed == nil {
+		return nil
+	}
+	if set := loaderVariables(os.Environ()); len(set) > 0 && ctx.Err() == nil {
+		if other := complaint(ctx, program, ""); other != nil {
+			return fmt.Errorf("a program cannot start as it should, even without %s (%w): unset what this environment asks of the loader, %s", path, other, strings.Join(set, ", "))
+		}
+	}
+	return fmt.Errorf("library %s does not load (%w): on this machine, %s", path, failed, installation.Make("native"))
+}
+
+// complaint starts a program with a library preloaded, "" for none, and returns what it or the loader says.
+func complaint(ctx context.Context, program, library string) error {
 	c := exec.CommandContext(ctx, program)
-	c.Env = append(os.Environ(), "LD_PRELOAD="+path, "CASE_SOCKET=", "CASE_REQUIRED=")
+	c.Env = append(os.Environ(), "LD_PRELOAD="+library, "CASE_SOCKET=", "CASE_REQUIRED=")
 	var said strings.Builder
 	c.Stderr = &said
-	err = c.Run()
-	if text := strings.TrimSpace(said.String()); err == nil && text != "" {
-		err = errors.New(text)
+	err := c.Run()
+	if text := strings.TrimSpace(said.String()); text != "" {
+		text, _, _ = strings.Cut(text, "\n")
+		if err == nil {
+			return errors.New(text)
+		}
+		return fmt.Errorf("%w: %s", err, text)
 	}
-	if err != nil {
-		return fmt.Errorf("library %s does not load (%w): on this machine, %s", path, err, installation.Make("native"))
+	return err
+}
+
+// loaderVariables are the settings of an environment that the loader obeys, beside LD_PRELOAD.
+func loaderVariables(environ []string) []string {
+	var out []string
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if name == "GLIBC_TUNABLES" || strings.HasPrefix(name, "LD_") && name != "LD_PRELOAD" {
+			out = append(out, entry)
+		}
 	}
-	return nil
+	slices.Sort(out)
+	return out
 }
