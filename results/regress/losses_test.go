@@ -337,16 +337,16 @@ func TestDeadCandidateDoesNotPass(t *testing.T) {
 		limits      string
 		want        string // classes of the checks
 	}{
-		"as many as there are":      {[]int{0}, []int{32}, 7, "crashes=32", "crash"},
-		"more than there are":       {[]int{0}, []int{32}, 7, "crashes=1000", "crash"},
-		"of a few jobs before":      {[]int{20, 22, 21}, []int{32}, 7, "crashes=16", "crash"},
-		"too few repetitions":       {[]int{0}, []int{32}, 2, "crashes=32", "noise"},
-		"no more than chance":       {[]int{32, 32, 31}, []int{32}, 7, "crashes=0", "noise"},
-		"the baseline died":         {[]int{32}, []int{0}, 7, "crashes=32", "ok"},
-		"both died":                 {[]int{32}, []int{32}, 7, "crashes=0", "ok"},
-		"one job ended ok":          {[]int{0}, []int{32, 31}, 7, "crashes=32", "ok"},
-		"another metric beside it":  {[]int{0}, []int{32}, 7, "makespan=5%,crashes=32", "crash nothing measured"},
-		"throughput beside it":      {[]int{0}, []int{32}, 7, "throughput=99%,crashes=32", "regression crash"},
+		"as many as there are":     {[]int{0}, []int{32}, 7, "crashes=32", "crash"},
+		"more than there are":      {[]int{0}, []int{32}, 7, "crashes=1000", "crash"},
+		"of a few jobs before":     {[]int{20, 22, 21}, []int{32}, 7, "crashes=16", "crash"},
+		"too few repetitions":      {[]int{0}, []int{32}, 2, "crashes=32", "noise"},
+		"no more than chance":      {[]int{32, 32, 31}, []int{32}, 7, "crashes=0", "noise"},
+		"the baseline died":        {[]int{32}, []int{0}, 7, "crashes=32", "ok"},
+		"both died":                {[]int{32}, []int{32}, 7, "crashes=0", "ok"},
+		"one job ended ok":         {[]int{0}, []int{32, 31}, 7, "crashes=32", "ok"},
+		"another metric beside it": {[]int{0}, []int{32}, 7, "makespan=5%,crashes=32", "crash nothing measured"},
+		"throughput beside it":     {[]int{0}, []int{32}, 7, "throughput=99%,crashes=32", "regression crash"},
 	} {
 		died := func(numbers []int) func(*Observation) {
 			lose := lossy(numbers...)
