@@ -37,7 +37,7 @@ func TestMixOfSteps(t *testing.T) {
 	}
 	for mix, want := range map[string]string{
 		"bad.yaml":  `steps/bad.jsonl:7: unknown step "barrier": use one of allocate, copy, free, host, kernel`,
-		"none.yaml": "read the steps of job none.jsonl: open steps/none.jsonl: no such file or directory",
+		"none.yaml": "none.yaml:2: the steps of job none.jsonl: steps/none.jsonl: no such file or directory",
 	} {
 		for _, args := range [][]string{{"mix", mix}, {"sweep", "--mixes", mix, "--scheds", "sa"}} {
 			if status, _, errs := caserun(t, append(args, "--node", "sim:1xH200")...); status != exitUsage || !strings.Contains(errs, want) {
