@@ -165,7 +165,7 @@ func TestMixesLearnCommandLine(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"mine.yaml -o there.yaml", exitUsage, "there.yaml exists"},
+		{"mine.yaml -o there.yaml", exitUsage, "there.yaml: file already exists"},
 		{"mine.yaml --in-place -o x.yaml", exitUsage, "none of the others can be"},
 		{"mine.yaml --run 1 --profiles p.csv", exitUsage, "none of the others can be"},
 		{"W7 --in-place", exitUsage, "W7 is not a YAML file"},
