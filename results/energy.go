@@ -115,6 +115,15 @@ func (m meter) at(s float64) float64 {
 	return a.value + (b.value-a.value)*(s-a.atS)/(b.atS-a.atS)
 }
 
+// counterRefreshS is more than the time between two refreshes of an energy counter.
+const counterRefreshS = 1.0
+
+// still reports whether a counter did not move in a time in which every counter does. It measures nothing then: a GPU always draws power.
+func still(counter []reading) bool {
+	last := len(counter) - 1
+	return last > 0 && counter[last].value == counter[0].value && counter[last].atS-counter[0].atS > counterRefreshS
+}
+
 // meterOf returns the meter of one device for [0, end]. The counter comes before the power. The
 // power does not replace a counter that fell: a driver that is loaded again during the run leaves
 // no measurement.
@@ -123,7 +132,7 @@ func meterOf(segments []Segment, end float64) (meter, EnergySource) {
 	switch {
 	case fall(counter) > 0:
 		return nil, EnergyNone
-	case len(counter) > 1 && spansRun(counter, end): // one reading tells no difference
+	case len(counter) > 1 && spansRun(counter, end) && !still(counter): // one reading tells no difference
 		return counter, EnergyCounter
 	}
 	power := readings(segments, SeriesPower)
@@ -288,6 +297,10 @@ func WithPower(segments []Segment) []Segment {
 		counter := readings(own, SeriesEnergy)
 		add := func(from, to reading, watts *float64) {
 			out = append(out, Segment{Device: device, Series: SeriesPower, FirstS: from.atS, LastS: to.atS, Samples: 1, Value: watts})
+		}
+		if still(counter) {
+			add(counter[0], counter[len(counter)-1], nil)
+			continue
 		}
 		for len(counter) > 1 {
 			rises := len(counter) // so many readings, before the counter falls

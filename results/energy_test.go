@@ -127,6 +127,32 @@ func TestPowerReplacesACounterThatFails(t *testing.T) {
 	}
 }
 
+// A counter that stands still over more than its refresh measures nothing. The power counts, if it was read all the time.
+func TestCounterThatStandsStill(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		segments []Segment
+		end      float64
+		source   EnergySource
+		joules   float64
+	}{
+		{"alone", sampled(0, SeriesEnergy, 1, 0, 0, 0), 2, EnergyNone, 0},
+		{"beside power", append(sampled(0, SeriesEnergy, 1, 9, 9, 9), sampled(0, SeriesPower, 1, 100, 100, 100)...), 2, EnergyPower, 200},
+		{"for less than its refresh", sampled(0, SeriesEnergy, 0.5, 9, 9), 0.5, EnergyCounter, 0},
+		{"not", sampled(0, SeriesEnergy, 1, 9, 9, 10), 2, EnergyCounter, 1},
+	} {
+		_, _, e := WithEnergy(Run{Mode: Live}, []Device{{}}, []Job{energyJob(0, tt.end, OK)}, nil, tt.segments)
+		if *e.Source != tt.source || (e.UsedJ == nil) != (tt.source == EnergyNone) || e.UsedJ != nil && *e.UsedJ != tt.joules {
+			t.Errorf("%s: %v J from %v, want %v from %v", tt.name, e.UsedJ, *e.Source, tt.joules, tt.source)
+		}
+	}
+	for _, s := range WithPower(sampled(0, SeriesEnergy, 1, 0, 0, 0)) {
+		if s.Series == SeriesPower && s.Value != nil {
+			t.Errorf("a power of %v W", *s.Value)
+		}
+	}
+}
+
 // One device without a meter makes the run's energy unknown, and no other device's.
 func TestOneDeviceWithoutAMeter(t *testing.T) {
 	jobs := []Job{energyJob(0, 2, OK), energyJob(1, 2, OK)}

@@ -178,17 +178,22 @@ func (c *core) readMemory() {
 	}
 }
 
-// readPower reads the energy counter of each device. If a device has no counter, or its counter fails, readPower reads its power. It
+// readPower reads the energy counter of each device. If a device has no counter, or its counter fails or stands still, readPower reads its power. It
 // reports whether it read the power of any device.
 func (c *core) readPower() (power bool) {
 	// Hundredths, because the store packs them. nvml.h's only accuracy is 5 % of the power.
 	hundredths := func(thousandths uint64) float64 { return float64((thousandths+5)/10) / 100 }
 	for i, s := range c.sources {
 		c.readOne(&c.energy[i], i, Energy, s.Energy, hundredths, c.counters[i].inRange)
-		if s.Energy != nil && !c.energy[i].off && c.energy[i].wait == 0 {
+		counts, counter := s.Energy != nil && !c.energy[i].off && c.energy[i].wait == 0, &c.counters[i]
+		if counts && !counter.stands() {
 			continue
 		}
-		c.readOne(&c.power[i], i, Power, s.Power, hundredths, func(_ time.Duration, mW uint64) error { return powerInRange(mW) })
+		c.readOne(&c.power[i], i, Power, s.Power, hundredths, func(_ time.Duration, mW uint64) error {
+			err := powerInRange(mW)
+			counter.stopped = counter.stopped || counts && err == nil && mW > 0
+			return err
+		})
 		power = power || s.Power != nil && !c.power[i].off
 	}
 	return power

@@ -102,6 +102,40 @@ func TestMetersOfTheDriver(t *testing.T) {
 	}
 }
 
+// A counter that stands still while the device draws power is no measurement. The power takes its place.
+func TestCounterThatStandsStill(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		mJ, mW        uint64
+		moves, counts bool
+	}{
+		{"at 0", 0, 100_000, false, false},
+		{"elsewhere", 7_000_000, 100_000, false, false},
+		{"and no power", 0, 0, false, true},
+		{"not", 0, 100_000, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			mJ := tt.mJ
+			b := newBench(t, Source{Energy: func() (uint64, error) { return mJ, nil }, Power: func() (uint64, error) { return tt.mW, nil }})
+			for range 40 {
+				b.readPower()
+				b.at += 100 * time.Millisecond
+				if tt.moves {
+					mJ += 10_000
+				}
+			}
+			b.flush()
+			d := b.devices()[0]
+			if counts := d.Series[Energy].Samples == 40; counts != tt.counts || counts != (d.Failures == 0) {
+				t.Errorf("%d readings of the counter count, %d failed (%v)", d.Series[Energy].Samples, d.Failures, d.FirstError)
+			}
+			if !tt.counts && (d.Series[Power].Samples < 20 || !strings.Contains(d.FirstError.Error(), "stands still")) {
+				t.Errorf("%d readings of the power, %v", d.Series[Power].Samples, d.FirstError)
+			}
+		})
+	}
+}
+
 // A lost device loses its meters, is counted, and loses nothing else.
 func TestLostMeterLosesNothingElse(t *testing.T) {
 	onFakeNode(t, "counter power fails", func(t *testing.T, n *Node) {

@@ -110,15 +110,26 @@ type counter struct {
 	odd     bool // the last reading was refused, and was oddMJ
 	oddMJ   uint64
 	oddAt   time.Duration
-	unknown bool // the readings do not continue each other: none counts any more
+	unknown bool          // the readings do not continue each other: none counts any more
+	since   time.Duration // when mJ was read first
+	stopped bool          // it stands still, and the device draws power: no reading counts any more
 }
+
+// stands reports whether the counter has stood still for longer than its refresh takes.
+func (c *counter) stands() bool { return c.read && c.at-c.since > counterRefresh }
 
 // inRange takes a reading.
 func (c *counter) inRange(at time.Duration, mJ uint64) error {
+	if c.stopped {
+		return fmt.Errorf("the driver's energy counter stands still at %.2f J while the device draws power", float64(mJ)/1000)
+	}
 	continues := func(fromAt time.Duration, from uint64) bool {
 		return mJ <= from || float64(mJ-from) <= 1000*maxPowerW*(at-fromAt+counterRefresh).Seconds()
 	}
 	if float64(mJ) <= 1000*maxEnergyJ && !c.unknown && (!c.read || continues(c.at, c.mJ)) {
+		if !c.read || mJ != c.mJ {
+			c.since = at
+		}
 		c.read, c.at, c.mJ, c.odd = true, at, mJ, false
 		return nil
 	}
