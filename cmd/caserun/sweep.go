@@ -86,9 +86,9 @@ was carried out, and 4 when --time-limit left some.`,
 	return c
 }
 
-// sweepFile takes one argument, the sweep's file, or none.
+// sweepFile takes one argument, the sweep's file, or none. With --resume it is a sweep.
 func sweepFile(c *cobra.Command, args []string) error {
-	if hint := ofList(c); hint != "" && len(args) > 0 && userfile.Absent(args[len(args)-1]) {
+	if hint := ofList(c); hint != "" && len(args) > 0 && !c.Flags().Changed("resume") && userfile.Absent(args[len(args)-1]) {
 		return fmt.Errorf("%q is not a file: %s", args[len(args)-1], hint)
 	}
 	return atMostOne(c, args)
