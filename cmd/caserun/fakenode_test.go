@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
@@ -113,6 +114,25 @@ func TestFakeNodeSaysHowToUseIt(t *testing.T) {
 	text, err := c.CombinedOutput()
 	if c.ProcessState == nil || c.ProcessState.ExitCode() != 2 || !strings.HasPrefix(string(text), "usage: native/fake-node COMMAND...") {
 		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
+// A driver whose answers cannot be is named before a run, and a reading that cannot be costs a run only this reading.
+func TestFakeNodeWithAnOddDriver(t *testing.T) {
+	dir := inTempDir(t)
+	for _, c := range []struct {
+		env, want string
+		status    int
+	}{
+		{"FAKE_NVML_ODD=devices", "the driver answered 4294967295 devices", exitInfrastructure},
+		{"FAKE_NVML_ODD=cores", "GPU 0 (Fake GPU): the driver answered 4294967295 cores", exitInfrastructure},
+		{"FAKE_NVML_SAME_UUID=1", "GPUs 0 and 1 have the same UUID", exitInfrastructure},
+		{"FAKE_NVML_ODD=buffer texts", "the driver answered 4294967295 samples", exitOK},
+	} {
+		status, text := onFakeNode(t, dir, []string{c.env, "FAKE_CUDA_KERNEL_US=1000"}, "mix", "native/fake-node.yaml", "--node", "local", "--sched", "sa")
+		if status != c.status || !strings.Contains(text, c.want) || !utf8.ValidString(text) || strings.Contains(text, "\x1b") {
+			t.Errorf("%s: exit %d, want %d and %q:\n%s", c.env, status, c.status, c.want, text)
+		}
 	}
 }
 

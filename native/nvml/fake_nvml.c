@@ -19,7 +19,7 @@
  * FAKE_NVML_HANGS_WHEN is there.
  *
  * FAKE_NVML_HANGS_IN is a function without a device that does not return, such as
- * nvmlShutdown.
+ * nvmlShutdown; with FAKE_NVML_HANGS_WHEN once that file is there.
  *
  * FAKE_NVML_SAME_UUID, if set, gives all devices one UUID.
  *
@@ -95,9 +95,9 @@ static void stuck(Device d) {
 
 /* hangs does not return if this function is the one that hangs. */
 static void hangs(const char *name) {
-  const char *hung = getenv("FAKE_NVML_HANGS_IN");
+  const char *hung = getenv("FAKE_NVML_HANGS_IN"), *when = getenv("FAKE_NVML_HANGS_WHEN");
 
-  if (hung == NULL || strcmp(name, hung) != 0) return;
+  if (hung == NULL || strcmp(name, hung) != 0 || (when != NULL && access(when, F_OK) != 0)) return;
   for (;;) pause();
 }
 #define NEEDS(d) \
