@@ -131,7 +131,7 @@ func TestLimitOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		limit, workers, says, never string
 	}{
-		{"-Sn 100; ulimit -Hn 200", "40", "40 jobs at once may take 224 file descriptors and the limit is ", ""},
+		{"-Sn 100; ulimit -Hn 200", "40", "40 jobs at once may take 304 file descriptors and the limit is ", ""},
 		{"-Sn 100; ulimit -Hn 200", "8", "", "file descriptors"},
 	} {
 		status, text := finish(t, limited(onFakes(dir, library, nil, "mix", "own.yaml", "--sched", "zero", "--no-mps",
