@@ -56,7 +56,8 @@ func TestTheirWorkloadsAreShown(t *testing.T) {
 	if diff := cmp.Diff(theirYAML, out); status != exitOK || diff != "" {
 		t.Errorf("exit %d: %s\n%s", status, errs, diff)
 	}
-	if want := `caserun: their.wl:1: "/usr/local/cuda/bin/nvprof --print-gpu-trace -o a.nvprof --log-file %p.log" before the program is left out; more lines with nvprof: 2` + "\n"; errs != want {
+	if want := "caserun: their.wl: `&` and `wait` make it a script: 2 groups, each starts when the one before has ended\n" +
+		`caserun: their.wl:1: "/usr/local/cuda/bin/nvprof --print-gpu-trace -o a.nvprof --log-file %p.log" before the program is left out; more lines with nvprof: 2` + "\n"; errs != want {
 		t.Errorf("stderr %q, want %q", errs, want)
 	}
 	writeFiles(t, map[string]string{"written.yaml": out})
