@@ -70,7 +70,7 @@ func unstartable(program, dir string) error {
 	for path, i := program, 0; i <= mostInterpreted; i++ {
 		first, failed := firstLine(path)
 		if failed != nil {
-			return nil
+			return nil //nolint:nilerr // what cannot be read shows nothing
 		}
 		line, script := strings.CutPrefix(first, "#!")
 		interpreter := strings.Trim(line, " \t")
@@ -87,7 +87,7 @@ func unstartable(program, dir string) error {
 			interpreter = firstWord(interpreter)
 		case strings.HasPrefix(first, elf.ELFMAG):
 			if interpreter, failed = loaderOf(path); failed != nil || interpreter == "" {
-				return nil
+				return nil //nolint:nilerr // nor does an odd ELF file
 			}
 		case strings.HasPrefix(first, "\ufeff#!"):
 			return errors.New(of + "a byte order mark is before #! in its first line: remove it")
@@ -120,7 +120,7 @@ func notFoundByEnv(program, dir, searchPath string) error {
 	line, script := strings.CutPrefix(first, "#!")
 	words := strings.Fields(line)
 	if err != nil || !script || len(words) < 2 || filepath.Base(words[0]) != "env" {
-		return nil
+		return nil //nolint:nilerr // unstartable has looked at it
 	}
 	name := words[1]
 	if name == "-S" && len(words) > 2 {

@@ -150,7 +150,7 @@ func Absent(path string) bool {
 func CheckLink(path string) error {
 	to, err := os.Readlink(path)
 	if err != nil {
-		return nil // no link
+		return nil //nolint:nilerr // it is not a link
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -241,12 +241,12 @@ func TestNamesThatAreMeant(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"compare nigthly", exitUsage, "compare: nigthly: no run has the tag nigthly in caserun.db: did you mean nightly?"},
+		{"compare nightyl", exitUsage, "compare: nightyl: no run has the tag nightyl in caserun.db: did you mean nightly?"},
 		{"compare nightly/saa", exitUsage, "no run with the tag nightly is under saa in caserun.db: did you mean sa?"},
 		{"compare sweep:1/saa", exitUsage, "no run of sweep:1 is under saa in caserun.db: did you mean sa?"},
-		{"regress --baseline nigthly", exitUsage, "--baseline nigthly: no run has the tag nigthly in caserun.db: did you mean nightly?"},
-		{"profile fit nigthly", exitUsage, "did you mean nightly?"},
-		{"report --tag nigthly", exitNothing, "report: no runs match in caserun.db: did you mean --tag nightly?"},
+		{"regress --baseline nightyl", exitUsage, "--baseline nightyl: no run has the tag nightyl in caserun.db: did you mean nightly?"},
+		{"profile fit nightyl", exitUsage, "did you mean nightly?"},
+		{"report --tag nightyl", exitNothing, "report: no runs match in caserun.db: did you mean --tag nightly?"},
 		{"report --node sim:2xP10", exitNothing, "did you mean --node sim:2xP100?"},
 		{"export --csv out --tag nightli", exitNothing, "did you mean --tag nightly?"},
 		{"compare --metrics thrughput", exitUsage, `--metrics: metric "thrughput": did you mean throughput?`},

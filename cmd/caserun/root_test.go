@@ -16,18 +16,18 @@ import (
 func TestUnknownSubcommands(t *testing.T) {
 	inTempDir(t)
 	for args, says := range map[string]string{
-		"mixes new x.yaml":  `"x.yaml": caserun mixes new takes no arguments, only flags: see caserun mixes new --help`,
-		"doctor all":        `"all": caserun doctor takes no arguments, only flags: see caserun doctor --help`,
-		"mixes foo":         `unknown command "foo" for "caserun mixes"`,
-		"mixes lits":        `unknown command "lits" for "caserun mixes": did you mean list?`,
-		"data grph":         `unknown command "grph" for "caserun data"`,
-		"completion foo":    `unknown command "foo" for "caserun completion"`,
-		"swep":              `unknown command "swep" for "caserun": did you mean sweep?`,
-		"help exit-code":    `unknown command "exit-code" for "caserun": did you mean exit-codes?`,
-		"nothing-like-it":   `unknown command "nothing-like-it" for "caserun"`,
-		"help exit-statuse": `unknown command "exit-statuse" for "caserun"`,
-		"help nope":         `unknown command "nope" for "caserun"`,
-		"help mixes foo":    `unknown command "foo" for "caserun mixes"`,
+		"mixes new x.yaml": `"x.yaml": caserun mixes new takes no arguments, only flags: see caserun mixes new --help`,
+		"doctor all":       `"all": caserun doctor takes no arguments, only flags: see caserun doctor --help`,
+		"mixes foo":        `unknown command "foo" for "caserun mixes"`,
+		"mixes lits":       `unknown command "lits" for "caserun mixes": did you mean list?`,
+		"data grph":        `unknown command "grph" for "caserun data"`,
+		"completion foo":   `unknown command "foo" for "caserun completion"`,
+		"swep":             `unknown command "swep" for "caserun": did you mean sweep?`,
+		"help exit-code":   `unknown command "exit-code" for "caserun": did you mean exit-codes?`,
+		"nothing-like-it":  `unknown command "nothing-like-it" for "caserun"`,
+		"help exit-statu":  `unknown command "exit-statu" for "caserun"`,
+		"help nope":        `unknown command "nope" for "caserun"`,
+		"help mixes foo":   `unknown command "foo" for "caserun mixes"`,
 	} {
 		if status, out, errs := caserun(t, strings.Fields(args)...); status != exitUsage || out != "" || !strings.Contains(errs, says) {
 			t.Errorf("caserun %s: exit %d, want %d and %q: %s%s", args, status, exitUsage, says, errs, out)
