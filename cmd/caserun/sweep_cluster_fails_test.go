@@ -22,7 +22,7 @@ import (
 // returns the sweep of nodesSweep with it. Its runs take little processor time. While the directory has a file "hold",
 // one in five of the policy's processes does not decide. While it has a file "hold-all", none does, and a file held-N
 // says that task N waits for that.
-func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan []string) {
+func slowSweep(t *testing.T, thinks float64, reps string) (dir string, plan []string) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Fatal("the slow policy needs python3: install it: ", err)
@@ -44,15 +44,15 @@ func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan [
 	if err := os.WriteFile("slow.py", []byte(slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plan = nodesSweep(more...)
-	plan[4] = "sa,exec:./slow.py,timeout=10m"
+	plan = nodesSweep()
+	plan[4], plan[slices.Index(plan, "--reps")+1] = "sa,exec:./slow.py,timeout=10m", reps
 	return dir, plan
 }
 
 // A node is lost for good in the middle of a sweep, with all that runs on it. The sweep is complete all the same, and
 // the collector says which node it was.
 func TestSweepThatLosesANode(t *testing.T) {
-	dir, plan := slowSweep(t, 0.005, "--reps", "2")
+	dir, plan := slowSweep(t, 0.005, "2")
 	mustRun(t, append(plan, "--db", "once.db", "--jobs", "32")...)
 	writeFiles(t, map[string]string{"hold-all": ""})
 	c := startCluster(t)
@@ -103,7 +103,7 @@ func TestSweepThatLosesANode(t *testing.T) {
 // counts twice.
 func TestSweepOverNodesThatFail(t *testing.T) {
 	kills, requeues := chance.Count(8, 40), chance.Count(2, 10)
-	dir, plan := slowSweep(t, 0.02)
+	dir, plan := slowSweep(t, 0.02, "15")
 	mustRun(t, append(plan, "--db", "once.db", "--jobs", "32")...)
 	writeFiles(t, map[string]string{"hold": ""}) // the sweep does not end before all is done to it
 	c := startCluster(t)
