@@ -22,7 +22,7 @@ func job(command string) mixes.Job {
 	return mixes.Job{Name: "j", Program: words[0], Args: words[1:], Stdin: stdin}
 }
 
-// entries reads files with so many entries: lines, or the updates of a known network. With 0 there is no file.
+// entries reads files with so many entries: lines, or the updates of a known network. 0: the file does not exist.
 func entries(n int) OpenFile {
 	return func(_ mixes.Job, file string) (io.ReadCloser, error) {
 		switch {

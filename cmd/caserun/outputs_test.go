@@ -114,7 +114,7 @@ func TestReplacedOutputsLeaveOtherNames(t *testing.T) {
 	}
 }
 
-// Two outputs of one command are not one file, and the store is no output. A dash is no directory and no store.
+// Two outputs of one command must be two files, and neither may be the store. A dash names neither a directory nor a store.
 func TestOutputsAreApart(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa", "--reps", "1")

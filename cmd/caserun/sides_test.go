@@ -153,7 +153,7 @@ func TestTagsThatAreNumbers(t *testing.T) {
 		{"20261120", "tag:latest", exitOK, "all 3 checks pass"},
 		{"20261120", "3", exitNothing, "3 is run 3 here: tag:3 means the runs with that tag"},
 		{"20261120", "4", exitNothing, ""},
-		{"20261122", "20261121", exitUsage, "there is no run 20261122, and no run has the tag 20261122"},
+		{"20261122", "20261121", exitUsage, "no run has the number or the tag 20261122"},
 		{"sweep:night", "20261121", exitUsage, `"sweep:night": want the number of a run, sweep:N, latest, or tag:TEXT for any tag`},
 	} {
 		status, out, errs := caserun(t, "regress", "--baseline", c.baseline, "--candidate", c.candidate)

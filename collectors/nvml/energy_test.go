@@ -102,7 +102,7 @@ func TestMetersOfTheDriver(t *testing.T) {
 	}
 }
 
-// A counter that stands still while the device draws power is no measurement. The power takes its place.
+// A counter that stands still while the device draws power measures nothing. The power takes its place.
 func TestCounterThatStandsStill(t *testing.T) {
 	for _, tt := range []struct {
 		name          string

@@ -123,7 +123,7 @@ function each(    v) {
 	if ((at = index(parameters, "(")) > 1) { result = substr(parameters, 1, at - 1); parameters = substr(parameters, at) }
 	of_driver = name ~ /^cu[A-Z]/
 	if (!of_driver && name !~ /^(__)?cuda[A-Z]/)
-		refuse("is no function of CUDA")
+		refuse("is not a function of CUDA")
 	if (name in seen)
 		refuse("is there twice")
 	seen[name] = 1

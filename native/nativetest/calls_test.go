@@ -26,7 +26,7 @@ func TestACallWithoutAKindFailsTheBuild(t *testing.T) {
 		{"cudaNew | none | KEEPS", "cudaNew: kind none needs nothing"},
 		{"cudaNew+ptd | forward", "cudaNew: variant ptd is not one"},
 		{"cudaMalloc | none", "cudaMalloc: is there twice"},
-		{"newCall | none", "newCall: is no function of CUDA"},
+		{"newCall | none", "newCall: is not a function of CUDA"},
 	} {
 		dir := t.TempDir()
 		for _, file := range []string{"cuda.calls", "generate.awk", "calls.mk"} {

@@ -28,7 +28,7 @@
  *
  * FAKE_NVML_ODD is a list of what answers numbers that cannot be, as drivers do
  * around resets: rates (utilization), memory (in use), samples (the driver's own),
- * buffer (the number of those), processes (their number), devices (likewise),
+ * buffer (how many of these), processes (how many), devices (how many),
  * cores, capability, texts (of driver and device), clock, energy, watts. The meters
  * of the last two must be there. In a list with the word once, only every second
  * answer is so.

@@ -145,7 +145,7 @@ static struct {
 	bool reading; /* a thread is in link_receive */
 	bool fault_sent;
 	bool hinted;
-	char lost_why[512]; /* why there is no scheduler, until unheard has told it */
+	char lost_why[512]; /* why the scheduler was lost, until unheard has told it */
 	uint64_t ooms; /* failed allocations so far */
 	uint64_t oom_bytes; /* of the last one */
 	uint64_t last_id;

@@ -261,7 +261,7 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 			}
 		}
 		if len(died) > 0 {
-			m.Notes = append(m.Notes, fmt.Sprintf("no job of %s ended ok, so that there is no ratio of its throughput: %s", row.Name, strings.Join(died, ", ")))
+			m.Notes = append(m.Notes, fmt.Sprintf("no job of %s ended ok, so its throughput has no ratio: %s", row.Name, strings.Join(died, ", ")))
 		}
 	}
 	if noiseFree {

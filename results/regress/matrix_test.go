@@ -165,7 +165,7 @@ func TestMatrixOfDeadScheduler(t *testing.T) {
 		losing(32)(o)
 		o.Metrics.ThroughputJobsPerS, o.Metrics.TurnaroundMeanS = new(0.0), nil
 	})), "")
-	const want = "no job of cg ended ok, so that there is no ratio of its throughput: W1"
+	const want = "no job of cg ended ok, so its throughput has no ratio: W1"
 	if _, throughput := row(t, m, "cg", "throughput"); !math.IsNaN(throughput.Ratio.Value) || !slices.Contains(m.Notes, want) {
 		t.Errorf("%+v, notes %q", throughput, m.Notes)
 	}

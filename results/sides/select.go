@@ -117,7 +117,7 @@ func checkScheduler(text, runs, scheduler string) error {
 
 // WhyEmpty says why a side has no runs in a store, which the user called by a name, and which side may be meant.
 func WhyEmpty(ctx context.Context, db *store.Store, text, where string) string {
-	names, _ := db.Names(ctx) // without them there is no hint
+	names, _ := db.Names(ctx) // without names, no hint is given
 	hint := func(name string, known []string) string {
 		if hint := near.DidYouMean("", name, known); hint != "" {
 			return ": " + hint
@@ -130,7 +130,7 @@ func WhyEmpty(ctx context.Context, db *store.Store, text, where string) string {
 	slash := strings.LastIndex(tag, "/")
 	switch {
 	case notNumber == nil:
-		return fmt.Sprintf("there is no run %s, and no run has the tag %[1]s in %s", text, where)
+		return fmt.Sprintf("no run has the number or the tag %s in %s", text, where)
 	case (explicit || isTag(text)) && slash >= 0 && slices.Contains(names.Tags, tag[:slash]):
 		return fmt.Sprintf("no run with the tag %s is under %s in %s%s", tag[:slash], tag[slash+1:], where, hint(tag[slash+1:], names.Schedulers))
 	case explicit || isTag(text):

@@ -452,7 +452,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// Directories are made, but not through what is no directory.
+// Directories are made, but not through something else than a directory.
 func TestMakeDirectory(t *testing.T) {
 	dir := states(t)
 	for name, says := range map[string]string{
