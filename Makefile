@@ -71,7 +71,7 @@ dist:
 	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/_dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
 	strip -g -R .note.gnu.build-id bin/_dist/$(name)/lib/caserun/*
 	git ls-files -z README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff docs containers benchmarks/Makefile \
-		'benchmarks/*.mk' 'benchmarks/*.md' benchmarks/plan benchmarks/rodinia benchmarks/darknet | xargs -0 cp --parents -t bin/_dist/$(name)
+		'benchmarks/*.mk' 'benchmarks/*.md' benchmarks/plan benchmarks/rodinia benchmarks/darknet mixes/suites/inputs/cfg | xargs -0 cp --parents -t bin/_dist/$(name)
 	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/_dist/$(name)/Makefile
 	tar -C bin/_dist -c --sort=name --mtime=@$$(git log -1 --format=%ct) --owner=0 --group=0 --numeric-owner \
 		--mode=go=rX,u+w $(name) | gzip -9n >bin/dist/$(name).tar.gz

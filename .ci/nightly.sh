@@ -4,7 +4,7 @@
 # CASERUN is the program; the argument is an empty directory to work in.
 set -euo pipefail
 caserun=${CASERUN:-$(cd "$(dirname "$0")/.." && pwd)/bin/caserun}
-profiles=$(cd "$(dirname "$0")/../benchmarks/profiles" && pwd)/rodinia31_h200.csv
+profiles=$(cd "$(dirname "$0")/../runner/profiles" && pwd)/rodinia31_h200.csv
 cd "$1"
 
 # What the jobs do on the simulated node is in app.csv: on a real node, that is

@@ -25,7 +25,7 @@ for name in ${NODES:-v100 h200}; do
 	case $name in
 	v100) node=(--node sim:4xV100) ;;
 	h200) node=(--node sim:4xH200 --mem-cap 16GiB) ;;
-	h100) node=(--node sim:4xH100 --mem-cap 16GiB --profiles benchmarks/profiles/suite_h100.csv) ;;
+	h100) node=(--node sim:4xH100 --mem-cap 16GiB --profiles runner/profiles/suite_h100.csv) ;;
 	*) echo "plan-random.sh: NODES has $name: want v100, h200 or h100" >&2; exit 2 ;;
 	esac
 	db=$dir/$name.db

@@ -3,7 +3,7 @@
 #
 #   benchmarks/profile.sh DIR
 #
-# DIR gets rodinia31_h200.csv, which may replace benchmarks/profiles/rodinia31_h200.csv, and a CSV and a log of each job. Jobs that DIR
+# DIR gets rodinia31_h200.csv, which may replace runner/profiles/rodinia31_h200.csv, and a CSV and a log of each job. Jobs that DIR
 # has already are not measured again. Use one machine for one DIR, because machines differ by a third.
 #
 # Environment:
@@ -17,7 +17,7 @@ set -eu
 cd "$(dirname "$0")/.."
 [ $# = 1 ] || { echo "usage: benchmarks/profile.sh DIR" >&2; exit 2; }
 dir=$1
-known=benchmarks/profiles/rodinia31_h200.csv
+known=runner/profiles/rodinia31_h200.csv
 export DATA=${DATA:-data} dir once=${ONCE-1}
 mkdir -p "$dir"
 [ -x bin/caserun ] || { echo "profile.sh: bin/caserun is missing: run make build" >&2; exit 2; }

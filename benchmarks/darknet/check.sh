@@ -11,6 +11,7 @@
 set -u
 cd "$(dirname "$0")" || exit 1
 darknet=$PWD/../../bin/suite/darknet
+inputs=$PWD/../../mixes/suites/inputs/cfg
 failures=0
 
 # name|images on standard input|arguments: small networks with every kind of layer.
@@ -100,7 +101,7 @@ errors() {
 footprint() {
 	local name bytes command got
 	while IFS='|' read -r name _ bytes command; do
-		got=$(cd inputs/cfg && "$darknet" $command --footprint) || { fail "footprint $name"; continue; }
+		got=$(cd "$inputs" && "$darknet" $command --footprint) || { fail "footprint $name"; continue; }
 		case $got in
 		"bytes=$bytes "*" block=512x1x1"*) echo "ok   footprint $name: ${got%%$'\n'*}" ;;
 		*) fail "footprint $name: ${got%%$'\n'*}, want $bytes bytes" ;;
@@ -122,7 +123,7 @@ verify() {
 			fail "verify $name: $(tail -n 1 "$logs/errors")"
 		fi
 	done <<<"$small"
-	sed 's/^max_batches=.*/max_batches=2/; s/^policy=.*/policy=constant/' inputs/cfg/cifar_small.cfg >"$logs/cifar_small.cfg"
+	sed 's/^max_batches=.*/max_batches=2/; s/^policy=.*/policy=constant/' "$inputs"/cifar_small.cfg >"$logs/cifar_small.cfg"
 	# All at once: the host's part takes up to half a minute.
 	local jobs=()
 	while IFS='|' read -r name images _ command; do
@@ -130,7 +131,7 @@ verify() {
 		(
 			logs=$logs/$name
 			mkdir -p "$logs"
-			cd inputs/cfg && run "$images" "$darknet" $command --verify
+			cd "$inputs" && run "$images" "$darknet" $command --verify
 		) &
 		jobs+=("$!")
 	done <<<"$networks"
@@ -148,10 +149,10 @@ verify() {
 repeat() {
 	local name images command first i
 	while IFS='|' read -r name images _ command; do
-		(cd inputs/cfg && run "$images" "$darknet" $command) || { fail "repeat $name"; continue; }
+		(cd "$inputs" && run "$images" "$darknet" $command) || { fail "repeat $name"; continue; }
 		first=$(checksum)
 		for i in 1 2 3 4 5 6 7 8; do
-			(cd inputs/cfg && for image in $images; do echo "$image"; done | "$darknet" $command >"$logs/beside$i" 2>&1) &
+			(cd "$inputs" && for image in $images; do echo "$image"; done | "$darknet" $command >"$logs/beside$i" 2>&1) &
 		done
 		wait
 		if [ "$(grep -ho 'checksum 0x.*' "$logs"/beside? | sort | uniq -c | sed 's/^ *//')" = "8 $first" ]; then
@@ -189,7 +190,7 @@ timing() {
 		*) images=$(seq -f "${images%:*}:%.0f" 1 500) ;;
 		esac
 		start=$(date +%s.%N)
-		(cd inputs/cfg && run "$images" "$darknet" $command --phases) || fail "$name: $(tail -n 1 "$logs/errors")"
+		(cd "$inputs" && run "$images" "$darknet" $command --phases) || fail "$name: $(tail -n 1 "$logs/errors")"
 		awk -v name="$name" -v a="$start" -v b="$(date +%s.%N)" '
 			BEGIN { printf "%-12s %6.2f s", name, b - a }
 			$1 == "phase" { $1 = ""; printf " |%s", $0 }

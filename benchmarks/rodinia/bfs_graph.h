@@ -21,7 +21,7 @@ struct graph {
 	uint64_t seed;
 };
 
-/* generate_graph implements the definition of package benchmarks/graph (README.md, "Graphs").
+/* generate_graph implements the definition of package mixes/suites/graph (README.md, "Graphs").
  * Both write the same bytes for the same arguments. */
 graph generate_graph(int nodes, uint64_t seed);
 

@@ -36,15 +36,19 @@ var layers = [][]string{
 	{"results/trend", "results/paper", "runner/history"},
 	{"results/regress"},
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
-	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
-	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "benchmarks/darknet/inputs"},
+	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
+	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts", "userfile/output"},
 	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
 	{"internal/input", "internal/size"},
 }
 
+// topLevel lists the directories of the repository's root that have Go packages, from the top
+// down. benchmarks has programs and their data.
+var topLevel = []string{"cmd", "runner", "collectors", "results", "mixes", "schedulers", "installation", "userfile", "internal"}
+
 // testOnly packages serve tests and documents. Only tests, and other such packages, may import them.
-var testOnly = []string{"benchmarks/profiles/profilestest", "docs/pages", "internal/chance", "native/lazy/lazytest", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest"}
+var testOnly = []string{"runner/profiles/profilestest", "docs/pages", "internal/chance", "native/lazy/lazytest", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest"}
 
 // soleImporters names the only package that may import each heavy dependency.
 var soleImporters = map[string]string{
@@ -110,6 +114,8 @@ func TestDependenciesPointOneWay(t *testing.T) {
 				t.Errorf("%s imports %s, which serves tests only", from, to)
 			case ours && known && level[to] <= at:
 				t.Errorf("%s imports %s, which is not below it", from, to)
+			case ours && known && slices.Index(topLevel, top(to)) < slices.Index(topLevel, top(from)):
+				t.Errorf("%s imports %s: %s is not below %s", from, to, top(to), top(from))
 			case slices.Contains(pure[from], imported):
 				t.Errorf("%s imports %s: it must stay pure", from, imported)
 			}
@@ -124,7 +130,16 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		if !seen[p] {
 			t.Errorf("package %s is in layers but not in the module", p)
 		}
+		if !slices.Contains(topLevel, top(p)) {
+			t.Errorf("package %s is in %s, which has no Go packages of the product", p, top(p))
+		}
 	}
+}
+
+// top is the directory of the root that a package is in.
+func top(p string) string {
+	first, _, _ := strings.Cut(p, "/")
+	return first
 }
 
 func TestPurePackagesReadNoClock(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/graph"
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/mixes/suites/graph"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/output"
 )

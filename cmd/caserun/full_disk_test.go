@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store/disktest"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // few is how many bytes of each file a full disk takes here.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -16,6 +15,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/userfile"
 )
 

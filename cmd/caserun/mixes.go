@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
@@ -17,6 +16,7 @@ import (
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/userfile/output"
 )
 

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // profileOptions are what profile has beyond the shared settings.

@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // fitOptions are what profile fit is asked for.

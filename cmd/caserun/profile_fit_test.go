@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // lasting is a job that ended ok, or not, after so many seconds.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/native/nativetest"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // buildStepJob builds native/probe/tests/job.c, whose arguments are what it does.

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/sweep"
 )
 

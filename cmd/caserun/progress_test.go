@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/sweep"
 )
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
@@ -19,6 +18,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/simulated"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 

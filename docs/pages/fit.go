@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/caserun/caserun/benchmarks/published"
+	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/runner/sim"
 )
 
@@ -30,8 +30,8 @@ func newFit(system string) *fit {
 	return f
 }
 
-func values(source, system string) []published.Value {
-	return must(published.Find(source, system))
+func values(source, system string) []paper.Value {
+	return must(paper.Published(source, system))
 }
 
 // largestError is the largest relative error over the mixes with the given

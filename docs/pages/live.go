@@ -6,12 +6,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -33,7 +33,7 @@ var liveSchedulers = []string{"sa", "cg", "case-alg2", "case-alg3"}
 var liveCells = sync.OnceValue(func() map[string][]sweepCell { return sweep(profiles.Set{}) })
 
 func suiteOnH100() profiles.Set {
-	return must(profiles.Load(ctx, "benchmarks/profiles/suite_h100.csv"))
+	return must(profiles.Load(ctx, "runner/profiles/suite_h100.csv"))
 }
 
 // sweep simulates each run of the committed sweep on four H200s (docs/results/sweep.md) with the same jobs, workers and

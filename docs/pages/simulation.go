@@ -5,11 +5,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
-	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/runner/profiles/profilestest"
 	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"

@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
 	sweeps "github.com/caserun/caserun/runner/sweep"
 )
 

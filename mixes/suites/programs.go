@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caserun/caserun/benchmarks/darknet/inputs"
-	"github.com/caserun/caserun/benchmarks/graph"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites/graph"
+	"github.com/caserun/caserun/mixes/suites/inputs"
 )
 
 // program has what caserun knows about a program of a suite.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caserun/caserun/benchmarks/published"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/stats"
@@ -32,7 +31,7 @@ const DarknetSystem = "4xV100"
 var eightJobs = []string{"D-train", "D-predict", "D-generate", "D-detect"}
 
 // measure puts a value of the paper beside the same value computed from runs.
-func measure(v published.Value, stated *float64, a *arms) (Row, error) {
+func measure(v Value, stated *float64, a *arms) (Row, error) {
 	row := Row{System: v.System, Workload: v.Workload, Scheduler: v.Scheduler, Metric: v.Metric, Unit: v.Unit, Published: stated}
 	found, err := a.value(v)
 	var broken fatal
@@ -55,7 +54,7 @@ func measure(v published.Value, stated *float64, a *arms) (Row, error) {
 type fatal struct{ error }
 
 // value computes a published metric from runs.
-func (a *arms) value(v published.Value) (samples, error) {
+func (a *arms) value(v Value) (samples, error) {
 	if a == nil {
 		return samples{}, errNoNode
 	}

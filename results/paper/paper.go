@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caserun/caserun/benchmarks/published"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -34,7 +33,7 @@ type Node struct {
 // Row is one number of the paper beside the same number computed from runs.
 type Row struct {
 	System, Workload, Scheduler, Metric string
-	Unit                                string       // as published.Value
+	Unit                                string       // as Value
 	Published                           *float64     // nil: the paper draws the number, but does not state it
 	Apart                               bool         // the numbers are of different work, so there is neither Ratio nor Difference
 	Node                                string       // empty if nothing was measured
@@ -194,7 +193,7 @@ type source struct {
 	what    string
 	systems []string
 	// unstated returns the values that a figure draws but the text does not state.
-	unstated func(system string) []published.Value
+	unstated func(system string) []Value
 	apart    string                                        // why the numbers cannot be compared; empty if they can
 	draw     func(Table, map[string]*arms) (Figure, error) // nil: the paper draws nothing
 	notes    func(map[string]*arms) []string
@@ -203,7 +202,7 @@ type source struct {
 func (s source) table(all map[string]*arms) (Table, error) {
 	t := Table{Source: s.name, What: s.what}
 	for _, system := range s.systems {
-		values, err := published.Find(s.name, system)
+		values, err := Published(s.name, system)
 		if err != nil {
 			return t, err
 		}

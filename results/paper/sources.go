@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/caserun/caserun/benchmarks/published"
 )
 
 // sources are the paper's results in the paper's order, tables first.
@@ -45,19 +43,19 @@ func constant(note string) func(map[string]*arms) []string {
 
 // perMix returns the values of a figure's bars, for each mix and for others. The paper's text
 // does not state them.
-func perMix(scheduler, metric string, others ...string) func(string) []published.Value {
-	return func(system string) []published.Value {
-		var out []published.Value
+func perMix(scheduler, metric string, others ...string) func(string) []Value {
+	return func(system string) []Value {
+		var out []Value
 		for _, mix := range append(Mixes(), others...) {
-			out = append(out, published.Value{System: system, Workload: mix, Scheduler: scheduler, Metric: metric, Unit: ratio})
+			out = append(out, Value{System: system, Workload: mix, Scheduler: scheduler, Metric: metric, Unit: ratio})
 		}
 		return out
 	}
 }
 
-func join(all ...func(string) []published.Value) func(string) []published.Value {
-	return func(system string) []published.Value {
-		var out []published.Value
+func join(all ...func(string) []Value) func(string) []Value {
+	return func(system string) []Value {
+		var out []Value
 		for _, one := range all {
 			out = append(out, one(system)...)
 		}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 func TestErrorsSayHowToMeasure(t *testing.T) {

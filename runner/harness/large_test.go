@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // Whoever stops the program does not wait for a mix that is read.

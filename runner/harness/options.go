@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // Options say how and where runs are made. All runs of a sweep share them. Their JSON has the

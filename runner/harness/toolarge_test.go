@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // Before a run begins it says which jobs are larger than a device, how large they are, and whether that is an estimate.

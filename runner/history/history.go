@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 )
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // Of a store only the latest runs count, because reading all would take long, and jobs change.

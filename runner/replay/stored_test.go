@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/replay"
 	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers/policies"

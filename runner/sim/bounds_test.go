@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
-	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/runner/profiles/profilestest"
 )
 
 // boundJobs is what the jobs do of which docs/design/bounds.md has bounds, for benchmarks/bounds/bounds.py. Package docs/pages

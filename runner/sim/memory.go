@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // object is memory that a process has allocated.

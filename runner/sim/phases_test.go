@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // phased is so many equal jobs with a profile of this text: from host_before_s to copy_out_s,

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 )
 

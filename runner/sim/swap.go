@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 )
 

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 )
 

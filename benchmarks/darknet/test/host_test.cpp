@@ -148,7 +148,7 @@ static void test_cfg()
 	REFUSED("[reorg] cannot be trained here", require_trainable(read_network("test/region.cfg")));
 	REFUSED("a.data:2: unknown key \"class\" in [data]", read_data(file("a.data", "classes=2\nclass=3\n")));
 
-	const cfg_section data = read_data("inputs/cfg/imagenet1k.data");
+	const cfg_section data = read_data("../../mixes/suites/inputs/cfg/imagenet1k.data");
 	CHECK(data.integer("classes", 0, 0, 9999) == 1000 && data.integer("top", 1, 1, 9) == 5);
 }
 
@@ -189,33 +189,33 @@ static void test_networks()
 	    {"yolov3-spp", 608, 114, 255 * 76 * 76, 141.45, 252209544},
 	};
 	for (const auto &want : published) {
-		const network net = read_network(std::string("inputs/cfg/") + want.name + ".cfg");
+		const network net = read_network(std::string("../../mixes/suites/inputs/cfg/") + want.name + ".cfg");
 		CHECK(net.batch == 1 && net.w == want.side && net.h == want.side && net.layers.size() == want.layers);
 		CHECK(net.outputs() == want.outputs);
 		check_near(billions_of(net), want.billions, want.billions == 29.4 ? .05 : .005, want.name, __LINE__);
 		CHECK(20 + weights_bytes(net) == want.weights);
 	}
-	const network resnet = read_network("inputs/cfg/resnet152.cfg");
+	const network resnet = read_network("../../mixes/suites/inputs/cfg/resnet152.cfg");
 	CHECK(count_of(resnet, layer_kind::convolutional) == 152 && count_of(resnet, layer_kind::shortcut) == 50);
-	const network yolov2 = read_network("inputs/cfg/yolov2-608.cfg");
+	const network yolov2 = read_network("../../mixes/suites/inputs/cfg/yolov2-608.cfg");
 	CHECK(yolov2.layers[27].kind == layer_kind::reorg && yolov2.layers[27].out_c == 256);
 	CHECK(yolov2.layers[28].out_c == 1280);
 
-	const network darknet53 = read_network("inputs/cfg/darknet53_448.cfg");
+	const network darknet53 = read_network("../../mixes/suites/inputs/cfg/darknet53_448.cfg");
 	CHECK(count_of(darknet53, layer_kind::convolutional) == 53 && count_of(darknet53, layer_kind::shortcut) == 23);
 	CHECK(darknet53.layers[74].out_w == 14 && darknet53.layers[74].out_c == 1024 && darknet53.outputs() == 1000);
 	CHECK(20 + weights_bytes(darknet53) == 166582580);
 
-	const network tiny = read_network("inputs/cfg/yolov3-tiny.cfg");
+	const network tiny = read_network("../../mixes/suites/inputs/cfg/yolov3-tiny.cfg");
 	CHECK(tiny.layers.size() == 24 && tiny.layers[16].out_w == 13 && tiny.layers[23].out_w == 26);
 	CHECK(tiny.layers[11].out_w == 13 && tiny.layers[20].out_c == 384);
 	CHECK(20 + weights_bytes(tiny) == 35434956);
 
-	const network rnn = read_network("inputs/cfg/rnn.cfg");
+	const network rnn = read_network("../../mixes/suites/inputs/cfg/rnn.cfg");
 	CHECK(rnn.inputs() == 256 && rnn.outputs() == 256 && count_of(rnn, layer_kind::rnn) == 3);
 	CHECK(rnn.layers[1].banks[2].weights() == 1024 * 1024);
 
-	const network cifar = read_network("inputs/cfg/cifar_small.cfg");
+	const network cifar = read_network("../../mixes/suites/inputs/cfg/cifar_small.cfg");
 	CHECK(cifar.batch == 128 && cifar.w == 28 && cifar.outputs() == 10 && cifar.layers[8].out_w == 7);
 	require_trainable(cifar);
 

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // A job runs without the tracer and then with it, or once with it. What the tracer leaves reaches its

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
@@ -23,6 +22,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/surroundings"

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // Profiling measures jobs alone on the first of this machine's GPUs.

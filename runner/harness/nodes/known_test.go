@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // authors are command lines as in the workload files of CASE's authors, with other directories.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers/policies"
 )

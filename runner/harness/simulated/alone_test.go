@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 func historyOf(t *testing.T, node string, known profiles.Set) history.Node {

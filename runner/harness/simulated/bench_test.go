@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // BenchmarkStoredJobs measures what a job costs in recorded runs of 10,000 and 100,000 jobs, and with

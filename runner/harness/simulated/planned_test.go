@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"

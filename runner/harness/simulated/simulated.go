@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"

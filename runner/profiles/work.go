@@ -15,8 +15,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caserun/caserun/benchmarks/darknet/inputs"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites/inputs"
 )
 
 // OpenFile opens a file that a job names. The error of a file that is not there is fs.ErrNotExist.

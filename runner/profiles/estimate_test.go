@@ -12,8 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/caserun/caserun/benchmarks/darknet/inputs"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites/inputs"
 )
 
 func job(command string) mixes.Job {

@@ -1,10 +1,4 @@
-// Package published has the numbers of the CASE paper (Chen et al., "CASE: A Compiler-Assisted
-// SchEduling Framework for Multi-GPU Systems", PPoPP 2022), with which runs are compared.
-//
-// case_ppopp22.csv has every value of Tables 3, 4, 6, 7 and 8, and the values of Figures 5 to 9
-// that the text states. Percentages are fractions. Schedulers are written as policies.Parse reads
-// them; cg has no number of workers if the paper gives none.
-package published
+package paper
 
 import (
 	_ "embed"
@@ -14,6 +8,10 @@ import (
 	"strings"
 	"sync"
 )
+
+// case_ppopp22.csv has every value of Tables 3, 4, 6, 7 and 8, and the values of Figures 5 to 9 that
+// the text states. Percentages are fractions. Schedulers are written as policies.Parse reads them; cg
+// has no number of workers if the paper gives none.
 
 // Value is one published number.
 type Value struct {
@@ -27,14 +25,14 @@ type Value struct {
 }
 
 //go:embed case_ppopp22.csv
-var paper string
+var caseValues string
 
-var load = sync.OnceValues(func() ([]Value, error) { return parse("case_ppopp22.csv", paper) })
+var loadValues = sync.OnceValues(func() ([]Value, error) { return parseValues("case_ppopp22.csv", caseValues) })
 
-// Find returns the values of one source and system, such as "Table 7" and "4xV100", in the paper's
+// Published returns the values of one source and system, such as "Table 7" and "4xV100", in the paper's
 // order. It returns an error if the paper has no such values.
-func Find(source, system string) ([]Value, error) {
-	all, err := load()
+func Published(source, system string) ([]Value, error) {
+	all, err := loadValues()
 	if err != nil {
 		return nil, err
 	}
@@ -50,17 +48,17 @@ func Find(source, system string) ([]Value, error) {
 	return out, nil
 }
 
-var header = []string{"source", "system", "workload", "scheduler", "metric", "value", "unit"}
+var valueHeader = []string{"source", "system", "workload", "scheduler", "metric", "value", "unit"}
 
-func parse(file, text string) ([]Value, error) {
+func parseValues(file, text string) ([]Value, error) {
 	r := csv.NewReader(strings.NewReader(text))
-	r.FieldsPerRecord = len(header)
+	r.FieldsPerRecord = len(valueHeader)
 	rows, err := r.ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("read published values %s: %w", file, err)
 	}
-	if len(rows) == 0 || strings.Join(rows[0], ",") != strings.Join(header, ",") {
-		return nil, fmt.Errorf("read published values %s: want the header %s", file, strings.Join(header, ","))
+	if len(rows) == 0 || strings.Join(rows[0], ",") != strings.Join(valueHeader, ",") {
+		return nil, fmt.Errorf("read published values %s: want the header %s", file, strings.Join(valueHeader, ","))
 	}
 	var out []Value
 	for i, row := range rows[1:] {

@@ -6,13 +6,13 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/runner/profiles"
 )
 
 // Suite returns the profiles of the builtin suite that were measured on an H100, with all in one round, as the catalog's
 // are: the bounds of docs/design/bounds.md know no rounds. root is the path of the repository.
 func Suite(root string) (profiles.Set, error) {
-	name := filepath.Join(root, "benchmarks/profiles/suite_h100.csv")
+	name := filepath.Join(root, "runner/profiles/suite_h100.csv")
 	measured, err := profiles.Load(context.Background(), name)
 	if err != nil {
 		return profiles.Set{}, err

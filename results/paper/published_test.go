@@ -1,4 +1,4 @@
-package published
+package paper
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func TestEveryTableIsComplete(t *testing.T) {
 		{"section 5.2.4", "2xP100", 1, "s", 236},
 		{"section 5.2.4", "4xV100", 1, "s", 122},
 	} {
-		values, err := Find(c.source, c.system)
+		values, err := Published(c.source, c.system)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -41,8 +41,8 @@ func TestEveryTableIsComplete(t *testing.T) {
 	}
 }
 
-func TestFindOfNothingIsAnError(t *testing.T) {
-	if _, err := Find("Table 9", "4xV100"); err == nil || !strings.Contains(err.Error(), `"Table 9"`) {
+func TestPublishedOfNothingIsAnError(t *testing.T) {
+	if _, err := Published("Table 9", "4xV100"); err == nil || !strings.Contains(err.Error(), `"Table 9"`) {
 		t.Errorf("error %v, want one that names Table 9", err)
 	}
 }
@@ -55,7 +55,7 @@ func TestParseNamesFileAndLine(t *testing.T) {
 		{head + "a,b,c,d,e,1,g\na,b,c,d,e,x,g\n", `f.csv: line 3: value "x"`},
 		{head + "a,b\n", "f.csv: record on line 2"},
 	} {
-		if _, err := parse("f.csv", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parseValues("f.csv", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
