@@ -26,7 +26,7 @@ const module = "github.com/caserun/caserun/"
 var layers = [][]string{
 	{"cmd/caserun"},
 	{"cmd/caserun/config"},
-	{"runner/sweep/cluster"},
+	{"runner/slurmsweep"},
 	{"runner/sweep", "runner/doctor"},
 	{"runner/harness/nodes"},
 	{"runner/harness/local", "runner/harness/simulated"},
@@ -36,9 +36,9 @@ var layers = [][]string{
 	{"results/trend", "results/paper", "runner/history"},
 	{"results/regress"},
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
-	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
+	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs"},
-	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts", "userfile/output"},
+	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "userfile/output"},
 	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
 	{"internal/input", "internal/size"},
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/slurmsweep"
 	"github.com/caserun/caserun/runner/sweep"
-	"github.com/caserun/caserun/runner/sweep/cluster"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -149,9 +149,9 @@ func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
 }
 
 // request is how the user wants a sweep to be spread.
-func (o *sweepOptions) request() (cluster.Request, error) {
+func (o *sweepOptions) request() (slurmsweep.Request, error) {
 	program, err := os.Executable()
-	return cluster.Request{Array: o.slurm.array, Shared: o.slurm.dir(o.settings.DB), LeastS: o.slurm.least.Seconds(),
+	return slurmsweep.Request{Array: o.slurm.array, Shared: o.slurm.dir(o.settings.DB), LeastS: o.slurm.least.Seconds(),
 		Publish: o.slurm.publish, AtOnce: o.sweep.Jobs, Program: program}, err
 }
 
@@ -166,14 +166,14 @@ func (o *sweepOptions) propose(c *cobra.Command, db *store.Store, id int64) erro
 	if err != nil {
 		return err
 	}
-	before, err := cluster.Latest(ctx, db, id, r.Shared)
+	before, err := slurmsweep.Latest(ctx, db, id, r.Shared)
 	switch {
 	case err == nil:
 		sayTo(c)("sweep %d was submitted as %s: what its tasks have published, and nobody has collected, counts as left here", id, before.Name)
-	case !errors.Is(err, cluster.ErrNone):
+	case !errors.Is(err, slurmsweep.ErrNone):
 		return err
 	}
-	p, err := cluster.Propose(ctx, db, w, r)
+	p, err := slurmsweep.Propose(ctx, db, w, r)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (o *sweepOptions) proposeNew(c *cobra.Command, p *sweep.Plan) (err error) {
 		}
 		defer func() { err = errors.Join(err, done()) }()
 	}
-	return cluster.Rehearse(c.Context(), db, store.Filter{Warmups: true}, func(db *store.Store) error {
+	return slurmsweep.Rehearse(c.Context(), db, store.Filter{Warmups: true}, func(db *store.Store) error {
 		id, err := p.Store(c.Context(), db, o.settings.AllowSimulated, func(string, ...any) {})
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (o *sweepOptions) proposeNew(c *cobra.Command, p *sweep.Plan) (err error) {
 
 // proposeExtended is propose for a sweep of a store with more repetitions.
 func (o *sweepOptions) proposeExtended(c *cobra.Command, db *store.Store, p *sweep.Plan, id int64, more []results.Cell) error {
-	return cluster.Rehearse(c.Context(), db, store.Filter{Sweep: id, Warmups: true, Duplicates: true}, func(db *store.Store) error {
+	return slurmsweep.Rehearse(c.Context(), db, store.Filter{Sweep: id, Warmups: true, Duplicates: true}, func(db *store.Store) error {
 		if err := p.StoreExtended(c.Context(), db, id, more); err != nil {
 			return err
 		}
@@ -252,7 +252,7 @@ func shellLine(command []string) string {
 var plainWord = regexp.MustCompile(`^[\w./=:@%+,-]+$`)
 
 // submit returns the submission whose tasks are in the queue, or a new one.
-func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s cluster.Submission, err error) {
+func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s slurmsweep.Submission, err error) {
 	path, shared := o.settings.DB, o.slurm.dir(o.settings.DB)
 	open := func(do func(*store.Store) error) error {
 		db, done, err := openForReading(ctx, path)
@@ -262,11 +262,11 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 		return errors.Join(do(db), done())
 	}
 	var release func() error
-	if err = open(func(db *store.Store) error { release, err = cluster.Hold(ctx, db, id, shared); return err }); err != nil {
+	if err = open(func(db *store.Store) error { release, err = slurmsweep.Hold(ctx, db, id, shared); return err }); err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	err = open(func(db *store.Store) error { s, err = cluster.Latest(ctx, db, id, shared); return err })
+	err = open(func(db *store.Store) error { s, err = slurmsweep.Latest(ctx, db, id, shared); return err })
 	switch {
 	case err == nil:
 		left, err := s.Left(ctx)
@@ -280,7 +280,7 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 		if err := s.Gather(ctx, path, say); err != nil {
 			return s, err
 		}
-	case !errors.Is(err, cluster.ErrNone):
+	case !errors.Is(err, slurmsweep.ErrNone):
 		return s, err
 	}
 	request, err := o.request()
@@ -296,7 +296,7 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 			say("sweep %d is complete", id)
 			return nil
 		}
-		s, err = cluster.Submit(ctx, db, w, request)
+		s, err = slurmsweep.Submit(ctx, db, w, request)
 		if err == nil {
 			say("sweep %d: submitted as %s: a task for each of %d parts, of %d; logs are in %s", id, s.Name, len(s.Parts), s.Of, s.Logs())
 		}
@@ -373,7 +373,7 @@ func newSweepTask() *cobra.Command {
 				return refusal{err}
 			}
 			display := func(mode results.Mode) sweep.Display { return newSweepProgress(c.ErrOrStderr(), mode, time.Now()) }
-			return cluster.Task(c.Context(), args[0], submission, number, sayTo(c), display)
+			return slurmsweep.Task(c.Context(), args[0], submission, number, sayTo(c), display)
 		},
 	}
 	return c
@@ -408,8 +408,8 @@ published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
 
 func cancelSweep(c *cobra.Command, o sweepCancel) error {
 	return o.read(c.Context(), func(db *store.Store, w results.Sweep) error {
-		s, err := cluster.Latest(c.Context(), db, w.ID, o.slurm.dir(o.settings.DB))
-		if errors.Is(err, cluster.ErrNone) {
+		s, err := slurmsweep.Latest(c.Context(), db, w.ID, o.slurm.dir(o.settings.DB))
+		if errors.Is(err, slurmsweep.ErrNone) {
 			return refusal{err}
 		}
 		if err != nil {

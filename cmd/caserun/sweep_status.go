@@ -16,8 +16,8 @@ import (
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/slurmsweep"
 	"github.com/caserun/caserun/runner/sweep"
-	"github.com/caserun/caserun/runner/sweep/cluster"
 )
 
 // sweepStatus is what sweep status is asked for.
@@ -106,8 +106,8 @@ func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) e
 // tasks says what Slurm does for each part of a sweep that was submitted, and into how many parts its plan is cut. notes
 // are what does not fit into a cell.
 func (o sweepStatus) tasks(ctx context.Context, db *store.Store, id int64) (tasks map[int]string, of int, notes []string, err error) {
-	s, err := cluster.Latest(ctx, db, id, o.slurm.dir(o.settings.DB))
-	if errors.Is(err, cluster.ErrNone) {
+	s, err := slurmsweep.Latest(ctx, db, id, o.slurm.dir(o.settings.DB))
+	if errors.Is(err, slurmsweep.ErrNone) {
 		return nil, 0, nil, nil
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-package parts
+package slurmsweep
 
 import (
 	"errors"
@@ -15,15 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// publish publishes a text with a publisher of its own.
-func publish(t *testing.T, dir, text string, number, attempt int) Part {
+// publishText publishes a text with a publisher of its own.
+func publishText(t *testing.T, dir, text string, number, attempt int) partFile {
 	t.Helper()
-	return publishBy(t, &Publisher{dir: dir, number: number, attempt: attempt}, text)
+	return publishBy(t, &publisher{dir: dir, number: number, attempt: attempt}, text)
 }
 
-func publishBy(t *testing.T, by *Publisher, text string) Part {
+func publishBy(t *testing.T, by *publisher, text string) partFile {
 	t.Helper()
-	p, err := by.Publish(written(t, text))
+	p, err := by.publish(written(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,17 +37,6 @@ func written(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// fetched is the latest text of a number.
-func fetched(t *testing.T, dir string, number int) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "fetched.db")
-	if _, err := Fetch(dir, number, path); err != nil {
-		t.Error(err)
-	}
-	text, _ := os.ReadFile(path)
-	return string(text)
 }
 
 // listed are the files without their sums.
@@ -72,9 +61,9 @@ func TestPublish(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	first, anew, other := begin(t, dir, 7), begin(t, dir, 7), begin(t, dir, 12)
+	first, anew, other := begun(t, dir, 7), begun(t, dir, 7), begun(t, dir, 12)
 	for _, c := range []struct {
-		by   *Publisher
+		by   *publisher
 		text string
 	}{
 		{first, "a"}, {first, "b"}, {first, "c"}, {first, "c"}, // the same once more
@@ -93,7 +82,7 @@ func TestPublish(t *testing.T) {
 			t.Errorf("part %d is %q, want %q", number, got, want)
 		}
 	}
-	all, err := List(dir)
+	all, err := listParts(dir)
 	if err != nil || len(all) != 5 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -104,9 +93,9 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-func begin(t *testing.T, dir string, number int) *Publisher {
+func begun(t *testing.T, dir string, number int) *publisher {
 	t.Helper()
-	p, err := Begin(dir, number)
+	p, err := begin(dir, number)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +110,12 @@ func TestAttemptsAreUnique(t *testing.T) {
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			p, err := Begin(dir, 3)
+			p, err := begin(dir, 3)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			attempts <- p.Attempt()
+			attempts <- p.attempt
 		})
 	}
 	all.Wait()
@@ -138,10 +127,10 @@ func TestAttemptsAreUnique(t *testing.T) {
 	if len(seen) != n || !seen[0] || !seen[n-1] {
 		t.Errorf("attempts %v, want 0 to %d", seen, n-1)
 	}
-	if p := begin(t, dir, 4); p.Attempt() != 0 {
-		t.Errorf("another part begins with attempt %d", p.Attempt())
+	if p := begun(t, dir, 4); p.attempt != 0 {
+		t.Errorf("another part begins with attempt %d", p.attempt)
 	}
-	if _, err := Begin(filepath.Join(dir, "missing"), 3); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := begin(filepath.Join(dir, "missing"), 3); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -149,7 +138,7 @@ func TestAttemptsAreUnique(t *testing.T) {
 // Sequences are numbers: the tenth thousandth file is later than the one before.
 func TestOrderIsOfNumbers(t *testing.T) {
 	dir := t.TempDir()
-	by := &Publisher{dir: dir, number: 1, published: 9998}
+	by := &publisher{dir: dir, number: 1, published: 9998}
 	publishBy(t, by, "a")
 	if p := publishBy(t, by, "b"); p.Sequence != 10000 {
 		t.Errorf("%+v", p)
@@ -162,8 +151,8 @@ func TestOrderIsOfNumbers(t *testing.T) {
 // Fetch takes the latest file that is whole, and leaves nothing of the others.
 func TestFetchSkipsBrokenFiles(t *testing.T) {
 	dir := t.TempDir()
-	publish(t, dir, "first", 1, 0)
-	second, third := publish(t, dir, "second", 1, 1), publish(t, dir, "third", 1, 2)
+	publishText(t, dir, "first", 1, 0)
+	second, third := publishText(t, dir, "second", 1, 1), publishText(t, dir, "third", 1, 2)
 	for _, damage := range []func() error{
 		func() error { return os.Truncate(third.Path, 4) },
 		func() error { return os.WriteFile(second.Path, []byte("sacond"), 0o644) },
@@ -179,10 +168,10 @@ func TestFetchSkipsBrokenFiles(t *testing.T) {
 		t.Errorf("the latest whole file is %q, want first", got)
 	}
 	path := filepath.Join(t.TempDir(), "out")
-	if err := third.CopyTo(path); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), third.Path) {
+	if err := third.copyTo(path); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), third.Path) {
 		t.Errorf("copy of a broken file: %v", err)
 	}
-	if _, err := Fetch(dir, 2, path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := fetch(dir, 2, path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a part that nobody has published: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -193,18 +182,18 @@ func TestFetchSkipsBrokenFiles(t *testing.T) {
 // What is not a file was not published, whatever its name. A reader would wait for a FIFO.
 func TestListIsOfFiles(t *testing.T) {
 	dir := t.TempDir()
-	whole := publish(t, dir, "whole", 1, 0)
+	whole := publishText(t, dir, "whole", 1, 0)
 	for attempt, put := range []func(path string) error{
 		func(path string) error { return os.Symlink(whole.Path, path) },
 		func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
-		p := Part{Number: 1, Attempt: attempt + 1, Sequence: 1, sum: whole.sum}
+		p := partFile{Number: 1, Attempt: attempt + 1, Sequence: 1, sum: whole.sum}
 		if err := put(filepath.Join(dir, p.file())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if all, err := List(dir); err != nil || len(all) != 1 || all[0] != whole {
+	if all, err := listParts(dir); err != nil || len(all) != 1 || all[0] != whole {
 		t.Errorf("%+v, %v; want the file alone", all, err)
 	}
 }
@@ -212,24 +201,24 @@ func TestListIsOfFiles(t *testing.T) {
 // While a file is fetched, a later one may replace it. Then that one is fetched.
 func TestFetchOfAReplacedFile(t *testing.T) {
 	dir := t.TempDir()
-	by := begin(t, dir, 1)
+	by := begun(t, dir, 1)
 	publishBy(t, by, "a")
-	old, err := List(dir)
+	old, err := listParts(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	publishBy(t, by, "b")
 	publishBy(t, by, "c")
-	if _, again, err := fetch(old, 1, filepath.Join(t.TempDir(), "out")); !again || err != nil {
+	if _, again, err := fetchFrom(old, 1, filepath.Join(t.TempDir(), "out")); !again || err != nil {
 		t.Errorf("again %v, %v; want to list again", again, err)
 	}
 }
 
 func TestFetchOverwritesNothing(t *testing.T) {
 	dir := t.TempDir()
-	publish(t, dir, "new", 1, 0)
+	publishText(t, dir, "new", 1, 0)
 	path := written(t, "old")
-	if _, err := Fetch(dir, 1, path); !errors.Is(err, fs.ErrExist) {
+	if _, err := fetch(dir, 1, path); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%v", err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "old" {
@@ -239,7 +228,7 @@ func TestFetchOverwritesNothing(t *testing.T) {
 
 func TestFailedPublishLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := (&Publisher{dir: dir, number: 3}).Publish(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "publish part 3 in "+dir) {
+	if _, err := (&publisher{dir: dir, number: 3}).publish(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "publish part 3 in "+dir) {
 		t.Errorf("%v", err)
 	}
 	if left := listed(t, dir); len(left) > 0 {
@@ -248,12 +237,12 @@ func TestFailedPublishLeavesNothing(t *testing.T) {
 }
 
 // publisherVariable makes this test binary publish until it is killed, in this directory.
-const publisherVariable = "PARTS_TEST_PUBLISH"
+const publisherVariable = "SLURMSWEEP_TEST_PUBLISH"
 
 // However often publishers are killed, all files that are listed are whole, and none gets lost.
 func TestKilledPublishers(t *testing.T) {
 	if dir := os.Getenv(publisherVariable); dir != "" {
-		by := begin(t, dir, 1)
+		by := begun(t, dir, 1)
 		for i := 1; ; i++ {
 			p := publishBy(t, by, strings.Repeat(fmt.Sprint(os.Getpid(), i), 100_000))
 			fmt.Println(p.Attempt, p.Sequence)
@@ -270,7 +259,7 @@ func TestKilledPublishers(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		var last, next Part // said
+		var last, next partFile // said
 		for err == nil {
 			if _, err = fmt.Fscan(out, &next.Attempt, &next.Sequence); err == nil {
 				last = next
@@ -278,12 +267,12 @@ func TestKilledPublishers(t *testing.T) {
 			}
 		}
 		_ = c.Wait()
-		all, err := List(dir)
-		if err != nil || len(all) == 0 || last.Attempt != attempt || last.Sequence == 0 || later(all[len(all)-1], Part{Number: 1, Attempt: last.Attempt, Sequence: last.Sequence}) < 0 {
+		all, err := listParts(dir)
+		if err != nil || len(all) == 0 || last.Attempt != attempt || last.Sequence == 0 || later(all[len(all)-1], partFile{Number: 1, Attempt: last.Attempt, Sequence: last.Sequence}) < 0 {
 			t.Fatalf("%+v, %v: publication %d of attempt %d is lost", all, err, last.Sequence, last.Attempt)
 		}
 		for _, p := range all {
-			if err := p.CopyTo(filepath.Join(t.TempDir(), "out")); err != nil {
+			if err := p.copyTo(filepath.Join(t.TempDir(), "out")); err != nil {
 				t.Error(err)
 			}
 		}

@@ -1,6 +1,6 @@
 //go:build slurm
 
-package spread
+package slurmsweep
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 const (
 	// taskVariable makes this test binary a task: its arguments are a directory and the part's number.
-	taskVariable = "SPREAD_TEST_TASK"
+	taskVariable = "SLURMSWEEP_TEST_TASK"
 	killed       = 3 // the first attempts of these parts wait in the middle until they are ended
 	late         = 4 // this part's first attempt runs out of time
 	lost         = 2 // this part's node is lost, and its later attempts wait until that is said
@@ -33,13 +33,13 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := task(ctx, os.Args[1], os.Args[2]); err != nil {
+	if err := doTask(ctx, os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func task(ctx context.Context, dir, number string) error {
+func doTask(ctx context.Context, dir, number string) error {
 	job, err := slurm.Current()
 	if err != nil || job == nil {
 		return fmt.Errorf("job %v: %w", job, err)
@@ -48,9 +48,9 @@ func task(ctx context.Context, dir, number string) error {
 	if err != nil {
 		return err
 	}
-	t := Task{Dir: filepath.Join(dir, "parts"), Number: n, Job: *job, Every: 20 * time.Millisecond, Copy: copyFile,
-		Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-	t.Work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
+	t := task{dir: filepath.Join(dir, "parts"), number: n, job: *job, every: 20 * time.Millisecond, copy: copyFile,
+		say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+	t.work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
 		if err := work(file, n, steps/2); err != nil {
 			return err
 		}
@@ -67,11 +67,11 @@ func task(ctx context.Context, dir, number string) error {
 			<-ctx.Done()
 			return ctx.Err()
 		case n == late:
-			return fmt.Errorf("in the middle: %w", ErrTime)
+			return fmt.Errorf("in the middle: %w", errTime)
 		}
 		return work(file, n, steps)
 	}
-	return t.Do(ctx)
+	return t.do(ctx)
 }
 
 // waitFor waits until a file exists.
@@ -92,7 +92,7 @@ func waitFor(ctx context.Context, file string) error {
 
 // A whole is complete although a task is requeued, a task is killed, a task runs out of time, a node is
 // lost, and the controller is killed.
-func TestSpread(t *testing.T) {
+func TestArrayOfParts(t *testing.T) {
 	dir := filepath.Dir(published(t))
 	c := slurmtest.Start(t)
 	t.Setenv(taskVariable, "1")
@@ -130,9 +130,9 @@ func TestSpread(t *testing.T) {
 	say := func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }
 	listed := make(chan bool, 1000)
 	go func() {
-		collector := Collector{Name: a.Name, Dir: filepath.Join(dir, "parts"), Every: 200 * time.Millisecond, Merge: all.merge, Say: say,
-			Show: func([]slurm.Task) { listed <- true }}
-		collected <- collector.Collect(ctx)
+		collector := collector{name: a.Name, dir: filepath.Join(dir, "parts"), every: 200 * time.Millisecond, mergeFiles: all.merge, say: say,
+			show: func([]slurm.Task) { listed <- true }}
+		collected <- collector.collect(ctx)
 	}()
 	<-listed
 	before, err := slurm.List(t.Context(), a.Name)

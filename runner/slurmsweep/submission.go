@@ -1,6 +1,6 @@
-// Package cluster spreads a sweep over the nodes of a Slurm cluster: it submits the parts of the sweep as tasks of
+// Package slurmsweep spreads a sweep over the nodes of a Slurm cluster: it submits the parts of the sweep as tasks of
 // an array job, does a part in a task, and brings together what the tasks publish.
-package cluster
+package slurmsweep
 
 import (
 	"context"
@@ -18,12 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/parts"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/scratch"
 	"github.com/caserun/caserun/runner/slurm"
-	"github.com/caserun/caserun/runner/spread"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/strictjson"
@@ -329,146 +327,10 @@ func publishPlan(ctx context.Context, db *store.Store, id int64, dir string) (er
 	if err := db.CopyRuns(ctx, file, store.Filter{Sweep: id, IDs: []int64{-1}}); err != nil {
 		return err
 	}
-	p, err := parts.Begin(dir, spread.Plan)
+	p, err := begin(dir, planNumber)
 	if err == nil {
-		_, err = p.Publish(file)
+		_, err = p.publish(file)
 	}
-	return err
-}
-
-// copyStore copies a store in which runs may be under way.
-func copyStore(ctx context.Context, file, to string) (err error) {
-	db, err := store.OpenReadOnly(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.CopyRuns(ctx, to, store.Filter{Warmups: true, Duplicates: true})
-}
-
-// Task does a task of a submission: it goes on with the task's part where the part's latest published copy is. It
-// must be called in the task's Slurm job.
-func Task(ctx context.Context, dir string, submission, number int, say harness.Say, display func(results.Mode) sweep.Display) error {
-	s, err := Read(dir, submission)
-	if err != nil {
-		return err
-	}
-	if number < 1 || number > len(s.Parts) {
-		return fmt.Errorf("submission %d has tasks 1 to %d, not %d", submission, len(s.Parts), number)
-	}
-	job, err := slurm.Current()
-	if err != nil {
-		return err
-	}
-	if job == nil {
-		return errors.New("this command is for the array jobs that caserun sweep --slurm submits: it is run by Slurm")
-	}
-	part := sweep.Part{K: s.Parts[number-1], N: s.Of}
-	t := spread.Task{Dir: dir, Number: part.K, Job: *job, Every: s.Publish, Copy: copyStore, Say: say}
-	t.Work = func(ctx context.Context, file string, attempt int, end time.Time) error {
-		return s.work(ctx, file, part, attempt, end, say, display)
-	}
-	return t.Do(ctx)
-}
-
-// work does what is left of a part in a store of its own.
-func (s Submission) work(ctx context.Context, file string, part sweep.Part, attempt int, end time.Time, say harness.Say, display func(results.Mode) sweep.Display) (err error) {
-	if err := s.takeOver(ctx, file); err != nil {
-		return err
-	}
-	limit := sweep.TimeLimit{Began: time.Now()}
-	if !end.IsZero() {
-		limit.Total = max(end.Add(-slurm.Warning).Sub(limit.Began), 1)
-	}
-	db, err := harness.OpenStore(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	w, err := db.LatestSweep(ctx)
-	if err != nil {
-		return err
-	}
-	p, note, err := sweep.Resume(ctx, w)
-	if err != nil {
-		return err
-	}
-	if err := p.SameSize(ctx, db, w.ID); err != nil {
-		return err
-	}
-	if p.Mode == results.Live { // each attempt numbers its runs anew
-		p.Options.Runs = filepath.Join(s.Dir, "runs", fmt.Sprintf("part-%d-%d", part.K, attempt))
-	}
-	call := sweep.Call{Plan: p, ID: w.ID, Store: db, Part: part, Jobs: s.AtOnce, Restart: attempt, Limit: limit, Now: time.Now, Say: say, Display: display(p.Mode)}
-	err = call.Run(ctx, note)
-	if errors.As(err, new(sweep.LimitError)) {
-		err = fmt.Errorf("%w: %w", spread.ErrTime, err)
-	}
-	return err
-}
-
-// takeOver makes a part's store ready: what an earlier attempt had under way when it published the store has ended, and
-// what was added to the plan after an earlier submission comes in.
-func (s Submission) takeOver(ctx context.Context, file string) (err error) {
-	if err := closeSweep(ctx, file); err != nil {
-		return err
-	}
-	local, err := scratch.MakeLocal("plan")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, local.Remove()) }()
-	plan := filepath.Join(local.Path(), "plan.db")
-	if _, err := parts.Fetch(s.Dir, spread.Plan, plan); err != nil {
-		return err
-	}
-	_, err = store.Merge(ctx, file, []string{plan}, store.Merging{})
-	return err
-}
-
-func closeSweep(ctx context.Context, file string) (err error) {
-	db, err := harness.OpenStore(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	w, err := db.LatestSweep(ctx)
-	if err != nil || w.Status != results.Running {
-		return err
-	}
-	return harness.CloseSweep(db, w)
-}
-
-// Progress is told how far a submission is: its tasks as Slurm has them, and the runs of the sweep that are
-// merged, of so many.
-type Progress func(tasks []slurm.Task, done, of int)
-
-// Collect brings into a store what the tasks of a submission publish, until the sweep is complete or no task is left.
-// Nobody may have the store open. every is how often Slurm is asked.
-func (s Submission) Collect(ctx context.Context, db string, every time.Duration, say harness.Say, show Progress) error {
-	var tasks []slurm.Task
-	var merged store.Merged
-	c := spread.Collector{Name: s.Name, Dir: s.Dir, Every: every, Say: say}
-	c.Show = func(now []slurm.Task) {
-		tasks = now
-		show(tasks, merged.Done, merged.Cells)
-	}
-	c.Merge = func(ctx context.Context, files []string) (complete bool, err error) {
-		if merged, err = store.Merge(ctx, db, files, store.Merging{}); err != nil {
-			return false, err
-		}
-		show(tasks, merged.Done, merged.Cells)
-		return merged.Done == merged.Cells, nil
-	}
-	return c.Collect(ctx)
-}
-
-// Gather merges what was published so far into a store.
-func (s Submission) Gather(ctx context.Context, db string, say harness.Say) error {
-	_, err := spread.Collector{Name: s.Name, Dir: s.Dir, Say: say, Merge: func(ctx context.Context, files []string) (bool, error) {
-		merged, err := store.Merge(ctx, db, files, store.Merging{})
-		return merged.Done == merged.Cells, err
-	}}.Gather(ctx)
 	return err
 }
 

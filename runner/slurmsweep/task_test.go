@@ -1,4 +1,4 @@
-package spread
+package slurmsweep
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caserun/caserun/results/parts"
 	"github.com/caserun/caserun/runner/slurm"
 )
 
@@ -57,18 +56,18 @@ func published(t *testing.T) (dir string) {
 	if err := os.WriteFile(plan, []byte("plan\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	publish(t, dir, Plan, plan)
+	publish(t, dir, planNumber, plan)
 	return dir
 }
 
 // publish publishes a file as that of a new attempt.
-func publish(t *testing.T, dir string, number int, file string) parts.Part {
+func publish(t *testing.T, dir string, number int, file string) partFile {
 	t.Helper()
-	by, err := parts.Begin(dir, number)
+	by, err := begin(dir, number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := by.Publish(file)
+	p, err := by.publish(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,17 +134,17 @@ func TestTaskThatEndsEarly(t *testing.T) {
 		says     string
 	}{
 		{"fails", failure, time.Minute, 0, "", "it failed"},
-		{"has no time for the next step", ErrTime, time.Hour, 2, "requeue 12_3\n", ErrTime.Error()},
+		{"has no time for the next step", errTime, time.Hour, 2, "requeue 12_3\n", errTime.Error()},
 		{"is warned", nil, 100 * time.Second, 0, "requeue 12_3\n", "canceled"},
 		{"is warned early", nil, 179 * time.Second, 0, "requeue 12_3\n", "canceled"},
 		{"is cancelled or requeued", nil, time.Hour, 0, "", "canceled"},
-		{"was started again three times", ErrTime, time.Hour, 3, "", "part 3 is not started again"},
+		{"was started again three times", errTime, time.Hour, 3, "", "part 3 is not started again"},
 	} {
 		dir, told := published(t), fakeSlurm(t, "")
 		t.Setenv("SLURM_JOB_END_TIME", strconv.FormatInt(time.Now().Add(c.left).Unix(), 10))
 		ctx, cancel := context.WithCancel(t.Context())
-		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: c.restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
-		task.Work = func(ctx context.Context, file string, _ int, _ time.Time) error {
+		task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3", Restarts: c.restarts}, every: time.Hour, copy: copyFile, say: t.Logf}
+		task.work = func(ctx context.Context, file string, _ int, _ time.Time) error {
 			if err := work(file, 3, 2); err != nil || c.ends != nil {
 				return errors.Join(err, c.ends)
 			}
@@ -153,7 +152,7 @@ func TestTaskThatEndsEarly(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		if err := task.Do(ctx); err == nil || !strings.Contains(err.Error(), c.says) {
+		if err := task.do(ctx); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("it %s: %v, want %q", c.name, err, c.says)
 		}
 		cancel()
@@ -173,8 +172,8 @@ func TestTaskThatIsCancelled(t *testing.T) {
 	told := func() string { return "nothing" }
 	t.Setenv("SLURM_JOB_END_TIME", "")
 	ctx, cancel := context.WithCancel(t.Context())
-	task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3"}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
-	task.Work = func(ctx context.Context, _ string, _ int, end time.Time) error {
+	task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3"}, every: time.Hour, copy: copyFile, say: t.Logf}
+	task.work = func(ctx context.Context, _ string, _ int, end time.Time) error {
 		if left := time.Until(end); left < 50*time.Minute || left > time.Hour {
 			t.Errorf("the task has %v", left)
 		}
@@ -182,7 +181,7 @@ func TestTaskThatIsCancelled(t *testing.T) {
 		cancel()
 		return ctx.Err()
 	}
-	if err := task.Do(ctx); !errors.Is(err, context.Canceled) || told() != "" {
+	if err := task.do(ctx); !errors.Is(err, context.Canceled) || told() != "" {
 		t.Errorf("%v; scontrol was told %q", err, told())
 	}
 }
@@ -190,7 +189,7 @@ func TestTaskThatIsCancelled(t *testing.T) {
 func fetched(t *testing.T, dir string, number int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if _, err := parts.Fetch(dir, number, path); err != nil {
+	if _, err := fetch(dir, number, path); err != nil {
 		t.Error(err)
 	}
 	text, _ := os.ReadFile(path)
@@ -201,19 +200,19 @@ func fetched(t *testing.T, dir string, number int) string {
 func TestTaskGoesOn(t *testing.T) {
 	dir := published(t)
 	for restarts, want := range []string{"plan\n", "plan\n3 1\n", "plan\n3 1\n3 2\n", "plan\n3 1\n3 2\n3 3\n"} {
-		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
-		task.Work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
+		task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3", Restarts: restarts}, every: time.Hour, copy: copyFile, say: t.Logf}
+		task.work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
 			if text, err := os.ReadFile(file); err != nil || string(text) != want || attempt != restarts {
 				t.Errorf("start %d, attempt %d, begins with %q, %v; want %q", restarts, attempt, text, err, want)
 			}
 			return work(file, 3, restarts+1)
 		}
-		if err := task.Do(t.Context()); err != nil {
+		if err := task.do(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
-	task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: 4}}
-	if err := task.Do(t.Context()); err == nil || !strings.Contains(err.Error(), "job 12_3 of Slurm was started again 4 times") {
+	task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3", Restarts: 4}}
+	if err := task.do(t.Context()); err == nil || !strings.Contains(err.Error(), "job 12_3 of Slurm was started again 4 times") {
 		t.Errorf("the fifth start: %v", err)
 	}
 }
@@ -223,9 +222,9 @@ func TestTaskPublishesMeanwhile(t *testing.T) {
 	dir := published(t)
 	copies := 0
 	var said []string
-	task := Task{Dir: dir, Number: 1, Every: time.Millisecond, Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	task := task{dir: dir, number: 1, every: time.Millisecond, say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	two := make(chan struct{})
-	task.Copy = func(ctx context.Context, file, to string) error {
+	task.copy = func(ctx context.Context, file, to string) error {
 		if copies++; copies == 1 {
 			return errors.New("the disk is full")
 		}
@@ -234,8 +233,8 @@ func TestTaskPublishesMeanwhile(t *testing.T) {
 		}
 		return copyFile(ctx, file, to)
 	}
-	task.Work = func(ctx context.Context, file string, _ int, _ time.Time) error { <-two; return nil }
-	if err := task.Do(t.Context()); err != nil {
+	task.work = func(ctx context.Context, file string, _ int, _ time.Time) error { <-two; return nil }
+	if err := task.do(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := fetched(t, dir, 1); got != "plan\n" || !strings.Contains(strings.Join(said, "\n"), "part 1 goes on: the disk is full") {
@@ -251,8 +250,8 @@ func TestCollectWhatIsIncomplete(t *testing.T) {
 	told := fakeSlurm(t, running+lines+"6|2|FAILED|2|n1|NonZeroExitCode|whole+1|\n6|3|PENDING|1||launch failed requeued held|whole+1|\n6|4|TIMEOUT|0|n2|TimeLimit|whole+1|\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	shown := 0
-	c := Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge, Say: t.Logf}
-	c.Show = func(tasks []slurm.Task) {
+	c := collector{name: "whole", dir: published(t), every: time.Millisecond, mergeFiles: merger{}.merge, say: t.Logf}
+	c.show = func(tasks []slurm.Task) {
 		if shown++; shown > 1 {
 			cancel()
 		}
@@ -260,24 +259,24 @@ func TestCollectWhatIsIncomplete(t *testing.T) {
 			t.Errorf("%+v", tasks)
 		}
 	}
-	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+	if err := c.collect(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want it to wait for task 7", err)
 	}
 	if diff := cmp.Diff("requeue 6_2\nrelease 6_3\nrequeue 6_4\n", told()[:len("requeue 6_2\nrelease 6_3\nrequeue 6_4\n")]); diff != "" {
 		t.Errorf("scontrol was told (-want +got):\n%s", diff)
 	}
 	told = fakeSlurm(t, lines)
-	c.Show = func([]slurm.Task) {}
-	err := c.Collect(t.Context())
+	c.show = func([]slurm.Task) {}
+	err := c.collect(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no task of whole is left, and not all parts are complete: task 2 (job 6_1) is CANCELLED; task 6 (job 6_5) is FAILED: see") || told() != "" {
 		t.Errorf("%v; scontrol was told %q", err, told())
 	}
 }
 
 // collectorOf is a collector of what was published, which keeps what it says.
-func collectorOf(t *testing.T, said *[]string) Collector {
-	return Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge,
-		Say: func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }}
+func collectorOf(t *testing.T, said *[]string) collector {
+	return collector{name: "whole", dir: published(t), every: time.Millisecond, mergeFiles: merger{}.merge,
+		say: func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }}
 }
 
 // Of a task that leaves its node, the collector says whether the node is lost, also if that shows only later.
@@ -290,7 +289,7 @@ func TestCollectSaysWhichNodesAreLost(t *testing.T) {
 	shown := 0
 	var said []string
 	c := collectorOf(t, &said)
-	c.Show = func([]slurm.Task) {
+	c.show = func([]slurm.Task) {
 		switch shown++; shown { // the states are those of this time, and the tasks those of the next
 		case 1:
 			fakeSlurm(t, left)
@@ -304,7 +303,7 @@ func TestCollectSaysWhichNodesAreLost(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+	if err := c.collect(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	want := []string{
@@ -320,7 +319,7 @@ func TestCollectSaysWhichNodesAreLost(t *testing.T) {
 	fakeSlurm(t, running)
 	said, shown = nil, 0
 	ctx, cancel = context.WithCancel(t.Context())
-	c.Show = func([]slurm.Task) {
+	c.show = func([]slurm.Task) {
 		switch shown++; shown {
 		case 1:
 			fakeSlurm(t, left) // sinfo fails
@@ -328,7 +327,7 @@ func TestCollectSaysWhichNodesAreLost(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+	if err := c.collect(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	want = []string{"task 1 is started again: it ran on n1", "task 2 is started again: it ran on n2", "task 3 is started again: it ran on n3"}
@@ -358,9 +357,9 @@ func TestCollectSkipsBrokenFiles(t *testing.T) {
 		}
 	}
 	said := 0
-	c := Collector{Name: "whole", Dir: dir, Every: time.Millisecond, Merge: merger{}.merge, Show: func([]slurm.Task) {}}
-	c.Say = func(string, ...any) { said++ }
-	if err := c.Collect(t.Context()); err != nil || said != tasks {
+	c := collector{name: "whole", dir: dir, every: time.Millisecond, mergeFiles: merger{}.merge, show: func([]slurm.Task) {}}
+	c.say = func(string, ...any) { said++ }
+	if err := c.collect(t.Context()); err != nil || said != tasks {
 		t.Errorf("%v; %d broken files were said, want %d", err, said, tasks)
 	}
 }
@@ -377,7 +376,7 @@ func TestCollectSaysWhyTasksWait(t *testing.T) {
 	shown := 0
 	var said []string
 	c := collectorOf(t, &said)
-	c.Show = func([]slurm.Task) {
+	c.show = func([]slurm.Task) {
 		switch shown++; shown {
 		case 2:
 			fakeSlurm(t, lines+fmt.Sprintf(line, 5, "PartitionNodeLimit")+fmt.Sprintf(line, 6, "BadConstraints"))
@@ -385,7 +384,7 @@ func TestCollectSaysWhyTasksWait(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+	if err := c.collect(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	want := []string{"1 task waits: PartitionNodeLimit: sinfo -o ", "2 tasks wait: ReqNodeNotAvail, UnavailableNodes:n1: sinfo -R ", "1 task waits: BadConstraints: no node has as much: "}
