@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"runner/harness/nodes"},
 	{"runner/harness/local", "runner/harness/simulated"},
 	{"runner/harness"},
-	{"results/html", "results/bundle", "results/sides", "results/publication", "results/perfetto"},
+	{"results/html", "results/bundle", "results/selection", "results/publication", "results/perfetto"},
 	{"results/report", "results/figures", "runner/live", "runner/sim", "runner/replay"},
 	{"results/trend", "results/paper", "runner/history"},
 	{"results/regress"},

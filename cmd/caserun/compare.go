@@ -11,7 +11,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/stats"
 )
 
@@ -46,7 +46,7 @@ scheduler can gain throughput by losing jobs.
 With B, compare B with A, metric by metric: better, worse, same, or
 inconclusive. A and B are each
 
-` + sides.Help + `
+` + selection.Help + `
 
 Runs of the same mix, number of jobs, scheduler with parameters, and node are
 repetitions of one arm. A note says where their settings differ. Compared are
@@ -76,7 +76,7 @@ docs/reference/statistics.md describes the tests.`,
 				err = o.fits(c, len(args))
 			}
 			if len(args) == 0 {
-				args = []string{sides.Latest}
+				args = []string{selection.Latest}
 			}
 			return comparison{settings, options, args, o.base, o.by == byMix, o.doubted}, err
 		}, runCompare),
@@ -161,12 +161,12 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 	defer func() { err = errors.Join(err, done()) }()
 	both := make([]regress.Side, len(o.sides))
 	for i, text := range o.sides {
-		if both[i], err = sides.Select(c.Context(), db, text); err != nil {
+		if both[i], err = selection.Select(c.Context(), db, text); err != nil {
 			return err
 		}
 		both[i].Doubted = o.doubted
 		if len(both[i].Runs) == 0 {
-			return refuse("compare: %s: %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(c.Context(), db, text, o.settings.DB), o.settings.StoreFlag())
+			return refuse("compare: %s: %s; caserun report%s lists what there is", both[i].Label, selection.WhyEmpty(c.Context(), db, text, o.settings.DB), o.settings.StoreFlag())
 		}
 	}
 	if len(both) == 1 {

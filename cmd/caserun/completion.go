@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -215,7 +215,7 @@ func offerSides(ctx context.Context, db *store.Store, typed string) ([]string, e
 	}
 	for _, o := range tags {
 		tag, description, _ := strings.Cut(o, "\t")
-		out = append(out, sides.OfTag(tag)+"\t"+description)
+		out = append(out, selection.OfTag(tag)+"\t"+description)
 	}
 	numbers, err := offerNumbers(ctx, db)
 	return append(out, numbers...), err
@@ -226,7 +226,7 @@ func offerSchedulersOf(ctx context.Context, db *store.Store, side string) (out [
 	var f store.Filter
 	name, isSweep := strings.CutPrefix(side, "sweep:")
 	switch {
-	case name == sides.Latest:
+	case name == selection.Latest:
 		last, err := db.LatestSweep(ctx)
 		if err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ import (
 	"github.com/caserun/caserun/results/publication"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/runner/harness"
@@ -202,7 +202,7 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if chosen, err = sides.Chosen(ctx, db, chosen, o.runs); err != nil {
+	if chosen, err = selection.Chosen(ctx, db, chosen, o.runs); err != nil {
 		return err
 	}
 	whole := chosen
@@ -236,11 +236,11 @@ func (o exportOptions) findMatrices(ctx context.Context, db *store.Store, f stor
 	case f.Sweep != 0:
 		side.Label = fmt.Sprintf("sweep:%d", f.Sweep)
 	case f.Tag != "":
-		side.Label = sides.OfTag(f.Tag)
+		side.Label = selection.OfTag(f.Tag)
 	}
 	var err error
 	f.Warmups = false
-	if side.Runs, err = sides.Observations(ctx, db, f); err != nil {
+	if side.Runs, err = selection.Observations(ctx, db, f); err != nil {
 		return nil, err
 	}
 	found, err := regress.Matrices(side, o.base, regress.Options{})
@@ -301,7 +301,7 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 		return err
 	}
 	if err := toFile(o.openmetrics, func(w io.Writer) error {
-		runs, err := sides.Observations(ctx, db, f)
+		runs, err := selection.Observations(ctx, db, f)
 		if err != nil {
 			return err
 		}
@@ -362,7 +362,7 @@ func bundleFigures(say harness.Say) func(context.Context, *store.Store, string) 
 		if err != nil {
 			return err
 		}
-		nodes, err := sides.Paper{}.Group(ctx, db, runs)
+		nodes, err := selection.Paper{}.Group(ctx, db, runs)
 		if err != nil {
 			say("the bundle has no figures of the paper: %v", err)
 			return nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/runlog"
 )
@@ -31,7 +31,7 @@ func addCatalogMixesFlag(c *cobra.Command, names *[]string, usage string) {
 }
 
 // filterFlags are the flags that select runs of a store.
-type filterFlags struct{ sides.Filter }
+type filterFlags struct{ selection.Filter }
 
 // addTo adds the flags, which are not settings even if they have a setting's name, and their
 // completions.

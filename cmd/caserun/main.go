@@ -19,7 +19,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results/regress"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/local"
@@ -165,7 +165,7 @@ func statusOf(err error) int {
 		return exitRegression
 	case errors.As(err, new(jobsFailedError)), errors.As(err, new(brokenRuleError)):
 		return exitJobsFailed
-	case errors.As(err, new(nothingError)), errors.As(err, new(*sides.NothingError)), errors.As(err, new(sweep.LimitError)):
+	case errors.As(err, new(nothingError)), errors.As(err, new(*selection.NothingError)), errors.As(err, new(sweep.LimitError)):
 		return exitNothing
 	case errors.As(err, &part) && part.Measured == 0:
 		return exitNothing
@@ -184,7 +184,7 @@ func isWrongUsage(err error) bool {
 		errors.As(err, new(*suites.MixError)) ||
 		errors.As(err, new(*harness.RequestError)) ||
 		errors.As(err, new(*sweep.PlanError)) ||
-		errors.As(err, new(*sides.NameError)) ||
+		errors.As(err, new(*selection.NameError)) ||
 		errors.As(err, new(*output.Refusal)) ||
 		errors.As(err, new(*regress.BaseError)) ||
 		errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) || errors.Is(err, store.ErrOtherPlan) || errors.Is(err, store.ErrDiffer) ||

@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/profiles"
@@ -257,11 +257,11 @@ func (o learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mixe
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	selected := store.Filter{}
-	if o.run == sides.Latest {
+	if o.run == selection.Latest {
 		selected = store.Filter{Mix: mix.Name, Mode: results.Live}
 	}
-	run, err := sides.Run(c.Context(), db, o.run, selected)
-	if o.run == sides.Latest && errors.Is(err, store.ErrNoRun) {
+	run, err := selection.Run(c.Context(), db, o.run, selected)
+	if o.run == selection.Latest && errors.Is(err, store.ErrNoRun) {
 		return nil, nil // nothing is known
 	}
 	if err != nil {

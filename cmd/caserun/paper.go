@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/publication"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/sweep"
@@ -78,8 +78,8 @@ func refuseForRuns(given *pflag.FlagSet) (err error) {
 }
 
 // selection says which runs the tables are made of.
-func (o paperOptions) selection(say harness.Say) sides.Paper {
-	return sides.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
+func (o paperOptions) selection(say harness.Say) selection.Paper {
+	return selection.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
 		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Resume: storeHint(o.settings), Say: say}
 }
 

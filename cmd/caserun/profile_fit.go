@@ -14,7 +14,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/profiles"
 )
@@ -40,7 +40,7 @@ Of SIDE the complete runs under sa count, because there each job has a GPU to
 itself, and at most as many jobs as GPUs share the host. Runs that were not
 traced go before traced ones. SIDE is
 
-` + sides.Help,
+` + selection.Help,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa --reps 1 --mem-cap 16GiB
   caserun profile fit latest -o here.csv
   caserun mix W7 --sched plan --node sim:4xH200 --mem-cap 16GiB \
@@ -74,12 +74,12 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	side, err := sides.Select(ctx, db, o.side)
+	side, err := selection.Select(ctx, db, o.side)
 	if err != nil {
 		return err
 	}
 	if len(side.Runs) == 0 {
-		return refuse("profile fit: %s: %s; caserun report%s lists what there is", side.Label, sides.WhyEmpty(ctx, db, o.side, o.settings.DB), o.settings.StoreFlag())
+		return refuse("profile fit: %s: %s; caserun report%s lists what there is", side.Label, selection.WhyEmpty(ctx, db, o.side, o.settings.DB), o.settings.StoreFlag())
 	}
 	runs := toFit(side.Runs)
 	if len(runs) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -55,7 +55,7 @@ measured.
 
 Baseline and candidate are each
 
-` + sides.Help + `
+` + selection.Help + `
 
 Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
 (3%), slowdown in percentage points (1pp), crashes in jobs per run (0). A
@@ -164,14 +164,14 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	baseline, err := sides.Select(c.Context(), db, g.baseline)
+	baseline, err := selection.Select(c.Context(), db, g.baseline)
 	if err != nil {
 		return err
 	}
 	if len(baseline.Runs) == 0 {
 		return g.matchesNothing(c.Context(), db, "baseline", g.baseline)
 	}
-	candidate, err := sides.Select(c.Context(), db, g.candidate)
+	candidate, err := selection.Select(c.Context(), db, g.candidate)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 // began no run. It is not the answer of a gate.
 func (g gate) matchesNothing(ctx context.Context, db *store.Store, flag, side string) error {
 	return refuse("--%s %s: %s; nothing was compared; caserun report%s lists what there is",
-		flag, side, sides.WhyEmpty(ctx, db, side, g.settings.DB), g.settings.StoreFlag())
+		flag, side, selection.WhyEmpty(ctx, db, side, g.settings.DB), g.settings.StoreFlag())
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.

@@ -11,7 +11,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
@@ -76,7 +76,7 @@ func runReplay(c *cobra.Command, o replayOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	run, err := sides.Run(ctx, db, o.run, store.Filter{})
+	run, err := selection.Run(ctx, db, o.run, store.Filter{})
 	if err != nil {
 		return err
 	}

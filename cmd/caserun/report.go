@@ -16,7 +16,7 @@ import (
 	"github.com/caserun/caserun/results/html"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/runner/harness"
@@ -115,7 +115,7 @@ func trendOf(ctx context.Context, db *store.Store, metric string, selected store
 	if err != nil {
 		return trend.Trend{}, err
 	}
-	runs, err := sides.Observations(ctx, db, selected)
+	runs, err := selection.Observations(ctx, db, selected)
 	if err != nil {
 		return trend.Trend{}, err
 	}
@@ -159,7 +159,7 @@ func runReport(c *cobra.Command, o reportOptions) (err error) {
 	}
 	var tables []*report.Table
 	for _, arg := range o.runs {
-		run, err := sides.Run(ctx, db, arg, selected)
+		run, err := selection.Run(ctx, db, arg, selected)
 		if err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 
 // slowdownTables compares a run's kernels with those of the baseline that arg names.
 func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg string) ([]*report.Table, error) {
-	base, err := sides.Run(ctx, db, arg, store.Filter{})
+	base, err := selection.Run(ctx, db, arg, store.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg s
 		if !r.Traced {
 			return nil, refuse("--slowdown: run %d was not traced: run the mix again with caserun mix --trace", r.ID)
 		}
-		if both[i], err = sides.Traced(ctx, db, r.ID); err != nil {
+		if both[i], err = selection.Traced(ctx, db, r.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -252,7 +252,7 @@ func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected sto
 			return err
 		}
 	}
-	runs, err := sides.Named(ctx, db, args, selected)
+	runs, err := selection.Named(ctx, db, args, selected)
 	if err == nil && len(args) == 0 {
 		runs, err = db.Runs(ctx, selected)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
@@ -114,12 +114,12 @@ func noStore(path string) error {
 }
 
 // nothingMatches is the error of a command whose flags select no run.
-func nothingMatches(ctx context.Context, db *store.Store, command string, settings config.Settings, f sides.Filter) error {
+func nothingMatches(ctx context.Context, db *store.Store, command string, settings config.Settings, f selection.Filter) error {
 	return nothingError{fmt.Errorf("%s: no runs match in %s%s; caserun report%s lists what there is", command, settings.DB, meant(ctx, db, f), settings.StoreFlag())}
 }
 
 // meant names what a filter may mean by a name that neither the program nor the store has.
-func meant(ctx context.Context, db *store.Store, f sides.Filter) string {
+func meant(ctx context.Context, db *store.Store, f selection.Filter) string {
 	names, _ := db.Names(ctx) // without them the program's remain
 	for _, s := range policies.Listed() {
 		names.Schedulers = append(names.Schedulers, s.Name)

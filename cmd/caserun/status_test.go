@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results/regress"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/local"
@@ -21,7 +21,7 @@ import (
 // refuses before its work is wrong usage, whatever its type.
 func TestStatusOfErrors(t *testing.T) {
 	_, badMix := suites.Suite{}.Mix("W9", nil)
-	_, badRun := sides.Run(t.Context(), nil, "twelve", store.Filter{})
+	_, badRun := selection.Run(t.Context(), nil, "twelve", store.Filter{})
 	for _, c := range []struct {
 		err    error
 		status int
@@ -43,7 +43,7 @@ func TestStatusOfErrors(t *testing.T) {
 		{regress.ErrAmbiguous, exitUsage},
 		{refuse("name another file"), exitUsage},
 		{sweep.LimitError{}, exitNothing},
-		{new(sides.NothingError), exitNothing},
+		{new(selection.NothingError), exitNothing},
 		{nothingError{errors.New("none")}, exitNothing},
 		{&local.PartError{}, exitNothing},
 		{&local.PartError{Measured: 1}, exitJobsFailed},

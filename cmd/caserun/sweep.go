@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/slurm"
@@ -98,7 +98,7 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	config.AddSweepFlags(f, &o.sweep)
 	config.AddJobsFlag(f, &o.sweep.Jobs)
 	f.StringVar(&o.resume, "resume", "", "continue the sweep of `NUMBER`, or the latest")
-	f.Lookup("resume").NoOptDefVal = sides.Latest
+	f.Lookup("resume").NoOptDefVal = selection.Latest
 	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it")
 	f.BoolVar(&o.redo, "redo-doubted", false, "with --resume: make doubtful runs again; the new runs count")
 	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that may end later than `DURATION` from now")
@@ -116,7 +116,7 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	}
 	if len(args) == 1 {
 		_, notNumber := input.Int(args[0])
-		if o.resume != "" && (notNumber == nil || args[0] == sides.Latest) {
+		if o.resume != "" && (notNumber == nil || args[0] == selection.Latest) {
 			o.resume = args[0]
 		} else {
 			o.file = args[0]
@@ -324,7 +324,7 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	w, err := sides.Sweep(ctx, db, o.resume)
+	w, err := selection.Sweep(ctx, db, o.resume)
 	if err != nil {
 		return 0, err
 	}
@@ -581,7 +581,7 @@ the scheduler, and the probe.`,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (shownSweep, error) {
 			settings, err := load(c)
-			return shownSweep{settings, append(args, sides.Latest)[0]}, err
+			return shownSweep{settings, append(args, selection.Latest)[0]}, err
 		}, func(c *cobra.Command, o shownSweep) error {
 			return o.read(c.Context(), func(db *store.Store, w results.Sweep) error { return showSweep(c, o.settings, db, w.ID) })
 		}),
@@ -628,7 +628,7 @@ func (o shownSweep) read(ctx context.Context, do func(*store.Store, results.Swee
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	w, err := sides.Sweep(ctx, db, o.sweep)
+	w, err := selection.Sweep(ctx, db, o.sweep)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/slurm"
@@ -397,7 +397,7 @@ published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (sweepCancel, error) {
 			settings, err := load(c)
-			return sweepCancel{shownSweep{settings, append(args, sides.Latest)[0]}, &o}, err
+			return sweepCancel{shownSweep{settings, append(args, selection.Latest)[0]}, &o}, err
 		}, cancelSweep),
 	}
 	f := c.Flags()

@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/slurmsweep"
@@ -52,7 +52,7 @@ with --slurm has the parts of its tasks. What tasks have published counts once
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (sweepStatus, error) {
 			settings, err := load(c)
-			return sweepStatus{shownSweep{settings, append(args, sides.Latest)[0]}, parts, &o}, err
+			return sweepStatus{shownSweep{settings, append(args, selection.Latest)[0]}, parts, &o}, err
 		}, showStatus),
 	}
 	config.AddCountFlag(c.Flags(), &parts, "parts", "the `NUMBER` of parts that the plan was cut into with --part K/N")

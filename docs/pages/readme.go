@@ -6,7 +6,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/regress"
-	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 )
 
@@ -22,7 +22,7 @@ func compared(mixes []string, schedulers ...string) map[string]regress.Standing 
 	throughput := must(regress.LookupMetric("throughput"))
 	out := map[string]regress.Standing{}
 	swept(mixes, schedulers, func(db *store.Store, _ []results.Run) {
-		side := must(sides.Select(ctx, db, sides.Latest))
+		side := must(selection.Select(ctx, db, selection.Latest))
 		for _, m := range must(regress.Matrices(side, "sa", regress.Options{Metrics: []regress.Metric{throughput}})) {
 			for _, row := range m.Rows {
 				for _, s := range schedulers {

@@ -1,4 +1,4 @@
-package sides
+package selection
 
 import "testing"
 

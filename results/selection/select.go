@@ -1,6 +1,6 @@
-// Package sides finds the runs of a store that a user names for a comparison, a gate, a table of
+// Package selection finds the runs of a store that a user names for a comparison, a gate, a table of
 // the paper, a report or an export.
-package sides
+package selection
 
 import (
 	"context"
