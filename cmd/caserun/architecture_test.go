@@ -26,7 +26,7 @@ const module = "github.com/caserun/caserun/"
 var layers = [][]string{
 	{"cmd/caserun"},
 	{"cmd/caserun/config"},
-	{"runner/slurmsweep"},
+	{"runner/slurmsweep", "runner/display"},
 	{"runner/sweep", "runner/doctor"},
 	{"runner/harness/nodes"},
 	{"runner/harness/local", "runner/harness/simulated"},
@@ -173,7 +173,7 @@ func TestPurePackagesReadNoClock(t *testing.T) {
 
 // shared names the files of this package that verbs share: settings, flags, their completion, help,
 // and printing. Every other file belongs to main or to one verb, whose name its name begins with.
-var shared = []string{"settings.go", "flags.go", "completion.go", "help.go", "print.go", "messages.go", "progress.go"}
+var shared = []string{"settings.go", "flags.go", "completion.go", "help.go", "print.go"}
 
 // A verb's files use only their own declarations and declarations of shared files, main.go and
 // root.go. Flags and printing of several verbs are in a shared file, and other code of several

@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/mixes/suites/graph"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -49,7 +50,7 @@ func makeData(c *cobra.Command, settings config.Settings, names []string) error 
 		return err
 	}
 	for _, f := range suites.Files(jobs, settings.Seed) {
-		write := func(w io.Writer) error { return f.Write(w, progressOf(c.ErrOrStderr(), f.Path)) }
+		write := func(w io.Writer) error { return f.Write(w, display.Percent(c.ErrOrStderr(), f.Path)) }
 		if err := makeInput(c, filepath.Join(settings.Data, f.Path), write); err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func newGraph() *cobra.Command {
 			return load(c)
 		}, func(c *cobra.Command, settings config.Settings) error {
 			return writeOutput(c, out, func(w io.Writer) error {
-				return graph.Writer{Progress: progressOf(c.ErrOrStderr(), "graph")}.Write(w, nodes, settings.Seed)
+				return graph.Writer{Progress: display.Percent(c.ErrOrStderr(), "graph")}.Write(w, nodes, settings.Seed)
 			})
 		}),
 	}
@@ -152,17 +153,4 @@ func (c *likeness) Write(b []byte) (int, error) {
 		return 0, errCompared
 	}
 	return len(b), nil
-}
-
-// progressOf shows on a terminal how much of something is done; nil elsewhere.
-func progressOf(w io.Writer, what string) func(done, total int) {
-	if !isTerminal(w) {
-		return nil
-	}
-	return func(done, total int) {
-		redraw(w, fmt.Sprintf("%s: %d %%", what, 100*int64(done)/int64(total)))
-		if done == total {
-			redraw(w, "")
-		}
-	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/results/trend"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -260,10 +261,10 @@ func (o exportOptions) findMatrices(ctx context.Context, db *store.Store, f stor
 func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout, stderr io.Writer, say harness.Say) error {
 	var paths []string
 	for _, t := range o.tables() {
-		progress := newRecordProgress(stderr, "rows written to "+t.dir, time.Now())
+		progress := display.NewRecords(stderr, "rows written to "+t.dir, time.Now())
 		written, err := t.write(ctx, db, t.dir, report.ExportOptions{Filter: f, Overwrite: o.force,
-			Progress: func(n int64) { progress.done(n, 0, time.Now()) }})
-		progress.stop()
+			Progress: func(n int64) { progress.Done(n, 0, time.Now()) }})
+		progress.Stop()
 		if err != nil {
 			return err
 		}
@@ -399,7 +400,7 @@ func (o exportOptions) writeTrace(ctx context.Context, db *store.Store, f store.
 		w = compressed
 	}
 	all := perfetto.Records(runs)
-	progress := newRecordProgress(stderr, "kernels and copies written", time.Now())
-	defer progress.stop()
-	return perfetto.Write(ctx, db, untilStopped{ctx, w}, runs, func(n int64) { progress.done(n, all, time.Now()) })
+	progress := display.NewRecords(stderr, "kernels and copies written", time.Now())
+	defer progress.Stop()
+	return perfetto.Write(ctx, db, untilStopped{ctx, w}, runs, func(n int64) { progress.Done(n, all, time.Now()) })
 }

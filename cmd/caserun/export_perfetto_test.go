@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caserun/caserun/results/store"
 )
@@ -58,23 +57,5 @@ func TestExportOfATimelineWithoutKernels(t *testing.T) {
 	status, _, errs := caserun(t, "export", "--perfetto", "t.pftrace", "2")
 	if want := "caserun: run 2 was not traced: its timeline has no kernels and copies, which caserun mix --trace records\n"; status != exitOK || errs != want {
 		t.Errorf("exit %d, stderr %q, want %q", status, errs, want)
-	}
-}
-
-// An export that takes long says how far it is: after a second, and then now and then.
-func TestRecordProgress(t *testing.T) {
-	var out strings.Builder
-	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	p := newRecordProgress(&out, "kernels and copies written", start)
-	for _, at := range []struct {
-		seconds float64
-		n       int64
-	}{{0.5, 10}, {1, 20}, {1.5, 30}, {10, 40}, {11, 50}} {
-		p.done(at.n, 200, start.Add(time.Duration(at.seconds*float64(time.Second))))
-	}
-	p.done(60, 0, start.Add(21*time.Second))
-	p.stop()
-	if got, want := out.String(), "kernels and copies written: 20 of 200 (10 %)\nkernels and copies written: 50 of 200 (25 %)\nkernels and copies written: 60\n"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
 	}
 }

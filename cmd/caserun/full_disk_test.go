@@ -46,7 +46,7 @@ func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.csv")
 	profile := newProfile()
 	profile.SetContext(t.Context())
-	out, err := newRecords(profile, path)
+	out, end, err := newRecords(profile, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
 		t.Errorf("the file is %q (%v), want %q", text, err, want)
 	}
-	if err := errors.Join(rows.Write(second), out.close()); err != nil { // there is room again
+	if err := errors.Join(rows.Write(second), end(true)); err != nil { // there is room again
 		t.Error(err)
 	}
 	set, err := profiles.Load(t.Context(), path)

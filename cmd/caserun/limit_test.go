@@ -10,6 +10,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/sweep"
 )
 
@@ -45,7 +46,7 @@ func doPart(t *testing.T, limit time.Duration) error {
 	}
 	clock := func() time.Time { return time.Time{}.Add(time.Duration(completeRuns(t, s)) * time.Second) }
 	call := sweep.Call{Plan: p, ID: w.ID, Store: s, Jobs: 1, Limit: sweep.TimeLimit{Total: limit}, Now: clock,
-		Say: func(string, ...any) {}, Display: newSweepProgress(io.Discard, p.Mode, time.Now())}
+		Say: func(string, ...any) {}, Display: display.NewSweep(io.Discard, p.Mode, time.Now())}
 	return call.Run(t.Context(), "")
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
@@ -81,11 +82,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return exitOK
 	}
-	said, out := &messages{w: stderr}, &printed{w: stdout}
+	said, out := display.NewMessages(stderr), display.NewOutput(stdout)
 	ctx, stop := withSignals(ctx, said)
 	defer stop()
 	root := newRoot()
-	fitHelp(root, columns(stdout))
+	fitHelp(root, display.Columns(stdout))
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		plainUsages(root)
 	}
@@ -98,8 +99,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		err = *refused
 	}
-	if lost := out.failed(); lost != nil && !errors.As(err, new(workError)) {
-		err = lost
+	if lost := out.Err(); lost != nil && !errors.As(err, new(workError)) {
+		err = workError{fmt.Errorf("what was to be printed is lost: %w", lost)}
 	}
 	if err == nil {
 		return exitOK
@@ -229,7 +230,7 @@ func (e signalError) status() int {
 // parent-death signal and the guard. A closing terminal sends SIGHUP twice; the second is
 // ignored. Under nohup every SIGHUP is ignored. SIGPIPE does not end the program: if tee, to
 // which it writes, ends first, jobs may still run. Such writes fail.
-func withSignals(parent context.Context, said *messages) (context.Context, func()) {
+func withSignals(parent context.Context, said *display.Messages) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -250,7 +251,7 @@ func withSignals(parent context.Context, said *messages) (context.Context, func(
 				case s == syscall.SIGHUP:
 					continue
 				default:
-					said.end()
+					said.End()
 					os.Exit(e.status())
 				}
 				first = false

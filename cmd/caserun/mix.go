@@ -12,6 +12,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 )
@@ -113,7 +114,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 	defer func() { err = errors.Join(err, logged()) }()
 	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, AllowSimulated: o.settings.AllowSimulated, Mix: mix, Profiles: known, History: before,
 		Store: db, Say: say, Log: log, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
-			return newProgress(c.ErrOrStderr(), m, mode, known)
+			return display.NewRun(c.ErrOrStderr(), m, mode, known)
 		}}
 	var session nodes.Session
 	defer func() { err = errors.Join(err, session.Close()) }()

@@ -19,6 +19,7 @@ import (
 	"github.com/caserun/caserun/results/publication"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/sweep"
@@ -260,7 +261,7 @@ func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
 		calls = append(calls, &sweep.Call{Plan: p, ID: id, Store: db, Jobs: 1, Now: time.Now, Say: say, Log: log,
-			Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: settings.StoreFlag()})
+			Display: display.NewSweep(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: settings.StoreFlag()})
 	}
 	for i, call := range calls {
 		if err := call.Run(ctx, ""); err != nil {

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/userfile/output"
 )
 
@@ -32,7 +31,7 @@ func render(c *cobra.Command, format string, tables ...*report.Table) error {
 		if i > 0 {
 			fmt.Fprint(w, between)
 		}
-		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide, Columns: columns(w)}); err != nil {
+		if err := t.Render(w, f, report.Options{Color: display.IsTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide, Columns: display.Columns(w)}); err != nil {
 			return fmt.Errorf("print table: %w", err)
 		}
 	}
@@ -66,25 +65,6 @@ func isStdout(path string) bool {
 	return path == stdoutName || path != os.DevNull && output.LeadsTo(path, os.Stdout)
 }
 
-// isTerminal reports whether w is a terminal that may be redrawn.
-func isTerminal(w io.Writer) bool {
-	f, ok := behind(w).(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-}
-
-// columns is the width of the terminal that w is, 0 if it is not one or has no known width.
-func columns(w io.Writer) int {
-	f, ok := behind(w).(*os.File)
-	if !ok {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
-}
-
 // waiting says that a FIFO has no reader yet.
 func waiting(c *cobra.Command) func(path string) {
 	return func(path string) { sayTo(c)("waiting for a reader of %s", path) }
@@ -98,48 +78,14 @@ func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) err
 	return output.Write(c.Context(), path, output.Policy{Waiting: waiting(c)}, write)
 }
 
-// records is a file to which whole records are written one by one. It has its name from the begin, because measuring them
-// takes long.
-type records struct {
-	io.Writer
-	file output.Growing // none: standard output
-}
-
-// newRecords makes a new file. It takes standard output if path is empty or names it.
-func newRecords(c *cobra.Command, path string) (records, error) {
+// newRecords makes a new file for records that are written one by one, because measuring them takes long. It takes
+// standard output if path is empty or names it. end says whether to keep the file.
+func newRecords(c *cobra.Command, path string) (w io.Writer, end func(keep bool) error, err error) {
 	if path == "" || isStdout(path) {
-		return records{Writer: c.OutOrStdout()}, nil
+		return c.OutOrStdout(), func(bool) error { return nil }, nil
 	}
 	f, err := output.Grow(c.Context(), path, output.Policy{Waiting: waiting(c)})
-	return records{f, f}, err
-}
-
-// Write writes all of b, or leaves the file as it was.
-func (r records) Write(b []byte) (int, error) {
-	n, err := r.Writer.Write(b)
-	if err == nil || !r.file.Made {
-		return n, err
-	}
-	before, back := r.file.Seek(int64(-n), io.SeekCurrent)
-	if back == nil {
-		back = r.file.Truncate(before)
-	}
-	return 0, errors.Join(err, back)
-}
-
-func (r records) close() error {
-	if r.file.File == nil {
-		return nil
-	}
-	return r.file.Close()
-}
-
-// remove removes the file if it was made.
-func (r records) remove() error {
-	if !r.file.Made {
-		return nil
-	}
-	return os.Remove(r.file.Name())
+	return f, f.End, err
 }
 
 // untilStopped is a writer that fails once the program is to stop.

@@ -137,14 +137,10 @@ func runProfile(c *cobra.Command, o profileOptions) error {
 	if err != nil {
 		return err
 	}
-	out, err := newRecords(c, o.out) // first, because measuring takes long
+	out, end, err := newRecords(c, o.out) // first, because measuring takes long
 	if err != nil {
 		return err
 	}
 	kept, err := local.Profiling{Options: o.settings.Options, Jobs: jobs, Untraced: o.untraced, Once: o.once, Say: say}.Run(c.Context(), profiles.NewWriter(out).Write)
-	err = errors.Join(err, out.close())
-	if kept == 0 {
-		err = errors.Join(err, out.remove())
-	}
-	return err
+	return errors.Join(err, end(kept > 0))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/external"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/schedulers/engine"
@@ -160,6 +161,7 @@ type tested struct {
 	first   error            // with which the program failed
 
 	shown func() // that another workload begins
+	line  display.Line
 	done  int
 	since time.Time
 	what  string
@@ -230,26 +232,25 @@ func (t *tested) property(queue engine.Order) func(*rapid.T) {
 
 // begin shows on a terminal how far the check is. Elsewhere end says what was done, if it took long.
 func (t *tested) begin(c *cobra.Command, queue engine.Order, workloads int) {
-	w := c.ErrOrStderr()
+	t.line = display.NewLine(c.ErrOrStderr())
 	t.done, t.since, t.what = 0, time.Now(), strings.TrimSpace(t.text+" "+string(queue))
 	last := t.since
 	t.shown = func() {
 		t.done++
-		if isTerminal(w) && time.Since(last) > 200*time.Millisecond {
+		if t.line.Animated && time.Since(last) > 200*time.Millisecond {
 			last = time.Now()
 			how := strconv.Itoa(t.done) + " of " + strconv.Itoa(workloads) + " workloads"
 			if t.done > workloads {
 				how = "it failed; looking for a smaller workload on which it fails"
 			}
-			redraw(w, fmt.Sprintf("%s: %s", t.what, how))
+			t.line.Show(t.what + ": " + how)
 		}
 	}
 }
 
 func (t *tested) end(c *cobra.Command) {
-	if isTerminal(c.ErrOrStderr()) {
-		redraw(c.ErrOrStderr(), "")
-	} else if took := time.Since(t.since); took > time.Second {
+	t.line.Clear()
+	if took := time.Since(t.since); !t.line.Animated && took > time.Second {
 		sayTo(c)("%s: %d workloads in %s", t.what, t.done, report.Human(took.Seconds(), report.Seconds))
 	}
 }

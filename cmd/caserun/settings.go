@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/userfile"
@@ -45,11 +45,7 @@ func loadOver(c *cobra.Command, over map[string]any) (config.Settings, error) {
 func loadAlone(c *cobra.Command, _ []string) (config.Settings, error) { return load(c) }
 
 // sayTo writes lines to a command's standard error.
-func sayTo(c *cobra.Command) harness.Say { return sayOn(c.ErrOrStderr()) }
-
-func sayOn(w io.Writer) harness.Say {
-	return func(format string, args ...any) { fmt.Fprintf(w, "caserun: "+format+"\n", args...) }
-}
+func sayTo(c *cobra.Command) harness.Say { return display.Say(c.ErrOrStderr()) }
 
 // printSettings prints the settings that a command has.
 func printSettings(c *cobra.Command, settings config.Settings) error {

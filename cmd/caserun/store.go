@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/userfile"
 )
@@ -143,12 +144,12 @@ func mergeAll(c *cobra.Command, o storeMerge, merges []sweepParts) (merged []sto
 	for _, m := range merges {
 		all += len(m.parts)
 	}
-	progress := newRecordProgress(c.ErrOrStderr(), "parts merged", time.Now())
-	defer progress.stop()
+	progress := display.NewRecords(c.ErrOrStderr(), "parts merged", time.Now())
+	defer progress.Stop()
 	for _, m := range merges {
 		one, err := store.Merge(c.Context(), o.out, m.parts, store.Merging{Sweep: m.sweep, Add: o.add, Open: openPart, Progress: func(int) {
 			reads++
-			progress.done(int64(reads), int64(all), time.Now())
+			progress.Done(int64(reads), int64(all), time.Now())
 		}})
 		if err != nil {
 			return merged, err

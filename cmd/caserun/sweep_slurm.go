@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/slurmsweep"
@@ -132,9 +132,9 @@ func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
 	case !o.slurm.collect:
 		return nil
 	}
-	progress := newTaskProgress(c.ErrOrStderr())
-	err = s.Collect(ctx, path, o.slurm.poll, say, progress.show)
-	progress.stop()
+	progress := display.NewTasks(c.ErrOrStderr())
+	err = s.Collect(ctx, path, o.slurm.poll, say, progress.Show)
+	progress.Stop()
 	if errors.Is(err, context.Canceled) { // in the middle of a merge
 		err = context.Cause(ctx)
 	}
@@ -305,60 +305,6 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 	return s, err
 }
 
-// taskProgress shows how far the tasks of a sweep are, when that changes.
-type taskProgress struct {
-	w        io.Writer
-	animated bool
-	last     string
-}
-
-func newTaskProgress(w io.Writer) *taskProgress { return &taskProgress{w: w, animated: isTerminal(w)} }
-
-func (p *taskProgress) show(tasks []slurm.Task, done, of int) {
-	var running, waiting, ended int
-	for _, t := range tasks {
-		switch {
-		case t.Ended():
-			ended++
-		case t.State == "RUNNING":
-			running++
-		default:
-			waiting++
-		}
-	}
-	line := fmt.Sprintf("tasks: %d running, %d waiting%s, %d ended", running, waiting, why(slurm.Waits(tasks)), ended)
-	if of > 0 {
-		line = fmt.Sprintf("[%d/%d] ", done, of) + line
-	}
-	switch {
-	case line == p.last:
-		return
-	case p.animated:
-		redraw(p.w, line)
-	default:
-		fmt.Fprintln(p.w, line)
-	}
-	p.last = line
-}
-
-// why is for what tasks wait, such as " (1 Resources, 3 Priority)".
-func why(waits []slurm.Wait) string {
-	var reasons []string
-	for _, w := range waits {
-		reasons = append(reasons, fmt.Sprintf("%d %s", w.Tasks, w.Short()))
-	}
-	if len(reasons) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(reasons, ", ") + ")"
-}
-
-func (p *taskProgress) stop() {
-	if p.animated && p.last != "" {
-		fmt.Fprintln(p.w)
-	}
-}
-
 // newSweepTask is what tasks of Slurm call.
 func newSweepTask() *cobra.Command {
 	c := &cobra.Command{
@@ -372,8 +318,9 @@ func newSweepTask() *cobra.Command {
 			if err := errors.Join(bad, worse); err != nil {
 				return refusal{err}
 			}
-			display := func(mode results.Mode) sweep.Display { return newSweepProgress(c.ErrOrStderr(), mode, time.Now()) }
-			return slurmsweep.Task(c.Context(), args[0], submission, number, sayTo(c), display)
+			return slurmsweep.Task(c.Context(), args[0], submission, number, sayTo(c), func(mode results.Mode) sweep.Display {
+				return display.NewSweep(c.ErrOrStderr(), mode, time.Now())
+			})
 		},
 	}
 	return c

@@ -15,6 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// clearLine moves the cursor to the begin of its line and empties the line.
+const clearLine = "\r\x1b[K"
+
 // openTerminal makes a pseudo-terminal of so many columns. What is written to the terminal is read
 // from the master.
 func openTerminal(t *testing.T, columns uint16) (master, terminal *os.File) {
@@ -129,21 +132,5 @@ func TestCtrlCClearsTheProgress(t *testing.T) {
 	}
 	if bad := regexp.MustCompile(`[^\n]caserun: .*`).FindString(strings.ReplaceAll(shown, clearLine, "\n")); bad != "" {
 		t.Errorf("a message is behind progress: %q in\n%q", bad, shown)
-	}
-}
-
-// The second Ctrl-C ends at once, and leaves an empty line to the shell.
-func TestEndClearsTheProgress(t *testing.T) {
-	var out strings.Builder
-	said := &messages{w: &out}
-	redraw(said, "[1/2]")
-	said.end()
-	if want := clearLine + "[1/2]" + clearLine; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
-	out.Reset()
-	(&messages{w: &out}).end()
-	if out.Len() > 0 {
-		t.Errorf("without progress: %q", out.String())
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 
@@ -20,7 +19,7 @@ import (
 // a run must not. Lines of several runs may come at the same time.
 type Log struct {
 	path string
-	file *os.File
+	file output.Growing
 
 	mu     sync.Mutex
 	runs   map[int64]*state
@@ -59,7 +58,7 @@ func Open(ctx context.Context, path string, waiting func(path string)) (*Log, er
 			return nil, errors.Join(fmt.Errorf("log: %w", err), f.Close())
 		}
 	}
-	l := &Log{path: path, file: f.File, runs: map[int64]*state{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Log{path: path, file: f, runs: map[int64]*state{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go l.drain()
 	return l, nil
 }
@@ -122,15 +121,11 @@ func (l *Log) drain() {
 // write writes a line, or leaves the file with whole lines only.
 func (l *Log) write(object any) {
 	line, err := json.Marshal(object)
-	n := 0
 	if err == nil {
-		n, err = l.file.Write(append(line, '\n'))
+		_, err = l.file.Write(append(line, '\n'))
 	}
 	if err == nil {
 		return
-	}
-	if end, seekErr := l.file.Seek(0, io.SeekEnd); n > 0 && seekErr == nil { // not in a pipe
-		err = errors.Join(err, l.file.Truncate(end-int64(n)))
 	}
 	l.lost++
 	if l.err == nil {

@@ -294,3 +294,24 @@ func Grow(ctx context.Context, path string, p Policy) (Growing, error) {
 	}
 	return Growing{f, t.info == nil}, nil
 }
+
+// Write adds all of b, or leaves the file as it was. A pipe keeps what it has.
+func (g Growing) Write(b []byte) (int, error) {
+	n, err := g.File.Write(b)
+	if err == nil {
+		return n, nil
+	}
+	if end, notFile := g.Seek(0, io.SeekEnd); n > 0 && notFile == nil {
+		err = errors.Join(err, g.Truncate(end-int64(n)))
+	}
+	return 0, err
+}
+
+// End closes the output, and removes the file if it was made and is not to be kept.
+func (g Growing) End(keep bool) error {
+	err := g.Close()
+	if g.Made && !keep {
+		err = errors.Join(err, os.Remove(g.Name()))
+	}
+	return err
+}

@@ -1,10 +1,7 @@
-package main
+package display
 
 import (
-	"fmt"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/caserun/caserun/runner/sweep"
 )
 
-// What a terminal shows of a line never reaches the next row.
 func TestLinesFitTheTerminal(t *testing.T) {
 	for _, c := range []struct {
 		line    string
@@ -42,7 +38,7 @@ func TestProgressTellsWhoWaitsRunsAndEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	p := newProgress(&out, mix, results.Live, profiles.Catalog())
+	p := NewRun(&out, mix, results.Live, profiles.Catalog())
 	p.began = time.Now().Add(-10 * time.Second)
 	state := func(index int, device *int, outcome *results.Outcome) {
 		j := results.Job{Index: index, Name: mix.Jobs[index].Name, StartS: new(0.0), Device: device, Outcome: outcome}
@@ -71,7 +67,7 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	p := newProgress(&out, mix, results.Live, profiles.Catalog())
+	p := NewRun(&out, mix, results.Live, profiles.Catalog())
 	p.Event(results.Event{Kind: results.EventRefused, Job: new(0), Detail: "said in the job's outcome"})
 	p.Event(results.Event{Kind: results.EventUnscheduled, Job: new(1), Detail: "it never asked"})
 	p.Event(results.Event{Kind: results.EventNoProgress, Detail: "every job waits"})
@@ -84,7 +80,7 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 
 func TestASweepSaysOnceWhatItsRunsHaveInCommon(t *testing.T) {
 	var out strings.Builder
-	p := newSweepProgress(&out, results.Simulated, time.Now())
+	p := NewSweep(&out, results.Simulated, time.Now())
 	for _, e := range []struct{ mix, detail string }{{"W1", "nothing is known"}, {"W2", "nothing is known"}, {"W1", "nothing is known"}, {"W1", "every job waits"}} {
 		mix, err := mixes.Lookup(e.mix)
 		if err != nil {
@@ -98,67 +94,6 @@ func TestASweepSaysOnceWhatItsRunsHaveInCommon(t *testing.T) {
 	}
 }
 
-// A terminal is redrawn, and shows what names would do to it.
-func TestMessagesOnATerminal(t *testing.T) {
-	master, terminal := openTerminal(t, 80)
-	t.Setenv("TERM", "xterm")
-	said := &messages{w: terminal}
-	if !isTerminal(said) {
-		t.Error("messages to a terminal are not animated")
-	}
-	redraw(said, "job \x1b[2J\n")
-	fmt.Fprint(said, "caserun: \u202egnp\tx")
-	text := make([]byte, 100)
-	n := 0
-	for !strings.HasSuffix(string(text[:n]), "x") {
-		more, err := master.Read(text[n:])
-		if n += more; err != nil {
-			t.Fatalf("%v after %q", err, text[:n])
-		}
-	}
-	shown := strings.ReplaceAll(string(text[:n]), "\t", "        ") // which a terminal may make of it
-	if want := clearLine + `job \x1b[2J\n` + clearLine + `caserun: \u202egnp`; !strings.HasPrefix(shown, want) {
-		t.Errorf("the terminal got %q, want %q", shown, want)
-	}
-}
-
-// The configuration is shown so that it can be read again.
-func TestShownConfigurationHasEscapes(t *testing.T) {
-	inTempDir(t)
-	status, shown, errs := caserun(t, "mix", "--show-config", "--tag", "ta'g\"", "--suite", "\u202ea\x1bb")
-	if status != exitOK || !strings.Contains(shown, `tag: ta'g"`) || !strings.Contains(shown, `suite: "\u202ea\x1bb"`) {
-		t.Fatalf("exit %d: %s\n%q", status, errs, shown)
-	}
-	if err := os.WriteFile("again.yaml", []byte(strings.ReplaceAll(shown, `\x1b`, "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if status, again, errs := caserun(t, "mix", "--show-config", "--config", "again.yaml"); status != exitOK || !strings.Contains(again, `suite: "\u202eab"`) {
-		t.Errorf("read again: exit %d: %s\n%q", status, errs, again)
-	}
-}
-
-// No name that a user, a file or a job has reaches a terminal as it is.
-func TestMessagesShowHostileNames(t *testing.T) {
-	inTempDir(t)
-	name := "\x1b[2J\u202e\u009b.yaml"
-	if err := os.WriteFile(name, []byte("jobs: [no-such-job]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{
-		{"mix", name}, {"mix", "\x1b[2J"}, {"mix", "W1", "--config", "no\x1b[2J.yaml"}, {"mix", "W1", "--db", "no\x1b[2J/a/../../\u202e", "--node", "\x1b[2J"},
-		{"\x1b[2J\u202e"}, {"mix", "W1", "--\x1b[2J"}, {"report", "--tag", "\x1b[2J"}, {"report", "--html", "\x1b[2J/\u202e"}, {"mix", "\xff.yaml"},
-	} {
-		status, _, errs := caserun(t, args...)
-		if status == exitOK || errs == "" {
-			t.Errorf("%q: exit %d: %s", args, status, errs)
-		}
-		if at := strings.IndexFunc(errs, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); at >= 0 || strings.ContainsRune(errs, '\ufffd') {
-			t.Errorf("%q: byte %d of %q", args, at, errs)
-		}
-	}
-}
-
-// A line tells the run that has ended, how far the sweep is, and the time left.
 func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
 	run := results.Run{ID: 12, Mode: results.Live, Jobs: 16, Metrics: results.Metrics{OK: 15, MakespanS: new(123.44)}}
 	left := func() time.Duration { return 3*time.Minute + 15300*time.Millisecond }
@@ -176,11 +111,10 @@ func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
 	}
 }
 
-// Of a simulated sweep, a line now and then, and the word in each.
 func TestSimulatedSweepsAreQuiet(t *testing.T) {
 	var out strings.Builder
 	now := time.Time{}
-	p := newSweepProgress(&out, results.Simulated, now)
+	p := NewSweep(&out, results.Simulated, now)
 	for done := range 99 {
 		p.Ended(results.Cell{}, results.Run{Mode: results.Simulated}, &sweep.Progress{Done: done + 1, Total: 100}, now.Add(simulatedEvery-1))
 	}
@@ -190,5 +124,39 @@ func TestSimulatedSweepsAreQuiet(t *testing.T) {
 	p.Ended(results.Cell{}, results.Run{Mode: results.Simulated}, &sweep.Progress{Done: 100, Total: 100}, now.Add(simulatedEvery))
 	if got := out.String(); !strings.HasPrefix(got, "[100/100] SIMULATED; run") {
 		t.Errorf("line %q", got)
+	}
+}
+
+// The second Ctrl-C ends at once, and leaves an empty line to the shell.
+func TestEndClearsTheProgress(t *testing.T) {
+	var out strings.Builder
+	said := NewMessages(&out)
+	redraw(said, "[1/2]")
+	said.End()
+	if want := clearLine + "[1/2]" + clearLine; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+	out.Reset()
+	NewMessages(&out).End()
+	if out.Len() > 0 {
+		t.Errorf("without progress: %q", out.String())
+	}
+}
+
+// An export that takes long says how far it is: after a second, and then now and then.
+func TestRecordProgress(t *testing.T) {
+	var out strings.Builder
+	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	p := NewRecords(&out, "kernels and copies written", start)
+	for _, at := range []struct {
+		seconds float64
+		n       int64
+	}{{0.5, 10}, {1, 20}, {1.5, 30}, {10, 40}, {11, 50}} {
+		p.Done(at.n, 200, start.Add(time.Duration(at.seconds*float64(time.Second))))
+	}
+	p.Done(60, 0, start.Add(21*time.Second))
+	p.Stop()
+	if got, want := out.String(), "kernels and copies written: 20 of 200 (10 %)\nkernels and copies written: 50 of 200 (25 %)\nkernels and copies written: 60\n"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }

@@ -1,28 +1,41 @@
-package main
+// Package display is what a user sees while a command works: messages, and how far runs, sweeps and files are.
+package display
 
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 
+	"golang.org/x/term"
+
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/harness"
 )
 
-// messages is standard error. Names of jobs and files, and the words of programs, cannot move a
+// Messages is standard error. Names of jobs and files, and the words of programs, cannot move a
 // terminal's cursor in it, nor turn its text around. A message takes the terminal's line from the
 // progress that is shown there.
-type messages struct {
+type Messages struct {
 	w io.Writer
 
 	mu       sync.Mutex
 	progress bool // the line has some
 }
 
+// NewMessages writes messages to w.
+func NewMessages(w io.Writer) *Messages { return &Messages{w: w} }
+
+// Say writes lines of the program to w.
+func Say(w io.Writer) harness.Say {
+	return func(format string, args ...any) { fmt.Fprintf(w, "caserun: "+format+"\n", args...) }
+}
+
 // clearLine moves a terminal's cursor to the begin of its line and empties the line.
 const clearLine = "\r\x1b[K"
 
-func (m *messages) Write(text []byte) (int, error) {
+func (m *Messages) Write(text []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.clear(); err != nil {
@@ -53,7 +66,7 @@ func shorten(line string) string {
 }
 
 // clear ends the progress of a line. The lock is held.
-func (m *messages) clear() (err error) {
+func (m *Messages) clear() (err error) {
 	if m.progress {
 		_, err = io.WriteString(m.w, clearLine)
 	}
@@ -61,16 +74,16 @@ func (m *messages) clear() (err error) {
 	return err
 }
 
-// end leaves an empty line to whoever uses the terminal next. Nothing is written after it.
-func (m *messages) end() {
+// End leaves an empty line to whoever uses the terminal next. Nothing is written after it.
+func (m *Messages) End() {
 	m.mu.Lock() // for ever
 	_ = m.clear()
 }
 
 // redraw replaces a terminal's line by progress, or by nothing.
 func redraw(w io.Writer, line string) {
-	text := clearLine + fit(report.Printable(line, ""), columns(w))
-	if m, ok := w.(*messages); ok {
+	text := clearLine + fit(report.Printable(line, ""), Columns(w))
+	if m, ok := w.(*Messages); ok {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.progress = line != ""
@@ -79,15 +92,18 @@ func redraw(w io.Writer, line string) {
 	_, _ = io.WriteString(w, text) // a line that is lost is not a result
 }
 
-// printed is standard output. It keeps the first error, because what writes help and versions looks for none.
-type printed struct {
+// Output is standard output. It keeps the first error, because what writes help and versions looks for none.
+type Output struct {
 	w io.Writer
 
 	mu  sync.Mutex
 	err error
 }
 
-func (p *printed) Write(text []byte) (int, error) {
+// NewOutput writes to w.
+func NewOutput(w io.Writer) *Output { return &Output{w: w} }
+
+func (p *Output) Write(text []byte) (int, error) {
 	n, err := p.w.Write(text)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,22 +113,38 @@ func (p *printed) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// failed is the error of what could not be written.
-func (p *printed) failed() error {
+// Err is the error of what could not be written.
+func (p *Output) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err == nil {
-		return nil
-	}
-	return workError{fmt.Errorf("what was to be printed is lost: %w", p.err)}
+	return p.err
 }
 
-// behind is what messages, or what is printed, are written to.
-func behind(w io.Writer) io.Writer {
+// IsTerminal reports whether w is a terminal that may be redrawn.
+func IsTerminal(w io.Writer) bool {
+	f, ok := underlying(w).(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// Columns is the width of the terminal that w is, 0 if it is not one or has no known width.
+func Columns(w io.Writer) int {
+	f, ok := underlying(w).(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// underlying is what messages, or what is printed, are written to.
+func underlying(w io.Writer) io.Writer {
 	switch outer := w.(type) {
-	case *messages:
+	case *Messages:
 		return outer.w
-	case *printed:
+	case *Output:
 		return outer.w
 	}
 	return w
