@@ -13,8 +13,8 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/userfile"
 )

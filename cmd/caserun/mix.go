@@ -14,7 +14,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/nodes"
 )
 
 // mixOptions are what mix is asked for.

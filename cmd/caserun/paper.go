@@ -21,7 +21,7 @@ import (
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile/output"
 )

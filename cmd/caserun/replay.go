@@ -14,8 +14,8 @@ import (
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/replay"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/local"
-	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/sweep"
 )
 

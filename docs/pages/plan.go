@@ -7,8 +7,8 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/simulated"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -25,7 +25,7 @@ type planned struct {
 
 func planOn(name string) (out []planned) {
 	n := nodeOf(name)
-	backend := must(simulated.Open(harness.Options{Node: n.model.Name, MemCap: fmt.Sprint(n.model.Model.MemoryBytes)}))
+	backend := must(sim.Open(harness.Options{Node: n.model.Name, MemCap: fmt.Sprint(n.model.Model.MemoryBytes)}))
 	alone := must(backend.History(n.known)).Alone
 	for _, mix := range n.mixes {
 		var expected []*schedulers.Prediction

@@ -28,8 +28,7 @@ type Config struct {
 	Noise    float64 // σ of the logarithm of each phase's length; 0 = none
 }
 
-// Executor is a simulated node that runs one batch. It implements
-// runner.Executor.
+// Executor is a simulated node that runs one batch.
 type Executor struct {
 	calendar
 	config  Config
@@ -44,6 +43,12 @@ type Executor struct {
 	wrong   error            // the first event that could not be
 	telling []*process       // those of them that have an open task whose memory can move, by index
 }
+
+var (
+	_ runner.Revoker     = (*Executor)(nil)
+	_ runner.Planner     = (*Executor)(nil)
+	_ runner.Prioritizer = (*Executor)(nil)
+)
 
 type device struct {
 	index     int
@@ -134,7 +139,6 @@ func (x *Executor) newProcess(job, device int) *process {
 	return p
 }
 
-// Run implements runner.Executor.
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	x.loop = l
 	x.post(runner.Arrive{})
@@ -203,7 +207,6 @@ func (x *Executor) Plan(search func() runner.Event) {
 	x.at(x.now+searchTime, func() { x.post(search()) })
 }
 
-// CanPrioritize implements runner.Prioritizer.
 func (x *Executor) CanPrioritize() error { return nil }
 
 // Prioritize carries out runner.Prioritize. It counts from the process's next step on.

@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/nodes"
 )
 
 // Evaluation is the sweeps that measure what the CASE paper's evaluation does.

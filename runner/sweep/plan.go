@@ -22,8 +22,8 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers/policies"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 

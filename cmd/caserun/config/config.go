@@ -24,7 +24,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile"
 )

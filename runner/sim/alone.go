@@ -1,4 +1,4 @@
-package simulated
+package sim
 
 import (
 	"context"
@@ -10,11 +10,9 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
-	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// History implements harness.Backend.
 func (b *Backend) History(known profiles.Set) (history.Node, error) {
 	return history.Node{Mode: results.Simulated, GPUs: []string{gpuName(b.model.Model.Name)}, Suite: suite,
 		Alone: func(j mixes.Job) (results.Expected, bool, error) { return alone(b.model, j, known) }}, nil
@@ -22,12 +20,12 @@ func (b *Backend) History(known profiles.Set) (history.Node, error) {
 
 // alone returns what a job does on one device of the model that it has to itself. It is what a batch of
 // this job alone does, so that profiles are scaled in one place.
-func alone(model sim.Node, j mixes.Job, known profiles.Set) (e results.Expected, ran bool, err error) {
+func alone(model Node, j mixes.Job, known profiles.Set) (e results.Expected, ran bool, err error) {
 	// Nothing of this changes what the job does; most of it has no meaning for a job alone.
 	j.Binding, j.Pin, j.Isolate, j.Group, j.Timeout, j.Wait = mixes.BindProbe, false, false, 0, 0, nil
 	model.Count = 1
 	var seen watched
-	x, err := sim.NewExecutor(sim.Config{Node: model, Jobs: []mixes.Job{j}, Profiles: known}, &seen)
+	x, err := NewExecutor(Config{Node: model, Jobs: []mixes.Job{j}, Profiles: known}, &seen)
 	if errors.Is(err, profiles.ErrNone) {
 		return e, false, nil
 	}
@@ -52,7 +50,7 @@ func alone(model sim.Node, j mixes.Job, known profiles.Set) (e results.Expected,
 	return e, ran, nil
 }
 
-// watched keeps what Observe needs of one job, and sums up its kernels. It implements runner.Recorder.
+// watched keeps what Observe needs of one job, and sums up its kernels.
 type watched struct {
 	tasks               []results.Task // by Seq
 	kernelsS, smSeconds float64

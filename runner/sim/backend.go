@@ -1,5 +1,4 @@
-// Package simulated makes runs on a model of a node, in virtual time.
-package simulated
+package sim
 
 import (
 	"context"
@@ -16,21 +15,19 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/profiles"
-	"github.com/caserun/caserun/runner/sim"
-	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Backend is a simulated node. It implements harness.Backend.
+// Backend is a simulated node.
 type Backend struct {
-	model   sim.Node // with the memory that --mem-cap leaves
-	memory  int64    // bytes of each device
+	model   Node  // with the memory that --mem-cap leaves
+	memory  int64 // bytes of each device
 	options harness.Options
 }
 
 // Open parses the node's name, such as sim:4xV100.
 func Open(o harness.Options) (*Backend, error) {
-	model, err := sim.ParseNode(o.Node)
+	model, err := ParseNode(o.Node)
 	if err != nil {
 		return nil, harness.Refuse(err)
 	}
@@ -52,10 +49,8 @@ func Open(o harness.Options) (*Backend, error) {
 	return b, nil
 }
 
-// Mode implements harness.Backend.
 func (*Backend) Mode() results.Mode { return results.Simulated }
 
-// Options implements harness.Backend.
 func (b *Backend) Options() harness.Options {
 	o := b.options
 	o.Swap, o.SMCap, o.Guard, o.Context, o.Output = "", 0, false, harness.DefaultContext(), ""
@@ -68,7 +63,6 @@ func (b *Backend) Options() harness.Options {
 // isCapped reports whether --mem-cap leaves less memory than a device has.
 func (b *Backend) isCapped() bool { return b.model.Model.MemoryBytes < b.memory }
 
-// Ignored implements harness.Backend.
 func (b *Backend) Ignored() (flags []string) {
 	o := b.options
 	for _, s := range []struct {
@@ -83,15 +77,12 @@ func (b *Backend) Ignored() (flags []string) {
 	return flags
 }
 
-// Size implements harness.Backend.
 func (b *Backend) Size() (devices, threads int, err error) {
 	return b.model.Count, b.model.Threads(), nil
 }
 
-// Machine implements harness.Backend.
 func (*Backend) Machine() (string, error) { return "", nil }
 
-// CheckMix implements harness.Backend.
 func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set) error {
 	if err := b.checkProbe(probe); err != nil {
 		return err
@@ -99,7 +90,7 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 	if b.options.Noise < 0 {
 		return harness.Refuse(fmt.Errorf("--sim-noise %v: want 0 or more", b.options.Noise))
 	}
-	_, err := b.executor(sim.Config{Jobs: m.Jobs, Profiles: known}, m, nil)
+	_, err := b.executor(Config{Jobs: m.Jobs, Profiles: known}, m, nil)
 	if err != nil {
 		err = fmt.Errorf("mix %s: %w", m.Name, err)
 	}
@@ -108,9 +99,9 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 
 // executor is the executor of a mix on the model. If jobs have no profile, the error says where they are, and
 // how to measure them.
-func (b *Backend) executor(c sim.Config, m mixes.Mix, to harness.Recorder) (*sim.Executor, error) {
+func (b *Backend) executor(c Config, m mixes.Mix, to harness.Recorder) (*Executor, error) {
 	c.Node, c.Noise = b.model, b.options.Noise
-	x, err := sim.NewExecutor(c, to)
+	x, err := NewExecutor(c, to)
 	if errors.Is(err, profiles.ErrNone) {
 		err = harness.ToMeasure(missing(m, c.Profiles), profiles.ErrNone, b.options, m)
 	}
@@ -156,7 +147,6 @@ func (b *Backend) checkProbe(probe results.Probe) error {
 	return nil
 }
 
-// CheckScheduler implements harness.Backend.
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	if s.ClientsDecide {
 		return harness.Refuse(fmt.Errorf("--sched %s:arch=shared: not available on %s: a simulated node has no processes that could decide for themselves; arch=server has the same policies", s.Name, b.options.Node))
@@ -164,56 +154,46 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	return nil
 }
 
-// Close implements harness.Backend.
 func (*Backend) Close() error { return nil }
 
 // node is the model with one batch on it.
 type node struct {
 	harness.Batch
-	name        string
-	cores       int
-	schedulable []schedulers.Device
-	devices     []results.Device
-	executor    *sim.Executor
-	to          harness.Recorder
+	model    Node
+	memory   int64 // bytes of each device
+	executor *Executor
 }
 
-// Open implements harness.Backend.
 func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
 	if err := b.checkProbe(batch.Probe); err != nil {
 		return nil, err
 	}
-	n := &node{Batch: batch, name: b.model.Name, cores: b.model.Cores(), schedulable: b.model.Devices(batch.MPS()), to: to}
-	for i, d := range n.schedulable {
-		n.devices = append(n.devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.name, i), Name: gpuName(d.Name),
-			MemoryBytes: b.memory, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
-			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
-	}
-	var err error
-	n.executor, err = b.executor(sim.Config{Jobs: n.Mix.Jobs, MPS: n.MPS(), Profiles: n.Profiles, Revokes: n.Scheduler.Revokes, Seed: n.Seed}, n.Mix, to)
+	x, err := b.executor(Config{Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Revokes, Seed: batch.Seed}, batch.Mix, to)
 	if err != nil {
 		return nil, err
 	}
-	return n, nil
+	return &node{batch, b.model, b.memory, x}, nil
 }
 
-// Devices implements harness.Node.
-func (n *node) Devices() []results.Device { return n.devices }
+func (n *node) Devices() (devices []results.Device) {
+	for i, d := range n.model.Devices(n.MPS()) {
+		devices = append(devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.model.Name, i), Name: gpuName(d.Name),
+			MemoryBytes: n.memory, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
+			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
+	}
+	return devices
+}
 
-// Describe implements harness.Node.
 func (n *node) Describe(run *results.Run) {
-	run.Node, run.Mode, run.Suite = n.name, results.Simulated, suite
+	run.Node, run.Mode, run.Suite = n.model.Name, results.Simulated, suite
 	run.Provenance.PID = new(os.Getpid()) // until the run is complete
 }
 
-// Helpers implements harness.Node.
 func (*node) Helpers() map[string]<-chan struct{} { return nil }
 
-// Execute implements harness.Node.
 func (n *node) Execute(ctx context.Context, _ int64, _ time.Time) ([]results.Job, error) {
-	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: n.schedulable, Scheduler: n.Scheduler, Workers: n.Workers,
-		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), Predictions: n.Predictions, Cores: n.cores, Seed: n.Seed}, n.executor, n.to)
+	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: n.model.Devices(n.MPS()), Scheduler: n.Scheduler, Workers: n.Workers,
+		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), Predictions: n.Predictions, Cores: n.model.Cores(), Seed: n.Seed}, n.executor, n.executor.rec)
 }
 
-// Close implements harness.Node.
 func (*node) Close(*results.Run) []error { return nil }

@@ -1,4 +1,4 @@
-package simulated
+package sim
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func BenchmarkStoredJobs(b *testing.B) {
 			after := usage(b)
 			each := float64(b.N * n)
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/each, "ns/job")
-			b.ReportMetric(float64((processor(after)-processor(before)).Nanoseconds())/each, "cpu-ns/job")
+			b.ReportMetric(float64((processorTime(after)-processorTime(before)).Nanoseconds())/each, "cpu-ns/job")
 			b.ReportMetric(float64(bytes)/float64(n), "file-B/job")
 			b.ReportMetric(float64(after.Maxrss)*1024/1e6, "rss-MB")
 		})
@@ -74,4 +74,6 @@ func usage(b *testing.B) (u syscall.Rusage) {
 	return u
 }
 
-func processor(u syscall.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
+func processorTime(u syscall.Rusage) time.Duration {
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/local"
-	"github.com/caserun/caserun/runner/harness/simulated"
 	"github.com/caserun/caserun/runner/sim"
 )
 
@@ -93,7 +92,7 @@ func (s *Session) open(ctx context.Context, o harness.Options, say harness.Say) 
 		return nil, err
 	}
 	if o.Node != Local {
-		return simulated.Open(o)
+		return sim.Open(o)
 	}
 	backend, err := local.Open(ctx, o, &s.swap, say)
 	return backend, advise(err)

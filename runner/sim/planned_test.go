@@ -1,4 +1,4 @@
-package simulated
+package sim
 
 import (
 	"math"
@@ -15,12 +15,11 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
-	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// events keeps the kinds of a run's events. It implements runner.Recorder.
+// events keeps the kinds of a run's events.
 type events struct {
 	watched
 	kinds map[results.EventKind]int
@@ -30,13 +29,13 @@ func (e *events) Task(results.Task)     {}
 func (e *events) Event(r results.Event) { e.kinds[r.Kind]++ }
 
 // batch runs jobs on the node under a scheduler. expect changes what is expected of them.
-func batch(t *testing.T, node sim.Node, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
+func batch(t *testing.T, node Node, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
 	t.Helper()
 	return batchOf(t, node, profiles.Catalog(), sched, jobs, seed, workers, expect)
 }
 
 // batchOf is batch with other profiles than the catalog's.
-func batchOf(t *testing.T, node sim.Node, known profiles.Set, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
+func batchOf(t *testing.T, node Node, known profiles.Set, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
 	t.Helper()
 	s, err := policies.Parse(sched, node.Count)
 	if err != nil {
@@ -54,7 +53,7 @@ func batchOf(t *testing.T, node sim.Node, known profiles.Set, sched string, jobs
 		expect(predictions)
 	}
 	seen := &events{kinds: map[results.EventKind]int{}}
-	x, err := sim.NewExecutor(sim.Config{Node: node, Jobs: jobs, MPS: true, Profiles: known, Seed: seed}, seen)
+	x, err := NewExecutor(Config{Node: node, Jobs: jobs, MPS: true, Profiles: known, Seed: seed}, seen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func TestPlanOfLargeBatches(t *testing.T) {
 	}{{"sim:4xV100", math.MaxInt64, 1.2, 1.5}, {"sim:4xH200", 16 << 30, 1, 1.2}} {
 		t.Run(c.model, func(t *testing.T) {
 			t.Parallel()
-			node, err := sim.ParseNode(c.model)
+			node, err := ParseNode(c.model)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +109,7 @@ func TestPlanOfLargeBatches(t *testing.T) {
 // Batches in which plan took up to twice as long as Algorithm 3: jobs that ask before the first search has ended, and jobs that
 // share their device with nobody.
 func TestPlanIsNoWorseThanAlg3(t *testing.T) {
-	node, err := sim.ParseNode("sim:2xP100")
+	node, err := ParseNode("sim:2xP100")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +140,7 @@ func TestPlanIsNoWorseThanAlg3(t *testing.T) {
 
 // Four jobs of 3 GiB fit on a device of 16 GiB, and cannot all go on when each wants 3 GiB more. Plan knows.
 func TestPlanLeavesRoomToGrow(t *testing.T) {
-	node, err := sim.ParseNode("sim:1xP100")
+	node, err := ParseNode("sim:1xP100")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +175,7 @@ func TestPlanLeavesRoomToGrow(t *testing.T) {
 
 // Where a third of the jobs are unknown there is a plan, beyond that there is none, and the run says so.
 func TestUnknownJobs(t *testing.T) {
-	v100, err := sim.ParseNode("sim:4xV100")
+	v100, err := ParseNode("sim:4xV100")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +199,7 @@ func TestUnknownJobs(t *testing.T) {
 
 // Whatever is expected and whoever dies, all jobs end, and nobody is refused whom Algorithm 3 would not refuse.
 func TestPlansThatAreWrong(t *testing.T) {
-	node, err := sim.ParseNode("sim:2xV100")
+	node, err := ParseNode("sim:2xV100")
 	if err != nil {
 		t.Fatal(err)
 	}
