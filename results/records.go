@@ -298,6 +298,7 @@ const (
 	SeriesEnergy         Series = "energy"          // NVML's counter: joules since the driver was loaded
 	SeriesPower          Series = "power"           // NVML's power, watts
 	SeriesSimulated      Series = "sm_sim"          // modelled share of busy SMs, fraction
+	SeriesResident       Series = "resident"        // 1 while a kernel was on the device, else 0; from kernel intervals, not stored
 )
 
 // Segment is a stretch of equal samples of one series of one device.

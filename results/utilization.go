@@ -146,27 +146,54 @@ func (r Residence) fractions(devices []Device, end float64) []float64 {
 		if r.unclear[d.Index] {
 			return nil
 		}
-		out = append(out, min(covered(r.kernels[d.Index], end)/end, 1))
+		total := 0.0
+		for _, k := range union(r.kernels[d.Index], end) {
+			total += k.to - k.from
+		}
+		out = append(out, min(total/end, 1))
+	}
+	return out
+}
+
+// Segments returns the series SeriesResident of each device on [0, end]. It is empty where fractions gives nothing.
+func (r Residence) Segments(devices []Device, end float64) []Segment {
+	var out []Segment
+	if r.fractions(devices, end) == nil {
+		return out
+	}
+	for _, d := range devices {
+		reached := 0.0
+		add := func(to, value float64) {
+			if to > reached {
+				out = append(out, Segment{Device: d.Index, Series: SeriesResident, FirstS: reached, LastS: to, Samples: 1, Value: &value})
+				reached = to
+			}
+		}
+		for _, k := range union(r.kernels[d.Index], end) {
+			add(k.from, 0)
+			add(k.to, 1)
+		}
+		add(end, 0)
 	}
 	return out
 }
 
 type interval struct{ from, to float64 }
 
-// covered returns the length of the union of the intervals within [0, end]. It sorts them.
-func covered(intervals []interval, end float64) float64 {
+// union returns the union of the intervals within [0, end], in the order of time. It sorts them.
+func union(intervals []interval, end float64) []interval {
 	slices.SortFunc(intervals, func(a, b interval) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
-	total, reached := 0.0, 0.0
+	var out []interval
+	reached := 0.0
 	for _, k := range intervals {
-		from, to := max(k.from, reached), min(k.to, end)
-		if to > from {
-			total += to - from
+		if from, to := max(k.from, reached), min(k.to, end); to > from {
+			out = append(out, interval{from, to})
 			reached = to
 		}
 	}
-	return total
+	return out
 }
 
 func ofDevice(segments []Segment, index int) []Segment {

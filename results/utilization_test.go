@@ -2,6 +2,7 @@ package results
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -22,5 +23,38 @@ func TestUtilizationWindows(t *testing.T) {
 		if math.Abs(got[i]-want[i]) > 1e-12 || math.IsNaN(got[i]) != math.IsNaN(want[i]) {
 			t.Errorf("window %d: %v, want %v", i, got[i], want[i])
 		}
+	}
+}
+
+// The series of kernel residency has the fractions of time that KernelUtilizationMean has.
+func TestResidentSegments(t *testing.T) {
+	devices := []Device{{Index: 0}, {Index: 1}}
+	r := ResidenceOf([]Kernel{
+		{Device: 1, StartS: 6, EndS: 12, BusyS: 6}, {Device: 1, StartS: 2, EndS: 4, BusyS: 2}, {Device: 1, StartS: 3, EndS: 5, BusyS: 2},
+	})
+	got := r.Segments(devices, 10)
+	for _, s := range got {
+		if s.Series != SeriesResident {
+			t.Errorf("segment of %s", s.Series)
+		}
+	}
+	type step struct{ from, to, value float64 }
+	for device, want := range map[int][]step{0: {{0, 10, 0}}, 1: {{0, 2, 0}, {2, 4, 1}, {4, 5, 1}, {5, 6, 0}, {6, 10, 1}}} {
+		var steps []step
+		for _, s := range Steps(got, device, SeriesResident, 10) {
+			steps = append(steps, step{s.FromS, s.ToS, *s.Value})
+		}
+		if !slices.Equal(steps, want) {
+			t.Errorf("device %d: %v, want %v", device, steps, want)
+		}
+	}
+	if levels := UtilizationWindows(got, SeriesResident, 10, 5); !slices.Equal(levels, []float64{0.3, 0.4}) {
+		t.Errorf("windows of 5 s: %v", levels)
+	}
+	if got := (Residence{}).Segments(devices, 10); got != nil {
+		t.Errorf("a run without kernels has %v", got)
+	}
+	if got := ResidenceOf([]Kernel{{EndS: 4, BusyS: 1}}).Segments(devices, 10); got != nil {
+		t.Errorf("an aggregate that does not say when it was busy gives %v", got)
 	}
 }

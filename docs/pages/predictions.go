@@ -21,7 +21,7 @@ func meanTurnaround(m results.Metrics) float64 { return *m.TurnaroundMeanS }
 func makespan(m results.Metrics) float64       { return *m.MakespanS }
 
 // Two quantities: how much of the time a kernel is on a device, as NVML's utilization and so the published, and the share of
-// SMs that are busy, which caserun paper and the column utilization_mean have.
+// SMs that are busy, which the column utilization_mean has.
 func kernelResident(m results.Metrics) float64 { return 100 * *m.KernelUtilizationMean }
 func busySMs(m results.Metrics) float64        { return 100 * *m.UtilizationMean }
 

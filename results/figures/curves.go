@@ -28,7 +28,7 @@ func drawCurves(c draw.Canvas, curves []paper.Curve) {
 	for i, curve := range curves {
 		p := newPlot()
 		p.Title.Text = panelTitle(curve)
-		p.Y.Label.Text = "Utilization, %"
+		p.Y.Label.Text = curve.What + ", %"
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, end, 0, niceTop(top*1.02)
 		if i == len(curves)-1 {
 			p.X.Label.Text = "Time since the batch's arrival, s"

@@ -46,7 +46,7 @@ func TestSVGIsWellFormedAndLabelled(t *testing.T) {
 		if f.Bars != nil {
 			want = append(want, "ratio", "Workload", f.Bars.Groups[0])
 		} else {
-			want = append(want, "Utilization, %", "batch's arrival, s")
+			want = append(want, "Kernel resident, %", "batch's arrival, s")
 		}
 		for _, w := range want {
 			if !strings.Contains(words, w) {
@@ -151,7 +151,7 @@ func TestUnknownValues(t *testing.T) {
 	if bytes.Contains(one, []byte("NaN")) || bytes.Contains(one, []byte("Inf")) {
 		t.Errorf("a number that is none: %s", one)
 	}
-	f = paper.Figure{ID: "y", Curves: []paper.Curve{{Name: "sa", WindowS: 1, Levels: []float64{math.NaN(), 0.5, math.NaN()}}}}
+	f = paper.Figure{ID: "y", Curves: []paper.Curve{{Name: "sa", What: "Utilization", WindowS: 1, Levels: []float64{math.NaN(), 0.5, math.NaN()}}}}
 	if one, err = Draw(f, SVG); err != nil || bytes.Contains(one, []byte("NaN")) {
 		t.Errorf("%v: %s", err, one)
 	}

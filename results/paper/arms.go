@@ -85,14 +85,14 @@ func (s *samples) add(v float64, runs ...int64) {
 }
 
 // of returns one figure for each repetition of an arm.
-func (a *arms) of(mix, scheduler string, figure metric) (samples, error) {
+func (a *arms) of(mix, scheduler string, figure func(results.Run) (float64, error)) (samples, error) {
 	runs, err := a.find(mix, scheduler, false)
 	if err != nil {
 		return samples{}, err
 	}
 	var out samples
 	for _, r := range runs {
-		v, err := figure.in(r)
+		v, err := figure(r)
 		if err != nil {
 			return samples{}, err
 		}
@@ -121,9 +121,13 @@ var (
 	throughput = metric{"throughput", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }, true}
 	turnaround = metric{"mean turnaround (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }, false}
 	makespan   = metric{"makespan (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) }, false}
-	meanUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }, true}
-	peakUse    = metric{"utilization", func(r results.Run) *float64 { return r.Metrics.UtilizationPeak }, true}
-	crashes    = metric{"jobs", func(r results.Run) *float64 {
+	meanUse    = metric{"utilization", func(r results.Run) *float64 {
+		if r.Mode == results.Simulated { // as NVML's, which is the time in which a kernel was on the device
+			return r.Metrics.KernelUtilizationMean
+		}
+		return r.Metrics.UtilizationMean
+	}, true}
+	crashes = metric{"jobs", func(r results.Run) *float64 {
 		if r.Jobs == 0 {
 			return nil
 		}

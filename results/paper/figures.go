@@ -48,6 +48,7 @@ func (b *Bars) Crosses() string {
 // time from 0 s. NaN means unknown.
 type Curve struct {
 	Name       string
+	What       string // the levels are: "Utilization" or "Kernel resident"
 	Run        int64
 	Mode       results.Mode
 	WindowS    float64
@@ -139,7 +140,7 @@ func windowS(makespan float64) float64 {
 }
 
 func (a *arms) curve(name string, r results.Run) (Curve, error) {
-	segments, err := a.node.Segments(r.ID)
+	segments, err := a.node.Utilization(r)
 	if err != nil {
 		return Curve{}, err
 	}
@@ -154,15 +155,52 @@ func (a *arms) curve(name string, r results.Run) (Curve, error) {
 			}
 		}
 	}
-	w := windowS(longest)
-	return Curve{Name: name, Run: r.ID, Mode: r.Mode, WindowS: w, Levels: results.UtilizationWindows(segments, results.Primary(r.Mode), *r.Metrics.MakespanS, w),
-		Mean: r.Metrics.UtilizationMean, Peak: r.Metrics.UtilizationPeak}, nil
+	c := Curve{Name: name, What: utilizationOf(r.Mode), Run: r.ID, Mode: r.Mode, WindowS: windowS(longest), Mean: meanUse.of(r)}
+	c.Levels = results.UtilizationWindows(segments, series(r.Mode), *r.Metrics.MakespanS, c.WindowS)
+	if peak, err := a.peak(r); err == nil {
+		c.Peak = &peak
+	}
+	return c, nil
+}
+
+// series is the series of a run that is comparable with NVML's utilization, which the paper has.
+func series(mode results.Mode) results.Series {
+	if mode == results.Simulated {
+		return results.SeriesResident
+	}
+	return results.SeriesGPU
+}
+
+// utilizationOf names what series has.
+func utilizationOf(mode results.Mode) string {
+	if mode == results.Simulated {
+		return "Kernel resident"
+	}
+	return "Utilization"
+}
+
+// nvmlS is the shortest time over which NVML's utilization is a mean (nvmlUtilization_t).
+const nvmlS = 1.0 / 6
+
+// peak is the peak of a run's utilization. In a simulated run it is that of means over nvmlS, as NVML would have it.
+func (a *arms) peak(r results.Run) (float64, error) {
+	if r.Mode != results.Simulated {
+		return metric{name: "utilization", of: func(r results.Run) *float64 { return r.Metrics.UtilizationPeak }}.in(r)
+	}
+	segments, err := a.node.Utilization(r)
+	if err != nil {
+		return 0, fatal{err}
+	}
+	if r.Metrics.MakespanS == nil || len(segments) == 0 {
+		return 0, fmt.Errorf("run %d (%s under %s) has no utilization", r.ID, r.Mix, r.Scheduler)
+	}
+	return slices.Max(results.UtilizationWindows(segments, series(r.Mode), *r.Metrics.MakespanS, nvmlS)), nil
 }
 
 // seriesNote says what utilization is on a node.
 func seriesNote(a *arms) string {
 	if a.node.Mode == results.Simulated {
-		return " Simulated utilization is the modelled share of busy SMs. NVML's is the fraction of time in which a kernel is on the device (kernel resident), which is as much or more. The model is fitted to neither: docs/design/simulator.md."
+		return " Utilization is NVML's in the paper, the fraction of time in which a kernel was on the device. A simulated node has no NVML: its numbers are that fraction (kernel resident), the peak that of a mean over 1/6 s. The model is not fitted to it: docs/design/simulator.md."
 	}
 	return " Utilization is NVML's, the fraction of time in which a kernel was on the device."
 }

@@ -66,19 +66,19 @@ func (a *arms) value(v Value) (samples, error) {
 		}
 		return a.over(v.Workload, v.Scheduler, base, throughput)
 	case v.Metric == "throughput":
-		return a.of(v.Workload, v.Scheduler, throughput)
+		return a.of(v.Workload, v.Scheduler, throughput.in)
 	case v.Metric == "turnaround_speedup_over_sa":
 		return a.over(v.Workload, "sa", v.Scheduler, turnaround)
 	case v.Metric == "completion_over_sa":
 		return a.over(v.Workload, "sa", v.Scheduler, makespan)
 	case v.Metric == "crashed_jobs":
-		return a.across(ratios[v.Workload], mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, crashes) })
+		return a.across(ratios[v.Workload], mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, crashes.in) })
 	case v.Metric == "turnaround":
-		return a.across(Mixes(), mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, turnaround) })
+		return a.across(Mixes(), mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, turnaround.in) })
 	case v.Metric == "mean_utilization":
-		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), meanUse)
+		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), meanUse.in)
 	case v.Metric == "peak_utilization":
-		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), peakUse)
+		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), a.peak)
 	case v.Metric == "kernel_slowdown_vs_sa":
 		return a.slowdown(v.Workload, v.Scheduler)
 	}

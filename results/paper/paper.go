@@ -25,9 +25,10 @@ type Node struct {
 	Parts    []results.Run // runs that Build excluded, because they are not of the catalog's mix
 	Machines string        // as results.SeveralMachines says; empty: one machine
 
-	// Segments and Trace read data of a run that only some figures need.
-	Segments func(run int64) ([]results.Segment, error)
-	Trace    func(run int64) (results.Traced, error)
+	// Utilization and Trace read data of a run that only some figures need. Utilization reads the series "gpu", or
+	// "resident" of a simulated run, and may read others.
+	Utilization func(results.Run) ([]results.Segment, error)
+	Trace       func(run int64) (results.Traced, error)
 }
 
 // Row is one number of the paper beside the same number computed from runs.

@@ -414,3 +414,49 @@ func TestSystemFor(t *testing.T) {
 		}
 	}
 }
+
+// NVML's utilization is the time in which a kernel is on the device. That stands beside it for a simulated node, and not the
+// modelled share of busy SMs.
+func TestUtilizationOfSimulatedNodesIsKernelResidency(t *testing.T) {
+	for mode, c := range map[results.Mode]struct {
+		mean func(results.Run) *float64
+		peak float64 // of the square wave of papertest
+		says string
+	}{
+		results.Simulated: {func(r results.Run) *float64 { return r.Metrics.KernelUtilizationMean }, 0.5, "its numbers are that fraction (kernel resident)"},
+		results.Live:      {func(r results.Run) *float64 { return r.Metrics.UtilizationMean }, 0.5, "Utilization is NVML's, the fraction"},
+	} {
+		n := papertest.Node("node", mode, "4xV100", 4, []string{"W7", "D-train"}, []string{"case-alg3", "schedgpu"})
+		n.Runs = slices.DeleteFunc(n.Runs, func(r results.Run) bool { return r.Repetition > 1 })
+		page := build(t, n)
+		for source, workload := range map[string]string{"Figure 7": "W7", "Figure 9": "Darknet 8 jobs"} {
+			found := table(t, page, source)
+			mix := strings.Replace(workload, "Darknet 8 jobs", "D-train", 1)
+			run := n.Runs[slices.IndexFunc(n.Runs, func(r results.Run) bool { return r.Mix == mix && r.Scheduler == "case-alg3" })]
+			for _, r := range found.Rows {
+				if r.Scheduler != "case-alg3" {
+					continue
+				}
+				want := *c.mean(run)
+				if r.Metric == "peak_utilization" {
+					want = c.peak
+				}
+				if r.Measured == nil || math.Abs(r.Measured.Median-want) > 1e-12 {
+					t.Errorf("%s, %s, %s: %+v, want %g", mode, source, r.Metric, r.Measured, want)
+				}
+			}
+			if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, c.says) {
+				t.Errorf("%s, %s does not say %q: %s", mode, source, c.says, notes)
+			}
+			i := slices.IndexFunc(page.Figures, func(f paper.Figure) bool { return f.ID == found.ID() })
+			if curve := page.Figures[i].Curves[0]; *curve.Mean != *c.mean(run) || *curve.Peak != c.peak || (curve.What == "Utilization") != (mode == results.Live) {
+				t.Errorf("%s, %s draws %s, mean %g, peak %g", mode, source, curve.What, *curve.Mean, *curve.Peak)
+			}
+		}
+	}
+	n := simulated()
+	n.Utilization = func(results.Run) ([]results.Segment, error) { return nil, nil }
+	if r := row(t, table(t, build(t, n), "Figure 7"), "4xV100", "W7", "sa"); r.Measured != nil || !strings.Contains(r.Missing, "has no utilization") {
+		t.Errorf("the peak of a run without kernels: %+v", r)
+	}
+}

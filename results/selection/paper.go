@@ -159,8 +159,22 @@ func (p Paper) node(ctx context.Context, db *store.Store, r results.Run) (paper.
 		hardware += fmt.Sprintf(", of each %s for jobs", report.Human(float64(devices[0].CapacityBytes), report.Bytes))
 	}
 	return paper.Node{Name: r.Node, Hardware: hardware, Mode: r.Mode, Devices: len(devices), System: system,
-		Segments: func(run int64) ([]results.Segment, error) { return db.Segments(ctx, run) },
-		Trace:    func(run int64) (results.Traced, error) { return Traced(ctx, db, run) }}, nil
+		Utilization: func(r results.Run) ([]results.Segment, error) { return utilization(ctx, db, r) },
+		Trace:       func(run int64) (results.Traced, error) { return Traced(ctx, db, run) }}, nil
+}
+
+// utilization reads what paper.Node.Utilization has.
+func utilization(ctx context.Context, db *store.Store, r results.Run) ([]results.Segment, error) {
+	if r.Mode != results.Simulated || r.Metrics.MakespanS == nil {
+		return db.Segments(ctx, r.ID)
+	}
+	devices, err := db.Devices(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	var resident results.Residence
+	err = db.EachKernel(ctx, r.ID, func(k results.Kernel) error { resident.Add(k); return nil })
+	return resident.Segments(devices, *r.Metrics.MakespanS), err
 }
 
 // SystemFor is the paper's system with which a node is compared.

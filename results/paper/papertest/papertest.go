@@ -19,7 +19,7 @@ const Repetitions = 7
 // systems. Throughput and turnaround vary by a few percent between repetitions.
 func Node(name string, mode results.Mode, system string, devices int, mixes, scheds []string) paper.Node {
 	n := paper.Node{Name: name, Hardware: fmt.Sprintf("%d x Test GPU", devices), Mode: mode, Devices: devices, System: system,
-		Segments: segments(mode), Trace: func(int64) (results.Traced, error) { return trace(1), nil }}
+		Utilization: segments, Trace: func(int64) (results.Traced, error) { return trace(1), nil }}
 	id := int64(0)
 	for rep := 1; rep <= Repetitions; rep++ {
 		for m, mix := range mixes {
@@ -52,7 +52,7 @@ func run(id int64, rep, m, k int, mix, text string, n paper.Node) results.Run {
 	return results.Run{ID: id, Mix: mix, MixSource: known.Source, Scheduler: s.Name, Parameters: s.Parameters(), Node: n.Name, Mode: n.Mode, Repetition: rep,
 		Status: results.Complete, Jobs: jobs, Metrics: results.Metrics{OK: jobs - crashed, OOM: crashed, Crashed: crashed,
 			MakespanS: new(makespan), ThroughputJobsPerS: new(float64(jobs-crashed) / makespan), TurnaroundMeanS: new(makespan / 2 / (1 + 0.1*float64(m))),
-			UtilizationMean: new(0.05 * speed), UtilizationPeak: new(0.5)}}
+			UtilizationMean: new(0.05 * speed), UtilizationPeak: new(0.5), KernelUtilizationMean: new(0.1 * speed)}}
 }
 
 // Traced turns a node's runs into traced runs. Their kernels take 2 % longer under case-alg2
@@ -81,16 +81,14 @@ func trace(length float64) results.Traced {
 }
 
 // segments returns a square wave on device 0 and an idle device 1.
-func segments(mode results.Mode) func(int64) ([]results.Segment, error) {
-	series := results.SeriesGPU
-	if mode == results.Simulated {
-		series = results.SeriesSimulated
+func segments(r results.Run) ([]results.Segment, error) {
+	series, high := results.SeriesGPU, 0.5
+	if r.Mode == results.Simulated {
+		series, high = results.SeriesResident, 1
 	}
-	return func(int64) ([]results.Segment, error) {
-		out := []results.Segment{{Device: 1, Series: series, FirstS: 0, LastS: 200, Samples: 1, Value: new(0.0)}}
-		for i := range 40 {
-			out = append(out, results.Segment{Device: 0, Series: series, FirstS: float64(5 * i), LastS: float64(5*i) + 4.5, Samples: 1, Value: new(0.5 * float64(i%2))})
-		}
-		return out, nil
+	out := []results.Segment{{Device: 1, Series: series, FirstS: 0, LastS: 200, Samples: 1, Value: new(0.0)}}
+	for i := range 40 {
+		out = append(out, results.Segment{Device: 0, Series: series, FirstS: float64(5 * i), LastS: float64(5*i) + 4.5, Samples: 1, Value: new(high * float64(i%2))})
 	}
+	return out, nil
 }
