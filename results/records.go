@@ -5,7 +5,11 @@
 // unknown or unsupported, never zero.
 package results
 
-import "time"
+import (
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
 
 // Mode says whether a run measured real devices or a model of them.
 type Mode string
@@ -244,34 +248,17 @@ type Copy struct {
 	EndS   float64
 }
 
-// Direction says which way memory moved.
-type Direction string
-
-const (
-	SwapOut Direction = "out" // from its device to the host
-	SwapIn  Direction = "in"
-)
-
-// SwapOutcome is how a process answered the scheduler (docs/reference/store.md defines each word).
-type SwapOutcome string
-
-const (
-	SwapDone   SwapOutcome = "done"
-	SwapBusy   SwapOutcome = "busy"
-	SwapUnable SwapOutcome = "unable"
-)
-
 // Swap is memory of a task that moved between its device and the host, or that the scheduler asked
 // for in vain.
 type Swap struct {
 	Job           int
 	Task          int // within the job
 	Device        int
-	Direction     Direction
-	Action        string // yield or evict; empty for SwapIn
-	Outcome       SwapOutcome
-	Why           string  // of SwapUnable
-	StartS        float64 // the scheduler asked for it; or the process began to move it, for SwapIn and for its own launch
+	Direction     schedulers.Direction
+	Action        string // yield or evict; empty for In
+	Outcome       schedulers.Outcome
+	Why           string  // of Unable
+	StartS        float64 // the scheduler asked for it; or the process began to move it, for In and for its own launch
 	EndS          float64
 	Bytes         int64
 	DrainS        float64 // until the device had ended what the process submitted
@@ -284,7 +271,7 @@ type Swap struct {
 }
 
 // Moved reports whether memory moved. A process can also give way and have nothing that can move.
-func (s Swap) Moved() bool { return s.Outcome == SwapDone && s.Bytes > 0 }
+func (s Swap) Moved() bool { return s.Outcome == schedulers.Done && s.Bytes > 0 }
 
 // Series names what a utilization segment measures.
 type Series string

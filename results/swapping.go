@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Swapping is what moving memory between devices and the host took in a run. All fields are nil in a
@@ -36,9 +38,9 @@ func NewSwapping(run Run, tasks []Task, swaps []Swap) Swapping {
 	var drain, copying, bookkeeping []float64
 	for _, s := range swaps {
 		switch {
-		case s.Outcome != SwapDone:
+		case s.Outcome != schedulers.Done:
 			inVain++
-		case s.Direction == SwapOut:
+		case s.Direction == schedulers.Out:
 			out = sum(out, s.Bytes)
 		default:
 			in = sum(in, s.Bytes)
@@ -70,7 +72,7 @@ func hostPeak(tasks []Task, swaps []Swap) int64 {
 			continue
 		}
 		of, by := key{s.Job, s.Task}, s.Bytes
-		if s.Direction == SwapIn {
+		if s.Direction == schedulers.In {
 			by = -min(by, host[of])
 		}
 		host[of] = sum(host[of], by)

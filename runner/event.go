@@ -132,18 +132,15 @@ type (
 	// TaskRevoked answers Revoke. An answer to a ticket that is not outstanding, or that cannot be, is
 	// an error.
 	TaskRevoked struct {
-		ID      schedulers.TaskID
-		Ticket  schedulers.Ticket
-		Outcome schedulers.Outcome
-		Moved   Moved
-		Why     string // why the process is unable; printable
+		ID     schedulers.TaskID
+		Answer schedulers.Revoked
 	}
 	// TaskMoved says that memory of a task came back onto its device after a resumption, or changed places for a
 	// launch of its own.
 	TaskMoved struct {
-		ID    schedulers.TaskID
-		Out   bool // from the device
-		Moved Moved
+		ID        schedulers.TaskID
+		Direction schedulers.Direction
+		Moved     schedulers.Moved
 	}
 )
 

@@ -38,9 +38,9 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 		f.want("yield 10 of 1, ticket 1", "wake 1.01s")
 		f.at(2)
 		for _, wrong := range []runner.TaskRevoked{
-			{ID: first, Ticket: 2},
-			{ID: second, Ticket: 1},
-			{ID: first, Ticket: 1, Outcome: schedulers.Outcome{Resident: 11}},
+			{ID: first, Answer: schedulers.Revoked{Ticket: 2, Outcome: schedulers.Done}},
+			{ID: second, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done}},
+			{ID: first, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Resident: 11}},
 		} {
 			if err := f.batch.TryPost(f.now, wrong); err == nil {
 				f.t.Errorf("%+v is taken", wrong)
@@ -50,15 +50,15 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 			f.t.Error("a task that has no device resumes")
 		}
 		for _, e := range []runner.Event{
-			runner.TaskRevoked{ID: first, Ticket: 1, Moved: runner.Moved{Bytes: -1}},
-			runner.TaskMoved{ID: first, Moved: runner.Moved{Copy: -1}},
-			runner.TaskMoved{ID: second, Moved: runner.Moved{Bytes: 1}}, // it has no device
+			runner.TaskRevoked{ID: first, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Moved: schedulers.Moved{Bytes: -1}}},
+			runner.TaskMoved{ID: first, Moved: schedulers.Moved{Copy: -1}},
+			runner.TaskMoved{ID: second, Moved: schedulers.Moved{Bytes: 1}}, // it has no device
 		} {
 			if err := f.batch.TryPost(f.now, e); err == nil {
 				f.t.Errorf("%+v is taken", e)
 			}
 		}
-		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 1, Moved: runner.Moved{Bytes: 10, Drain: time.Millisecond, Copy: time.Second, Bookkeeping: time.Microsecond}})
+		f.mustPost(runner.TaskRevoked{ID: first, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Moved: schedulers.Moved{Bytes: 10, Drain: time.Millisecond, Copy: time.Second, Bookkeeping: time.Microsecond}}})
 		f.want("answer 2@0")
 		f.at(3)
 		f.mustPost(runner.TaskResume{ID: first, Need: 10, Referenced: 10})
@@ -67,9 +67,9 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 		f.batch.TaskFree(second, f.now)
 		f.want("resumed 1")
 		f.at(6)
-		f.mustPost(runner.TaskMoved{ID: first, Moved: runner.Moved{Bytes: 9, Copy: 500 * time.Millisecond, Bookkeeping: time.Microsecond}})
-		f.mustPost(runner.TaskMoved{ID: first, Out: true, Moved: runner.Moved{Bytes: 4, Copy: 250 * time.Millisecond}})
-		f.mustPost(runner.TaskRevoked{ID: 99, Ticket: 1}) // of a task that has ended
+		f.mustPost(runner.TaskMoved{ID: first, Direction: schedulers.In, Moved: schedulers.Moved{Bytes: 9, Copy: 500 * time.Millisecond, Bookkeeping: time.Microsecond}})
+		f.mustPost(runner.TaskMoved{ID: first, Direction: schedulers.Out, Moved: schedulers.Moved{Bytes: 4, Copy: 250 * time.Millisecond}})
+		f.mustPost(runner.TaskRevoked{ID: 99, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done}}) // of a task that has ended
 		f.mustPost(runner.TaskMoved{ID: 99})
 		f.mustPost(runner.TaskResume{ID: second})
 		f.ended(0, 1)
@@ -85,10 +85,10 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 		t.Errorf("task %+v", k)
 	}
 	wantSwaps(t, rec,
-		results.Swap{Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 1.005, EndS: 2,
+		results.Swap{Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 1.005, EndS: 2,
 			Bytes: 10, DrainS: 0.001, CopyS: 1, BookkeepingS: 1e-6, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(1), ForTask: new(0)},
-		results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 5.499999, EndS: 6, Bytes: 9, CopyS: 0.5, BookkeepingS: 1e-6},
-		results.Swap{Direction: results.SwapOut, Action: "evict", Outcome: results.SwapDone, StartS: 5.75, EndS: 6, Bytes: 4, CopyS: 0.25, ForJob: new(0), ForTask: new(0)})
+		results.Swap{Direction: schedulers.In, Outcome: schedulers.Done, StartS: 5.499999, EndS: 6, Bytes: 9, CopyS: 0.5, BookkeepingS: 1e-6},
+		results.Swap{Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Done, StartS: 5.75, EndS: 6, Bytes: 4, CopyS: 0.25, ForJob: new(0), ForTask: new(0)})
 }
 
 func wantSwaps(t *testing.T, rec *tape, want ...results.Swap) {
@@ -110,21 +110,20 @@ func TestRevocationsInVainAreRecorded(t *testing.T) {
 			f.mustPost(runner.TaskActive{ID: first, Activity: schedulers.Activity{Last: time.Microsecond}})
 			f.mustPost(runner.Tick{})
 		}
-		outcome := schedulers.Outcome{Answer: schedulers.Busy, Resident: 8, Fixed: 2}
+		busy := schedulers.Revoked{Ticket: 1, Outcome: schedulers.Busy, Resident: 8, Fixed: 2, Moved: schedulers.Moved{Drain: time.Millisecond}}
 		look(5 * time.Millisecond)
-		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 1, Outcome: outcome, Moved: runner.Moved{Drain: time.Millisecond}})
+		f.mustPost(runner.TaskRevoked{ID: first, Answer: busy})
 		look(time.Second)
 		f.want("yield 8 of 1, ticket 1", "wake 10ms", "yield 8 of 1, ticket 2", "wake 1.005s")
-		outcome.Answer = schedulers.Unable
-		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 2, Outcome: outcome, Why: "it uses cuMemMap"})
+		f.mustPost(runner.TaskRevoked{ID: first, Answer: schedulers.Revoked{Ticket: 2, Outcome: schedulers.Unable, Resident: 8, Fixed: 2, Why: "it uses cuMemMap"}})
 		f.ended(0)
 		f.started(2)
 		f.ended(2)
 	})
-	swap := results.Swap{Direction: results.SwapOut, Action: "yield", Outcome: results.SwapBusy, StartS: 0.005, EndS: 0.005,
+	swap := results.Swap{Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Busy, StartS: 0.005, EndS: 0.005,
 		DrainS: 0.001, ResidentBytes: new(int64(8)), FixedBytes: new(int64(2)), ForJob: new(2)}
 	unable := swap
-	unable.Outcome, unable.Why, unable.StartS, unable.EndS, unable.DrainS = results.SwapUnable, "it uses cuMemMap", 1, 1, 0
+	unable.Outcome, unable.Why, unable.StartS, unable.EndS, unable.DrainS = schedulers.Unable, "it uses cuMemMap", 1, 1, 0
 	wantSwaps(t, rec, swap, unable)
 }
 

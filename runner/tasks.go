@@ -184,15 +184,15 @@ func (e TaskRevoked) apply(b *Batch, now time.Duration) error {
 	if t == nil {
 		return nil
 	}
-	if err := e.Moved.check(); err != nil {
+	if err := check(e.Answer.Moved); err != nil {
 		return err
 	}
-	ds, err := b.engine.Revoked(e.ID, e.Ticket, e.Outcome, now)
+	ds, err := b.engine.Revoked(e.ID, e.Answer, now)
 	if err != nil {
 		return err
 	}
 	b.progress.made(now)
-	b.recordRevoked(t, e, now)
+	b.recordRevoked(t, e.Answer, now)
 	b.carryOut(ds, now)
 	return nil
 }
@@ -205,14 +205,14 @@ func (e TaskMoved) apply(b *Batch, now time.Duration) error {
 	if !t.granted {
 		return fmt.Errorf("%s move onto or from the device of a task that has none", size.Text(e.Moved.Bytes))
 	}
-	if err := e.Moved.check(); err != nil {
+	if err := check(e.Moved); err != nil {
 		return err
 	}
 	b.progress.made(now)
-	s := results.Swap{Job: t.record.Job, Task: t.record.Seq, Device: *t.record.Device, Direction: results.SwapIn, Outcome: results.SwapDone,
+	s := results.Swap{Job: t.record.Job, Task: t.record.Seq, Device: *t.record.Device, Direction: e.Direction, Outcome: schedulers.Done,
 		StartS: seconds(max(t.given, now-e.Moved.Copy-e.Moved.Bookkeeping))}
-	if e.Out { // for its own launch
-		s.Direction, s.Action = results.SwapOut, schedulers.Evict.String()
+	if e.Direction == schedulers.Out { // for its own launch
+		s.Action = schedulers.Evict.String()
 		s.ForJob, s.ForTask = &t.record.Job, &t.record.Seq
 	}
 	b.recordSwap(s, e.Moved, now)

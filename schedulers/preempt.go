@@ -30,12 +30,12 @@ type Action int
 
 const (
 	// Yield: the context gives up its permit, and at least Revocation.Bytes go out.
-	Yield Action = iota
+	Yield Action = iota + 1
 	// Evict: at least Revocation.Bytes go out. The context keeps its permit if it has one.
 	Evict
 )
 
-func (a Action) String() string { return [...]string{"yield", "evict"}[a] }
+func (a Action) String() string { return [...]string{Yield: "yield", Evict: "evict"}[a] }
 
 // Actions is a set of actions.
 type Actions uint8
@@ -61,21 +61,41 @@ type Revocation struct {
 // Ticket identifies a revocation until its answer is in.
 type Ticket uint64
 
-// Answer is how a process answers a revocation.
-type Answer int
+// Outcome is how a revocation ends (docs/reference/store.md defines each word).
+type Outcome string
 
 const (
-	Done   Answer = iota
-	Busy          // the deadline passed, or a stream captures; nothing has changed
-	Unable        // what is asked cannot be done to this task, ever
+	Done   Outcome = "done"
+	Busy   Outcome = "busy"   // the deadline passed, or a stream captures; nothing has changed
+	Unable Outcome = "unable" // what is asked cannot be done to this task, ever
 )
 
-// Outcome is a process's answer and, if it is Done, what the task has on the device since. Resident
-// includes the bytes of every grant that the process has received, whether or not they are there yet.
-type Outcome struct {
-	Answer   Answer
+// Revoked is a process's answer to a revocation.
+type Revoked struct {
+	Ticket  Ticket
+	Outcome Outcome
+	// Resident is what the task has on the device since, if the outcome is Done. It includes the bytes of every
+	// grant that the process has received, whether or not they are there yet.
 	Resident int64
 	Fixed    int64 // of Resident: bytes that cannot move
+	Moved    Moved
+	Why      string // why the process is unable; printable
+}
+
+// Direction is where memory moves.
+type Direction string
+
+const (
+	In  Direction = "in"  // onto its device
+	Out Direction = "out" // to the host
+)
+
+// Moved is what moving a task's memory took.
+type Moved struct {
+	Bytes       int64         // that changed their place
+	Drain       time.Duration // until the device had ended what was submitted
+	Copy        time.Duration
+	Bookkeeping time.Duration // to make, map, unmap and release memory
 }
 
 // Activity is what a process's activity page says of a task.

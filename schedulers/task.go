@@ -142,10 +142,14 @@ type Decision struct {
 type Cause int
 
 const (
-	TooLarge   Cause = iota // not even the empty node has room where it may go
-	DeviceFull              // no room, and no release will make room
-	TimedOut                // the request waited as long as its own or the scheduler's wait limit allows
+	TooLarge   Cause = iota + 1 // not even the empty node has room where it may go
+	DeviceFull                  // no room, and no release will make room
+	TimedOut                    // the request waited as long as its own or the scheduler's wait limit allows
 )
+
+func (c Cause) String() string {
+	return [...]string{TooLarge: "too large for any device", DeviceFull: "device full", TimedOut: "waited too long"}[c]
+}
 
 // Refusal says why a task does not get a device or more memory. It is an error so that
 // callers can wrap it.

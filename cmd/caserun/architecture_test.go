@@ -38,8 +38,8 @@ var layers = [][]string{
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs"},
-	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "userfile/output"},
-	{"internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
+	{"mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "userfile/output"},
+	{"schedulers", "internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
 	{"internal/input", "internal/size"},
 }
 

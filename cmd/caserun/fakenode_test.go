@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // onFakeNode runs the program with native/fake-node, in a directory where native is that of the source tree.
@@ -99,11 +100,11 @@ func TestFakeNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		moved := map[results.Direction]int64{}
+		moved := map[schedulers.Direction]int64{}
 		for _, swap := range swaps {
 			moved[swap.Direction] += swap.Bytes
 		}
-		if moves := strings.Contains(args[5], "vgpu"); moves != (moved[results.SwapOut] > 0) || moves != (moved[results.SwapIn] > 0) {
+		if moves := strings.Contains(args[5], "vgpu"); moves != (moved[schedulers.Out] > 0) || moves != (moved[schedulers.In] > 0) {
 			t.Errorf("%v: moved %v bytes", args, moved)
 		}
 	}

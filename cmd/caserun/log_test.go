@@ -71,7 +71,7 @@ type logLine struct {
 	Throughput      *float64          `json:"throughput_jobs_per_s"`
 	TurnaroundMeanS *float64          `json:"turnaround_mean_s"`
 	Utilization     *float64          `json:"utilization_mean"`
-	Direction       results.Direction `json:"direction"`
+	Direction       string            `json:"direction"`
 	Action          *string           `json:"action"`
 	Why             *string           `json:"why"`
 	StartS          *float64          `json:"start_s"`
@@ -184,7 +184,7 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range swaps {
-			l := logLine{Kind: "swap", AtS: &s.EndS, Job: &s.Job, Task: &s.Task, Device: &s.Device, Direction: s.Direction, Outcome: new(results.Outcome(s.Outcome)), StartS: &s.StartS,
+			l := logLine{Kind: "swap", AtS: &s.EndS, Job: &s.Job, Task: &s.Task, Device: &s.Device, Direction: string(s.Direction), Outcome: new(results.Outcome(s.Outcome)), StartS: &s.StartS,
 				Bytes: s.Bytes, DrainS: s.DrainS, CopyS: s.CopyS, BookkeepingS: s.BookkeepingS, ResidentBytes: s.ResidentBytes, FixedBytes: s.FixedBytes, ForJob: s.ForJob, ForTask: s.ForTask}
 			if s.Action != "" {
 				l.Action = &s.Action

@@ -22,6 +22,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // stored is a store with a sweep (a warm-up and two runs) and a run outside the sweep.
@@ -66,7 +67,7 @@ func stored(t *testing.T) *store.Store {
 		}
 		w.Kernel(results.Kernel{Name: "k", StartS: 1, EndS: 2, BusyS: 1})
 		w.Task(results.Task{})
-		w.Swap(results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, EndS: float64(id), Bytes: 3})
+		w.Swap(results.Swap{Direction: schedulers.In, Outcome: schedulers.Done, EndS: float64(id), Bytes: 3})
 		run := about
 		stored, err := s.Run(context.Background(), id)
 		if err != nil {

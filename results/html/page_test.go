@@ -16,6 +16,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/schedulers"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -491,8 +492,8 @@ func TestLargePage(t *testing.T) {
 // Swaps have bars with words, a legend and facts. What a live run does not know is not 0.
 func TestPageShowsSwaps(t *testing.T) {
 	swaps := []results.Swap{
-		{Job: 0, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 3, EndS: 4, Bytes: 6 << 30, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 0.125},
-		{Job: 0, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 5, EndS: 6, Bytes: 6 << 30, CopyS: 0.5, BookkeepingS: 0.125},
+		{Job: 0, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 3, EndS: 4, Bytes: 6 << 30, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 0.125},
+		{Job: 0, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 5, EndS: 6, Bytes: 6 << 30, CopyS: 0.5, BookkeepingS: 0.125},
 	}
 	m := memory{}
 	for _, r := range []records{simulatedRun("vgpu", 1, 10), liveRun()} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Classes of bars. style.css gives each a pattern besides its colour.
@@ -188,9 +189,9 @@ func newJobRow(j results.Job, tasks []results.Task, holds []hold, swaps []result
 func swapBars(swaps []results.Swap, end float64) []bar {
 	var out []bar
 	for _, d := range []struct {
-		direction   results.Direction
+		direction   schedulers.Direction
 		class, text string
-	}{{results.SwapOut, classOut, "to the host"}, {results.SwapIn, classIn, "back from the host"}} {
+	}{{schedulers.Out, classOut, "to the host"}, {schedulers.In, classIn, "back from the host"}} {
 		var merged []results.Swap
 		for _, s := range slices.SortedStableFunc(slices.Values(swaps), func(a, b results.Swap) int { return cmp.Compare(a.StartS, b.StartS) }) {
 			if s.Direction != d.direction || !s.Moved() {

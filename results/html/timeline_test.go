@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
 )
 
 func classes(bars []bar) []string {
@@ -222,14 +223,14 @@ func TestClassOfOutcomes(t *testing.T) {
 // Memory that leaves is above, memory that comes back below. Swaps that are too near to be told apart
 // are one bar, and those in vain have none.
 func TestSwapsInTheRowOfTheirJob(t *testing.T) {
-	swap := func(d results.Direction, o results.SwapOutcome, from, to float64, gibs int64) results.Swap {
+	swap := func(d schedulers.Direction, o schedulers.Outcome, from, to float64, gibs int64) results.Swap {
 		return results.Swap{Direction: d, Outcome: o, StartS: from, EndS: to, Bytes: gibs << 30}
 	}
-	out, in := results.SwapOut, results.SwapIn
+	out, in := schedulers.Out, schedulers.In
 	swaps := []results.Swap{
-		swap(in, results.SwapDone, 6, 7, 3), // rows are in the order of the answers
-		swap(out, results.SwapDone, 2, 3, 2), swap(out, results.SwapDone, 3.001, 4, 1), swap(out, results.SwapDone, 8, 9, 4),
-		swap(out, results.SwapBusy, 5, 5.5, 0), swap(out, results.SwapDone, 9.5, 9.5, 0),
+		swap(in, schedulers.Done, 6, 7, 3), // rows are in the order of the answers
+		swap(out, schedulers.Done, 2, 3, 2), swap(out, schedulers.Done, 3.001, 4, 1), swap(out, schedulers.Done, 8, 9, 4),
+		swap(out, schedulers.Busy, 5, 5.5, 0), swap(out, schedulers.Done, 9.5, 9.5, 0),
 	}
 	job := results.Job{Device: new(0), StartS: new(0.0), EndS: new(10.0), Outcome: new(results.OK)}
 	row := newJobRow(job, nil, nil, swaps, 10)

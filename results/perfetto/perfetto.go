@@ -15,6 +15,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Write writes a trace of the runs, side by side: all batches arrive at the same time. Kernels
@@ -225,10 +226,10 @@ func (t *run) job(j results.Job) {
 // swap writes memory that moved, or that was asked for in vain.
 func (t *run) swap(on *lanes, s results.Swap) {
 	name := string(s.Direction)
-	if s.Direction == results.SwapOut {
+	if s.Direction == schedulers.Out {
 		name += " (" + s.Action + ")"
 	}
-	if s.Outcome != results.SwapDone {
+	if s.Outcome != schedulers.Done {
 		name += ": " + string(s.Outcome)
 	}
 	from, to := ns(s.StartS), ns(s.EndS)

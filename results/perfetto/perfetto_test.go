@@ -21,6 +21,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/perfetto"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // shown is a trace as a viewer has it: by process and track.
@@ -310,10 +311,10 @@ func TestTimelineOfARun(t *testing.T) {
 		w.Task(results.Task{Job: 0, Seq: 2, SubmitS: 5, GrantS: new(6.0), ReleaseS: new(7.0), Device: new(0)})
 		w.Task(results.Task{Job: 1, Seq: 0, SubmitS: 1, Refusal: new("too large")})
 		w.Task(results.Task{Job: 1, Seq: 1, SubmitS: 4, Refusal: new("too large")})
-		w.Swap(results.Swap{Job: 0, Task: 1, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 3.25, EndS: 4, Bytes: 1 << 32,
+		w.Swap(results.Swap{Job: 0, Task: 1, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 3.25, EndS: 4, Bytes: 1 << 32,
 			DrainS: 0.125, CopyS: 0.5, BookkeepingS: 0.0625, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(2)})
-		w.Swap(results.Swap{Job: 0, Task: 0, Direction: results.SwapOut, Action: "evict", Outcome: results.SwapUnable, Why: "exported", StartS: 3.5, EndS: 4})
-		w.Swap(results.Swap{Job: 0, Task: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 4.25, EndS: 4.5, Bytes: 1 << 32, CopyS: 0.25})
+		w.Swap(results.Swap{Job: 0, Task: 0, Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Unable, Why: "exported", StartS: 3.5, EndS: 4})
+		w.Swap(results.Swap{Job: 0, Task: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 4.25, EndS: 4.5, Bytes: 1 << 32, CopyS: 0.25})
 		w.Event(results.Event{AtS: 1.5, Kind: results.EventRefused, Job: new(1), Detail: "too large"})
 		w.Event(results.Event{AtS: 4.25, Kind: results.EventRefused, Job: new(1), Detail: "too large"})
 		w.Event(results.Event{AtS: 3, Kind: results.EventTrace, Detail: "lost"}) // it became known late

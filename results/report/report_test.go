@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -133,12 +134,12 @@ func swappedRun(mode results.Mode) results.Run {
 }
 
 func someSwaps() []results.Swap {
-	out := results.Swap{Job: 1, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 1, EndS: 1.5, Bytes: 5 << 30,
+	out := results.Swap{Job: 1, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 1, EndS: 1.5, Bytes: 5 << 30,
 		DrainS: 0.0625, CopyS: 0.25, BookkeepingS: 0.0125, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(64 << 20)), ForJob: ptr(2), ForTask: ptr(0)}
-	in := results.Swap{Job: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 2, EndS: 2.5, Bytes: 4 << 30, CopyS: 0.25, BookkeepingS: 0.0125}
+	in := results.Swap{Job: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 2, EndS: 2.5, Bytes: 4 << 30, CopyS: 0.25, BookkeepingS: 0.0125}
 	busy, unable := out, out
-	busy.Outcome, busy.StartS, busy.EndS, busy.Bytes, busy.CopyS, busy.BookkeepingS, busy.ForTask = results.SwapBusy, 0.5, 0.75, 0, 0, 0, nil
-	unable.Job, unable.Device, unable.Action, unable.Outcome, unable.StartS, unable.EndS, unable.Bytes, unable.DrainS, unable.CopyS, unable.BookkeepingS = 3, 1, "evict", results.SwapUnable, 3, 3, 0, 0, 0, 0
+	busy.Outcome, busy.StartS, busy.EndS, busy.Bytes, busy.CopyS, busy.BookkeepingS, busy.ForTask = schedulers.Busy, 0.5, 0.75, 0, 0, 0, nil
+	unable.Job, unable.Device, unable.Action, unable.Outcome, unable.StartS, unable.EndS, unable.Bytes, unable.DrainS, unable.CopyS, unable.BookkeepingS = 3, 1, "evict", schedulers.Unable, 3, 3, 0, 0, 0, 0
 	unable.Why, unable.ForJob, unable.ForTask = "its memory can be exported (cudaIpcGetMemHandle)", nil, nil
 	return []results.Swap{out, in, busy, unable}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // storeOf makes a store of schema version `version` that holds run 1 of the mix "old" and what
@@ -237,7 +238,7 @@ func TestMigrationAddsSwaps(t *testing.T) {
 	if run, err := s.Run(t.Context(), 1); err != nil || run.Metrics.Swapping != (results.Swapping{}) {
 		t.Errorf("swapping of an earlier run: %+v (%v)", run.Metrics.Swapping, err)
 	}
-	want := results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 1, EndS: 2, Bytes: 5}
+	want := results.Swap{Direction: schedulers.In, Outcome: schedulers.Done, StartS: 1, EndS: 2, Bytes: 5}
 	w := s.Writer(1)
 	w.Swap(want)
 	if err := w.Flush(t.Context()); err != nil {

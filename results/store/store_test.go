@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/userfile/network"
 )
 
@@ -111,11 +112,11 @@ func fullRows(found []results.Device) rows {
 			{Job: 0, PID: 77, Device: 1, Kind: "htod", Bytes: 5 << 30, Stream: 7, StartS: 0.5, EndS: 1},
 		},
 		Swaps: []results.Swap{
-			{Job: 0, Task: 0, Device: 1, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 2, EndS: 3.5, Bytes: 4 << 30,
+			{Job: 0, Task: 0, Device: 1, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 2, EndS: 3.5, Bytes: 4 << 30,
 				DrainS: 0.5, CopyS: 0.75, BookkeepingS: 0.25, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(0)), ForJob: ptr(1), ForTask: ptr(0)},
-			{Job: 0, Task: 0, Device: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
-			{Job: 0, Task: 0, Device: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
-			{Job: 1, Task: 0, Device: 0, Direction: results.SwapOut, Action: "evict", Outcome: results.SwapUnable, Why: "it exports memory", StartS: 2, EndS: 2,
+			{Job: 0, Task: 0, Device: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
+			{Job: 0, Task: 0, Device: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
+			{Job: 1, Task: 0, Device: 0, Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Unable, Why: "it exports memory", StartS: 2, EndS: 2,
 				ResidentBytes: ptr(int64(5)), FixedBytes: ptr(int64(5)), ForJob: ptr(2)},
 		},
 		Segments: []results.Segment{

@@ -66,7 +66,7 @@ func record(t *testing.T, db *store.Store, change func(*results.Run, *results.De
 			w.Kernel(k)
 		}
 		if j.swapped {
-			w.Swap(results.Swap{Job: i, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: grant, EndS: release})
+			w.Swap(results.Swap{Job: i, Direction: schedulers.In, Outcome: schedulers.Done, StartS: grant, EndS: release})
 		}
 	}
 	run.ID = id

@@ -72,13 +72,13 @@ func (x *Executor) Revoke(d schedulers.Decision) {
 	_ = x.server.Revoke(uint64(d.Task.ID), probe.Revocation{Ticket: uint64(d.Ticket), Action: actions[r.Action], Bytes: uint64(r.Bytes), Deadline: r.Deadline})
 }
 
-var answers = map[probe.Ended]schedulers.Answer{probe.Done: schedulers.Done, probe.Busy: schedulers.Busy, probe.Unable: schedulers.Unable}
+var answers = map[probe.Ended]schedulers.Outcome{probe.Done: schedulers.Done, probe.Busy: schedulers.Busy, probe.Unable: schedulers.Unable}
 
 // Revoked implements probe.Revoker.
 func (x *Executor) Revoked(c *probe.Client, task uint64, r probe.Revoked) {
-	x.tryPost(c, runner.TaskRevoked{ID: schedulers.TaskID(task), Ticket: schedulers.Ticket(r.Ticket),
-		Outcome: schedulers.Outcome{Answer: answers[r.Ended], Resident: int64(r.Resident), Fixed: int64(r.Fixed)},
-		Moved:   runner.Moved{Bytes: int64(r.Freed), Drain: r.Drain, Copy: r.Copy, Bookkeeping: r.Bookkeeping}, Why: r.Why})
+	x.tryPost(c, runner.TaskRevoked{ID: schedulers.TaskID(task), Answer: schedulers.Revoked{Ticket: schedulers.Ticket(r.Ticket),
+		Outcome: answers[r.Ended], Resident: int64(r.Resident), Fixed: int64(r.Fixed),
+		Moved: schedulers.Moved{Bytes: int64(r.Freed), Drain: r.Drain, Copy: r.Copy, Bookkeeping: r.Bookkeeping}, Why: r.Why}})
 }
 
 // Resume implements probe.Revoker.
@@ -88,7 +88,7 @@ func (x *Executor) Resume(c *probe.Client, task uint64, r probe.Resume) {
 
 // Moved implements probe.Revoker.
 func (x *Executor) Moved(c *probe.Client, task uint64, m probe.Moved) {
-	x.tryPost(c, runner.TaskMoved{ID: schedulers.TaskID(task), Out: m.Way == probe.Out, Moved: runner.Moved{Bytes: int64(m.Bytes), Copy: m.Copy, Bookkeeping: m.Bookkeeping}})
+	x.tryPost(c, runner.TaskMoved{ID: schedulers.TaskID(task), Direction: map[probe.Way]schedulers.Direction{probe.In: schedulers.In, probe.Out: schedulers.Out}[m.Way], Moved: schedulers.Moved{Bytes: int64(m.Bytes), Copy: m.Copy, Bookkeeping: m.Bookkeeping}})
 }
 
 // tryPost posts what a process said. What cannot be stops its job.

@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/swaparea"
+	"github.com/caserun/caserun/schedulers"
 )
 
 const mebibyte = 1 << 20
@@ -97,14 +98,14 @@ func TestMemoryMoves(t *testing.T) {
 					t.Errorf("job %d: %s: %s\n%s\nwant\n%s", i, *j.Outcome, j.Detail, r.output(i), want)
 				}
 			}
-			moved := map[results.Direction]int64{}
+			moved := map[schedulers.Direction]int64{}
 			for _, s := range rec.swaps {
 				moved[s.Direction] += s.Bytes
 				if s.Bytes > 0 && s.CopyS <= 0 {
 					t.Errorf("no time to copy: %+v", s)
 				}
 			}
-			if moved[results.SwapOut] == 0 || moved[results.SwapIn] == 0 {
+			if moved[schedulers.Out] == 0 || moved[schedulers.In] == 0 {
 				t.Errorf("moved %v bytes; want some out and some in", moved)
 			}
 			r.wantWholeArea()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // head is what every line begins with.
@@ -98,22 +99,22 @@ type taskReleased struct {
 
 type swapped struct {
 	head
-	Job           int                 `json:"job_index"`
-	Task          int                 `json:"task_seq"`
-	Device        int                 `json:"device_index"`
-	Direction     results.Direction   `json:"direction"`
-	Action        *string             `json:"action"`
-	Outcome       results.SwapOutcome `json:"outcome"`
-	Why           *string             `json:"why"`
-	StartS        float64             `json:"start_s"`
-	Bytes         int64               `json:"bytes"`
-	DrainS        float64             `json:"drain_s"`
-	CopyS         float64             `json:"copy_s"`
-	BookkeepingS  float64             `json:"bookkeeping_s"`
-	ResidentBytes *int64              `json:"resident_bytes"`
-	FixedBytes    *int64              `json:"fixed_bytes"`
-	ForJob        *int                `json:"for_job_index"`
-	ForTask       *int                `json:"for_task_seq"`
+	Job           int                  `json:"job_index"`
+	Task          int                  `json:"task_seq"`
+	Device        int                  `json:"device_index"`
+	Direction     schedulers.Direction `json:"direction"`
+	Action        *string              `json:"action"`
+	Outcome       schedulers.Outcome   `json:"outcome"`
+	Why           *string              `json:"why"`
+	StartS        float64              `json:"start_s"`
+	Bytes         int64                `json:"bytes"`
+	DrainS        float64              `json:"drain_s"`
+	CopyS         float64              `json:"copy_s"`
+	BookkeepingS  float64              `json:"bookkeeping_s"`
+	ResidentBytes *int64               `json:"resident_bytes"`
+	FixedBytes    *int64               `json:"fixed_bytes"`
+	ForJob        *int                 `json:"for_job_index"`
+	ForTask       *int                 `json:"for_task_seq"`
 }
 
 type happened struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/runlog"
+	"github.com/caserun/caserun/schedulers"
 )
 
 func open(t *testing.T, path string) *runlog.Log {
@@ -66,7 +67,7 @@ func TestLinesAreChangesOfRecords(t *testing.T) {
 	l.Task(7, k)
 	k.GrantS, k.Device = new(3.5), new(0)
 	l.Task(7, k)
-	l.Swap(7, results.Swap{Job: 1, Direction: results.SwapOut, Action: "evict", Outcome: results.SwapBusy, StartS: 3.5, EndS: 3.75, ForJob: new(0)})
+	l.Swap(7, results.Swap{Job: 1, Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Busy, StartS: 3.5, EndS: 3.75, ForJob: new(0)})
 	l.Event(7, results.Event{AtS: 4, Kind: results.EventRefused, Job: new(1), Detail: "too much"})
 	k.Refusal = new("too much")
 	l.Task(7, k)

@@ -53,9 +53,9 @@ func (m Model) move(bytes, copied int64) move {
 
 // took says what the move of so many bytes took if it lasted so long: others on the link slow all of
 // it down alike.
-func (m move) took(bytes int64, lasted time.Duration) runner.Moved {
+func (m move) took(bytes int64, lasted time.Duration) schedulers.Moved {
 	copying := time.Duration(float64(lasted) * (m.copyS / m.soloS))
-	return runner.Moved{Bytes: bytes, Copy: copying, Bookkeeping: lasted - copying}
+	return schedulers.Moved{Bytes: bytes, Copy: copying, Bookkeeping: lasted - copying}
 }
 
 // movable reports whether the memory of a job with these steps can move. The driver moves managed
@@ -146,7 +146,7 @@ func (p *process) resumed() {
 	moves, begun, id := p.x.config.Node.Model.move(bytes, copied), p.x.now, p.id()
 	p.do(&moves.step, func() {
 		if back > 0 { // else it is new memory
-			p.post(runner.TaskMoved{ID: id, Moved: moves.took(back, p.x.now-begun)})
+			p.post(runner.TaskMoved{ID: id, Direction: schedulers.In, Moved: moves.took(back, p.x.now-begun)})
 		}
 		p.proceed()
 	})
@@ -201,7 +201,7 @@ func (p *process) revoke(d schedulers.Decision) {
 	}
 	p.x.at(p.x.now+d.Revocation.Deadline, func() {
 		if w := &p.swap; w.ticket == &d && w.moving == nil && !p.gone {
-			p.answer(schedulers.Busy, runner.Moved{Drain: p.x.now - w.asked})
+			p.answer(schedulers.Busy, schedulers.Moved{Drain: p.x.now - w.asked})
 		}
 	})
 }
@@ -245,7 +245,7 @@ func (p *process) moveOut() {
 		}
 	}
 	begun := p.x.now
-	over := func(took runner.Moved) {
+	over := func(took schedulers.Moved) {
 		w.moving = nil
 		took.Drain = begun - w.asked
 		for _, m := range moved {
@@ -265,19 +265,19 @@ func (p *process) moveOut() {
 		}
 	}
 	if bytes == 0 {
-		over(runner.Moved{})
+		over(schedulers.Moved{})
 		return
 	}
 	m := p.x.config.Node.Model.move(bytes, copied)
 	w.moving = p.x.share(p.x.devices[p.device].link, &activity{demand: m.demand, solo: m.soloS, done: func() { over(m.took(bytes, p.x.now-begun)) }})
 }
 
-func (p *process) answer(a schedulers.Answer, took runner.Moved) {
+func (p *process) answer(o schedulers.Outcome, took schedulers.Moved) {
 	ticket := p.swap.ticket.Ticket
 	p.swap.ticket = nil
 	resident := int64(0)
 	for _, o := range p.task.objects {
 		resident += o.resident
 	}
-	p.post(runner.TaskRevoked{ID: p.id(), Ticket: ticket, Outcome: schedulers.Outcome{Answer: a, Resident: resident}, Moved: took})
+	p.post(runner.TaskRevoked{ID: p.id(), Answer: schedulers.Revoked{Ticket: ticket, Outcome: o, Resident: resident, Moved: took}})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // moving is how long moves of so many GiB take on the small node. `copied` GiB of them are copied.
@@ -129,13 +130,13 @@ func wantSwaps(t *testing.T, scheduler string, steps []string, want ...results.S
 // out and in are swaps of so many GiB of which `copied` GiB are copied.
 func out(job int, action string, gibs, copied, start, resident float64, forJob int) results.Swap {
 	s := in(job, gibs, copied, start)
-	s.Direction, s.Action = results.SwapOut, action
+	s.Direction, s.Action = schedulers.Out, action
 	s.ResidentBytes, s.FixedBytes, s.ForJob, s.ForTask = new(int64(resident*gib)), new(int64(0)), &forJob, new(0)
 	return s
 }
 
 func in(job int, gibs, copied, start float64) results.Swap {
-	return results.Swap{Job: job, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: start, EndS: start + moving(gibs, copied),
+	return results.Swap{Job: job, Direction: schedulers.In, Outcome: schedulers.Done, StartS: start, EndS: start + moving(gibs, copied),
 		Bytes: int64(gibs * gib), CopyS: moving(0, copied), BookkeepingS: moving(gibs, 0)}
 }
 
@@ -182,7 +183,7 @@ func TestTheDrainIsRecorded(t *testing.T) {
 	drained.DrainS, drained.EndS = 0.0625, drained.EndS+0.0625
 	wantSwaps(t, "vgpu:n=2", steps(0.0625), drained)
 	busy := out(0, "yield", 0, 0, 1.005, 6, 1)
-	busy.Outcome, busy.DrainS, busy.EndS = results.SwapBusy, 0.1, 1.105
+	busy.Outcome, busy.DrainS, busy.EndS = schedulers.Busy, 0.1, 1.105
 	wantSwaps(t, "vgpu:n=2", steps(0.125), busy, out(0, "yield", 6, 6, 1.205, 0, 1)) // it rests for the deadline
 }
 
@@ -192,10 +193,10 @@ func checkSwaps(swaps []results.Swap) error {
 	host := map[[2]int]int64{} // of each task
 	for _, s := range swaps {
 		of := [2]int{s.Job, s.Task}
-		if took := s.DrainS + s.CopyS + s.BookkeepingS; math.Abs(s.EndS-s.StartS-took) > 1e-6 || s.Outcome == results.SwapBusy && s.Bytes > 0 {
+		if took := s.DrainS + s.CopyS + s.BookkeepingS; math.Abs(s.EndS-s.StartS-took) > 1e-6 || s.Outcome == schedulers.Busy && s.Bytes > 0 {
 			return fmt.Errorf("swap %+v lasted %g s, and took %g s", s, s.EndS-s.StartS, took)
 		}
-		if s.Direction == results.SwapOut {
+		if s.Direction == schedulers.Out {
 			host[of] += s.Bytes
 		} else {
 			host[of] -= s.Bytes
@@ -210,7 +211,7 @@ func checkSwaps(swaps []results.Swap) error {
 // Whatever jobs do on a device that is too small for them, each swap took what it says, and nothing came
 // back that was not out.
 func TestAnySwapsAddUp(t *testing.T) {
-	moved := map[results.Direction]int{}
+	moved := map[schedulers.Direction]int{}
 	chance.Check(t, func(rt *rapid.T) {
 		var steps []string
 		for range rapid.IntRange(2, 4).Draw(rt, "jobs") {
@@ -231,7 +232,7 @@ func TestAnySwapsAddUp(t *testing.T) {
 			moved[s.Direction]++
 		}
 	})
-	if moved[results.SwapOut] == 0 || moved[results.SwapIn] == 0 {
+	if moved[schedulers.Out] == 0 || moved[schedulers.In] == 0 {
 		t.Errorf("swaps %v, so that nothing was checked", moved)
 	}
 }

@@ -151,7 +151,7 @@ func (p *processes) answer(ds []schedulers.Decision, err error) {
 		case schedulers.Revoke:
 			p.revoked++
 			var more []schedulers.Decision
-			more, err = p.engine.Revoked(d.Task.ID, d.Ticket, schedulers.Outcome{}, p.now)
+			more, err = p.engine.Revoked(d.Task.ID, schedulers.Revoked{Ticket: d.Ticket, Outcome: schedulers.Done}, p.now)
 			ds = append(ds, more...)
 		default:
 			p.b.Fatalf("%v: %v", d.Kind, d.Reason)

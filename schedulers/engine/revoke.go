@@ -78,27 +78,27 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	return e.pump(), nil
 }
 
-// Revoked enters a process's answer. A ticket that is not outstanding, and an outcome that cannot
+// Revoked enters a process's answer. A ticket that is not outstanding, and numbers that cannot
 // be, are errors and change nothing.
-func (e *Engine) Revoked(id schedulers.TaskID, answered schedulers.Ticket, o schedulers.Outcome, now time.Duration) ([]schedulers.Decision, error) {
+func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now time.Duration) ([]schedulers.Decision, error) {
 	e.at(now)
 	h, ok := e.held[id]
 	switch {
-	case !ok || e.preempter == nil || h.ticket == nil || h.ticket.id != answered:
-		return nil, fmt.Errorf("task %d answers ticket %d: it is not outstanding", id, answered)
-	case o.Answer == schedulers.Done && (o.Fixed < 0 || o.Fixed > o.Resident || o.Resident > h.bytes):
-		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answered, o.Resident, o.Fixed, h.bytes)
+	case !ok || e.preempter == nil || h.ticket == nil || h.ticket.id != answer.Ticket:
+		return nil, fmt.Errorf("task %d answers ticket %d: it is not outstanding", id, answer.Ticket)
+	case answer.Outcome == schedulers.Done && (answer.Fixed < 0 || answer.Fixed > answer.Resident || answer.Resident > h.bytes):
+		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answer.Ticket, answer.Resident, answer.Fixed, h.bytes)
 	}
 	r, freed := h.ticket.Revocation, int64(0)
 	h.ticket = nil
-	if o.Answer == schedulers.Done {
-		freed, h.fixed = h.bytes-o.Resident, o.Fixed
-		e.charge(h, o.Resident)
+	if answer.Outcome == schedulers.Done {
+		freed, h.fixed = h.bytes-answer.Resident, answer.Fixed
+		e.charge(h, answer.Resident)
 	}
 	if w := h.resume; w != nil && r.For != id { // what went out may be what it asked to have
 		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
 	}
-	switch o.Answer {
+	switch answer.Outcome {
 	case schedulers.Busy:
 		e.setRest(h, e.now+r.Deadline)
 	case schedulers.Unable:

@@ -32,7 +32,7 @@ func TestAnExitSettlesItsTickets(t *testing.T) {
 		n.Idle(1, ms)
 		n.Submit(movable(2, 10), "yield(1,4)")
 		end(n)
-		if _, err := n.Engine.Revoked(1, 1, schedulers.Outcome{}, 2*ms); err == nil || !strings.Contains(err.Error(), "task 1 answers ticket 1: it is not outstanding") {
+		if _, err := n.Engine.Revoked(1, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done}, 2*ms); err == nil || !strings.Contains(err.Error(), "task 1 answers ticket 1: it is not outstanding") {
 			t.Errorf("answer after the end: %v", err)
 		}
 	}
@@ -250,13 +250,13 @@ func TestMisuseOfRevocation(t *testing.T) {
 	plain.Submit(movable(1, 10), "1@0")
 	for want, call := range map[string]func() ([]schedulers.Decision, error){
 		"task 1 answers ticket 2: it is not outstanding": func() ([]schedulers.Decision, error) {
-			return n.Engine.Revoked(1, 2, schedulers.Outcome{}, 0)
+			return n.Engine.Revoked(1, schedulers.Revoked{Ticket: 2, Outcome: schedulers.Done}, 0)
 		},
 		"task 1 answers ticket 1: 11 bytes on the device": func() ([]schedulers.Decision, error) {
-			return n.Engine.Revoked(1, 1, schedulers.Outcome{Resident: 11}, 0)
+			return n.Engine.Revoked(1, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Resident: 11}, 0)
 		},
 		"4 bytes on the device, 5 of them fixed": func() ([]schedulers.Decision, error) {
-			return n.Engine.Revoked(1, 1, schedulers.Outcome{Resident: 4, Fixed: 5}, 0)
+			return n.Engine.Revoked(1, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Resident: 4, Fixed: 5}, 0)
 		},
 		"resume task 2: it has no device":        func() ([]schedulers.Decision, error) { return n.Engine.Resume(2, 0, 0, 0) },
 		"resume task 1: it waits to resume":      func() ([]schedulers.Decision, error) { return n.Engine.Resume(1, 0, 0, 0) },
@@ -349,7 +349,7 @@ func TestATickAsksAgainOnlyAfterAChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	tick(20*ms, true, 1)
-	if _, err := e.Revoked(1, 1, schedulers.Outcome{Answer: schedulers.Busy}, 25*ms); err != nil {
+	if _, err := e.Revoked(1, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Busy}, 25*ms); err != nil {
 		t.Fatal(err)
 	}
 	tick(30*ms, false, 0)

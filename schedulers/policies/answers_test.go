@@ -102,7 +102,7 @@ func play(t *testing.T, text string, seed uint64, to hash.Hash) {
 		for _, d := range ds {
 			_, _ = fmt.Fprintln(to, d.Kind, d.Task.ID, d.Device, d.Passed)
 			if d.Reason != nil {
-				_, _ = fmt.Fprintf(to, "%v %s: needs %d bytes, capacity %d bytes\n", d.Reason.Cause, d.Reason.Why, d.Reason.NeedBytes, d.Reason.CapacityBytes)
+				_, _ = fmt.Fprintf(to, "%d %s: needs %d bytes, capacity %d bytes\n", d.Reason.Cause-1, d.Reason.Why, d.Reason.NeedBytes, d.Reason.CapacityBytes)
 			}
 		}
 		for i := range devices {

@@ -268,9 +268,9 @@ func (w *workload) tick() error {
 func (w *workload) answer(id schedulers.TaskID, t *known) error {
 	r := *t.ticket
 	t.ticket = nil
-	o := schedulers.Outcome{Answer: []schedulers.Answer{schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}[w.IntN(4)], Resident: w.Int64N(t.bytes/2 + 1)}
-	return w.both(fmt.Sprintf("answer %d: %+v", id, o), func(e *engine.Engine) ([]schedulers.Decision, error) {
-		return e.Revoked(id, r.Ticket, o, w.now)
+	answer := schedulers.Revoked{Ticket: r.Ticket, Outcome: []schedulers.Outcome{schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}[w.IntN(4)], Resident: w.Int64N(t.bytes/2 + 1)}
+	return w.both(fmt.Sprintf("answer %d: %+v", id, answer), func(e *engine.Engine) ([]schedulers.Decision, error) {
+		return e.Revoked(id, answer, w.now)
 	})
 }
 

@@ -81,9 +81,9 @@ func (n Node) Resume(id schedulers.TaskID, need, referenced int64, want string) 
 }
 
 // Answer answers the task's latest ticket. resident is what it has on the device then.
-func (n Node) Answer(id schedulers.TaskID, a schedulers.Answer, resident int64, now time.Duration, want string) {
+func (n Node) Answer(id schedulers.TaskID, o schedulers.Outcome, resident int64, now time.Duration, want string) {
 	n.t.Helper()
-	ds, err := n.Engine.Revoked(id, n.tickets[id].Ticket, schedulers.Outcome{Answer: a, Resident: resident}, now)
+	ds, err := n.Engine.Revoked(id, schedulers.Revoked{Ticket: n.tickets[id].Ticket, Outcome: o, Resident: resident}, now)
 	n.Want(fmt.Sprintf("answer of task %d", id), want, ds, err)
 }
 

@@ -312,16 +312,16 @@ func (m *swapping) report(rt *rapid.T, t *swapped, a schedulers.Activity) {
 
 func (m *swapping) answer(rt *rapid.T) {
 	t := m.pick(rt, func(t *swapped) bool { return t.revoked != nil })
-	a := rapid.SampledFrom([]schedulers.Answer{schedulers.Done, schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}).Draw(rt, "answer")
+	o := rapid.SampledFrom([]schedulers.Outcome{schedulers.Done, schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}).Draw(rt, "answer")
 	freed := int64(0)
-	if a == schedulers.Done {
+	if o == schedulers.Done {
 		most := t.most()
 		freed = rapid.Int64Range(min(most, t.revoked.Revocation.Bytes), most).Draw(rt, "freed")
 		if rapid.IntRange(0, 7).Draw(rt, "less") == 0 {
 			freed = rapid.Int64Range(0, most).Draw(rt, "freed at most")
 		}
 	}
-	m.reply(rt, t, a, freed)
+	m.reply(rt, t, o, freed)
 }
 
 // most is what the task can give: all but what is fixed, and what it needs itself if it gives for
@@ -334,7 +334,7 @@ func (t *swapped) most() int64 {
 	return most
 }
 
-func (m *swapping) reply(rt *rapid.T, t *swapped, a schedulers.Answer, freed int64) {
+func (m *swapping) reply(rt *rapid.T, t *swapped, o schedulers.Outcome, freed int64) {
 	d := *t.revoked
 	t.revoked = nil
 	t.there -= freed
@@ -342,17 +342,17 @@ func (m *swapping) reply(rt *rapid.T, t *swapped, a schedulers.Answer, freed int
 		t.loaded = max(0, t.loaded-freed)
 	}
 	switch {
-	case a == schedulers.Busy:
+	case o == schedulers.Busy:
 		t.rest = m.now + d.Revocation.Deadline
-	case a == schedulers.Unable:
+	case o == schedulers.Unable:
 		t.unable |= 1 << d.Revocation.Action
 	case d.Revocation.Action == schedulers.Yield:
 		m.contexts[t.device][t.task.Process()] = false
 	}
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
-		return e.Revoked(t.task.ID, d.Ticket, schedulers.Outcome{Answer: a, Resident: t.there, Fixed: t.fixed}, m.now)
+		return e.Revoked(t.task.ID, schedulers.Revoked{Ticket: d.Ticket, Outcome: o, Resident: t.there, Fixed: t.fixed}, m.now)
 	})
-	if _, err := m.engine.Revoked(t.task.ID, d.Ticket, schedulers.Outcome{Resident: t.there}, m.now); err == nil {
+	if _, err := m.engine.Revoked(t.task.ID, schedulers.Revoked{Ticket: d.Ticket, Outcome: schedulers.Done, Resident: t.there}, m.now); err == nil {
 		rt.Fatalf("ticket %d was answered twice", d.Ticket)
 	}
 }
