@@ -25,6 +25,7 @@ type Metrics struct {
 	KernelUtilizationMean *float64 // from kernel intervals
 	Energy                Energy   // set by WithEnergy, not by Compute
 	Swapping              Swapping // set by NewSwapping, not by Compute
+	Slowdown              *float64 // of kernels against the traced runs under sa of one side of a comparison; not stored
 }
 
 // OfWork is a figure of the work that was done, such as the makespan or the energy. Where no job ended

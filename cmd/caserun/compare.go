@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
@@ -145,7 +146,7 @@ func (o compareOptions) settle() (regress.Options, error) {
 		if err != nil {
 			return out, fmt.Errorf("--metrics: %w", err)
 		}
-		if slices.ContainsFunc(out.Metrics, func(other regress.Metric) bool { return other.Name == name }) {
+		if slices.ContainsFunc(out.Metrics, func(other results.Metric) bool { return other.Name == name }) {
 			return out, fmt.Errorf("--metrics: %s is named twice", name)
 		}
 		out.Metrics = append(out.Metrics, m)

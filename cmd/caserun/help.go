@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 )
@@ -209,8 +210,8 @@ func aboutMetrics() string {
 		if unit == "" {
 			unit = "-"
 		}
-		about := m.About + m.Needs()
-		if m.Named {
+		about := m.About + m.Needs
+		if m.Compared == results.IfNamed {
 			about += "; only if it is named"
 		}
 		rows = append(rows, [2]string{fmt.Sprintf("%-16s%s", m.Name, unit), about})

@@ -121,7 +121,7 @@ func trendOf(ctx context.Context, db *store.Store, metric string, selected store
 	}
 	t := trend.Of(m, runs)
 	if len(t.Lines) == 0 {
-		return t, nothingError{fmt.Errorf("--trend %s: no complete run in %s has a value of it%s", metric, db.Path(), m.Needs())}
+		return t, nothingError{fmt.Errorf("--trend %s: no complete run in %s has a value of it%s", metric, db.Path(), m.Needs)}
 	}
 	return t, nil
 }

@@ -23,7 +23,7 @@ func compared(mixes []string, schedulers ...string) map[string]regress.Standing 
 	out := map[string]regress.Standing{}
 	swept(mixes, schedulers, func(db *store.Store, _ []results.Run) {
 		side := must(selection.Select(ctx, db, selection.Latest))
-		for _, m := range must(regress.Matrices(side, "sa", regress.Options{Metrics: []regress.Metric{throughput}})) {
+		for _, m := range must(regress.Matrices(side, "sa", regress.Options{Metrics: []results.Metric{throughput}})) {
 			for _, row := range m.Rows {
 				for _, s := range schedulers {
 					if row.Arm.IsUnder(s) {

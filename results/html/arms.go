@@ -239,7 +239,7 @@ func newArmRow(m, base *member, against []stats.Comparison) armRow {
 	throughput := summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond)
 	turnaround := summaryCell(summarize(m.values(turnaroundOf)), report.Seconds)
 	makespan := summaryCell(summarize(m.values(makespanOf)), report.Seconds)
-	var marked []*cell // as those of regress.Metric.OfSurvivors
+	var marked []*cell // as those of results.Metric.OfSurvivors
 	if crashed > 0 {
 		marked = append(marked, &throughput, &turnaround, &makespan)
 	}

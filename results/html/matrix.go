@@ -69,7 +69,7 @@ func newSide(runs []results.Run, jobs [][]results.Job, devices map[int64][]resul
 
 // compareSchedulers finds the matrix of each place.
 func compareSchedulers(side regress.Side, base string) ([]regress.Matrix, error) {
-	var metrics []regress.Metric
+	var metrics []results.Metric
 	for _, name := range shownMetrics {
 		m, err := regress.LookupMetric(name)
 		if err != nil {
@@ -134,12 +134,12 @@ func (r *mixRow) add(s regress.Standing, l level) {
 	r.Levels = append(r.Levels, l)
 }
 
-func headingOf(m regress.Metric) string {
+func headingOf(m results.Metric) string {
 	return map[string]string{"throughput": "Throughput", "turnaround": "Mean turnaround", "makespan": "Makespan"}[m.Name]
 }
 
 // lossesOf is what a metric's figure names of crashed jobs: throughput alone gains from them.
-func lossesOf(m regress.Metric, c regress.Count) regress.Count {
+func lossesOf(m results.Metric, c regress.Count) regress.Count {
 	if m.HigherIsBetter {
 		return c
 	}
@@ -181,7 +181,7 @@ func crashedLevel(c regress.Count) level {
 	return out
 }
 
-// survivorsOnly marks figures that are others because jobs crashed: see regress.Metric.OfSurvivors.
+// survivorsOnly marks figures that are others because jobs crashed: see results.Metric.OfSurvivors.
 const survivorsOnly = "survivors only"
 
 // notComparable marks figures of which one side looks better and lost significantly more jobs: see

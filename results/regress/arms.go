@@ -173,7 +173,7 @@ func withoutSlowdowns(runs []Observation, other Side) []Observation {
 	}
 	for i, o := range runs {
 		if gone[results.ArmOf(o.Run).Alone()] {
-			runs[i].Slowdown = nil
+			runs[i].Metrics.Slowdown = nil
 		}
 	}
 	return runs

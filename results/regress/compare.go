@@ -12,22 +12,22 @@ import (
 type Options struct {
 	Alpha     float64
 	MinEffect float64
-	Metrics   []Metric // nil: all that need not be named
+	Metrics   []results.Metric // nil: all that need not be named
 }
 
 // Row compares one metric of a pair of arms, or of two schedulers over all their mixes.
 type Row struct {
 	Pair   Pair // over several mixes, Mix of its arms names them together and Jobs is 0
 	Mixes  int
-	Metric Metric
+	Metric results.Metric
 	stats.Comparison
 	LostMore bool // a side lost significantly more jobs, so that the figures are not comparable: Reason has its name
 }
 
 // Survivors reports whether the figures are others because jobs crashed, on either side: see
-// Metric.OfSurvivors.
+// results.Metric.
 func (r Row) Survivors() bool {
-	return r.Metric.OfSurvivors() && lost(r.Pair.ARuns)+lost(r.Pair.BRuns) > 0
+	return r.Metric.OfSurvivors && lost(r.Pair.ARuns)+lost(r.Pair.BRuns) > 0
 }
 
 // Result is the comparison of B with A.
@@ -69,7 +69,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 	out.compare(slices.Concat(blocks(pairs), single(pairs)), o)
 	for _, m := range asked {
 		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {
-			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.Needs())
+			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.Needs)
 		}
 	}
 	return out, nil
@@ -86,7 +86,7 @@ func (r *Result) compare(sets [][]Pair, o Options) {
 			all = merged(block)
 		}
 		for _, m := range o.Metrics {
-			x, y := m.values(all.ARuns), m.values(all.BRuns)
+			x, y := valuesOf(m)(all.ARuns), valuesOf(m)(all.BRuns)
 			if len(x) == 0 && len(y) == 0 {
 				continue
 			}
@@ -95,7 +95,7 @@ func (r *Result) compare(sets [][]Pair, o Options) {
 				options.MinEffect = 0
 			}
 			options.NoiseFree = !anyNoise(block)
-			samples = append(samples, blockSample(block, m.values, options))
+			samples = append(samples, blockSample(block, valuesOf(m), options))
 			r.Rows = append(r.Rows, Row{Pair: all, Mixes: len(block), Metric: m})
 			lostMore = append(lostMore, lost.more(block))
 		}

@@ -188,7 +188,7 @@ func (b limitedBlock) isOfItsLosses(other limitedBlock) bool {
 func withLosses(asked []limitedBlock) []limitedBlock {
 	for _, block := range asked {
 		if !slices.ContainsFunc(asked, block.isOfItsLosses) {
-			asked = append(asked, limitedBlock{block.pairs, Limit{Metric: crashMetric(), None: true}})
+			asked = append(asked, limitedBlock{block.pairs, Limit{Metric: results.MetricNamed("crashes"), None: true}})
 		}
 	}
 	return asked
@@ -202,7 +202,7 @@ func (r *Report) blocksByLimit(pairs []Pair, arms map[results.Arm][]Observation)
 		for _, p := range block {
 			for _, l := range limitsOf(r.Limits, p.A) {
 				key := l.String()
-				if !l.applies(p.A, arms) || len(l.Metric.values(p.ARuns)) == 0 || len(l.Metric.values(p.BRuns)) == 0 {
+				if !l.applies(p.A, arms) || len(valuesOf(l.Metric)(p.ARuns)) == 0 || len(valuesOf(l.Metric)(p.BRuns)) == 0 {
 					continue
 				}
 				if dead(p.ARuns) && !l.Metric.Counts() {
@@ -255,7 +255,7 @@ func (r *Report) settleBy(block int, single []int) {
 // compared for it.
 func newCheck(pairs []Pair, l Limit, alpha float64) (Check, stats.Pair) {
 	c := Check{Arm: pairs[0].A, Limit: l, Mixes: len(pairs), noiseFree: !anyNoise(pairs), dead: [2]bool{true, true}}
-	values := l.Metric.values
+	values := valuesOf(l.Metric)
 	if l.Metric.Counts() {
 		values = numbersLost
 	}
@@ -558,7 +558,7 @@ func (c *Check) nothing(found stats.Comparison) string {
 	if none[0] && c.dead[0] || none[1] && c.dead[1] {
 		return "no value, because no job ended ok in " + runs
 	}
-	return "no value in " + runs + c.Limit.Metric.Needs()
+	return "no value in " + runs + c.Limit.Metric.Needs
 }
 
 // describe is "-0.4 % (-1.6 % to +0.8 %), limit 3%".

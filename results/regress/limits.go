@@ -15,7 +15,7 @@ import (
 // Limit is how much worse than the baseline a candidate may be.
 type Limit struct {
 	Mix, Scheduler string // of the arms that it is for; empty: all
-	Metric         Metric
+	Metric         results.Metric
 	Bound          float64 // a ratio; a difference if the metric is absolute; jobs per run for crashes
 	None           bool    // the arms are not checked
 
@@ -128,7 +128,7 @@ func WithCrashes(limits []Limit) []Limit {
 	if slices.ContainsFunc(limits, said) {
 		return limits
 	}
-	return append(slices.Clone(limits), Limit{Metric: crashMetric(), implied: true})
+	return append(slices.Clone(limits), Limit{Metric: results.MetricNamed("crashes"), implied: true})
 }
 
 func parseLimit(text string) (l Limit, err error) {
@@ -161,7 +161,7 @@ func parseLimit(text string) (l Limit, err error) {
 		l.None = true
 		return l, nil
 	}
-	l.Bound, err = l.Metric.parseBound(bound)
+	l.Bound, err = parseBound(l.Metric, bound)
 	return l, err
 }
 
@@ -171,7 +171,7 @@ const (
 	maxDigits = 6
 )
 
-func (m Metric) parseBound(text string) (float64, error) {
+func parseBound(m results.Metric, text string) (float64, error) {
 	suffix, scale, want := "%", 100.0, "a plain percentage such as 3% or 0.5%"
 	switch {
 	case m.Exact:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/internal/chance"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 )
 
@@ -97,7 +98,7 @@ func TestGateOfMisspeltLimit(t *testing.T) {
 
 // Only a verdict against the side that lost more jobs counts, whichever side that is.
 func TestCompareOfLostJobs(t *testing.T) {
-	named := func(metrics ...string) (out []Metric) {
+	named := func(metrics ...string) (out []results.Metric) {
 		for _, name := range metrics {
 			m, err := LookupMetric(name)
 			if err != nil {

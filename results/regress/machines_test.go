@@ -49,7 +49,7 @@ func makespan(t *testing.T, a, b []Observation) Row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compare(Side{Label: "old", Runs: a}, Side{Label: "new", Runs: b}, Options{MinEffect: 0.02, Metrics: []Metric{metric}})
+	r, err := Compare(Side{Label: "old", Runs: a}, Side{Label: "new", Runs: b}, Options{MinEffect: 0.02, Metrics: []results.Metric{metric}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestMatrixOnSeveralMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := Matrices(Side{Label: "all", Runs: append(on(speeds, 5, 2), own...)}, "", Options{Metrics: []Metric{metric}})
+	found, err := Matrices(Side{Label: "all", Runs: append(on(speeds, 5, 2), own...)}, "", Options{Metrics: []results.Metric{metric}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ type Matrix struct {
 	Label   string
 	Of      results.Arm   // node, mode and traced of all arms
 	Mixes   []results.Arm // batches that the base ran
-	Metrics []Metric
+	Metrics []results.Metric
 	Rows    []Standing    // the base first
 	Names   results.Names // of all arms of the side
 	Alpha   float64       // 1 - the confidence of every interval
@@ -60,7 +60,7 @@ type Level struct {
 	// be 0.
 	Ratio Ratio
 	// Survivors says that the figure is another one because jobs crashed, here or under the
-	// base: see Metric.OfSurvivors.
+	// base: see results.Metric.
 	Survivors bool
 	// LostMore says that the ratio is not comparable: it is better here and significantly more jobs
 	// crashed here, or it is better under the base and significantly more crashed there.
@@ -196,7 +196,7 @@ func (s Standing) arm(batch results.Arm) results.Arm {
 }
 
 // choose finds the mixes that the base ran, and the metrics that an arm has.
-func (m *Matrix) choose(arms map[results.Arm][]Observation, metrics []Metric) {
+func (m *Matrix) choose(arms map[results.Arm][]Observation, metrics []results.Metric) {
 	var left []string
 	for _, arm := range sorted(arms) {
 		k := arm.Batch()
@@ -212,7 +212,7 @@ func (m *Matrix) choose(arms map[results.Arm][]Observation, metrics []Metric) {
 		m.Notes = append(m.Notes, fmt.Sprintf("mixes that %s did not run are left out: %s", m.Rows[0].Name, strings.Join(left, ", ")))
 	}
 	for _, metric := range metrics {
-		if slices.ContainsFunc(sorted(arms), func(a results.Arm) bool { return len(metric.values(arms[a])) > 0 }) {
+		if slices.ContainsFunc(sorted(arms), func(a results.Arm) bool { return len(valuesOf(metric)(arms[a])) > 0 }) {
 			m.Metrics = append(m.Metrics, metric)
 		}
 	}
@@ -238,7 +238,7 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 			row.add(row.Cells[n].Count)
 			baseHere, ownHere, _ := sameMachines(base, own)
 			for j, metric := range m.Metrics {
-				strata[j] = append(strata[j], byMachine(baseHere, ownHere, metric.values)...)
+				strata[j] = append(strata[j], byMachine(baseHere, ownHere, valuesOf(metric))...)
 			}
 			noiseFree = noiseFree || results.AllNoiseFree(rows(own))
 			if !row.Base {
@@ -324,16 +324,16 @@ func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
 	}
 	baseHere, ownHere, _ := sameMachines(base, own)
 	for _, metric := range m.Metrics {
-		values := metric.values(own)
-		l := Level{Summary: stats.Summarize(values, 1-m.Alpha), Survivors: metric.OfSurvivors() && lost(base)+c.Crashed > 0}
-		l.Ratio = ratio(metric, isBase, byMachine(baseHere, ownHere, metric.values), 1, m.Alpha)
+		values := valuesOf(metric)(own)
+		l := Level{Summary: stats.Summarize(values, 1-m.Alpha), Survivors: metric.OfSurvivors && lost(base)+c.Crashed > 0}
+		l.Ratio = ratio(metric, isBase, byMachine(baseHere, ownHere, valuesOf(metric)), 1, m.Alpha)
 		c.Levels = append(c.Levels, l)
 	}
 	return c
 }
 
 // over is a metric over all mixes that the row ran.
-func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level {
+func (m *Matrix) over(metric results.Metric, row Standing, strata []stats.Stratum) Level {
 	l := Level{Summary: stats.Summarize(nil, 1-m.Alpha), Ratio: ratio(metric, row.Base, strata, row.Mixes, m.Alpha)}
 	if metric.Absolute {
 		var means []float64
@@ -344,7 +344,7 @@ func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level
 	}
 	for _, c := range row.Cells {
 		for _, own := range c.Levels {
-			l.Survivors = l.Survivors || metric.OfSurvivors() && own.Survivors
+			l.Survivors = l.Survivors || metric.OfSurvivors && own.Survivors
 		}
 	}
 	return l
@@ -352,7 +352,7 @@ func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level
 
 // ratio is a metric's ratio to the base over strata, which are so many mixes, each on each machine. This function alone decides
 // what the ratios and intervals of a matrix are.
-func ratio(metric Metric, ofBase bool, strata []stats.Stratum, mixes int, alpha float64) Ratio {
+func ratio(metric results.Metric, ofBase bool, strata []stats.Stratum, mixes int, alpha float64) Ratio {
 	unknown := Ratio{math.NaN(), math.Inf(-1), math.Inf(1)}
 	if metric.Absolute || len(strata) == 0 || slices.ContainsFunc(strata, func(s stats.Stratum) bool { return len(s.A) == 0 || len(s.B) == 0 }) {
 		return unknown

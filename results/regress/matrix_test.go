@@ -37,7 +37,7 @@ func matrixOf(t *testing.T, s Side, base string) Matrix {
 func row(t *testing.T, m Matrix, name, metric string) (Standing, Level) {
 	t.Helper()
 	at := slices.IndexFunc(m.Rows, func(s Standing) bool { return s.Name == name })
-	of := slices.IndexFunc(m.Metrics, func(x Metric) bool { return x.Name == metric })
+	of := slices.IndexFunc(m.Metrics, func(x results.Metric) bool { return x.Name == metric })
 	if at < 0 || of < 0 {
 		t.Fatalf("no %s of %s among %+v", metric, name, m.Rows)
 	}
@@ -59,7 +59,7 @@ func TestMatrixIsOverMixes(t *testing.T) {
 	for metric, want := range map[string]bool{"throughput": true, "turnaround": true, "makespan": true, "crashes": false} {
 		if cg, over := row(t, m, "cg", metric); over.Survivors != want {
 			t.Errorf("%s of cg over the mixes is marked: %v, though W1 lost jobs and W2 none", metric, over.Survivors)
-		} else if at := slices.IndexFunc(m.Metrics, func(x Metric) bool { return x.Name == metric }); cg.Cells[0].Levels[at].Survivors != want || cg.Cells[1].Levels[at].Survivors {
+		} else if at := slices.IndexFunc(m.Metrics, func(x results.Metric) bool { return x.Name == metric }); cg.Cells[0].Levels[at].Survivors != want || cg.Cells[1].Levels[at].Survivors {
 			t.Errorf("%s of cg by mix: %+v", metric, cg.Cells)
 		}
 	}

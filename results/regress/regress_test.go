@@ -72,7 +72,7 @@ func TestGateClasses(t *testing.T) {
 		return func(o *Observation) { o.Metrics.OK, o.Metrics.Crashed = 32-n, n }
 	}
 	share := func(v float64) func(*Observation) {
-		return func(o *Observation) { o.Traced, o.Slowdown = true, &v }
+		return func(o *Observation) { o.Traced, o.Metrics.Slowdown = true, &v }
 	}
 	// lower scales the throughput, whose values scatter as before.
 	lower := func(version string, factor float64) func(*Observation) {
@@ -142,7 +142,7 @@ func TestGateClasses(t *testing.T) {
 
 // Times of traced runs do not count if there are untraced runs, and are not compared with them.
 func TestTracedRunsAreArmsOfTheirOwn(t *testing.T) {
-	traced := func(o *Observation) { v := 0.01; o.Traced, o.Slowdown = true, &v }
+	traced := func(o *Observation) { v := 0.01; o.Traced, o.Metrics.Slowdown = true, &v }
 	side := func(label string, tracedMakespan float64) Side {
 		alone := func(o *Observation) { o.Traced = true } // the baseline of slowdowns has no slowdown itself
 		return Side{Label: label, Runs: slices.Concat(runs("W1", "cg", 60, 7, nil), runs("W1", "cg", tracedMakespan, 7, traced),
@@ -269,7 +269,7 @@ func TestCompare(t *testing.T) {
 func TestPartsOfAMixAreArmsOfTheirOwn(t *testing.T) {
 	a := Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}
 	b := Side{Label: "new", Runs: append(runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 3, 7, func(o *Observation) { o.Jobs = 2 })...)}
-	r, err := Compare(a, b, Options{Metrics: []Metric{Metrics()[0]}})
+	r, err := Compare(a, b, Options{Metrics: []results.Metric{Metrics()[0]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,11 +328,11 @@ func TestSidesAreApart(t *testing.T) {
 // A side has no slowdown against runs that belong to the other side.
 func TestSlowdownsStayWithTheirBaseline(t *testing.T) {
 	of := func(id int64, scheduler string, slowdown *float64) Observation {
-		return Observation{Run: results.Run{ID: id, Mix: "W1", Scheduler: scheduler, Node: "local", Mode: results.Live, Jobs: 32, Traced: true, Status: results.Complete}, Slowdown: slowdown}
+		return Observation{Run: results.Run{ID: id, Mix: "W1", Scheduler: scheduler, Node: "local", Mode: results.Live, Jobs: 32, Traced: true, Status: results.Complete, Metrics: results.Metrics{Slowdown: slowdown}}}
 	}
 	a, b, err := Apart(Side{Label: "tag", Runs: []Observation{of(1, "cg", new(0.5)), of(2, "sa", nil), of(3, "cg", new(0.5))}},
 		Side{Label: "sweep", Runs: []Observation{of(2, "sa", nil), of(3, "cg", new(0.4))}})
-	if err != nil || len(a.Runs) != 1 || a.Runs[0].Slowdown != nil || *b.Runs[1].Slowdown != 0.4 {
+	if err != nil || len(a.Runs) != 1 || a.Runs[0].Metrics.Slowdown != nil || *b.Runs[1].Metrics.Slowdown != 0.4 {
 		t.Errorf("%+v and %+v, %v", a.Runs, b.Runs, err)
 	}
 }
@@ -380,7 +380,7 @@ func TestAnyCrashMatters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := r.Rows[len(r.Rows)-1]; last.Metric.Name != crashes || last.Verdict != stats.Worse {
+	if last := r.Rows[len(r.Rows)-1]; !last.Metric.Counts() || last.Verdict != stats.Worse {
 		t.Errorf("%s: %s", last.Metric.Name, last.Verdict)
 	}
 }
@@ -437,7 +437,7 @@ func TestEnergyIsComparedWhereNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range r.Rows {
-		if row.Metric.Named {
+		if row.Metric.Compared == results.IfNamed {
 			t.Errorf("%s is compared without being named", row.Metric.Name)
 		}
 	}
@@ -446,7 +446,7 @@ func TestEnergyIsComparedWhereNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err = Compare(base, worse, Options{Metrics: []Metric{m}, MinEffect: 0.02}); err != nil || len(r.Rows) != 1 || r.Rows[0].Verdict != stats.Worse {
+		if r, err = Compare(base, worse, Options{Metrics: []results.Metric{m}, MinEffect: 0.02}); err != nil || len(r.Rows) != 1 || r.Rows[0].Verdict != stats.Worse {
 			t.Errorf("%s, 20 %% more: %+v (%v), want worse", name, r.Rows, err)
 		}
 		limits, err := ParseLimits(name + "=5%")

@@ -226,20 +226,12 @@ func arrow(a, b string) string {
 }
 
 // MetricUnit is the unit of a metric's values.
-func MetricUnit(m regress.Metric) Unit {
-	switch m.Unit {
-	case "s":
-		return Seconds
-	case "jobs/s":
-		return JobsPerSecond
-	case "J":
-		return Joules
-	}
-	return Ratio
+func MetricUnit(m results.Metric) Unit {
+	return map[string]Unit{"s": Seconds, "jobs/s": JobsPerSecond, "J": Joules, "bytes": Bytes, "": Ratio}[m.Unit]
 }
 
 // intervalText is "12.10 to 12.50", in the unit of the median if that is all they need.
-func intervalText(s stats.Summary, m regress.Metric) any {
+func intervalText(s stats.Summary, m results.Metric) any {
 	if s.N == 0 || !s.Bounded() {
 		return nil
 	}
@@ -252,14 +244,14 @@ func intervalText(s stats.Summary, m regress.Metric) any {
 	return low + " to " + high
 }
 
-func medianText(s stats.Summary, m regress.Metric) any {
+func medianText(s stats.Summary, m results.Metric) any {
 	if s.N == 0 {
 		return nil
 	}
 	return Human(s.Median, MetricUnit(m))
 }
 
-func changeText(c stats.Comparison, m regress.Metric) any {
+func changeText(c stats.Comparison, m results.Metric) any {
 	switch {
 	case math.IsNaN(c.Change):
 		return nil

@@ -117,7 +117,7 @@ func TestArmsOfOneSchedulerAreToldApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate := regress.Gate(a, b, limits, stats.DefaultAlpha)
-	compared, err := regress.Compare(a, b, regress.Options{Metrics: []regress.Metric{limits[0].Metric}})
+	compared, err := regress.Compare(a, b, regress.Options{Metrics: []results.Metric{limits[0].Metric}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func junitProblems(text []byte) (problems []string) {
 
 // What is of survivors only has a mark wherever it stands. Where there is no value, there is none.
 func TestSurvivorsAreMarked(t *testing.T) {
-	row := regress.Row{Mixes: 2, Metric: regress.Metric{Name: "throughput"}}
+	row := regress.Row{Mixes: 2, Metric: results.MetricNamed("throughput")}
 	row.Pair.A.Scheduler, row.Pair.B.Scheduler, row.Pair.A.Mix = "cg", "sa", "W1, W7"
 	row.Change, row.Low, row.High = -0.24, -0.31, -0.17
 	for crashed, want := range map[int]string{0: "sa over cg over W1, W7: throughput 0.76× [0.69, 0.83]", 2: "sa over cg over W1, W7: throughput 0.76×† [0.69, 0.83]"} {

@@ -16,27 +16,6 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// measure is one value on a benchmark line.
-type measure struct {
-	unit   string
-	better string
-	of     func(results.Run) *float64
-}
-
-// measures are in the order of a line. A unit is a base unit, with the name of the
-// quantity behind a slash. A run in which no job ended ok has its throughput, which is 0, and its crashes alone.
-var measures = []measure{
-	{"jobs/s", "higher", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }},
-	{"s/turnaround-mean", "lower", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }},
-	{"s/turnaround-p95", "lower", func(r results.Run) *float64 { return r.Metrics.TurnaroundP95S }},
-	{"s/makespan", "lower", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) }},
-	{"s/wait-mean", "lower", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.WaitMeanS) }},
-	{"crashes/run", "lower", func(r results.Run) *float64 { return new(float64(r.Metrics.Crashed)) }},
-	{"utilization/mean", "higher", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.UtilizationMean) }},
-	{"J/run", "lower", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.Energy.UsedJ) }},
-	{"J/ok-job", "lower", func(r results.Run) *float64 { return r.Metrics.Energy.PerOK }},
-}
-
 // ExportBench writes the selected runs that are complete in the Go benchmark format
 // (https://go.dev/design/14313-benchmark-format), a line for each run that is a sample of its
 // own and not doubtful. It returns how many it wrote, and how many it left out because they are not measurements.
@@ -54,8 +33,13 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 		return 0, 0, err
 	}
 	out := bufio.NewWriter(w)
+	measures := slices.DeleteFunc(results.AllMetrics(), func(m results.Metric) bool { return m.Bench == "" })
 	for _, m := range measures {
-		fmt.Fprintf(out, "Unit %s better=%s\n", m.unit, m.better)
+		better := "lower"
+		if m.HigherIsBetter {
+			better = "higher"
+		}
+		fmt.Fprintf(out, "Unit %s better=%s\n", m.Bench, better)
 	}
 	copies := results.Copies(runs)
 	noiseFree := slices.ContainsFunc(runs, results.NoiseFree)
@@ -75,8 +59,8 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 		current = benchConfiguration(out, current, environment(r, devices[r.ID]))
 		fmt.Fprintf(out, "%s 1", benchName(r))
 		for _, m := range measures {
-			if v := m.of(r); v != nil {
-				fmt.Fprintf(out, " %s %s", strconv.FormatFloat(*v, 'g', -1, 64), m.unit)
+			if v := measured(m, r); v != nil {
+				fmt.Fprintf(out, " %s %s", strconv.FormatFloat(*v, 'g', -1, 64), m.Bench)
 			}
 		}
 		fmt.Fprintln(out)
@@ -86,6 +70,15 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 		return 0, 0, fmt.Errorf("write the Go benchmark format: %w", err)
 	}
 	return written, left, nil
+}
+
+// measured is a metric's value on a run's line. A run in which no job ended ok has its throughput, which is 0, and its
+// crashes alone.
+func measured(m results.Metric, r results.Run) *float64 {
+	if r.Metrics.OK == 0 && !strings.HasPrefix(m.Unit, "jobs") {
+		return nil
+	}
+	return m.Of(r)
 }
 
 // benchName is the same for the repetitions of an arm, and differs between arms. The

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 )
 
@@ -182,17 +183,17 @@ func standingName(s regress.Standing) string {
 }
 
 // ratioBounds are the data columns behind a metric's ratio to the base.
-func ratioBounds(m regress.Metric) []Column {
+func ratioBounds(m results.Metric) []Column {
 	columns := []Column{{Name: m.Name + "_ratio_low", Place: DataOnly}, {Name: m.Name + "_ratio_high", Place: DataOnly}, {Name: m.Name + "_not_comparable", Place: DataOnly}}
-	if m.OfSurvivors() {
+	if m.OfSurvivors {
 		columns = append(columns, Column{Name: m.Name + "_survivors_only", Place: DataOnly})
 	}
 	return columns
 }
 
-func boundCells(m regress.Metric, l regress.Level) []any {
+func boundCells(m results.Metric, l regress.Level) []any {
 	cells := []any{finite(l.Ratio.Low), finite(l.Ratio.High), l.LostMore}
-	if m.OfSurvivors() {
+	if m.OfSurvivors {
 		cells = append(cells, l.Survivors)
 	}
 	return cells
@@ -248,7 +249,7 @@ func markBeside(value float64, interval any, mark string) any {
 
 // levelText is a metric of one scheduler, as "1.84× (1.82 to 1.86)". Throughput names the share of
 // jobs that crashed.
-func levelText(m regress.Metric, c regress.Count, l regress.Level, intervals bool) any {
+func levelText(m results.Metric, c regress.Count, l regress.Level, intervals bool) any {
 	switch {
 	case m.Counts() && c.Jobs > 0:
 		return Human(*c.CrashRate(), Ratio)

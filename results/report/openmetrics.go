@@ -13,40 +13,8 @@ import (
 	"github.com/caserun/caserun/results/trend"
 )
 
-// family is a metric family of gauges. Its name ends with its unit, as the format demands.
-type family struct {
-	name, unit, help string
-	of               func(trend.Night) *float64
-}
-
-// families are in the order of the file.
-var families = []family{
-	{"caserun_throughput_jobs_per_second", "jobs_per_second", "Jobs that ended ok per second of makespan: the median over the runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS })},
-	{"caserun_turnaround_mean_seconds", "seconds", "Mean turnaround of the jobs that ended ok: the median over the runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS })},
-	{"caserun_turnaround_p95_seconds", "seconds", "95th percentile of the turnaround of the jobs that ended ok: the median over the runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.TurnaroundP95S })},
-	{"caserun_makespan_seconds", "seconds", "Time from the batch's arrival to the last job's end: the median over the runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) })},
-	{"caserun_wait_mean_seconds", "seconds", "Mean time that jobs waited for a GPU: the median over the runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.WaitMeanS) })},
-	{"caserun_utilization_ratio", "ratio", "Mean utilization of the GPUs: the median over the runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.UtilizationMean })},
-	{"caserun_crashed_jobs_ratio", "ratio", "Jobs that crashed, of all jobs of all runs.", crashedRatio},
-	{"caserun_energy_joules", "joules", "Energy that the GPUs used: the median over the live runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.Energy.UsedJ) })},
-	{"caserun_energy_per_ok_job_joules", "joules", "Energy that the GPUs used for each job that ended ok: the median over the live runs.",
-		medianOf(func(r results.Run) *float64 { return r.Metrics.Energy.PerOK })},
-	{"caserun_swapped_out_bytes", "bytes", "GPU memory that moved to the host: the median over the runs whose scheduler asked for memory.",
-		medianOf(func(r results.Run) *float64 { return number(r.Metrics.Swapping.OutBytes) })},
-	{"caserun_swapped_in_bytes", "bytes", "GPU memory that came back from the host: the median over the same runs.",
-		medianOf(func(r results.Run) *float64 { return number(r.Metrics.Swapping.InBytes) })},
-	{"caserun_swap_host_peak_bytes", "bytes", "The most GPU memory that was on the host at one time: the median over the same runs.",
-		medianOf(func(r results.Run) *float64 { return number(r.Metrics.Swapping.HostPeakBytes) })},
-	{"caserun_runs", "", "Complete runs behind the figures.", func(n trend.Night) *float64 { return new(float64(len(n.Runs))) }},
-	{"caserun_started_timestamp_seconds", "seconds", "Unix time at which the last of the live runs started.", startedAt},
-}
+// gaugeUnits are the format's words for units. A gauge's name ends with its unit, as the format demands.
+var gaugeUnits = map[string]string{"s": "seconds", "jobs/s": "jobs_per_second", "J": "joules", "bytes": "bytes", "": "ratio"}
 
 // provenance is a gauge and not an info, which node_exporter's parser refuses.
 const provenance = "caserun_provenance"
@@ -56,20 +24,31 @@ const provenance = "caserun_provenance"
 // caserun_provenance alone, because a label that changes begins a new time series.
 func OpenMetrics(w io.Writer, nights []trend.Night) error {
 	out := bufio.NewWriter(w)
-	for _, f := range families {
+	family := func(name, unit, help string, of func(trend.Night) *float64) {
 		head := false
 		for _, n := range nights {
-			v := f.of(n)
+			v := of(n)
 			if v == nil {
 				continue
 			}
 			if !head {
-				metadata(out, f.name, f.unit, f.help)
+				metadata(out, name, unit, help)
 				head = true
 			}
-			fmt.Fprintf(out, "%s{%s} %s\n", f.name, labelSet(ofArm(n.Arm)), strconv.FormatFloat(*v, 'g', -1, 64))
+			fmt.Fprintf(out, "%s{%s} %s\n", name, labelSet(ofArm(n.Arm)), strconv.FormatFloat(*v, 'g', -1, 64))
 		}
 	}
+	for _, m := range results.AllMetrics() {
+		of := medianOf(m)
+		if m.Counts() {
+			of = crashedRatio
+		}
+		if m.Gauge != "" {
+			family(m.Gauge, gaugeUnits[m.Unit], m.Help, of)
+		}
+	}
+	family("caserun_runs", "", "Complete runs behind the figures.", func(n trend.Night) *float64 { return new(float64(len(n.Runs))) })
+	family("caserun_started_timestamp_seconds", "seconds", "Unix time at which the last of the live runs started.", startedAt)
 	if len(nights) > 0 {
 		metadata(out, provenance, "", "1, with the tag, the sweep, the version and the revision of the last of the runs.")
 	}
@@ -115,18 +94,11 @@ func labelSet(pairs []string) string {
 	return strings.Join(out, ",")
 }
 
-func number(n *int64) *float64 {
-	if n == nil {
-		return nil
-	}
-	return new(float64(*n))
-}
-
-func medianOf(figure func(results.Run) *float64) func(trend.Night) *float64 {
+func medianOf(m results.Metric) func(trend.Night) *float64 {
 	return func(n trend.Night) *float64 {
 		var values []float64
 		for _, o := range n.Runs {
-			if v := figure(o.Run); v != nil {
+			if v := m.Of(o.Run); v != nil {
 				values = append(values, *v)
 			}
 		}

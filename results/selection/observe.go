@@ -49,7 +49,8 @@ func Observations(ctx context.Context, db *store.Store, f store.Filter) ([]regre
 	}
 	var out []regress.Observation
 	for _, r := range runs {
-		o := regress.Observation{Run: r, Devices: devices[r.ID], Commands: commands[r.ID], Slowdown: slowdowns[r.ID]}
+		r.Metrics.Slowdown = slowdowns[r.ID]
+		o := regress.Observation{Run: r, Devices: devices[r.ID], Commands: commands[r.ID]}
 		if r.Sweep != nil {
 			o.Definition, o.PlannedBy = planned(*r.Sweep, r.Mix)
 		}

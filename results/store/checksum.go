@@ -17,7 +17,7 @@ import (
 
 // A complete run carries a checksum of its row and of its jobs' rows, made in the transaction that completes it. It is
 // R-J-SUM: the first R columns of runs and the first J columns of jobs went into it. So it holds after a migration that
-// adds columns, which come last in these lists.
+// adds columns, which come last in the lists of package results.
 
 // unchecked are columns of a run that may change, that are of one store only, or that people blank before they give a
 // store away.

@@ -20,86 +20,43 @@ type layout[T any] struct {
 	fields  func(*T) (keys, values []any)
 }
 
-var runs = layout[results.Run]{
-	table: "run",
-	columns: []string{
-		"mix", "mix_source", "scheduler", "parameters", "node", "mode", "suite", "repetition", "seed", "workers",
-		"started_at", "status", "jobs", "jobs_ok", "jobs_oom", "jobs_crashed", "jobs_cancelled",
-		"makespan_s", "throughput_jobs_per_s", "attempted_throughput_jobs_per_s",
-		"turnaround_mean_s", "turnaround_p95_s", "wait_mean_s",
-		"utilization_mean", "utilization_peak", "kernel_utilization_mean",
-		"sampler_period_s", "sampler_samples", "sampler_missed_deadlines", "sampler_longest_gap_s",
-		"sampler_cpu_s", "sampler_errors", "sampler_first_error",
-		"version", "revision", "configuration", "host", "pid", "kernel", "cpu", "cores", "memory_bytes",
-		"driver", "cuda", "binaries",
-		"traced", "tracer_processes", "tracer_kernels", "tracer_copies", "tracer_lost_records",
-		"tracer_cut_processes", "tracer_untraced_jobs",
-		"sweep_id", "warmup", "tag", "jobs_not_started", "probe",
-		"energy_j", "energy_idle_j", "energy_per_ok_job_j", "energy_source",
-		"swaps", "swaps_in_vain", "swapped_out_bytes", "swapped_in_bytes", "swap_drain_s", "swap_copy_s", "swap_bookkeeping_s",
-		"swap_host_peak_bytes", "host_mapped_slowdown_s",
-		"surroundings", "doubts",
-	},
-	fields: func(r *results.Run) (keys, values []any) {
-		m, s, p, x, w := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer, &r.Metrics.Swapping
-		counts := r.Status != results.Running
-		return nil, []any{
-			name{&r.Mix}, &r.MixSource, &r.Scheduler, &r.Parameters, &r.Node, &r.Mode, &r.Suite, &r.Repetition,
-			(*decimal)(&r.Seed), &r.Workers, instant{&r.StartedAt}, &r.Status, &r.Jobs,
-			count{&m.OK, counts}, count{&m.OOM, counts}, count{&m.Crashed, counts}, count{&m.Cancelled, counts},
-			&m.MakespanS, &m.ThroughputJobsPerS, &m.AttemptedJobsPerS,
-			&m.TurnaroundMeanS, &m.TurnaroundP95S, &m.WaitMeanS,
-			&m.UtilizationMean, &m.UtilizationPeak, &m.KernelUtilizationMean,
-			&s.PeriodS, &s.Samples, &s.MissedDeadlines, &s.LongestGapS, &s.CPUS, &s.Errors, &s.FirstError,
-			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.PID, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
-			&p.Driver, &p.CUDA, &p.Binaries,
-			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
-			&r.Sweep, &r.Warmup, name{&r.Tag}, count{&m.NotStarted, counts}, probe{&r.Probe},
-			&m.Energy.UsedJ, &m.Energy.IdleJ, &m.Energy.PerOK, &m.Energy.Source,
-			&w.Swaps, &w.InVain, &w.OutBytes, &w.InBytes, &w.DrainS, &w.CopyS, &w.BookkeepingS,
-			&w.HostPeakBytes, &w.HostMappedS,
-			&p.Surroundings, &r.Doubts,
+// listed is the layout of a record whose columns package results lists, first its keys.
+func listed[T any](table string, keys int, list func(*T) results.Fields) layout[T] {
+	var names []string
+	for _, f := range list(new(T)) {
+		names = append(names, f.Name)
+	}
+	return layout[T]{table: table, keys: names[:keys], columns: names[keys:], fields: func(record *T) ([]any, []any) {
+		at := make([]any, 0, len(names))
+		for _, f := range list(record) {
+			at = append(at, stored(f.At))
 		}
-	},
+		return at[:keys:keys], at[keys:]
+	}}
 }
 
-var devices = layout[results.Device]{
-	table: "device",
-	keys:  []string{"device_index"},
-	columns: []string{
-		"uuid", "name", "memory_bytes", "used_at_start_bytes", "capacity_bytes", "context_bytes",
-		"sms", "warps_per_sm", "blocks_per_sm", "sm_clock_start_hz", "sm_clock_end_hz",
-		"throttle_start", "throttle_end", "refresh_s", "peak_used_bytes",
-		"utilization_mean", "utilization_peak", "resident_mean",
-		"energy_j", "energy_idle_j", "energy_source",
-	},
-	fields: func(d *results.Device) (keys, values []any) {
-		return []any{&d.Index}, []any{
-			&d.UUID, &d.Name, &d.MemoryBytes, &d.UsedAtStartBytes, &d.CapacityBytes, &d.ContextBytes,
-			&d.SMs, &d.WarpsPerSM, &d.BlocksPerSM, &d.SMClockStartHz, &d.SMClockEndHz,
-			&d.ThrottleStart, &d.ThrottleEnd, &d.RefreshS, &d.PeakUsedBytes,
-			&d.UtilizationMean, &d.UtilizationPeak, &d.ResidentMean,
-			&d.EnergyJ, &d.IdleEnergyJ, &d.EnergySource,
-		}
-	},
+// stored is a field as it is written and read.
+func stored(field any) any {
+	switch f := field.(type) {
+	case *results.Word:
+		return name{(*string)(f)}
+	case *results.Decimal:
+		return (*decimal)(f)
+	case *results.Probe:
+		return probe{f}
+	case results.Count:
+		return count{f.N, f.Known}
+	case **time.Time:
+		return instant{f}
+	}
+	return field
 }
 
-var jobs = layout[results.Job]{
-	table: "job",
-	keys:  []string{"job_index"},
-	columns: []string{
-		"name", "command", "class", "footprint_bytes", "device_index", "start_s", "end_s", "wait_s",
-		"user_s", "sys_s", "max_rss_bytes", "outcome", "exit_status", "signal", "detail", "stderr_tail", "arrival_s",
-		"used_bytes", "energy_estimate_j",
-	},
-	fields: func(j *results.Job) (keys, values []any) {
-		return []any{&j.Index}, []any{
-			&j.Name, &j.Command, &j.Class, &j.FootprintBytes, &j.Device, &j.StartS, &j.EndS, &j.WaitS,
-			&j.UserS, &j.SysS, &j.MaxRSSBytes, &j.Outcome, &j.ExitStatus, &j.Signal, &j.Detail, &j.StderrTail, &j.ArrivalS,
-			&j.UsedBytes, &j.EnergyEstimateJ,
-		}
-	},
-}
+var (
+	runs    = listed("run", 0, (*results.Run).Fields)
+	devices = listed("device", 1, (*results.Device).Fields)
+	jobs    = listed("job", 1, (*results.Job).Fields)
+)
 
 var tasks = layout[results.Task]{
 	table: "task",

@@ -15,7 +15,7 @@ import (
 
 // Trend is one metric of every arm over time.
 type Trend struct {
-	Metric    regress.Metric
+	Metric    results.Metric
 	Lines     []Line
 	Names     results.Names
 	Alpha     float64
@@ -62,7 +62,7 @@ func (s Step) Revisions() string {
 
 // byArm groups the runs that a trend is of. Notes say how many were left out, except warm-ups and runs that are not
 // complete.
-func byArm(metric regress.Metric, runs []regress.Observation) (arms map[results.Arm][]regress.Observation, notes []string) {
+func byArm(metric results.Metric, runs []regress.Observation) (arms map[results.Arm][]regress.Observation, notes []string) {
 	arms = map[results.Arm][]regress.Observation{}
 	without, doubtful := 0, 0
 	for _, o := range runs {
@@ -70,7 +70,7 @@ func byArm(metric regress.Metric, runs []regress.Observation) (arms map[results.
 		case o.Status != results.Complete || o.Warmup:
 		case o.Doubts != "":
 			doubtful++
-		case metric.Of(o) == nil:
+		case metric.Of(o.Run) == nil:
 			without++
 		default:
 			arms[results.ArmOf(o.Run)] = append(arms[results.ArmOf(o.Run)], o)
@@ -80,14 +80,14 @@ func byArm(metric regress.Metric, runs []regress.Observation) (arms map[results.
 		notes = append(notes, results.SaysDoubtful(doubtful))
 	}
 	if without > 0 {
-		notes = append(notes, fmt.Sprintf("complete runs without a value of %s, which are left out: %d%s", metric.Name, without, metric.Needs()))
+		notes = append(notes, fmt.Sprintf("complete runs without a value of %s, which are left out: %d%s", metric.Name, without, metric.Needs))
 	}
 	return arms, notes
 }
 
 // Of follows the metric over the runs, which are in the order of time. Runs that are not
 // complete, doubtful ones, warm-ups and runs without a value are left out.
-func Of(metric regress.Metric, runs []regress.Observation) Trend {
+func Of(metric results.Metric, runs []regress.Observation) Trend {
 	t := Trend{Metric: metric, Alpha: stats.DefaultAlpha, MinEffect: stats.DefaultMinEffect}
 	if metric.Exact {
 		t.MinEffect = 0
@@ -259,7 +259,7 @@ func Latest(runs []regress.Observation) []Night {
 	return out
 }
 
-func points(metric regress.Metric, arm results.Arm, runs []regress.Observation, labels map[key]string) []Point {
+func points(metric results.Metric, arm results.Arm, runs []regress.Observation, labels map[key]string) []Point {
 	var out []Point
 	for _, n := range nights(arm, runs) {
 		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, N: len(n.Runs), runs: n.Runs}
@@ -269,7 +269,7 @@ func points(metric regress.Metric, arm results.Arm, runs []regress.Observation, 
 			if r := o.Provenance.Revision; !slices.Contains(p.Revisions, r) {
 				p.Revisions = append(p.Revisions, r)
 			}
-			v := *metric.Of(o)
+			v := *metric.Of(o.Run)
 			values, sum = append(values, v), sum+v
 		}
 		p.Value = stats.Summarize(values, 1-stats.DefaultAlpha).Median

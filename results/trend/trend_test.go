@@ -26,7 +26,7 @@ func (h *history) night(sweep int64, scheduler, revision, driver string, mode re
 	}
 }
 
-func metric(t *testing.T, name string) regress.Metric {
+func metric(t *testing.T, name string) results.Metric {
 	t.Helper()
 	m, err := regress.LookupMetric(name)
 	if err != nil {
@@ -76,7 +76,7 @@ func TestStepNamesItsRevisions(t *testing.T) {
 		if len(s.Environment) != 0 {
 			t.Errorf("what else changed at the step: %v, want nothing", s.Environment)
 		}
-		if p := got.Lines[0].Points[6]; p.Label != "night-7" || p.N != 3 || p.Value != *got.Metric.Of(twelve().runs[6*6+4]) {
+		if p := got.Lines[0].Points[6]; p.Label != "night-7" || p.N != 3 || p.Value != *got.Metric.Of(twelve().runs[6*6+4].Run) {
 			t.Errorf("point %+v, want the median run of night-7", p)
 		}
 	}

@@ -1,0 +1,150 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Field is one column of a record: its name in the store, in CSV and in JSON, which ends with its unit (_s, _bytes, _hz,
+// _per_s, _j), and a pointer to its value.
+type Field struct {
+	Name string
+	At   any
+}
+
+// Fields are a record's columns in the order of the store, in which checksums are made: new ones come last.
+type Fields []Field
+
+// Pick returns fields by name, in the order of the names.
+func (f Fields) Pick(names ...string) Fields {
+	out := make(Fields, len(names))
+	for i, name := range names {
+		out[i] = f[slices.IndexFunc(f, func(x Field) bool { return x.Name == name })]
+	}
+	return out
+}
+
+// MarshalJSON makes an object whose keys are in the order of the fields.
+func (f Fields) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	for i, x := range f {
+		value, err := json.Marshal(x.At)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", x.Name, err)
+		}
+		fmt.Fprintf(&out, `%c"%s":%s`, "{,"[min(i, 1)], x.Name, value)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// Word is text that a user chose; empty if the user chose none.
+type Word string
+
+// MarshalJSON gives null for an empty word.
+func (w Word) MarshalJSON() ([]byte, error) {
+	if w == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(w))
+}
+
+// Decimal is a number that may be too large for SQLite's integers and for JSON's.
+type Decimal uint64
+
+// MarshalText gives its digits.
+func (d Decimal) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(d), 10), nil }
+
+// Count is a number that is not known while its run is under way.
+type Count struct {
+	N     *int
+	Known bool
+}
+
+// MarshalJSON gives the number.
+func (c Count) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, int64(*c.N), 10), nil }
+
+// Fields are the columns of a run but its ID.
+func (r *Run) Fields() Fields {
+	m, p := &r.Metrics, &r.Provenance
+	known := r.Status != Running
+	return slices.Concat(Fields{
+		{"mix", (*Word)(&r.Mix)}, {"mix_source", &r.MixSource}, {"scheduler", &r.Scheduler}, {"parameters", &r.Parameters}, {"node", &r.Node},
+		{"mode", &r.Mode}, {"suite", &r.Suite}, {"repetition", &r.Repetition}, {"seed", (*Decimal)(&r.Seed)}, {"workers", &r.Workers},
+		{"started_at", &r.StartedAt}, {"status", &r.Status}, {"jobs", &r.Jobs},
+		{"jobs_ok", Count{&m.OK, known}}, {"jobs_oom", Count{&m.OOM, known}}, {"jobs_crashed", Count{&m.Crashed, known}}, {"jobs_cancelled", Count{&m.Cancelled, known}},
+	}, m.Fields(), r.Sampler.Fields(), Fields{
+		{"version", &p.Version}, {"revision", &p.Revision}, {"configuration", &p.Configuration}, {"host", &p.Host}, {"pid", &p.PID},
+		{"kernel", &p.Kernel}, {"cpu", &p.CPU}, {"cores", &p.Cores}, {"memory_bytes", &p.MemoryBytes},
+		{"driver", &p.Driver}, {"cuda", &p.CUDA}, {"binaries", &p.Binaries},
+		{"traced", &r.Traced},
+	}, r.Tracer.Fields(), Fields{
+		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Word)(&r.Tag)}, {"jobs_not_started", Count{&m.NotStarted, known}}, {"probe", &r.Probe},
+	}, m.Energy.Fields(), m.Swapping.Fields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}})
+}
+
+// Fields are the times, the rates and the utilization.
+func (m *Metrics) Fields() Fields {
+	return Fields{
+		{"makespan_s", &m.MakespanS}, {"throughput_jobs_per_s", &m.ThroughputJobsPerS}, {"attempted_throughput_jobs_per_s", &m.AttemptedJobsPerS},
+		{"turnaround_mean_s", &m.TurnaroundMeanS}, {"turnaround_p95_s", &m.TurnaroundP95S}, {"wait_mean_s", &m.WaitMeanS},
+		{"utilization_mean", &m.UtilizationMean}, {"utilization_peak", &m.UtilizationPeak}, {"kernel_utilization_mean", &m.KernelUtilizationMean},
+	}
+}
+
+// Fields are the columns of the energy.
+func (e *Energy) Fields() Fields {
+	return Fields{{"energy_j", &e.UsedJ}, {"energy_idle_j", &e.IdleJ}, {"energy_per_ok_job_j", &e.PerOK}, {"energy_source", &e.Source}}
+}
+
+// Fields are the columns of swapping.
+func (w *Swapping) Fields() Fields {
+	return Fields{
+		{"swaps", &w.Swaps}, {"swaps_in_vain", &w.InVain}, {"swapped_out_bytes", &w.OutBytes}, {"swapped_in_bytes", &w.InBytes},
+		{"swap_drain_s", &w.DrainS}, {"swap_copy_s", &w.CopyS}, {"swap_bookkeeping_s", &w.BookkeepingS},
+		{"swap_host_peak_bytes", &w.HostPeakBytes}, {"host_mapped_slowdown_s", &w.HostMappedS},
+	}
+}
+
+// Fields are the columns of the sampler.
+func (s *Sampler) Fields() Fields {
+	return Fields{
+		{"sampler_period_s", &s.PeriodS}, {"sampler_samples", &s.Samples}, {"sampler_missed_deadlines", &s.MissedDeadlines},
+		{"sampler_longest_gap_s", &s.LongestGapS}, {"sampler_cpu_s", &s.CPUS}, {"sampler_errors", &s.Errors}, {"sampler_first_error", &s.FirstError},
+	}
+}
+
+// Fields are the columns of the tracer.
+func (t *Tracer) Fields() Fields {
+	return Fields{
+		{"tracer_processes", &t.Processes}, {"tracer_kernels", &t.Kernels}, {"tracer_copies", &t.Copies},
+		{"tracer_lost_records", &t.Lost}, {"tracer_cut_processes", &t.Cut}, {"tracer_untraced_jobs", &t.Untraced},
+	}
+}
+
+// Fields are the columns of a device, its key first.
+func (d *Device) Fields() Fields {
+	return Fields{
+		{"device_index", &d.Index},
+		{"uuid", &d.UUID}, {"name", &d.Name}, {"memory_bytes", &d.MemoryBytes}, {"used_at_start_bytes", &d.UsedAtStartBytes},
+		{"capacity_bytes", &d.CapacityBytes}, {"context_bytes", &d.ContextBytes},
+		{"sms", &d.SMs}, {"warps_per_sm", &d.WarpsPerSM}, {"blocks_per_sm", &d.BlocksPerSM}, {"sm_clock_start_hz", &d.SMClockStartHz}, {"sm_clock_end_hz", &d.SMClockEndHz},
+		{"throttle_start", &d.ThrottleStart}, {"throttle_end", &d.ThrottleEnd}, {"refresh_s", &d.RefreshS}, {"peak_used_bytes", &d.PeakUsedBytes},
+		{"utilization_mean", &d.UtilizationMean}, {"utilization_peak", &d.UtilizationPeak}, {"resident_mean", &d.ResidentMean},
+		{"energy_j", &d.EnergyJ}, {"energy_idle_j", &d.IdleEnergyJ}, {"energy_source", &d.EnergySource},
+	}
+}
+
+// Fields are the columns of a job, its key first.
+func (j *Job) Fields() Fields {
+	return Fields{
+		{"job_index", &j.Index},
+		{"name", &j.Name}, {"command", &j.Command}, {"class", &j.Class}, {"footprint_bytes", &j.FootprintBytes}, {"device_index", &j.Device},
+		{"start_s", &j.StartS}, {"end_s", &j.EndS}, {"wait_s", &j.WaitS}, {"user_s", &j.UserS}, {"sys_s", &j.SysS}, {"max_rss_bytes", &j.MaxRSSBytes},
+		{"outcome", &j.Outcome}, {"exit_status", &j.ExitStatus}, {"signal", &j.Signal}, {"detail", &j.Detail}, {"stderr_tail", &j.StderrTail},
+		{"arrival_s", &j.ArrivalS}, {"used_bytes", &j.UsedBytes}, {"energy_estimate_j", &j.EnergyEstimateJ},
+	}
+}
