@@ -43,7 +43,7 @@ type Held struct {
 
 // Ballast is a running program that holds device memory.
 type Ballast struct {
-	*child.Holder
+	*child.Helper
 	held   Held
 	device string
 }
@@ -69,7 +69,7 @@ func hold(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, 
 		return nil, err
 	}
 	cmd.Stdout = stdoutChild
-	h, err := child.StartHolder(cmd)
+	h, err := child.StartHelper(cmd)
 	if closeErr := stdoutChild.Close(); err == nil && closeErr != nil {
 		err = errors.Join(closeErr, h.Close())
 	}
@@ -89,7 +89,7 @@ func hold(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, 
 	if err != nil {
 		return nil, err
 	}
-	b := &Ballast{Holder: h, device: device}
+	b := &Ballast{Helper: h, device: device}
 	if err := json.Unmarshal([]byte(s), &b.held); err != nil {
 		return nil, errors.Join(fmt.Errorf("read its ready line %q: %w", strings.TrimSpace(s), err), h.Close())
 	}
@@ -118,7 +118,7 @@ func (b *Ballast) Held() Held { return b.held }
 // had ended before, had to be killed, or failed. Measurements beside a ballast that ended by itself are
 // invalid.
 func (b *Ballast) Close() error {
-	if err := b.Holder.Close(); err != nil {
+	if err := b.Helper.Close(); err != nil {
 		return fmt.Errorf("close ballast on %s: %w", b.device, err)
 	}
 	return nil

@@ -31,7 +31,7 @@ const exitNoRoom = 3
 
 // Area is page-locked memory of the host. Its methods may be called from any goroutine.
 type Area struct {
-	*child.Holder
+	*child.Helper
 	files []int // descriptors of the pieces
 	piece int64 // bytes
 
@@ -68,13 +68,13 @@ func start(ctx context.Context, bin string, bytes, piece int64, made func(int64)
 	cmd := exec.Command(bin, strconv.FormatInt(bytes, 10), strconv.FormatInt(piece, 10))
 	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
 	cmd.ExtraFiles = []*os.File{its}
-	h, err := child.StartHolder(cmd)
+	h, err := child.StartHelper(cmd)
 	its.Close()
 	if err != nil {
 		ours.Close()
 		return nil, err
 	}
-	a := &Area{Holder: h, piece: piece}
+	a := &Area{Helper: h, piece: piece}
 	ready := make(chan error, 1)
 	go func() {
 		defer close(ready)
@@ -220,7 +220,7 @@ func (a *Area) Give(pieces []int) {
 // or failed.
 func (a *Area) Close() error {
 	a.closeFiles()
-	if err := a.Holder.Close(); err != nil {
+	if err := a.Helper.Close(); err != nil {
 		return fmt.Errorf("close the swap area: %w", err)
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Holder is a program that holds something until the end of its input.
-type Holder struct {
+// Helper is a program that runs until the end of its input, such as one that holds memory.
+type Helper struct {
 	proc   *Process
 	stdin  io.Closer
 	stderr *bytes.Buffer // read only after the program's end
@@ -27,10 +27,10 @@ type Holder struct {
 // memory takes well under a second.
 const closeLimit = 10 * time.Second
 
-// StartHolder starts cmd, whose Stdin and Stderr it sets. The program ends when this process ends,
+// StartHelper starts cmd, whose Stdin and Stderr it sets. The program ends when this process ends,
 // even by SIGKILL. Close must follow a success.
-func StartHolder(cmd *exec.Cmd) (*Holder, error) {
-	h := &Holder{stderr: &bytes.Buffer{}}
+func StartHelper(cmd *exec.Cmd) (*Helper, error) {
+	h := &Helper{stderr: &bytes.Buffer{}}
 	cmd.Stderr = h.stderr
 	var err error
 	if h.stdin, err = cmd.StdinPipe(); err != nil {
@@ -44,7 +44,7 @@ func StartHolder(cmd *exec.Cmd) (*Holder, error) {
 
 // Until returns the value that ready gives before ctx ends. If the program ends before, or ready is
 // closed, the program is closed, and the error says why.
-func Until[T any](ctx context.Context, h *Holder, ready <-chan T) (T, error) {
+func Until[T any](ctx context.Context, h *Helper, ready <-chan T) (T, error) {
 	var none T
 	select {
 	case v, ok := <-ready:
@@ -77,7 +77,7 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.err }
 
 // early is the error of a program that has ended.
-func (h *Holder) early() error {
+func (h *Helper) early() error {
 	e := &ExitError{Said: strings.TrimSpace(h.stderr.String()), err: h.proc.Err()}
 	if e.Said == "" {
 		e.Said = "it said nothing on stderr"
@@ -90,20 +90,20 @@ func (h *Holder) early() error {
 }
 
 // PID returns the id of the program's process.
-func (h *Holder) PID() int { return h.proc.PID() }
+func (h *Helper) PID() int { return h.proc.PID() }
 
 // Done is closed when the program has ended, whether or not it was told to. If it was not told to,
 // Close returns the reason.
-func (h *Holder) Done() <-chan struct{} { return h.proc.Done() }
+func (h *Helper) Done() <-chan struct{} { return h.proc.Done() }
 
 // Close ends the program's input and waits for the program's end. It returns an error if the program
 // had ended before (ExitError), had to be killed, or failed (ExitError).
-func (h *Holder) Close() error {
+func (h *Helper) Close() error {
 	h.closing.Do(func() { h.closed = h.close() })
 	return h.closed
 }
 
-func (h *Holder) close() error {
+func (h *Helper) close() error {
 	select {
 	case <-h.proc.Done():
 		return h.early()
