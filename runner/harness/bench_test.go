@@ -19,6 +19,7 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -58,7 +59,7 @@ func BenchmarkThousandJobs(b *testing.B) {
 // store. One client asks for b.N tasks one after another, 1 ms apart.
 func BenchmarkGrant(b *testing.B) {
 	client := filepath.Join(nativetest.Build(b, "probe", "build/roundtrip"), "build/roundtrip")
-	for _, info := range policies.All() {
+	for _, info := range enginetest.Policies() {
 		if info.Revokes { // its processes give nothing back
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -77,7 +78,7 @@ func BenchmarkJobs(b *testing.B) {
 	if os.Getenv("CASERUN_BENCH_MILLION") != "" {
 		sizes = append(sizes, 1_000_000)
 	}
-	for _, info := range policies.All() {
+	for _, info := range enginetest.Policies() {
 		for _, n := range sizes {
 			b.Run(fmt.Sprintf("%s/%d", info.Name, n), func(b *testing.B) {
 				scheduler, err := policies.Parse(info.Name, node.Count)

@@ -16,7 +16,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/profiles"
-	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 func wantEnd(t *testing.T, j results.Job, want float64) {
@@ -196,7 +196,7 @@ func TestRunsRepeatExactlyAndSeedsDiffer(t *testing.T) {
 
 func TestAllMixesCompleteUnderAllSchedulers(t *testing.T) {
 	for _, node := range []string{"sim:4xV100", "sim:2xP100"} {
-		for _, info := range policies.All() {
+		for _, info := range enginetest.Policies() {
 			for _, mix := range mixNames {
 				t.Run(fmt.Sprintf("%s/%s/%s", node, info.Name, mix), func(t *testing.T) {
 					jobs, rec := trial{node: uncrowded(t, node), scheduler: info.Name, jobs: mixJobs(t, mix)}.must(t)

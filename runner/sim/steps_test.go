@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/profiles"
-	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 const gib = 1 << 30
@@ -422,7 +422,7 @@ func TestAnyStepsUnderAnyPolicy(t *testing.T) {
 			text, _ := anySteps(rt)
 			steps = append(steps, text)
 		}
-		info := rapid.SampledFrom(policies.All()).Draw(rt, "policy")
+		info := rapid.SampledFrom(enginetest.Policies()).Draw(rt, "policy")
 		r := stepping(t, small(t, rapid.IntRange(1, 2).Draw(rt, "devices")), info.Name, steps...)
 		r.timeout = time.Duration(rapid.SampledFrom([]int{0, 0, 5}).Draw(rt, "timeout")) * time.Second
 		r.noise = rapid.SampledFrom([]float64{0, 0.1}).Draw(rt, "noise")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -62,7 +63,7 @@ func BenchmarkEngineGrowth(b *testing.B) {
 // eight devices with a V100's limits, half of them busy.
 func BenchmarkEngine(b *testing.B) {
 	device := schedulers.Device{Name: "V100", CapacityBytes: 16 << 30, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
-	for _, info := range policies.All() {
+	for _, info := range enginetest.Policies() {
 		b.Run(info.Name, func(b *testing.B) {
 			s, err := policies.Parse(info.Name, 8)
 			if err != nil {

@@ -4,18 +4,18 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 // memoryHard has the schedulers that admit a task only if its memory is free.
 var memoryHard = []string{"case-alg2", "case-alg3", "schedgpu"}
 
-// contextual is schedtest.Small with contexts of 2 bytes. Jobs 1 and 2 have each had a task
+// contextual is enginetest.Small with contexts of 2 bytes. Jobs 1 and 2 have each had a task
 // there and still run.
-func contextual(t *testing.T, scheduler string) schedtest.Node {
-	d := schedtest.Small
+func contextual(t *testing.T, scheduler string) enginetest.Node {
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, scheduler, d)
+	n := enginetest.NewNode(t, scheduler, d)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 1}, "2@0")
 	n.Release(1, "")
@@ -61,7 +61,7 @@ func TestATaskPassesOneThatWaitsForItsContext(t *testing.T) {
 
 // A job that waits to grow on another device may go on, so that the first device is not in deadlock.
 func TestADeviceIsNotInDeadlockWhileAJobThereWaitsElsewhere(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 4, OnDevice: new(0)}, "1@0")
 	n.Release(1, "") // its context stays
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 8, OnDevice: new(1)}, "2@1")

@@ -9,12 +9,13 @@ import (
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
 func TestGrowthGoesBeforeWaitingTasks(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 16}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 6}, "3@0")
@@ -27,7 +28,7 @@ func TestGrowthGoesBeforeWaitingTasks(t *testing.T) {
 }
 
 func TestGrowthDeadlockRefusesTheLater(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 7}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 7}, "2@0")
 	n.Grow(1, 4, "")
@@ -40,9 +41,9 @@ func TestGrowthDeadlockRefusesTheLater(t *testing.T) {
 }
 
 func TestGrowthThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, "case-alg3", d)
+	n := enginetest.NewNode(t, "case-alg3", d)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2}, "2@0") // the end of this task would not help
 	ds, err := n.Engine.Grow(1, 5, nil, 0)
@@ -77,12 +78,12 @@ func TestGrowthIsRefusedWhereEveryContextWaits(t *testing.T) {
 
 // A job that waits for another device ends once it has that device.
 func TestGrowthWaitsForAContextThatWaitsElsewhere(t *testing.T) {
-	d, less := schedtest.Small, schedtest.Small
+	d, less := enginetest.Small, enginetest.Small
 	d.ContextBytes, less.ContextBytes, less.CapacityBytes = 2, 2, 12
 	// Job 2 has only a context on device 0, which job 1 needs, and asks for its
 	// next task. Device 1 is job 3's, which works.
-	ask := func(next schedulers.Task, want string) schedtest.Node {
-		n := schedtest.NewNode(t, "case-alg3", d, less)
+	ask := func(next schedulers.Task, want string) enginetest.Node {
+		n := enginetest.NewNode(t, "case-alg3", d, less)
 		n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1, OnDevice: new(0)}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 1, OnDevice: new(0)}, "2@0")
 		n.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 10}, "3@1")
@@ -102,9 +103,9 @@ func TestGrowthWaitsForAContextThatWaitsElsewhere(t *testing.T) {
 // If every job waits, but a task only for its turn in the queue, the task is granted before
 // growth is refused.
 func TestGrowthWaitsForATaskThatTheQueueHoldsBack(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, "case-alg3:queue=fifo", d, d)
+	n := enginetest.NewNode(t, "case-alg3:queue=fifo", d, d)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1, OnDevice: new(0)}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 1, OnDevice: new(0)}, "2@0")
 	n.Release(2, "")
@@ -117,9 +118,9 @@ func TestGrowthWaitsForATaskThatTheQueueHoldsBack(t *testing.T) {
 
 // Each process of a job has its own context until it exits.
 func TestEachProcessHasAContext(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 4
-	n := schedtest.NewNode(t, "case-alg3", d)
+	n := enginetest.NewNode(t, "case-alg3", d)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Serial: 10, Bytes: 2}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Serial: 10, Bytes: 1}, "2@0") // the second task of its process
 	n.Submit(schedulers.Task{ID: 3, Job: 1, Serial: 11, Bytes: 2}, "3@0")
@@ -140,9 +141,9 @@ func TestEachProcessHasAContext(t *testing.T) {
 
 // Two jobs that need each other's contexts, each on its own device.
 func TestGrowthDeadlockAcrossDevices(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, "case-alg3", d, d)
+	n := enginetest.NewNode(t, "case-alg3", d, d)
 	for job := range schedulers.JobID(2) {
 		id := 2 * schedulers.TaskID(job)
 		n.Submit(schedulers.Task{ID: id + 1, Job: job + 1, Bytes: 1, OnDevice: new(int(job))}, fmt.Sprintf("%d@%d", id+1, job))
@@ -155,7 +156,7 @@ func TestGrowthDeadlockAcrossDevices(t *testing.T) {
 }
 
 func TestGrowthExpires(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3:wait-limit=5s", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3:wait-limit=5s", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 8}, "2@0")
 	n.Grow(1, 1, "")
@@ -167,14 +168,14 @@ func TestGrowthExpires(t *testing.T) {
 
 func TestMemoryBlindSchedulersGrowWithoutLimit(t *testing.T) {
 	for _, scheduler := range []string{"sa", "cg", "zero"} {
-		n := schedtest.NewNode(t, scheduler, schedtest.Small)
+		n := enginetest.NewNode(t, scheduler, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 		n.Grow(1, 100, "+1@0")
 	}
 }
 
 func TestRefusalsStateNeedAndCapacity(t *testing.T) {
-	large := schedtest.Small
+	large := enginetest.Small
 	large.CapacityBytes, large.ContextBytes = 32, 3
 	for _, c := range []struct {
 		scheduler      string
@@ -187,7 +188,7 @@ func TestRefusalsStateNeedAndCapacity(t *testing.T) {
 		{"schedgpu:device=1", 30, 33, 32},
 		{"case-alg3", math.MaxInt64, math.MaxInt64, 32},
 	} {
-		n := schedtest.NewNode(t, c.scheduler, schedtest.Small, large)
+		n := enginetest.NewNode(t, c.scheduler, enginetest.Small, large)
 		ds, err := n.Engine.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: c.bytes}, 0)
 		n.Want("submit "+c.scheduler, "!1", ds, err)
 		if r := ds[0].Reason; r.NeedBytes != c.need || r.CapacityBytes != c.capacity {
@@ -200,7 +201,7 @@ func TestRefusalsStateNeedAndCapacity(t *testing.T) {
 }
 
 func TestMisuseIsAnErrorAndChangesNothing(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 10}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 3}, "3@0")
@@ -241,7 +242,7 @@ func TestNewEngineWantsSoundDevices(t *testing.T) {
 		devices []schedulers.Device
 	}{
 		{"no devices", nil},
-		{"device 1 (small): capacity 0 bytes", []schedulers.Device{schedtest.Small, {Name: "small", SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}}},
+		{"device 1 (small): capacity 0 bytes", []schedulers.Device{enginetest.Small, {Name: "small", SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}}},
 		{"0 SMs", []schedulers.Device{{CapacityBytes: 1, WarpsPerSM: 1, BlocksPerSM: 1}}},
 		{"context -1 bytes", []schedulers.Device{{CapacityBytes: 1, ContextBytes: -1, SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}}},
 	} {

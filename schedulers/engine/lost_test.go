@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 // No task joins a lost device. What waits and fits nowhere else is refused, what was granted stays charged, and later requests are refused
 // at once if only the lost device would do.
 func TestLose(t *testing.T) {
-	small := schedtest.Small
+	small := enginetest.Small
 	small.CapacityBytes = 8
 	for _, policy := range []string{"case-alg2", "case-alg3", "vgpu:n=4"} {
-		n := schedtest.NewNode(t, policy, small, schedtest.Small)
+		n := enginetest.NewNode(t, policy, small, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 14}, "1@1")
 		n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 7}, "2@0")
 		n.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 12}, "") // only device 1 is so large
@@ -35,7 +35,7 @@ func TestLose(t *testing.T) {
 
 // A request that only the lost device could serve beside a waiting job holds back nobody.
 func TestLostDeviceStallsRequests(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3:queue=fifo", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3:queue=fifo", enginetest.Small, enginetest.Small)
 	n.Want("lose device 0", "", n.Engine.Lose(0, 0), nil)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 10}, "1@1")
 	n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 8}, "")

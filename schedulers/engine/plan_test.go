@@ -10,8 +10,8 @@ import (
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
-	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
 // sequences is a plan that waits for jobs that have not asked until a time.
@@ -25,7 +25,7 @@ func sequences(until time.Duration, devices ...[]schedulers.JobID) schedulers.Pl
 	return p
 }
 
-func follow(t *testing.T, n schedtest.Node, now time.Duration, p schedulers.Plan, want string) {
+func follow(t *testing.T, n enginetest.Node, now time.Duration, p schedulers.Plan, want string) {
 	t.Helper()
 	n.Want(fmt.Sprintf("plan %v", p), want, n.Engine.Follow(p, now), nil)
 }
@@ -33,7 +33,7 @@ func follow(t *testing.T, n schedtest.Node, now time.Duration, p schedulers.Plan
 type jobs = []schedulers.JobID
 
 func TestAPlanSaysWhoGoesWhere(t *testing.T) {
-	n := schedtest.NewNode(t, "plan", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "plan", enginetest.Small, enginetest.Small)
 	follow(t, n, 0, sequences(schedulers.Never, jobs{2, 1}, jobs{3}), "")
 	n.Submit(schedulers.Task{ID: 1, Bytes: 9}, "") // job 2 has not asked
 	n.Submit(schedulers.Task{ID: 3, Bytes: 9}, "3@1")
@@ -46,7 +46,7 @@ func TestAPlanSaysWhoGoesWhere(t *testing.T) {
 
 // Beside others, a job goes where all have the room for what they are expected to have. Alone it takes what there is.
 func TestAPlanLeavesRoomToGrow(t *testing.T) {
-	n := schedtest.NewNode(t, "plan", schedtest.Small)
+	n := enginetest.NewNode(t, "plan", enginetest.Small)
 	p := sequences(schedulers.Never, jobs{1, 2, 3, 4})
 	p.Most = map[schedulers.JobID]int64{1: 10, 3: 7, 4: 100}
 	follow(t, n, 0, p, "")
@@ -61,7 +61,7 @@ func TestAPlanLeavesRoomToGrow(t *testing.T) {
 }
 
 func TestALateJobIsPassed(t *testing.T) {
-	n := schedtest.NewNode(t, "plan", schedtest.Small)
+	n := enginetest.NewNode(t, "plan", enginetest.Small)
 	follow(t, n, 0, sequences(5*time.Second, jobs{1, 2}), "")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 9}, "")
 	if next := n.Engine.NextExpiry(); next != 5*time.Second {
@@ -78,7 +78,7 @@ func TestALateJobIsPassed(t *testing.T) {
 
 // A job that has ended holds nobody up.
 func TestAJobThatEndsLeavesThePlan(t *testing.T) {
-	n := schedtest.NewNode(t, "plan", schedtest.Small)
+	n := enginetest.NewNode(t, "plan", enginetest.Small)
 	follow(t, n, 0, sequences(schedulers.Never, jobs{1, 2}), "")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 9}, "")
 	n.Exit(1, "2@0")
@@ -86,14 +86,14 @@ func TestAJobThatEndsLeavesThePlan(t *testing.T) {
 
 func TestRulesBesideThePlan(t *testing.T) {
 	t.Run("a task that must have another device", func(t *testing.T) {
-		n := schedtest.NewNode(t, "plan", schedtest.Small, schedtest.Small)
+		n := enginetest.NewNode(t, "plan", enginetest.Small, enginetest.Small)
 		follow(t, n, 0, sequences(schedulers.Never, jobs{1, 2}, nil), "")
 		n.Submit(schedulers.Task{ID: 1, Bytes: 9, OnDevice: new(1)}, "")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 9}, "2@0")
 		follow(t, n, 0, sequences(schedulers.Never, nil, jobs{1}), "1@1")
 	})
 	t.Run("age", func(t *testing.T) {
-		n := schedtest.NewNode(t, "plan:age-limit=1", schedtest.Small)
+		n := enginetest.NewNode(t, "plan:age-limit=1", enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 9}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 10}, "")
 		follow(t, n, 0, sequences(schedulers.Never, jobs{3, 4, 2}), "")
@@ -102,7 +102,7 @@ func TestRulesBesideThePlan(t *testing.T) {
 		n.Finish(1, "2@0 4@0")
 	})
 	t.Run("growth", func(t *testing.T) {
-		n := schedtest.NewNode(t, "plan", schedtest.Small)
+		n := enginetest.NewNode(t, "plan", enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 6}, "2@0")
 		follow(t, n, 0, sequences(schedulers.Never, jobs{3}), "")
@@ -111,7 +111,7 @@ func TestRulesBesideThePlan(t *testing.T) {
 		n.Finish(2, "+1@0 3@0")
 	})
 	t.Run("a stalled request", func(t *testing.T) {
-		n := schedtest.NewNode(t, "plan", schedtest.Small)
+		n := enginetest.NewNode(t, "plan", enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 9}, "1@0")
 		follow(t, n, 0, sequences(schedulers.Never, jobs{1, 3}), "")
 		n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 9}, "") // its own job holds what it needs
@@ -119,15 +119,15 @@ func TestRulesBesideThePlan(t *testing.T) {
 		n.Release(1, "2@0")
 	})
 	t.Run("a request that does not wait", func(t *testing.T) {
-		n := schedtest.NewNode(t, "plan", schedtest.Small)
+		n := enginetest.NewNode(t, "plan", enginetest.Small)
 		follow(t, n, 0, sequences(schedulers.Never, jobs{1}), "")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 9, Wait: new(time.Duration(0))}, "2@0")
 		n.Submit(schedulers.Task{ID: 3, Bytes: 9, Wait: new(time.Duration(0))}, "!3")
 	})
 	t.Run("deadlock", func(t *testing.T) {
-		d := schedtest.Small
+		d := enginetest.Small
 		d.ContextBytes = 4
-		n := schedtest.NewNode(t, "plan", d)
+		n := enginetest.NewNode(t, "plan", d)
 		n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 2}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 2}, "2@0")
 		n.Release(1, "")
@@ -147,7 +147,7 @@ func TestRandomPlans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		node := slices.Repeat([]schedulers.Device{schedtest.Small}, 1+r.IntN(3))
+		node := slices.Repeat([]schedulers.Device{enginetest.Small}, 1+r.IntN(3))
 		e, err := engine.New(node, s.Policy, s.Config)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
@@ -22,7 +23,7 @@ func TestQueueOrders(t *testing.T) {
 		{"priority-mmu", "3@0 5@0", "2@0"},
 	} {
 		t.Run(c.order, func(t *testing.T) {
-			n := schedtest.NewNode(t, "schedgpu:queue="+c.order, schedtest.Small)
+			n := enginetest.NewNode(t, "schedgpu:queue="+c.order, enginetest.Small)
 			n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 			n.Submit(schedulers.Task{ID: 6, Bytes: 8}, "6@0")
 			n.Submit(schedulers.Task{ID: 2, Bytes: 10}, "")
@@ -46,7 +47,7 @@ func TestAMisfitLetsItsEqualsPassAndNoLowerPriority(t *testing.T) {
 		{"mmu", "3@0", "4@0"},
 		{"fifo", "", ""},
 	} {
-		n := schedtest.NewNode(t, "schedgpu:queue="+c.order, schedtest.Small)
+		n := enginetest.NewNode(t, "schedgpu:queue="+c.order, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 8, Priority: 2}, "")
 		n.Submit(schedulers.Task{ID: 3, Bytes: 2, Priority: 2}, c.third)
@@ -57,7 +58,7 @@ func TestAMisfitLetsItsEqualsPassAndNoLowerPriority(t *testing.T) {
 // Under schedGPU's priorities a lower priority waits, however many tasks of a higher priority come.
 func TestSchedGPUDoesNotAge(t *testing.T) {
 	for _, order := range []string{"priority-fifo", "priority-mmu"} {
-		n := schedtest.NewNode(t, "schedgpu:queue="+order, schedtest.Small)
+		n := enginetest.NewNode(t, "schedgpu:queue="+order, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 8, Priority: 1}, "")
 		n.Submit(schedulers.Task{ID: 3, Bytes: 1}, "")
@@ -74,7 +75,7 @@ func TestSchedGPUDoesNotAge(t *testing.T) {
 // priority goes first.
 func TestGrowthGoesByPriority(t *testing.T) {
 	for order, want := range map[string]string{"priority-fifo": "+2@0", "priority-mmu": "+2@0", "fifo": "+1@0", "mmu": "+1@0"} {
-		n := schedtest.NewNode(t, "schedgpu:queue="+order, schedtest.Small)
+		n := enginetest.NewNode(t, "schedgpu:queue="+order, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 4}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 4, Priority: 1}, "2@0")
 		n.Submit(schedulers.Task{ID: 3, Bytes: 8}, "3@0")
@@ -86,7 +87,7 @@ func TestGrowthGoesByPriority(t *testing.T) {
 }
 
 func TestAgingBoundsHowOftenATaskIsPassed(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3:queue=largest-first,age-limit=3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3:queue=largest-first,age-limit=3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 8}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 1}, "3@0")
@@ -105,7 +106,7 @@ func TestAgingBoundsHowOftenATaskIsPassed(t *testing.T) {
 }
 
 func TestAgedTasksGoByArrival(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3:queue=largest-first,age-limit=1", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3:queue=largest-first,age-limit=1", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 12}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 6}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 8}, "")
@@ -118,7 +119,7 @@ func TestAgedTasksGoByArrival(t *testing.T) {
 }
 
 func TestLargestFirstTakesEqualTasksByArrival(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 	n.Submit(schedulers.Task{ID: 9, Bytes: 4}, "")
 	n.Submit(schedulers.Task{ID: 7, Bytes: 4}, "")
@@ -127,7 +128,7 @@ func TestLargestFirstTakesEqualTasksByArrival(t *testing.T) {
 }
 
 func TestWaitLimit(t *testing.T) {
-	n := schedtest.NewNode(t, "schedgpu:wait-limit=10s", schedtest.Small)
+	n := enginetest.NewNode(t, "schedgpu:wait-limit=10s", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 7}, "")
 	if got := n.Engine.NextExpiry(); got != 10*time.Second {
@@ -146,7 +147,7 @@ func TestWaitLimit(t *testing.T) {
 }
 
 func TestAnExpiredHeadLetsTheNextOneIn(t *testing.T) {
-	n := schedtest.NewNode(t, "schedgpu:queue=fifo,wait-limit=10s", schedtest.Small)
+	n := enginetest.NewNode(t, "schedgpu:queue=fifo,wait-limit=10s", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 16}, "")
 	ds, err := n.Engine.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 4}, 5*time.Second)
@@ -156,7 +157,7 @@ func TestAnExpiredHeadLetsTheNextOneIn(t *testing.T) {
 
 // A request waits as long as it says, or else as long as the scheduler's wait limit.
 func TestRequestsWaitAsLongAsTheySay(t *testing.T) {
-	n := schedtest.NewNode(t, "schedgpu:wait-limit=10s", schedtest.Small)
+	n := enginetest.NewNode(t, "schedgpu:wait-limit=10s", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 1, Wait: new(20 * time.Second)}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 2}, "")
@@ -183,7 +184,7 @@ func TestRequestsWaitAsLongAsTheySay(t *testing.T) {
 }
 
 func TestARequestOfItsOwnWaitNeedsNoLimit(t *testing.T) {
-	n := schedtest.NewNode(t, "schedgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "schedgpu", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 	ds, err := n.Engine.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 1, Wait: new(5 * time.Second)}, 7*time.Second)
 	n.Want("submit", "", ds, err)
@@ -201,7 +202,7 @@ func TestARequestOfItsOwnWaitNeedsNoLimit(t *testing.T) {
 func TestARequestThatDoesNotWait(t *testing.T) {
 	now := new(time.Duration(0))
 	for _, c := range []struct{ order, passes string }{{"fifo", "!3"}, {"mmu", "3@0"}, {"priority-fifo", "!3"}, {"priority-mmu", "!3"}} {
-		n := schedtest.NewNode(t, "schedgpu:age-limit=1,queue="+c.order, schedtest.Small)
+		n := enginetest.NewNode(t, "schedgpu:age-limit=1,queue="+c.order, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 10, Wait: now}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 8, Priority: 1}, "")
 		ds, err := n.Engine.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 2, Wait: now}, 0)
@@ -223,7 +224,7 @@ func TestARequestThatDoesNotWait(t *testing.T) {
 
 func TestGrowthThatDoesNotWait(t *testing.T) {
 	now := new(time.Duration(0))
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 7}, "2@0")
 	ds, err := n.Engine.Grow(1, 2, now, 0)
@@ -243,7 +244,7 @@ func TestGrowthThatDoesNotWait(t *testing.T) {
 
 // Memory that a task gives back goes to waiting requests.
 func TestShrink(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 8}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 4}, "3@0")
@@ -272,7 +273,7 @@ func TestShrink(t *testing.T) {
 }
 
 func TestWithdrawingTheHeadLetsTheNextOneIn(t *testing.T) {
-	n := schedtest.NewNode(t, "schedgpu:queue=fifo", schedtest.Small)
+	n := enginetest.NewNode(t, "schedgpu:queue=fifo", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 16}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 4}, "")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 // idle places nothing.
@@ -18,7 +18,7 @@ func (idle) Place(schedulers.Task, schedulers.View) (schedulers.Placement, bool)
 
 // A policy that places nothing is not taken for a lack of memory.
 func TestRefusalOfAPolicyThatPlacesNothing(t *testing.T) {
-	e, err := engine.New([]schedulers.Device{schedtest.Small}, idle{}, engine.Config{})
+	e, err := engine.New([]schedulers.Device{enginetest.Small}, idle{}, engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
@@ -20,14 +21,14 @@ func movable(id schedulers.TaskID, bytes int64) schedulers.Task {
 
 // The end of a task withdraws its ticket, and the room is there at once.
 func TestAnExitSettlesItsTickets(t *testing.T) {
-	for _, end := range []func(schedtest.Node){
-		func(n schedtest.Node) { n.Exit(1, "2@0") },
-		func(n schedtest.Node) { n.Release(1, "2@0") },
-		func(n schedtest.Node) {
+	for _, end := range []func(enginetest.Node){
+		func(n enginetest.Node) { n.Exit(1, "2@0") },
+		func(n enginetest.Node) { n.Release(1, "2@0") },
+		func(n enginetest.Node) {
 			n.Want("exit of the process", "2@0", n.Engine.ProcessExit(schedulers.Process{Job: 1}), nil)
 		},
 	} {
-		n := schedtest.NewNode(t, "demand", schedtest.Small)
+		n := enginetest.NewNode(t, "demand", enginetest.Small)
 		n.Submit(movable(1, 10), "1@0")
 		n.Idle(1, ms)
 		n.Submit(movable(2, 10), "yield(1,4)")
@@ -40,7 +41,7 @@ func TestAnExitSettlesItsTickets(t *testing.T) {
 
 // If the request that room is made for ends, the device is open to others, and the answer still counts.
 func TestRoomForARequestThatEnded(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 10), "yield(1,4)")
@@ -54,7 +55,7 @@ func TestRoomForARequestThatEnded(t *testing.T) {
 
 // A task with a ticket gets nothing before its answer.
 func TestATaskWithATicketWaits(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 10), "yield(1,4)")
@@ -76,7 +77,7 @@ func TestATaskWithATicketWaits(t *testing.T) {
 // A task that gives less than it was asked for is not asked for the difference again before it gets
 // something. It counts as fixed.
 func TestATaskThatGivesLessIsNotAskedForMore(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 10), "yield(1,4)")
@@ -90,7 +91,7 @@ func TestATaskThatGivesLessIsNotAskedForMore(t *testing.T) {
 		t.Errorf("task 1 has %+v after it got something", got)
 	}
 	// The same where it was to make room for itself.
-	n = schedtest.NewNode(t, "demand", schedtest.Small)
+	n = enginetest.NewNode(t, "demand", enginetest.Small)
 	task := movable(1, 40)
 	task.Need = new(int64(12))
 	n.Submit(task, "1@0")
@@ -101,7 +102,7 @@ func TestATaskThatGivesLessIsNotAskedForMore(t *testing.T) {
 // Deadlock: what each task needs is what another cannot give. The latest request is refused, unless
 // an answer may still change something.
 func TestDeadlockOfFixedMemory(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	fixed := func(id schedulers.TaskID, now time.Duration) {
 		t.Helper()
 		if err := n.Engine.Active(id, schedulers.Activity{Last: now, Fixed: 8}, now); err != nil {
@@ -120,7 +121,7 @@ func TestDeadlockOfFixedMemory(t *testing.T) {
 }
 
 func TestNoDeadlockWhileAnAnswerIsDue(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 8), "1@0")
 	n.Submit(movable(2, 8), "2@0")
 	n.Grow(1, 8, "")
@@ -136,7 +137,7 @@ func TestNoDeadlockWhileAnAnswerIsDue(t *testing.T) {
 
 // A process that has a permit and waits for nothing may end, and its slot comes back.
 func TestNoDeadlockWhileAContextMayEnd(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu:n=1", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu:n=1", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1, Can: schedulers.Movable}, "1@0")
 	n.Release(1, "")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Serial: 1, Bytes: 1, Can: schedulers.Movable}, "")
@@ -144,7 +145,7 @@ func TestNoDeadlockWhileAContextMayEnd(t *testing.T) {
 }
 
 func TestResumingHasTheSchedulersWaitLimit(t *testing.T) {
-	n := schedtest.NewNode(t, "demand:wait-limit=5s", schedtest.Small)
+	n := enginetest.NewNode(t, "demand:wait-limit=5s", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 10), "yield(1,4)")
@@ -159,7 +160,7 @@ func TestResumingHasTheSchedulersWaitLimit(t *testing.T) {
 
 // A request that does not wait takes only what is free, and nobody is asked for it.
 func TestARequestThatDoesNotWaitRevokesNothing(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	task := movable(2, 10)
@@ -171,7 +172,7 @@ func TestARequestThatDoesNotWaitRevokesNothing(t *testing.T) {
 
 // Memory that is given back counts as memory on the host first, until the next answer says more.
 func TestShrinkUnderAPreempter(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	task := movable(1, 12)
 	task.Need = new(int64(8))
 	n.Submit(task, "1@0")
@@ -186,7 +187,7 @@ func TestShrinkUnderAPreempter(t *testing.T) {
 
 // What a task gives back by itself counts as given where it was asked for it.
 func TestShrinkCrossesARevocation(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 12), "yield(1,6)")
@@ -200,7 +201,7 @@ func TestShrinkCrossesARevocation(t *testing.T) {
 
 // What a task gives back of its memory on the host is not what it was asked for.
 func TestShrinkOnTheHostDoesNotAnswerATicket(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	task := movable(1, 12)
 	task.Need = new(int64(8))
 	n.Submit(task, "1@0")
@@ -216,7 +217,7 @@ func TestShrinkOnTheHostDoesNotAnswerATicket(t *testing.T) {
 
 // A launch that waits for its permit may count as a call under way.
 func TestATaskWithoutAPermitDoesNotRun(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 10), "yield(1,4)")
@@ -229,9 +230,9 @@ func TestATaskWithoutAPermitDoesNotRun(t *testing.T) {
 
 // Sizes come from processes, and their sums do not wrap around.
 func TestAKernelOfAnySizeIsRefused(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, "demand", d)
+	n := enginetest.NewNode(t, "demand", d)
 	task := movable(1, math.MaxInt64)
 	task.Need = new(int64(1))
 	n.Submit(task, "1@0")
@@ -241,12 +242,12 @@ func TestAKernelOfAnySizeIsRefused(t *testing.T) {
 }
 
 func TestMisuseOfRevocation(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 10), "yield(1,4)")
 	n.Resume(1, 0, 0, "")
-	plain := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	plain := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	plain.Submit(movable(1, 10), "1@0")
 	for want, call := range map[string]func() ([]schedulers.Decision, error){
 		"task 1 answers ticket 2: it is not outstanding": func() ([]schedulers.Decision, error) {
@@ -283,7 +284,7 @@ func TestMisuseOfRevocation(t *testing.T) {
 
 // Room is made for one request at a time on a device. The others keep what they have until then.
 func TestRoomIsMadeForOneRequestAtATime(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 8), "1@0")
 	n.Submit(movable(2, 8), "2@0")
 	n.Submit(movable(3, 8), "")

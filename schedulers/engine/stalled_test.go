@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
-// hog is schedtest.Small, on which job 1 holds 9 of 16 bytes and asks for 9 more.
-func hog(t *testing.T, parameters string) schedtest.Node {
+// hog is enginetest.Small, on which job 1 holds 9 of 16 bytes and asks for 9 more.
+func hog(t *testing.T, parameters string) enginetest.Node {
 	t.Helper()
-	n := schedtest.NewNode(t, "case-alg3:"+parameters, schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3:"+parameters, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 9}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 9}, "")
 	return n
@@ -57,7 +57,7 @@ func TestWhatWaitsForAWaitingJobStopsNobody(t *testing.T) {
 
 // Two jobs that hold something and wait for each other stop only each other.
 func TestJobsThatWaitForEachOtherStopNobody(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3:queue=fifo,age-limit=1,wait-limit=10s", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3:queue=fifo,age-limit=1,wait-limit=10s", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 5}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 5}, "2@0")
 	n.Submit(schedulers.Task{ID: 3, Job: 1, Bytes: 8}, "")
@@ -71,7 +71,7 @@ func TestJobsThatWaitForEachOtherStopNobody(t *testing.T) {
 // A second task of a job does not wait behind a task that waits for the job's first task.
 func TestAJobsNextTaskPassesWhatWaitsForTheJob(t *testing.T) {
 	for _, queue := range []string{"fifo", "largest-first"} {
-		n := schedtest.NewNode(t, "case-alg3:age-limit=1,queue="+queue, schedtest.Small)
+		n := enginetest.NewNode(t, "case-alg3:age-limit=1,queue="+queue, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 6}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 12}, "")
 		n.Submit(schedulers.Task{ID: 3, Job: 1, Bytes: 3}, "3@0")
@@ -79,7 +79,7 @@ func TestAJobsNextTaskPassesWhatWaitsForTheJob(t *testing.T) {
 		n.Finish(1, "2@0")
 	}
 	// The second task waits if the head waits for another job.
-	n := schedtest.NewNode(t, "case-alg3:queue=fifo", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3:queue=fifo", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 6}, "2@0")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 12}, "")
@@ -89,7 +89,7 @@ func TestAJobsNextTaskPassesWhatWaitsForTheJob(t *testing.T) {
 
 // Growth that only another task of the same job blocks leaves the device open.
 func TestGrowthThatItsOwnJobBlocksLeavesTheDeviceOpen(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 6}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 5}, "2@0")
 	n.Grow(1, 7, "")
@@ -113,7 +113,7 @@ func TestGrowthThatWaitsForAWaitingJobLeavesTheDeviceOpen(t *testing.T) {
 
 // If all of a job's tasks on the device wait to grow, the engine refuses the latest growth.
 func TestGrowthOfAllTasksOfAJob(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 6}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 5}, "2@0")
 	n.Grow(1, 7, "")
@@ -123,14 +123,14 @@ func TestGrowthOfAllTasksOfAJob(t *testing.T) {
 
 // The job may block itself by SMs, or by a task that is larger than the device.
 func TestARequestThatItsOwnBlocksAreInTheWayOf(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg2:queue=fifo", schedtest.Small) // 8 blocks of a warp
+	n := enginetest.NewNode(t, "case-alg2:queue=fifo", enginetest.Small) // 8 blocks of a warp
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Blocks: 5, ThreadsPerBlock: 32}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Blocks: 4, ThreadsPerBlock: 32}, "")
 	n.Submit(schedulers.Task{ID: 3, Blocks: 3, ThreadsPerBlock: 32}, "3@0")
 	n.Finish(3, "")
 	n.Shape(1, 4, 64, 0, "2@0") // larger, and in fewer blocks
 
-	n = schedtest.NewNode(t, "case-alg2:queue=fifo", schedtest.Small, schedtest.Small)
+	n = enginetest.NewNode(t, "case-alg2:queue=fifo", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, GridUnknown: true}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, GridUnknown: true, OnDevice: new(0)}, "")
 	n.Submit(schedulers.Task{ID: 3, GridUnknown: true}, "3@1")
@@ -142,9 +142,9 @@ func TestARequestThatItsOwnBlocksAreInTheWayOf(t *testing.T) {
 
 // A job's processes count together.
 func TestARequestThatAnotherProcessOfItsJobBlocks(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 1
-	n := schedtest.NewNode(t, "case-alg3:queue=fifo", d)
+	n := enginetest.NewNode(t, "case-alg3:queue=fifo", d)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Serial: 1, Bytes: 8}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Serial: 2, Bytes: 9}, "") // 7 are free, 1 of them for its context
 	n.Submit(schedulers.Task{ID: 3, Bytes: 6}, "3@0")

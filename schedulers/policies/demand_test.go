@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 // A process starts where the least memory is in use, and stays there.
 func TestDemandStartsOnTheLeastLoadedDevice(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small, enginetest.Small)
 	n.Submit(movable(1, 3), "1@0")
 	n.Submit(movable(2, 5), "2@1")
 	n.Submit(movable(3, 3), "3@0")
@@ -22,7 +22,7 @@ func TestDemandStartsOnTheLeastLoadedDevice(t *testing.T) {
 
 // The least recently active tasks that do not run lose as much as the burst lacks, and no more.
 func TestDemandTakesFromTheLeastRecentlyActive(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 4), "1@0")
 	n.Submit(movable(2, 4), "2@0")
 	n.Submit(movable(3, 8), "3@0")
@@ -42,7 +42,7 @@ func TestDemandTakesFromTheLeastRecentlyActive(t *testing.T) {
 
 // What there is to take is taken at once. The task's own memory goes last.
 func TestDemandTakesWhatThereIs(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	task := movable(1, 20)
 	task.Need = new(int64(6))
 	n.Submit(task, "1@0")
@@ -59,7 +59,7 @@ func TestDemandTakesWhatThereIs(t *testing.T) {
 
 // A task that was granted its device is not idle before a call of it has ended since.
 func TestDemandLeavesEachBurstItsTurn(t *testing.T) {
-	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
 	n.Submit(movable(1, 10), "1@0")
 	n.Idle(1, ms)
 	n.Submit(movable(2, 10), "yield(1,4)")

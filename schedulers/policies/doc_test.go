@@ -10,6 +10,7 @@ import (
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
@@ -46,7 +47,7 @@ func TestTheExampleOfThePage(t *testing.T) {
 			chance.Check(t, schedtest.Registered(info).Workload(queue, schedtest.Rules{MemoryHard: true}))
 		})
 	}
-	n := schedtest.NewNode(t, "page-fit", schedtest.Small, schedtest.Small) // 16 bytes each
+	n := enginetest.NewNode(t, "page-fit", enginetest.Small, enginetest.Small) // 16 bytes each
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 12}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 2}, "3@1") // 4 are free there, and 6 on device 0

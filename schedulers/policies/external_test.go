@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -112,7 +113,7 @@ func TestInFolder(t *testing.T) {
 }
 
 func TestOnlyOneSchedulerIsExternal(t *testing.T) {
-	if all, listed := len(policies.All()), len(policies.Listed()); listed != all+1 {
+	if all, listed := len(enginetest.Policies()), len(policies.Listed()); listed != all+1 {
 		t.Errorf("%d listed, %d have a policy here", listed, all)
 	}
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
 func TestInvariants(t *testing.T) {
-	for _, info := range policies.All() {
+	for _, info := range enginetest.Policies() {
 		rules, ok := schedtest.Promises[info.Name]
 		bound, preempts := schedtest.Bounds[info.Name]
 		if info.Revokes != preempts || ok == preempts {
@@ -36,7 +37,7 @@ func TestInvariants(t *testing.T) {
 
 // What decides where nothing is planned keeps to the same rules.
 func TestInvariantsWithoutAPlan(t *testing.T) {
-	info := policies.All()[slices.IndexFunc(policies.All(), func(i policies.Info) bool { return i.Name == "plan" })]
+	info := enginetest.Policies()[slices.IndexFunc(enginetest.Policies(), func(i policies.Info) bool { return i.Name == "plan" })]
 	unplanned := schedtest.Subject{Info: info, Settle: func(parameters string, devices int) (policies.Scheduler, error) {
 		s, err := policies.Parse(policies.With(info.Name, parameters), devices)
 		if err == nil {

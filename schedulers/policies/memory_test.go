@@ -4,15 +4,15 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 var memoryHard = []string{"case-alg2", "case-alg3", "schedgpu"}
 
 func TestRoomIsLeftForGrowth(t *testing.T) {
 	for _, scheduler := range memoryHard {
-		n := schedtest.NewNode(t, scheduler+":queue=mmu,room=0.25", schedtest.Small) // 4 of 16
-		n.Submit(schedulers.Task{ID: 1, Bytes: 14}, "1@0")                           // an idle device
+		n := enginetest.NewNode(t, scheduler+":queue=mmu,room=0.25", enginetest.Small) // 4 of 16
+		n.Submit(schedulers.Task{ID: 1, Bytes: 14}, "1@0")                             // an idle device
 		n.Finish(1, "")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 4}, "2@0")
 		n.Submit(schedulers.Task{ID: 3, Bytes: 9}, "")
@@ -30,7 +30,7 @@ func TestRoomIsLeftForGrowth(t *testing.T) {
 
 func TestManagedMemoryMustFit(t *testing.T) {
 	for _, scheduler := range memoryHard {
-		n := schedtest.NewNode(t, scheduler, schedtest.Small)
+		n := enginetest.NewNode(t, scheduler, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 17, Managed: true}, "!1")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 8, Managed: true}, "2@0")
 		n.Submit(schedulers.Task{ID: 3, Bytes: 9, Managed: true}, "")
@@ -38,10 +38,10 @@ func TestManagedMemoryMustFit(t *testing.T) {
 }
 
 func TestManagedMemoryMayExceedADeviceOfItsOwn(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
 	for _, scheduler := range memoryHard {
-		n := schedtest.NewNode(t, scheduler+":managed=exceed,queue=mmu", d)
+		n := enginetest.NewNode(t, scheduler+":managed=exceed,queue=mmu", d)
 		used := func(want int64) {
 			t.Helper()
 			if got := n.Device(0).UsedBytes(); got != want {

@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 func TestSingleAssignmentIsFIFOOverWholeDevices(t *testing.T) {
-	n := schedtest.NewNode(t, "sa", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "sa", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 1}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 99}, "2@1") // more than there is: the driver's business
 	n.Submit(schedulers.Task{ID: 3, Bytes: 9}, "")
@@ -21,7 +21,7 @@ func TestSingleAssignmentIsFIFOOverWholeDevices(t *testing.T) {
 }
 
 func TestCoreToGPUSpreadsItsWorkersRoundRobin(t *testing.T) {
-	n := schedtest.NewNode(t, "cg:workers=5", schedtest.Small, schedtest.Small, schedtest.Small, schedtest.Small) // a share of two each, five in all
+	n := enginetest.NewNode(t, "cg:workers=5", enginetest.Small, enginetest.Small, enginetest.Small, enginetest.Small) // a share of two each, five in all
 	n.Submit(schedulers.Task{ID: 1, Bytes: 99}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 99}, "2@1")
 	n.Submit(schedulers.Task{ID: 3}, "3@2")
@@ -40,21 +40,21 @@ func TestCoreToGPUSpreadsItsWorkersRoundRobin(t *testing.T) {
 }
 
 func TestCoreToGPUDefaultsToTwoJobsPerDevice(t *testing.T) {
-	n := schedtest.NewNode(t, "cg", schedtest.Small)
+	n := enginetest.NewNode(t, "cg", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1}, "1@0")
 	n.Submit(schedulers.Task{ID: 2}, "2@0")
 	n.Submit(schedulers.Task{ID: 3}, "")
 }
 
 func TestZeroGrantsAtOnceRoundRobin(t *testing.T) {
-	n := schedtest.NewNode(t, "zero", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "zero", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 99, Blocks: 1 << 40, ThreadsPerBlock: 1024}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 99}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 99}, "3@0")
 }
 
 func TestSchedGPUUsesOneDeviceByMemoryAlone(t *testing.T) {
-	n := schedtest.NewNode(t, "schedgpu:device=1", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "schedgpu:device=1", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 8, Blocks: 1 << 40, ThreadsPerBlock: 1024}, "1@1")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 8, Blocks: 1 << 40, ThreadsPerBlock: 1024}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 1}, "")
@@ -62,9 +62,9 @@ func TestSchedGPUUsesOneDeviceByMemoryAlone(t *testing.T) {
 }
 
 func TestAlg2PlacesBlocksFromAPersistentCursor(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.SMs = 3
-	n := schedtest.NewNode(t, "case-alg2", d)
+	n := enginetest.NewNode(t, "case-alg2", d)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 4, ThreadsPerBlock: 32}, "1@0")
 	n.WantFreeBlocks(0, 2, 3, 3) // SMs 0, 1, 2, 0
 	n.Submit(schedulers.Task{ID: 2, Blocks: 1, ThreadsPerBlock: 32}, "2@0")
@@ -77,7 +77,7 @@ func TestAlg2PlacesBlocksFromAPersistentCursor(t *testing.T) {
 func TestAlg2SkipsFullSMs(t *testing.T) {
 	// Blocks of 5 warps: one fits an SM of 8. The 3 warps left on each take
 	// three blocks of one warp.
-	n := schedtest.NewNode(t, "case-alg2", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 160}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Blocks: 2, ThreadsPerBlock: 160}, "") // the other SM has room for one
 	n.Submit(schedulers.Task{ID: 3, Blocks: 7, ThreadsPerBlock: 32}, "3@0")
@@ -88,7 +88,7 @@ func TestAlg2SkipsFullSMs(t *testing.T) {
 }
 
 func TestAlg2PutsNoBlockOnAnSMThatIsFull(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg2", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 160}, "1@0") // leaves 3 and 8 warps
 	n.Submit(schedulers.Task{ID: 2, Blocks: 4, ThreadsPerBlock: 64}, "2@0")  // rooms for 1 and 4
 	n.WantFreeBlocks(0, 2, 1)
@@ -99,7 +99,7 @@ func TestAlg2PutsNoBlockOnAnSMThatIsFull(t *testing.T) {
 
 func TestAlg2AdmitsAnOversizedTaskAlone(t *testing.T) {
 	big := schedulers.Task{ID: 2, Blocks: 9, ThreadsPerBlock: 32} // 8 blocks fit the empty device
-	n := schedtest.NewNode(t, "case-alg2:queue=mmu", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2:queue=mmu", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 32}, "1@0")
 	n.Submit(big, "")
 	n.Finish(1, "2@0")
@@ -120,7 +120,7 @@ func TestAlg2AdmitsAnOversizedTaskAlone(t *testing.T) {
 }
 
 func TestAlg3TakesTheDeviceWithFewestWarpsInUse(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.V100, schedtest.V100, schedtest.V100)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.V100, enginetest.V100, enginetest.V100)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 100, ThreadsPerBlock: 64, Bytes: 1}, "1@0")     // 200 warps
 	n.Submit(schedulers.Task{ID: 2, Blocks: 1 << 20, ThreadsPerBlock: 32, Bytes: 1}, "2@1") // uncapped: 2^20
 	n.Submit(schedulers.Task{ID: 3, Blocks: 1 << 21, ThreadsPerBlock: 32, Bytes: 15}, "3@2")
@@ -134,7 +134,7 @@ func TestAlg3TakesTheDeviceWithFewestWarpsInUse(t *testing.T) {
 }
 
 func TestAlg3TiesGoByDeviceOrder(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.V100, schedtest.V100)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.V100, enginetest.V100)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 2, ThreadsPerBlock: 32}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Blocks: 1, ThreadsPerBlock: 64}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, Blocks: 1, ThreadsPerBlock: 32}, "3@0")
@@ -143,7 +143,7 @@ func TestAlg3TiesGoByDeviceOrder(t *testing.T) {
 func TestIsolatedJobsShareWithNobody(t *testing.T) {
 	for _, scheduler := range []string{"cg", "schedgpu", "case-alg2", "case-alg3", "zero"} {
 		t.Run(scheduler, func(t *testing.T) {
-			n := schedtest.NewNode(t, scheduler, schedtest.Small)
+			n := enginetest.NewNode(t, scheduler, enginetest.Small)
 			n.Submit(schedulers.Task{ID: 1, Job: 1, Isolate: true}, "1@0")
 			n.Submit(schedulers.Task{ID: 2, Job: 2}, "")
 			n.Release(1, "") // its process is still there

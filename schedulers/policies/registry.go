@@ -147,11 +147,6 @@ func Listed() []Info {
 	return out
 }
 
-// All describes every registered scheduler whose policy is in this package, by name.
-func All() []Info {
-	return slices.DeleteFunc(Listed(), func(i Info) bool { return i.External })
-}
-
 // Parse settles a scheduler from its text, name or name:key=value,key=value.
 // nodeDevices settles defaults that depend on the node.
 func Parse(text string, nodeDevices int) (Scheduler, error) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -146,7 +147,7 @@ func describesAll(t *testing.T) {
 		"demand": {policies.BindsTask, true}, "vgpu": {policies.BindsTask, true},
 	}
 	var names []string
-	for _, info := range policies.All() {
+	for _, info := range enginetest.Policies() {
 		names = append(names, info.Name)
 		if info.Rule == "" || info.Source == "" {
 			t.Errorf("%s: rule %q, source %q", info.Name, info.Rule, info.Source)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
@@ -195,7 +196,7 @@ func replay(t *testing.T, policy int, seed uint64) (decided []string) {
 	scheduler := [...]string{1: "schedgpu:queue=fifo", 2: "schedgpu:queue=mmu", 3: "schedgpu:queue=priority-fifo", 4: "schedgpu:queue=priority-mmu"}[policy]
 	where := fmt.Sprintf("%s, seed %d", scheduler, seed)
 	device := schedulers.Device{Name: "paper", CapacityBytes: paperCapacity, SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}
-	n := schedtest.NewNode(t, scheduler, device)
+	n := enginetest.NewNode(t, scheduler, device)
 	now, last := time.Duration(0), schedulers.TaskID(0)
 	asked, holds, waits := map[schedulers.TaskID]schedulers.Task{}, []schedulers.TaskID{}, []schedulers.TaskID{}
 	took := func(ds []schedulers.Decision, err error, want func() []string) {

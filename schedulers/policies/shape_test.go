@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 func TestTheLargerKernel(t *testing.T) {
@@ -37,7 +37,7 @@ func TestTheLargerKernel(t *testing.T) {
 }
 
 func TestAlg3CountsTheLargestKernel(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.V100, schedtest.V100)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.V100, enginetest.V100)
 	n.Submit(schedulers.Task{ID: 1, GridUnknown: true}, "1@0")
 	n.Shape(1, 100, 64, 0, "")
 	n.Submit(schedulers.Task{ID: 2, Blocks: 150, ThreadsPerBlock: 32}, "2@1") // 200 warps on 0
@@ -55,7 +55,7 @@ func TestAlg3CountsTheLargestKernel(t *testing.T) {
 }
 
 func TestAlg2KeepsATaskWithoutAGridAlone(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg2:queue=fifo", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2:queue=fifo", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 32}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, GridUnknown: true}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, GridUnknown: true}, "")
@@ -72,7 +72,7 @@ func TestAlg2KeepsATaskWithoutAGridAlone(t *testing.T) {
 }
 
 func TestAlg2MakesRoomForALargerKernel(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg2:queue=mmu", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2:queue=mmu", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 3, ThreadsPerBlock: 32}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Blocks: 1, ThreadsPerBlock: 32}, "2@0")
 	n.WantFreeBlocks(0, 2, 2)
@@ -108,7 +108,7 @@ func TestAlg2CountsOccupancy(t *testing.T) {
 		{1, 3, 4, 8 * warp, true},       //
 		{99, 8, 0, 4 * warp, false},     // more than the device takes
 	} {
-		n := schedtest.NewNode(t, "case-alg2", schedtest.Small)
+		n := enginetest.NewNode(t, "case-alg2", enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Blocks: c.blocks, ThreadsPerBlock: 32, BlocksPerSM: c.perSM}, "1@0")
 		want := schedulers.SM{FreeBlocks: c.freeBlocks, FreeSlots: c.slots}
 		if d := n.Device(0); d.SM(0) != want || d.Saturated() != c.exclusive {
@@ -121,7 +121,7 @@ func TestAlg2CountsOccupancy(t *testing.T) {
 		}
 	}
 
-	n := schedtest.NewNode(t, "case-alg2", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 2, ThreadsPerBlock: 32, BlocksPerSM: 1}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Blocks: 1, ThreadsPerBlock: 32}, "") // by warps alone there were room for 6
 	n.Finish(1, "2@0")

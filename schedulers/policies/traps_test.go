@@ -5,8 +5,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
-	"github.com/caserun/caserun/schedulers/policies"
-	"github.com/caserun/caserun/schedulers/schedtest"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 )
 
 // One test for each trap that CASE's published prototype fell into.
@@ -28,7 +27,7 @@ func TestWarpsPerBlockAreNotRoundedDown(t *testing.T) {
 
 	// needle's blocks have 16 threads. If they cost nothing, every task would
 	// look as light as none, and alg3 would pile them up on device 0.
-	n := schedtest.NewNode(t, "case-alg3", schedtest.V100, schedtest.V100)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.V100, enginetest.V100)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 2003, ThreadsPerBlock: 16}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Blocks: 10, ThreadsPerBlock: 16}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, Blocks: 10, ThreadsPerBlock: 16}, "3@1")
@@ -37,7 +36,7 @@ func TestWarpsPerBlockAreNotRoundedDown(t *testing.T) {
 func TestAlg2SeesItsOwnTentativePlacements(t *testing.T) {
 	// 5 blocks of 2 warps: each SM has warps for 4. Tested one by one against
 	// the SMs as they were, all 5 would fit on the first.
-	n := schedtest.NewNode(t, "case-alg2", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Blocks: 5, ThreadsPerBlock: 64}, "1@0")
 	n.WantFreeBlocks(0, 1, 2)
 	n.Submit(schedulers.Task{ID: 2, Blocks: 4, ThreadsPerBlock: 64}, "")
@@ -49,7 +48,7 @@ func TestAlg2SeesItsOwnTentativePlacements(t *testing.T) {
 func TestSMAssignmentsAreKeptByTask(t *testing.T) {
 	// Job 1 has two tasks at once. Keyed by process, the second assignment
 	// would overwrite the first, which then could never be given back.
-	n := schedtest.NewNode(t, "case-alg2", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg2", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Blocks: 3, ThreadsPerBlock: 32}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Blocks: 2, ThreadsPerBlock: 32}, "2@0")
 	n.WantFreeBlocks(0, 1, 2)
@@ -74,7 +73,7 @@ func TestMisfitOnOneDeviceDoesNotStopTheSearch(t *testing.T) {
 		{"case-alg3", memory, schedulers.Task{ID: 2, Bytes: 12}},
 		{"sa", memory, schedulers.Task{ID: 2, Bytes: 12}},
 	} {
-		n := schedtest.NewNode(t, c.scheduler, schedtest.Small, schedtest.Small)
+		n := enginetest.NewNode(t, c.scheduler, enginetest.Small, enginetest.Small)
 		n.Submit(c.first, "1@0")
 		n.Submit(c.second, "2@1")
 	}
@@ -83,7 +82,7 @@ func TestMisfitOnOneDeviceDoesNotStopTheSearch(t *testing.T) {
 func TestEveryDecisionIsInTheAnswerOfItsCause(t *testing.T) {
 	// The prototype decided every 100 ms. Here the call that makes a grant
 	// possible returns it, and a call that makes none possible returns none.
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 6}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 5}, "")
@@ -96,7 +95,7 @@ func TestEveryDecisionIsInTheAnswerOfItsCause(t *testing.T) {
 }
 
 func TestAllocationsAfterTheFirstLaunchAreAccounted(t *testing.T) {
-	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 4}, "1@0")
 	n.Grow(1, 8, "+1@0")
 	if got := n.Device(0).UsedBytes(); got != 12 {
@@ -110,9 +109,9 @@ func TestAllocationsAfterTheFirstLaunchAreAccounted(t *testing.T) {
 }
 
 func TestContextsHaveAReserve(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, "case-alg3", d)
+	n := enginetest.NewNode(t, "case-alg3", d)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 6}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 7}, "") // 8 are free, 2 of them for job 2's context
 	n.Submit(schedulers.Task{ID: 3, Job: 1, Bytes: 7}, "3@0")
@@ -129,9 +128,9 @@ func TestContextsHaveAReserve(t *testing.T) {
 }
 
 func TestDeathOfAJobReclaimsEverything(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 1
-	n := schedtest.NewNode(t, "case-alg2:queue=fifo", d)
+	n := enginetest.NewNode(t, "case-alg2:queue=fifo", d)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 3, Blocks: 2, ThreadsPerBlock: 32}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 3, Blocks: 2, ThreadsPerBlock: 32}, "2@0")
 	n.Grow(1, 2, "+1@0")
@@ -149,7 +148,7 @@ func TestDeathOfAJobReclaimsEverything(t *testing.T) {
 
 func TestMoreRequestsThanARingOf4096Slots(t *testing.T) {
 	t.Run("in sequence", func(t *testing.T) {
-		n := schedtest.NewNode(t, "case-alg2", schedtest.Small)
+		n := enginetest.NewNode(t, "case-alg2", enginetest.Small)
 		for i := range 20_000 {
 			id := schedulers.TaskID(i + 1)
 			ds, err := n.Engine.Submit(schedulers.Task{ID: id, Job: 1, Bytes: 16, Blocks: 8, ThreadsPerBlock: 32}, 0)
@@ -163,7 +162,7 @@ func TestMoreRequestsThanARingOf4096Slots(t *testing.T) {
 	})
 	t.Run("at once", func(t *testing.T) {
 		const waiting = 10_000
-		n := schedtest.NewNode(t, "case-alg3:queue=largest-first", schedtest.Small)
+		n := enginetest.NewNode(t, "case-alg3:queue=largest-first", enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 		for i := range waiting {
 			n.Submit(schedulers.Task{ID: schedulers.TaskID(i + 2), Bytes: 16}, "")
@@ -182,8 +181,8 @@ func TestMoreRequestsThanARingOf4096Slots(t *testing.T) {
 }
 
 func TestZeroByteTasks(t *testing.T) {
-	for _, info := range policies.All() {
-		n := schedtest.NewNode(t, info.Name, schedtest.Small)
+	for _, info := range enginetest.Policies() {
+		n := enginetest.NewNode(t, info.Name, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1}, "1@0")
 		n.Grow(1, 0, "+1@0")
 		n.Finish(1, "")

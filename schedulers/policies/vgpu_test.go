@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
@@ -19,7 +20,7 @@ func movable(id schedulers.TaskID, bytes int64) schedulers.Task {
 // The seed's example: four GPUs with two slots each. A1 to A4 are tasks 1 to 4, B1 and B2 5 and 6,
 // C1 and C2 7 and 8.
 func TestVirtualGPUsAreTakenAsInTheSeedsExample(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu:n=2", slices.Repeat([]schedulers.Device{schedtest.Small}, 4)...)
+	n := enginetest.NewNode(t, "vgpu:n=2", slices.Repeat([]schedulers.Device{enginetest.Small}, 4)...)
 	for i, want := range []string{"1@0", "2@1", "3@2", "4@3", "5@0", "6@1", "7@2", "8@3"} {
 		n.Submit(movable(schedulers.TaskID(i+1), 1), want)
 	}
@@ -29,7 +30,7 @@ func TestVirtualGPUsAreTakenAsInTheSeedsExample(t *testing.T) {
 
 // A device on which no context has a slot goes first, wherever the latest grant was.
 func TestVirtualGPUsOfIdleDevicesGoFirst(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu:n=2", schedtest.Small, schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu:n=2", enginetest.Small, enginetest.Small, enginetest.Small)
 	n.Submit(movable(1, 1), "1@0")
 	n.Submit(movable(2, 1), "2@1")
 	n.Submit(movable(3, 1), "3@2")
@@ -40,7 +41,7 @@ func TestVirtualGPUsOfIdleDevicesGoFirst(t *testing.T) {
 
 // With one slot this is the seed's batch scheduling.
 func TestOneVirtualGPUIsBatchScheduling(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu:n=1", schedtest.Small, schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu:n=1", enginetest.Small, enginetest.Small)
 	n.Submit(movable(1, 1), "1@0")
 	n.Submit(movable(2, 1), "2@1")
 	n.Submit(movable(3, 1), "")
@@ -52,7 +53,7 @@ func TestOneVirtualGPUIsBatchScheduling(t *testing.T) {
 }
 
 func TestAContextKeepsItsSlotToItsEnd(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu:n=1", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu:n=1", enginetest.Small)
 	n.Submit(movable(1, 1), "1@0")
 	n.Submit(movable(2, 1), "")
 	n.Release(1, "")
@@ -62,9 +63,9 @@ func TestAContextKeepsItsSlotToItsEnd(t *testing.T) {
 
 // Tasks of a process go where it has its context, as long as they can.
 func TestAProcessStaysOnItsDevice(t *testing.T) {
-	large := schedtest.Small
+	large := enginetest.Small
 	large.CapacityBytes = 32
-	n := schedtest.NewNode(t, "vgpu:n=2", schedtest.Small, large)
+	n := enginetest.NewNode(t, "vgpu:n=2", enginetest.Small, large)
 	n.Submit(movable(1, 1), "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 1}, "2@0")
 	n.Submit(schedulers.Task{ID: 3, Job: 1, Bytes: 20}, "3@1")                  // more than device 0 has
@@ -77,7 +78,7 @@ func TestAProcessStaysOnItsDevice(t *testing.T) {
 
 // Table 3-1, step 1: what is free suffices.
 func TestALaunchThatFindsMemoryGoesOn(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	task := movable(1, 40) // more than the device has, and 6 of it for the first kernel
 	task.Need = new(int64(6))
 	n.Submit(task, "1@0")
@@ -93,7 +94,7 @@ func TestALaunchThatFindsMemoryGoesOn(t *testing.T) {
 // Step 2: a process gives up what its next kernel does not reference, before any neighbour is asked.
 func TestRoomIsMadeWithinTheApplicationFirst(t *testing.T) {
 	for _, references := range []string{"safe", "complete"} {
-		n := schedtest.NewNode(t, "vgpu:references="+references, schedtest.Small)
+		n := enginetest.NewNode(t, "vgpu:references="+references, enginetest.Small)
 		n.Submit(movable(1, 8), "1@0") // a neighbour
 		n.Idle(1, ms)
 		task := movable(2, 40)
@@ -116,7 +117,7 @@ func TestRoomIsMadeWithinTheApplicationFirst(t *testing.T) {
 
 // Several tasks of a process are one application.
 func TestRoomIsMadeByTheProcessesOtherTasks(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 10, Can: schedulers.Movable}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 10, Can: schedulers.Movable}, "") // task 1 runs
 	n.Idle(1, ms)
@@ -129,7 +130,7 @@ func TestRoomIsMadeByTheProcessesOtherTasks(t *testing.T) {
 
 // Step 3: one neighbour in a host phase whose memory suffices, the longest idle first.
 func TestOneIdleNeighbourIsSwappedOut(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	n.Submit(movable(1, 3), "1@0")
 	n.Submit(movable(2, 5), "2@0")
 	n.Submit(movable(3, 5), "3@0")
@@ -151,7 +152,7 @@ func TestOneIdleNeighbourIsSwappedOut(t *testing.T) {
 
 // A context is as long idle as the latest active one of its tasks.
 func TestAContextIsActiveIfAnyTaskIs(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 4, Can: schedulers.Movable}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 4, Can: schedulers.Movable}, "2@0")
 	n.Submit(schedulers.Task{ID: 3, Job: 2, Bytes: 4, Can: schedulers.Movable}, "3@0")
@@ -164,7 +165,7 @@ func TestAContextIsActiveIfAnyTaskIs(t *testing.T) {
 // A victim may decline. The next one is asked, and the first not again before its deadline's length
 // has passed. If nobody accepts, others may pass.
 func TestAVictimMayDecline(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	n.Submit(movable(1, 7), "1@0")
 	n.Submit(movable(2, 7), "2@0")
 	n.Idle(1, ms)
@@ -190,7 +191,7 @@ func TestAVictimMayDecline(t *testing.T) {
 // One victim must suffice, unless victims=0.
 func TestSeveralVictimsOnlyIfAllowed(t *testing.T) {
 	for victims, want := range map[string]string{"1": "", "0": "yield(2,6) yield(1,6)"} {
-		n := schedtest.NewNode(t, "vgpu:victims="+victims, schedtest.Small)
+		n := enginetest.NewNode(t, "vgpu:victims="+victims, enginetest.Small)
 		n.Submit(movable(1, 6), "1@0")
 		n.Submit(movable(2, 6), "2@0")
 		n.Idle(2, ms)
@@ -209,7 +210,7 @@ func TestSeveralVictimsOnlyIfAllowed(t *testing.T) {
 
 // A victim leaves its slot, and a context that waits for memory has none.
 func TestASwappedContextsSlotIsFree(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu:n=2", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu:n=2", enginetest.Small)
 	n.Submit(movable(1, 8), "1@0")
 	n.Submit(movable(2, 8), "2@0")
 	n.Idle(1, ms)
@@ -226,7 +227,7 @@ func TestASwappedContextsSlotIsFree(t *testing.T) {
 // Two tasks that have half of the device each and need more would wait for each other: the
 // later gives way.
 func TestTasksThatWaitForEachOther(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	for id := range schedulers.TaskID(2) {
 		task := movable(id+1, 12)
 		task.Need = new(int64(8))
@@ -249,7 +250,7 @@ func TestTasksThatWaitForEachOther(t *testing.T) {
 // One victim is the limit for contexts in a host phase. Those that wait behind the request are
 // stopped anyway: without them nobody could go on here.
 func TestSeveralThatWaitGiveWay(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	for i, have := range []int64{6, 5, 5} {
 		id := schedulers.TaskID(i + 1)
 		task := movable(id, 14)
@@ -269,9 +270,9 @@ func TestSeveralThatWaitGiveWay(t *testing.T) {
 // A kernel that references more than the device has is refused; the sum of allocations does not
 // matter.
 func TestTheLargestKernelDecidesAndNotTheSum(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, "vgpu", d)
+	n := enginetest.NewNode(t, "vgpu", d)
 	n.Submit(movable(1, 15), "!1")
 	task := movable(2, 100)
 	task.Need = new(int64(14))
@@ -288,9 +289,9 @@ func TestTheLargestKernelDecidesAndNotTheSum(t *testing.T) {
 
 // Fixed bytes and contexts always count.
 func TestFixedBytesStay(t *testing.T) {
-	d := schedtest.Small
+	d := enginetest.Small
 	d.ContextBytes = 2
-	n := schedtest.NewNode(t, "vgpu", d)
+	n := enginetest.NewNode(t, "vgpu", d)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 6}, "1@0") // of a process that can do nothing
 	if got := n.Task(1); got.Fixed != 6 || got.Movable != 0 {
 		t.Errorf("%+v", got)
@@ -306,7 +307,7 @@ func TestFixedBytesStay(t *testing.T) {
 
 // Growth needs bytes on the device, and others are asked for them.
 func TestGrowthAsksOthers(t *testing.T) {
-	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
 	n.Submit(movable(1, 8), "1@0")
 	n.Submit(movable(2, 8), "2@0")
 	n.Idle(1, ms)

@@ -204,3 +204,23 @@ func logTask(rt *rapid.T, t schedulers.Task) {
 	}
 	rt.Logf("%s%s", submitted, text)
 }
+
+// Text returns decisions as text: "1@0" task 1 granted device 0,
+// "!1" task 1 refused, "+1@0" grown, "-1@0" growth refused; under a Preempter "yield(1,6)" task 1
+// is asked to yield and give 6 bytes, "evict(1,6)" to evict them, "^1@0" resumed, "_1@0" resuming
+// refused.
+func Text(ds []schedulers.Decision) string {
+	var out []string
+	for _, d := range ds {
+		sign := map[schedulers.DecisionKind]string{schedulers.Grown: "+", schedulers.GrowRefused: "-", schedulers.Resumed: "^", schedulers.ResumeRefused: "_"}[d.Kind]
+		switch d.Kind {
+		case schedulers.Refused:
+			out = append(out, fmt.Sprintf("!%d", d.Task.ID))
+		case schedulers.Revoke:
+			out = append(out, fmt.Sprintf("%v(%d,%d)", d.Revocation.Action, d.Task.ID, d.Revocation.Bytes))
+		default:
+			out = append(out, fmt.Sprintf("%s%d@%d", sign, d.Task.ID, d.Device))
+		}
+	}
+	return strings.Join(out, " ")
+}

@@ -1,15 +1,16 @@
-package schedtest
+// Package enginetest plays an engine by hand in tests.
+package enginetest
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
 // V100 is a device with a V100's limits, 16 units of memory and no context.
@@ -18,10 +19,7 @@ var V100 = schedulers.Device{Name: "V100", CapacityBytes: 16, SMs: 80, WarpsPerS
 // Small is a device that a test can fill by hand: two SMs of 8 warps and 4 blocks.
 var Small = schedulers.Device{Name: "small", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 
-// Node is an engine whose answers read as text: "1@0" task 1 granted device 0,
-// "!1" task 1 refused, "+1@0" grown, "-1@0" growth refused; under a Preempter "yield(1,6)" task 1
-// is asked to yield and give 6 bytes, "evict(1,6)" to evict them, "^1@0" resumed, "_1@0" resuming
-// refused.
+// Node is an engine whose answers read as text (schedtest.Text).
 type Node struct {
 	t       *testing.T
 	Engine  *engine.Engine
@@ -41,29 +39,12 @@ func NewNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node 
 	return Node{t, e, map[schedulers.TaskID]schedulers.Decision{}}
 }
 
-// Text returns decisions as Node writes them.
-func Text(ds []schedulers.Decision) string {
-	var out []string
-	for _, d := range ds {
-		sign := map[schedulers.DecisionKind]string{schedulers.Grown: "+", schedulers.GrowRefused: "-", schedulers.Resumed: "^", schedulers.ResumeRefused: "_"}[d.Kind]
-		switch d.Kind {
-		case schedulers.Refused:
-			out = append(out, fmt.Sprintf("!%d", d.Task.ID))
-		case schedulers.Revoke:
-			out = append(out, fmt.Sprintf("%v(%d,%d)", d.Revocation.Action, d.Task.ID, d.Revocation.Bytes))
-		default:
-			out = append(out, fmt.Sprintf("%s%d@%d", sign, d.Task.ID, d.Device))
-		}
-	}
-	return strings.Join(out, " ")
-}
-
 func (n Node) Want(call, want string, ds []schedulers.Decision, err error) {
 	n.t.Helper()
 	if err != nil {
 		n.t.Fatalf("%s: %v", call, err)
 	}
-	if got := Text(ds); got != want {
+	if got := schedtest.Text(ds); got != want {
 		n.t.Fatalf("%s: decided %q, want %q", call, got, want)
 	}
 	for _, d := range ds {
@@ -186,4 +167,9 @@ func (n Node) WantFreeBlocks(i int, want ...int) {
 	if got := n.FreeBlocks(i); !slices.Equal(got, want) {
 		n.t.Fatalf("device %d has free blocks %v per SM, want %v", i, got, want)
 	}
+}
+
+// Policies describes every registered scheduler whose policy is in package policies, by name.
+func Policies() []policies.Info {
+	return slices.DeleteFunc(policies.Listed(), func(i policies.Info) bool { return i.External })
 }

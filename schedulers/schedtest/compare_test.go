@@ -7,17 +7,46 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Compare makes a random workload from the seed, gives it to two engines under the scheduler, of
+// The engine decides what an exhaustive one decides, under every registered scheduler and queue order.
+func TestTheEngineDecidesLikeAnExhaustiveOne(t *testing.T) {
+	type arm struct {
+		info  policies.Info
+		queue engine.Order
+	}
+	var arms []arm
+	for _, info := range policies.Listed() {
+		if info.External {
+			continue
+		}
+		queues := []engine.Order{""}
+		if slices.ContainsFunc(info.Params, func(p policies.Param) bool { return p.Name == "queue" }) {
+			queues = []engine.Order{engine.FIFO, engine.FirstFit, engine.LargestFirst, engine.PriorityFIFO, engine.PriorityFirstFit}
+		}
+		for _, queue := range queues {
+			arms = append(arms, arm{info, queue})
+		}
+	}
+	for seed := range chance.Seeds(t, 1000, 20_000) {
+		a := arms[seed%uint64(len(arms))]
+		if err := compare(a.info, a.queue, seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// compare makes a random workload from the seed, gives it to two engines under the scheduler, of
 // which one is exhaustive, and returns an error at the first difference. The workloads are larger than those
 // of Check: more tasks wait, on more devices.
-func Compare(info policies.Info, queue engine.Order, seed uint64) error {
+func compare(info policies.Info, queue engine.Order, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &workload{Rand: r, tasks: map[schedulers.TaskID]*known{}, style: drawStyle(r)}
 	devices := w.node()
