@@ -14,7 +14,7 @@ import (
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
-	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -29,7 +29,7 @@ func onFakeNode(t *testing.T, dir string, env []string, args ...string) (status 
 	p := process(dir, args...)
 	p.Path, p.Args = filepath.Join(native, "fake-node"), append([]string{"fake-node", os.Args[0]}, args...)
 	p.Env = slices.DeleteFunc(p.Env, func(kv string) bool {
-		return strings.HasPrefix(kv, local.VisibleDevices+"=") || strings.HasPrefix(kv, "SLURM") || strings.HasPrefix(kv, "CASERUN_")
+		return strings.HasPrefix(kv, live.VisibleDevices+"=") || strings.HasPrefix(kv, "SLURM") || strings.HasPrefix(kv, "CASERUN_")
 	})
 	p.Env = append(append(p.Env, mainEnv+"=1"), env...)
 	var out bytes.Buffer

@@ -23,7 +23,6 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile/output"
@@ -158,7 +157,7 @@ func nobodyReads(err error) bool {
 // wrong usage. An error of its work is the harness's or the machine's, unless its type says
 // otherwise.
 func statusOf(err error) int {
-	var part *local.PartError
+	var part *live.PartError
 	switch {
 	case !errors.As(err, new(workError)):
 		return exitUsage

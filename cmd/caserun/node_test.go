@@ -12,7 +12,6 @@ import (
 
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results/store"
-	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -147,7 +146,7 @@ func TestRunsSideBySide(t *testing.T) {
 	const one, two, three = "GPU-10000000-0000-0000-0000-000000000000", "GPU-20000000-0000-0000-0000-000000000000", "GPU-30000000-0000-0000-0000-000000000000"
 	runs := map[string]*exec.Cmd{
 		"a.db": onFakes(dir, library, nil, "mix", "own.yaml", "--no-mps", "--sched", "zero", "--db", "a.db", "--devices", "3,1"),
-		"b.db": onFakes(dir, library, []string{local.VisibleDevices + "=2"}, "mix", "own.yaml", "--no-mps", "--sched", "sa", "--db", "b.db"),
+		"b.db": onFakes(dir, library, []string{live.VisibleDevices + "=2"}, "mix", "own.yaml", "--no-mps", "--sched", "sa", "--db", "b.db"),
 	}
 	for _, p := range runs {
 		if err := p.Start(); err != nil {
@@ -231,7 +230,7 @@ func TestGuard(t *testing.T) {
 func onFakes(dir, library string, env []string, args ...string) *exec.Cmd {
 	p := process(dir, args...)
 	p.Env = slices.DeleteFunc(p.Env, func(kv string) bool {
-		return strings.HasPrefix(kv, local.VisibleDevices+"=") || strings.HasPrefix(kv, "SLURM")
+		return strings.HasPrefix(kv, live.VisibleDevices+"=") || strings.HasPrefix(kv, "SLURM")
 	})
 	p.Env = append(p.Env, "LD_LIBRARY_PATH="+filepath.Dir(library), live.LibraryVariable+"="+library)
 	p.Env = append(p.Env, env...)

@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/profiles"
 )
 
@@ -141,6 +141,6 @@ func runProfile(c *cobra.Command, o profileOptions) error {
 	if err != nil {
 		return err
 	}
-	kept, err := local.Profiling{Options: o.settings.Options, Jobs: jobs, Untraced: o.untraced, Once: o.once, Say: say}.Run(c.Context(), profiles.NewWriter(out).Write)
+	kept, err := live.Profiling{Options: o.settings.Options, Jobs: jobs, Untraced: o.untraced, Once: o.once, Say: say}.Run(c.Context(), profiles.NewWriter(out).Write)
 	return errors.Join(err, end(kept > 0))
 }

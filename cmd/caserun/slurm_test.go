@@ -11,7 +11,6 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
-	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/slurm/slurmtest"
@@ -26,7 +25,7 @@ func TestSweepInAJobOfSlurm(t *testing.T) {
 		"data/empty": "", // where jobs start
 	})
 	plan := []string{"sweep", "--mixes", "own.yaml", "--scheds", "sa", "--reps", "3", "--warmups", "0", "--node", "local", "--time-limit", "1ns"}
-	if status, text := finish(t, onFakes(dir, library, []string{local.VisibleDevices + "=0"}, plan...)); status != exitNothing {
+	if status, text := finish(t, onFakes(dir, library, []string{live.VisibleDevices + "=0"}, plan...)); status != exitNothing {
 		t.Fatalf("exit %d:\n%s", status, text)
 	}
 	c := slurmtest.Start(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/sweep"
 )
@@ -45,8 +45,8 @@ func TestStatusOfErrors(t *testing.T) {
 		{sweep.LimitError{}, exitNothing},
 		{new(selection.NothingError), exitNothing},
 		{nothingError{errors.New("none")}, exitNothing},
-		{&local.PartError{}, exitNothing},
-		{&local.PartError{Measured: 1}, exitJobsFailed},
+		{&live.PartError{}, exitNothing},
+		{&live.PartError{Measured: 1}, exitJobsFailed},
 		{jobsFailedError{errors.New("2 of 16")}, exitJobsFailed},
 		{regressionError{errors.New("worse")}, exitRegression},
 	} {

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/results/store"
-	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/slurm/slurmtest"
@@ -103,7 +102,7 @@ func TestLiveSweepOverNodes(t *testing.T) {
 	c := startCluster(t)
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(library)+":"+os.Getenv("LD_LIBRARY_PATH"))
 	t.Setenv(live.LibraryVariable, library)
-	t.Setenv(local.VisibleDevices, "0") // for the plan; tasks have Slurm's
+	t.Setenv(live.VisibleDevices, "0") // for the plan; tasks have Slurm's
 	submit := process(dir, "sweep", "--mixes", "own.yaml,other.yaml", "--scheds", "sa,cg:workers=1", "--reps", "4", "--warmups", "0", "--no-mps", "--node", "local",
 		"--slurm", "--gres", "gpu:1", "--time", "1h", "--task-time", "1ms", "--publish", "200ms")
 	if out, err := submit.CombinedOutput(); err != nil || !strings.Contains(string(out), "a task for each of 8 parts, of 8") {

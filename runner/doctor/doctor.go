@@ -22,7 +22,6 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/ballast"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/mps"
 	"github.com/caserun/caserun/runner/swaparea"
@@ -62,12 +61,12 @@ func (e *examination) try(check string, err error, format string, args ...any) b
 func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs []mixes.Job) ([]Finding, error) {
 	e := &examination{}
 	var devices []nvml.Device
-	node, err := local.FindGPUs(ctx, o.Devices)
+	node, err := live.FindGPUs(ctx, o.Devices)
 	if errors.As(err, new(*harness.RequestError)) {
 		return nil, err
 	}
 	if e.try("driver", err, "NVML loaded") {
-		devices = e.gpus(ctx, node, local.Given(o.Devices))
+		devices = e.gpus(ctx, node, live.Given(o.Devices))
 		if err := node.Close(); errors.Is(err, nvml.ErrHung) { // the process ends all the same
 			e.add("driver", Warning, "%v", err)
 		} else if err != nil {
@@ -219,11 +218,11 @@ func (e *examination) sampler(node *nvml.Node) {
 }
 
 func (e *examination) suite(o harness.Options, probe results.Probe, jobs []mixes.Job, devices []nvml.Device) {
-	suite, err := suites.Open(o.Suite, local.BuildFor(probe), o.Data)
+	suite, err := suites.Open(o.Suite, live.BuildFor(probe), o.Data)
 	if !e.try("suite", err, "%s", o.Suite) {
 		return
 	}
-	programs, _, err := local.Resolve(o, probe, mixes.Mix{Jobs: jobs})
+	programs, _, err := live.Resolve(o, probe, mixes.Mix{Jobs: jobs})
 	if !e.try("programs and data", err, "the %d different jobs can start", len(jobs)) {
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/profiles"
 )
 
@@ -22,7 +21,7 @@ func TestErrorsSayHowToMeasure(t *testing.T) {
 		mix  mixes.Mix
 		says string
 	}{
-		{live.ErrUnbindable, Options{Suite: "builtin", Data: DefaultData}, file, "run caserun profile --mix dir/their.wl --suite DIR --out profiles.csv on"},
+		{io.ErrNoProgress, Options{Suite: "builtin", Data: DefaultData}, file, "run caserun profile --mix dir/their.wl --suite DIR --out profiles.csv on"},
 		{profiles.ErrNone, Options{Suite: "/r's", Data: "/d"}, file, `caserun profile --mix dir/their.wl --suite '/r'\''s' --data /d --out profiles.csv on`},
 		{profiles.ErrNone, Options{Suite: "builtin", Data: DefaultData}, own, "caserun profile --mix own.yaml --out profiles.csv on"},
 		{profiles.ErrNone, Options{Suite: "builtin", Data: DefaultData}, catalog, "caserun profile --mix D-detect --out profiles.csv on"},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/sim"
 )
 
@@ -57,7 +57,7 @@ func Settle(ctx context.Context, o harness.Options, say harness.Say) (string, er
 	case o.Node != "":
 		return "", Check(o.Node)
 	}
-	gpus, err := local.OpenGPUs(ctx, o.Devices)
+	gpus, err := live.OpenGPUs(ctx, o.Devices)
 	if errors.Is(err, nvml.ErrNoGPU) && !o.Trace && o.Devices == "" {
 		say("%v; running SIMULATED on %s", err, fallback)
 		return fallback, nil
@@ -79,7 +79,7 @@ func advise(err error) error {
 // Session makes runs one after the other, and keeps for the next one what takes long to make. Close must follow the
 // last.
 type Session struct {
-	swap local.Swap
+	swap live.Swap
 }
 
 // Open settles the node and opens it, to ask about it. Close must follow a success.
@@ -94,7 +94,7 @@ func (s *Session) open(ctx context.Context, o harness.Options, say harness.Say) 
 	if o.Node != Local {
 		return sim.Open(o)
 	}
-	backend, err := local.Open(ctx, o, &s.swap, say)
+	backend, err := live.Open(ctx, o, &s.swap, say)
 	return backend, advise(err)
 }
 

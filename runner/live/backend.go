@@ -1,5 +1,5 @@
 // Package local makes runs on the GPUs of this machine, and measures jobs alone on one of them.
-package local
+package live
 
 import (
 	"cmp"
@@ -21,7 +21,6 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
-	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/slurm"
@@ -141,12 +140,12 @@ func (b *Backend) Close() error { return CloseGPUs(b.gpus, b.say) }
 // node is this machine's GPUs while they are prepared for one batch.
 type node struct {
 	harness.Batch
-	session  *live.Session
+	session  *Session
 	cores    int // host threads that the jobs may use
 	around   results.Surroundings
 	swap     *swaparea.Area // nil: the scheduler takes no memory back
 	to       harness.Recorder
-	executor *live.Executor // nil before Execute
+	executor *Executor // nil before Execute
 
 	programs, dirs []string        // by job
 	library        string          // libcase.so; "": nothing is preloaded
@@ -169,12 +168,12 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		return nil, err
 	}
 	if n.Probe != results.Explicit {
-		if n.library, err = live.FindLibrary(ctx); err != nil {
+		if n.library, err = FindLibrary(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if n.Trace {
-		if n.tracer, err = live.FindTracer(ctx); err != nil {
+		if n.tracer, err = FindTracer(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +182,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	}
 	n.around = b.limits
 	n.around.Environment = callers(os.Environ(), n.Mix.Jobs, n.Say)
-	live.CheckDescriptors(n.Workers, n.Say)
+	CheckDescriptors(n.Workers, n.Say)
 	options, err := b.nodeOptions(n.Scheduler, n.Say)
 	if err != nil {
 		return nil, err
@@ -214,16 +213,16 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		}
 	}
 	n.Say("preparing %d GPUs%s", len(found), Given(n.Options.Devices))
-	if n.session, err = live.Prepare(ctx, b.gpus, options); err != nil {
+	if n.session, err = Prepare(ctx, b.gpus, options); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
 // nodeOptions are what the options and a scheduler ask of the node.
-func (b *Backend) nodeOptions(s policies.Scheduler, warn func(string, ...any)) (live.Options, error) {
+func (b *Backend) nodeOptions(s policies.Scheduler, warn func(string, ...any)) (Options, error) {
 	c := b.options
-	o := live.Options{MPS: harness.UsesMPS(c, s), SMCap: c.SMCap, Warn: warn}
+	o := Options{MPS: harness.UsesMPS(c, s), SMCap: c.SMCap, Warn: warn}
 	var err error
 	if o.ContextBytes, err = mixes.ParseBytes(c.Context); err != nil {
 		return o, harness.Refuse(fmt.Errorf("--context-reserve: %w", err))
@@ -235,7 +234,7 @@ func (b *Backend) nodeOptions(s policies.Scheduler, warn func(string, ...any)) (
 		if o.MemCap, err = mixes.ParseBytes(c.MemCap); err != nil {
 			return o, harness.Refuse(fmt.Errorf("--mem-cap: %w", err))
 		}
-		if o.Ballast, err = live.FindBallast(); err != nil {
+		if o.Ballast, err = FindBallast(); err != nil {
 			return o, err
 		}
 	}
@@ -326,7 +325,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	if err != nil {
 		return nil, harness.Refuse(fmt.Errorf("--output-limit: %w", err))
 	}
-	n.executor, err = live.NewExecutor(live.Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
+	n.executor, err = NewExecutor(Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
 		IDs: s.IDs(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: limit, Grace: stopGrace, Terminate: s.Terminate(),
@@ -359,7 +358,7 @@ func taskBytes(devices []schedulers.Device) int64 {
 }
 
 // clientsOf is what clients that decide for themselves are told; nil where the run decides.
-func clientsOf(s policies.Scheduler, session *live.Session) *schedshm.Config {
+func clientsOf(s policies.Scheduler, session *Session) *schedshm.Config {
 	if !s.ClientsDecide {
 		return nil
 	}

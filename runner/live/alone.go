@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -104,7 +103,7 @@ func (a *alone) run(ctx context.Context, j mixes.Job, program, dir, out, tracer 
 	}
 	jobs := []mixes.Job{j}
 	notes := &notebook{warn: a.warn, trace: profiles.NewTrace(a.sm)}
-	x, err := live.NewExecutor(live.Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
+	x, err := NewExecutor(Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
 		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, OutputLimit: harness.DefaultOutputBytes, Checks: suites.Checks(a.suite, jobs),
 		Dir: filepath.Join(a.dir, out), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
 	if err != nil {

@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -15,9 +14,9 @@ import (
 // say about it.
 func (n *node) bind() error {
 	if n.Scheduler.Binds == policies.BindsTask {
-		jobs, declared, err := live.BindPrograms(n.Mix.Jobs, n.programs, n.library != "")
+		jobs, declared, err := BindPrograms(n.Mix.Jobs, n.programs, n.library != "")
 		if err != nil {
-			return harness.Refuse(harness.ToMeasure(err, live.ErrUnbindable, n.Options, n.Mix))
+			return harness.Refuse(harness.ToMeasure(err, ErrUnbindable, n.Options, n.Mix))
 		}
 		n.Mix.Jobs = jobs
 		for _, d := range declared {

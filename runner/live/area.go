@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/swaparea"
 )
 
@@ -55,7 +54,7 @@ func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area
 	if err != nil {
 		return nil, err
 	}
-	program, err := live.FindSwapArea()
+	program, err := FindSwapArea()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package harness
+package live
 
 import (
 	"context"
@@ -17,7 +17,9 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
-	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine/enginetest"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -83,38 +85,58 @@ func BenchmarkGrant(b *testing.B) {
 
 // paper is a node with a device that exists on paper only. Its jobs are real.
 type paper struct {
-	b      *testing.B
-	batch  Batch
-	dir    string
-	device schedulers.Device
-	to     Recorder
+	harness.Backend
+	b   *testing.B
+	dir string
 }
 
-func (p *paper) Describe(run *results.Run) {
+func (*paper) Mode() results.Mode                      { return results.Live }
+func (*paper) Options() harness.Options                { return harness.Options{} }
+func (*paper) Ignored() []string                       { return nil }
+func (*paper) Size() (devices, threads int, err error) { return 1, runtime.NumCPU(), nil }
+func (*paper) CheckScheduler(policies.Scheduler) error { return nil }
+func (*paper) History(profiles.Set) (history.Node, error) {
+	return history.Node{Mode: results.Live}, nil
+}
+
+func (p *paper) Open(_ context.Context, b harness.Batch, to harness.Recorder) (harness.Node, error) {
+	return &paperNode{p, b, to}, nil
+}
+
+type paperNode struct {
+	*paper
+	batch harness.Batch
+	to    harness.Recorder
+}
+
+var paperDevice = schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
+
+func (*paperNode) Describe(run *results.Run) {
 	run.Node, run.Mode, run.StartedAt = "local", results.Live, new(time.Now())
 }
 
-func (p *paper) Devices() []results.Device {
-	return []results.Device{{Name: p.device.Name, MemoryBytes: p.device.CapacityBytes,
-		CapacityBytes: p.device.CapacityBytes, SMs: p.device.SMs, WarpsPerSM: p.device.WarpsPerSM, BlocksPerSM: p.device.BlocksPerSM}}
+func (*paperNode) Devices() []results.Device {
+	d := paperDevice
+	return []results.Device{{Name: d.Name, MemoryBytes: d.CapacityBytes, CapacityBytes: d.CapacityBytes, SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM}}
 }
 
-func (*paper) Helpers() map[string]<-chan struct{} { return nil }
+func (*paperNode) Helpers() map[string]<-chan struct{} { return nil }
 
-func (p *paper) Execute(ctx context.Context, _ int64, arrival time.Time) ([]results.Job, error) {
+func (n *paperNode) Execute(ctx context.Context, _ int64, arrival time.Time) ([]results.Job, error) {
+	jobs := n.batch.Mix.Jobs
 	var programs []string
-	for _, j := range p.batch.Mix.Jobs {
+	for _, j := range jobs {
 		programs = append(programs, j.Program)
 	}
-	x, err := live.NewExecutor(live.Config{Jobs: p.batch.Mix.Jobs, Programs: programs, Dirs: slices.Repeat([]string{p.dir}, len(programs)),
-		Checks: make([]mixes.Check, len(programs)), UUIDs: []string{"GPU-paper"}, IDs: [][16]byte{{1}}, Dir: filepath.Join(p.dir, "out"), Warn: p.b.Logf, Start: arrival})
+	x, err := NewExecutor(Config{Jobs: jobs, Programs: programs, Dirs: slices.Repeat([]string{n.dir}, len(programs)),
+		Checks: make([]mixes.Check, len(programs)), UUIDs: []string{"GPU-paper"}, IDs: [][16]byte{{1}}, Dir: filepath.Join(n.dir, "out"), Warn: n.b.Logf, Start: arrival})
 	if err != nil {
 		return nil, err
 	}
-	return runner.Run(ctx, runner.Config{Jobs: p.batch.Mix.Jobs, Devices: []schedulers.Device{p.device}, Scheduler: p.batch.Scheduler}, x, p.to)
+	return runner.Run(ctx, runner.Config{Jobs: jobs, Devices: []schedulers.Device{paperDevice}, Scheduler: n.batch.Scheduler}, x, n.to)
 }
 
-func (*paper) Close(*results.Run) []error { return nil }
+func (*paperNode) Close(*results.Run) []error { return nil }
 
 // runOnPaper runs jobs live, with everything stored, on a device that exists on paper only.
 func runOnPaper(b *testing.B, dir string, jobs []mixes.Job, scheduler string) {
@@ -123,22 +145,7 @@ func runOnPaper(b *testing.B, dir string, jobs []mixes.Job, scheduler string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := policies.Parse(scheduler, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	t := new(tracker)
-	node := &paper{b: b, dir: dir, to: t, device: schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32},
-		batch: Batch{Scheduler: s, Request: Request{Mix: mixes.Mix{Name: "benchmark", Source: "benchmark", Jobs: jobs}, Store: db}}}
-	run, err := node.batch.record()
-	if err != nil {
-		b.Fatal(err)
-	}
-	node.Describe(&run)
-	if err := t.begin(b.Context(), node.batch.Request, run, node.Devices()); err != nil {
-		b.Fatal(err)
-	}
-	o, err := t.drive(b.Context(), node, false)
+	o, err := harness.Execute(b.Context(), &paper{b: b, dir: dir}, harness.Request{Sched: scheduler, Mix: mixes.Mix{Name: "benchmark", Source: "benchmark", Jobs: jobs}, Store: db, Say: b.Logf})
 	if err != nil || o.Run.Metrics.OK != len(jobs) {
 		b.Fatalf("%d of %d jobs ok: %v", o.Run.Metrics.OK, len(jobs), err)
 	}

@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/profiles"
 )
 
@@ -40,7 +39,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 	if err != nil {
 		return 0, err
 	}
-	library, err := live.FindLibrary(ctx)
+	library, err := FindLibrary(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +54,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 	}
 	tracer := ""
 	if !p.Untraced {
-		if tracer, err = live.FindTracer(ctx); err != nil {
+		if tracer, err = FindTracer(ctx); err != nil {
 			p.Say("not traced, so times of kernels and copies stay unknown: %v", err)
 		}
 	}
@@ -69,7 +68,7 @@ func (p Profiling) measure(ctx context.Context, gpus *nvml.Node, a *alone, progr
 	if err != nil {
 		return 0, harness.Refuse(fmt.Errorf("--context-reserve: %w", err))
 	}
-	session, err := live.Prepare(ctx, gpus, live.Options{ContextBytes: reserve, Warn: p.Say})
+	session, err := Prepare(ctx, gpus, Options{ContextBytes: reserve, Warn: p.Say})
 	if err != nil {
 		return 0, err
 	}

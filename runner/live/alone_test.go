@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"os"
@@ -18,7 +18,7 @@ func TestProfileOfATracedJob(t *testing.T) {
 
 func profilesTraced(t *testing.T, once bool, runs string) {
 	t.Helper()
-	sample, err := filepath.Abs("../../../native/tracer/testdata/sample.trace")
+	sample, err := filepath.Abs("../../native/tracer/testdata/sample.trace")
 	if err != nil {
 		t.Fatal(err)
 	}
