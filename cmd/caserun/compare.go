@@ -14,24 +14,18 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/results/store"
 )
 
-// compareOptions are what compare has beyond the shared settings.
+// compareOptions are what compare is asked for.
 type compareOptions struct {
+	asked
+	sides            []string // one or two
 	metrics          []string
 	alpha, minEffect float64
 	base, by         string // of the schedulers of one side
 	doubted          bool
-}
-
-// comparison is what compare is asked for.
-type comparison struct {
-	settings config.Settings
-	options  regress.Options
-	sides    []string // one or two
-	base     string
-	byMix    bool
-	doubted  bool
+	regress.Options  // of metrics, alpha and minEffect
 }
 
 func newCompare() *cobra.Command {
@@ -67,20 +61,7 @@ docs/reference/statistics.md describes the tests.`,
   caserun compare 11 12 --metrics makespan`,
 		Args:              upToTwo,
 		ValidArgsFunction: atMost(2, others(fromStore(offerSides))),
-		RunE: verb(func(c *cobra.Command, args []string) (comparison, error) {
-			settings, err := load(c)
-			if err != nil {
-				return comparison{}, err
-			}
-			options, err := o.settle()
-			if err == nil {
-				err = o.fits(c, len(args))
-			}
-			if len(args) == 0 {
-				args = []string{selection.Latest}
-			}
-			return comparison{settings, options, args, o.base, o.by == byMix, o.doubted}, err
-		}, runCompare),
+		RunE:              verb(onStore{&o}),
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
@@ -107,13 +88,34 @@ func upToTwo(c *cobra.Command, args []string) error {
 // byMix is the only value of --by.
 const byMix = "mix"
 
+func metricNames() []string {
+	var names []string
+	for _, m := range regress.Metrics() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+func (o *compareOptions) settle(c *cobra.Command, args []string) error {
+	if err := o.asked.settle(c, args); err != nil {
+		return err
+	}
+	if o.sides = args; len(args) == 0 {
+		o.sides = []string{selection.Latest}
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	return o.fits(c)
+}
+
 // fits refuses flags that say nothing about the number of sides that are given.
-func (o compareOptions) fits(c *cobra.Command, sides int) error {
+func (o *compareOptions) fits(c *cobra.Command) error {
 	if o.by != "" && o.by != byMix {
 		return fmt.Errorf("--by %s: want %s", o.by, byMix)
 	}
 	unfit, of := []string{"base", "by"}, "is for one side, whose schedulers are compared"
-	if sides < 2 {
+	if len(o.sides) < 2 {
 		unfit, of = []string{"min-effect"}, "is for two sides"
 	}
 	for _, name := range unfit {
@@ -124,42 +126,29 @@ func (o compareOptions) fits(c *cobra.Command, sides int) error {
 	return nil
 }
 
-func metricNames() []string {
-	var names []string
-	for _, m := range regress.Metrics() {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
-// settle checks the options and gives them to the library.
-func (o compareOptions) settle() (regress.Options, error) {
-	out := regress.Options{Alpha: o.alpha, MinEffect: o.minEffect / 100}
+// check checks the options and gives them to the library.
+func (o *compareOptions) check() error {
+	o.Options = regress.Options{Alpha: o.alpha, MinEffect: o.minEffect / 100}
 	if err := validateAlpha(o.alpha); err != nil {
-		return out, err
+		return err
 	}
 	if !(o.minEffect >= 0 && o.minEffect < 100) {
-		return out, fmt.Errorf("--min-effect %g: want a percentage from 0 to 100", o.minEffect)
+		return fmt.Errorf("--min-effect %g: want a percentage from 0 to 100", o.minEffect)
 	}
 	for _, name := range o.metrics {
 		m, err := regress.LookupMetric(name)
 		if err != nil {
-			return out, fmt.Errorf("--metrics: %w", err)
+			return fmt.Errorf("--metrics: %w", err)
 		}
-		if slices.ContainsFunc(out.Metrics, func(other results.Metric) bool { return other.Name == name }) {
-			return out, fmt.Errorf("--metrics: %s is named twice", name)
+		if slices.ContainsFunc(o.Metrics, func(other results.Metric) bool { return other.Name == name }) {
+			return fmt.Errorf("--metrics: %s is named twice", name)
 		}
-		out.Metrics = append(out.Metrics, m)
+		o.Metrics = append(o.Metrics, m)
 	}
-	return out, nil
+	return nil
 }
 
-func runCompare(c *cobra.Command, o comparison) (err error) {
-	db, done, err := openForReading(c.Context(), o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
+func (o *compareOptions) look(c *cobra.Command, db *store.Store) (err error) {
 	both := make([]regress.Side, len(o.sides))
 	for i, text := range o.sides {
 		if both[i], err = selection.Select(c.Context(), db, text); err != nil {
@@ -171,7 +160,7 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 		}
 	}
 	if len(both) == 1 {
-		return compareSchedulers(c, o, both[0])
+		return o.compareSchedulers(c, both[0])
 	}
 	if both[0], both[1], err = regress.Apart(both[0], both[1]); err != nil {
 		return fmt.Errorf("compare: %w", err)
@@ -181,7 +170,7 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 			return fmt.Errorf("compare: %w", err)
 		}
 	}
-	r, err := regress.Compare(both[0], both[1], o.options)
+	r, err := regress.Compare(both[0], both[1], o.Options)
 	if err != nil {
 		return err
 	}
@@ -201,8 +190,8 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 }
 
 // compareSchedulers compares the schedulers of one side with one another.
-func compareSchedulers(c *cobra.Command, o comparison, side regress.Side) error {
-	matrices, err := regress.Matrices(side, o.base, o.options)
+func (o *compareOptions) compareSchedulers(c *cobra.Command, side regress.Side) error {
+	matrices, err := regress.Matrices(side, o.base, o.Options)
 	if err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
@@ -215,7 +204,7 @@ func compareSchedulers(c *cobra.Command, o comparison, side regress.Side) error 
 		warnUnseen(c, o.settings.Format, m.Notes)
 		f := report.Format(o.settings.Format)
 		switch {
-		case !o.byMix:
+		case o.by == "":
 			tables = append(tables, report.MatrixTable(m))
 		case f == report.CSV || f == report.JSON:
 			tables = append(tables, report.MatrixCells(m))

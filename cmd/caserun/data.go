@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -34,7 +33,7 @@ Files that exist are kept.`,
 		Example: `  caserun data
   caserun data --mixes 'D-*'`,
 		Args: noCommand,
-		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return makeData(c, settings, only) }),
+		RunE: withSettings(func(c *cobra.Command, settings config.Settings) error { return makeData(c, settings, only) }),
 	}
 	c.Flags().String("data", "data", "`DIR` for the files")
 	c.Flags().Uint64("seed", 1, "seed of their contents")
@@ -66,12 +65,10 @@ func newGraph() *cobra.Command {
 		Short:   "Write a random graph in the format of Rodinia's bfs",
 		Example: "  caserun data graph --nodes 65536 -o graph65536.txt",
 		Args:    noArguments,
-		RunE: verb(func(c *cobra.Command, _ []string) (config.Settings, error) {
+		RunE: withSettings(func(c *cobra.Command, settings config.Settings) error {
 			if nodes < 1 || nodes > graph.MaxNodes {
-				return config.Settings{}, fmt.Errorf("--nodes %d: want 1 to %d", nodes, graph.MaxNodes)
+				return refuse("--nodes %d: want 1 to %d", nodes, graph.MaxNodes)
 			}
-			return load(c)
-		}, func(c *cobra.Command, settings config.Settings) error {
 			return writeOutput(c, out, func(w io.Writer) error {
 				return graph.Writer{Progress: display.Percent(c.ErrOrStderr(), "graph")}.Write(w, nodes, settings.Seed)
 			})

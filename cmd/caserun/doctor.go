@@ -22,7 +22,7 @@ sampler and free disk space. Measure what a CUDA context costs. The exit status
 is 3 if something is missing.`,
 		Example: "  caserun doctor\n  caserun doctor --suite ~/rodinia --mixes W1..W8",
 		Args:    noArguments,
-		RunE:    verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return runDoctor(c, settings, only) }),
+		RunE:    withSettings(func(c *cobra.Command, settings config.Settings) error { return runDoctor(c, settings, only) }),
 	}
 	addFormatFlag(c)
 	config.AddDevicesFlag(c.Flags())

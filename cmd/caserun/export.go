@@ -33,7 +33,7 @@ import (
 
 // exportOptions are the flags of caserun export.
 type exportOptions struct {
-	settings                   config.Settings
+	asked
 	runs                       []string
 	filter                     filterFlags
 	csv, jsonl, parquet        string // directories
@@ -49,8 +49,9 @@ type exportOptions struct {
 }
 
 // settle gives standard output its one name, and checks what needs no store.
-func (o *exportOptions) settle(c *cobra.Command) (err error) {
-	if o.settings, err = load(c); err != nil {
+func (o *exportOptions) settle(c *cobra.Command, args []string) error {
+	o.runs = args
+	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
 	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics, &o.latex, &o.bundle} {
@@ -61,7 +62,7 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 	return o.validate()
 }
 
-func (o exportOptions) validate() error {
+func (o *exportOptions) validate() error {
 	if o.csv == "" && o.jsonl == "" && o.parquet == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.openmetrics == "" && o.latex == "" && o.figures == "" && o.bundle == "" {
 		return errors.New("export: name at least one of --csv, --jsonl, --parquet, --markdown, --benchfmt, --perfetto, --openmetrics, --latex, --figures and --bundle")
 	}
@@ -92,13 +93,13 @@ type tableExport struct {
 }
 
 // tables are the exports of tables that were asked for.
-func (o exportOptions) tables() []tableExport {
+func (o *exportOptions) tables() []tableExport {
 	all := []tableExport{{"csv", o.csv, report.ExportCSV}, {"jsonl", o.jsonl, report.ExportJSONL}, {"parquet", o.parquet, report.ExportParquet}}
 	return slices.DeleteFunc(all, func(t tableExport) bool { return t.dir == "" })
 }
 
 // toStdout are the flags whose data go to standard output.
-func (o exportOptions) toStdout() (flags []string) {
+func (o *exportOptions) toStdout() (flags []string) {
 	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}, {"--latex", o.latex}, {"--bundle", o.bundle}} {
 		if f.path == stdoutName {
 			flags = append(flags, f.flag)
@@ -108,7 +109,7 @@ func (o exportOptions) toStdout() (flags []string) {
 }
 
 // checkTargets refuses, before the first file is written, files that could not all be written.
-func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error {
+func (o *exportOptions) checkTargets(ctx context.Context, db *store.Store) error {
 	tables, err := db.Tables(ctx)
 	if err != nil {
 		return err
@@ -169,11 +170,7 @@ everything in one file, which caserun report --db opens again.`,
   caserun export --sweep latest --latex tables.tex --figures figures
   caserun export --sweep latest --bundle sweep.tar.gz`,
 		ValidArgsFunction: others(fromStore(offerRuns)),
-		RunE: verb(func(c *cobra.Command, args []string) (exportOptions, error) {
-			o.runs = args
-			err := o.settle(c)
-			return o, err
-		}, runExport),
+		RunE:              verb(onStore{&o}),
 	}
 	o.filter.addTo(c)
 	config.AddStoreFlag(c.Flags())
@@ -192,13 +189,8 @@ everything in one file, which caserun report --db opens again.`,
 	return c
 }
 
-func runExport(c *cobra.Command, o exportOptions) (err error) {
+func (o *exportOptions) look(c *cobra.Command, db *store.Store) error {
 	ctx := c.Context()
-	db, done, err := openForReading(ctx, o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
 	chosen, err := o.filter.Settle(ctx, db, o.runs)
 	if err != nil {
 		return err
@@ -231,7 +223,7 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 }
 
 // findMatrices compares the schedulers of the selected runs.
-func (o exportOptions) findMatrices(ctx context.Context, db *store.Store, f store.Filter) ([]regress.Matrix, error) {
+func (o *exportOptions) findMatrices(ctx context.Context, db *store.Store, f store.Filter) ([]regress.Matrix, error) {
 	side := regress.Side{Label: "the selection"}
 	switch {
 	case f.Sweep != 0:
@@ -258,7 +250,7 @@ func (o exportOptions) findMatrices(ctx context.Context, db *store.Store, f stor
 }
 
 // write does every export that was asked for.
-func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout, stderr io.Writer, say harness.Say) error {
+func (o *exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout, stderr io.Writer, say harness.Say) error {
 	var paths []string
 	for _, t := range o.tables() {
 		progress := display.NewRecords(stderr, "rows written to "+t.dir, time.Now())
@@ -384,7 +376,7 @@ func bundleFigures(say harness.Say) func(context.Context, *store.Store, string) 
 const mostTraced = 16
 
 // writeTrace does the export for ui.perfetto.dev.
-func (o exportOptions) writeTrace(ctx context.Context, db *store.Store, f store.Filter, w, stderr io.Writer, say harness.Say) (err error) {
+func (o *exportOptions) writeTrace(ctx context.Context, db *store.Store, f store.Filter, w, stderr io.Writer, say harness.Say) (err error) {
 	runs, err := db.Runs(ctx, f)
 	if err != nil {
 		return err

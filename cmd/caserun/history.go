@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,11 +22,11 @@ import (
 
 // historyOptions are what history is asked for.
 type historyOptions struct {
-	settings config.Settings
-	mix      string // "": all that is known
-	before   int64
-	except   []string // mixes
-	out      string
+	asked
+	mix    string // "": all that is known
+	before int64
+	except []string // mixes
+	out    string
 }
 
 func newHistory() *cobra.Command {
@@ -52,15 +53,7 @@ With -o, write a file for --history of caserun mix and sweep.`,
   caserun history --profiles mine.csv -o measured.csv`,
 		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, completeMixes),
-		RunE: verb(func(c *cobra.Command, args []string) (_ historyOptions, err error) {
-			if len(args) > 0 {
-				o.mix = args[0]
-			}
-			if o.settings, err = load(c); err != nil {
-				return o, err
-			}
-			return o, o.validate(c)
-		}, runHistory),
+		RunE:              verb(&o),
 	}
 	f := c.Flags()
 	f.String("node", "", "`NODE` of the run of MIX: local, or sim:COUNTxMODEL such as sim:4xV100")
@@ -82,7 +75,11 @@ With -o, write a file for --history of caserun mix and sweep.`,
 	return c
 }
 
-func (o historyOptions) validate(c *cobra.Command) error {
+func (o *historyOptions) settle(c *cobra.Command, args []string) error {
+	o.mix = strings.Join(args, "") // at most one
+	if err := o.asked.settle(c, args); err != nil {
+		return err
+	}
 	switch {
 	case o.before < 0:
 		return fmt.Errorf("--before %d: want the number of a run, or 0 for all", o.before)
@@ -96,7 +93,7 @@ func (o historyOptions) validate(c *cobra.Command) error {
 	return nil
 }
 
-func runHistory(c *cobra.Command, o historyOptions) (err error) {
+func (o *historyOptions) do(c *cobra.Command) (err error) {
 	if err := spareStore(o.settings.DB, o.out); err != nil {
 		return err
 	}
@@ -138,7 +135,7 @@ func runHistory(c *cobra.Command, o historyOptions) (err error) {
 }
 
 // open opens the store. Profiles and files are of use without one: then db is nil.
-func (o historyOptions) open(c *cobra.Command) (db *store.Store, done func() error, err error) {
+func (o *historyOptions) open(c *cobra.Command) (db *store.Store, done func() error, err error) {
 	others := o.mix != "" || o.settings.Profiles != "" || o.settings.History != ""
 	if userfile.Absent(o.settings.DB) && others && !c.Flags().Changed("db") {
 		sayTo(c)("there is no store %s, so nothing is known from runs", o.settings.DB)
@@ -148,7 +145,7 @@ func (o historyOptions) open(c *cobra.Command) (db *store.Store, done func() err
 }
 
 // sayUnknown names the mixes to leave out that have no run, because a slip would leave out nothing.
-func (o historyOptions) sayUnknown(c *cobra.Command, db *store.Store) error {
+func (o *historyOptions) sayUnknown(c *cobra.Command, db *store.Store) error {
 	for _, mix := range o.except {
 		if db == nil {
 			break
@@ -165,7 +162,7 @@ func (o historyOptions) sayUnknown(c *cobra.Command, db *store.Store) error {
 }
 
 // all is what the files say that are named, and what the store's runs show.
-func (o historyOptions) all(c *cobra.Command, db *store.Store, file history.File) ([]results.Known, error) {
+func (o *historyOptions) all(c *cobra.Command, db *store.Store, file history.File) ([]results.Known, error) {
 	found := file.Entries()
 	for _, mode := range []results.Mode{results.Live, results.Simulated} {
 		filter := store.Filter{Mode: mode, Before: o.before, NotMixes: o.except}
@@ -192,7 +189,7 @@ func (o historyOptions) all(c *cobra.Command, db *store.Store, file history.File
 }
 
 // ofMix is what a run of the mix would be told of each of its commands.
-func (o historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.File) (found []results.Known, title string, err error) {
+func (o *historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.File) (found []results.Known, title string, err error) {
 	ctx, say := c.Context(), sayTo(c)
 	known, err := o.settings.KnownProfiles(ctx)
 	if err != nil {

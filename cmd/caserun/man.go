@@ -29,12 +29,15 @@ them.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: verb(func(_ *cobra.Command, args []string) (string, error) {
+		RunE: func(c *cobra.Command, args []string) error {
 			if args[0] == stdoutName {
-				return "", errors.New("man writes several files: name a directory, not -")
+				return errors.New("man writes several files: name a directory, not -")
 			}
-			return args[0], nil
-		}, func(c *cobra.Command, dir string) error { return writeManual(c, dir, force) }),
+			if err := writeManual(c, args[0], force); err != nil {
+				return workError{err}
+			}
+			return nil
+		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace files that exist")
 	return c

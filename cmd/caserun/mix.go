@@ -19,10 +19,10 @@ import (
 
 // mixOptions are what mix is asked for.
 type mixOptions struct {
-	settings config.Settings
-	mix      string
-	verbose  bool
-	log      logFlag
+	asked
+	mix     string
+	verbose bool
+	log     logFlag
 }
 
 // largeMix is how many jobs a mix has whose run takes so much memory that it is worth some processor
@@ -45,11 +45,7 @@ and every output say so.`,
   caserun mix my.yaml --node sim:2xP100 --format json`,
 		Args:              named("MIX"),
 		ValidArgsFunction: atMost(1, completeMixes),
-		RunE: verb(func(c *cobra.Command, args []string) (mixOptions, error) {
-			o.mix = args[0]
-			err := o.settle(c)
-			return o, err
-		}, runMix),
+		RunE:              verb(&o),
 	}
 	config.AddRunFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
@@ -63,8 +59,9 @@ and every output say so.`,
 	return c
 }
 
-func (o *mixOptions) settle(c *cobra.Command) (err error) {
-	if o.settings, err = load(c); err != nil {
+func (o *mixOptions) settle(c *cobra.Command, args []string) error {
+	o.mix = args[0]
+	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
 	if err := config.NoRange(o.mix); err != nil {
@@ -82,7 +79,7 @@ func (o *mixOptions) settle(c *cobra.Command) (err error) {
 	return nil
 }
 
-func runMix(c *cobra.Command, o mixOptions) (err error) {
+func (o *mixOptions) do(c *cobra.Command) (err error) {
 	ctx, say := c.Context(), sayTo(c)
 	known, err := o.settings.KnownProfiles(ctx)
 	if err != nil {
@@ -154,7 +151,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 }
 
 // tables show a run, if there is one.
-func (o mixOptions) tables(run harness.Outcome, store string) []*report.Table {
+func (o *mixOptions) tables(run harness.Outcome, store string) []*report.Table {
 	if run.Run.ID == 0 {
 		return nil
 	}

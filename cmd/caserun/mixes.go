@@ -27,44 +27,50 @@ func newMixes() *cobra.Command {
 		Short:   "List the mixes of the catalog",
 		Example: "  caserun mixes list",
 		Args:    noArguments,
-		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
+		RunE: withSettings(func(c *cobra.Command, settings config.Settings) error {
 			return render(c, settings.Format, mixList())
 		}),
 	}
 	addFormatFlag(list)
+	var shown shownMix
 	show := &cobra.Command{
 		Use:               "show MIX",
 		Short:             "Show the jobs of a mix; --yaml writes it as a file to start from",
 		Example:           "  caserun mixes show W7\n  caserun mixes show W7 --yaml >my.yaml",
 		Args:              named("MIX"),
 		ValidArgsFunction: atMost(1, completeMixes),
-		RunE: verb(func(c *cobra.Command, args []string) (shownMix, error) {
-			settings, err := load(c)
-			return shownMix{settings, args[0]}, errors.Join(err, config.NoRange(args[0]))
-		}, func(c *cobra.Command, o shownMix) error {
-			return harness.UnlessStopped(c.Context(), func() error {
-				mix, _, err := o.settings.ReadMix(c.Context(), o.mix, profiles.Set{}, sayTo(c))
-				if err != nil {
-					return err
-				}
-				if asYAML, _ := c.Flags().GetBool("yaml"); asYAML {
-					return mixes.WriteYAML(c.OutOrStdout(), mix)
-				}
-				return render(c, o.settings.Format, jobList(mix))
-			})
-		}),
+		RunE:              verb(&shown),
 	}
 	addFormatFlag(show)
 	config.AddSuiteFlag(show.Flags())
-	show.Flags().Bool("yaml", false, "print the mix in the form that caserun mix reads")
+	show.Flags().BoolVar(&shown.yaml, "yaml", false, "print the mix in the form that caserun mix reads")
 	c.AddCommand(list, show, newTemplate(), newGen(), newLearn())
 	return c
 }
 
 // shownMix is what mixes show is asked for.
 type shownMix struct {
-	settings config.Settings
-	mix      string
+	asked
+	mix  string
+	yaml bool
+}
+
+func (o *shownMix) settle(c *cobra.Command, args []string) error {
+	o.mix = args[0]
+	return errors.Join(o.asked.settle(c, args), config.NoRange(o.mix))
+}
+
+func (o *shownMix) do(c *cobra.Command) error {
+	return harness.UnlessStopped(c.Context(), func() error {
+		mix, _, err := o.settings.ReadMix(c.Context(), o.mix, profiles.Set{}, sayTo(c))
+		if err != nil {
+			return err
+		}
+		if o.yaml {
+			return mixes.WriteYAML(c.OutOrStdout(), mix)
+		}
+		return render(c, o.settings.Format, jobList(mix))
+	})
 }
 
 func newTemplate() *cobra.Command {
@@ -74,7 +80,7 @@ func newTemplate() *cobra.Command {
 		Short:   "Write a commented mix of your own to start from",
 		Example: "  caserun mixes new -o my.yaml",
 		Args:    noArguments,
-		RunE: verb(loadAlone, func(c *cobra.Command, _ config.Settings) error {
+		RunE: withSettings(func(c *cobra.Command, _ config.Settings) error {
 			return writeOutput(c, out, func(w io.Writer) error { _, err := io.WriteString(w, mixes.Template); return err })
 		}),
 	}
@@ -93,17 +99,15 @@ from the large (over 4 GiB) and the small ones in the given ratio, in random
 order. The same arguments give the same mix.`,
 		Example: "  caserun mixes gen --jobs 32 --ratio 3:1 --seed 7 -o my.yaml",
 		Args:    noArguments,
-		RunE: verb(func(c *cobra.Command, _ []string) (mixes.Mix, error) {
-			settings, err := load(c)
-			if err != nil {
-				return mixes.Mix{}, err
-			}
+		RunE: withSettings(func(c *cobra.Command, settings config.Settings) error {
 			r, err := mixes.ParseRatio(ratio)
 			if err != nil {
-				return mixes.Mix{}, err
+				return refusal{err}
 			}
-			return mixes.Generate(jobs, r, settings.Seed)
-		}, func(c *cobra.Command, mix mixes.Mix) error {
+			mix, err := mixes.Generate(jobs, r, settings.Seed)
+			if err != nil {
+				return refusal{err}
+			}
 			return writeOutput(c, out, func(w io.Writer) error {
 				return harness.UnlessStopped(c.Context(), func() error { return mixes.WriteYAML(w, mix) })
 			})
@@ -164,7 +168,7 @@ func known(v int64) *int64 {
 
 // learnOptions are what mixes learn has beyond the shared settings.
 type learnOptions struct {
-	settings      config.Settings
+	asked
 	mix, run, out string
 	inPlace       bool
 	profiled      bool // the settings' profiles measured, and not a run
@@ -184,16 +188,7 @@ stays, and stderr names it. A YAML file keeps its comments and its layout.`,
   caserun mixes learn D-128 --profiles darknet.csv -o D-128.yaml`,
 		Args:              named("MIX"),
 		ValidArgsFunction: atMost(1, completeMixes),
-		RunE: verb(func(c *cobra.Command, args []string) (_ learnOptions, err error) {
-			o.mix, o.profiled = args[0], c.Flags().Changed("profiles")
-			if o.settings, err = load(c); err != nil {
-				return o, err
-			}
-			if o.inPlace && !mixes.IsYAML(o.mix) {
-				err = fmt.Errorf("--in-place: %s is not a YAML file: write one with -o FILE", o.mix)
-			}
-			return o, err
-		}, runLearn),
+		RunE:              verb(&o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.run, "run", "latest", "the `RUN` that measured, a number of caserun report")
@@ -208,7 +203,18 @@ stays, and stderr names it. A YAML file keeps its comments and its layout.`,
 	return c
 }
 
-func runLearn(c *cobra.Command, o learnOptions) error {
+func (o *learnOptions) settle(c *cobra.Command, args []string) error {
+	o.mix, o.profiled = args[0], c.Flags().Changed("profiles")
+	if err := o.asked.settle(c, args); err != nil {
+		return err
+	}
+	if o.inPlace && !mixes.IsYAML(o.mix) {
+		return fmt.Errorf("--in-place: %s is not a YAML file: write one with -o FILE", o.mix)
+	}
+	return nil
+}
+
+func (o *learnOptions) do(c *cobra.Command) error {
 	if err := spareStore(o.settings.DB, o.out); err != nil {
 		return err
 	}
@@ -250,7 +256,7 @@ func runLearn(c *cobra.Command, o learnOptions) error {
 }
 
 // used are the footprints that the jobs of a run had, by command.
-func (o learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mixes.Footprint, err error) {
+func (o *learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mixes.Footprint, err error) {
 	db, done, err := openForReading(c.Context(), o.settings.DB)
 	if err != nil {
 		return nil, err

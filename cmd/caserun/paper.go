@@ -19,6 +19,7 @@ import (
 	"github.com/caserun/caserun/results/publication"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
+	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
@@ -26,21 +27,21 @@ import (
 	"github.com/caserun/caserun/userfile/output"
 )
 
-// paperOptions are the flags of caserun paper that no other command has.
+// paperOptions are what paper is asked for.
 type paperOptions struct {
-	settings config.Settings
-	sweeps   []string
-	system   string
-	out      string
-	force    bool
-	run      bool
-	mixes    []string // of --run; none: all
-	reps     int
-	log      logFlag
+	asked
+	sweeps []string
+	system string
+	out    string
+	force  bool
+	run    bool
+	mixes  []string // of --run; none: all
+	reps   int
+	log    logFlag
 }
 
 // validate finds what contradicts itself before anything runs.
-func (o paperOptions) validate() error {
+func (o *paperOptions) validate() error {
 	switch settings := o.settings; {
 	case o.run && len(o.sweeps) > 0:
 		return errors.New("--run does a sweep of its own: leave --sweep out")
@@ -79,7 +80,7 @@ func refuseForRuns(given *pflag.FlagSet) (err error) {
 }
 
 // selection says which runs the tables are made of.
-func (o paperOptions) selection(say harness.Say) selection.Paper {
+func (o *paperOptions) selection(say harness.Say) selection.Paper {
 	return selection.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
 		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Resume: storeHint(o.settings), Say: say}
 }
@@ -102,10 +103,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
   caserun paper --sweep 3,4 --format markdown
   caserun paper --tag evaluation -o paper --force`,
 		Args: noArguments,
-		RunE: verb(func(c *cobra.Command, _ []string) (paperOptions, error) {
-			err := o.settle(c)
-			return o, err
-		}, runPaper),
+		RunE: verb(&o),
 	}
 	config.AddSweepNodeFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
@@ -129,8 +127,8 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	return c
 }
 
-func (o *paperOptions) settle(c *cobra.Command) (err error) {
-	if o.settings, err = load(c); err != nil {
+func (o *paperOptions) settle(c *cobra.Command, args []string) error {
+	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
 	if !o.run { // settings of the environment and of a file are for new runs, and select none
@@ -169,7 +167,7 @@ func (o *paperOptions) settle(c *cobra.Command) (err error) {
 	return publication.Check(o.out, o.force) // before a sweep whose tables could not be written
 }
 
-func runPaper(c *cobra.Command, o paperOptions) (err error) {
+func (o *paperOptions) do(c *cobra.Command) (err error) {
 	say := sayTo(c)
 	if o.run {
 		if o.sweeps, err = o.runSweeps(c); err != nil {
@@ -178,19 +176,14 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		o.settings.Node, o.settings.Tag = "", "" // the sweeps have the runs
 		again := fmt.Sprintf("caserun paper --sweep %s%s makes these tables again", strings.Join(o.sweeps, ","), o.settings.StoreFlag())
 		say("%s", again)
-		return orAgain(o.show(c), "what was measured is stored", again)
+		return orAgain(onStore{o}.do(c), "what was measured is stored", again)
 	}
-	return o.show(c)
+	return onStore{o}.do(c)
 }
 
-// show makes the tables of runs that are stored.
-func (o paperOptions) show(c *cobra.Command) (err error) {
+// look makes the tables of runs that are stored.
+func (o *paperOptions) look(c *cobra.Command, db *store.Store) error {
 	ctx, say := c.Context(), sayTo(c)
-	db, done, err := openForReading(ctx, o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
 	found, err := o.selection(say).Select(ctx, db)
 	if err != nil {
 		return err
@@ -231,7 +224,7 @@ func simulatedPart(page paper.Page) string {
 
 // runSweeps does the sweeps of --run and returns their numbers. It checks all nodes and the
 // directory of --out, and stores all plans, before the first run.
-func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
+func (o *paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 	ctx, say, settings := c.Context(), sayTo(c), o.settings
 	planned, err := sweep.Evaluation{Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps, NoiseGiven: settings.NoiseGiven,
 		System: o.selection(say).SystemFor, Say: say}.Plan(ctx)

@@ -19,9 +19,9 @@ import (
 	"github.com/caserun/caserun/runner/profiles"
 )
 
-// profileOptions are what profile has beyond the shared settings.
+// profileOptions are what profile is asked for.
 type profileOptions struct {
-	settings              config.Settings
+	asked
 	mix, stdin, name, out string
 	untraced, once        bool
 	command               []string
@@ -50,11 +50,7 @@ it with steps: in a mix. docs/reference/profiles.md describes both files.`,
   caserun profile --mix their.wl --suite ~/rodinia -o their.csv
   caserun mix my.yaml --node sim:4xV100 --profiles mine.csv`,
 		Args: func(c *cobra.Command, args []string) error { return o.validate(args) },
-		RunE: verb(func(c *cobra.Command, args []string) (_ profileOptions, err error) {
-			o.command = args
-			o.settings, err = load(c)
-			return o, err
-		}, runProfile),
+		RunE: verb(&o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.mix, "mix", "", "profile each command of `MIX`, a name or a file, once")
@@ -74,7 +70,12 @@ it with steps: in a mix. docs/reference/profiles.md describes both files.`,
 	return c
 }
 
-func (o profileOptions) validate(args []string) error {
+func (o *profileOptions) settle(c *cobra.Command, args []string) error {
+	o.command = args
+	return o.asked.settle(c, args)
+}
+
+func (o *profileOptions) validate(args []string) error {
 	switch {
 	case (o.mix == "") == (len(args) == 0):
 		return errors.New("profile: name one program behind --, or a mix with --mix")
@@ -85,7 +86,7 @@ func (o profileOptions) validate(args []string) error {
 }
 
 // jobs are the distinct commands to profile, in the mix's order.
-func (o profileOptions) jobs(ctx context.Context, say harness.Say) ([]mixes.Job, error) {
+func (o *profileOptions) jobs(ctx context.Context, say harness.Say) ([]mixes.Job, error) {
 	if o.mix == "" {
 		program, err := o.program()
 		if _, notMix := mixes.Lookup(o.command[0]); err != nil && notMix == nil {
@@ -117,7 +118,7 @@ func (o profileOptions) jobs(ctx context.Context, say harness.Say) ([]mixes.Job,
 
 // program is the program of the command as jobs have it. A name of the suite's stays. Any other
 // name is looked up as a shell does.
-func (o profileOptions) program() (string, error) {
+func (o *profileOptions) program() (string, error) {
 	name := o.command[0]
 	suite, err := suites.Own(o.settings.Suite, o.settings.Data)
 	if err != nil || strings.Contains(name, "/") || slices.Contains(mixes.SuitePrograms(), name) || suite.Has(name) {
@@ -130,8 +131,8 @@ func (o profileOptions) program() (string, error) {
 	return path, nil
 }
 
-// runProfile keeps what was measured also if the rest failed or was stopped, by whatever signal.
-func runProfile(c *cobra.Command, o profileOptions) error {
+// run keeps what was measured also if the rest failed or was stopped, by whatever signal.
+func (o *profileOptions) do(c *cobra.Command) error {
 	say := sayTo(c)
 	jobs, err := o.jobs(c.Context(), say)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // fitOptions are what profile fit is asked for.
 type fitOptions struct {
-	settings  config.Settings
+	asked
 	side, out string
 }
 
@@ -47,11 +47,7 @@ traced go before traced ones. SIDE is
       --profiles here.csv`,
 		Args:              named("SIDE"),
 		ValidArgsFunction: atMost(1, fromStore(offerSides)),
-		RunE: verb(func(c *cobra.Command, args []string) (_ fitOptions, err error) {
-			o.side = args[0]
-			o.settings, err = load(c)
-			return o, err
-		}, runProfileFit),
+		RunE:              verb(&o),
 	}
 	f := c.Flags()
 	config.AddStoreFlag(f)
@@ -60,7 +56,12 @@ traced go before traced ones. SIDE is
 	return c
 }
 
-func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
+func (o *fitOptions) settle(c *cobra.Command, args []string) error {
+	o.side = args[0]
+	return o.asked.settle(c, args)
+}
+
+func (o *fitOptions) do(c *cobra.Command) (err error) {
 	if err := spareStore(o.settings.DB, o.out); err != nil {
 		return err
 	}

@@ -20,24 +20,19 @@ import (
 	"github.com/caserun/caserun/userfile/output"
 )
 
-// regressOptions are what regress has beyond the shared settings.
+// regressOptions are what regress is asked for.
 type regressOptions struct {
+	asked
 	baseline, candidate, junit string
 	only                       []string // kinds of checks to print
 	alpha                      float64
 	doubted                    bool
+	limits                     []regress.Limit
 }
 
 // defaultLimits are those of --max-regression. cg loses jobs by chance, and its throughput, which
 // counts the others, scatters by as much.
 const defaultLimits = "throughput=3%,turnaround=5%,crashes=0,cg:throughput=10%"
-
-// gate is what regress is asked for.
-type gate struct {
-	regressOptions
-	settings config.Settings
-	bounds   []regress.Limit
-}
 
 func newRegress() *cobra.Command {
 	var o regressOptions
@@ -79,7 +74,7 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
   caserun regress --baseline v1.4 \
       --max-regression throughput=3%,cg:crashes=2 --only failed`,
 		Args: noArguments,
-		RunE: verb(func(c *cobra.Command, _ []string) (gate, error) { return o.settle(c) }, runRegress),
+		RunE: verb(onStore{&o}),
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
@@ -98,29 +93,26 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	return c
 }
 
-// settle checks the options.
-func (o regressOptions) settle(c *cobra.Command) (gate, error) {
-	settings, err := load(c)
-	g := gate{regressOptions: o, settings: settings}
-	if err == nil {
-		g.bounds, err = o.check(settings.MaxRegression)
+func (o *regressOptions) settle(c *cobra.Command, args []string) (err error) {
+	if err := o.asked.settle(c, args); err != nil {
+		return err
 	}
-	if err != nil {
-		return g, err
+	if o.limits, err = o.check(o.settings.MaxRegression); err != nil {
+		return err
 	}
-	if err := spareStore(settings.DB, o.junit); err != nil {
-		return g, err
+	if err := spareStore(o.settings.DB, o.junit); err != nil {
+		return err
 	}
 	if o.junit != "" {
 		if err := output.Check(o.junit, output.Policy{Own: &report.JUnitFile}); err != nil {
-			return g, fmt.Errorf("--report-junit: %w", err)
+			return fmt.Errorf("--report-junit: %w", err)
 		}
 	}
-	return g, nil
+	return nil
 }
 
 // check refuses options that contradict themselves, and reads the limits.
-func (o regressOptions) check(text string) ([]regress.Limit, error) {
+func (o *regressOptions) check(text string) ([]regress.Limit, error) {
 	if err := validateAlpha(o.alpha); err != nil {
 		return nil, err
 	}
@@ -158,54 +150,49 @@ func (o regressOptions) check(text string) ([]regress.Limit, error) {
 	return regress.WithCrashes(limits), nil
 }
 
-func runRegress(c *cobra.Command, g gate) (err error) {
-	db, done, err := openForReading(c.Context(), g.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	baseline, err := selection.Select(c.Context(), db, g.baseline)
+func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
+	baseline, err := selection.Select(c.Context(), db, o.baseline)
 	if err != nil {
 		return err
 	}
 	if len(baseline.Runs) == 0 {
-		return g.matchesNothing(c.Context(), db, "baseline", g.baseline)
+		return o.matchesNothing(c.Context(), db, "baseline", o.baseline)
 	}
-	candidate, err := selection.Select(c.Context(), db, g.candidate)
+	candidate, err := selection.Select(c.Context(), db, o.candidate)
 	if err != nil {
 		return err
 	}
-	baseline.Doubted, candidate.Doubted = g.doubted, g.doubted
+	baseline.Doubted, candidate.Doubted = o.doubted, o.doubted
 	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
 		return fmt.Errorf("regress: %w", err)
 	}
-	if !g.settings.AllowSimulated {
+	if !o.settings.AllowSimulated {
 		if err := regress.OneMode(baseline, candidate); err != nil {
 			return fmt.Errorf("regress: %w", err)
 		}
 	}
-	r := regress.Gate(baseline, candidate, g.bounds, g.alpha)
-	r.Notes = append(r.Notes, r.Settle(storeHint(g.settings))...)
-	warnUnseen(c, g.settings.Format, r.Notes)
-	if err := render(c, g.settings.Format, report.GateTable(r, g.only...)); err != nil {
+	r := regress.Gate(baseline, candidate, o.limits, o.alpha)
+	r.Notes = append(r.Notes, r.Settle(storeHint(o.settings))...)
+	warnUnseen(c, o.settings.Format, r.Notes)
+	if err := render(c, o.settings.Format, report.GateTable(r, o.only...)); err != nil {
 		return err
 	}
-	if g.junit != "" {
-		if err := writeJUnit(c.Context(), g.junit, r, waiting(c)); err != nil {
+	if o.junit != "" {
+		if err := writeJUnit(c.Context(), o.junit, r, waiting(c)); err != nil {
 			return fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err)
 		}
 	}
 	if len(candidate.Runs) == 0 { // the report has said so too, for who reads nothing else
-		return g.matchesNothing(c.Context(), db, "candidate", g.candidate)
+		return o.matchesNothing(c.Context(), db, "candidate", o.candidate)
 	}
 	return verdict(r)
 }
 
 // matchesNothing is the error of a side without runs, which is a slip of the user or a sweep that
 // began no run. It is not the answer of a gate.
-func (g gate) matchesNothing(ctx context.Context, db *store.Store, flag, side string) error {
+func (o *regressOptions) matchesNothing(ctx context.Context, db *store.Store, flag, side string) error {
 	return refuse("--%s %s: %s; nothing was compared; caserun report%s lists what there is",
-		flag, side, selection.WhyEmpty(ctx, db, side, g.settings.DB), g.settings.StoreFlag())
+		flag, side, selection.WhyEmpty(ctx, db, side, o.settings.DB), o.settings.StoreFlag())
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.

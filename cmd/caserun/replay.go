@@ -21,8 +21,8 @@ import (
 
 // replayOptions are what replay is asked for.
 type replayOptions struct {
-	settings config.Settings
-	run      string
+	asked
+	run string
 }
 
 func newReplay() *cobra.Command {
@@ -46,11 +46,7 @@ stored.`,
       --db docs/results/bundles/sweep.tar.gz`,
 		Args:              named("RUN"),
 		ValidArgsFunction: atMost(1, fromStore(offerRuns)),
-		RunE: verb(func(c *cobra.Command, args []string) (replayOptions, error) {
-			o.run = args[0]
-			err := o.settle(c)
-			return o, err
-		}, runReplay),
+		RunE:              verb(onStore{&o}),
 	}
 	config.AddSchedFlag(c.Flags())
 	config.AddStoreFlag(c.Flags())
@@ -59,8 +55,9 @@ stored.`,
 	return c
 }
 
-func (o *replayOptions) settle(c *cobra.Command) (err error) {
-	if o.settings, err = load(c); err != nil {
+func (o *replayOptions) settle(c *cobra.Command, args []string) error {
+	o.run = args[0]
+	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
 	if err := config.Check("sched", o.settings.Sched); err != nil {
@@ -69,13 +66,8 @@ func (o *replayOptions) settle(c *cobra.Command) (err error) {
 	return nil
 }
 
-func runReplay(c *cobra.Command, o replayOptions) (err error) {
+func (o *replayOptions) look(c *cobra.Command, db *store.Store) error {
 	ctx := c.Context()
-	db, done, err := openForReading(ctx, o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
 	run, err := selection.Run(ctx, db, o.run, store.Filter{})
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 
 // reportOptions are what report is asked for.
 type reportOptions struct {
-	settings config.Settings
+	asked
 	runs     []string
 	filter   filterFlags
 	verbose  bool
@@ -47,11 +47,7 @@ func newReport() *cobra.Command {
   caserun report --sweep latest -o report.html
   caserun report --trend throughput --mix W7`,
 		ValidArgsFunction: others(fromStore(offerRuns)),
-		RunE: verb(func(c *cobra.Command, args []string) (reportOptions, error) {
-			o.runs = args
-			err := o.settle(c)
-			return o, err
-		}, runReport),
+		RunE:              verb(onStore{&o}),
 	}
 	o.filter.addTo(c)
 	config.AddStoreFlag(c.Flags())
@@ -66,8 +62,9 @@ func newReport() *cobra.Command {
 	return c
 }
 
-func (o *reportOptions) settle(c *cobra.Command) (err error) {
-	if o.settings, err = load(c); err != nil {
+func (o *reportOptions) settle(c *cobra.Command, args []string) error {
+	o.runs = args
+	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
 	for _, other := range []string{"slowdown", "verbose", "format"} {
@@ -126,19 +123,14 @@ func trendOf(ctx context.Context, db *store.Store, metric string, selected store
 	return t, nil
 }
 
-func runReport(c *cobra.Command, o reportOptions) (err error) {
+func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 	ctx := c.Context()
-	db, done, err := openForReading(ctx, o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
 	selected, err := o.filter.Settle(ctx, db, o.runs)
 	if err != nil {
 		return err
 	}
 	if o.page != "" {
-		return reportHTML(c, db, o, selected)
+		return o.writePage(c, db, selected)
 	}
 	if o.trend != "" {
 		t, err := trendOf(ctx, db, o.trend, selected)
@@ -239,9 +231,9 @@ func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg s
 	return report.SlowdownTables(run, base, results.KernelSlowdown(both[0], both[1])), nil
 }
 
-// reportHTML writes the runs that are named, or all that the filter selects, as one page, and
+// writePage writes the runs that are named, or all that the filter selects, as one page, and
 // prints the page's path. The path - is standard output.
-func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected store.Filter) error {
+func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected store.Filter) error {
 	ctx, args, path := c.Context(), o.runs, o.page
 	policy := output.Policy{Own: &html.File, Waiting: waiting(c)}
 	if !isStdout(path) {
@@ -268,7 +260,7 @@ func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected sto
 	case len(runs) > html.MaxRuns:
 		return refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", len(runs), html.MaxRuns)
 	}
-	overTime, err := pageTrend(ctx, db, o, selected)
+	overTime, err := o.pageTrend(ctx, db, selected)
 	if err != nil {
 		return err
 	}
@@ -288,7 +280,7 @@ func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected sto
 
 // pageTrend is the trend that a page shows: of the metric that is asked for, or of throughput if
 // a line has enough points to be a line. A page of named runs has none.
-func pageTrend(ctx context.Context, db *store.Store, o reportOptions, selected store.Filter) (*trend.Trend, error) {
+func (o *reportOptions) pageTrend(ctx context.Context, db *store.Store, selected store.Filter) (*trend.Trend, error) {
 	const fewest = 3
 	if o.trend != "" {
 		t, err := trendOf(ctx, db, o.trend, selected)

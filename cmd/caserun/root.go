@@ -316,15 +316,20 @@ func showConfig(c *cobra.Command) {
 	}
 }
 
-// verb is a command's RunE in two steps. settle reads arguments, flags and settings. What settle
-// refuses is wrong usage. work does what was asked.
-func verb[Options any](settle func(*cobra.Command, []string) (Options, error), work func(*cobra.Command, Options) error) func(*cobra.Command, []string) error {
+// request is what a command is asked for.
+type request interface {
+	// settle reads arguments, flags and settings. What it refuses is wrong usage.
+	settle(c *cobra.Command, args []string) error
+	do(c *cobra.Command) error
+}
+
+// verb is a command's RunE.
+func verb(r request) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		o, err := settle(c, args)
-		if err != nil {
+		if err := r.settle(c, args); err != nil {
 			return err
 		}
-		if err := work(c, o); err != nil {
+		if err := r.do(c); err != nil {
 			return workError{err}
 		}
 		return nil

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -16,11 +15,12 @@ import (
 
 // shownScheduler is what schedulers is asked for.
 type shownScheduler struct {
-	settings config.Settings
-	name     string // "": a list of all
+	asked
+	name string // "": a list of all
 }
 
 func newSchedulers() *cobra.Command {
+	var o shownScheduler
 	c := &cobra.Command{
 		Use:   "schedulers [NAME]",
 		Short: "List the schedulers, or show one with its parameters",
@@ -33,28 +33,29 @@ func newSchedulers() *cobra.Command {
 			}
 			return offers, cobra.ShellCompDirectiveNoFileComp
 		}),
-		RunE: verb(func(c *cobra.Command, args []string) (o shownScheduler, err error) {
-			if len(args) > 0 {
-				o.name, _, _ = strings.Cut(args[0], ":") // reports print names with parameters
-				if results.HasEmptyPart(args[0]) {
-					return o, fmt.Errorf("%q has an empty part: write a scheduler's name alone, such as case-alg3", args[0])
-				}
-				if _, err := policies.Lookup(o.name); err != nil {
-					if hint := near.DidYouMean("caserun schedulers ", o.name, []string{"test"}); hint != "" {
-						return o, fmt.Errorf("unknown scheduler %q: %s", o.name, hint)
-					}
-					return o, err
-				}
-			}
-			o.settings, err = load(c)
-			return o, err
-		}, showSchedulers),
+		RunE: verb(&o),
 	}
 	addFormatFlag(c)
 	return c
 }
 
-func showSchedulers(c *cobra.Command, o shownScheduler) error {
+func (o *shownScheduler) settle(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		o.name, _, _ = strings.Cut(args[0], ":") // reports print names with parameters
+		if results.HasEmptyPart(args[0]) {
+			return fmt.Errorf("%q has an empty part: write a scheduler's name alone, such as case-alg3", args[0])
+		}
+		if _, err := policies.Lookup(o.name); err != nil {
+			if hint := near.DidYouMean("caserun schedulers ", o.name, []string{"test"}); hint != "" {
+				return fmt.Errorf("unknown scheduler %q: %s", o.name, hint)
+			}
+			return err
+		}
+	}
+	return o.asked.settle(c, args)
+}
+
+func (o *shownScheduler) do(c *cobra.Command) error {
 	if o.name == "" {
 		return render(c, o.settings.Format, schedulerList())
 	}

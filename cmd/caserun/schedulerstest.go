@@ -23,7 +23,7 @@ import (
 
 // schedulersTestOptions are what schedulers test is asked for.
 type schedulersTestOptions struct {
-	settings  config.Settings
+	asked
 	sched     string
 	seed      uint64
 	workloads int
@@ -47,11 +47,7 @@ A workload that fails is made small and printed. 1@0 is task 1 granted device 0,
   caserun schedulers test case-alg3 --workloads 1000 --seed 7`,
 		Args:              named("SCHEDULER"),
 		ValidArgsFunction: atMost(1, completeSchedulers),
-		RunE: verb(func(c *cobra.Command, args []string) (schedulersTestOptions, error) {
-			o.sched = args[0]
-			err := o.settle(c)
-			return o, err
-		}, runSchedulersTest),
+		RunE:              verb(&o),
 	}
 	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the workloads: the same `SEED` makes the same")
 	config.NoSetting(c.Flags(), "seed")
@@ -60,8 +56,9 @@ A workload that fails is made small and printed. 1@0 is task 1 granted device 0,
 	return c
 }
 
-func (o *schedulersTestOptions) settle(c *cobra.Command) (err error) {
-	if o.settings, err = load(c); err != nil {
+func (o *schedulersTestOptions) settle(c *cobra.Command, args []string) error {
+	o.sched = args[0]
+	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
 	if o.seed == 0 || o.workloads <= 0 {
@@ -83,7 +80,7 @@ func (o *schedulersTestOptions) settle(c *cobra.Command) (err error) {
 	return nil
 }
 
-func runSchedulersTest(c *cobra.Command, o schedulersTestOptions) (err error) {
+func (o *schedulersTestOptions) do(c *cobra.Command) (err error) {
 	t := &tested{ctx: c.Context(), text: o.sched}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.prepare(); err != nil {

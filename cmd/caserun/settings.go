@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -41,8 +42,50 @@ func loadOver(c *cobra.Command, over map[string]any) (config.Settings, error) {
 	return settings, err
 }
 
-// loadAlone is the settle step of a verb that has nothing but settings.
-func loadAlone(c *cobra.Command, _ []string) (config.Settings, error) { return load(c) }
+// asked is what all requests have.
+type asked struct{ settings config.Settings }
+
+func (a *asked) settle(c *cobra.Command, _ []string) (err error) {
+	a.settings, err = load(c)
+	return err
+}
+
+// simple is a request that has settings alone.
+type simple struct {
+	asked
+	work func(c *cobra.Command, settings config.Settings) error
+}
+
+func (s *simple) do(c *cobra.Command) error { return s.work(c, s.settings) }
+
+// withSettings is the RunE of a command that has settings alone.
+func withSettings(work func(*cobra.Command, config.Settings) error) func(*cobra.Command, []string) error {
+	return verb(&simple{work: work})
+}
+
+// read opens the store for reading.
+func (a *asked) read(c *cobra.Command, look func(*store.Store) error) (err error) {
+	db, done, err := openForReading(c.Context(), a.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	return look(db)
+}
+
+// reader is a request that is about what a store has.
+type reader interface {
+	settle(c *cobra.Command, args []string) error
+	read(c *cobra.Command, look func(*store.Store) error) error
+	look(c *cobra.Command, db *store.Store) error
+}
+
+// onStore makes a request of a reader.
+type onStore struct{ reader }
+
+func (o onStore) do(c *cobra.Command) error {
+	return o.read(c, func(db *store.Store) error { return o.look(c, db) })
+}
 
 // sayTo writes lines to a command's standard error.
 func sayTo(c *cobra.Command) harness.Say { return display.Say(c.ErrOrStderr()) }

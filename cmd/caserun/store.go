@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
@@ -30,14 +29,14 @@ func newStore() *cobra.Command {
 
 // storeMerge is what store merge is asked for.
 type storeMerge struct {
-	settings config.Settings
-	out      string
-	parts    []string
-	add      bool
+	asked
+	out   string
+	parts []string
+	add   bool
 }
 
 func newStoreMerge() *cobra.Command {
-	var add bool
+	var o storeMerge
 	c := &cobra.Command{
 		Use:   "merge OUT PART...",
 		Short: "Bring the parts of a sweep together in one store",
@@ -70,18 +69,20 @@ it open.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"db", "gz"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: verb(func(c *cobra.Command, args []string) (storeMerge, error) {
-			settings, err := load(c)
-			return storeMerge{settings, args[0], args[1:], add}, err
-		}, mergeStores),
+		RunE: verb(&o),
 	}
-	c.Flags().BoolVar(&add, "add", false, "merge all sweeps of the parts, and add those that OUT does not have")
+	c.Flags().BoolVar(&o.add, "add", false, "merge all sweeps of the parts, and add those that OUT does not have")
 	addFormatFlag(c)
 	return c
 }
 
+func (o *storeMerge) settle(c *cobra.Command, args []string) error {
+	o.out, o.parts = args[0], args[1:]
+	return o.asked.settle(c, args)
+}
+
 // check refuses what can be seen before the parts are read.
-func (o storeMerge) check() error {
+func (o *storeMerge) check() error {
 	if strings.HasSuffix(o.out, ".tar.gz") {
 		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", o.out)
 	}
@@ -99,7 +100,7 @@ func (o storeMerge) check() error {
 	return nil
 }
 
-func mergeStores(c *cobra.Command, o storeMerge) error {
+func (o *storeMerge) do(c *cobra.Command) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func mergeStores(c *cobra.Command, o storeMerge) error {
 			return err
 		}
 	}
-	merged, err := mergeAll(c, o, merges)
+	merged, err := o.mergeAll(c, merges)
 	if errors.Is(err, store.ErrBusy) {
 		return refusal{fmt.Errorf("%w: wait for it", err)}
 	}
@@ -139,7 +140,7 @@ type sweepParts struct {
 }
 
 // mergeAll merges one sweep after another, up to the first error.
-func mergeAll(c *cobra.Command, o storeMerge, merges []sweepParts) (merged []store.Merged, err error) {
+func (o *storeMerge) mergeAll(c *cobra.Command, merges []sweepParts) (merged []store.Merged, err error) {
 	reads, all := 0, 0
 	for _, m := range merges {
 		all += len(m.parts)

@@ -29,7 +29,7 @@ import (
 
 // sweepOptions are what sweep is asked for.
 type sweepOptions struct {
-	settings config.Settings
+	asked
 	sweep    sweep.Options
 	given    []string // the keys of settings and options that a flag or the file has
 	file     string
@@ -69,7 +69,7 @@ was carried out, and 4 when --time-limit left some.`,
 			}
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE:        verb(func(c *cobra.Command, args []string) (*sweepOptions, error) { return &o, o.settle(c, args) }, runSweep),
+		RunE:        verb(&o),
 		Annotations: map[string]string{ownConfig: "with that of FILE"},
 	}
 	o.add(c.Flags())
@@ -124,7 +124,7 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 		}
 	}
 	o.show, _ = c.Flags().GetBool("show-config")
-	over, err := o.read(c.Context())
+	over, err := o.readFile(c.Context())
 	if err != nil {
 		return err
 	}
@@ -166,8 +166,8 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	return o.sweep.Validate(o.resume == "" && !o.show)
 }
 
-// read takes the options from the file, if there is one, and returns its settings.
-func (o *sweepOptions) read(ctx context.Context) (settings map[string]any, err error) {
+// readFile takes the options from the file, if there is one, and returns its settings.
+func (o *sweepOptions) readFile(ctx context.Context) (settings map[string]any, err error) {
 	if o.file == "" {
 		return nil, nil
 	}
@@ -193,7 +193,7 @@ func noSweepFile(path string) error {
 	return fmt.Errorf("no such sweep file %q; the commands of sweep are %s", path, strings.Join(commands, ", "))
 }
 
-func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
+func (o *sweepOptions) do(c *cobra.Command) (err error) {
 	if o.resume != "" {
 		return o.goOn(c)
 	}
@@ -541,30 +541,30 @@ func newSweepList() *cobra.Command {
 		Short:   "List the sweeps of the store",
 		Example: "  caserun sweep list",
 		Args:    noArguments,
-		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) (err error) {
-			db, done, err := openForReading(c.Context(), settings.DB)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, done()) }()
-			sweeps, err := db.Sweeps(c.Context())
-			if err != nil {
-				return err
-			}
-			var progress []report.SweepProgress
-			for _, w := range sweeps {
-				left, finished, err := sweep.Remaining(c.Context(), db, w.ID, sweep.Part{})
-				if err != nil {
-					return err
-				}
-				progress = append(progress, report.SweepProgress{Sweep: w, Runs: len(left) + finished, Done: finished})
-			}
-			return render(c, settings.Format, report.SweepList(progress))
-		}),
+		RunE:    verb(onStore{&sweepList{}}),
 	}
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	return c
+}
+
+// sweepList is what sweep list is asked for.
+type sweepList struct{ asked }
+
+func (o *sweepList) look(c *cobra.Command, db *store.Store) error {
+	sweeps, err := db.Sweeps(c.Context())
+	if err != nil {
+		return err
+	}
+	var progress []report.SweepProgress
+	for _, w := range sweeps {
+		left, finished, err := sweep.Remaining(c.Context(), db, w.ID, sweep.Part{})
+		if err != nil {
+			return err
+		}
+		progress = append(progress, report.SweepProgress{Sweep: w, Runs: len(left) + finished, Done: finished})
+	}
+	return render(c, o.settings.Format, report.SweepList(progress))
 }
 
 func newSweepShow() *cobra.Command {
@@ -580,12 +580,7 @@ the scheduler, and the probe.`,
 		Example:           "  caserun sweep show latest",
 		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
-		RunE: verb(func(c *cobra.Command, args []string) (shownSweep, error) {
-			settings, err := load(c)
-			return shownSweep{settings, append(args, selection.Latest)[0]}, err
-		}, func(c *cobra.Command, o shownSweep) error {
-			return o.read(c.Context(), func(db *store.Store, w results.Sweep) error { return showSweep(c, o.settings, db, w.ID) })
-		}),
+		RunE:              verb(&shownSweep{}),
 	}
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
@@ -616,24 +611,33 @@ func sweepColumns() string {
 	}, 0)
 }
 
-// shownSweep is what sweep show is asked for.
-type shownSweep struct {
-	settings config.Settings
-	sweep    string // number or latest
+// askedSweep is what requests about a sweep have.
+type askedSweep struct {
+	asked
+	sweep string // number or latest
 }
 
-// read opens the store and finds the sweep.
-func (o shownSweep) read(ctx context.Context, do func(*store.Store, results.Sweep) error) (err error) {
-	db, done, err := openForReading(ctx, o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	w, err := selection.Sweep(ctx, db, o.sweep)
-	if err != nil {
-		return err
-	}
-	return do(db, w)
+func (o *askedSweep) settle(c *cobra.Command, args []string) error {
+	o.sweep = append(args, selection.Latest)[0]
+	return o.asked.settle(c, args)
+}
+
+// find opens the store and finds the sweep.
+func (o *askedSweep) find(c *cobra.Command, look func(*store.Store, results.Sweep) error) error {
+	return o.read(c, func(db *store.Store) error {
+		w, err := selection.Sweep(c.Context(), db, o.sweep)
+		if err != nil {
+			return err
+		}
+		return look(db, w)
+	})
+}
+
+// shownSweep is what sweep show is asked for.
+type shownSweep struct{ askedSweep }
+
+func (o *shownSweep) do(c *cobra.Command) error {
+	return o.find(c, func(db *store.Store, w results.Sweep) error { return showSweep(c, o.settings, db, w.ID) })
 }
 
 // showSweep prints a sweep's arms.

@@ -16,7 +16,6 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
@@ -328,12 +327,12 @@ func newSweepTask() *cobra.Command {
 
 // sweepCancel is what sweep cancel is asked for.
 type sweepCancel struct {
-	shownSweep
-	slurm *slurmOptions
+	askedSweep
+	slurm slurmOptions
 }
 
 func newSweepCancel() *cobra.Command {
-	var o slurmOptions
+	var o sweepCancel
 	c := &cobra.Command{
 		Use:   "cancel [NUMBER|latest]",
 		Short: "Cancel the tasks of a sweep that was submitted to Slurm",
@@ -342,19 +341,16 @@ published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
 		Example:           "  caserun sweep cancel",
 		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
-		RunE: verb(func(c *cobra.Command, args []string) (sweepCancel, error) {
-			settings, err := load(c)
-			return sweepCancel{shownSweep{settings, append(args, selection.Latest)[0]}, &o}, err
-		}, cancelSweep),
+		RunE:              verb(&o),
 	}
 	f := c.Flags()
-	f.StringVar(&o.shared, "shared", "", "the `DIR` that --slurm had; default: the store's name with .parts")
+	f.StringVar(&o.slurm.shared, "shared", "", "the `DIR` that --slurm had; default: the store's name with .parts")
 	config.AddStoreFlag(f)
 	return c
 }
 
-func cancelSweep(c *cobra.Command, o sweepCancel) error {
-	return o.read(c.Context(), func(db *store.Store, w results.Sweep) error {
+func (o *sweepCancel) do(c *cobra.Command) error {
+	return o.find(c, func(db *store.Store, w results.Sweep) error {
 		s, err := slurmsweep.Latest(c.Context(), db, w.ID, o.slurm.dir(o.settings.DB))
 		if errors.Is(err, slurmsweep.ErrNone) {
 			return refusal{err}

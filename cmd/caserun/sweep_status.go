@@ -13,7 +13,6 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/slurmsweep"
@@ -22,14 +21,13 @@ import (
 
 // sweepStatus is what sweep status is asked for.
 type sweepStatus struct {
-	shownSweep
+	askedSweep
 	parts int
-	slurm *slurmOptions
+	slurm slurmOptions
 }
 
 func newSweepStatus() *cobra.Command {
-	var parts int
-	var o slurmOptions
+	var o sweepStatus
 	c := &cobra.Command{
 		Use:   "status [NUMBER|latest]",
 		Short: "Show how far a sweep is, by part",
@@ -50,24 +48,21 @@ with --slurm has the parts of its tasks. What tasks have published counts once
   caserun sweep status 3 --parts 8`,
 		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
-		RunE: verb(func(c *cobra.Command, args []string) (sweepStatus, error) {
-			settings, err := load(c)
-			return sweepStatus{shownSweep{settings, append(args, selection.Latest)[0]}, parts, &o}, err
-		}, showStatus),
+		RunE:              verb(&o),
 	}
-	config.AddCountFlag(c.Flags(), &parts, "parts", "the `NUMBER` of parts that the plan was cut into with --part K/N")
-	c.Flags().StringVar(&o.shared, "shared", "", "the `DIR` that --slurm had; default: the store's name with .parts")
+	config.AddCountFlag(c.Flags(), &o.parts, "parts", "the `NUMBER` of parts that the plan was cut into with --part K/N")
+	c.Flags().StringVar(&o.slurm.shared, "shared", "", "the `DIR` that --slurm had; default: the store's name with .parts")
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	return c
 }
 
-func showStatus(c *cobra.Command, o sweepStatus) error {
-	return o.read(c.Context(), func(db *store.Store, w results.Sweep) error { return o.print(c, db, w) })
+func (o *sweepStatus) do(c *cobra.Command) error {
+	return o.find(c, func(db *store.Store, w results.Sweep) error { return o.print(c, db, w) })
 }
 
 // print prints how far a sweep is.
-func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) error {
+func (o *sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) error {
 	tasks, of, notes, err := o.tasks(c.Context(), db, w.ID)
 	if err != nil {
 		return err
@@ -105,7 +100,7 @@ func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) e
 
 // tasks says what Slurm does for each part of a sweep that was submitted, and into how many parts its plan is cut. notes
 // are what does not fit into a cell.
-func (o sweepStatus) tasks(ctx context.Context, db *store.Store, id int64) (tasks map[int]string, of int, notes []string, err error) {
+func (o *sweepStatus) tasks(ctx context.Context, db *store.Store, id int64) (tasks map[int]string, of int, notes []string, err error) {
 	s, err := slurmsweep.Latest(ctx, db, id, o.slurm.dir(o.settings.DB))
 	if errors.Is(err, slurmsweep.ErrNone) {
 		return nil, 0, nil, nil
