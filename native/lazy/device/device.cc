@@ -15,6 +15,7 @@ extern "C" {
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaSetDeviceFlags(unsigned flags);
+cudaError_t cudaDeviceReset(void);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
 }
@@ -27,6 +28,7 @@ static struct {
 	std::atomic<bool> has_context{false}; // and what came before the context is replayed
 	std::atomic<unsigned> moves{1};     // how often the ordinal has changed
 	std::atomic<CUcontext> context{nullptr};
+	std::atomic<uint64_t> homes{0};     // a bit for each ordinal where a context was made
 	bool hidden = false;                // the granted device is not visible
 	bool has_flags = false;
 	unsigned flags = 0;
@@ -53,14 +55,30 @@ int visible_to_real(int visible)
 	return visible == 0 ? here : none;
 }
 
-int real_to_visible(int real) { return one_device() && real >= 0 && real == home() ? 0 : real; }
+int real_to_visible(int real) { return one_device() && real >= 0 ? 0 : real; }
 
 void forget_device()
 {
 	self.context.store(nullptr);
 	self.has_context.store(false);
 	self.ordinal.store(-1);
+	self.homes.store(0);
 	self.moves.fetch_add(1);
+}
+
+void reset_former_devices()
+{
+	uint64_t former = self.homes.load();
+
+	if (home() >= 0)
+		former &= ~(uint64_t{1} << home());
+	if (former == 0)
+		return;
+	for (int ordinal = 0; ordinal < max_devices; ordinal++)
+		if ((former >> ordinal & 1) != 0 && REAL(cudaSetDevice)(ordinal) == cudaSuccess)
+			REAL(cudaDeviceReset)();
+	if (home() >= 0)
+		choose_device();
 }
 
 bool move_to(const case_task &granted)
@@ -164,6 +182,7 @@ cudaError_t make_context()
 	if (error == cudaSuccess) {
 		CUcontext made = nullptr;
 		in_move = self.moves.load();
+		self.homes.fetch_or(uint64_t{1} << home());
 		if (driver() != nullptr && driver()->get_current(&made) == CUDA_SUCCESS)
 			self.context.store(made);
 	}

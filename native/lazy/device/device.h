@@ -11,13 +11,16 @@
 
 namespace lazy {
 
+inline const int max_devices = 64;
+
 int home();       // the real ordinal of this process's device, or -1
 int scheduled();  // the scheduler's ordinal of the device granted last, or -1
 bool has_context(); // the task has been bound before, since any reset
 
 // A device that the program does not see becomes an ordinal that the driver does not have. The
 // granted device's real ordinal, which the driver may have told the program, stays as it is.
-// Negative values mean the host or nothing.
+// Negative values mean the host or nothing. What an earlier task left, such as page-locked host memory,
+// may be on a former device: that is device 0 too.
 int visible_to_real(int device);
 int real_to_visible(int device);
 
@@ -29,6 +32,9 @@ cudaError_t choose_device();
 
 bool equal_devices(); // whether one device can answer for all
 void forget_device(); // cudaDeviceReset
+// reset_former_devices resets the devices of earlier tasks. Their contexts are kept between tasks
+// and may have host memory page-locked.
+void reset_former_devices();
 
 // keep_flags notes flags of cudaSetDeviceFlags, applied when the context is made.
 void keep_flags(unsigned flags);

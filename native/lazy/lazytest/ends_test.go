@@ -65,6 +65,22 @@ func TestLazyResetsAnIdleDevice(t *testing.T) {
 	}
 }
 
+// Host memory that one task page-locked is on the program's device 0 for the next task on another device, and a
+// reset ends it on every device.
+func TestLazyResetsFormerDevices(t *testing.T) {
+	for _, version := range cudaVersions {
+		for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+			p := startLazy(t, version, "page_locked_beside", arm).finish(grantByTurns())
+			p.wantNative()
+			p.wantNothingLeft()
+			p.wantEvents(map[string]string{
+				"CASE_MOVABLE=0": "begin grow free begin grow free begin grow free closed",
+				movable:          "begin free begin free begin free closed",
+			}[arm])
+		}
+	}
+}
+
 // A task ends when all its kernels have, whatever their stream.
 func TestLazyEndsWhenTheDeviceIsIdle(t *testing.T) {
 	for _, version := range cudaVersions {

@@ -117,6 +117,8 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		forget_handles();
 		forget_windows();
 	}
+	if (one_device())
+		reset_former_devices();
 	if (!one_device() || home() >= 0)
 		error = seen(run(), call);
 	if (error == cudaSuccess)

@@ -4,11 +4,10 @@
 
 #include <stdint.h>
 
+#include "device/device.h"
 #include "probe/case.h"
 
 namespace lazy {
-
-inline const int max_devices = 64;
 
 // Cover is the sum of the open explicit tasks on a device.
 struct Cover {

@@ -137,6 +137,36 @@ void registered_before_reset()
 	}
 }
 
+// page_locked_beside: host memory that one task page-locked, and that another task and a reset find.
+void page_locked_beside()
+{
+	std::vector<int> host(1000, 7);
+	int *made = nullptr;
+	auto task = [&](const char *which, auto &&meanwhile) {
+		int *x = device<int>(1000);
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 5));
+		meanwhile();
+		TRY(cudaMemcpy(x, host.data(), 4000, cudaMemcpyHostToDevice));
+		say("%s %ld", which, digest(x, 1000));
+		TRY(cudaFree(x));
+	};
+	task("locks", [&] {
+		TRY(cudaHostRegister(host.data(), 4000, 0));
+		TRY(cudaMallocHost(reinterpret_cast<void **>(&made), 4000));
+	});
+	task("asks", [&] {
+		for (const int *memory : {host.data(), made}) {
+			cudaPointerAttributes a[4] = {}; // CUDA 13's are larger
+			TRY(cudaPointerGetAttributes(a, memory));
+			say("type %d device %d", a->type, a->device);
+		}
+	});
+	say("reset %d", cudaDeviceReset());
+	task("locks again", [&] { TRY(cudaHostRegister(host.data(), 4000, 0)); });
+	say("reset %d", cudaDeviceReset());
+	state("after");
+}
+
 // variable_by_address: device memory that no task holds.
 void variable_by_address()
 {

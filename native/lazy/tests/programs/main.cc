@@ -21,7 +21,7 @@ static const struct {
 	{"fault_unseen", fault_unseen}, {"fault_unseen_late", fault_unseen_late}, {"launch_only", launch_only}, {"rate", rate},
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
 	{"own_context_in_threads", own_context_in_threads}, {"driver_memory", driver_memory}, {"driver_captures", driver_captures}, {"driver_refused", driver_refused}, {"late_refusal", late_refusal}, {"immense", immense}, {"ends_contexts", ends_contexts}, {"host_freed_in_capture", host_freed_in_capture},
-	{"registered_before_reset", registered_before_reset},
+	{"registered_before_reset", registered_before_reset}, {"page_locked_beside", page_locked_beside},
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
 	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"small_temporaries", small_temporaries}, {"ordered_in_thread", ordered_in_thread}, {"frees_again", frees_again},
 	{"captures_own", captures_own},

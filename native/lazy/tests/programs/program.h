@@ -70,7 +70,7 @@ void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(
 void reuse(const char *way), waits(const char *way);   // streams.cc
 void callback(), ordered_frees(), frees_from_afar(), idle_rounds();
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
-void registered_before_reset(), variable_by_address(), heap_later(), heap_refused(), late_memory(), own_pool();
+void registered_before_reset(), page_locked_beside(), variable_by_address(), heap_later(), heap_refused(), late_memory(), own_pool();
 void another_waits(const char *way), frees_while_growing(const char *what), launches_while_reserving(const char *what), graph_while_growing(), loads_while_waiting(const char *library); // waiting.cc
 void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
