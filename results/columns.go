@@ -41,16 +41,25 @@ func (f Fields) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Word is text that a user chose; empty if the user chose none.
-type Word string
+// With appends a field that is no column.
+func (f Fields) With(name string, value any) Fields { return append(f, Field{name, value}) }
 
-// MarshalJSON gives null for an empty word.
-func (w Word) MarshalJSON() ([]byte, error) {
-	if w == "" {
+// Optional is text that is unknown where it is empty.
+type Optional string
+
+// MarshalJSON gives null for an empty text.
+func (o Optional) MarshalJSON() ([]byte, error) {
+	if o == "" {
 		return []byte("null"), nil
 	}
-	return json.Marshal(string(w))
+	return json.Marshal(string(o))
 }
+
+// Chosen is a name that a user chose, if any.
+type Chosen string
+
+// MarshalJSON gives null for no name.
+func (c Chosen) MarshalJSON() ([]byte, error) { return Optional(c).MarshalJSON() }
 
 // Decimal is a number that may be too large for SQLite's integers and for JSON's.
 type Decimal uint64
@@ -72,7 +81,7 @@ func (r *Run) Fields() Fields {
 	m, p := &r.Metrics, &r.Provenance
 	known := r.Status != Running
 	return slices.Concat(Fields{
-		{"mix", (*Word)(&r.Mix)}, {"mix_source", &r.MixSource}, {"scheduler", &r.Scheduler}, {"parameters", &r.Parameters}, {"node", &r.Node},
+		{"mix", (*Chosen)(&r.Mix)}, {"mix_source", &r.MixSource}, {"scheduler", &r.Scheduler}, {"parameters", &r.Parameters}, {"node", &r.Node},
 		{"mode", &r.Mode}, {"suite", &r.Suite}, {"repetition", &r.Repetition}, {"seed", (*Decimal)(&r.Seed)}, {"workers", &r.Workers},
 		{"started_at", &r.StartedAt}, {"status", &r.Status}, {"jobs", &r.Jobs},
 		{"jobs_ok", Count{&m.OK, known}}, {"jobs_oom", Count{&m.OOM, known}}, {"jobs_crashed", Count{&m.Crashed, known}}, {"jobs_cancelled", Count{&m.Cancelled, known}},
@@ -82,7 +91,7 @@ func (r *Run) Fields() Fields {
 		{"driver", &p.Driver}, {"cuda", &p.CUDA}, {"binaries", &p.Binaries},
 		{"traced", &r.Traced},
 	}, r.Tracer.Fields(), Fields{
-		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Word)(&r.Tag)}, {"jobs_not_started", Count{&m.NotStarted, known}}, {"probe", &r.Probe},
+		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Chosen)(&r.Tag)}, {"jobs_not_started", Count{&m.NotStarted, known}}, {"probe", &r.Probe},
 	}, m.Energy.Fields(), m.Swapping.Fields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}})
 }
 
@@ -146,5 +155,26 @@ func (j *Job) Fields() Fields {
 		{"start_s", &j.StartS}, {"end_s", &j.EndS}, {"wait_s", &j.WaitS}, {"user_s", &j.UserS}, {"sys_s", &j.SysS}, {"max_rss_bytes", &j.MaxRSSBytes},
 		{"outcome", &j.Outcome}, {"exit_status", &j.ExitStatus}, {"signal", &j.Signal}, {"detail", &j.Detail}, {"stderr_tail", &j.StderrTail},
 		{"arrival_s", &j.ArrivalS}, {"used_bytes", &j.UsedBytes}, {"energy_estimate_j", &j.EnergyEstimateJ},
+	}
+}
+
+// Fields are the columns of a task, its key first.
+func (t *Task) Fields() Fields {
+	return Fields{
+		{"job_index", &t.Job}, {"task_seq", &t.Seq},
+		{"bytes", &t.Bytes}, {"heap_bytes", &t.HeapBytes}, {"grown_bytes", &t.GrownBytes}, {"blocks", &t.Blocks}, {"threads_per_block", &t.ThreadsPerBlock},
+		{"device_index", &t.Device}, {"submit_s", &t.SubmitS}, {"grant_s", &t.GrantS}, {"release_s", &t.ReleaseS}, {"refusal", &t.Refusal}, {"passed", &t.Passed},
+		{"blocks_per_sm", &t.BlocksPerSM}, {"managed", &t.Managed}, {"pinned_device_index", &t.PinnedDevice},
+	}
+}
+
+// Fields are the columns of a swap, its job first.
+func (s *Swap) Fields() Fields {
+	return Fields{
+		{"job_index", &s.Job},
+		{"task_seq", &s.Task}, {"device_index", &s.Device}, {"direction", &s.Direction}, {"action", (*Optional)(&s.Action)},
+		{"outcome", &s.Outcome}, {"why", (*Optional)(&s.Why)}, {"start_s", &s.StartS}, {"end_s", &s.EndS}, {"bytes", &s.Bytes},
+		{"drain_s", &s.DrainS}, {"copy_s", &s.CopyS}, {"bookkeeping_s", &s.BookkeepingS}, {"resident_bytes", &s.ResidentBytes}, {"fixed_bytes", &s.FixedBytes},
+		{"for_job_index", &s.ForJob}, {"for_task_seq", &s.ForTask},
 	}
 }

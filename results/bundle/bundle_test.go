@@ -260,7 +260,10 @@ func TestMembers(t *testing.T) {
 	if !strings.Contains(string(got["README.md"]), "all SIMULATED") || !strings.Contains(string(got["runs.md"]), "SIMULATED") {
 		t.Error("the README or the run table does not say that the figures are simulated")
 	}
-	var origins []origin
+	var origins []struct {
+		Host    string
+		Devices []struct{ UUID string }
+	}
 	if err := json.Unmarshal(got["provenance.json"], &origins); err != nil || len(origins) != 4 ||
 		origins[0].Host != "node1" || origins[0].Devices[0].UUID != "sim/0" {
 		t.Errorf("provenance %+v (%v)", origins, err)

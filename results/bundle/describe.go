@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -32,7 +31,7 @@ func describe(ctx context.Context, s *store.Store, runs []results.Run, dir strin
 		return err
 	}
 	settings := configurations{Runs: []runConfiguration{}, Sweeps: []sweepConfiguration{}}
-	origins := []origin{}
+	origins := []results.Fields{}
 	for _, r := range runs {
 		settings.Runs = append(settings.Runs, runConfiguration{r.ID, asJSON(r.Provenance.Configuration)})
 		origins = append(origins, originOf(r, devices[r.ID]))
@@ -61,43 +60,14 @@ type sweepConfiguration struct {
 	Spec  json.RawMessage `json:"spec"`
 }
 
-// origin is what a reader needs to repeat a run or to doubt it.
-type origin struct {
-	Run         int64           `json:"run_id"`
-	Mode        results.Mode    `json:"mode"`
-	StartedAt   *time.Time      `json:"started_at"`
-	Version     string          `json:"version"`
-	Revision    string          `json:"revision"`
-	Host        string          `json:"host"`
-	Kernel      string          `json:"kernel"`
-	CPU         string          `json:"cpu"`
-	Cores       int             `json:"cores"`
-	MemoryBytes int64           `json:"memory_bytes"`
-	Driver      *string         `json:"driver"`
-	CUDA        *string         `json:"cuda"`
-	Binaries    json.RawMessage `json:"binaries"`
-	Devices     []gpu           `json:"devices"`
-}
-
-type gpu struct {
-	Name          string  `json:"name"`
-	UUID          string  `json:"uuid"`
-	MemoryBytes   int64   `json:"memory_bytes"`
-	ClockStartHz  *int64  `json:"sm_clock_start_hz"`
-	ClockEndHz    *int64  `json:"sm_clock_end_hz"`
-	ThrottleStart *string `json:"throttle_start"`
-	ThrottleEnd   *string `json:"throttle_end"`
-}
-
-func originOf(r results.Run, devices []results.Device) origin {
-	p := r.Provenance
-	o := origin{Run: r.ID, Mode: r.Mode, StartedAt: r.StartedAt, Version: p.Version, Revision: p.Revision, Host: p.Host,
-		Kernel: p.Kernel, CPU: p.CPU, Cores: p.Cores, MemoryBytes: p.MemoryBytes, Driver: p.Driver, CUDA: p.CUDA,
-		Binaries: asJSON(p.Binaries), Devices: []gpu{}}
+// originOf is what a reader needs to repeat a run or to doubt it.
+func originOf(r results.Run, devices []results.Device) results.Fields {
+	gpus := []results.Fields{}
 	for _, d := range devices {
-		o.Devices = append(o.Devices, gpu{d.Name, d.UUID, d.MemoryBytes, d.SMClockStartHz, d.SMClockEndHz, d.ThrottleStart, d.ThrottleEnd})
+		gpus = append(gpus, d.Fields().Pick("name", "uuid", "memory_bytes", "sm_clock_start_hz", "sm_clock_end_hz", "throttle_start", "throttle_end"))
 	}
-	return o
+	return append(results.Fields{}.With("run_id", r.ID), r.Fields().Pick("mode", "started_at", "version", "revision", "host", "kernel", "cpu", "cores",
+		"memory_bytes", "driver", "cuda")...).With("binaries", asJSON(r.Provenance.Binaries)).With("devices", gpus)
 }
 
 // asJSON returns JSON text unchanged, and other text as a JSON string.

@@ -3,6 +3,7 @@ package store
 import (
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,8 +39,10 @@ func listed[T any](table string, keys int, list func(*T) results.Fields) layout[
 // stored is a field as it is written and read.
 func stored(field any) any {
 	switch f := field.(type) {
-	case *results.Word:
+	case *results.Chosen:
 		return name{(*string)(f)}
+	case *results.Optional:
+		return text{(*string)(f)}
 	case *results.Decimal:
 		return (*decimal)(f)
 	case *results.Probe:
@@ -56,24 +59,8 @@ var (
 	runs    = listed("run", 0, (*results.Run).Fields)
 	devices = listed("device", 1, (*results.Device).Fields)
 	jobs    = listed("job", 1, (*results.Job).Fields)
+	tasks   = listed("task", 2, (*results.Task).Fields)
 )
-
-var tasks = layout[results.Task]{
-	table: "task",
-	keys:  []string{"job_index", "task_seq"},
-	columns: []string{
-		"bytes", "heap_bytes", "grown_bytes", "blocks", "threads_per_block", "device_index",
-		"submit_s", "grant_s", "release_s", "refusal", "passed",
-		"blocks_per_sm", "managed", "pinned_device_index",
-	},
-	fields: func(t *results.Task) (keys, values []any) {
-		return []any{&t.Job, &t.Seq}, []any{
-			&t.Bytes, &t.HeapBytes, &t.GrownBytes, &t.Blocks, &t.ThreadsPerBlock, &t.Device,
-			&t.SubmitS, &t.GrantS, &t.ReleaseS, &t.Refusal, &t.Passed,
-			&t.BlocksPerSM, &t.Managed, &t.PinnedDevice,
-		}
-	},
-}
 
 // launch is a kernel with its ordinal among the kernels of its job. The Writer counts the
 // ordinal, because two launches may be equal in every other field.
@@ -152,18 +139,9 @@ type move struct {
 	ordinal int
 }
 
-var swaps = layout[move]{
-	table: "swap",
-	keys:  []string{"job_index", "ordinal"},
-	columns: []string{"task_seq", "device_index", "direction", "action", "outcome", "why", "start_s", "end_s", "bytes",
-		"drain_s", "copy_s", "bookkeeping_s", "resident_bytes", "fixed_bytes", "for_job_index", "for_task_seq"},
-	fields: func(m *move) (keys, values []any) {
-		return []any{&m.Job, &m.ordinal}, []any{
-			&m.Task, &m.Device, &m.Direction, text{&m.Action}, &m.Outcome, text{&m.Why}, &m.StartS, &m.EndS, &m.Bytes,
-			&m.DrainS, &m.CopyS, &m.BookkeepingS, &m.ResidentBytes, &m.FixedBytes, &m.ForJob, &m.ForTask,
-		}
-	},
-}
+var swaps = listed("swap", 2, func(m *move) results.Fields {
+	return slices.Insert(m.Fields(), 1, results.Field{Name: "ordinal", At: &m.ordinal})
+})
 
 var predictions = layout[results.Prediction]{
 	table:   "prediction",

@@ -23,7 +23,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	runs   map[int64]*state
-	queue  []any // the objects of lines that are not written yet
+	queue  []results.Fields // of lines that are not written yet
 	closed bool
 	wake   chan struct{} // holds a token while there is something to do
 	done   chan struct{}
@@ -109,18 +109,18 @@ func (l *Log) drain() {
 	for closed := false; !closed; {
 		<-l.wake
 		l.mu.Lock()
-		objects := l.queue
+		lines := l.queue
 		l.queue, closed = nil, l.closed
 		l.mu.Unlock()
-		for _, o := range objects {
-			l.write(o)
+		for _, fields := range lines {
+			l.write(fields)
 		}
 	}
 }
 
 // write writes a line, or leaves the file with whole lines only.
-func (l *Log) write(object any) {
-	line, err := json.Marshal(object)
+func (l *Log) write(fields results.Fields) {
+	line, err := json.Marshal(fields)
 	if err == nil {
 		_, err = l.file.Write(append(line, '\n'))
 	}
@@ -131,11 +131,4 @@ func (l *Log) write(object any) {
 	if l.err == nil {
 		l.err = err
 	}
-}
-
-// line queues an object, whose text the writing goroutine makes: a grant is not to wait for it.
-// The caller holds mu, and changes nothing that the object points to.
-func (l *Log) line(object any) {
-	l.queue = append(l.queue, object)
-	l.hurry()
 }
