@@ -62,6 +62,29 @@ func ParseSize(s string) (int64, error) {
 	return n, err
 }
 
+// Size is an amount of memory as a user gives it. The text is what is shown and stored of it; the zero value is not given.
+type Size struct {
+	Bytes int64
+	text  string
+}
+
+// SizeOf is a size that nobody has written.
+func SizeOf(bytes int64) Size { return Size{bytes, FormatBytes(bytes)} }
+
+func (s Size) String() string { return s.text }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.text), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler, as ParseSize.
+func (s *Size) UnmarshalText(text []byte) (err error) {
+	*s = Size{text: string(text)}
+	if s.text != "" {
+		s.Bytes, err = ParseSize(s.text)
+	}
+	return err
+}
+
 // formatSize is the exact inverse of ParseSize.
 func formatSize(n int64) string {
 	if text := FormatBytes(n); !isDigits(text) || n == 0 || n >= leastPlain {

@@ -61,7 +61,7 @@ it with steps: in a mix. docs/reference/profiles.md describes both files.`,
 	f.BoolVar(&o.untraced, "untraced", false, "one run only, without kernels and copies")
 	f.BoolVar(&o.once, "once", false, "one run only, traced, which makes the host's part longer")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
-	f.String("context-reserve", harness.DefaultContext(), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
+	f.String("context-reserve", harness.DefaultContext.String(), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
 	config.AddSuiteFlag(f)
 	config.AddDirectories(f)
 	c.MarkFlagsMutuallyExclusive("untraced", "once")

@@ -226,7 +226,7 @@ func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results
 		}
 	}
 	for seed := range uint64(simulatedRuns) {
-		backend, err := sim.Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: "16GiB", Workers: run.Workers, Noise: noise, Seed: 1 + seed})
+		backend, err := sim.Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: mixes.SizeOf(16 << 30), Workers: run.Workers, Noise: noise, Seed: 1 + seed})
 		if err != nil {
 			fail("run %d of %s: %v", run.ID, run.Mix, err)
 		}

@@ -27,7 +27,7 @@ func swept(mixNames, schedulers []string, use func(db *store.Store, runs []resul
 	db := must(harness.OpenStore(filepath.Join(dir, "caserun.db")))
 	defer func() { _ = db.Close() }()
 	say := func(string, ...any) {}
-	plan := must(sweeps.New(ctx, harness.Options{Node: "sim:4xV100", Noise: sweepNoise, Seed: sweepSeed, Context: harness.DefaultContext()},
+	plan := must(sweeps.New(ctx, harness.Options{Node: "sim:4xV100", Noise: sweepNoise, Seed: sweepSeed, Context: harness.DefaultContext},
 		sweeps.Options{Mixes: mixNames, Scheds: schedulers, Reps: sweepReps, Warmups: -1}, say))
 	call := sweeps.Call{Plan: plan, ID: must(plan.Store(ctx, db, false, say)), Store: db, Jobs: 2, Now: time.Now, Say: say, Display: unseen{}}
 	if err := call.Run(ctx, ""); err != nil {

@@ -19,19 +19,19 @@ import (
 // Options say how and where runs are made. All runs of a sweep share them. Their JSON has the
 // names of the command's flags, and is what the store keeps.
 type Options struct {
-	Node    string   `json:"node"`    // nodes.Local or sim:COUNTxMODEL; "": to be settled
-	Devices string   `json:"devices"` // GPUs of this machine; "": see local.Open
-	Workers int      `json:"workers"` // jobs on the node at once; 0: by the scheduler or the host
-	Timeout Duration `json:"timeout"` // of each job; 0: none
-	MemCap  string   `json:"mem-cap"` // memory that each GPU seems to have, as 16GiB; "": all
-	Swap    string   `json:"swap"`    // host memory that device memory can move to, as 32GiB; "": DefaultSwap
-	SMCap   int      `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
-	NoMPS   bool     `json:"no-mps"`
-	Guard   bool     `json:"guard"`           // nothing is mapped beside allocations
-	Strict  bool     `json:"strict"`          // a doubtful run is interrupted
-	Context string   `json:"context-reserve"` // memory reserved for each process's context, as 576MiB
-	Trace   bool     `json:"trace"`           // record kernels and copies
-	Output  string   `json:"output-limit"`    // bytes that a job may write to its output files, as 1GiB; "": DefaultOutput; 0: any number
+	Node    string     `json:"node"`    // nodes.Local or sim:COUNTxMODEL; "": to be settled
+	Devices string     `json:"devices"` // GPUs of this machine; "": see live.OpenGPUs
+	Workers int        `json:"workers"` // jobs on the node at once; 0: by the scheduler or the host
+	Timeout Duration   `json:"timeout"` // of each job; 0: none
+	MemCap  mixes.Size `json:"mem-cap"` // memory that each GPU seems to have; not given: all
+	Swap    mixes.Size `json:"swap"`    // host memory that device memory can move to; not given: DefaultSwap
+	SMCap   int        `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
+	NoMPS   bool       `json:"no-mps"`
+	Guard   bool       `json:"guard"`           // nothing is mapped beside allocations
+	Strict  bool       `json:"strict"`          // a doubtful run is interrupted
+	Context mixes.Size `json:"context-reserve"` // memory reserved for each process's context
+	Trace   bool       `json:"trace"`           // record kernels and copies
+	Output  mixes.Size `json:"output-limit"`    // that a job may write to its output files; not given: DefaultOutput; 0: any number
 	// AfterOOM says what a job is that went on after a failed allocation: ByCheck or AlwaysOOM.
 	AfterOOM string  `json:"after-oom"`
 	Tag      string  `json:"tag"`
@@ -52,22 +52,15 @@ const (
 	AlwaysOOM = "oom"
 )
 
-// DefaultOutputBytes is how much a job may write to its output files together.
-const DefaultOutputBytes = 1 << 30
-
-// DefaultOutput is DefaultOutputBytes as the options have it.
-func DefaultOutput() string { return mixes.FormatBytes(DefaultOutputBytes) }
-
-// DefaultContext is the memory that is reserved for a process's CUDA context, as the options
-// have it.
-func DefaultContext() string { return mixes.FormatBytes(runner.DefaultContextBytes) }
+// Sizes by default. DefaultSwap is that of a scheduler that takes memory back.
+var (
+	DefaultContext = mixes.SizeOf(runner.DefaultContextBytes)
+	DefaultOutput  = mixes.SizeOf(1 << 30)
+	DefaultSwap    = mixes.SizeOf(32 << 30)
+)
 
 // DefaultData is the directory of the suite's input files, if the options name no other.
 const DefaultData = "data"
-
-// DefaultSwap is the host memory that device memory can move to, under a scheduler that takes memory
-// back.
-const DefaultSwap = "32GiB"
 
 // Duration is a time.Duration that reads and writes its text, such as 1m30s.
 type Duration time.Duration

@@ -104,7 +104,7 @@ func (a *alone) run(ctx context.Context, j mixes.Job, program, dir, out, tracer 
 	jobs := []mixes.Job{j}
 	notes := &notebook{warn: a.warn, trace: profiles.NewTrace(a.sm)}
 	x, err := NewExecutor(Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
-		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, OutputLimit: harness.DefaultOutputBytes, Checks: suites.Checks(a.suite, jobs),
+		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, OutputLimit: harness.DefaultOutput.Bytes, Checks: suites.Checks(a.suite, jobs),
 		Dir: filepath.Join(a.dir, out), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
 	if err != nil {
 		return m, err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/internal/size"
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/swaparea"
 )
@@ -27,16 +26,9 @@ func (s *Swap) Close() error {
 }
 
 // swapBytes is the size of the swap area, in whole pieces.
-func (b *Backend) swapBytes() (int64, error) {
-	text := cmp.Or(b.options.Swap, harness.DefaultSwap)
-	bytes, err := mixes.ParseBytes(text)
-	switch {
-	case err != nil:
-		return 0, harness.Refuse(fmt.Errorf("--swap: %w", err))
-	case bytes == 0:
-		return 0, harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", text))
-	}
-	return (bytes + swaparea.PieceBytes - 1) / swaparea.PieceBytes * swaparea.PieceBytes, nil
+func (b *Backend) swapBytes() int64 {
+	bytes := cmp.Or(b.options.Swap, harness.DefaultSwap).Bytes
+	return (bytes + swaparea.PieceBytes - 1) / swaparea.PieceBytes * swaparea.PieceBytes
 }
 
 // swapArea is the swap area, which it makes if there is none.
@@ -50,10 +42,7 @@ func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area
 			return b.swap.area, nil
 		}
 	}
-	bytes, err := b.swapBytes()
-	if err != nil {
-		return nil, err
-	}
+	bytes := b.swapBytes()
 	program, err := FindSwapArea()
 	if err != nil {
 		return nil, err

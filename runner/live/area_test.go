@@ -2,41 +2,31 @@ package live
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
 func TestSizeOfTheSwapArea(t *testing.T) {
-	for _, tt := range []struct {
-		swap   string
-		pieces int64
-		wrong  string
-	}{
-		{"", 1024, ""},
-		{"1GiB", 32, ""},
-		{"33MiB", 2, ""},
-		{"0", 0, "needs some"},
-		{"much", 0, "--swap: "},
-	} {
-		b := &Backend{options: harness.Options{Swap: tt.swap}}
-		bytes, err := b.swapBytes()
-		if tt.wrong == "" {
-			if err != nil || bytes != tt.pieces*swaparea.PieceBytes {
-				t.Errorf("%q: %d bytes, %v; want %d pieces", tt.swap, bytes, err, tt.pieces)
-			}
-			continue
+	for text, pieces := range map[string]int64{"": 1024, "1GiB": 32, "33MiB": 2, "0": 0} {
+		var swap mixes.Size
+		if err := swap.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
 		}
-		s, unwanted := policies.Parse("vgpu", 4)
-		if unwanted != nil {
-			t.Fatal(unwanted)
+		b := &Backend{options: harness.Options{Swap: swap}}
+		if bytes := b.swapBytes(); bytes != pieces*swaparea.PieceBytes {
+			t.Errorf("%q: %d bytes; want %d pieces", text, bytes, pieces)
 		}
-		var request *harness.RequestError
-		if err := b.CheckScheduler(s); !errors.As(err, &request) || !strings.Contains(err.Error(), tt.wrong) {
-			t.Errorf("%q: error %v; want one that says %q", tt.swap, err, tt.wrong)
-		}
+	}
+	s, err := policies.Parse("vgpu", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Backend{options: harness.Options{Swap: mixes.SizeOf(0)}}
+	if err := b.CheckScheduler(s); !errors.As(err, new(*harness.RequestError)) || err.Error() != "--swap 0: a scheduler that takes memory back needs some" {
+		t.Errorf("without swap: %v", err)
 	}
 }

@@ -127,8 +127,8 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 
 // CheckScheduler implements harness.Backend.
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
-	if _, err := b.swapBytes(); s.Revokes && err != nil {
-		return err
+	if s.Revokes && b.swapBytes() == 0 {
+		return harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", b.options.Swap))
 	}
 	_, err := b.nodeOptions(s, nil)
 	return err
@@ -224,16 +224,12 @@ func (b *Backend) nodeOptions(s policies.Scheduler, warn func(string, ...any)) (
 	c := b.options
 	o := Options{MPS: harness.UsesMPS(c, s), SMCap: c.SMCap, Warn: warn}
 	var err error
-	if o.ContextBytes, err = mixes.ParseBytes(c.Context); err != nil {
-		return o, harness.Refuse(fmt.Errorf("--context-reserve: %w", err))
-	}
+	o.ContextBytes = c.Context.Bytes
 	if c.SMCap < 0 || c.SMCap > 0 && !o.MPS {
 		return o, harness.Refuse(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", c.SMCap, s.Name))
 	}
-	if c.MemCap != "" {
-		if o.MemCap, err = mixes.ParseBytes(c.MemCap); err != nil {
-			return o, harness.Refuse(fmt.Errorf("--mem-cap: %w", err))
-		}
+	if c.MemCap != (mixes.Size{}) {
+		o.MemCap = c.MemCap.Bytes
 		if o.Ballast, err = FindBallast(); err != nil {
 			return o, err
 		}
@@ -321,10 +317,8 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	if os.Getenv(noRecoveryVariable) != "" {
 		await = nil
 	}
-	limit, err := mixes.ParseBytes(cmp.Or(n.Output, harness.DefaultOutput()))
-	if err != nil {
-		return nil, harness.Refuse(fmt.Errorf("--output-limit: %w", err))
-	}
+	limit := cmp.Or(n.Output, harness.DefaultOutput).Bytes
+	var err error
 	n.executor, err = NewExecutor(Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
 		IDs: s.IDs(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),

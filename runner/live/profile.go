@@ -64,11 +64,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 
 // measure prepares the GPU, runs every job on it and has the profiles kept.
 func (p Profiling) measure(ctx context.Context, gpus *nvml.Node, a *alone, programs, dirs []string, keep func(profiles.Profile) error) (kept int, err error) {
-	reserve, err := mixes.ParseBytes(p.Options.Context)
-	if err != nil {
-		return 0, harness.Refuse(fmt.Errorf("--context-reserve: %w", err))
-	}
-	session, err := Prepare(ctx, gpus, Options{ContextBytes: reserve, Warn: p.Say})
+	session, err := Prepare(ctx, gpus, Options{ContextBytes: p.Options.Context.Bytes, Warn: p.Say})
 	if err != nil {
 		return 0, err
 	}

@@ -35,13 +35,10 @@ func Open(o harness.Options) (*Backend, error) {
 		return nil, harness.Refuse(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", o.Node))
 	}
 	b := &Backend{model, model.Model.MemoryBytes, o}
-	if o.MemCap == "" {
+	if o.MemCap == (mixes.Size{}) {
 		return b, nil
 	}
-	limit, err := mixes.ParseBytes(o.MemCap)
-	if err != nil {
-		return nil, harness.Refuse(fmt.Errorf("--mem-cap: %w", err))
-	}
+	limit := o.MemCap.Bytes
 	b.model = model.Capped(limit)
 	if d := b.model.Devices(true)[0]; d.CapacityBytes <= d.ContextBytes {
 		return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(limit-d.CapacityBytes+d.ContextBytes)))
@@ -53,9 +50,9 @@ func (*Backend) Mode() results.Mode { return results.Simulated }
 
 func (b *Backend) Options() harness.Options {
 	o := b.options
-	o.Swap, o.SMCap, o.Guard, o.Context, o.Output = "", 0, false, harness.DefaultContext(), ""
+	o.Swap, o.SMCap, o.Guard, o.Context, o.Output = mixes.Size{}, 0, false, harness.DefaultContext, mixes.Size{}
 	if !b.isCapped() {
-		o.MemCap = ""
+		o.MemCap = mixes.Size{}
 	}
 	return o
 }
@@ -64,12 +61,12 @@ func (b *Backend) Options() harness.Options {
 func (b *Backend) isCapped() bool { return b.model.Model.MemoryBytes < b.memory }
 
 func (b *Backend) Ignored() (flags []string) {
-	o := b.options
+	o, none := b.options, mixes.Size{}
 	for _, s := range []struct {
 		flag  string
 		given bool
-	}{{"--mem-cap " + o.MemCap + " (no less than a device has)", o.MemCap != "" && !b.isCapped()}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
-		{"--after-oom", o.AfterOOM == harness.AlwaysOOM}, {"--output-limit", o.Output != "" && o.Output != harness.DefaultOutput()}, {"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
+	}{{fmt.Sprintf("--mem-cap %s (no less than a device has)", o.MemCap), o.MemCap != none && !b.isCapped()}, {"--swap", o.Swap != none}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
+		{"--after-oom", o.AfterOOM == harness.AlwaysOOM}, {"--output-limit", o.Output != none && o.Output != harness.DefaultOutput}, {"--context-reserve", o.Context != none && o.Context != harness.DefaultContext}} {
 		if s.given {
 			flags = append(flags, s.flag)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/caserun/caserun/internal/input"
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
@@ -39,14 +38,6 @@ func (c Settings) check() error {
 		return fmt.Errorf("after-oom %q: want %s or %s", c.AfterOOM, harness.ByCheck, harness.AlwaysOOM)
 	case !(c.Noise >= 0 && c.Noise <= maxNoise): // not a number is neither
 		return fmt.Errorf("sim-noise %v: want 0 to %d; it is σ of a logarithm, 0.01 is about 1 %%", c.Noise, maxNoise)
-	}
-	for _, size := range []struct{ key, value string }{{"mem-cap", c.MemCap}, {"swap", c.Swap}, {"context-reserve", c.Context}, {"output-limit", c.Output}} {
-		if size.value == "" {
-			continue
-		}
-		if _, err := mixes.ParseSize(size.value); err != nil {
-			return fmt.Errorf("%s: %w", size.key, err)
-		}
 	}
 	for _, place := range []struct{ key, path string }{{"db", c.DB}, {"data", c.Data}, {"runs", c.Runs}} {
 		if place.path == "-" {

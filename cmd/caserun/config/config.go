@@ -104,7 +104,7 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 	}
 	s, err := decode(v)
 	if err != nil {
-		return Settings{}, fmt.Errorf("configuration: %w", err)
+		return Settings{}, err
 	}
 	s.NoiseGiven = v.IsSet(simNoise)
 	s.Noise += 0 // -0 is 0
@@ -185,6 +185,9 @@ func decode(v *viper.Viper) (Settings, error) {
 		d.ErrorUnused, d.Squash, d.TagName = true, true, "json"
 		d.DecodeHook = mapstructure.TextUnmarshallerHookFunc()
 	})
+	if wrong := (*mapstructure.DecodeError)(nil); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s: %w", wrong.Name(), wrong.Unwrap())
+	}
 	return s, err
 }
 
