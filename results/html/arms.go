@@ -67,32 +67,27 @@ func fullName(r results.Run) string {
 	return name
 }
 
-// group has arms that can be compared: arms of one batch on one node, all traced or all not. A
-// part of a mix and the whole mix are different batches.
+// group has arms that can be compared.
 type group struct {
 	ID        string
 	Title     string
 	Simulated bool
-	Jobs      int
-	Rows      []armRow
+	Arms      *report.Table
 	Charts    []chart
-	Interval  string // what the brackets in the rows mean; empty if there are none
 	Notes     []string
 }
 
-// armRow is one line of the comparison.
-type armRow struct {
-	Arm     armName
-	Base    bool
-	Crashed cell
-	Runs    cell
-	Cells   []cell
+// batch has the arms of one batch on one node, all traced or all not. A part of a mix and the whole mix are different
+// batches.
+type batch struct {
+	arm     results.Arm // that of all members, without what tells them apart
+	members []*member   // first the base, to which ratios are
+	left    int         // runs that do not count
 }
 
 // member is one arm with its complete runs.
 type member struct {
 	name armName
-	base bool
 	runs []results.Run
 	jobs [][]results.Job
 
@@ -112,84 +107,102 @@ func (m *member) leaveCopies() int {
 	return len(runs) - len(m.runs)
 }
 
-// groups compares the arms. Only complete runs that are neither warm-ups nor doubtful count, because other runs
-// are not measurements. bases are the arms that ratios are to, without a mix, by place.
-func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms, bases map[results.Arm]results.Arm) []group {
-	var order []results.Arm
-	members := map[results.Arm][]*member{}
-	left := map[results.Arm]int{}
+// batches sorts the runs into arms. Only complete runs that are neither warm-ups nor doubtful count, because other runs
+// are not measurements.
+func batches(runs []results.Run, jobs [][]results.Job, a *arms) []*batch {
+	var out []*batch
 	for i, r := range runs {
-		k := results.ArmOf(r).Batch()
-		if members[k] == nil {
-			order = append(order, k)
-			members[k] = []*member{}
+		arm := results.ArmOf(r).Batch()
+		at := slices.IndexFunc(out, func(b *batch) bool { return b.arm == arm })
+		if at < 0 {
+			at, out = len(out), append(out, &batch{arm: arm})
 		}
+		b := out[at]
 		if r.Status != results.Complete || r.Warmup || r.Doubts != "" {
-			left[k]++
+			b.left++
 			continue
 		}
 		name := a.of(r)
-		at := slices.IndexFunc(members[k], func(m *member) bool { return m.name.Index == name.Index })
+		at = slices.IndexFunc(b.members, func(m *member) bool { return m.name.Index == name.Index })
 		if at < 0 {
-			at = len(members[k])
-			members[k] = append(members[k], &member{name: name, base: bases[anywhere(k)] == anywhere(results.ArmOf(r))})
+			at, b.members = len(b.members), append(b.members, &member{name: name})
 		}
-		m := members[k][at]
+		m := b.members[at]
 		m.runs, m.jobs = append(m.runs, r), append(m.jobs, jobs[i])
 	}
-	slices.SortStableFunc(order, func(x, y results.Arm) int {
-		return cmp.Or(cmp.Compare(x.Mix, y.Mix), cmp.Compare(x.Node, y.Node), cmp.Compare(x.Mode, y.Mode), cmp.Compare(y.Jobs, x.Jobs))
+	slices.SortStableFunc(out, func(x, y *batch) int {
+		return cmp.Or(cmp.Compare(x.arm.Mix, y.arm.Mix), cmp.Compare(x.arm.Node, y.arm.Node), cmp.Compare(x.arm.Mode, y.arm.Mode), cmp.Compare(y.arm.Jobs, x.arm.Jobs))
 	})
+	return out
+}
+
+// groups compares the arms of each batch. bases are the arms that ratios are to, without a mix, by place.
+func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms, bases map[results.Arm]results.Arm) []group {
+	all := batches(runs, jobs, a)
 	var out []group
-	for i, k := range order {
-		own := members[k]
-		if len(own) == 0 {
+	for i, b := range all {
+		if len(b.members) == 0 {
 			continue
 		}
-		again := 0
-		for _, m := range own {
-			again += m.leaveCopies()
+		copies := 0
+		for _, m := range b.members {
+			copies += m.leaveCopies()
 		}
-		slices.SortStableFunc(own, func(x, y *member) int { return x.name.Index - y.name.Index })
-		if at := slices.IndexFunc(own, func(m *member) bool { return m.base }); at > 0 {
-			base := own[at]
-			own = slices.Insert(slices.Delete(own, at, at+1), 0, base)
+		b.order(bases[anywhere(b.arm)])
+		g := newGroup(fmt.Sprintf("mix%d", i+1), b)
+		if slices.ContainsFunc(all, func(o *batch) bool {
+			return o.arm.Jobs != b.arm.Jobs && o.arm.Mix == b.arm.Mix && o.arm.Node == b.arm.Node
+		}) {
+			g.Title += ", " + plural(b.arm.Jobs, "job") // there are runs of the mix and of a part of it
 		}
-		own[0].base = true
-		for _, m := range own[1:] {
-			m.base = false
-		}
-		g := newGroup(fmt.Sprintf("mix%d", i+1), k, own, left[k])
-		if slices.ContainsFunc(own, func(m *member) bool { return m.noiseFree }) {
+		g.Arms.Page.Label = "Comparison for " + g.Title
+		if slices.ContainsFunc(b.members, func(m *member) bool { return m.noiseFree }) {
 			g.Notes = append(g.Notes, "There are "+results.NoNoise+".")
 		}
-		if again > 0 {
-			g.Notes = append(g.Notes, "There are "+results.SaysCopies(again)+".")
+		if copies > 0 {
+			g.Notes = append(g.Notes, "There are "+results.SaysCopies(copies)+".")
 		}
-		if slices.ContainsFunc(order, func(o results.Arm) bool { return o.Jobs != k.Jobs && o.Mix == k.Mix && o.Node == k.Node }) {
-			g.Title += ", " + plural(k.Jobs, "job") // there are runs of the mix and of a part of it
-		}
-		var all []results.Run
-		commands := map[int64]string{}
-		for _, m := range own {
-			for i, r := range m.runs {
-				all, commands[r.ID] = append(all, r), results.CommandList(m.jobs[i])
-			}
-		}
-		if found := results.SeveralMixes(all, commands); found != "" {
-			g.Notes = append(g.Notes, "The runs are of different mixes of this name ("+line(found)+"), so medians and comparisons include the differences between the mixes.")
-		}
-		for _, m := range own {
-			if found := results.SeveralSettings(m.runs); found != "" {
-				g.Notes = append(g.Notes, "The runs under "+m.name.Text+" have different settings ("+line(found)+"), and are taken together.")
-			}
-		}
-		if machines := results.SeveralMachines(all, devices); machines != "" {
-			g.Notes = append(g.Notes, "The runs are of several machines ("+machines+"), so medians and comparisons include the differences between the machines.")
-		}
+		g.Notes = append(g.Notes, b.differences(devices)...)
 		out = append(out, g)
 	}
 	return out
+}
+
+// order puts the base first.
+func (b *batch) order(base results.Arm) {
+	isBase := func(m *member) bool { return anywhere(results.ArmOf(m.runs[0])) == base }
+	slices.SortStableFunc(b.members, func(x, y *member) int {
+		switch {
+		case isBase(x) == isBase(y):
+			return x.name.Index - y.name.Index
+		case isBase(x):
+			return -1
+		}
+		return 1
+	})
+}
+
+// differences are those between the runs that comparisons include.
+func (b *batch) differences(devices map[int64][]results.Device) []string {
+	var notes, settings []string
+	var all []results.Run
+	commands := map[int64]string{}
+	for _, m := range b.members {
+		for i, r := range m.runs {
+			all, commands[r.ID] = append(all, r), results.CommandList(m.jobs[i])
+		}
+		if found := results.SeveralSettings(m.runs); found != "" {
+			settings = append(settings, "The runs under "+m.name.Text+" have different settings ("+line(found)+"), and are taken together.")
+		}
+	}
+	if found := results.SeveralMixes(all, commands); found != "" {
+		notes = append(notes, "The runs are of different mixes of this name ("+line(found)+"), so medians and comparisons include the differences between the mixes.")
+	}
+	notes = append(notes, settings...)
+	if machines := results.SeveralMachines(all, devices); machines != "" {
+		notes = append(notes, "The runs are of several machines ("+machines+"), so medians and comparisons include the differences between the machines.")
+	}
+	return notes
 }
 
 // anywhere is an arm without its mix.
@@ -198,39 +211,51 @@ func anywhere(a results.Arm) results.Arm {
 	return a
 }
 
-func newGroup(id string, k results.Arm, own []*member, left int) group {
-	g := group{ID: id, Title: fmt.Sprintf("%s on %s", line(k.Mix), line(k.Node)), Simulated: k.Mode == results.Simulated, Jobs: k.Jobs}
-	if k.Traced {
+func newGroup(id string, b *batch) group {
+	g := group{ID: id, Title: fmt.Sprintf("%s on %s", line(b.arm.Mix), line(b.arm.Node)), Simulated: b.arm.Mode == results.Simulated}
+	if b.arm.Traced {
 		g.Title += ", traced"
 	}
-	if left > 0 {
-		g.Notes = append(g.Notes, plural(left, "run")+" left out: a warm-up, doubtful, interrupted or unfinished run is not a measurement.")
+	if b.left > 0 {
+		g.Notes = append(g.Notes, plural(b.left, "run")+" left out: a warm-up, doubtful, interrupted or unfinished run is not a measurement.")
 	}
-	against, reasons := verdicts(own)
-	for i, m := range own {
-		g.Rows = append(g.Rows, newArmRow(m, own[0], against[i]))
+	g.Arms = &report.Table{Columns: []report.Column{{Name: "Scheduler"}, {Name: "Crashed jobs", Unit: report.Ratio, Crashes: true}, {Name: "Runs"},
+		{Name: "Throughput", Unit: report.JobsPerSecond}, {Name: "Against base", Unit: report.Factor}, {Name: "Mean turnaround", Unit: report.Seconds}, {Name: "Against base", Unit: report.Factor},
+		{Name: "Makespan", Unit: report.Seconds}, {Name: "Mean utilization", Unit: report.Ratio}}}
+	against, reasons := verdicts(b.members)
+	lost, intervals := false, ""
+	for i, m := range b.members {
+		g.Arms.Add(armCells(m, b.members[0], against[i])...)
+		g.Arms.Page.Rows = append(g.Arms.Page.Rows, rowAttribute("data-arm", m.name.Index))
+		crashed, _ := m.lost()
+		lost = lost || crashed > 0
+		if summarize(m.values(throughputOf)).Bounded() {
+			intervals = ", in brackets the " + intervalWords
+		}
 	}
-	if slices.ContainsFunc(own, func(m *member) bool { crashed, _ := m.lost(); return crashed > 0 }) {
+	g.Arms.Page.Class = "sortable"
+	g.Arms.Page.Caption = caption(g.Simulated, fmt.Sprintf("%d jobs. Medians over the runs%s. Factors and verdicts are against the base.", b.arm.Jobs, intervals))
+	if lost {
 		g.Notes = append(g.Notes, report.SurvivorsNote("here or under the base"))
 	}
 	for _, r := range reasons {
 		g.Notes = append(g.Notes, "Inconclusive: "+r+".")
 	}
-	if slices.ContainsFunc(own, func(m *member) bool { return summarize(m.values(throughputOf)).Bounded() }) {
-		g.Interval = intervalWords
-	}
-	g.Charts = charts(own)
+	g.Charts = charts(b.members)
 	return g
 }
 
-func newArmRow(m, base *member, against []stats.Comparison) armRow {
+// armCells are the row of an arm.
+func armCells(m, base *member, against []stats.Comparison) []any {
 	crashed, jobs := m.lost()
-	row := armRow{Arm: m.name, Base: m.base, Crashed: crashCell(crashed, jobs), Runs: integer(len(m.runs))}
-	factors := make([]cell, len(compared))
+	name := report.Cell{Text: m.name.Text, Title: m.name.Full}
+	if m == base {
+		name.Small = "(base)"
+	}
+	factors := make([]report.Cell, len(compared))
 	for i, c := range compared {
-		factors[i] = cell{Text: "–"}
 		if summarize(m.values(c.of)).Median > 0 { // otherwise it is 0/0
-			factors[i] = cell{Text: "1.00 ×", Value: "1"}
+			factors[i] = report.Cell{Value: 1, Text: "1.00 ×"}
 		}
 	}
 	for i, c := range against {
@@ -239,7 +264,7 @@ func newArmRow(m, base *member, against []stats.Comparison) armRow {
 	throughput := summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond)
 	turnaround := summaryCell(summarize(m.values(turnaroundOf)), report.Seconds)
 	makespan := summaryCell(summarize(m.values(makespanOf)), report.Seconds)
-	var marked []*cell // as those of results.Metric.OfSurvivors
+	var marked []*report.Cell // as those of results.Metric.OfSurvivors
 	if crashed > 0 {
 		marked = append(marked, &throughput, &turnaround, &makespan)
 	}
@@ -247,12 +272,11 @@ func newArmRow(m, base *member, against []stats.Comparison) armRow {
 		marked = append(marked, &factors[0], &factors[1])
 	}
 	for _, c := range marked {
-		if c.Text != "–" {
+		if c.Value != nil {
 			c.Text += report.SurvivorsMark
 		}
 	}
-	row.Cells = append(row.Cells, throughput, factors[0], turnaround, factors[1], makespan, summaryCell(summarize(m.values(utilizationOf)), report.Ratio))
-	return row
+	return []any{name, crashCell(crashed, jobs), len(m.runs), throughput, factors[0], turnaround, factors[1], makespan, summaryCell(summarize(m.values(utilizationOf)), report.Ratio)}
 }
 
 // lost counts the jobs of all runs that crashed, and all jobs.
@@ -264,15 +288,13 @@ func (m *member) lost() (crashed, jobs int) {
 	return crashed, jobs
 }
 
-func crashCell(crashed, jobs int) cell {
+func crashCell(crashed, jobs int) report.Cell {
 	if jobs == 0 {
-		return cell{Text: "–"}
+		return report.Cell{}
 	}
-	share := float64(crashed) / float64(jobs)
-	c := number(&share, report.Ratio)
-	c.Text = fmt.Sprintf("%d of %d", crashed, jobs)
+	c := report.Cell{Value: float64(crashed) / float64(jobs), Text: fmt.Sprintf("%d of %d", crashed, jobs)}
 	if crashed > 0 {
-		c.Text = fmt.Sprintf("✕ %s (%s)", c.Text, report.Human(share, report.Ratio))
+		c.Text = fmt.Sprintf("%s (%s)", c.Text, report.Human(float64(crashed)/float64(jobs), report.Ratio))
 	}
 	return c
 }

@@ -315,7 +315,7 @@ func testMatrix(t *testing.T, b *browser, path string) {
 		if n := eval[int64](b, "document.documentElement.scrollWidth"); n > width {
 			t.Errorf("%s: the page is %d wide in %d", name, n, width)
 		}
-		if got := b.texts(".standings .matrix:not(.bymix) .doubt"); !slices.Contains(got, survivorsOnly+", "+notComparable) {
+		if got := b.texts(".standings .matrix:not(.bymix) .doubt"); !slices.Contains(got, "survivors only"+", "+"not comparable") {
 			t.Errorf("%s: turnaround of a scheduler that lost jobs: %q", name, got)
 		}
 	}

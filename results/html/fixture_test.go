@@ -89,7 +89,7 @@ const hostile = `<script>alert(1)</script>"'&</title></style><!--`
 func liveRun() records {
 	r := records{devices: devices(2, "NVIDIA H200"), run: results.Run{Mix: "own " + hostile, MixSource: "own.yaml", Scheduler: "cg", Parameters: "workers=4", Node: "local", Mode: results.Live,
 		Suite: "builtin", Repetition: 1, Seed: 1<<64 - 1, Workers: 4, StartedAt: new(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), Traced: true,
-		Tracer: results.Tracer{Processes: new(int64(2)), Kernels: new(int64(9)), Lost: new(int64(3))},
+		Tracer: results.Tracer{Processes: new(int64(2)), Kernels: new(int64(9)), Copies: new(int64(0)), Lost: new(int64(3)), Cut: new(int64(0)), Untraced: new(int64(0))},
 		Sampler: results.Sampler{PeriodS: new(0.001), Samples: new(int64(9_000)), MissedDeadlines: new(int64(1_000)), LongestGapS: new(0.25),
 			CPUS: new(0.1), Errors: new(int64(2)), FirstError: new("GPU is lost")},
 		Provenance: results.Provenance{Version: "1.0.0", Revision: "0123456789ab+dirty", Configuration: `{"sched":"cg"}`, Host: "gpu-host", Kernel: "6.1", CPU: "CPU", Cores: 64, MemoryBytes: 512 << 30,

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -65,7 +66,7 @@ type view struct {
 	Script       template.JS
 	Simulated    simulation
 	Matrices     []matrix
-	Runs         []runRow
+	Runs         *report.Table
 	Arms         []armName
 	Groups       []group
 	Trend        *trendView
@@ -143,17 +144,15 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 		if devices[r.ID], err = source.Devices(ctx, r.ID); err != nil {
 			return v, err
 		}
-		row := newRunRow(r, arms.of(r))
 		if chosen[r.ID] {
-			row.Section = true
 			one, err := load(ctx, source, records{run: r, jobs: jobs[i], devices: devices[r.ID]})
 			if err != nil {
 				return v, err
 			}
 			v.Details = append(v.Details, newRunView(one, arms.of(r), budget))
 		}
-		v.Runs = append(v.Runs, row)
 	}
+	v.Runs = newRunList(runs, arms, chosen)
 	v.Trend = newTrend(o.Trend, arms)
 	found, err := compareSchedulers(newSide(runs, jobs, devices), o.Base)
 	if err != nil {

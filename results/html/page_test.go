@@ -325,25 +325,27 @@ func TestSurvivorsAreMarked(t *testing.T) {
 		if err != nil || len(v.Matrices) != 1 {
 			t.Fatalf("base %q: %d matrices, %v", base, len(v.Matrices), err)
 		}
-		for i, row := range v.Matrices[0].Rows {
-			name, _, _ := strings.Cut(row.Name, ":")
-			for i, l := range row.Levels {
-				doubt := map[bool]string{true: survivorsOnly}[want[name]]
+		for i, row := range v.Matrices[0].Over.HTML() {
+			name, _, _ := strings.Cut(row.Cells[0].Text, ":")
+			for i, l := range row.Cells[2:5] {
+				doubt := map[bool]string{true: "survivors only"}[want[name]]
 				if lostMore[base] == name {
-					doubt += ", " + notComparable
+					doubt += ", not comparable"
 				}
 				if l.Doubt != doubt {
-					t.Errorf("base %q: %s of %s: doubt %q, want %q", base, shownMetrics[i], row.Name, l.Doubt, doubt)
+					t.Errorf("base %q: %s of %s: doubt %q, want %q", base, shownMetrics[i], name, l.Doubt, doubt)
 				}
 			}
-			if row.Base != (i == 0) {
-				t.Errorf("base %q: row %d, %s, is the base: %v", base, i, row.Name, row.Base)
+			if (row.Cells[0].Small == "(base)") != (i == 0) {
+				t.Errorf("base %q: row %d, %s, is the base: %v", base, i, name, i != 0)
 			}
 		}
-		for _, row := range v.Groups[0].Rows {
-			for i, marked := range []bool{row.Arm.Text == "cg", want[row.Arm.Text], row.Arm.Text == "cg", want[row.Arm.Text], row.Arm.Text == "cg", false} {
-				if got := strings.HasSuffix(row.Cells[i].Text, "†"); got != marked {
-					t.Errorf("base %q: cell %d of %s: %q, marked: want %v", base, i, row.Arm.Text, row.Cells[i].Text, marked)
+		arms := v.Groups[0].Arms.HTML()
+		for _, row := range arms {
+			arm := row.Cells[0].Text
+			for i, marked := range []bool{arm == "cg", want[arm], arm == "cg", want[arm], arm == "cg", false} {
+				if got := row.Cells[3+i].Text; strings.HasSuffix(got, "†") != marked {
+					t.Errorf("base %q: cell %d of %s: %q, marked: want %v", base, i, arm, got, marked)
 				}
 			}
 		}
@@ -351,32 +353,32 @@ func TestSurvivorsAreMarked(t *testing.T) {
 			t.Errorf("base %q: the mark is not explained: %q", base, v.Groups[0].Notes)
 		}
 		for j, table := range v.Matrices[0].ByMix { // throughput names what crashed, where jobs of its own did
-			for _, l := range table.Rows[0].Levels {
+			for _, l := range table.HTML()[0].Cells[1:] {
 				name, _, _ := strings.Cut(l.Of, ":")
-				want := map[bool]string{true: survivorsOnly}[want[name]]
+				want := map[bool]string{true: "survivors only"}[want[name]]
 				if name == "cg" && shownMetrics[j] == "throughput" {
 					want = "✕ 25.0 % crashed"
 				}
 				if lostMore[base] == name {
-					want += ", " + notComparable
+					want += ", not comparable"
 				}
 				if l.Doubt != want {
 					t.Errorf("base %q: %s of %s by mix: doubt %q, want %q", base, shownMetrics[j], l.Of, l.Doubt, want)
 				}
 			}
 		}
-		for _, row := range v.Groups[0].Rows {
-			for _, factor := range []string{row.Cells[1].Text, row.Cells[3].Text} {
-				if row.Arm.Text == lostMore[base] && !strings.Contains(factor, "? inconclusive") {
-					t.Errorf("base %q: %s: %q, though cg lost more jobs", base, row.Arm.Text, factor)
+		for _, row := range arms {
+			for _, factor := range []string{row.Cells[4].Text, row.Cells[6].Text} {
+				if arm := row.Cells[0].Text; arm == lostMore[base] && !strings.Contains(factor, "? inconclusive") {
+					t.Errorf("base %q: %s: %q, though cg lost more jobs", base, arm, factor)
 				}
 			}
 		}
 		if why := "Inconclusive: not comparable: cg lost more jobs."; !slices.Contains(v.Groups[0].Notes, why) {
 			t.Errorf("base %q: notes %q lack %q", base, v.Groups[0].Notes, why)
 		}
-		if first := v.Groups[0].Rows[0]; !first.Base || base == "cg" && first.Arm.Text != "cg" {
-			t.Errorf("base %q: the arms of %s begin with %+v", base, v.Groups[0].Title, first.Arm)
+		if first := arms[0].Cells[0]; first.Small != "(base)" || base == "cg" && first.Text != "cg" {
+			t.Errorf("base %q: the arms of %s begin with %+v", base, v.Groups[0].Title, first)
 		}
 	}
 	if _, err := build(t.Context(), m, m.runs(), Options{Base: "zero"}); err == nil || !strings.Contains(err.Error(), "--base zero") {
@@ -400,10 +402,10 @@ func TestDeadBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range v.Groups[0].Rows {
-		for i, want := range map[int]string{1: "–", 2: "–", 3: "–", 4: "–"} { // both factors, turnaround, makespan
-			if got := row.Cells[i].Text; got != want {
-				t.Errorf("cell %d of %s: %q, want %q", i, row.Arm.Text, got, want)
+	for _, row := range v.Groups[0].Arms.HTML() {
+		for i, c := range row.Cells[4:8] { // both factors, turnaround, makespan
+			if c.Text != "–" {
+				t.Errorf("cell %d of %s: %q, want –", i, row.Cells[0].Text, c.Text)
 			}
 		}
 	}
@@ -422,7 +424,7 @@ func TestIntervalsTakeRepetitions(t *testing.T) {
 		if err != nil || len(v.Matrices) != 1 {
 			t.Fatalf("%d matrices, %v", len(v.Matrices), err)
 		}
-		if got := v.Matrices[0].Caption; !strings.Contains(got, want) {
+		if got := v.Matrices[0].Over.Page.Caption; !strings.Contains(got, want) {
 			t.Errorf("%d repetitions: %q, want %q", runs, got, want)
 		}
 	}

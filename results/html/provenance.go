@@ -16,7 +16,7 @@ import (
 type environment struct {
 	Runs     string
 	Facts    []fact
-	Binaries []fact // program -> sha256
+	Binaries *report.Table
 }
 
 // environments groups the runs by their environments, so that differences are visible.
@@ -45,15 +45,16 @@ func newEnvironment(p results.Provenance, own []results.Run) environment {
 	for _, r := range own {
 		ids = append(ids, r.ID)
 	}
-	e := environment{Runs: ranges(ids), Facts: []fact{
+	e := environment{Runs: ranges(ids), Binaries: &report.Table{Columns: []report.Column{{Name: "File"}, {Name: "SHA-256", Class: "code"}}}, Facts: []fact{
 		{"caserun", orDash(p.Version)}, {"Revision", orDash(p.Revision)}, {"Host", orDash(p.Host)}, {"Kernel", orDash(p.Kernel)}, {"CPU", orDash(p.CPU)},
 		{"Cores", fmt.Sprint(p.Cores)}, {"Memory", report.Human(float64(p.MemoryBytes), report.Bytes)},
 		{"NVIDIA driver", orNone(p.Driver)}, {"CUDA", orNone(p.CUDA)},
 	}}
 	var hashes map[string]string
 	if json.Unmarshal([]byte(p.Binaries), &hashes) == nil {
+		e.Binaries.Page.Label = "Binaries of runs " + e.Runs
 		for _, program := range slices.Sorted(maps.Keys(hashes)) {
-			e.Binaries = append(e.Binaries, fact{line(program), line(hashes[program])})
+			e.Binaries.Add(program, hashes[program])
 		}
 	}
 	return e

@@ -2,47 +2,35 @@ package html
 
 import (
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 )
 
-// runRow is a run in the summary of all runs.
-type runRow struct {
-	ID        int64
-	Section   bool // it has one
-	Title     string
-	Crashed   cell
-	Mix       string
-	Arm       armName
-	Node      string
-	Mode      string
-	Status    string
-	Simulated bool
-	Cells     []cell
-	Sweep     cell
-	Tag       string
-	Warned    bool
-}
-
-func newRunRow(r results.Run, arm armName) runRow {
-	m := r.Metrics
-	row := runRow{ID: r.ID, Title: titleOf(r, arm), Sweep: number(r.Sweep, report.None), Tag: line(r.Tag), Mix: line(r.Mix), Arm: arm, Node: line(r.Node), Mode: modeOf(r), Status: string(r.Status),
-		Simulated: r.Mode == results.Simulated, Warned: doubtful(r)}
-	if r.Warmup {
-		row.Status += ", warm-up"
-	}
-	row.Crashed = cell{Text: "–"}
-	if r.Status != results.Running {
-		row.Crashed = integer(m.Crashed)
-		if m.Crashed > 0 {
-			row.Crashed.Text = fmt.Sprintf("✕ %d", m.Crashed)
+// newRunList has a row for each run. A run without a section can be linked to in its row.
+func newRunList(runs []results.Run, a *arms, sections map[int64]bool) *report.Table {
+	t := report.RunList(runs).Pick("run_id", "Run", "jobs_crashed", "Crashed", "mix", "Mix", "scheduler_text", "Scheduler", "node", "Node", "mode_text", "Mode", "status", "Status",
+		"repetition", "Rep.", "jobs", "Jobs", "makespan", "Makespan", "throughput", "Throughput", "turnaround_mean", "Mean turnaround", "turnaround_p95", "p95 turnaround",
+		"wait_mean", "Mean wait", "utilization_mean", "Mean utilization", "sweep_id", "Sweep", "tag", "Tag")
+	t.Page = report.Page{Label: "Table of all runs", Class: "sortable"}
+	for i, r := range runs {
+		arm, row := a.of(r), t.Rows[i]
+		id := report.Cell{Value: row[0], Link: fmt.Sprintf("#run-%d", r.ID)}
+		if doubtful(r) {
+			id.Text, id.Title = fmt.Sprintf("%d ⚠", r.ID), "see its warnings"
 		}
+		row[0], row[3], row[5], row[16] = id, arm.Text, modeOf(r), r.Tag
+		if r.Warmup {
+			row[6] = string(r.Status) + ", warm-up"
+		}
+		attributes := rowAttribute("data-arm", arm.Index)
+		if !sections[r.ID] {
+			attributes += " " + rowAttribute("id", fmt.Sprintf("run-%d", r.ID)) + " " + rowAttribute("data-title", simulated([]results.Run{r}).Prefix()+titleOf(r, arm))
+		}
+		t.Page.Rows = append(t.Page.Rows, attributes)
 	}
-	row.Cells = []cell{integer(r.Repetition), integer(r.Jobs), number(m.MakespanS, report.Seconds), number(m.ThroughputJobsPerS, report.JobsPerSecond),
-		number(m.TurnaroundMeanS, report.Seconds), number(m.TurnaroundP95S, report.Seconds), number(m.WaitMeanS, report.Seconds), number(m.UtilizationMean, report.Ratio)}
-	return row
+	return t
 }
 
 func modeOf(r results.Run) string {
@@ -70,37 +58,18 @@ type runView struct {
 	Facts     []fact
 	Timeline  timeline
 	Series    []seriesView
-	Jobs      []jobLine
+	Jobs      *report.Table
 	Failures  []failure
-	Devices   []deviceLine
-	Events    []eventLine
+	Devices   *report.Table
+	Events    *report.Table
 	Config    string
 }
 
 // fact is a name with a value.
 type fact struct{ Name, Value string }
 
-type jobLine struct {
-	Index int
-	Name  string
-	Bad   bool
-	Cells []cell
-}
-
 type failure struct {
 	Title, Detail, Tail string
-}
-
-type deviceLine struct {
-	Index int
-	Cells []cell
-}
-
-type eventLine struct {
-	At   cell
-	Kind string
-	Of   string
-	Text string
 }
 
 // maxEvents is the largest number of events that a section shows.
@@ -108,67 +77,18 @@ const maxEvents = 200
 
 func newRunView(r records, arm armName, b *budget) runView {
 	end := horizon(r)
-	m := r.run.Metrics
 	v := runView{ID: r.run.ID, Arm: arm, Simulated: r.run.Mode == results.Simulated, Warnings: warnings(r),
-		Title:    titleOf(r.run, arm),
+		Title: titleOf(r.run, arm), Facts: newFacts(r), Jobs: newJobs(r), Devices: newDevices(r), Events: newEvents(r),
 		Timeline: newTimeline(r, end), Series: newSeries(r, end, b), Config: configuration(r.run.Provenance.Configuration)}
 	v.Option = fmt.Sprintf("%d: %s, %s, %s, repetition %d", r.run.ID, line(r.run.Mix), arm.Text, line(r.run.Node), r.run.Repetition)
 	if v.Simulated {
 		v.Option += " (simulated)"
 	}
-	show := func(name string, v *float64, u report.Unit) fact { return fact{name, number(v, u).Text} }
-	v.Facts = []fact{
-		{"Status", string(r.run.Status)}, {"Jobs", fmt.Sprintf("%d: %d ok, %d crashed", r.run.Jobs, m.OK, m.Crashed)},
-		show("Makespan", m.MakespanS, report.Seconds), show("Throughput", m.ThroughputJobsPerS, report.JobsPerSecond),
-		show("Mean turnaround", m.TurnaroundMeanS, report.Seconds), show("95th percentile", m.TurnaroundP95S, report.Seconds),
-		show("Mean wait", m.WaitMeanS, report.Seconds), show("Mean utilization", m.UtilizationMean, report.Ratio),
-		show("Peak utilization", m.UtilizationPeak, report.Ratio), show("Kernel resident", m.KernelUtilizationMean, report.Ratio),
-		{"Parameters", line(r.run.Parameters)}, {"Probe", r.run.Probe.String()}, {"Repetition", fmt.Sprint(r.run.Repetition)}, {"Seed", fmt.Sprint(r.run.Seed)},
-		{"Mix from", line(r.run.MixSource)}, {"Suite", line(r.run.Suite)},
-	}
-	if r.run.Status == results.Running {
-		v.Facts[1].Value = fmt.Sprint(r.run.Jobs)
-	}
-	if e := m.Energy; e.UsedJ != nil {
-		v.Facts = append(v.Facts, show("Energy", e.UsedJ, report.Joules), show("Energy per ok job", e.PerOK, report.Joules), show("Energy with no task (estimated)", e.IdleJ, report.Joules))
-		if *e.Source == results.EnergyPower {
-			v.Facts = append(v.Facts, fact{"Energy from", "integral of power samples"})
-		}
-	}
-	if w := m.Swapping; w.Swaps != nil {
-		v.Facts = append(v.Facts, fact{"Swaps", fmt.Sprintf("%d, and %d asked in vain", *w.Swaps, *w.InVain)},
-			fact{"Moved to the host", number(w.OutBytes, report.Bytes).Text}, fact{"Moved back", number(w.InBytes, report.Bytes).Text},
-			show("Drain", w.DrainS, report.Seconds), show("Copies", w.CopyS, report.Seconds), show("Bookkeeping", w.BookkeepingS, report.Seconds),
-			fact{"Most on the host", number(w.HostPeakBytes, report.Bytes).Text}, show("Slowdown by host access", w.HostMappedS, report.Seconds))
-	}
-	if n := r.run.Workers; n > 0 {
-		v.Facts = append(v.Facts, fact{"Jobs at once", fmt.Sprint(n)})
-	}
-	if at := r.run.StartedAt; at != nil {
-		v.Facts = append(v.Facts, fact{"Started", at.UTC().Format(time.RFC3339)})
-	}
-	if r.run.Tag != "" {
-		v.Facts = append(v.Facts, fact{"Tag", line(r.run.Tag)})
-	}
-	if r.run.Sweep != nil {
-		v.Facts = append(v.Facts, fact{"Sweep", fmt.Sprint(*r.run.Sweep)})
-	}
 	for _, j := range r.jobs {
-		v.Jobs = append(v.Jobs, newJobLine(j))
 		if j.Outcome != nil && !j.EndedOK() {
 			v.Failures = append(v.Failures, failure{Title: fmt.Sprintf("job %d %s: %s", j.Index, line(j.Name), *j.Outcome),
 				Detail: line(j.Detail), Tail: b.tail(j.StderrTail)})
 		}
-	}
-	for _, d := range r.devices {
-		v.Devices = append(v.Devices, newDeviceLine(d))
-	}
-	for i, e := range r.events {
-		if i == maxEvents {
-			v.Events = append(v.Events, eventLine{Kind: "…", Text: fmt.Sprintf("%d more are in the store", len(r.events)-i)})
-			break
-		}
-		v.Events = append(v.Events, newEventLine(e))
 	}
 	return v
 }
@@ -177,51 +97,67 @@ func titleOf(r results.Run, arm armName) string {
 	return fmt.Sprintf("Run %d: %s under %s on %s", r.ID, line(r.Mix), arm.Text, line(r.Node))
 }
 
-func newJobLine(j results.Job) jobLine {
-	outcome, device, exit := "–", cell{Text: "–"}, "–"
-	if j.Outcome != nil {
-		outcome = string(*j.Outcome)
+// newFacts are what the summary of a run has.
+func newFacts(r records) []fact {
+	m := r.run.Metrics
+	shown := []string{"status", "Status", "jobs", "Jobs", "makespan", "Makespan", "throughput", "Throughput", "turnaround_mean", "Mean turnaround", "turnaround_p95", "95th percentile",
+		"wait_mean", "Mean wait", "utilization_mean", "Mean utilization", "utilization_peak", "Peak utilization", "kernel_utilization_mean", "Kernel resident",
+		"parameters", "Parameters", "probe", "Probe", "repetition", "Repetition", "seed", "Seed", "mix_source", "Mix from", "suite", "Suite"}
+	add := func(known bool, names ...string) {
+		if known {
+			shown = append(shown, names...)
+		}
 	}
-	if j.Device != nil {
-		device = integer(*j.Device)
+	add(m.Energy.UsedJ != nil, "energy", "Energy", "energy_per_ok_job", "Energy per ok job", "energy_idle", "Energy with no task (estimated)")
+	add(m.Energy.UsedJ != nil && *m.Energy.Source == results.EnergyPower, "energy_from", "Energy from")
+	add(m.Swapping.Swaps != nil, "swaps", "Swaps", "swapped_out", "Moved to the host", "swapped_in", "Moved back", "swap_drain", "Drain", "swap_copy", "Copies",
+		"swap_bookkeeping", "Bookkeeping", "swap_host_peak", "Most on the host", "host_mapped_slowdown", "Slowdown by host access")
+	add(r.run.Workers > 0, "workers", "Jobs at once")
+	add(r.run.StartedAt != nil, "started_at", "Started")
+	add(r.run.Tag != "", "tag", "Tag")
+	add(r.run.Sweep != nil, "sweep_id", "Sweep")
+	t := report.RunSummary(r.run, r.jobs, r.devices, "").Pick(shown...)
+	if r.run.Status != results.Running {
+		t.Rows[0][1] = fmt.Sprintf("%d: %d ok, %d crashed", r.run.Jobs, m.OK, m.Crashed)
 	}
-	switch {
-	case j.Signal != nil:
-		exit = line(*j.Signal)
-	case j.ExitStatus != nil:
-		exit = fmt.Sprint(*j.ExitStatus)
+	if w := m.Swapping; w.Swaps != nil {
+		t.Rows[0][slices.Index(shown, "swaps")/2] = fmt.Sprintf("%d, and %d asked in vain", *w.Swaps, *w.InVain)
 	}
-	l := jobLine{Index: j.Index, Name: line(j.Name), Bad: j.Outcome != nil && !j.EndedOK()}
-	if l.Bad {
-		outcome = "✕ " + outcome
+	var out []fact
+	headings := t.Headings()
+	for i, c := range t.HTML()[0].Cells {
+		out = append(out, fact{headings[i].Text, c.Text})
 	}
-	l.Cells = []cell{{Text: outcome}, device, number(j.FootprintBytes, report.Bytes), number(j.WaitS, report.Seconds), number(j.StartS, report.Seconds),
-		number(j.EndS, report.Seconds), {Text: exit}, {Text: line(j.Command)}, {Text: line(j.Detail)}}
-	return l
+	return out
 }
 
-func newDeviceLine(d results.Device) deviceLine {
-	text := func(s *string) cell {
-		if s == nil {
-			return cell{Text: "–"}
+func newJobs(r records) *report.Table {
+	t := report.JobTable(r.run, r.jobs).Pick("job_index", "Job", "name", "Name", "outcome", "Outcome", "device_index", "GPU", "footprint", "Footprint", "wait", "Waited",
+		"start", "Start", "end", "End", "exit", "Exit", "command", "Command", "detail", "Detail")
+	t.Page = report.Page{Label: fmt.Sprintf("Jobs of run %d", r.run.ID), Class: "sortable"}
+	for _, j := range r.jobs {
+		attributes := rowAttribute("data-job", j.Index)
+		if j.Outcome != nil && !j.EndedOK() {
+			attributes += ` class="failed"`
 		}
-		return cell{Text: line(*s)}
+		t.Page.Rows = append(t.Page.Rows, attributes)
 	}
-	return deviceLine{d.Index, []cell{{Text: line(d.Name)}, {Text: line(d.UUID)}, number(&d.MemoryBytes, report.Bytes), number(&d.CapacityBytes, report.Bytes),
-		number(d.PeakUsedBytes, report.Bytes), number(d.UtilizationMean, report.Ratio), number(d.UtilizationPeak, report.Ratio), number(d.ResidentMean, report.Ratio),
-		number(d.RefreshS, report.Seconds), number(d.SMClockStartHz, report.Hertz), number(d.SMClockEndHz, report.Hertz), text(d.ThrottleStart), text(d.ThrottleEnd)}}
+	return t
 }
 
-func newEventLine(e results.Event) eventLine {
-	l := eventLine{At: number(&e.AtS, report.Seconds), Kind: line(string(e.Kind)), Text: line(e.Detail)}
-	if e.Job != nil {
-		l.Of = fmt.Sprintf("job %d", *e.Job)
+func newDevices(r records) *report.Table {
+	t := report.DeviceTable(r.run, r.devices).Pick("device_index", "GPU", "name", "Name", "uuid", "UUID", "memory", "Memory", "capacity", "Capacity", "peak_used", "Peak used",
+		"utilization_mean", "Mean utilization", "utilization_peak", "Peak", "resident_mean", "Kernel resident", "refresh", "Refresh",
+		"sm_clock_start", "Clock at start", "sm_clock_end", "At end", "throttle_start", "Throttle at start", "throttle_end", "At end")
+	t.Page.Label = fmt.Sprintf("Devices of run %d", r.run.ID)
+	return t
+}
+
+func newEvents(r records) *report.Table {
+	t := report.EventTable(r.run, r.events[:min(len(r.events), maxEvents)]).Pick("at", "At", "kind", "Kind", "of", "Of", "detail", "Detail")
+	if more := len(r.events) - len(t.Rows); more > 0 {
+		t.Add("", "…", "", fmt.Sprintf("%d more are in the store", more))
 	}
-	if e.Device != nil {
-		if l.Of != "" {
-			l.Of += ", "
-		}
-		l.Of += fmt.Sprintf("GPU %d", *e.Device)
-	}
-	return l
+	t.Page.Label = fmt.Sprintf("Events of run %d", r.run.ID)
+	return t
 }

@@ -2,6 +2,7 @@ package html
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"strconv"
 	"strings"
@@ -9,23 +10,16 @@ import (
 	"github.com/caserun/caserun/results/report"
 )
 
-// cell is one table cell: the text to show, and the number by which to sort.
-type cell struct {
-	Text  string
-	Value string // empty: sort by Text
+// rowAttribute is an attribute of a row.
+func rowAttribute(name string, value any) template.HTMLAttr {
+	return template.HTMLAttr(fmt.Sprintf(`%s="%s"`, name, template.HTMLEscapeString(fmt.Sprint(value)))) //nolint:gosec // it is escaped
 }
 
-func number[T int | int64 | float64](v *T, u report.Unit) cell {
-	if v == nil {
-		return cell{Text: "–"}
+func caption(simulated bool, text string) string {
+	if simulated {
+		return "SIMULATED. " + text
 	}
-	f := float64(*v)
-	return cell{Text: report.Human(f, u), Value: strconv.FormatFloat(f, 'g', 7, 64)}
-}
-
-func integer[T int | int64](v T) cell {
-	text := strconv.FormatInt(int64(v), 10)
-	return cell{Text: text, Value: text}
+	return text
 }
 
 // percent returns v/end as an SVG length, so that drawings stretch with the page but their text

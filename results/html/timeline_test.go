@@ -159,28 +159,28 @@ func TestVerdictsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(v.Groups) != 1 || len(v.Groups[0].Rows) != 3 {
+	if len(v.Groups) != 1 || len(v.Groups[0].Arms.Rows) != 3 {
 		t.Fatalf("groups: %+v", v.Groups)
 	}
-	rows := v.Groups[0].Rows
-	if rows[0].Arm.Text != "sa" || !rows[0].Base {
-		t.Errorf("the base is %+v", rows[0].Arm)
+	rows := v.Groups[0].Arms.HTML()
+	if base := rows[0].Cells[0]; base.Text != "sa" || base.Small != "(base)" {
+		t.Errorf("the base is %+v", base)
 	}
-	if got := rows[1].Cells[1].Text; got != "2.38 ×  ▲ better" {
+	if got := rows[1].Cells[4].Text; got != "2.38 ×  ▲ better" {
 		t.Errorf("throughput of case-alg3: %q", got)
 	}
-	if got := rows[2].Crashed.Text; got != "✕ 7 of 28 (25.0 %)" {
+	if got := rows[2].Cells[1].Text; got != "✕ 7 of 28 (25.0 %)" {
 		t.Errorf("crashes of cg: %q", got)
 	}
 	v, err = build(t.Context(), m, m.runs()[:3], Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := v.Groups[0].Rows[1].Cells[1].Text; got != "2.40 ×  ? inconclusive" {
+	if got := v.Groups[0].Arms.HTML()[1].Cells[4].Text; got != "2.40 ×  ? inconclusive" {
 		t.Errorf("one run of each: %q", got)
 	}
-	if notes := v.Groups[0].Notes; len(notes) != 2 || !strings.HasPrefix(notes[0], "† survivors only") || !strings.HasPrefix(notes[1], "Inconclusive: too few repetitions") || v.Groups[0].Interval != "" {
-		t.Errorf("one run of each: notes %q, interval %q", v.Groups[0].Notes, v.Groups[0].Interval)
+	if notes := v.Groups[0].Notes; len(notes) != 2 || !strings.HasPrefix(notes[0], "† survivors only") || !strings.HasPrefix(notes[1], "Inconclusive: too few repetitions") || strings.Contains(v.Groups[0].Arms.Page.Caption, "in brackets") {
+		t.Errorf("one run of each: notes %q, caption %q", v.Groups[0].Notes, v.Groups[0].Arms.Page.Caption)
 	}
 }
 
@@ -200,8 +200,9 @@ func TestPartsOfAMixAreApart(t *testing.T) {
 	var got []string
 	for _, g := range v.Groups {
 		got = append(got, g.Title)
-		for _, r := range g.Rows {
-			got = append(got, fmt.Sprintf("%s: %s run of %d jobs", r.Arm.Text, r.Runs.Text, g.Jobs))
+		jobs, _, _ := strings.Cut(strings.TrimPrefix(g.Arms.Page.Caption, "SIMULATED. "), ".")
+		for _, r := range g.Arms.HTML() {
+			got = append(got, fmt.Sprintf("%s: %s run of %s", r.Cells[0].Text, r.Cells[2].Text, jobs))
 		}
 	}
 	want := []string{"W1 on sim:2xV100, 4 jobs", "sa: 1 run of 4 jobs", "cg: 1 run of 4 jobs", "W1 on sim:2xV100, 1 job", "cg: 1 run of 1 jobs"}
@@ -251,8 +252,8 @@ func TestSwapsInTheRowOfTheirJob(t *testing.T) {
 func TestOutcomesThatCountAsOK(t *testing.T) {
 	for _, o := range results.Outcomes {
 		j := results.Job{Outcome: &o}
-		line := newJobLine(j)
-		if ok := o.CountsAsOK(); line.Bad == ok || line.Cells[0].Text == "✕ "+string(o) == ok || (classOf(j) == classOK) != ok || (classOf(j) == classBad) != o.Crashed() {
+		line := newJobs(records{jobs: []results.Job{j}}).HTML()[0]
+		if ok := o.CountsAsOK(); strings.Contains(string(line.Attributes), "failed") == ok || line.Cells[2].Text == "✕ "+string(o) == ok || (classOf(j) == classOK) != ok || (classOf(j) == classBad) != o.Crashed() {
 			t.Errorf("%s: %+v in class %s", o, line, classOf(j))
 		}
 	}

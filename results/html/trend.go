@@ -2,7 +2,6 @@ package html
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -16,7 +15,7 @@ type trendView struct {
 	Legend    string
 	Notes     []string
 	Lines     []trendLine
-	Steps     []trendStep
+	Steps     *report.Table
 }
 
 // trendLine is one arm's line.
@@ -40,13 +39,6 @@ type trendSegment struct {
 	Y1, Y2 int
 }
 
-type trendStep struct {
-	Line, At              string
-	Before, After, Change cell
-	Verdict               string
-	Revisions, Also       string
-}
-
 // trendPoints is the largest number of dots in a line: the latest.
 const trendPoints = 200
 
@@ -58,13 +50,14 @@ func newTrend(t *trend.Trend, a *arms) *trendView {
 		Legend: fmt.Sprintf("A dashed line marks a step: a change of the level that a permutation test finds (alpha %g for all lines together).", t.Alpha)}
 	unit := report.MetricUnit(t.Metric)
 	for _, l := range t.Lines {
-		name := line(t.Names.Of(l.Arm))
-		v.Lines = append(v.Lines, newTrendLine(l, name, a.at(l.Arm), unit))
-		for _, s := range l.Steps {
-			change := cell{Text: report.StepChange(*t, s), Value: strconv.FormatFloat(s.Change, 'g', 7, 64)}
-			also, _ := report.AlsoChanged(s).(string)
-			v.Steps = append(v.Steps, trendStep{Line: name, At: line(l.Points[s.At].Label), Before: number(&s.Before, unit), After: number(&s.After, unit),
-				Change: change, Verdict: string(s.Verdict), Revisions: line(report.RevisionRange(s)), Also: line(also)})
+		v.Lines = append(v.Lines, newTrendLine(l, line(t.Names.Of(l.Arm)), a.at(l.Arm), unit))
+	}
+	v.Steps = report.TrendSteps(*t).Pick("line", "Line", "label", "First at", "before", "Before", "after", "After", "change", "Change", "verdict", "Verdict",
+		"revisions", "Revisions", "also_changed", "Also changed")
+	v.Steps.Page = report.Page{Label: "Steps", Class: "sortable", Caption: caption(v.Simulated, "Steps. The cause lies in the revisions, or in what also changed.")}
+	for _, row := range v.Steps.Rows {
+		if row[7] == nil {
+			row[7] = ""
 		}
 	}
 	return v

@@ -19,11 +19,11 @@ var intervalWords = fmt.Sprintf("%.0f %% confidence interval of the median", con
 func summarize(values []float64) stats.Summary { return stats.Summarize(values, confidence) }
 
 // summaryCell shows a median, with its interval if there are enough values.
-func summaryCell(s stats.Summary, u report.Unit) cell {
+func summaryCell(s stats.Summary, u report.Unit) report.Cell {
 	if s.N == 0 {
-		return cell{Text: "–"}
+		return report.Cell{}
 	}
-	c := number(&s.Median, u)
+	c := report.Cell{Value: s.Median, Text: report.Human(s.Median, u)}
 	if s.Bounded() {
 		c.Text = unbroken(c.Text) + " " + unbroken(fmt.Sprintf("[%s, %s]", report.Human(s.Low, u), report.Human(s.High, u)))
 	}
@@ -66,13 +66,11 @@ func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 }
 
 // factor shows the arm's median over the base's median, and the verdict.
-func factor(c stats.Comparison) cell {
+func factor(c stats.Comparison) report.Cell {
 	v := c.B.Median / c.A.Median
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return cell{Text: "–"}
+		return report.Cell{}
 	}
 	mark := map[stats.Verdict]string{stats.Better: "▲ ", stats.Worse: "▼ ", stats.Same: "= ", stats.Inconclusive: "? "}[c.Verdict]
-	out := number(&v, report.None)
-	out.Text = fmt.Sprintf("%.2f ×  %s%s", v, mark, c.Verdict)
-	return out
+	return report.Cell{Value: v, Text: fmt.Sprintf("%.2f ×  %s%s", v, mark, c.Verdict)}
 }

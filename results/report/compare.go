@@ -43,22 +43,19 @@ func CompareTable(r regress.Result) *Table {
 		reasonPlace = DataOnly // a note has it
 	}
 	t := &Table{Title: marked(r.Simulated(), title), Columns: []Column{
-		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly, Drop: dropScheduler}, {Name: "node_text", Heading: "node", Place: TextOnly, Drop: dropNode},
-		{Name: "mix", Place: DataOnly}, {Name: "jobs_a", Place: DataOnly}, {Name: "jobs_b", Place: DataOnly},
+		{Name: "mix"}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly, Drop: dropScheduler}, {Name: "node_text", Heading: "node", Place: TextOnly, Drop: dropNode},
+		{Name: "jobs_a", Place: DataOnly}, {Name: "jobs_b", Place: DataOnly},
 		{Name: "scheduler_a", Place: DataOnly}, {Name: "parameters_a", Place: DataOnly}, {Name: "node_a", Place: DataOnly},
 		{Name: "mode_a", Place: DataOnly}, {Name: "traced_a", Place: DataOnly},
 		{Name: "scheduler_b", Place: DataOnly}, {Name: "parameters_b", Place: DataOnly}, {Name: "node_b", Place: DataOnly},
 		{Name: "mode_b", Place: DataOnly}, {Name: "traced_b", Place: DataOnly},
 		{Name: "metric"}, {Name: "unit", Place: DataOnly},
 		{Name: "n_text", Heading: "N", Place: TextOnly, Drop: 2},
-		{Name: "a_text", Heading: r.A, Place: TextOnly}, {Name: "a_interval", Heading: "interval", Place: TextOnly, Drop: 5},
-		{Name: "b_text", Heading: r.B, Place: TextOnly}, {Name: "b_interval", Heading: "interval", Place: TextOnly, Drop: 4},
-		{Name: "n_a", Place: DataOnly}, {Name: "median_a", Place: DataOnly}, {Name: "low_a", Place: DataOnly}, {Name: "high_a", Place: DataOnly},
-		{Name: "n_b", Place: DataOnly}, {Name: "median_b", Place: DataOnly}, {Name: "low_b", Place: DataOnly}, {Name: "high_b", Place: DataOnly},
-		{Name: "change_text", Heading: "change", Place: TextOnly}, {Name: "change_interval", Heading: "interval", Place: TextOnly, Drop: 1}, {Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
+		{Name: "n_a", Place: DataOnly}, {Name: "median_a", Heading: r.A}, {Name: "a_interval", Heading: "interval", Place: TextOnly, Drop: 5}, {Name: "low_a", Place: DataOnly}, {Name: "high_a", Place: DataOnly},
+		{Name: "n_b", Place: DataOnly}, {Name: "median_b", Heading: r.B}, {Name: "b_interval", Heading: "interval", Place: TextOnly, Drop: 4}, {Name: "low_b", Place: DataOnly}, {Name: "high_b", Place: DataOnly},
+		{Name: "change"}, {Name: "change_interval", Heading: "interval", Place: TextOnly, Drop: 1}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
 		{Name: "change_is", Place: DataOnly}, {Name: "p", Place: DataOnly},
-		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
-		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Place: reasonPlace},
+		{Name: "p_adjusted", Heading: "p", Drop: 3}, {Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Place: reasonPlace},
 		{Name: "warnings", Place: DataOnly}, {Name: "probe_a", Place: DataOnly}, {Name: "probe_b", Place: DataOnly},
 		{Name: "mixes", Place: DataOnly}, {Name: "settles", Place: DataOnly}, {Name: "survivors_only", Place: DataOnly},
 	}}
@@ -66,21 +63,17 @@ func CompareTable(r regress.Result) *Table {
 	for _, row := range r.Rows {
 		tests = max(tests, row.Tests)
 		a, b, c := row.Pair.A, row.Pair.B, row.Comparison
-		x, y := summaryCells(c.A), summaryCells(c.B)
 		change := "ratio - 1"
 		if row.Metric.Absolute {
 			change = "difference"
 		}
-		var reason any
-		if c.Reason != "" {
-			reason = c.Reason
-		}
-		t.Add(arrow(r.Names.Mix(a), r.Names.Mix(b)), arrow(schedulerOf(a, r.Names), schedulerOf(b, r.Names)), arrow(a.Node, b.Node),
-			arrow(a.Mix, b.Mix), positive(a.Jobs), positive(b.Jobs), a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
-			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), medianText(c.A, row.Metric), intervalText(c.A, row.Metric), medianText(c.B, row.Metric), intervalText(c.B, row.Metric),
-			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
-			withMark(changeText(c, row.Metric), survivorsMark(row.Survivors())), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
-			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors())
+		t.Add(Cell{Value: arrow(a.Mix, b.Mix), Text: arrow(r.Names.Mix(a), r.Names.Mix(b))}, arrow(schedulerOf(a, r.Names), schedulerOf(b, r.Names)), arrow(a.Node, b.Node),
+			positive(a.Jobs), positive(b.Jobs), a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
+			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N),
+			c.A.N, medianCell(c.A, row.Metric), given(intervalText(c.A, row.Metric)), finite(c.A.Low), finite(c.A.High),
+			c.B.N, medianCell(c.B, row.Metric), given(intervalText(c.B, row.Metric)), finite(c.B.Low), finite(c.B.High),
+			Cell{Value: finite(c.Change), Text: withMark(changeText(c, row.Metric), survivorsMark(row.Survivors()))}, changeInterval(c), finite(c.Low), finite(c.High), change,
+			finite(c.P), pCell(c.Adjusted), c.MinEffect, c.Verdict, given(c.Reason), warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors())
 	}
 	if reasonPlace == DataOnly {
 		for reason, n := range reasons {
@@ -99,7 +92,7 @@ func CompareTable(r regress.Result) *Table {
 	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" Tested by two-sided "+
 		"Mann-Whitney tests, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
 		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
-	if slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Survivors() && changeText(row.Comparison, row.Metric) != nil }) {
+	if slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Survivors() && changeText(row.Comparison, row.Metric) != "" }) {
 		t.Notes = append(t.Notes, Note{Text: SurvivorsNote("on one side or both")})
 	}
 	if r.Simulated() {
@@ -118,7 +111,7 @@ func overText(row regress.Row, names results.Names) string {
 	if row.Mixes < 2 || row.Metric.Absolute || a == b || !c.Bounded() {
 		return ""
 	}
-	ratio := withMark(fmt.Sprintf("%.2f×", 1+c.Change), survivorsMark(row.Survivors()))
+	ratio := fmt.Sprintf("%.2f×", 1+c.Change) + survivorsMark(row.Survivors())
 	text := fmt.Sprintf("%s over %s over %s: %s %s [%.2f, %.2f]", b, a, row.Pair.A.Mix, row.Metric.Name, ratio, 1+c.Low, 1+c.High)
 	if row.LostMore {
 		text += ", " + c.Reason
@@ -142,15 +135,13 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 	}
 	title := fmt.Sprintf("regression gate, %s against %s: %s", r.Candidate, r.Baseline, r.Summary())
 	t := &Table{Title: marked(r.Simulated(), title), Columns: []Column{
-		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
-		{Name: "mix", Place: DataOnly}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
+		{Name: "mix"}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
 		{Name: "metric"}, {Name: "limit"}, {Name: "result"}, {Name: "finding"},
 		{Name: "n_text", Heading: "N", Place: TextOnly, Drop: 1},
-		{Name: "baseline_text", Heading: "baseline", Place: TextOnly, Narrow: 1}, {Name: "candidate_text", Heading: "candidate", Place: TextOnly, Narrow: 1},
 		{Name: "baseline_runs", Place: DataOnly}, {Name: "candidate_runs", Place: DataOnly},
-		{Name: "unit", Place: DataOnly}, {Name: "baseline_median", Place: DataOnly}, {Name: "candidate_median", Place: DataOnly},
+		{Name: "unit", Place: DataOnly}, {Name: "baseline_median", Heading: "baseline", Narrow: 1}, {Name: "candidate_median", Heading: "candidate", Narrow: 1},
 		{Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
-		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 2},
+		{Name: "p_adjusted", Heading: "p", Drop: 2},
 		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly}, {Name: "probe", Place: DataOnly},
 		{Name: "mixes", Place: DataOnly}, {Name: "baseline_jobs", Place: DataOnly}, {Name: "candidate_jobs", Place: DataOnly}, {Name: "settles", Place: DataOnly},
 	}}
@@ -162,25 +153,22 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 		if len(kinds) > 0 && !slices.Contains(kinds, c.Class.Kind()) {
 			continue
 		}
-		var base, cand, baseText, candText, change, low, high, p, pCell, baseCrashed, candCrashed any
+		var base, cand, change, low, high, p, baseCrashed, candCrashed any
 		if s := c.Comparison; s != nil {
-			base, cand, change, low, high, p = finite(s.A.Median), finite(s.B.Median), finite(s.Change), finite(s.Low), finite(s.High), finite(s.Adjusted)
-			pCell = pText(s.Adjusted)
-			baseText, candText = medianText(s.A, c.Limit.Metric), medianText(s.B, c.Limit.Metric)
+			base, cand, change, low, high, p = medianCell(s.A, c.Limit.Metric), medianCell(s.B, c.Limit.Metric), finite(s.Change), finite(s.Low), finite(s.High), pCell(s.Adjusted)
 		}
 		if c.Counted() {
 			baseCrashed, candCrashed = c.Crashed[0], c.Crashed[1]
-			base, cand, change, low, high = c.Rate(0), c.Rate(1), c.Rate(1)-c.Rate(0), nil, nil
-			baseText, candText = Human(c.Rate(0), Ratio), Human(c.Rate(1), Ratio)
+			base, cand = Cell{Value: c.Rate(0), Text: Human(c.Rate(0), Ratio)}, Cell{Value: c.Rate(1), Text: Human(c.Rate(1), Ratio)}
+			change, low, high = c.Rate(1)-c.Rate(0), nil, nil
 		}
-		var mixText, schedulerText, mix, jobs, scheduler, node, mode any
+		var mix, jobs, scheduler, node, mode any
 		if a := c.Arm; a.Mix != "" {
-			mixText, schedulerText = r.Names.Mix(a), schedulerOf(a, r.Names)
-			mix, jobs, scheduler, node, mode = a.Mix, positive(a.Jobs), a.Scheduler, a.Node, a.Mode
+			mix, jobs, scheduler, node, mode = mixCell(a, r.Names), positive(a.Jobs), schedulerCell(a, r.Names), a.Node, a.Mode
 		}
-		t.Add(mixText, schedulerText, mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
-			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), baseText, candText, c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
-			change, low, high, p, pCell, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles))
+		t.Add(mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
+			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
+			change, low, high, p, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles))
 	}
 	for _, n := range gateNotes(r) {
 		t.Notes = append(t.Notes, Note{Text: n})
@@ -218,6 +206,14 @@ func schedulerOf(a results.Arm, names results.Names) string {
 	return names.Scheduler(a)
 }
 
+func mixCell(a results.Arm, names results.Names) Cell {
+	return Cell{Value: a.Mix, Text: names.Mix(a)}
+}
+
+func schedulerCell(a results.Arm, names results.Names) Cell {
+	return Cell{Value: a.Scheduler, Text: schedulerOf(a, names)}
+}
+
 func arrow(a, b string) string {
 	if a == b {
 		return a
@@ -231,9 +227,9 @@ func MetricUnit(m results.Metric) Unit {
 }
 
 // intervalText is "12.10 to 12.50", in the unit of the median if that is all they need.
-func intervalText(s stats.Summary, m results.Metric) any {
+func intervalText(s stats.Summary, m results.Metric) string {
 	if s.N == 0 || !s.Bounded() {
-		return nil
+		return ""
 	}
 	u := MetricUnit(m)
 	median, low, high := Human(s.Median, u), Human(s.Low, u), Human(s.High, u)
@@ -244,17 +240,17 @@ func intervalText(s stats.Summary, m results.Metric) any {
 	return low + " to " + high
 }
 
-func medianText(s stats.Summary, m results.Metric) any {
+func medianCell(s stats.Summary, m results.Metric) Cell {
 	if s.N == 0 {
-		return nil
+		return Cell{}
 	}
-	return Human(s.Median, MetricUnit(m))
+	return Cell{Value: finite(s.Median), Text: Human(s.Median, MetricUnit(m))}
 }
 
-func changeText(c stats.Comparison, m results.Metric) any {
+func changeText(c stats.Comparison, m results.Metric) string {
 	switch {
 	case math.IsNaN(c.Change):
-		return nil
+		return ""
 	case math.IsInf(c.Change, 0):
 		return "up from 0"
 	}
@@ -272,20 +268,14 @@ func changeInterval(c stats.Comparison) any {
 	return fmt.Sprintf("%+.1f to %+.1f", 100*c.Low, 100*c.High)
 }
 
-func pText(p float64) any {
+func pCell(p float64) Cell {
 	switch {
 	case math.IsNaN(p):
-		return nil
+		return Cell{}
 	case p < 0.001:
-		return "<0.001"
+		return Cell{Value: p, Text: "<0.001"}
 	}
-	return fmt.Sprintf("%.3f", p)
-}
-
-type summaryData struct{ n, median, low, high any }
-
-func summaryCells(s stats.Summary) summaryData {
-	return summaryData{s.N, finite(s.Median), finite(s.Low), finite(s.High)}
+	return Cell{Value: p, Text: fmt.Sprintf("%.3f", p)}
 }
 
 // finite is unknown for NaN and for infinities, which are bounds of nothing.

@@ -124,8 +124,8 @@ func TestArmsOfOneSchedulerAreToldApart(t *testing.T) {
 	want := []string{"W1 (4 jobs)  case-alg3:queue=fifo", "W1 (32 jobs)  case-alg3:queue=fifo", "W1 (32 jobs)  case-alg3:queue=fifo, traced", "W1 (32 jobs)  case-alg3:queue=mmu"}
 	for _, table := range []*Table{GateTable(gate), CompareTable(compared)} {
 		var got []string
-		for _, row := range table.Rows {
-			got = append(got, fmt.Sprintf("%s  %s", row[0], row[1]))
+		for _, row := range table.grid().cells {
+			got = append(got, row[0]+"  "+row[1])
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", table.Title, diff)
@@ -302,8 +302,8 @@ func TestSurvivorsAreMarked(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := withMark(nil, SurvivorsMark); got != nil {
-		t.Errorf("no value: %v", got)
+	if got := withMark("", SurvivorsMark); got != "" {
+		t.Errorf("no value: %q", got)
 	}
 }
 
@@ -321,17 +321,17 @@ func TestChangesOfDeadArms(t *testing.T) {
 	died := regress.Side{Label: "died", Runs: run(16, 0)}
 	for _, c := range []struct {
 		a, b   regress.Side
-		change any
-	}{{dead, alive, "up from 0†"}, {alive, dead, "-100.0 %†"}, {dead, died, nil}} {
+		change string
+	}{{dead, alive, "up from 0†"}, {alive, dead, "-100.0 %†"}, {dead, died, unknown}} {
 		r, err := regress.Compare(c.a, c.b, regress.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		table := CompareTable(r)
-		at := slices.IndexFunc(table.Columns, func(column Column) bool { return column.Name == "change_text" })
+		at := slices.IndexFunc(table.Columns, func(column Column) bool { return column.Name == "change" })
 		noted := slices.ContainsFunc(table.Notes, func(n Note) bool { return strings.HasPrefix(n.Text, SurvivorsMark) })
-		if got := table.Rows[0][at]; got != c.change || noted != (c.change != nil) {
-			t.Errorf("%s against %s: %v, want %v; explained: %v", c.b.Label, c.a.Label, got, c.change, noted)
+		if got := humanCell(table.Rows[0][at], None); got != c.change || noted != (c.change != unknown) {
+			t.Errorf("%s against %s: %q, want %q; explained: %v", c.b.Label, c.a.Label, got, c.change, noted)
 		}
 	}
 	both := regress.Side{Label: "both", Runs: run(0, 0.25)}

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 )
@@ -100,10 +102,17 @@ func DeviceTable(r results.Run, devices []results.Device) *Table {
 func EventTable(r results.Run, events []results.Event) *Table {
 	t := &Table{Title: about("events of run", r), Columns: ofRun(
 		Column{Name: "at", Unit: Seconds}, Column{Name: "kind"}, Column{Name: "job_index", Heading: "job"},
-		Column{Name: "device_index", Heading: "device"}, Column{Name: "detail"},
+		Column{Name: "device_index", Heading: "device"}, Column{Name: "of", Place: PageOnly}, Column{Name: "detail"},
 	)}
 	for _, e := range events {
-		t.Add(r.ID, r.Mode, e.AtS, e.Kind, e.Job, e.Device, e.Detail)
+		var of []string
+		if e.Job != nil {
+			of = append(of, fmt.Sprintf("job %d", *e.Job))
+		}
+		if e.Device != nil {
+			of = append(of, fmt.Sprintf("GPU %d", *e.Device))
+		}
+		t.Add(r.ID, r.Mode, e.AtS, e.Kind, e.Job, e.Device, strings.Join(of, ", "), e.Detail)
 	}
 	return t
 }

@@ -32,7 +32,7 @@ func (t *Table) grid() grid {
 	columns, rows := t.in(TextOnly)
 	g := grid{columns: columns, cells: make([][]string, len(rows)), numbers: make([]bool, len(columns))}
 	for c := range columns {
-		g.numbers[c] = columns[c].Unit != None || numeric(rows, c)
+		g.numbers[c] = columns[c].Unit != None || numeric(rows, c, func(v Cell) bool { return v.Text != "" })
 	}
 	for r, row := range rows {
 		for c, v := range row {

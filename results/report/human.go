@@ -94,6 +94,11 @@ func humanCell(v any, u Unit) string {
 		return Human(v, u)
 	case string:
 		return oneLine(v)
+	case Cell:
+		if v.Text != "" {
+			return oneLine(v.Text)
+		}
+		return humanCell(v.Value, u)
 	}
 	return fmt.Sprint(v)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
@@ -31,8 +32,8 @@ func MatrixTable(m regress.Matrix) *Table {
 		mixesPlace = Everywhere
 	}
 	t := &Table{Title: matrixTitle(m, overMixes(m)), Columns: append(schedulerColumns(),
-		Column{Name: "mixes", Place: mixesPlace}, Column{Name: "runs", Drop: 1}, Column{Name: "jobs", Place: DataOnly}, Column{Name: "jobs_crashed", Place: DataOnly},
-		Column{Name: "crash_rate", Heading: "crashed", Unit: Ratio})}
+		Column{Name: "mixes", Place: mixesPlace}, Column{Name: "runs", Drop: 1, Class: "runs"}, Column{Name: "jobs", Place: DataOnly}, Column{Name: "jobs_crashed", Place: DataOnly},
+		Column{Name: "crash_rate", Heading: "crashed", Unit: Ratio, Crashes: true})}
 	for _, metric := range m.Metrics {
 		switch {
 		case metric.Counts():
@@ -45,7 +46,7 @@ func MatrixTable(m regress.Matrix) *Table {
 		}
 	}
 	for _, s := range m.Rows {
-		values := append(schedulerCells(m, s), s.Mixes, s.Runs, s.Jobs, s.Crashed, s.CrashRate())
+		values := append(schedulerCells(m, s), s.Mixes, s.Runs, s.Jobs, s.Crashed, crashCell(s.Count))
 		for j, metric := range m.Metrics {
 			l := s.Over[j]
 			switch {
@@ -53,7 +54,7 @@ func MatrixTable(m regress.Matrix) *Table {
 			case metric.Absolute:
 				values = append(values, finite(l.Median))
 			default:
-				values = append(values, finite(l.Ratio.Value), markBeside(l.Ratio.Value, ratioInterval(l.Ratio), ratioMark(l)))
+				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Ratio.Value, ratioInterval(l.Ratio), ratioMark(l))))
 				values = append(values, boundCells(metric, l)...)
 			}
 		}
@@ -66,11 +67,9 @@ func MatrixTable(m regress.Matrix) *Table {
 // MatrixByMix has a table for each metric: a row for each mix, a column for each scheduler. Unless
 // wide, tables that are wider than Width with intervals have none.
 func MatrixByMix(m regress.Matrix, wide bool) []*Table {
-	how, intervals := "In parentheses: confidence intervals.", true
-	out := byMix(m, intervals)
+	how, out := "In parentheses: confidence intervals.", ByMix(m, levelText)
 	if !wide && slices.ContainsFunc(out, func(t *Table) bool { return !t.fits() }) {
-		how, intervals = "-v also prints confidence intervals.", false
-		out = byMix(m, intervals)
+		how, out = "-v also prints confidence intervals.", ByMix(m, levelTextAlone)
 	}
 	if len(out) > 0 {
 		out[len(out)-1].Notes = matrixNotes(m, how, false)
@@ -84,10 +83,11 @@ func MatrixLaTeX(m regress.Matrix) []*Table {
 	if len(m.Rows) < 2 {
 		return []*Table{MatrixCells(m)}
 	}
-	return append(append([]*Table{MatrixTable(m)}, byMix(m, false)...), MatrixCells(m))
+	return append(append([]*Table{MatrixTable(m)}, ByMix(m, levelTextAlone)...), MatrixCells(m))
 }
 
-func byMix(m regress.Matrix, intervals bool) []*Table {
+// ByMix has a table for each metric: a row for each mix, and a last one over several mixes; a column for each scheduler.
+func ByMix(m regress.Matrix, cell func(results.Metric, regress.Count, regress.Level) Cell) []*Table {
 	var out []*Table
 	for j, metric := range m.Metrics {
 		what := fmt.Sprintf("%s, ratio to %s by mix", metric.Name, m.Base().Name)
@@ -109,9 +109,9 @@ func byMix(m regress.Matrix, intervals bool) []*Table {
 		for _, s := range m.Rows {
 			t.Columns = append(t.Columns, Column{Name: standingName(s)})
 			for i, c := range s.Cells {
-				cells[i] = append(cells[i], levelText(metric, c.Count, c.Levels[j], intervals))
+				cells[i] = append(cells[i], cell(metric, c.Count, c.Levels[j]))
 			}
-			cells[len(m.Mixes)] = append(cells[len(m.Mixes)], levelText(metric, s.Count, s.Over[j], intervals))
+			cells[len(m.Mixes)] = append(cells[len(m.Mixes)], cell(metric, s.Count, s.Over[j]))
 		}
 		if len(m.Mixes) == 1 {
 			cells = cells[:1]
@@ -127,7 +127,7 @@ func byMix(m regress.Matrix, intervals bool) []*Table {
 // MatrixCells has a row for each scheduler of each mix, with medians and with ratios to the base.
 func MatrixCells(m regress.Matrix) *Table {
 	t := &Table{Title: matrixTitle(m, "medians by mix"), Columns: slices.Concat(
-		[]Column{{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "mix", Place: DataOnly}, {Name: "jobs_of_mix", Place: DataOnly}}, schedulerColumns(),
+		[]Column{{Name: "mix"}, {Name: "jobs_of_mix", Place: DataOnly}}, schedulerColumns(),
 		[]Column{{Name: "runs"}, {Name: "jobs", Place: DataOnly}, {Name: "jobs_crashed", Place: DataOnly}, {Name: "crash_rate", Heading: "crashed", Unit: Ratio}})}
 	for _, metric := range m.Metrics {
 		if metric.Counts() {
@@ -146,14 +146,14 @@ func MatrixCells(m regress.Matrix) *Table {
 			if c.Runs == 0 {
 				continue
 			}
-			values := append([]any{m.Names.Mix(batch), batch.Mix, batch.Jobs}, schedulerCells(m, s)...)
+			values := append([]any{mixCell(batch, m.Names), batch.Jobs}, schedulerCells(m, s)...)
 			values = append(values, c.Runs, c.Jobs, c.Crashed, c.CrashRate())
 			for j, metric := range m.Metrics {
 				if metric.Counts() {
 					continue
 				}
 				l := c.Levels[j]
-				values = append(values, finite(l.Median), markBeside(l.Median, intervalText(l.Summary, metric), survivorsMark(l.Survivors)), finite(l.Low), finite(l.High))
+				values = append(values, finite(l.Median), given(markBeside(l.Median, intervalText(l.Summary, metric), survivorsMark(l.Survivors))), finite(l.Low), finite(l.High))
 				if !metric.Absolute {
 					values = append(append(values, finite(l.Ratio.Value)), boundCells(metric, l)...)
 				}
@@ -167,12 +167,12 @@ func MatrixCells(m regress.Matrix) *Table {
 
 // schedulerColumns name the scheduler of a row, and in data the node.
 func schedulerColumns() []Column {
-	return []Column{{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly},
+	return []Column{{Name: "scheduler"}, {Name: "parameters", Place: DataOnly},
 		{Name: "probe", Place: DataOnly}, {Name: "node", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly}, {Name: "base", Place: DataOnly}}
 }
 
 func schedulerCells(m regress.Matrix, s regress.Standing) []any {
-	return []any{standingName(s), s.Arm.Scheduler, s.Arm.Parameters, s.Arm.Probe.String(), m.Of.Node, m.Of.Mode, m.Of.Traced, m.Base().Name}
+	return []any{Cell{Value: s.Arm.Scheduler, Text: standingName(s)}, s.Arm.Parameters, s.Arm.Probe.String(), m.Of.Node, m.Of.Mode, m.Of.Traced, m.Base().Name}
 }
 
 func standingName(s regress.Standing) string {
@@ -199,8 +199,8 @@ func boundCells(m results.Metric, l regress.Level) []any {
 	return cells
 }
 
-// RatioText is "1.84", with as many digits as a small ratio needs.
-func RatioText(v float64) string {
+// ratioText is "1.84", with as many digits as a small ratio needs.
+func ratioText(v float64) string {
 	if v != 0 && math.Abs(v) < 0.1 {
 		return fmt.Sprintf("%.2g", v)
 	}
@@ -208,11 +208,11 @@ func RatioText(v float64) string {
 }
 
 // ratioInterval is "1.82 to 1.86".
-func ratioInterval(r regress.Ratio) any {
+func ratioInterval(r regress.Ratio) string {
 	if !r.Bounded() {
-		return nil
+		return ""
 	}
-	return RatioText(r.Low) + " to " + RatioText(r.High)
+	return ratioText(r.Low) + " to " + ratioText(r.High)
 }
 
 // survivorsMark is the mark of a value that is of survivors only, and empty for others.
@@ -232,16 +232,16 @@ func ratioMark(l regress.Level) string {
 }
 
 // withMark marks a value. Where there is no value, there is no mark.
-func withMark(text any, mark string) any {
-	if mark == "" || text == nil {
-		return text
+func withMark(text, mark string) string {
+	if text == "" {
+		return ""
 	}
-	return fmt.Sprint(text, mark)
+	return text + mark
 }
 
 // markBeside marks the interval of a value. A value without an interval has the mark alone beside it.
-func markBeside(value float64, interval any, mark string) any {
-	if interval == nil && mark != "" && finite(value) != nil {
+func markBeside(value float64, interval, mark string) string {
+	if interval == "" && finite(value) != nil {
 		return mark
 	}
 	return withMark(interval, mark)
@@ -249,23 +249,57 @@ func markBeside(value float64, interval any, mark string) any {
 
 // levelText is a metric of one scheduler, as "1.84× (1.82 to 1.86)". Throughput names the share of
 // jobs that crashed.
-func levelText(m results.Metric, c regress.Count, l regress.Level, intervals bool) any {
+func levelText(m results.Metric, c regress.Count, l regress.Level) Cell {
 	switch {
 	case m.Counts() && c.Jobs > 0:
-		return Human(*c.CrashRate(), Ratio)
+		return Cell{Value: Human(*c.CrashRate(), Ratio)}
 	case m.Absolute && !math.IsNaN(l.Median):
-		return Human(l.Median, Ratio)
+		return Cell{Value: Human(l.Median, Ratio)}
 	case math.IsNaN(l.Ratio.Value):
-		return nil
+		return Cell{}
 	}
-	text := RatioText(l.Ratio.Value) + "×"
-	if interval, known := ratioInterval(l.Ratio).(string); known && intervals {
+	text := ratioText(l.Ratio.Value) + "×"
+	if interval := ratioInterval(l.Ratio); interval != "" {
 		text += " (" + interval + ")"
 	}
 	if m.HigherIsBetter && c.Crashed > 0 {
 		text += ", " + Human(*c.CrashRate(), Ratio) + " crashed"
 	}
-	return withMark(text, ratioMark(l))
+	return Cell{Value: text + ratioMark(l)}
+}
+
+// levelTextAlone is levelText without the interval.
+func levelTextAlone(m results.Metric, c regress.Count, l regress.Level) Cell {
+	l.Ratio.Low = math.Inf(-1)
+	return levelText(m, c, l)
+}
+
+// RatioCell is a metric's ratio to the base, with what takes value from it in words. Throughput alone gains from crashed
+// jobs, so it names their share.
+func RatioCell(m results.Metric, c regress.Count, l regress.Level) Cell {
+	out := Cell{Value: finite(l.Ratio.Value), Small: ratioInterval(l.Ratio)}
+	var doubts []string
+	switch {
+	case math.IsNaN(l.Ratio.Value):
+		return Cell{}
+	case m.HigherIsBetter && c.Crashed > 0:
+		doubts = append(doubts, "✕ "+Human(*c.CrashRate(), Ratio)+" crashed")
+	case l.Survivors:
+		doubts = append(doubts, "survivors only")
+	}
+	if l.LostMore {
+		doubts = append(doubts, "not comparable")
+	}
+	out.Doubt = strings.Join(doubts, ", ")
+	return out
+}
+
+func crashCell(c regress.Count) Cell {
+	out := Cell{Value: c.CrashRate()}
+	if c.Jobs > 0 {
+		out.Small = fmt.Sprintf("%d of %d", c.Crashed, c.Jobs)
+	}
+	return out
 }
 
 func matrixTitle(m regress.Matrix, what string) string {

@@ -234,11 +234,15 @@ func (g grid) writer(header bool, paint func(Column, string) string) table.Write
 	return w
 }
 
-// numeric reports whether a column has numbers only.
-func numeric(rows [][]any, column int) bool {
+// numeric reports whether a column has only numbers, none of which is shown as a text.
+func numeric(rows [][]any, column int, text func(Cell) bool) bool {
 	numbers := false
 	for _, row := range rows {
-		switch row[column].(type) {
+		c := asCell(row[column])
+		if text(c) {
+			return false
+		}
+		switch c.Value.(type) {
 		case int64, float64:
 			numbers = true
 		case nil:

@@ -35,6 +35,7 @@ const (
 	Everywhere Place = iota
 	DataOnly         // csv and json
 	TextOnly         // table and markdown
+	PageOnly
 )
 
 // Column describes one column. Name with its unit's suffix is the header in csv and json; it
@@ -54,6 +55,9 @@ type Column struct {
 	// Cut is the least width to which long text is cut in its middle, as names of functions
 	// are. 0: text is wrapped.
 	Cut int
+	// Crashes are jobs that crashed: a page marks numbers above 0.
+	Crashes bool
+	Class   string // of a page's cells
 }
 
 // Header is the column's name in csv and json, unit included.
@@ -73,8 +77,8 @@ type Note struct {
 	Block string
 }
 
-// Table is what the renderers know of a table. Cells are nil, string, bool, int64 or
-// float64; Add converts them.
+// Table is what the renderers know of a table. Cells are nil, string, bool, int64, float64 or a
+// Cell with one of these; Add converts them.
 type Table struct {
 	Title   string
 	Columns []Column
@@ -85,6 +89,7 @@ type Table struct {
 	// Detail is a table that is only printed with -v. On a narrow terminal it leaves out
 	// columns even then.
 	Detail bool
+	Page   Page
 }
 
 // Add appends a row with one value per column. It follows pointers; nil is unknown. A value
@@ -104,8 +109,12 @@ func cell(value any) any {
 	if value == nil {
 		return nil
 	}
-	if at, ok := value.(time.Time); ok {
-		return at.UTC().Format(time.RFC3339)
+	switch v := value.(type) {
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	case Cell:
+		v.Value = cell(v.Value)
+		return v
 	}
 	switch v := reflect.ValueOf(value); v.Kind() {
 	case reflect.Pointer:
@@ -139,7 +148,11 @@ func (t *Table) in(place Place) (columns []Column, rows [][]any) {
 		}
 		columns = append(columns, c)
 		for r := range t.Rows {
-			rows[r] = append(rows[r], t.Rows[r][i])
+			v := t.Rows[r][i]
+			if c, ok := v.(Cell); ok && place == DataOnly {
+				v = c.Value
+			}
+			rows[r] = append(rows[r], v)
 		}
 	}
 	return columns, rows

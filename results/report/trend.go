@@ -13,7 +13,7 @@ import (
 // TrendTables are the tables of lines, of steps and of points. csv and json always have all
 // three. Text has the steps if there are any, and the points if all is set.
 func TrendTables(t trend.Trend, f Format, all bool) []*Table {
-	lines, steps := trendLines(t), trendSteps(t)
+	lines, steps := trendLines(t), TrendSteps(t)
 	data := f == CSV || f == JSON
 	tables := []*Table{lines}
 	if data || len(steps.Rows) > 0 {
@@ -34,27 +34,24 @@ func armColumns(t trend.Trend) []Column {
 		dropNode = 0
 	}
 	return []Column{
-		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
-		{Name: "mix", Place: DataOnly}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly}, {Name: "probe", Place: DataOnly},
+		{Name: "mix"}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "probe", Place: DataOnly},
 		{Name: "node", Drop: dropNode}, {Name: "mode"}, {Name: "traced", Place: DataOnly},
 	}
 }
 
 func armCells(t trend.Trend, l trend.Line) []any {
 	a := l.Arm
-	return []any{t.Names.Mix(a), schedulerOf(a, t.Names), a.Mix, a.Jobs, a.Scheduler, a.Parameters, a.Probe.String(), a.Node, string(a.Mode), a.Traced}
+	return []any{mixCell(a, t.Names), a.Jobs, schedulerCell(a, t.Names), a.Parameters, a.Probe.String(), a.Node, string(a.Mode), a.Traced}
 }
 
 func trendLines(t trend.Trend) *Table {
 	out := &Table{Title: marked(t.Simulated(), t.Metric.Name+" over time"), Columns: append(armColumns(t),
 		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "points"},
-		Column{Name: "first_text", Heading: "first", Place: TextOnly, Drop: 1}, Column{Name: "latest_text", Heading: "latest", Place: TextOnly},
-		Column{Name: "first", Place: DataOnly}, Column{Name: "latest", Place: DataOnly}, Column{Name: "latest_label", Place: DataOnly},
+		Column{Name: "first", Drop: 1}, Column{Name: "latest"}, Column{Name: "latest_label", Place: DataOnly},
 		Column{Name: "line", Place: TextOnly}, Column{Name: "steps"})}
 	for _, l := range t.Lines {
 		first, last := l.Points[0], l.Points[len(l.Points)-1]
-		out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, len(l.Points), figure(t, first.Value), figure(t, last.Value),
-			first.Value, last.Value, last.Label, sparkline(t, l), len(l.Steps))...)
+		out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, len(l.Points), figure(t, first.Value), figure(t, last.Value), last.Label, sparkline(t, l), len(l.Steps))...)
 	}
 	for _, n := range t.Notes {
 		out.Notes = append(out.Notes, Note{Text: n})
@@ -65,23 +62,22 @@ func trendLines(t trend.Trend) *Table {
 	return out
 }
 
-func trendSteps(t trend.Trend) *Table {
-	out := &Table{Title: marked(t.Simulated(), "steps of "+t.Metric.Name), Columns: append(armColumns(t),
+// TrendSteps has a row for each step of each line.
+func TrendSteps(t trend.Trend) *Table {
+	out := &Table{Title: marked(t.Simulated(), "steps of "+t.Metric.Name), Columns: append(armColumns(t), Column{Name: "line", Place: PageOnly},
 		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "label", Heading: "first at"}, Column{Name: "previous_label", Place: DataOnly},
-		Column{Name: "before_text", Heading: "before", Place: TextOnly}, Column{Name: "after_text", Heading: "after", Place: TextOnly},
-		Column{Name: "before", Place: DataOnly}, Column{Name: "after", Place: DataOnly},
-		Column{Name: "change_text", Heading: "change", Place: TextOnly}, Column{Name: "change", Place: DataOnly}, Column{Name: "verdict"},
-		Column{Name: "p", Place: DataOnly}, Column{Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
-		Column{Name: "revisions", Place: TextOnly}, Column{Name: "revision_before", Place: DataOnly}, Column{Name: "revision_after", Place: DataOnly},
-		Column{Name: "kinds_changed", Heading: "also changed", Place: TextOnly, Drop: 4}, Column{Name: "also_changed", Place: DataOnly})}
+		Column{Name: "before"}, Column{Name: "after"}, Column{Name: "change"}, Column{Name: "verdict"}, Column{Name: "p", Drop: 3},
+		Column{Name: "revisions", Place: TextOnly, Class: "code"}, Column{Name: "revision_before", Place: DataOnly}, Column{Name: "revision_after", Place: DataOnly},
+		Column{Name: "kinds_changed", Heading: "also changed", Place: TextOnly, Drop: 4}, Column{Name: "also_changed", Place: DataOnly, Class: "wrap"})}
 	inconclusive := false
 	for _, l := range t.Lines {
 		for _, s := range l.Steps {
 			inconclusive = inconclusive || s.Verdict == stats.Inconclusive
-			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.At-1].Label,
-				figure(t, s.Before), figure(t, s.After), s.Before, s.After, StepChange(t, s), finite(s.Change), s.Verdict, s.P, pText(s.P),
-				RevisionRange(s), s.BeforeRevision, s.AfterRevision, kindsChanged(s), AlsoChanged(s))...)
-			if changed, ok := AlsoChanged(s).(string); ok {
+			changed := alsoChanged(s)
+			out.Add(append(armCells(t, l), t.Names.Of(l.Arm), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.At-1].Label,
+				figure(t, s.Before), figure(t, s.After), Cell{Value: finite(s.Change), Text: stepChange(t, s)}, s.Verdict, pCell(s.P),
+				revisionRange(s), s.BeforeRevision, s.AfterRevision, kindsChanged(s), given(changed))...)
+			if changed != "" {
 				out.Notes = append(out.Notes, Note{Text: fmt.Sprintf("%s, at %s also changed: %s.", t.Names.Of(l.Arm), l.Points[s.At].Label, changed)})
 			}
 		}
@@ -104,7 +100,7 @@ func trendSteps(t trend.Trend) *Table {
 func trendPoints(t trend.Trend) *Table {
 	out := &Table{Title: marked(t.Simulated(), "points of "+t.Metric.Name), Columns: append(armColumns(t),
 		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "position"}, Column{Name: "label"}, Column{Name: "started_at", Heading: "started", Drop: 3},
-		Column{Name: "runs"}, Column{Name: "value_text", Heading: t.Metric.Name, Place: TextOnly}, Column{Name: "value", Place: DataOnly},
+		Column{Name: "runs"}, Column{Name: "value", Heading: t.Metric.Name},
 		Column{Name: "revision_text", Heading: "revision", Place: TextOnly}, Column{Name: "revision", Place: DataOnly}, Column{Name: "step"})}
 	for _, l := range t.Lines {
 		for i, p := range l.Points {
@@ -113,15 +109,15 @@ func trendPoints(t trend.Trend) *Table {
 			for _, r := range p.Revisions {
 				revisions = append(revisions, short(r))
 			}
-			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, i+1, p.Label, p.StartedAt, p.N, figure(t, p.Value), p.Value,
+			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, i+1, p.Label, p.StartedAt, p.N, figure(t, p.Value),
 				strings.Join(revisions, " "), strings.Join(p.Revisions, " "), step)...)
 		}
 	}
 	return out
 }
 
-// StepChange is how much a step changes the level, as "-5.0 %".
-func StepChange(t trend.Trend, s trend.Step) string {
+// stepChange is how much a step changes the level, as "-5.0 %".
+func stepChange(t trend.Trend, s trend.Step) string {
 	switch {
 	case math.IsInf(s.Change, 0):
 		return "up from 0"
@@ -131,10 +127,12 @@ func StepChange(t trend.Trend, s trend.Step) string {
 	return fmt.Sprintf("%+.1f %%", 100*s.Change)
 }
 
-func figure(t trend.Trend, v float64) string { return Human(v, MetricUnit(t.Metric)) }
+func figure(t trend.Trend, v float64) Cell {
+	return Cell{Value: v, Text: Human(v, MetricUnit(t.Metric))}
+}
 
-// RevisionRange names the revisions on both sides of a step, shortened as git does.
-func RevisionRange(s trend.Step) string {
+// revisionRange names the revisions on both sides of a step, shortened as git does.
+func revisionRange(s trend.Step) string {
 	if s.SameRevision() && known(s.AfterRevision) {
 		return "the same: " + short(s.AfterRevision)
 	}
@@ -160,7 +158,7 @@ func short(revision string) string {
 	return hash
 }
 
-// kindsChanged names what AlsoChanged lists.
+// kindsChanged names what alsoChanged lists.
 func kindsChanged(s trend.Step) any {
 	if len(s.Environment) == 0 {
 		return nil
@@ -172,11 +170,8 @@ func kindsChanged(s trend.Step) any {
 	return strings.Join(out, ", ")
 }
 
-// AlsoChanged lists what changed at a step beside the revision.
-func AlsoChanged(s trend.Step) any {
-	if len(s.Environment) == 0 {
-		return nil
-	}
+// alsoChanged lists what changed at a step beside the revision.
+func alsoChanged(s trend.Step) string {
 	var out []string
 	for _, d := range s.Environment {
 		out = append(out, fmt.Sprintf("%s: %s to %s", d.Kind, d.A, d.B))

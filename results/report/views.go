@@ -268,7 +268,7 @@ func RunList(runs []results.Run) *Table {
 		{Name: "scheduler", Place: DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
 		{Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode, Narrow: 2}, {Name: "mode", Place: DataOnly},
 		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep", Drop: 7}, {Name: "status", Drop: dropStatus}, {Name: "jobs", Drop: 1}, {Name: "jobs_ok", Heading: "ok"},
-		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly},
+		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly, Crashes: true},
 		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
 		{Name: "jobs_not_started", Place: DataOnly},
 		{Name: "makespan", Unit: Seconds, Drop: 4}, {Name: "throughput", Unit: JobsPerSecond},
