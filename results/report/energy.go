@@ -13,22 +13,6 @@ var energySources = map[results.EnergySource]string{
 	results.EnergyNone:    "unknown: a device has no meter, or readings are missing",
 }
 
-// energyFields are the energy of a run as fields of its sheet. Text leaves them out of runs that
-// nothing was measured of, such as simulated runs.
-func energyFields(field func(Column, any), e results.Energy) {
-	place, source := DataOnly, any(nil)
-	if e.Source != nil {
-		place, source = Everywhere, energySources[*e.Source]
-	}
-	field(Column{Name: "energy", Unit: Joules, Place: place}, e.UsedJ)
-	field(Column{Name: "energy_idle", Heading: "  with no task (estimated)", Unit: Joules, Place: place}, e.IdleJ)
-	field(Column{Name: "energy_per_ok_job", Heading: "  per ok job", Unit: Joules, Place: place}, e.PerOK)
-	field(Column{Name: "energy_source", Place: DataOnly}, e.Source)
-	if place == Everywhere {
-		field(Column{Name: "energy_from", Heading: "  measured by", Place: TextOnly}, source)
-	}
-}
-
 // energyColumns are the energy of runs in a list. Text has them if a run has energy, and drops
 // them first where lines would be too long.
 func energyColumns(runs []results.Run) []Column {

@@ -7,23 +7,6 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// swappingFields are what swapping took in a run, as fields of its sheet. If the scheduler took no
-// memory back, the sheet lacks them.
-func swappingFields(field func(Column, any), w results.Swapping) {
-	if w.Swaps == nil {
-		return
-	}
-	field(Column{Name: "swaps"}, w.Swaps)
-	field(Column{Name: "swaps_in_vain", Heading: "  asked in vain"}, w.InVain)
-	field(Column{Name: "swapped_out", Heading: "  to the host", Unit: Bytes}, w.OutBytes)
-	field(Column{Name: "swapped_in", Heading: "  back", Unit: Bytes}, w.InBytes)
-	field(Column{Name: "swap_drain", Heading: "  drain", Unit: Seconds}, w.DrainS)
-	field(Column{Name: "swap_copy", Heading: "  copies", Unit: Seconds}, w.CopyS)
-	field(Column{Name: "swap_bookkeeping", Heading: "  bookkeeping", Unit: Seconds}, w.BookkeepingS)
-	field(Column{Name: "swap_host_peak", Heading: "  most on the host", Unit: Bytes}, w.HostPeakBytes)
-	field(Column{Name: "host_mapped_slowdown", Heading: "  slowdown by host access", Unit: Seconds}, w.HostMappedS)
-}
-
 // swappingColumns are the swaps of runs in a list that has some. Text drops them first where lines
 // would be too long.
 func swappingColumns(runs []results.Run) []Column {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,77 +38,88 @@ func whereKnown(known bool) Place {
 	return DataOnly
 }
 
+// columnOf is a column of the store, with the heading of its metric, if it is of one. Only csv and json have a metric without
+// a heading.
+func columnOf(name string, place Place) Column {
+	c := Column{Name: name, Place: place}
+	all := results.AllMetrics()
+	if i := slices.IndexFunc(all, func(m results.Metric) bool { return m.Column == name }); i >= 0 {
+		if c.Heading, c.Unit = all[i].Heading, MetricUnit(all[i]); c.Heading == "" {
+			c.Place = DataOnly
+		}
+	} else if strings.HasSuffix(name, suffixes[Seconds]) {
+		c.Unit = Seconds
+	}
+	c.Name = strings.TrimSuffix(name, suffixes[c.Unit])
+	return c
+}
+
+// valueOf is a field's value as a cell.
+func valueOf(f results.Field) any {
+	switch at := f.At.(type) {
+	case results.Count:
+		if at.Known {
+			return at.N
+		}
+		return nil
+	case *results.Chosen:
+		return given(string(*at))
+	case encoding.TextMarshaler:
+		text, _ := at.MarshalText() // a number's or a name's has no error
+		return string(text)
+	}
+	return f.At
+}
+
 // RunSummary is what caserun prints at the end of a run.
 func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
-	m, s := r.Metrics, r.Sampler
-	ok, oom, crashed, others, cancelled, unstarted := counts(r)
+	m := r.Metrics
 	t := &Table{Title: about("run", r), Sheet: true}
 	var values []any
 	field := func(c Column, v any) {
 		t.Columns, values = append(t.Columns, c), append(values, v)
 	}
+	show := func(place Place, fields ...results.Field) {
+		for _, f := range fields {
+			field(columnOf(f.Name, place), valueOf(f))
+		}
+	}
+	of := r.Fields().Pick
 	field(Column{Name: "run_id", Heading: "run"}, r.ID)
-	field(Column{Name: "mix"}, r.Mix)
-	field(Column{Name: "mix_source", Place: DataOnly}, r.MixSource)
-	field(Column{Name: "scheduler", Place: DataOnly}, r.Scheduler)
+	show(Everywhere, of("mix")...)
+	show(DataOnly, of("mix_source", "scheduler")...)
 	field(Column{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, results.WithProbe(r.Scheduler, r.Probe))
-	field(Column{Name: "parameters"}, r.Parameters)
-	field(Column{Name: "node"}, r.Node)
-	field(Column{Name: "mode"}, r.Mode)
+	show(Everywhere, of("parameters", "node", "mode")...)
 	field(Column{Name: "devices"}, deviceNames(devices))
-	field(Column{Name: "suite", Place: DataOnly}, r.Suite)
-	field(Column{Name: "repetition", Place: DataOnly}, r.Repetition)
-	field(Column{Name: "seed", Place: DataOnly}, fmt.Sprint(r.Seed))
-	field(Column{Name: "workers", Place: DataOnly}, r.Workers)
-	field(Column{Name: "started_at", Place: DataOnly}, r.StartedAt)
-	field(Column{Name: "status"}, r.Status)
-	field(Column{Name: "jobs"}, r.Jobs)
-	field(Column{Name: "jobs_ok", Heading: "  ok"}, ok)
-	field(Column{Name: "jobs_oom", Heading: "  out of memory"}, oom)
-	field(Column{Name: "jobs_crashed", Place: DataOnly}, crashed)
+	show(DataOnly, of("suite", "repetition", "seed", "workers", "started_at")...)
+	show(Everywhere, of("status", "jobs", "jobs_ok", "jobs_oom", "jobs_crashed")...)
+	_, _, _, others, _, _ := counts(r)
 	field(Column{Name: "others", Heading: "  otherwise crashed", Place: TextOnly}, others)
-	field(Column{Name: "jobs_cancelled", Heading: "  cancelled"}, cancelled)
-	notStarted := Column{Name: "jobs_not_started", Heading: "  not started", Place: DataOnly}
-	if m.NotStarted > 0 {
-		notStarted.Place = Everywhere
+	show(Everywhere, of("jobs_cancelled")...)
+	show(whereKnown(m.NotStarted > 0), of("jobs_not_started")...)
+	show(Everywhere, m.Fields()...)
+	show(whereKnown(m.Energy.Source != nil), of("energy_j", "energy_idle_j", "energy_per_ok_job_j")...)
+	show(DataOnly, of("energy_source")...)
+	if source := m.Energy.Source; source != nil {
+		field(Column{Name: "energy_from", Heading: "  measured by", Place: TextOnly}, energySources[*source])
 	}
-	field(notStarted, unstarted)
-	field(Column{Name: "makespan", Unit: Seconds}, m.MakespanS)
-	field(Column{Name: "throughput", Unit: JobsPerSecond}, m.ThroughputJobsPerS)
-	field(Column{Name: "attempted_throughput", Unit: JobsPerSecond, Place: DataOnly}, m.AttemptedJobsPerS)
-	field(Column{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds}, m.TurnaroundMeanS)
-	field(Column{Name: "turnaround_p95", Heading: "p95 turnaround", Unit: Seconds}, m.TurnaroundP95S)
-	field(Column{Name: "wait_mean", Heading: "mean wait", Unit: Seconds}, m.WaitMeanS)
-	field(Column{Name: "utilization_mean", Heading: "mean utilization", Unit: Ratio}, m.UtilizationMean)
-	field(Column{Name: "utilization_peak", Heading: "peak utilization", Unit: Ratio}, m.UtilizationPeak)
-	field(Column{Name: "kernel_utilization_mean", Heading: "kernel resident", Unit: Ratio}, m.KernelUtilizationMean)
-	energyFields(field, m.Energy)
-	swappingFields(field, m.Swapping)
+	if m.Swapping.Swaps != nil { // the scheduler took memory back
+		show(Everywhere, m.Swapping.Fields()...)
+	}
 	if r.Mode == results.Live {
-		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(s, m.MakespanS))
+		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(r.Sampler, m.MakespanS))
 	}
-	field(Column{Name: "sampler_period", Unit: Seconds, Place: DataOnly}, s.PeriodS)
-	field(Column{Name: "sampler_samples", Place: DataOnly}, s.Samples)
-	field(Column{Name: "sampler_missed_deadlines", Place: DataOnly}, s.MissedDeadlines)
-	field(Column{Name: "sampler_longest_gap", Unit: Seconds, Place: DataOnly}, s.LongestGapS)
-	field(Column{Name: "sampler_cpu", Unit: Seconds, Place: DataOnly}, s.CPUS)
-	field(Column{Name: "sampler_errors", Place: DataOnly}, s.Errors)
-	field(Column{Name: "sampler_first_error", Place: DataOnly}, s.FirstError)
+	show(DataOnly, r.Sampler.Fields()...)
 	if r.Traced {
 		field(Column{Name: "tracer", Place: TextOnly}, tracerLine(r.Tracer))
 	}
-	field(Column{Name: "traced", Place: DataOnly}, r.Traced)
-	field(Column{Name: "tracer_processes", Place: DataOnly}, r.Tracer.Processes)
-	field(Column{Name: "tracer_kernels", Place: DataOnly}, r.Tracer.Kernels)
-	field(Column{Name: "tracer_copies", Place: DataOnly}, r.Tracer.Copies)
-	field(Column{Name: "tracer_lost_records", Place: DataOnly}, r.Tracer.Lost)
-	field(Column{Name: "tracer_cut_processes", Place: DataOnly}, r.Tracer.Cut)
-	field(Column{Name: "tracer_untraced_jobs", Place: DataOnly}, r.Tracer.Untraced)
-	field(Column{Name: "probe", Place: DataOnly}, r.Probe.String())
+	show(DataOnly, of("traced")...)
+	show(DataOnly, r.Tracer.Fields()...)
+	show(DataOnly, of("probe")...)
 	field(Column{Name: "doubts", Place: DataOnly}, given(r.Doubts))
-	field(Column{Name: "surroundings", Place: DataOnly}, r.Provenance.Surroundings)
+	show(DataOnly, of("surroundings")...)
 	field(Column{Name: "sweep_id", Heading: "sweep", Place: whereKnown(r.Sweep != nil)}, r.Sweep)
-	field(Column{Name: "tag", Place: whereKnown(r.Tag != "")}, given(r.Tag))
+	show(whereKnown(r.Tag != ""), of("tag")...)
 	field(Column{Name: "store"}, dbPath)
 	t.Add(values...)
 
