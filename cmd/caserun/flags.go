@@ -109,3 +109,30 @@ func (f logFlag) open(c *cobra.Command, db string) (log harness.Log, done func()
 func addDoubtedFlag(f *pflag.FlagSet, doubted *bool) {
 	f.BoolVar(doubted, "doubted", false, "take in doubtful runs, which may not have measured their jobs")
 }
+
+// conflict is two flags that cannot be combined, and why or what to do.
+type conflict struct{ flag, other, says string }
+
+// refuseConflicts refuses flags that cannot be combined.
+func refuseConflicts(flags *pflag.FlagSet, conflicts []conflict) error {
+	for _, c := range conflicts {
+		if isGiven(flags, c.flag) && isGiven(flags, c.other) {
+			return fmt.Errorf("--%s cannot be combined with --%s: %s", c.flag, c.other, c.says)
+		}
+	}
+	return nil
+}
+
+// requireFlag refuses a flag that requires another.
+func requireFlag(flags *pflag.FlagSet, name, other string) error {
+	if isGiven(flags, name) && !isGiven(flags, other) {
+		return fmt.Errorf("--%s requires --%s", name, other)
+	}
+	return nil
+}
+
+// isGiven reports whether a flag is given, and not as --flag=false.
+func isGiven(flags *pflag.FlagSet, name string) bool {
+	f := flags.Lookup(name)
+	return f != nil && f.Changed && (f.Value.Type() != "bool" || f.Value.String() == "true")
+}

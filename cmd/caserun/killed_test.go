@@ -269,7 +269,7 @@ func TestInterruptedSweep(t *testing.T) {
 		if status != want {
 			t.Errorf("%v: exit status %d, want %d", signal, status, want)
 		}
-		if !strings.Contains(said, "caserun sweep --resume 1 --db my.db goes on") {
+		if !strings.Contains(said, "caserun sweep --resume 1 --db my.db resumes it") {
 			t.Errorf("%v: stderr does not say how to go on:\n%s", signal, said)
 		}
 		s, err := store.OpenReadOnly(filepath.Join(dir, "my.db"))

@@ -68,7 +68,7 @@ func TestTimeLimitEndsBetweenRuns(t *testing.T) {
 	inTempDir(t)
 	const limit = 7400 * time.Millisecond // the eighth run, of an arm that took 1 s, does not fit
 	err := doPart(t, limit)
-	if err == nil || !strings.Contains(err.Error(), "sweep 1 stopped with 7 of 20 runs done; caserun sweep --resume 1 goes on: W") ||
+	if err == nil || !strings.Contains(err.Error(), "sweep 1 stopped with 7 of 20 runs done; caserun sweep --resume 1 resumes it: W") ||
 		!strings.Contains(err.Error(), "would take about 1.00 s (estimate: runs of this call), and 400 ms of --time-limit 7.4s is left") {
 		t.Errorf("error %v", err)
 	}
@@ -104,7 +104,7 @@ func TestTimeLimitOfAPart(t *testing.T) {
 	inTempDir(t)
 	status, out, errs := caserun(t, append(smallSweep(1), "--part", "1/2", "--time-limit", "1ns")...)
 	const again = "caserun sweep --resume 1 --part 1/2 "
-	if status != exitNothing || !strings.Contains(out, again+"continues it") || !strings.Contains(errs, again+"goes on") {
+	if status != exitNothing || !strings.Contains(out, again+"continues it") || !strings.Contains(errs, again+"resumes it") {
 		t.Errorf("exit %d: %s\n%s", status, errs, out)
 	}
 }
@@ -115,7 +115,7 @@ func TestTimeLimitThatNothingFits(t *testing.T) {
 	for _, args := range [][]string{smallSweep(1), {"sweep", "--resume"}} {
 		status, out, errs := caserun(t, append(args, "--time-limit", "1ns")...)
 		if status != exitNothing || !strings.Contains(out, "the sweep is interrupted: caserun sweep --resume 1 continues it") ||
-			!strings.Contains(errs, "0 of 20 runs done; caserun sweep --resume 1 goes on: no run began, because W1 under sa would take about 16.0 ms (estimate: simulated)") {
+			!strings.Contains(errs, "0 of 20 runs done; caserun sweep --resume 1 resumes it: no run began, because W1 under sa would take about 16.0 ms (estimate: simulated)") {
 			t.Errorf("%v: exit %d: %s\n%s", args, status, errs, out)
 		}
 		s, err := store.OpenReadOnly("caserun.db")

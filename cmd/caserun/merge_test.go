@@ -87,7 +87,7 @@ func TestPartsOfOneStore(t *testing.T) {
 	for _, c := range []struct{ part, says string }{
 		{"1/2", "part 1/2 of sweep 1 is done"},
 		{"1/2", "part 1/2 of sweep 1: 0 of "},
-		{"2/2", "the store has this plan already: sweep 1 goes on"},
+		{"2/2", "the store has this plan already: sweep 1 is resumed"},
 		{"2/2", "sweep 1 is complete"},
 	} {
 		if _, errs := mustRun(t, partSweep("--part", c.part)...); !strings.Contains(errs, c.says) {
@@ -120,7 +120,7 @@ func TestPlanIsCopiedAndDoneInParts(t *testing.T) {
 		if out, _ := mustRun(t, append(args, "--dry-run")...); !strings.Contains(out, "10 runs, about") {
 			t.Errorf("part %d:\n%s", k, out)
 		}
-		if status, _, errs := caserun(t, append(args, "--time-limit", "1ns")...); status != exitNothing || !strings.Contains(errs, fmt.Sprintf("--resume 1 --part %d/2 --db %s goes on", k, name)) {
+		if status, _, errs := caserun(t, append(args, "--time-limit", "1ns")...); status != exitNothing || !strings.Contains(errs, fmt.Sprintf("--resume 1 --part %d/2 --db %s resumes it", k, name)) {
 			t.Errorf("a part without time: exit %d: %s", status, errs)
 		}
 		if out, errs := mustRun(t, args...); !strings.Contains(errs, "of sweep 1 is done\n") ||
@@ -394,9 +394,9 @@ func TestWrongPartsAndMerges(t *testing.T) {
 		{partSweep("--part", "3/2"), exitUsage, "want K/N with K from 1 to N"},
 		{partSweep("--part", "1/9"), exitUsage, "the sweep has 8 blocks, which are not divided: want 8 parts at most"},
 		{[]string{"sweep", "--resume", "latest", "--part", "1/9", "--db", "a.db"}, exitUsage, "want 8 parts at most"},
-		{partSweep("--plan-only", "--part", "1/2"), exitUsage, "leave --part out, and give it with --resume"},
-		{partSweep("--plan-only", "--dry-run"), exitUsage, "leave one of them out"},
-		{[]string{"sweep", "--resume", "latest", "--plan-only", "--db", "a.db"}, exitUsage, "leave one of them out"},
+		{partSweep("--plan-only", "--part", "1/2"), exitUsage, "--plan-only cannot be combined with --part: the whole plan is stored: give --part with --resume"},
+		{partSweep("--plan-only", "--dry-run"), exitUsage, "--plan-only cannot be combined with --dry-run"},
+		{[]string{"sweep", "--resume", "latest", "--plan-only", "--db", "a.db"}, exitUsage, "--plan-only cannot be combined with --resume"},
 		{[]string{"store", "merge", "all.db"}, exitUsage, "PART is missing"},
 		{[]string{"store", "merge", "all.db", "a.db", "other.db"}, exitUsage, "part other.db: it is not a part of the same plan as the latest sweep of a.db: leave it out"},
 		{[]string{"store", "merge", "other.db", "a.db"}, exitUsage, "other.db has no sweep of the parts' plan: merge into a new file"},

@@ -115,7 +115,7 @@ func TestPaperThatIsStopped(t *testing.T) {
 			cancel(signalError{os.Interrupt})
 		}
 	}))
-	if status != exitInterrupted || !strings.Contains(errs.String(), "caserun sweep --resume 1 goes on") ||
+	if status != exitInterrupted || !strings.Contains(errs.String(), "caserun sweep --resume 1 resumes it") ||
 		!strings.Contains(errs.String(), "caserun sweep --resume 2 begins the next; caserun sweep --resume 3 begins the next; caserun paper --sweep 1,2,3 makes the tables") {
 		t.Fatalf("exit %d: %s", status, errs.String())
 	}

@@ -73,6 +73,24 @@ func (a *asked) read(c *cobra.Command, look func(*store.Store) error) (err error
 	return look(db)
 }
 
+// readIfThere reads the store, or nil if there is none.
+func (a *asked) readIfThere(c *cobra.Command, look func(*store.Store) error) error {
+	if userfile.Absent(a.settings.DB) {
+		return look(nil)
+	}
+	return a.read(c, look)
+}
+
+// write opens the store for new runs.
+func (a *asked) write(work func(*store.Store) error) (err error) {
+	db, err := harness.OpenStore(a.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return work(db)
+}
+
 // reader is a request that is about what a store has.
 type reader interface {
 	settle(c *cobra.Command, args []string) error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/slurmsweep"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile"
 )
@@ -109,21 +110,53 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	o.slurm.add(f)
 }
 
-// settle settles the configuration and the options, from the flags and the file.
+// sweepConflicts are flags of sweep that cannot be combined.
+var sweepConflicts = []conflict{
+	{"log-json", "dry-run", "a dry run makes no runs"},
+	{"plan-only", "resume", "--plan-only stores a new plan, and --resume runs one"},
+	{"plan-only", "dry-run", "a dry run stores nothing"},
+	{"plan-only", "part", "the whole plan is stored: give --part with --resume"},
+	{"redo-doubted", "dry-run", "it makes runs here"}, {"redo-doubted", "slurm", "it makes runs here"}, {"redo-doubted", "show-config", "it makes runs here"},
+}
+
 func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	o.limit.Began = time.Now()
 	if c.Flags().Changed("time-limit") && o.limit.Total <= 0 {
 		return fmt.Errorf("--time-limit %v: want more than 0", o.limit.Total)
 	}
 	if len(args) == 1 {
-		_, notNumber := input.Int(args[0])
-		if o.resume != "" && (notNumber == nil || args[0] == selection.Latest) {
-			o.resume = args[0]
-		} else {
-			o.file = args[0]
-		}
+		o.setFile(args[0])
 	}
 	o.show, _ = c.Flags().GetBool("show-config")
+	if err := o.load(c); err != nil {
+		return err
+	}
+	if err := refuseConflicts(c.Flags(), sweepConflicts); err != nil {
+		return err
+	}
+	for _, name := range []string{"force", "redo-doubted"} {
+		if err := requireFlag(c.Flags(), name, "resume"); err != nil && !o.show {
+			return err
+		}
+	}
+	if err := o.slurm.check(c.Flags()); err != nil {
+		return err
+	}
+	return o.sweep.Validate(o.resume == "" && !o.show)
+}
+
+// setFile takes the argument, which is the sweep's file or, with --resume, a sweep.
+func (o *sweepOptions) setFile(arg string) {
+	_, notNumber := input.Int(arg)
+	if o.resume != "" && (notNumber == nil || arg == selection.Latest) {
+		o.resume = arg
+	} else {
+		o.file = arg
+	}
+}
+
+// load settles the configuration and the options, from the flags and the file.
+func (o *sweepOptions) load(c *cobra.Command) error {
 	over, err := o.readFile(c.Context())
 	if err != nil {
 		return err
@@ -132,38 +165,11 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 		return err
 	}
 	o.sweep.Name = input.Name(o.sweep.Name)
-	for key := range over {
-		o.given = append(o.given, key)
-	}
+	o.given = slices.Collect(maps.Keys(over))
 	c.Flags().Visit(func(f *pflag.Flag) { o.given = append(o.given, f.Name) })
-	if o.settings, err = loadOver(c, over); err != nil {
-		return err
-	}
+	o.settings, err = loadOver(c, over)
 	o.sweep.NoiseGiven = o.settings.NoiseGiven
-	if o.dryRun && o.log.path != "" {
-		return errors.New("--log-json is for runs, and --dry-run makes none: leave one of them out")
-	}
-	switch {
-	case o.planOnly && o.resume != "":
-		return errors.New("--plan-only is for a new sweep, and --resume runs a plan: leave one of them out")
-	case o.planOnly && o.dryRun:
-		return errors.New("--plan-only stores the plan, and --dry-run stores nothing: leave one of them out")
-	case o.planOnly && !o.part.Whole():
-		return errors.New("--plan-only stores the whole plan: leave --part out, and give it with --resume")
-	}
-	if o.force && o.resume == "" && !o.show {
-		return errors.New("--force goes with --resume")
-	}
-	switch {
-	case o.redo && o.resume == "":
-		return errors.New("--redo-doubted requires --resume")
-	case o.redo && (o.dryRun || o.slurm.submit || o.show):
-		return errors.New("--redo-doubted makes runs here: leave --dry-run, --slurm and --show-config out")
-	}
-	if err := o.slurm.check(c.Flags().Changed); err != nil {
-		return err
-	}
-	return o.sweep.Validate(o.resume == "" && !o.show)
+	return err
 }
 
 // readFile takes the options from the file, if there is one, and returns its settings.
@@ -193,85 +199,81 @@ func noSweepFile(path string) error {
 	return fmt.Errorf("no such sweep file %q; the commands of sweep are %s", path, strings.Join(commands, ", "))
 }
 
-func (o *sweepOptions) do(c *cobra.Command) (err error) {
+func (o *sweepOptions) do(c *cobra.Command) error {
 	if o.resume != "" {
-		return o.goOn(c)
+		return o.resumeStored(c)
 	}
 	if o.show {
 		return o.print(c, o.sweep, o.settings)
 	}
-	say := sayTo(c)
-	p, err := sweep.New(c.Context(), o.settings.Options, o.sweep, say)
+	p, err := sweep.New(c.Context(), o.settings.Options, o.sweep, sayTo(c))
 	if err != nil {
 		return err
 	}
 	if err := o.part.FitNew(p); err != nil {
 		return err
 	}
-	switch {
-	case o.dryRun && o.slurm.submit:
-		return o.proposeNew(c, p)
-	case o.dryRun:
-		return o.showPlan(c, p, nil)
+	if o.dryRun {
+		return o.readIfThere(c, func(db *store.Store) error { return o.preview(c, db, p) })
 	}
-	if o.slurm.submit {
-		id, err := o.store(c.Context(), p, say)
-		if err != nil {
-			return err
-		}
-		return o.spread(c, id)
+	var id int64
+	err = o.write(func(db *store.Store) error { id, err = o.begin(c, db, p); return err })
+	if err != nil || id == 0 {
+		return err
 	}
-	if !o.part.Whole() {
-		// The plan is the same everywhere, so also where a part of it was done before.
-		id, err := o.stored(c.Context(), p)
+	return o.submit(c, id)
+}
+
+// begin stores a plan and does it. If it is to be submitted instead, the sweep's number is returned.
+func (o *sweepOptions) begin(c *cobra.Command, db *store.Store, p *sweep.Plan) (submit int64, err error) {
+	ctx, say := c.Context(), sayTo(c)
+	if !o.part.Whole() { // the plan is the same everywhere, so also where a part of it was done before
+		id, err := p.Stored(ctx, db)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if id > 0 {
-			say("the store has this plan already: sweep %d goes on", id)
+			say("the store has this plan already: sweep %d is resumed", id)
 			o.resume = fmt.Sprint(id)
-			return o.goOn(c)
+			return o.resumeIn(c, db)
 		}
 	}
-	db, err := harness.OpenStore(o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	id, err := p.Store(c.Context(), db, o.settings.AllowSimulated, say)
+	id, err := p.Store(ctx, db, o.settings.AllowSimulated, say)
+	switch {
+	case err != nil:
+		return 0, err
+	case o.slurm.submit:
+		return id, nil
+	case o.planOnly:
+		say("caserun sweep --resume %d%s runs it", id, o.settings.StoreFlag())
+		return 0, nil
+	}
+	return 0, o.work(c, p, db, log, id, "")
+}
+
+// preview prints what would be done of a new plan. db is nil if there is no store.
+func (o *sweepOptions) preview(c *cobra.Command, db *store.Store, p *sweep.Plan) error {
+	ctx := c.Context()
+	if o.slurm.submit {
+		return slurmsweep.Rehearse(ctx, db, store.Filter{Warmups: true}, func(db *store.Store) error {
+			id, err := p.Store(ctx, db, o.settings.AllowSimulated, func(string, ...any) {})
+			if err != nil {
+				return err
+			}
+			return o.propose(c, db, id)
+		})
+	}
+	times, err := p.Estimates(ctx, db)
 	if err != nil {
 		return err
 	}
-	if o.planOnly {
-		say("caserun sweep --resume %d%s runs it", id, o.settings.StoreFlag())
-		return nil
-	}
-	return o.work(c, p, db, log, id, "")
-}
-
-// stored returns the number of the store's sweep with a plan; 0: none has it.
-func (o *sweepOptions) stored(ctx context.Context, p *sweep.Plan) (id int64, err error) {
-	db, err := harness.OpenStore(o.settings.DB)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return p.Stored(ctx, db)
-}
-
-// store stores a plan, and leaves the store closed.
-func (o *sweepOptions) store(ctx context.Context, p *sweep.Plan, say harness.Say) (id int64, err error) {
-	db, err := harness.OpenStore(o.settings.DB)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return p.Store(ctx, db, o.settings.AllowSimulated, say)
+	p.Foresee(times)
+	return render(c, o.settings.Format, p.Table(o.part.Of(p.Spec, p.Cells()), times))
 }
 
 // print prints options of a sweep and settings as a sweep's file has them.
@@ -286,96 +288,63 @@ func (o *sweepOptions) print(c *cobra.Command, asked sweep.Options, settings con
 	return printSettings(c, settings)
 }
 
-// open opens the store that has the sweep to resume.
-func (o *sweepOptions) open(ctx context.Context) (db *store.Store, done func() error, err error) {
-	if o.dryRun || o.show {
-		return openForReading(ctx, o.settings.DB)
+// resumeStored resumes a sweep of the store.
+func (o *sweepOptions) resumeStored(c *cobra.Command) (err error) {
+	open := o.write
+	switch {
+	case o.dryRun || o.show:
+		open = func(look func(*store.Store) error) error { return o.read(c, look) }
+	case userfile.Absent(o.settings.DB): // opening would create it
+		return noStore(o.settings.DB)
 	}
-	if userfile.Absent(o.settings.DB) { // opening would create it
-		return nil, nil, noStore(o.settings.DB)
-	}
-	if db, err = harness.OpenStore(o.settings.DB); err != nil {
-		return nil, nil, err
-	}
-	return db, db.Close, nil
-}
-
-// goOn resumes a sweep.
-func (o *sweepOptions) goOn(c *cobra.Command) error {
-	id, err := o.goOnHere(c)
+	var id int64
+	err = open(func(db *store.Store) error { id, err = o.resumeIn(c, db); return err })
 	if err != nil || id == 0 {
 		return err
 	}
-	if o.dryRun {
-		db, done, err := openForReading(c.Context(), o.settings.DB)
-		if err != nil {
-			return err
-		}
-		return errors.Join(o.propose(c, db, id), done())
-	}
-	return o.spread(c, id)
+	return o.submit(c, id)
 }
 
-// goOnHere resumes a sweep on this machine. If the sweep is to be spread instead, it extends the plan where that is
-// asked, and returns the sweep's number.
-func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
+// resumeIn resumes a sweep of a store. If what is left is to be submitted instead, the sweep's number is returned.
+func (o *sweepOptions) resumeIn(c *cobra.Command, db *store.Store) (submit int64, err error) {
 	ctx, say := c.Context(), sayTo(c)
-	db, done, err := o.open(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, done()) }()
 	w, err := selection.Sweep(ctx, db, o.resume)
 	if err != nil {
 		return 0, err
 	}
 	if o.settings.RequireLive && w.Mode == results.Simulated {
-		return 0, refuse("resume sweep %d: it is SIMULATED, on %s, and --require-live asks for GPUs: leave one of both out", w.ID, w.Node)
+		return 0, refuse("resume sweep %d: it is SIMULATED, on %s, which cannot be combined with --require-live", w.ID, w.Node)
 	}
-	spec, planned, err := sweep.Recorded(w)
+	r, err := sweep.Recall(w, o.sweep, o.settings.Options, o.given, !o.show)
 	if err != nil {
 		return 0, err
 	}
-	extend := o.sweep.Reps > spec.Reps && !o.show
-	agree := func() error {
-		asked := o.sweep
-		if extend {
-			asked.Reps = spec.Reps
-		}
-		return sweep.Agree(w.ID, spec, planned, asked, o.settings.Options, o.given)
+	if o.show {
+		return 0, o.print(c, r.Asked(), config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: r.Options, NoiseGiven: true})
 	}
-	switch {
-	case o.show:
-		if err := agree(); err != nil {
-			return 0, err
-		}
-		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Probes: spec.Probes, Reps: spec.Reps, Warmups: spec.Warmups}
-		return 0, o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned, NoiseGiven: true})
-	case w.Status == results.Complete && !extend && !o.redo:
-		if err := agree(); err != nil {
-			return 0, err
-		}
+	if w.Status == results.Complete && !r.Extends() && !o.redo {
 		say("sweep %d is complete", w.ID)
 		return 0, showSweep(c, o.settings, db, w.ID)
-	}
-	taken := w.Status == results.Running && !o.dryRun
-	if taken && !o.force {
-		return 0, sweep.Busy(store.HeldError{Sweep: w.ID, Host: w.Host, PID: *w.PID})
 	}
 	if err := o.sweep.Fit(w.Mode, w.Node); err != nil {
 		return 0, err
 	}
-	if o.slurm.submit && !extend { // which needs neither the node nor the mixes
-		return w.ID, agree()
+	if o.dryRun {
+		return 0, o.previewResumed(c, db, r)
 	}
-	p, note, err := sweep.Resume(ctx, w)
-	if err != nil {
+	if err := r.CheckFree(); err != nil && !o.force {
 		return 0, err
 	}
-	if err := agree(); err != nil {
-		return 0, err
+	if o.slurm.submit && !r.Extends() { // which needs neither the node nor the mixes
+		return w.ID, nil
 	}
-	if err := p.SameSize(ctx, db, w.ID); err != nil {
+	return o.continueIn(c, db, r)
+}
+
+// continueIn does what is left of a sweep, with the repetitions that the user wants.
+func (o *sweepOptions) continueIn(c *cobra.Command, db *store.Store, r *sweep.Resumption) (submit int64, err error) {
+	ctx, say := c.Context(), sayTo(c)
+	if err := r.Load(ctx, db, o.part, say); err != nil {
 		return 0, err
 	}
 	log, logged, err := o.log.open(c, o.settings.DB)
@@ -383,64 +352,50 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	var more []results.Cell
-	if extend {
-		if more, err = p.Extend(o.sweep.Reps, say); err != nil {
-			return 0, err
-		}
-	}
-	if err := o.part.Fit(p.Cells()); err != nil {
+	if err := r.Store(ctx, db, o.redo, say); err != nil {
 		return 0, err
 	}
-	if taken { // as late as this: a call that is refused takes nothing from anybody
-		if err := harness.CloseSweep(db, w); err != nil {
-			return 0, err
-		}
+	if o.slurm.submit {
+		return r.Sweep.ID, nil
 	}
-	if extend && !o.dryRun {
-		if err := p.StoreExtended(ctx, db, w.ID, more); err != nil {
-			return 0, err
-		}
-		say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
-	}
-	if o.redo {
-		n, err := db.RedoDoubtful(context.WithoutCancel(ctx), w.ID)
-		if err != nil {
-			return 0, sweep.Busy(err)
-		}
-		say("sweep %d: doubtful runs, which are made again: %d", w.ID, n)
-	}
-	switch {
-	case o.slurm.submit && o.dryRun:
-		return 0, o.proposeExtended(c, db, p, w.ID, more)
-	case o.slurm.submit:
-		return w.ID, nil
-	}
-	left, finished, err := sweep.Remaining(ctx, db, w.ID, o.part)
+	note, err := r.Announce(ctx, db, o.part, say)
 	if err != nil {
 		return 0, err
 	}
-	if o.dryRun {
-		return 0, o.showPlan(c, p, append(left, more...))
+	return 0, o.work(c, r.Plan, db, log, r.Sweep.ID, note)
+}
+
+// previewResumed prints what would be done of a sweep.
+func (o *sweepOptions) previewResumed(c *cobra.Command, db *store.Store, r *sweep.Resumption) error {
+	ctx, id := c.Context(), r.Sweep.ID
+	if o.slurm.submit && !r.Extends() {
+		return o.propose(c, db, id)
 	}
-	what := fmt.Sprintf("sweep %d", w.ID)
-	if !o.part.Whole() {
-		what = fmt.Sprintf("part %s of %s", o.part, what)
+	if err := r.Load(ctx, db, o.part, sayTo(c)); err != nil {
+		return err
 	}
-	say("%s: %d of %d runs are left", what, len(left), len(left)+finished)
-	if gone := store.LeftOut(w.Note); gone != "" {
-		say("sweep %d: %s, and are made again here: to make none twice, resume it where they are", w.ID, gone)
+	if o.slurm.submit {
+		return slurmsweep.Rehearse(ctx, db, store.Filter{Sweep: id, Warmups: true, Duplicates: true}, func(db *store.Store) error {
+			if err := r.StoreExtension(ctx, db); err != nil {
+				return err
+			}
+			return o.propose(c, db, id)
+		})
 	}
-	if note != "" {
-		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
-		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
+	left, err := r.Left(ctx, db, o.part)
+	if err != nil {
+		return err
 	}
-	return 0, o.work(c, p, db, log, w.ID, note)
+	times, err := r.Plan.Estimates(ctx, db)
+	if err != nil {
+		return err
+	}
+	return render(c, o.settings.Format, r.Plan.Table(left, times))
 }
 
 // work runs what is left of a sweep and prints its arms.
 func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, log harness.Log, id int64, note string) error {
-	restarts, err := o.heedJob(c.Context(), sayTo(c))
+	restarts, err := slurmsweep.LimitToJob(c.Context(), &o.limit, sayTo(c))
 	if err != nil {
 		return err
 	}
@@ -462,77 +417,10 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	if err != nil {
 		return err
 	}
-	for _, r := range runs {
-		if r.Metrics.OK > 0 {
-			return nil
-		}
+	if !slices.ContainsFunc(runs, func(r results.Run) bool { return r.Metrics.OK > 0 }) {
+		return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
 	}
-	return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
-}
-
-// heedJob limits the call to what is left of the time of Slurm's job, unless --time-limit does. It returns how
-// often Slurm has started the job again.
-func (o *sweepOptions) heedJob(ctx context.Context, say harness.Say) (restarts int, err error) {
-	job, err := slurm.Current()
-	if err != nil {
-		return 0, refusal{err}
-	}
-	if job == nil {
-		return 0, nil
-	}
-	if o.limit.Total > 0 {
-		return job.Restarts, nil
-	}
-	switch end, err := job.End(ctx); {
-	case err != nil:
-		say("when job %s of Slurm ends is not known, so --time-limit has no default: %v", job.Job, err)
-	case !end.IsZero():
-		o.limit.Total = max(end.Add(-slurm.Warning).Sub(o.limit.Began), 1)
-		say("job %s of Slurm ends at %s: the default of --time-limit is %s", job.Job, end.Format(time.DateTime), o.limit.Total.Round(time.Second))
-	}
-	return job.Restarts, nil
-}
-
-// showPlan prints runs that are to come: those of the part that are left, or the part of a new plan.
-func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, left []results.Cell) (err error) {
-	var db *store.Store
-	if !userfile.Absent(o.settings.DB) {
-		var done func() error
-		if db, done, err = openForReading(c.Context(), o.settings.DB); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, done()) }()
-	}
-	times, err := p.Estimates(c.Context(), db)
-	if err != nil {
-		return err
-	}
-	if o.resume == "" {
-		p.Foresee(times)
-	}
-	cells := o.part.Of(p.Spec, p.Cells())
-	if o.resume != "" {
-		isLeft := map[int]bool{}
-		for _, cell := range left {
-			isLeft[cell.Position] = true
-		}
-		cells = slices.DeleteFunc(cells, func(cell results.Cell) bool { return !isLeft[cell.Position] })
-	}
-	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"},
-		{Name: "scheduler", Place: report.DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: report.TextOnly}, {Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node", Narrow: 1}, {Name: "mode", Narrow: 1},
-		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}, {Name: "probe", Place: report.DataOnly}}}
-	if p.Mode == results.Simulated {
-		t.Title = "SIMULATED plan, " + p.Repeats()
-	}
-	total := 0.0
-	for _, cell := range cells {
-		e := times.Of(cell)
-		total += e.Seconds
-		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Way(), cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String())
-	}
-	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
-		sweep.CountRuns(len(cells)), report.Human(total, report.Seconds))})
-	return render(c, o.settings.Format, t)
+	return nil
 }
 
 func newSweepList() *cobra.Command {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,11 +17,9 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
-	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/slurmsweep"
 	"github.com/caserun/caserun/runner/sweep"
-	"github.com/caserun/caserun/userfile"
 )
 
 // slurmList matches a list as sbatch takes it.
@@ -35,7 +32,7 @@ type slurmOptions struct {
 	shared          string
 	least           time.Duration // of a task
 	publish, poll   time.Duration
-	flags           []*pflag.Flag // that go with --slurm
+	names           []string // of flags for the tasks
 }
 
 func (o *slurmOptions) add(f *pflag.FlagSet) {
@@ -51,7 +48,7 @@ func (o *slurmOptions) add(f *pflag.FlagSet) {
 	with.StringVar(&o.array.Container, "container", "", "Apptainer `IMAGE` in which each task runs")
 	with.DurationVar(&o.least, "task-time", 10*time.Minute, "`DURATION` of a task on average, by its estimates: decides how many tasks there are")
 	with.DurationVar(&o.publish, "publish", 5*time.Minute, "`DURATION` between a task's copies of its runs to the shared directory")
-	with.VisitAll(func(flag *pflag.Flag) { o.flags = append(o.flags, flag) })
+	with.VisitAll(func(flag *pflag.Flag) { o.names = append(o.names, flag.Name) })
 	f.AddFlagSet(with)
 	o.addQuestions(f)
 	with.VisitAll(func(flag *pflag.Flag) { _ = f.SetAnnotation(flag.Name, ofTopic, []string{topicSlurm}) })
@@ -74,57 +71,54 @@ func (o *slurmOptions) dir(db string) string {
 	return db + ".parts"
 }
 
-// check refuses flags that do not go together. changed says which were given.
-func (o *slurmOptions) check(changed func(string) bool) error {
-	if !o.submit {
-		for _, f := range o.flags {
-			if changed(f.Name) {
-				return fmt.Errorf("--%s is for tasks of Slurm: add --slurm", f.Name)
-			}
-		}
-		for _, name := range []string{"shared", "poll"} {
-			if changed(name) {
-				return fmt.Errorf("--%s is for a sweep that Slurm spreads: add --slurm", name)
-			}
-		}
-		if o.collect {
-			return errors.New("--collect is for a sweep that was submitted: add --slurm, which submits only what is not in the queue")
-		}
-		return nil
-	}
-	for name, remedy := range map[string]string{"part": "--slurm cuts the plan by itself", "plan-only": "leave one of both out",
-		"time-limit": "--time limits each task", "log-json": "leave one of both out"} {
-		if changed(name) {
-			return fmt.Errorf("--%s does not go with --slurm: %s", name, remedy)
+// slurmConflicts are flags that cannot be combined with --slurm, or because of it.
+var slurmConflicts = []conflict{
+	{"part", "slurm", "--slurm cuts the plan into parts itself"}, {"plan-only", "slurm", "omit --plan-only"},
+	{"time-limit", "slurm", "--time limits each task"}, {"log-json", "slurm", "omit --log-json"},
+	{"collect", "dry-run", "--collect waits for tasks, and --dry-run submits none"},
+}
+
+// check refuses flags that cannot be combined, and values that no flag of sbatch has.
+func (o *slurmOptions) check(flags *pflag.FlagSet) error {
+	for _, name := range append(o.names, "collect", "shared", "poll") {
+		if err := requireFlag(flags, name, "slurm"); err != nil {
+			return err
 		}
 	}
-	for flag, text := range map[string]string{"gres": o.array.Gres, "partition": o.array.Partition, "account": o.array.Account} {
-		if changed(flag) && !slurmList.MatchString(text) {
-			return fmt.Errorf("--%s %q: want what sbatch takes, such as gpu:4 or a,b, without spaces and without an empty part", flag, text)
+	if err := refuseConflicts(flags, slurmConflicts); err != nil || !o.submit {
+		return err
+	}
+	for _, name := range []string{"gres", "partition", "account"} {
+		if f := flags.Lookup(name); f.Changed && !slurmList.MatchString(f.Value.String()) {
+			return fmt.Errorf("--%s %q: want what sbatch takes, such as gpu:4 or a,b, without spaces and without an empty part", name, f.Value)
 		}
 	}
-	switch {
-	case o.collect && changed("dry-run"):
-		return errors.New("--collect waits for tasks, and --dry-run submits none: leave one of both out")
-	case changed("time") && o.array.Time <= slurm.Warning:
+	if flags.Changed("time") && o.array.Time <= slurm.Warning {
 		return fmt.Errorf("--time %v: want more than %v, the time that a task has to end", o.array.Time, slurm.Warning)
-	case o.array.Concurrent < 0:
+	}
+	if o.array.Concurrent < 0 {
 		return fmt.Errorf("--max-nodes %d: want 1 or more, or 0 for no limit", o.array.Concurrent)
-	case o.least <= 0:
-		return fmt.Errorf("--task-time %v: want more than 0", o.least)
-	case o.publish <= 0:
-		return fmt.Errorf("--publish %v: want more than 0", o.publish)
-	case o.poll <= 0:
-		return fmt.Errorf("--poll %v: want more than 0", o.poll)
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"task-time", o.least}, {"publish", o.publish}, {"poll", o.poll}} {
+		if f.value <= 0 {
+			return fmt.Errorf("--%s %v: want more than 0", f.name, f.value)
+		}
 	}
 	return nil
 }
 
-// spread submits what is left of a sweep, unless its tasks are in the queue already, and waits for it if the user
+// submit submits what is left of a sweep, unless its tasks are in the queue already, and waits for it if the user
 // wants that. Nobody has the store open.
-func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
+func (o *sweepOptions) submit(c *cobra.Command, id int64) error {
 	ctx, say, path := c.Context(), sayTo(c), o.settings.DB
-	s, err := o.submit(ctx, id, say)
+	request, err := o.request()
+	if err != nil {
+		return err
+	}
+	s, err := slurmsweep.Start(ctx, path, id, request, say)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; sweep %d is in the store: caserun sweep --resume %[2]d%[3]s --slurm tries again", err, id, o.settings.StoreFlag())
@@ -138,13 +132,9 @@ func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("sweep %d: %w; caserun sweep --resume %[1]d%[3]s --slurm --collect goes on", id, err, o.settings.StoreFlag())
+		return fmt.Errorf("sweep %d: %w; caserun sweep --resume %[1]d%[3]s --slurm --collect resumes it", id, err, o.settings.StoreFlag())
 	}
-	db, done, err := openForReading(ctx, path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(showSweep(c, o.settings, db, id), done())
+	return o.read(c, func(db *store.Store) error { return showSweep(c, o.settings, db, id) })
 }
 
 // request is how the user wants a sweep to be spread.
@@ -156,152 +146,21 @@ func (o *sweepOptions) request() (slurmsweep.Request, error) {
 
 // propose prints what --slurm would submit of a sweep in a store.
 func (o *sweepOptions) propose(c *cobra.Command, db *store.Store, id int64) error {
-	ctx := c.Context()
-	w, err := db.Sweep(ctx, id)
-	if err != nil {
-		return err
-	}
 	r, err := o.request()
 	if err != nil {
 		return err
 	}
-	before, err := slurmsweep.Latest(ctx, db, id, r.Shared)
-	switch {
-	case err == nil:
-		sayTo(c)("sweep %d was submitted as %s: what its tasks have published, and nobody has collected, counts as left here", id, before.Name)
-	case !errors.Is(err, slurmsweep.ErrNone):
-		return err
-	}
-	p, err := slurmsweep.Propose(ctx, db, w, r)
+	p, err := slurmsweep.Propose(c.Context(), db, id, r, sayTo(c))
 	if err != nil {
 		return err
 	}
-	title := "plan for Slurm"
-	if w.Mode == results.Simulated {
-		title = "SIMULATED plan for Slurm"
-	}
-	t := &report.Table{Title: title, Columns: []report.Column{{Name: "task"}, {Name: "part"}, {Name: "blocks"}, {Name: "runs"},
-		{Name: "runs_done", Heading: "done"}, {Name: "left", Unit: report.Seconds}}}
-	for i, s := range p.Standings {
-		t.Add(i+1, s.Part.String(), s.Blocks, s.Runs, s.Done, s.LeftS)
-	}
-	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("tasks: %d; parts of the plan: %d; calls of sbatch: %d, with xxxxxx for what chance will give; nothing is submitted", len(p.Parts), p.Of, len(p.Calls))})
-	if p.Note != "" {
-		t.Notes = append(t.Notes, report.Note{Text: p.Note})
-	}
-	if err := render(c, o.settings.Format, t); err != nil {
+	if err := render(c, o.settings.Format, p.Table()); err != nil {
 		return err
 	}
-	to := c.OutOrStdout()
 	if f := report.Format(o.settings.Format); f == report.CSV || f == report.JSON {
-		to = c.ErrOrStderr() // the other has data
+		return p.WriteCalls(c.ErrOrStderr()) // stdout has data
 	}
-	for _, call := range p.Calls {
-		if call.Waits {
-			call.Command = append(call.Command, slurm.After("JOB")) // of the call before
-		}
-		if _, err := fmt.Fprintf(to, "\n%s <<'END'\n%sEND\n", shellLine(call.Command), call.Script); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// proposeNew is propose for a plan that is in no store.
-func (o *sweepOptions) proposeNew(c *cobra.Command, p *sweep.Plan) (err error) {
-	var db *store.Store
-	if !userfile.Absent(o.settings.DB) {
-		var done func() error
-		if db, done, err = openForReading(c.Context(), o.settings.DB); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, done()) }()
-	}
-	return slurmsweep.Rehearse(c.Context(), db, store.Filter{Warmups: true}, func(db *store.Store) error {
-		id, err := p.Store(c.Context(), db, o.settings.AllowSimulated, func(string, ...any) {})
-		if err != nil {
-			return err
-		}
-		return o.propose(c, db, id)
-	})
-}
-
-// proposeExtended is propose for a sweep of a store with more repetitions.
-func (o *sweepOptions) proposeExtended(c *cobra.Command, db *store.Store, p *sweep.Plan, id int64, more []results.Cell) error {
-	return slurmsweep.Rehearse(c.Context(), db, store.Filter{Sweep: id, Warmups: true, Duplicates: true}, func(db *store.Store) error {
-		if err := p.StoreExtended(c.Context(), db, id, more); err != nil {
-			return err
-		}
-		return o.propose(c, db, id)
-	})
-}
-
-// shellLine is a command as a shell takes it.
-func shellLine(command []string) string {
-	var words []string
-	for _, w := range command {
-		if !plainWord.MatchString(w) {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		words = append(words, w)
-	}
-	return strings.Join(words, " ")
-}
-
-var plainWord = regexp.MustCompile(`^[\w./=:@%+,-]+$`)
-
-// submit returns the submission whose tasks are in the queue, or a new one.
-func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s slurmsweep.Submission, err error) {
-	path, shared := o.settings.DB, o.slurm.dir(o.settings.DB)
-	open := func(do func(*store.Store) error) error {
-		db, done, err := openForReading(ctx, path)
-		if err != nil {
-			return err
-		}
-		return errors.Join(do(db), done())
-	}
-	var release func() error
-	if err = open(func(db *store.Store) error { release, err = slurmsweep.Hold(ctx, db, id, shared); return err }); err != nil {
-		return s, err
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	err = open(func(db *store.Store) error { s, err = slurmsweep.Latest(ctx, db, id, shared); return err })
-	switch {
-	case err == nil:
-		left, err := s.Left(ctx)
-		if err != nil {
-			return s, err
-		}
-		if left > 0 {
-			say("sweep %d: %d of its tasks are in the queue already", id, left)
-			return s, nil
-		}
-		if err := s.Gather(ctx, path, say); err != nil {
-			return s, err
-		}
-	case !errors.Is(err, slurmsweep.ErrNone):
-		return s, err
-	}
-	request, err := o.request()
-	if err != nil {
-		return s, err
-	}
-	err = open(func(db *store.Store) error {
-		w, err := db.Sweep(ctx, id)
-		if err != nil {
-			return err
-		}
-		if w.Status == results.Complete {
-			say("sweep %d is complete", id)
-			return nil
-		}
-		s, err = slurmsweep.Submit(ctx, db, w, request)
-		if err == nil {
-			say("sweep %d: submitted as %s: a task for each of %d parts, of %d; logs are in %s", id, s.Name, len(s.Parts), s.Of, s.Logs())
-		}
-		return err
-	})
-	return s, err
+	return p.WriteCalls(c.OutOrStdout())
 }
 
 // newSweepTask is what tasks of Slurm call.

@@ -20,10 +20,10 @@ func nodesSweep(more ...string) []string {
 // What is for Slurm is refused without it, and what was not submitted is not cancelled.
 func TestSlurmFlagsThatCannotBe(t *testing.T) {
 	inTempDir(t)
-	if status, _, errs := caserun(t, partSweep("--gres", "gpu:1")...); status != exitUsage || !strings.Contains(errs, "add --slurm") {
+	if status, _, errs := caserun(t, partSweep("--gres", "gpu:1")...); status != exitUsage || !strings.Contains(errs, "--gres requires --slurm") {
 		t.Errorf("--gres alone: exit %d: %s", status, errs)
 	}
-	if status, _, errs := caserun(t, partSweep("--poll", "1s")...); status != exitUsage || !strings.Contains(errs, "--poll is for a sweep that Slurm spreads: add --slurm") {
+	if status, _, errs := caserun(t, partSweep("--poll", "1s")...); status != exitUsage || !strings.Contains(errs, "--poll requires --slurm") {
 		t.Errorf("--poll alone: exit %d: %s", status, errs)
 	}
 	if status, _, errs := caserun(t, partSweep("--slurm", "--time", "1m")...); status != exitUsage || !strings.Contains(errs, "want more than 2m") {

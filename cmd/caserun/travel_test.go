@@ -86,7 +86,7 @@ func TestBundleOfAPartOfASweep(t *testing.T) {
 	if out, err := exec.Command("tar", "xzf", "part.tar.gz", "--transform", "s/caserun.db/part.db/", "caserun.db").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--db", "part.db"); status != exitOK || !strings.Contains(errs, "10 of 20 runs are left") || !strings.Contains(errs, "and are made again here: ") {
+	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--db", "part.db"); status != exitOK || !strings.Contains(errs, "10 of 20 runs are left") || !strings.Contains(errs, "so they are repeated here: ") {
 		t.Errorf("resume: exit %d: %s", status, errs)
 	}
 	if _, list, _ := caserun(t, "sweep", "list", "--db", "part.db", "--format", "csv"); !strings.Contains(list, ",complete,20,20,") || !strings.Contains(list, "left out of this copy, and are to be made again in it") {

@@ -39,8 +39,8 @@ func (s Submission) Collect(ctx context.Context, db string, every time.Duration,
 	return c.collect(ctx)
 }
 
-// Gather merges what was published so far into a store.
-func (s Submission) Gather(ctx context.Context, db string, say harness.Say) error {
+// gather merges what was published so far into a store.
+func (s Submission) gather(ctx context.Context, db string, say harness.Say) error {
 	c := collector{dir: s.Dir, say: say}
 	c.mergeFiles = func(ctx context.Context, files []string) (complete bool, err error) {
 		_, err = store.Merge(ctx, db, files, store.Merging{})

@@ -61,9 +61,9 @@ func dirOf(ctx context.Context, db *store.Store, id int64, shared string) (dir, 
 	return dir, uid, err
 }
 
-// Hold keeps other programs from submitting the sweep until release, from before it is asked whether tasks are left to
+// hold keeps other programs from submitting the sweep until release, from before it is asked whether tasks are left to
 // after they are in the queue. Where the shared directory's file system has no locks, it keeps nobody.
-func Hold(ctx context.Context, db *store.Store, id int64, shared string) (release func() error, err error) {
+func hold(ctx context.Context, db *store.Store, id int64, shared string) (release func() error, err error) {
 	dir, _, err := dirOf(ctx, db, id, shared)
 	if err != nil {
 		return nil, err
@@ -134,11 +134,11 @@ func Read(dir string, number int) (Submission, error) {
 	return s, nil
 }
 
-// Logs is the directory of the tasks' logs.
-func (s Submission) Logs() string { return filepath.Join(s.Dir, "logs") }
+// logs is the directory of the tasks' logs.
+func (s Submission) logs() string { return filepath.Join(s.Dir, "logs") }
 
-// Tasks are the tasks as Slurm knows them, by their parts. Slurm forgets tasks some time after their end.
-func (s Submission) Tasks(ctx context.Context) (map[int]slurm.Task, error) {
+// tasks are the tasks as Slurm knows them, by their parts. Slurm forgets tasks some time after their end.
+func (s Submission) tasks(ctx context.Context) (map[int]slurm.Task, error) {
 	tasks, err := slurm.List(ctx, s.Name)
 	if err != nil {
 		return nil, err
@@ -152,8 +152,8 @@ func (s Submission) Tasks(ctx context.Context) (map[int]slurm.Task, error) {
 	return out, nil
 }
 
-// Left reports how many of the submission's tasks may still run.
-func (s Submission) Left(ctx context.Context) (int, error) {
+// left reports how many of the submission's tasks may still run.
+func (s Submission) left(ctx context.Context) (int, error) {
 	tasks, err := slurm.List(ctx, s.Name)
 	left := 0
 	for _, t := range tasks {
@@ -164,53 +164,59 @@ func (s Submission) Left(ctx context.Context) (int, error) {
 	return left, err
 }
 
-// Proposal is what Submit would submit.
-type Proposal struct {
-	Submission
-	Standings []sweep.Standing // of the parts
-	Calls     []slurm.Call
-	// Note says why the calls may be others, or is empty.
-	Note string
-}
-
-// Propose is Submit without its effects. Where Slurm is not, it cannot know how large an array may be.
-func Propose(ctx context.Context, db *store.Store, w results.Sweep, r Request) (p Proposal, err error) {
-	var a slurm.Array
-	if p.Submission, a, p.Standings, err = prepare(ctx, db, w, r, "xxxxxx"); err != nil {
-		return p, err
-	}
-	size, err := slurm.MaxArraySize(ctx)
-	if err != nil {
-		size, p.Note = a.Tasks, fmt.Sprintf("how many tasks the cluster takes in one array is not known: %v", err)
-	}
-	p.Calls, err = a.Calls(size)
-	return p, err
-}
-
-// Rehearse calls do with a new store that has the selected runs of db, which may be nil. The store is gone afterwards.
-func Rehearse(ctx context.Context, db *store.Store, f store.Filter, do func(*store.Store) error) (err error) {
-	local, err := scratch.MakeLocal("plan")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, local.Remove()) }()
-	file := filepath.Join(local.Path(), "plan.db")
-	if db != nil {
-		if err := db.CopyRuns(ctx, file, f); err != nil {
+// Start returns the submission of a sweep whose tasks are in the queue, or submits what is left of the sweep. Nobody may
+// have the store open, because what earlier tasks published is merged first.
+func Start(ctx context.Context, path string, id int64, r Request, say harness.Say) (s Submission, err error) {
+	open := func(do func(*store.Store) error) error {
+		db, err := store.OpenUpdated(path)
+		if err != nil {
 			return err
 		}
+		return errors.Join(do(db), db.Close())
 	}
-	own, err := harness.OpenStore(file)
-	if err != nil {
+	var release func() error
+	if err = open(func(db *store.Store) error { release, err = hold(ctx, db, id, r.Shared); return err }); err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	err = open(func(db *store.Store) error { s, err = Latest(ctx, db, id, r.Shared); return err })
+	switch {
+	case err == nil:
+		left, err := s.left(ctx)
+		if err != nil {
+			return s, err
+		}
+		if left > 0 {
+			say("sweep %d: %d of its tasks are in the queue already", id, left)
+			return s, nil
+		}
+		if err := s.gather(ctx, path, say); err != nil {
+			return s, err
+		}
+	case !errors.Is(err, ErrNone):
+		return s, err
+	}
+	err = open(func(db *store.Store) error {
+		w, err := db.Sweep(ctx, id)
+		if err != nil {
+			return err
+		}
+		if w.Status == results.Complete {
+			say("sweep %d is complete", id)
+			return nil
+		}
+		s, err = submit(ctx, db, w, r)
+		if err == nil {
+			say("sweep %d: submitted as %s: a task for each of %d parts, of %d; logs are in %s", id, s.Name, len(s.Parts), s.Of, s.logs())
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, own.Close()) }()
-	return do(own)
+	})
+	return s, err
 }
 
-// Submit submits the parts of a sweep that are not complete in the store, while the caller holds the sweep (Hold). All
-// that was published for the sweep before must have been merged. A later submission of the sweep has the same parts.
-func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
+// submit submits the parts of a sweep that are not complete in the store, while the caller holds the sweep. All that was
+// published for the sweep before must have been merged. A later submission of the sweep has the same parts.
+func submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
 	// The same simulated sweep in two stores has one uid.
 	s, a, _, err := prepare(ctx, db, w, r, fmt.Sprintf("%06x", rand.Uint32N(1<<24)))
 	if err != nil {
@@ -265,7 +271,7 @@ func prepare(ctx context.Context, db *store.Store, w results.Sweep, r Request, m
 	}
 	a = r.Array
 	s.Name = fmt.Sprintf("caserun-%.12s-%d-%s", uid, s.Number, mark)
-	a.Name, a.Tasks, a.Logs = s.Name, len(s.Parts), s.Logs()
+	a.Name, a.Tasks, a.Logs = s.Name, len(s.Parts), s.logs()
 	a.Command = []string{r.Program, "sweep", "task", dir, strconv.Itoa(s.Number), slurm.TaskNumber}
 	return s, a, left, nil
 }

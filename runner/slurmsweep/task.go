@@ -51,6 +51,29 @@ func Task(ctx context.Context, dir string, submission, number int, say harness.S
 	return t.do(ctx)
 }
 
+// LimitToJob ends a call's limit, if it has none, before the Slurm job in which the call is. It returns how often Slurm has
+// started the job again.
+func LimitToJob(ctx context.Context, limit *sweep.TimeLimit, say harness.Say) (restarts int, err error) {
+	job, err := slurm.Current()
+	if err != nil {
+		return 0, harness.Refuse(err)
+	}
+	if job == nil {
+		return 0, nil
+	}
+	if limit.Total > 0 {
+		return job.Restarts, nil
+	}
+	switch end, err := job.End(ctx); {
+	case err != nil:
+		say("when job %s of Slurm ends is not known, so --time-limit has no default: %v", job.Job, err)
+	case !end.IsZero():
+		limit.Until(end.Add(-slurm.Warning))
+		say("job %s of Slurm ends at %s: the default of --time-limit is %s", job.Job, end.Format(time.DateTime), limit.Total.Round(time.Second))
+	}
+	return job.Restarts, nil
+}
+
 // work does what is left of a part in a store of its own.
 func (s Submission) work(ctx context.Context, file string, part sweep.Part, attempt int, end time.Time, say harness.Say, display func(results.Mode) sweep.Display) (err error) {
 	if err := s.takeOver(ctx, file); err != nil {
@@ -58,7 +81,7 @@ func (s Submission) work(ctx context.Context, file string, part sweep.Part, atte
 	}
 	limit := sweep.TimeLimit{Began: time.Now()}
 	if !end.IsZero() {
-		limit.Total = max(end.Add(-slurm.Warning).Sub(limit.Began), 1)
+		limit.Until(end.Add(-slurm.Warning))
 	}
 	db, err := harness.OpenStore(file)
 	if err != nil {

@@ -181,6 +181,9 @@ type TimeLimit struct {
 	Total time.Duration // 0: no limit
 }
 
+// Until ends the limit at a time.
+func (l *TimeLimit) Until(end time.Time) { l.Total = max(end.Sub(l.Began), 1) }
+
 // left is what remains of the limit; negative where it has passed.
 func (l TimeLimit) left(now time.Time) time.Duration { return l.Total - now.Sub(l.Began) }
 

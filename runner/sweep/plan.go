@@ -388,7 +388,7 @@ func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, 
 	if p.Mode == results.Simulated {
 		of = ", " + p.Repeats()
 	}
-	say("sweep %d: %s on %s%s", id, CountRuns(len(cells)), w.Node, of)
+	say("sweep %d: %s on %s%s", id, countRuns(len(cells)), w.Node, of)
 	return id, nil
 }
 
@@ -426,8 +426,8 @@ func (p *Plan) Stored(ctx context.Context, db *store.Store) (id int64, err error
 	return id, err
 }
 
-// CountRuns is a number of runs in words.
-func CountRuns(n int) string {
+// countRuns is a number of runs in words.
+func countRuns(n int) string {
 	if n == 1 {
 		return "1 run"
 	}

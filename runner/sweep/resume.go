@@ -16,9 +16,132 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Recorded is what a sweep was planned from, and the options of its runs. It needs neither the
-// node nor the mixes' files.
-func Recorded(w results.Sweep) (results.Spec, harness.Options, error) {
+// Resumption is a recorded sweep that a user wants resumed.
+type Resumption struct {
+	Sweep   results.Sweep
+	Spec    results.Spec    // as planned
+	Options harness.Options // of its runs, as planned
+	Plan    *Plan           // once it is loaded
+
+	reps int            // that the user wants if they are more than planned, else 0
+	more []results.Cell // the runs that these add
+	note string         // of another build that planned it
+}
+
+// Recall reads how a sweep was planned, which needs neither the node nor the mixes' files, and refuses other options than
+// it was planned with. given are the options, by key, that the user gave. If extend, more repetitions extend the sweep.
+func Recall(w results.Sweep, asked Options, runs harness.Options, given []string, extend bool) (r *Resumption, err error) {
+	r = &Resumption{Sweep: w}
+	if r.Spec, r.Options, err = recorded(w); err != nil {
+		return nil, err
+	}
+	if extend && asked.Reps > r.Spec.Reps {
+		r.reps, asked.Reps = asked.Reps, r.Spec.Reps
+	}
+	return r, agree(w.ID, r.Spec, r.Options, asked, runs, given)
+}
+
+// Asked are the options that plan the same sweep.
+func (r *Resumption) Asked() Options {
+	return Options{Name: r.Spec.Name, Mixes: r.Spec.Args(), Scheds: r.Spec.Scheds, Probes: r.Spec.Probes, Reps: r.Spec.Reps, Warmups: r.Spec.Warmups}
+}
+
+// Extends reports whether the user wants more repetitions than were planned.
+func (r *Resumption) Extends() bool { return r.reps > 0 }
+
+// CheckFree refuses a sweep on which a process works.
+func (r *Resumption) CheckFree() error {
+	if r.Sweep.Status != results.Running {
+		return nil
+	}
+	return Busy(store.HeldError{Sweep: r.Sweep.ID, Host: r.Sweep.Host, PID: *r.Sweep.PID})
+}
+
+// Load plans the sweep again on this node, with the repetitions that the user wants. The part must be one of it.
+func (r *Resumption) Load(ctx context.Context, db *store.Store, part Part, say harness.Say) (err error) {
+	if r.Plan, r.note, err = Resume(ctx, r.Sweep); err != nil {
+		return err
+	}
+	if err := r.Plan.SameSize(ctx, db, r.Sweep.ID); err != nil {
+		return err
+	}
+	if r.Extends() {
+		if r.more, err = r.Plan.extend(r.reps, say); err != nil {
+			return err
+		}
+	}
+	return part.Fit(r.Plan.Cells())
+}
+
+// Store stores the repetitions that the user wants, and takes the sweep from a process that works on it. If redo, doubtful
+// runs are to be made again.
+func (r *Resumption) Store(ctx context.Context, db *store.Store, redo bool, say harness.Say) error {
+	if r.Sweep.Status == results.Running {
+		if err := harness.CloseSweep(db, r.Sweep); err != nil {
+			return err
+		}
+	}
+	if r.Extends() {
+		if err := r.StoreExtension(ctx, db); err != nil {
+			return err
+		}
+		say("sweep %d: %d repetitions of each arm instead of %d", r.Sweep.ID, r.reps, r.Spec.Reps)
+	}
+	if !redo {
+		return nil
+	}
+	n, err := db.RedoDoubtful(context.WithoutCancel(ctx), r.Sweep.ID)
+	if err != nil {
+		return Busy(err)
+	}
+	say("sweep %d: doubtful runs, which are made again: %d", r.Sweep.ID, n)
+	return nil
+}
+
+// StoreExtension stores the runs that more repetitions add.
+func (r *Resumption) StoreExtension(ctx context.Context, db *store.Store) error {
+	text, err := json.Marshal(r.Plan.Spec)
+	if err != nil {
+		return fmt.Errorf("record the sweep: %w", err)
+	}
+	err = db.ExtendSweep(context.WithoutCancel(ctx), results.Sweep{ID: r.Sweep.ID, Spec: string(text), Repetitions: r.Plan.Spec.Reps}, r.more)
+	return Busy(err)
+}
+
+// Left are the runs of a part that are not done, with those that more repetitions add.
+func (r *Resumption) Left(ctx context.Context, db *store.Store, part Part) ([]results.Cell, error) {
+	left, _, err := Remaining(ctx, db, r.Sweep.ID, part)
+	undone := map[int]bool{}
+	for _, c := range append(left, r.more...) {
+		undone[c.Position] = true
+	}
+	return slices.DeleteFunc(part.Of(r.Plan.Spec, r.Plan.Cells()), func(c results.Cell) bool { return !undone[c.Position] }), err
+}
+
+// Announce says what is left of a part, and what is different from where it was begun. It returns the note for the sweep.
+func (r *Resumption) Announce(ctx context.Context, db *store.Store, part Part, say harness.Say) (note string, err error) {
+	id := r.Sweep.ID
+	left, done, err := Remaining(ctx, db, id, part)
+	if err != nil {
+		return "", err
+	}
+	what := fmt.Sprintf("sweep %d", id)
+	if !part.Whole() {
+		what = fmt.Sprintf("part %s of %s", part, what)
+	}
+	say("%s: %d of %d runs are left", what, len(left), len(left)+done)
+	if missing := store.LeftOut(r.Sweep.Note); missing != "" {
+		say("sweep %d: %s, so they are repeated here: to avoid that, resume the sweep where they are", id, missing)
+	}
+	if r.note == "" {
+		return "", nil
+	}
+	say("sweep %d is resumed %s: runs of the two builds may differ", id, r.note)
+	return fmt.Sprintf("resumed at run %d of %d %s", done+1, len(left)+done, r.note), nil
+}
+
+// recorded is what a sweep was planned from, and the options of its runs.
+func recorded(w results.Sweep) (results.Spec, harness.Options, error) {
 	spec, err := results.ReadSpec(w)
 	if err != nil {
 		return spec, harness.Options{}, err
@@ -33,7 +156,7 @@ func Recorded(w results.Sweep) (results.Spec, harness.Options, error) {
 // Resume plans a sweep again as it was planned. If another build of this program planned the
 // sweep, the note names both builds.
 func Resume(ctx context.Context, w results.Sweep) (p *Plan, note string, err error) {
-	recorded, options, err := Recorded(w)
+	spec, options, err := recorded(w)
 	if err != nil {
 		return nil, "", err
 	}
@@ -43,11 +166,11 @@ func Resume(ctx context.Context, w results.Sweep) (p *Plan, note string, err err
 		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
-	p = &Plan{Spec: recorded, Mode: w.Mode}
-	if err := p.settle(ctx, backend, options, recorded.Args(), silent); err != nil {
+	p = &Plan{Spec: spec, Mode: w.Mode}
+	if err := p.settle(ctx, backend, options, spec.Args(), silent); err != nil {
 		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
 	}
-	for i, mix := range recorded.Mixes {
+	for i, mix := range spec.Mixes {
 		if now := p.Spec.Mixes[i]; now.Name != mix.Name || now.SHA256 != mix.SHA256 {
 			return nil, "", refuse("resume sweep %d: mix %s, or a profile of its jobs, is not what it was when the sweep was planned: bring it back, or start a new sweep",
 				w.ID, mix.Arg)
@@ -57,17 +180,16 @@ func Resume(ctx context.Context, w results.Sweep) (p *Plan, note string, err err
 	if err != nil {
 		return nil, "", err
 	}
-	if program != recorded.Program {
+	if program != spec.Program {
 		note = fmt.Sprintf("by caserun %s (revision %s, sha256 %.12s), planned by %s (revision %s, sha256 %.12s)",
 			program.Version, program.Revision, program.SHA256,
-			recorded.Program.Version, recorded.Program.Revision, recorded.Program.SHA256)
+			spec.Program.Version, spec.Program.Revision, spec.Program.SHA256)
 	}
 	return p, note, nil
 }
 
-// Agree refuses to resume a sweep with other options than it was planned with. given are the
-// options, by key, that the user gave. An option that was not given is as planned.
-func Agree(id int64, spec results.Spec, planned harness.Options, o Options, runs harness.Options, given []string) error {
+// agree refuses other options than a sweep was planned with. An option that was not given is as planned.
+func agree(id int64, spec results.Spec, planned harness.Options, o Options, runs harness.Options, given []string) error {
 	differ := func(key string, asked, planned any) error {
 		return refuse("sweep %d was planned with %s, not %s: leave --%s out to resume it, or start a new sweep",
 			id, asFlag(key, planned), asFlag(key, asked), key)
@@ -122,9 +244,9 @@ func asFlag(key string, value any) string {
 	return fmt.Sprintf("--%s %v", key, value)
 }
 
-// Extend plans more repetitions than the sweep has, and returns the runs that this adds. They
+// extend plans more repetitions than the sweep has, and returns the runs that this adds. They
 // follow the others in an order that is the same as if the sweep had been planned with all.
-func (p *Plan) Extend(reps int, say harness.Say) ([]results.Cell, error) {
+func (p *Plan) extend(reps int, say harness.Say) ([]results.Cell, error) {
 	had := len(p.Cells())
 	if err := p.fewEnough(reps); err != nil {
 		return nil, err
@@ -134,16 +256,6 @@ func (p *Plan) Extend(reps int, say harness.Say) ([]results.Cell, error) {
 	}
 	p.Spec.Reps = reps
 	return p.Cells()[had:], nil
-}
-
-// StoreExtended stores the runs that Extend added.
-func (p *Plan) StoreExtended(ctx context.Context, db *store.Store, id int64, more []results.Cell) error {
-	text, err := json.Marshal(p.Spec)
-	if err != nil {
-		return fmt.Errorf("record the sweep: %w", err)
-	}
-	err = db.ExtendSweep(context.WithoutCancel(ctx), results.Sweep{ID: id, Spec: string(text), Repetitions: p.Spec.Reps}, more)
-	return Busy(err)
 }
 
 // SameSize refuses a node with another number of devices than the sweep's runs had, because an

@@ -128,7 +128,7 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 	left, done = inOrder(left, again), done-len(again)
 	progress := newProgress(left, done, s.Jobs, newForecast(s.Plan.Mode, times))
 	if err := s.each(ctx, left, progress); err != nil {
-		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s%s goes on: %w",
+		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s%s resumes it: %w",
 			s.ID, progress.Done, progress.Total, s.ID, s.Part.Flag(), s.StoreFlag, err)
 	}
 	if !s.Part.Whole() {
