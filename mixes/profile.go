@@ -54,8 +54,8 @@ func (p *Profile) equal(q *Profile) bool {
 	return p.Before == q.Before && p.After == q.After && p.Rounds == q.Rounds && slices.Equal(p.Phases, q.Phases)
 }
 
-// Footprint is the most memory of a phase, and the phase with the most warps.
-func (p *Profile) Footprint() Footprint {
+// footprint is the most memory of a phase, and the phase with the most warps.
+func (p *Profile) footprint() Footprint {
 	var out Footprint
 	most := uint64(0)
 	for _, phase := range p.Phases {
@@ -73,7 +73,7 @@ func stated(f Footprint, p *Profile) Footprint {
 	if p == nil {
 		return f
 	}
-	implied := p.Footprint()
+	implied := p.footprint()
 	if f.Bytes == 0 {
 		f.Bytes = implied.Bytes
 	}

@@ -22,16 +22,16 @@ import (
 type Also uint8
 
 const (
-	// Pipes are pipes that a program has already opened, such as a shell's <(command) or the
+	// pipes are pipes that a program has already opened, such as a shell's <(command) or the
 	// target of /dev/stdin. They do not include FIFOs, which have a name in a directory.
-	Pipes Also = 1 << iota
-	// Devices are character devices.
-	Devices
+	pipes Also = 1 << iota
+	// devices are character devices.
+	devices
 )
 
 // Stdin has the kinds that a job may have as its standard input. FIFOs are not allowed, because
 // to open a FIFO would wait for its writer.
-const Stdin = Pipes | Devices
+const Stdin = pipes | devices
 
 // NotRegular is the error of a file whose kind is not allowed.
 type NotRegular struct{ Type fs.FileMode }
@@ -65,9 +65,9 @@ func Check(path string, also Also) error {
 	switch mode := info.Mode(); {
 	case mode.IsRegular(), os.SameFile(info, null):
 		return nil
-	case also&Pipes != 0 && mode&fs.ModeNamedPipe != 0 && isOpenPipe(path):
+	case also&pipes != 0 && mode&fs.ModeNamedPipe != 0 && isOpenPipe(path):
 		return nil
-	case also&Devices != 0 && mode&fs.ModeCharDevice != 0:
+	case also&devices != 0 && mode&fs.ModeCharDevice != 0:
 		return nil
 	default:
 		return &fs.PathError{Op: "open", Path: path, Err: NotRegular{mode.Type()}}
@@ -96,7 +96,7 @@ func Open(path string, also Also) (*os.File, error) {
 // open pipe. A byte order mark is left out. If ctx ends, Read stops waiting and returns the cause of
 // ctx. An error that has a place in the file is an [fs.PathError] whose path ends with the line.
 func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
-	f, err := Open(path, Pipes)
+	f, err := Open(path, pipes)
 	if err != nil {
 		return nil, err
 	}

@@ -55,14 +55,14 @@ func TestOpenTakesNothingThatItWouldWaitFor(t *testing.T) {
 		{in("file"), func(Also) bool { return true }, ""},
 		{in("link"), func(Also) bool { return true }, ""},
 		{os.DevNull, func(Also) bool { return true }, ""},
-		{"/dev/zero", func(a Also) bool { return a&Devices != 0 }, "a device"},
-		{opened, func(a Also) bool { return a&Pipes != 0 }, "a pipe or FIFO"},
+		{"/dev/zero", func(a Also) bool { return a&devices != 0 }, "a device"},
+		{opened, func(a Also) bool { return a&pipes != 0 }, "a pipe or FIFO"},
 		{fifo(t), func(Also) bool { return false }, "a pipe or FIFO"},
 		{in("queue"), func(Also) bool { return false }, "a pipe or FIFO"},
 		{in("socket"), func(Also) bool { return false }, "a socket"},
 		{dir, func(Also) bool { return false }, "a directory"},
 	} {
-		for _, also := range []Also{0, Pipes, Devices, Pipes | Devices} {
+		for _, also := range []Also{0, pipes, devices, pipes | devices} {
 			f, err := Open(c.path, also)
 			if err == nil {
 				err = f.Close()

@@ -84,7 +84,7 @@ func checkLaunches(t *testing.T, got Trace, printed string, overlap bool) {
 	if _, err := fmt.Sscan(printed, &from, &to); err != nil {
 		from, to = got.StartedNS, 1<<62 // it exits with kernels in flight
 	}
-	if c := got.Copies[0]; c.Kind != HostToDevice || c.Bytes != 4<<20 || c.StartNS < from || c.EndNS > to || c.Device == (Device{}) {
+	if c := got.Copies[0]; c.Kind != "htod" || c.Bytes != 4<<20 || c.StartNS < from || c.EndNS > to || c.Device == (Device{}) {
 		t.Errorf("copy %+v, want 4 MiB to the device between %d and %d", c, from, to)
 	}
 	overlaps := 0

@@ -21,7 +21,6 @@ import (
 // Trace is the content of one file. Times are nanoseconds of the host's CLOCK_MONOTONIC.
 type Trace struct {
 	PID       uint32
-	CUPTI     uint32 // CUPTI_API_VERSION of the tracer
 	StartedNS int64
 	Kernels   []Kernel // in the order of their launches
 	Copies    []Copy
@@ -48,9 +47,9 @@ type Kernel struct {
 	launch        uint32
 }
 
-// Copy is one copy or, with Kind Set, one cudaMemset.
+// Copy is one copy or one cudaMemset.
 type Copy struct {
-	Kind    Kind
+	Kind    string // such as htod, or set
 	Bytes   uint64
 	Device  Device
 	Stream  uint32
@@ -59,34 +58,8 @@ type Copy struct {
 	launch  uint32
 }
 
-// Kind is the source and the destination of a copy.
-type Kind uint32
-
-// Kinds of native/tracer/trace.h.
-const (
-	HostToDevice   Kind = 1
-	DeviceToHost   Kind = 2
-	HostToArray    Kind = 3
-	ArrayToHost    Kind = 4
-	ArrayToArray   Kind = 5
-	ArrayToDevice  Kind = 6
-	DeviceToArray  Kind = 7
-	DeviceToDevice Kind = 8
-	HostToHost     Kind = 9
-	PeerToPeer     Kind = 10
-	Set            Kind = 64
-)
-
-var kindNames = map[Kind]string{HostToDevice: "htod", DeviceToHost: "dtoh", HostToArray: "htoa", ArrayToHost: "atoh",
-	ArrayToArray: "atoa", ArrayToDevice: "atod", DeviceToArray: "dtoa", DeviceToDevice: "dtod", HostToHost: "htoh",
-	PeerToPeer: "ptop", Set: "set"}
-
-func (k Kind) String() string {
-	if name, ok := kindNames[k]; ok {
-		return name
-	}
-	return "other"
-}
+// kinds are the sources and destinations of copies, by their numbers in native/tracer/trace.h.
+var kinds = map[uint32]string{1: "htod", 2: "dtoh", 3: "htoa", 4: "atoh", 5: "atoa", 6: "atod", 7: "dtoa", 8: "dtod", 9: "htoh", 10: "ptop", 64: "set"}
 
 // ReadFile reads the trace at path as Read does.
 func ReadFile(path string) (Trace, error) {
@@ -95,13 +68,13 @@ func ReadFile(path string) (Trace, error) {
 		return Trace{}, fmt.Errorf("read kernel trace: %w", err)
 	}
 	defer f.Close()
-	return Read(f, path)
+	return read(f, path)
 }
 
-// Read reads a trace; name is used in errors. A file that ends inside a record sets Torn. Any
-// other content that the tracer does not write is an error with the offset of the record. Read
+// read reads a trace; name is used in errors. A file that ends inside a record sets Torn. Any
+// other content that the tracer does not write is an error with the offset of the record. read
 // returns the preceding records beside the error.
-func Read(r io.Reader, name string) (Trace, error) {
+func read(r io.Reader, name string) (Trace, error) {
 	d := decoder{in: bufio.NewReaderSize(r, 1<<16), devices: map[uint32]Device{}}
 	err := d.read()
 	byLaunch := func(aLaunch, bLaunch uint32, aStart, bStart int64) int {
@@ -172,7 +145,7 @@ func (d *decoder) read() error {
 	if v, size := le.Uint32(b[8:]), le.Uint32(b[12:]); v != version || size != headerSize {
 		return fmt.Errorf("version %d with a header of %d bytes: this program reads version %d with %d", v, size, version, headerSize)
 	}
-	d.out.PID, d.out.CUPTI = le.Uint32(b[16:]), le.Uint32(b[20:])
+	d.out.PID = le.Uint32(b[16:])
 	if d.out.StartedNS, err = nanoseconds(b[24:]); err != nil {
 		return err
 	}
@@ -266,7 +239,7 @@ func (d *decoder) copy(kind uint32, b []byte) error {
 	if err != nil {
 		return err
 	}
-	c := Copy{Kind: Kind(kind), StartNS: start, EndNS: end, Bytes: le.Uint64(b[24:]), Stream: le.Uint32(b[32:]), launch: le.Uint32(b[36:])}
+	c := Copy{Kind: cmp.Or(kinds[kind], "other"), StartNS: start, EndNS: end, Bytes: le.Uint64(b[24:]), Stream: le.Uint32(b[32:]), launch: le.Uint32(b[36:])}
 	if c.Bytes > math.MaxInt64 {
 		return fmt.Errorf("copy of %d bytes", c.Bytes)
 	}

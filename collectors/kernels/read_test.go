@@ -34,10 +34,10 @@ func wantSample() Trace {
 		StaticShared: 4096, DynamicShared: 1024, Device: device, Stream: 7, StartNS: 1000000100, EndNS: 1000000350}
 	sum := Kernel{Name: "sum", Grid: [3]uint32{0x7fffffff, 65535, 65535}, Block: [3]uint32{1024, 1, 1}, Registers: 255,
 		Device: device, Stream: 13, StartNS: 1000000400, EndNS: 1000000400}
-	up := Copy{Kind: HostToDevice, Bytes: 5 << 30, Device: device, Stream: 7, StartNS: 1000000000, EndNS: 1000000050}
+	up := Copy{Kind: "htod", Bytes: 5 << 30, Device: device, Stream: 7, StartNS: 1000000000, EndNS: 1000000050}
 	set := up
-	set.Kind, set.Bytes = Set, 3
-	return Trace{PID: 4242, CUPTI: 18, StartedNS: 999999999, Kernels: []Kernel{sum, fill, fill}, // sum was launched first
+	set.Kind, set.Bytes = "set", 3
+	return Trace{PID: 4242, StartedNS: 999999999, Kernels: []Kernel{sum, fill, fill}, // sum was launched first
 		Copies: []Copy{up, set}, Lost: 5, Ended: true, Notes: []string{"cuptiActivityEnable: a sample (8)"}}
 }
 
@@ -69,7 +69,7 @@ func TestReadsATornFile(t *testing.T) {
 	whole := boundaries(content)
 	records := 0
 	for n := range len(content) {
-		got, err := Read(bytes.NewReader(content[:n]), "torn")
+		got, err := read(bytes.NewReader(content[:n]), "torn")
 		if err != nil {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
@@ -116,7 +116,7 @@ func TestRefusesWhatTheTracerDoesNotWrite(t *testing.T) {
 	} {
 		content := sample(t)
 		copy(content[c.at:], c.bytes)
-		got, err := Read(bytes.NewReader(content), "some/77.trace")
+		got, err := read(bytes.NewReader(content), "some/77.trace")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "some/77.trace") {
 			t.Errorf("%s: error %v, want one with %q and the file's name", c.why, err, c.want)
 		}
@@ -142,7 +142,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(content[:100])
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		got, err := Read(bytes.NewReader(content), "fuzz")
+		got, err := read(bytes.NewReader(content), "fuzz")
 		if err != nil && got.Torn {
 			t.Errorf("a torn file is an error: %v", err)
 		}

@@ -33,20 +33,20 @@ func TestBoundedCalls(t *testing.T) {
 
 // A device whose driver call does not return is lost, once, whichever thread is in the call.
 func TestCallThatDoesNotReturn(t *testing.T) {
-	for name, source := range map[string]func(hang func()) Source{
-		"fast": func(hang func()) Source {
-			return Source{Utilization: func() (int, int, error) { hang(); return 0, 0, nil }}
+	for name, hanging := range map[string]func(hang func()) source{
+		"fast": func(hang func()) source {
+			return source{Utilization: func() (int, int, error) { hang(); return 0, 0, nil }}
 		},
-		"slow": func(hang func()) Source { return Source{MemoryUsed: func() (uint64, error) { hang(); return 0, nil }} },
+		"slow": func(hang func()) source { return source{MemoryUsed: func() (uint64, error) { hang(); return 0, nil }} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			release, lost := make(chan struct{}), make(chan string, 4)
-			s, err := Start(Config{HangLimit: 30 * time.Millisecond, Consume: func(Segment) {}, Lost: func(device int, err error) {
+			s, err := start(Config{hangLimit: 30 * time.Millisecond, Consume: func(Segment) {}, Lost: func(device int, err error) {
 				if !errors.Is(err, ErrHung) {
 					t.Error(err)
 				}
 				lost <- fmt.Sprintf("%d %v", device, err)
-			}}, []Source{steady(1, 1, 1), source(func() { <-release })})
+			}}, []source{steady(1, 1, 1), hanging(func() { <-release })})
 			if err != nil {
 				t.Fatal(err)
 			}

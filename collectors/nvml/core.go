@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Source reads one device. The device does not offer a series if its function is nil or if the
-// function's first call fails with ErrNotSupported.
-type Source struct {
+// source reads one device. The device does not offer a series if its function is nil or if the
+// function's first call fails with errNotSupported.
+type source struct {
 	// Utilization returns the percentages of the GPU and of its memory.
 	Utilization func() (gpu, memory int, err error)
 	// MemoryUsed returns bytes.
@@ -17,7 +17,7 @@ type Source struct {
 	Memory     uint64 // all that the device has, in bytes; 0: unknown
 	// Buffered returns the driver's own samples that are newer than after, oldest
 	// first. The stamps are the driver's.
-	Buffered func(after time.Time) ([]BufferedSample, error)
+	Buffered func(after time.Time) ([]bufferedSample, error)
 	// SMActivity returns the ratio over the time since the last call that returned a ratio; ok
 	// is false if it has no window yet.
 	SMActivity func() (ratio float64, ok bool, err error)
@@ -29,8 +29,8 @@ type Source struct {
 	Alive func() error
 }
 
-// BufferedSample is one entry of the driver's sample buffer.
-type BufferedSample struct {
+// bufferedSample is one entry of the driver's sample buffer.
+type bufferedSample struct {
 	At      time.Time // wall clock, with a resolution of 1 us
 	Percent int
 }
@@ -102,7 +102,7 @@ type core struct {
 	now     func() time.Duration          // since the epoch
 	stamp   func(time.Time) time.Duration // of a wall clock time, since the epoch
 	emit    func(Segment)                 // called with mu held; must not block
-	sources []Source
+	sources []source
 
 	util, mem, buf, gpm, energy, power []retry
 	newest                             []time.Time // newest buffered sample per device
@@ -122,30 +122,30 @@ type core struct {
 // equal consecutive entries of its buffer form one segment.
 const bufferGap = 2500 * time.Millisecond
 
-func newCore(sources []Source, cfg Config, emit func(Segment)) *core {
+func newCore(sources []source, cfg Config, emit func(Segment)) *core {
 	n := len(sources)
 	c := &core{
 		emit: emit, sources: sources,
-		util: newRetries(n, cfg.Period), mem: newRetries(n, cfg.MemoryPeriod),
-		buf: newRetries(n, cfg.BufferPeriod), gpm: newRetries(n, cfg.ActivityPeriod),
-		energy: newRetries(n, cfg.PowerPeriod), power: newRetries(n, cfg.PowerPeriod),
+		util: newRetries(n, cfg.period), mem: newRetries(n, cfg.memoryPeriod),
+		buf: newRetries(n, cfg.bufferPeriod), gpm: newRetries(n, cfg.ActivityPeriod),
+		energy: newRetries(n, cfg.powerPeriod), power: newRetries(n, cfg.powerPeriod),
 		newest: make([]time.Time, n), counters: make([]counter, n), lost: cfg.Lost, gone: make([]bool, n),
 		series: make([][numKinds]*series, n), failures: make([]int64, n), first: make([]error, n),
 	}
 	for i, s := range sources {
 		offer := func(kind Kind, ok bool, step, gap time.Duration) {
 			if ok {
-				c.series[i][kind] = newSeries(i, kind, step, gap, cfg.MaxSpan)
+				c.series[i][kind] = newSeries(i, kind, step, gap, cfg.maxSpan)
 			}
 		}
-		gap := max(cfg.MaxGap, 3*cfg.Period)
-		offer(GPUUtilization, s.Utilization != nil, cfg.Period, gap)
-		offer(MemoryUtilization, s.Utilization != nil, cfg.Period, gap)
-		offer(MemoryUsed, s.MemoryUsed != nil, cfg.MemoryPeriod, max(cfg.MaxGap, 3*cfg.MemoryPeriod))
+		gap := max(cfg.maxGap, 3*cfg.period)
+		offer(GPUUtilization, s.Utilization != nil, cfg.period, gap)
+		offer(MemoryUtilization, s.Utilization != nil, cfg.period, gap)
+		offer(MemoryUsed, s.MemoryUsed != nil, cfg.memoryPeriod, max(cfg.maxGap, 3*cfg.memoryPeriod))
 		offer(BufferedGPUUtilization, s.Buffered != nil, time.Millisecond, bufferGap)
-		offer(SMActivity, s.SMActivity != nil && cfg.ActivityPeriod > 0, cfg.ActivityPeriod, max(cfg.MaxGap, 3*cfg.ActivityPeriod))
-		offer(Energy, s.Energy != nil, cfg.PowerPeriod, max(cfg.MaxGap, 3*cfg.PowerPeriod))
-		offer(Power, s.Power != nil, cfg.PowerPeriod, max(cfg.MaxGap, 3*cfg.PowerPeriod))
+		offer(SMActivity, s.SMActivity != nil && cfg.ActivityPeriod > 0, cfg.ActivityPeriod, max(cfg.maxGap, 3*cfg.ActivityPeriod))
+		offer(Energy, s.Energy != nil, cfg.powerPeriod, max(cfg.maxGap, 3*cfg.powerPeriod))
+		offer(Power, s.Power != nil, cfg.powerPeriod, max(cfg.maxGap, 3*cfg.powerPeriod))
 	}
 	return c
 }
@@ -266,7 +266,7 @@ func (c *core) readActivity() {
 }
 
 // sorted returns the entries that are possible, and an error if there are others.
-func (c *core) sorted(got []BufferedSample) (good []BufferedSample, wrong error) {
+func (c *core) sorted(got []bufferedSample) (good []bufferedSample, wrong error) {
 	now := c.now()
 	for _, b := range got {
 		err := percentInRange("a utilization in its sample buffer", b.Percent)
@@ -284,7 +284,7 @@ func (c *core) sorted(got []BufferedSample) (good []BufferedSample, wrong error)
 
 // buffered adds new entries. It skips entries from before the epoch, because they belong to
 // earlier work on the device, and entries that an adjustment of the wall clock puts before earlier ones.
-func (c *core) buffered(device int, got []BufferedSample) {
+func (c *core) buffered(device int, got []bufferedSample) {
 	for _, b := range got {
 		if !b.At.After(c.newest[device]) {
 			continue
@@ -305,7 +305,7 @@ func (c *core) ok(r *retry, device int, err error, kinds ...Kind) bool {
 		return true
 	}
 	all := &c.series[device]
-	if errors.Is(err, ErrNotSupported) && all[kinds[0]].stats.Samples == 0 {
+	if errors.Is(err, errNotSupported) && all[kinds[0]].stats.Samples == 0 {
 		r.off = true
 		for _, k := range kinds {
 			all[k] = nil

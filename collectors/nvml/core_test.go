@@ -19,7 +19,7 @@ type bench struct {
 	segments []Segment
 }
 
-func newBench(t interface{ Fatal(...any) }, sources ...Source) *bench {
+func newBench(t interface{ Fatal(...any) }, sources ...source) *bench {
 	cfg, err := Config{ActivityPeriod: 100 * time.Millisecond, Consume: func(Segment) {}}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func (b *bench) of(device int, kind Kind) []Segment {
 	return out
 }
 
-func steady(gpu, mem int, used uint64) Source {
-	return Source{
+func steady(gpu, mem int, used uint64) source {
+	return source{
 		Utilization: func() (int, int, error) { return gpu, mem, nil },
 		MemoryUsed:  func() (uint64, error) { return used, nil },
 	}
@@ -87,7 +87,7 @@ func TestUnsupportedSeriesIsAbsent(t *testing.T) {
 	s := steady(1, 1, 1)
 	s.Utilization = func() (int, int, error) {
 		calls++
-		return 0, 0, fmt.Errorf("utilization under MIG: %w", ErrNotSupported)
+		return 0, 0, fmt.Errorf("utilization under MIG: %w", errNotSupported)
 	}
 	b := newBench(t, s)
 	b.ticks(10)
@@ -154,13 +154,13 @@ func TestLostDeviceLeavesTheOthers(t *testing.T) {
 
 func TestBufferedSamplesAreTakenOnce(t *testing.T) {
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	history := []BufferedSample{
+	history := []bufferedSample{
 		{at(-300), 99}, {at(-100), 98}, // before the epoch
 		{at(100), 10}, {at(300), 10}, {at(500), 20},
 	}
 	var asked []time.Time
 	visible := 3
-	b := newBench(t, Source{Buffered: func(after time.Time) ([]BufferedSample, error) {
+	b := newBench(t, source{Buffered: func(after time.Time) ([]bufferedSample, error) {
 		asked = append(asked, after)
 		return history[:visible], nil // a driver that returns earlier samples again
 	}})
@@ -183,7 +183,7 @@ func TestBufferedSamplesAreTakenOnce(t *testing.T) {
 
 func TestSMActivityWaitsForAWindow(t *testing.T) {
 	calls := 0
-	b := newBench(t, Source{SMActivity: func() (float64, bool, error) {
+	b := newBench(t, source{SMActivity: func() (float64, bool, error) {
 		calls++
 		return 0.25, calls > 1, nil
 	}})
@@ -201,9 +201,9 @@ func TestSegmentsAccountForEverySample(t *testing.T) {
 	chance.Check(t, func(t *rapid.T) {
 		value := rapid.IntRange(0, 2)
 		fail := rapid.IntRange(0, 9)
-		var sources []Source
+		var sources []source
 		for range rapid.IntRange(1, 3).Draw(t, "devices") {
-			sources = append(sources, Source{
+			sources = append(sources, source{
 				Utilization: func() (int, int, error) {
 					if fail.Draw(t, "fails") == 0 {
 						return 0, 0, errors.New("failed")

@@ -112,7 +112,7 @@ func (n *Node) Device(index int) (Device, error) {
 func (n *Node) describe(h handle) (Device, error) {
 	d := Device{Index: h.index, Number: h.number, UUID: h.uuid, BusID: h.busID}
 	var err error
-	if d.UUIDBytes, err = ParseUUID(h.uuid); err != nil {
+	if d.UUIDBytes, err = parseUUID(h.uuid); err != nil {
 		return d, err
 	}
 	name, ret := h.dev.GetName()
@@ -244,9 +244,9 @@ func (n *Node) memory(h handle) (Memory, error) {
 		check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
 }
 
-// ParseUUID returns the 16 bytes of a UUID as NVML and CUDA print it, such as
+// parseUUID returns the 16 bytes of a UUID as NVML and CUDA print it, such as
 // GPU-5c6a7b8c-0123-4567-89ab-cdef01234567.
-func ParseUUID(s string) ([16]byte, error) {
+func parseUUID(s string) ([16]byte, error) {
 	var out [16]byte
 	digits, ok := strings.CutPrefix(s, "GPU-")
 	parts := strings.Split(digits, "-")

@@ -116,7 +116,7 @@ func TestCounterThatStandsStill(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			mJ := tt.mJ
-			b := newBench(t, Source{Energy: func() (uint64, error) { return mJ, nil }, Power: func() (uint64, error) { return tt.mW, nil }})
+			b := newBench(t, source{Energy: func() (uint64, error) { return mJ, nil }, Power: func() (uint64, error) { return tt.mW, nil }})
 			for range 40 {
 				b.readPower()
 				b.at += 100 * time.Millisecond
@@ -150,7 +150,7 @@ func TestLostMeterLosesNothingElse(t *testing.T) {
 }
 
 func TestMetersAreRoundedToHundredths(t *testing.T) {
-	b := newBench(t, Source{Energy: func() (uint64, error) { return 1_234_565, nil }}, Source{Power: func() (uint64, error) { return 70_004, nil }})
+	b := newBench(t, source{Energy: func() (uint64, error) { return 1_234_565, nil }}, source{Power: func() (uint64, error) { return 70_004, nil }})
 	b.readPower()
 	b.flush()
 	if e, p := b.of(0, Energy)[0].Value, b.of(1, Power)[0].Value; e != 1234.57 || p != 70 {
@@ -162,7 +162,7 @@ func TestMetersAreRoundedToHundredths(t *testing.T) {
 func TestPowerStandsInForTheCounter(t *testing.T) {
 	var fails error
 	powers := 0
-	b := newBench(t, Source{
+	b := newBench(t, source{
 		Energy: func() (uint64, error) { return 1, fails },
 		Power:  func() (uint64, error) { powers++; return 70_000, nil },
 	})
@@ -174,7 +174,7 @@ func TestPowerStandsInForTheCounter(t *testing.T) {
 		{errors.New("unknown error"), 1}, // the counter rests for a turn
 		{nil, 2},
 		{nil, 2},
-		{ErrNotSupported, 3}, // a failure as any other, because it worked before
+		{errNotSupported, 3}, // a failure as any other, because it worked before
 	} {
 		fails = c.fails
 		before := powers
@@ -187,7 +187,7 @@ func TestPowerStandsInForTheCounter(t *testing.T) {
 
 // Counters rest for as long as keeps them within their part of a core, but for 5 s at most, and powers for as long as their integral allows.
 func TestCostlyCountersAreReadRarely(t *testing.T) {
-	cfg := Config{PowerPeriod: 100 * time.Millisecond}
+	cfg := Config{powerPeriod: 100 * time.Millisecond}
 	for _, c := range []struct {
 		took  time.Duration
 		power bool
@@ -210,7 +210,7 @@ func TestCostlyCountersAreReadRarely(t *testing.T) {
 	for _, costs := range []bool{false, true} {
 		var readings, ticks int
 		read, sampled := make(chan struct{}), make(chan struct{})
-		s, err := Start(Config{PowerPeriod: time.Millisecond, Consume: func(Segment) {}}, []Source{{
+		s, err := start(Config{powerPeriod: time.Millisecond, Consume: func(Segment) {}}, []source{{
 			Utilization: func() (int, int, error) {
 				if ticks++; ticks == 50 {
 					close(sampled)
@@ -246,14 +246,14 @@ func TestCostlyCountersAreReadRarely(t *testing.T) {
 // the beginning and the end of one call. A sampler that reads both on one thread never ends this
 // test.
 func TestMetersDoNotDelayUtilization(t *testing.T) {
-	for name, hang := range map[string]func(*Source, func() (uint64, error)){
-		"energy": func(s *Source, f func() (uint64, error)) { s.Energy = f },
-		"power":  func(s *Source, f func() (uint64, error)) { s.Power = f },
+	for name, hang := range map[string]func(*source, func() (uint64, error)){
+		"energy": func(s *source, f func() (uint64, error)) { s.Energy = f },
+		"power":  func(s *source, f func() (uint64, error)) { s.Power = f },
 	} {
 		t.Run(name, func(t *testing.T) {
 			entered, enough := make(chan struct{}), make(chan struct{})
 			calls, during := 0, 0
-			source := Source{Utilization: func() (int, int, error) {
+			device := source{Utilization: func() (int, int, error) {
 				select {
 				case <-entered:
 					if during++; during == 50 {
@@ -263,7 +263,7 @@ func TestMetersDoNotDelayUtilization(t *testing.T) {
 				}
 				return 1, 1, nil
 			}}
-			hang(&source, func() (uint64, error) {
+			hang(&device, func() (uint64, error) {
 				if calls++; calls == 1 {
 					close(entered)
 					<-enough
@@ -271,7 +271,7 @@ func TestMetersDoNotDelayUtilization(t *testing.T) {
 				return 0, errors.New("GPU is lost")
 			})
 			var got collector
-			s, err := Start(Config{Consume: got.add}, []Source{source})
+			s, err := start(Config{Consume: got.add}, []source{device})
 			if err != nil {
 				t.Fatal(err)
 			}

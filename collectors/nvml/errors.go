@@ -15,9 +15,9 @@ import (
 // that a GPU should work but does not, for example because permission is missing.
 var ErrNoGPU = errors.New("no NVIDIA GPU")
 
-// ErrNotSupported is wrapped if the device or the installed driver does not offer a call. The
+// errNotSupported is wrapped if the device or the installed driver does not offer a call. The
 // call then fails for the life of the process.
-var ErrNotSupported = errors.New("not supported")
+var errNotSupported = errors.New("not supported")
 
 // ErrLost is wrapped if a device has fallen off the bus or needs a reset. NVML can answer this at any time.
 var ErrLost = errors.New("the GPU is lost")
@@ -25,16 +25,16 @@ var ErrLost = errors.New("the GPU is lost")
 // ErrUnusable is wrapped where a device that cannot be used was asked for.
 var ErrUnusable = errors.New("cannot be used")
 
-// CallError is a failed NVML call. It keeps the text, because nvmlErrorString is not available
+// callError is a failed NVML call. It keeps the text, because nvmlErrorString is not available
 // once the library is unloaded.
-type CallError struct {
+type callError struct {
 	Call   string // NVML's name, such as nvmlDeviceGetUtilizationRates
 	Device string // UUID, or the position if the UUID is unknown; empty for the node
 	Text   string // NVML's description of the code
 	code   nvml.Return
 }
 
-func (e *CallError) Error() string {
+func (e *callError) Error() string {
 	if e.Device == "" {
 		return fmt.Sprintf("%s: %s (code %d)", e.Call, e.Text, int(e.code))
 	}
@@ -42,9 +42,9 @@ func (e *CallError) Error() string {
 }
 
 // Is makes the codes that callers branch on match their sentinels.
-func (e *CallError) Is(target error) bool {
+func (e *callError) Is(target error) bool {
 	switch target {
-	case ErrNotSupported:
+	case errNotSupported:
 		return e.code == nvml.ERROR_NOT_SUPPORTED || e.code == nvml.ERROR_FUNCTION_NOT_FOUND
 	case ErrLost:
 		return e.code == nvml.ERROR_GPU_IS_LOST || e.code == nvml.ERROR_RESET_REQUIRED
@@ -60,13 +60,13 @@ func check(ret nvml.Return, call, device string) error {
 	if ret == nvml.SUCCESS {
 		return nil
 	}
-	return &CallError{Call: call, Device: device, Text: oneLine(ret.Error()), code: ret}
+	return &callError{Call: call, Device: device, Text: oneLine(ret.Error()), code: ret}
 }
 
 // optional returns nil if err says that the device or driver does not offer the metric; the
 // caller then leaves the metric absent. It returns other errors unchanged.
 func optional(err error) error {
-	if errors.Is(err, ErrNotSupported) {
+	if errors.Is(err, errNotSupported) {
 		return nil
 	}
 	return err

@@ -129,7 +129,7 @@ func sampleGPU(t *testing.T, cfg Config) {
 
 // openSources opens the node's GPUs for a benchmark. It skips the benchmark only if the node has
 // no GPU.
-func openSources(b *testing.B) []Source {
+func openSources(b *testing.B) []source {
 	b.Helper()
 	n, err := Open(b.Context())
 	if errors.Is(err, ErrNoGPU) {
@@ -153,7 +153,7 @@ func openSources(b *testing.B) []Source {
 // optionalCall makes a call that the driver may lack.
 func optionalCall(call func() (uint64, error)) error {
 	if call == nil {
-		return ErrNotSupported
+		return errNotSupported
 	}
 	_, err := call()
 	return err
@@ -166,7 +166,7 @@ func BenchmarkGPUCalls(b *testing.B) {
 	newest := time.Now()
 	activity := func() error {
 		if s.SMActivity == nil {
-			return ErrNotSupported
+			return errNotSupported
 		}
 		_, _, err := s.SMActivity()
 		return err
@@ -187,7 +187,7 @@ func BenchmarkGPUCalls(b *testing.B) {
 					time.Sleep(minActivityPeriod)
 					b.StartTimer()
 				}
-				if err := f(); errors.Is(err, ErrNotSupported) {
+				if err := f(); errors.Is(err, errNotSupported) {
 					b.Skip(err)
 				} else if err != nil {
 					b.Fatal(err)

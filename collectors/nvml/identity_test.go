@@ -11,7 +11,7 @@ import (
 )
 
 func TestParseUUID(t *testing.T) {
-	got, err := ParseUUID("GPU-5c6a7b8c-0123-4567-89ab-cdef01234567")
+	got, err := parseUUID("GPU-5c6a7b8c-0123-4567-89ab-cdef01234567")
 	want := [16]byte{0x5c, 0x6a, 0x7b, 0x8c, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67}
 	if err != nil || got != want {
 		t.Errorf("ParseUUID = %x, %v; want %x", got, err, want)
@@ -21,7 +21,7 @@ func TestParseUUID(t *testing.T) {
 		"GPU-5c6a7b8c-0123-4567-89ab-cdef0123456", "GPU-5c6a7b8c012345-67-89ab-cdef0-1234567",
 		"GPU-5c6a7b8c-0123-4567-89ab-cdef0123456g",
 	} {
-		if _, err := ParseUUID(bad); err == nil || !strings.Contains(err.Error(), `"`+bad+`"`) {
+		if _, err := parseUUID(bad); err == nil || !strings.Contains(err.Error(), `"`+bad+`"`) {
 			t.Errorf("ParseUUID(%q): error %v, want one that quotes it", bad, err)
 		}
 	}
@@ -93,9 +93,9 @@ func TestReturnCodesBecomeErrors(t *testing.T) {
 		{nvml.ERROR_LIB_RM_VERSION_MISMATCH, false, false},
 	} {
 		err := check(tt.ret, "nvmlDeviceGetName", "GPU-x")
-		if errors.Is(err, ErrNoGPU) != tt.noGPU || errors.Is(err, ErrNotSupported) != tt.notOffered {
+		if errors.Is(err, ErrNoGPU) != tt.noGPU || errors.Is(err, errNotSupported) != tt.notOffered {
 			t.Errorf("%v: ErrNoGPU %t, ErrNotSupported %t; want %t, %t", err,
-				errors.Is(err, ErrNoGPU), errors.Is(err, ErrNotSupported), tt.noGPU, tt.notOffered)
+				errors.Is(err, ErrNoGPU), errors.Is(err, errNotSupported), tt.noGPU, tt.notOffered)
 		}
 		if !strings.HasPrefix(err.Error(), "nvmlDeviceGetName on GPU-x: ") {
 			t.Errorf("%q does not name the call and the device", err)

@@ -17,45 +17,45 @@ func TestReadingsOutOfRange(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, tt := range []struct {
 		name   string
-		source func(odd bool) Source
+		source func(odd bool) source
 		kind   Kind
 		want   float64 // the value that is left
 	}{
-		{"utilization of 4294967295 %", func(odd bool) Source { return steady(pick(odd, math.MaxUint32, 40), 5, 1) }, GPUUtilization, 0.4},
-		{"utilization of 101 %", func(odd bool) Source { return steady(pick(odd, 101, 100), 5, 1) }, GPUUtilization, 1},
-		{"memory's utilization of 250 %", func(odd bool) Source { return steady(40, pick(odd, 250, 5), 1) }, MemoryUtilization, 0.05},
-		{"memory above all memory", func(odd bool) Source {
-			return Source{Memory: total, MemoryUsed: func() (uint64, error) { return pick[uint64](odd, total+1, total), nil }}
+		{"utilization of 4294967295 %", func(odd bool) source { return steady(pick(odd, math.MaxUint32, 40), 5, 1) }, GPUUtilization, 0.4},
+		{"utilization of 101 %", func(odd bool) source { return steady(pick(odd, 101, 100), 5, 1) }, GPUUtilization, 1},
+		{"memory's utilization of 250 %", func(odd bool) source { return steady(40, pick(odd, 250, 5), 1) }, MemoryUtilization, 0.05},
+		{"memory above all memory", func(odd bool) source {
+			return source{Memory: total, MemoryUsed: func() (uint64, error) { return pick[uint64](odd, total+1, total), nil }}
 		}, MemoryUsed, total},
-		{"memory where its size is unknown", func(odd bool) Source {
-			return Source{MemoryUsed: func() (uint64, error) { return pick[uint64](odd, math.MaxUint64, 7), nil }}
+		{"memory where its size is unknown", func(odd bool) source {
+			return source{MemoryUsed: func() (uint64, error) { return pick[uint64](odd, math.MaxUint64, 7), nil }}
 		}, MemoryUsed, 7},
-		{"power", func(odd bool) Source {
-			return Source{Power: func() (uint64, error) { return pick[uint64](odd, math.MaxUint32, 700_000), nil }}
+		{"power", func(odd bool) source {
+			return source{Power: func() (uint64, error) { return pick[uint64](odd, math.MaxUint32, 700_000), nil }}
 		}, Power, 700},
-		{"energy", func(odd bool) Source {
-			return Source{Energy: func() (uint64, error) { return pick[uint64](odd, math.MaxUint32, 100_000), nil }}
+		{"energy", func(odd bool) source {
+			return source{Energy: func() (uint64, error) { return pick[uint64](odd, math.MaxUint32, 100_000), nil }}
 		}, Energy, 100},
-		{"energy of all ones", func(odd bool) Source {
-			return Source{Energy: func() (uint64, error) { return pick[uint64](odd, math.MaxUint64, 100_000), nil }}
+		{"energy of all ones", func(odd bool) source {
+			return source{Energy: func() (uint64, error) { return pick[uint64](odd, math.MaxUint64, 100_000), nil }}
 		}, Energy, 100},
-		{"SM activity", func(odd bool) Source {
-			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, 2.5, 0.25), true, nil }}
+		{"SM activity", func(odd bool) source {
+			return source{SMActivity: func() (float64, bool, error) { return pick(odd, 2.5, 0.25), true, nil }}
 		}, SMActivity, 0.25},
-		{"SM activity that is not a number", func(odd bool) Source {
-			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, math.NaN(), 0.25), true, nil }}
+		{"SM activity that is not a number", func(odd bool) source {
+			return source{SMActivity: func() (float64, bool, error) { return pick(odd, math.NaN(), 0.25), true, nil }}
 		}, SMActivity, 0.25},
-		{"SM activity of less than nothing", func(odd bool) Source {
-			return Source{SMActivity: func() (float64, bool, error) { return pick(odd, -1, 0.0), true, nil }}
+		{"SM activity of less than nothing", func(odd bool) source {
+			return source{SMActivity: func() (float64, bool, error) { return pick(odd, -1, 0.0), true, nil }}
 		}, SMActivity, 0},
-		{"a buffered utilization", func(odd bool) Source {
-			return Source{Buffered: func(after time.Time) ([]BufferedSample, error) {
-				return []BufferedSample{{At: now, Percent: pick(odd, 250, 60)}}, nil
+		{"a buffered utilization", func(odd bool) source {
+			return source{Buffered: func(after time.Time) ([]bufferedSample, error) {
+				return []bufferedSample{{At: now, Percent: pick(odd, 250, 60)}}, nil
 			}}
 		}, BufferedGPUUtilization, 0.6},
-		{"a buffered sample of the future", func(odd bool) Source {
-			return Source{Buffered: func(after time.Time) ([]BufferedSample, error) {
-				return []BufferedSample{{At: pick(odd, now.Add(time.Hour), now), Percent: 60}}, nil
+		{"a buffered sample of the future", func(odd bool) source {
+			return source{Buffered: func(after time.Time) ([]bufferedSample, error) {
+				return []bufferedSample{{At: pick(odd, now.Add(time.Hour), now), Percent: 60}}, nil
 			}}
 		}, BufferedGPUUtilization, 0.6},
 	} {
@@ -115,8 +115,8 @@ func TestCounterThatBeganWrong(t *testing.T) {
 
 // An adjustment of the wall clock does not turn segments around.
 func TestBufferedSamplesStayInOrder(t *testing.T) {
-	var got []BufferedSample
-	b := newBench(t, Source{Buffered: func(time.Time) ([]BufferedSample, error) { return got, nil }})
+	var got []bufferedSample
+	b := newBench(t, source{Buffered: func(time.Time) ([]bufferedSample, error) { return got, nil }})
 	shift := time.Duration(0)
 	b.stamp = func(w time.Time) time.Duration { return w.Sub(time.Unix(1000, 0)) - shift }
 	b.at = time.Minute
@@ -124,7 +124,7 @@ func TestBufferedSamplesStayInOrder(t *testing.T) {
 		if i == 4 {
 			shift = 500 * time.Millisecond
 		}
-		got = []BufferedSample{{At: time.Unix(1000, int64(i)*1e8), Percent: 60}}
+		got = []bufferedSample{{At: time.Unix(1000, int64(i)*1e8), Percent: 60}}
 		b.readBuffers()
 	}
 	b.flush()

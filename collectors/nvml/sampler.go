@@ -15,35 +15,35 @@ import (
 type Config struct {
 	// Epoch is the instant from which stamps count; default: the start.
 	Epoch time.Time
-	// Period is the time between two readings of utilization; default 1 ms.
-	Period time.Duration
-	// MemoryPeriod is the time between two readings of the memory in use; default 100 ms. A
+	// period is the time between two readings of utilization; default 1 ms.
+	period time.Duration
+	// memoryPeriod is the time between two readings of the memory in use; default 100 ms. A
 	// reading costs 5 to 30 us, a reading of utilization 0.25 us (H200, driver 580).
-	MemoryPeriod time.Duration
-	// BufferPeriod is the time between two fetches of the driver's own samples; default 4 s.
+	memoryPeriod time.Duration
+	// bufferPeriod is the time between two fetches of the driver's own samples; default 4 s.
 	// After 4 s a fetch still returned all samples (H200, driver 580: 20 samples of 200 ms). A
 	// fetch costs 1.4 to 2.5 ms.
-	BufferPeriod time.Duration
+	bufferPeriod time.Duration
 	// ActivityPeriod is the window of GPM's SM activity, at least 100 ms, because shorter
 	// windows read 0; default: no GPM. A reading costs 0.24 ms.
 	ActivityPeriod time.Duration
-	// PowerPeriod is the least time between two readings of the energy counters; default 100 ms, which is near
+	// powerPeriod is the least time between two readings of the energy counters; default 100 ms, which is near
 	// the driver's own refresh. It is longer where a reading takes long (powerShare). The power of a device without a counter
 	// is read in its place.
-	PowerPeriod time.Duration
-	// MaxGap is the longest time without a sample inside a segment; default 50 ms, well below
+	powerPeriod time.Duration
+	// maxGap is the longest time without a sample inside a segment; default 50 ms, well below
 	// the driver's fastest refresh of 1/6 s.
-	MaxGap time.Duration
-	// MaxSpan is the longest duration of a segment; default 5 s.
-	MaxSpan time.Duration
-	// Queue is the number of segments that may wait for Consume; default 8192.
-	Queue int
+	maxGap time.Duration
+	// maxSpan is the longest duration of a segment; default 5 s.
+	maxSpan time.Duration
+	// queue is the number of segments that may wait for Consume; default 8192.
+	queue int
 	// Consume receives each segment in the order of completion, from one of the sampler's
 	// goroutines. It may block: sampling goes on, and segments that do not fit into the queue
 	// are counted as lost.
 	Consume func(Segment)
-	// HangLimit is how long a driver call may take before its device counts as lost; default 30 s.
-	HangLimit time.Duration
+	// hangLimit is how long a driver call may take before its device counts as lost; default 30 s.
+	hangLimit time.Duration
 	// Lost, where not nil, is called once for each device that falls off the bus, or whose driver call does not return. It must not block.
 	Lost func(device int, err error)
 }
@@ -67,7 +67,7 @@ func (c Config) powerRest(took time.Duration, power bool) time.Duration {
 	if power {
 		longest = longestPowerRest
 	}
-	return max(min(time.Duration(float64(took)/powerShare), longest), c.PowerPeriod)
+	return max(min(time.Duration(float64(took)/powerShare), longest), c.powerPeriod)
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -76,13 +76,13 @@ func (c Config) withDefaults() (Config, error) {
 		v    *time.Duration
 		def  time.Duration
 	}{
-		{"period", &c.Period, time.Millisecond},
-		{"memory period", &c.MemoryPeriod, 100 * time.Millisecond},
-		{"buffer period", &c.BufferPeriod, 4 * time.Second},
-		{"power period", &c.PowerPeriod, 100 * time.Millisecond},
-		{"longest gap", &c.MaxGap, 50 * time.Millisecond},
-		{"longest segment", &c.MaxSpan, 5 * time.Second},
-		{"longest driver call", &c.HangLimit, 30 * time.Second},
+		{"period", &c.period, time.Millisecond},
+		{"memory period", &c.memoryPeriod, 100 * time.Millisecond},
+		{"buffer period", &c.bufferPeriod, 4 * time.Second},
+		{"power period", &c.powerPeriod, 100 * time.Millisecond},
+		{"longest gap", &c.maxGap, 50 * time.Millisecond},
+		{"longest segment", &c.maxSpan, 5 * time.Second},
+		{"longest driver call", &c.hangLimit, 30 * time.Second},
 	} {
 		if *d.v < 0 {
 			return c, fmt.Errorf("sampler: %s is %v, want more than 0", d.name, *d.v)
@@ -94,11 +94,11 @@ func (c Config) withDefaults() (Config, error) {
 	if p := c.ActivityPeriod; p != 0 && p < minActivityPeriod {
 		return c, fmt.Errorf("sampler: activity period is %v, want none or at least %v", p, minActivityPeriod)
 	}
-	if c.Queue < 0 {
-		return c, fmt.Errorf("sampler: queue is %d, want more than 0", c.Queue)
+	if c.queue < 0 {
+		return c, fmt.Errorf("sampler: queue is %d, want more than 0", c.queue)
 	}
-	if c.Queue == 0 {
-		c.Queue = 8192
+	if c.queue == 0 {
+		c.queue = 8192
 	}
 	if c.Consume == nil {
 		return c, errors.New("sampler: no consumer of segments")
@@ -110,7 +110,7 @@ func (c Config) withDefaults() (Config, error) {
 // limit. The blocked goroutine ends when the call returns.
 var ErrHung = errors.New("has not returned")
 
-// Sampler reads devices periodically from two threads of its own. The fast thread reads
+// sampler reads devices periodically from two threads of its own. The fast thread reads
 // utilization, which the driver answers in a microsecond or two. The slow thread makes all other
 // calls, which take longer and wait for the driver's locks.
 //
@@ -118,7 +118,7 @@ var ErrHung = errors.New("has not returned")
 // 580). With memory on the fast thread and the buffer fetched every 100 ms, gaps reached 110 ms
 // and a tenth of the deadlines were missed. With two threads gaps reached 2 ms and one deadline
 // in 4000 was missed.
-type Sampler struct {
+type sampler struct {
 	cfg   Config
 	core  *core
 	clock clock
@@ -138,8 +138,8 @@ type Sampler struct {
 	sleeper error            // why the fast loop ended early
 }
 
-// Start samples the sources until Stop.
-func Start(cfg Config, sources []Source) (*Sampler, error) {
+// start samples the sources until Stop.
+func start(cfg Config, sources []source) (*sampler, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -151,15 +151,15 @@ func Start(cfg Config, sources []Source) (*Sampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
 	}
-	s := &Sampler{
+	s := &sampler{
 		cfg: cfg, clock: clk,
-		queue:    make(chan Segment, cfg.Queue),
+		queue:    make(chan Segment, cfg.queue),
 		stopping: make(chan struct{}),
 		sampled:  make(chan struct{}),
 		consumed: make(chan struct{}),
 		start:    clk.now(),
 	}
-	s.sched = schedule{period: cfg.Period, next: s.start}
+	s.sched = schedule{period: cfg.period, next: s.start}
 	s.core = newCore(sources, cfg, s.emit)
 	s.core.now, s.core.stamp = clk.now, clk.stamp
 
@@ -182,7 +182,7 @@ func Start(cfg Config, sources []Source) (*Sampler, error) {
 	return s, nil
 }
 
-func (s *Sampler) emit(seg Segment) {
+func (s *sampler) emit(seg Segment) {
 	select {
 	case s.queue <- seg:
 	default:
@@ -203,7 +203,7 @@ const cpuEvery = 64
 // period on an H200's host, and 11 to 15 us with yields.
 const yieldEvery = 8
 
-func (s *Sampler) fastLoop() {
+func (s *sampler) fastLoop() {
 	// Never unlocked, so that no other goroutine gets the thread with its timer slack: the
 	// runtime ends a thread whose goroutine ends while locked.
 	runtime.LockOSThread()
@@ -241,12 +241,12 @@ func (s *Sampler) fastLoop() {
 	}
 }
 
-func (s *Sampler) slowLoop() {
+func (s *sampler) slowLoop() {
 	runtime.LockOSThread()
 	defer s.account(1)
-	memory := time.NewTicker(s.cfg.MemoryPeriod)
+	memory := time.NewTicker(s.cfg.memoryPeriod)
 	defer memory.Stop()
-	buffer := time.NewTicker(s.cfg.BufferPeriod)
+	buffer := time.NewTicker(s.cfg.bufferPeriod)
 	defer buffer.Stop()
 	var activity <-chan time.Time
 	if s.cfg.ActivityPeriod > 0 {
@@ -280,13 +280,13 @@ func (s *Sampler) slowLoop() {
 }
 
 // readPower returns when to read again.
-func (s *Sampler) readPower() time.Duration {
+func (s *sampler) readPower() time.Duration {
 	before := threadCPU()
 	power := s.core.readPower()
 	return s.cfg.powerRest(threadCPU()-before, power)
 }
 
-func (s *Sampler) account(loop int) {
+func (s *sampler) account(loop int) {
 	used := threadCPU()
 	s.mu.Lock()
 	s.cpu[loop] = used
@@ -294,10 +294,10 @@ func (s *Sampler) account(loop int) {
 }
 
 // Stats returns the counts so far. It may be called at any time.
-func (s *Sampler) Stats() Stats {
+func (s *sampler) Stats() Stats {
 	s.mu.Lock()
 	out := Stats{
-		Period: s.cfg.Period,
+		Period: s.cfg.period,
 		Ticks:  s.sched.ticks, Missed: s.sched.missed, LongestGap: s.sched.longest,
 		CPU: s.cpu[0] + s.cpu[1], SlowCPU: s.cpu[1],
 	}
@@ -314,7 +314,7 @@ func (s *Sampler) Stats() Stats {
 // returns the final counts. If a driver call or the consumer does not return in time, Stop
 // returns the counts so far and an error that wraps ErrHung and names the call. A second Stop
 // behaves like the first.
-func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
+func (s *sampler) Stop(limit time.Duration) (Stats, error) {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -335,10 +335,10 @@ func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
 }
 
 // watchCalls says that a device is lost whose driver call does not return.
-func (s *Sampler) watchCalls() {
+func (s *sampler) watchCalls() {
 	// Several looks, because after a sleep of the machine the next look comes at once.
 	const looks = 3
-	tick := time.NewTicker(s.cfg.HangLimit / looks)
+	tick := time.NewTicker(s.cfg.hangLimit / looks)
 	defer tick.Stop()
 	loops := []*running{&s.core.inFast, &s.core.inSlow}
 	calls, same := make([]int64, len(loops)), make([]int, len(loops))
@@ -358,13 +358,13 @@ func (s *Sampler) watchCalls() {
 				continue
 			}
 			if same[i]++; same[i] == looks {
-				s.core.lose(device, fmt.Errorf("the driver call for %v %w within %v", kind, ErrHung, s.cfg.HangLimit))
+				s.core.lose(device, fmt.Errorf("the driver call for %v %w within %v", kind, ErrHung, s.cfg.hangLimit))
 			}
 		}
 	}
 }
 
-func (s *Sampler) hungIn() string {
+func (s *sampler) hungIn() string {
 	for _, r := range []*running{&s.core.inFast, &s.core.inSlow} {
 		if device, kind, ok := r.call(); ok {
 			return fmt.Sprintf("the driver call for %v of GPU %d", kind, device)

@@ -37,19 +37,19 @@ func (c *collector) samples(device int, kind Kind) (n int64) {
 func TestSamplerDeliversWhatItTook(t *testing.T) {
 	enough := make(chan struct{})
 	var calls, stamped atomic.Int64
-	sources := []Source{steady(3, 4, 5), steady(6, 7, 8)}
+	sources := []source{steady(3, 4, 5), steady(6, 7, 8)}
 	sources[1].Utilization = func() (int, int, error) {
 		if calls.Add(1) == 50 {
 			close(enough)
 		}
 		return int(calls.Load() / 10 % 2), 7, nil
 	}
-	sources[0].Buffered = func(time.Time) ([]BufferedSample, error) {
+	sources[0].Buffered = func(time.Time) ([]bufferedSample, error) {
 		stamped.Add(1)
-		return []BufferedSample{{time.Now(), 40}}, nil
+		return []bufferedSample{{time.Now(), 40}}, nil
 	}
 	var got collector
-	s, err := Start(Config{Consume: got.add}, sources)
+	s, err := start(Config{Consume: got.add}, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestSamplerDeliversWhatItTook(t *testing.T) {
 
 func TestEpochIsWhereStampsStart(t *testing.T) {
 	var got collector
-	s, err := Start(Config{Epoch: time.Now().Add(-time.Hour), Consume: got.add}, []Source{steady(1, 1, 1)})
+	s, err := start(Config{Epoch: time.Now().Add(-time.Hour), Consume: got.add}, []source{steady(1, 1, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,17 +111,17 @@ func TestSlowConsumerLosesSegmentsNotSamples(t *testing.T) {
 	release := make(chan struct{})
 	var n atomic.Int64
 	enough := make(chan struct{})
-	source := Source{Utilization: func() (int, int, error) {
+	changing := source{Utilization: func() (int, int, error) {
 		if n.Add(1) == 20 {
 			close(enough)
 		}
 		return int(n.Load() % 100), 0, nil // a new segment each time
 	}}
 	var got collector
-	s, err := Start(Config{Queue: 2, Consume: func(seg Segment) {
+	s, err := start(Config{queue: 2, Consume: func(seg Segment) {
 		<-release
 		got.add(seg)
-	}}, []Source{source})
+	}}, []source{changing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestSlowConsumerLosesSegmentsNotSamples(t *testing.T) {
 
 func TestStopDoesNotHangOnADeadDriverCall(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	sources := []Source{steady(1, 1, 1), {MemoryUsed: func() (uint64, error) {
+	sources := []source{steady(1, 1, 1), {MemoryUsed: func() (uint64, error) {
 		select {
 		case <-release:
 		default:
@@ -156,7 +156,7 @@ func TestStopDoesNotHangOnADeadDriverCall(t *testing.T) {
 		}
 		return 0, errors.New("GPU is lost")
 	}}}
-	s, err := Start(Config{MemoryPeriod: time.Hour, Consume: func(Segment) {}}, sources)
+	s, err := start(Config{memoryPeriod: time.Hour, Consume: func(Segment) {}}, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,11 +185,11 @@ func TestConfigErrors(t *testing.T) {
 		cfg        Config
 	}{
 		{"no consumer", "no consumer", Config{}},
-		{"negative period", "period is -1ns", Config{Period: -1, Consume: consume}},
-		{"negative queue", "queue is -1", Config{Queue: -1, Consume: consume}},
+		{"negative period", "period is -1ns", Config{period: -1, Consume: consume}},
+		{"negative queue", "queue is -1", Config{queue: -1, Consume: consume}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Start(tt.cfg, nil)
+			_, err := start(tt.cfg, nil)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one that says %q", err, tt.want)
 			}
@@ -214,8 +214,8 @@ func TestClockPlacesWallTimes(t *testing.T) {
 	}
 }
 
-func eightFakes() []Source {
-	out := make([]Source, 8)
+func eightFakes() []source {
+	out := make([]source, 8)
 	for i := range out {
 		turn := 0
 		out[i] = steady(0, 0, 1<<30)
@@ -258,7 +258,7 @@ func BenchmarkSampler(b *testing.B) {
 		return last()
 	}
 	before := processCPU(b)
-	s, err := Start(Config{Consume: func(Segment) {}}, sources)
+	s, err := start(Config{Consume: func(Segment) {}}, sources)
 	if err != nil {
 		b.Fatal(err)
 	}

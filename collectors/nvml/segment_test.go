@@ -122,7 +122,7 @@ func TestSegmentsTable(t *testing.T) {
 	}
 }
 
-// A value that does not change is delivered every MaxSpan.
+// A value that does not change is delivered every maxSpan.
 func TestSegmentsEnd(t *testing.T) {
 	const ms = time.Millisecond
 	in := []sample{{0, 1}, {1 * ms, 1}, {2 * ms, 1}, {3 * ms, 1}, {4 * ms, 1}}

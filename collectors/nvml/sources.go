@@ -9,9 +9,9 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// NodeSampler is a Sampler of a node's devices.
+// NodeSampler is a sampler of a node's devices.
 type NodeSampler struct {
-	*Sampler
+	*sampler
 	node *Node
 	free func() error // GPM's buffers
 }
@@ -29,9 +29,9 @@ func (n *Node) StartSampler(cfg Config) (*NodeSampler, error) {
 		return nil, errors.New("sampler: the node is closed")
 	}
 	sources, free, err := n.sources()
-	var s *Sampler
+	var s *sampler
 	if err == nil {
-		s, err = Start(cfg, sources)
+		s, err = start(cfg, sources)
 	}
 	if err != nil {
 		n.mu.Lock()
@@ -39,13 +39,13 @@ func (n *Node) StartSampler(cfg Config) (*NodeSampler, error) {
 		n.mu.Unlock()
 		return nil, errors.Join(err, free())
 	}
-	return &NodeSampler{Sampler: s, node: n, free: free}, nil
+	return &NodeSampler{sampler: s, node: n, free: free}, nil
 }
 
-// Stop is Sampler.Stop. After an error that wraps ErrHung the node cannot be closed, and its
+// Stop is sampler.Stop. After an error that wraps ErrHung the node cannot be closed, and its
 // memory in the driver stays allocated until the process ends.
 func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
-	stats, err := s.Sampler.Stop(limit)
+	stats, err := s.sampler.Stop(limit)
 	n := s.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,9 +67,9 @@ func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
 }
 
 // sources are the node's devices. An error says which device's driver calls do not return. free must follow in any case.
-func (n *Node) sources() (sources []Source, free func() error, err error) {
+func (n *Node) sources() (sources []source, free func() error, err error) {
 	type found struct {
-		source Source
+		source source
 		window *gpmWindow
 	}
 	var frees []func() error
@@ -82,7 +82,7 @@ func (n *Node) sources() (sources []Source, free func() error, err error) {
 	}
 	for _, h := range n.handles {
 		if h.err != nil {
-			sources = append(sources, Source{})
+			sources = append(sources, source{})
 			continue
 		}
 		f, err := bounded(n, h, func() (found, error) {
@@ -107,15 +107,15 @@ func (n *Node) sources() (sources []Source, free func() error, err error) {
 }
 
 // source asks what a device offers. The window is nil without GPM.
-func (n *Node) source(h handle) (Source, *gpmWindow) {
-	s := Source{
+func (n *Node) source(h handle) (source, *gpmWindow) {
+	s := source{
 		Utilization: func() (gpu, mem int, err error) {
 			u, ret := h.dev.GetUtilizationRates()
 			return int(u.Gpu), int(u.Memory), check(ret, "nvmlDeviceGetUtilizationRates", h.uuid)
 		},
 		MemoryUsed: n.memoryUsed(h),
 		Memory:     n.memoryTotal(h),
-		Buffered: func(after time.Time) ([]BufferedSample, error) {
+		Buffered: func(after time.Time) ([]bufferedSample, error) {
 			return buffered(h, after)
 		},
 		Energy: n.energy(h),
@@ -204,7 +204,7 @@ func instantPower(h handle) (uint64, error) {
 	return uint64(binary.NativeEndian.Uint32(v.Value[:4])), nil
 }
 
-func buffered(h handle, after time.Time) ([]BufferedSample, error) {
+func buffered(h handle, after time.Time) ([]bufferedSample, error) {
 	var since uint64
 	if !after.IsZero() {
 		since = uint64(after.UnixMicro())
@@ -216,12 +216,12 @@ func buffered(h handle, after time.Time) ([]BufferedSample, error) {
 	if kind != nvml.VALUE_TYPE_UNSIGNED_INT {
 		return nil, fmt.Errorf("nvmlDeviceGetSamples on %s: value type %d, want unsigned int", h.uuid, kind)
 	}
-	out := make([]BufferedSample, 0, len(samples))
+	out := make([]bufferedSample, 0, len(samples))
 	for _, s := range samples {
 		if s.TimeStamp == 0 { // an entry of the array that the driver did not fill
 			continue
 		}
-		out = append(out, BufferedSample{
+		out = append(out, bufferedSample{
 			At:      time.UnixMicro(int64(s.TimeStamp)),
 			Percent: int(binary.NativeEndian.Uint32(s.SampleValue[:4])),
 		})

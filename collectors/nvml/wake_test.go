@@ -26,15 +26,15 @@ func BenchmarkGPUWake(b *testing.B) {
 			})
 		})
 	}
-	only := Source{Utilization: sources[0].Utilization}
+	only := source{Utilization: sources[0].Utilization}
 	for _, devices := range []int{1, 8} {
 		b.Run(fmt.Sprintf("sampler/devices=%d", devices), func(b *testing.B) {
-			all := make([]Source, devices)
+			all := make([]source, devices)
 			for i := range all {
 				all[i] = only
 			}
 			process := processCPU(b)
-			s, err := Start(Config{Consume: func(Segment) {}}, all)
+			s, err := start(Config{Consume: func(Segment) {}}, all)
 			if err != nil {
 				b.Fatal(err)
 			}

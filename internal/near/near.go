@@ -16,10 +16,10 @@ const mostAlike = 8
 // fold makes names alike that differ in case and in what stands between their words.
 var fold = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// Names are the candidates that resemble name, the nearest first: at most three, or eight if the third and the next are
+// alike are the candidates that resemble name, the nearest first: at most three, or eight if the third and the next are
 // equally near. Case, hyphens, underscores and spaces do not count. A candidate resembles a name that it differs from in a
 // third of the letters or less, and a name of three letters or more that it begins or ends with.
-func Names(name string, candidates []string) []string {
+func alike(name string, candidates []string) []string {
 	type scored struct {
 		name string
 		far  int
@@ -55,7 +55,7 @@ func Names(name string, candidates []string) []string {
 // DidYouMean asks whether one of the candidates that resemble name is meant, each with a prefix such as --. It is empty
 // if none does.
 func DidYouMean(prefix, name string, candidates []string) string {
-	names := Names(name, candidates)
+	names := alike(name, candidates)
 	if len(names) == 0 {
 		return ""
 	}

@@ -30,7 +30,7 @@ func TestNames(t *testing.T) {
 		{strings.Repeat("sa", 1000), schedulers, nil},
 		{"MEMCAP", []string{"MEM_CAP", "SM_CAP"}, []string{"MEM_CAP"}},
 	} {
-		if got := Names(c.name, c.candidates); !slices.Equal(got, c.want) {
+		if got := alike(c.name, c.candidates); !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.name, got, c.want)
 		}
 	}

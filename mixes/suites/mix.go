@@ -43,6 +43,6 @@ func (s Suite) Mix(arg string, has func(program string) bool) (m mixes.Mix, err 
 	if err != nil {
 		return m, &MixError{err}
 	}
-	m.Jobs = s.Describe(m.Jobs)
+	m.Jobs = s.describe(m.Jobs)
 	return m, nil
 }

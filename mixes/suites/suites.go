@@ -45,8 +45,8 @@ func (s Suite) Rebuild(architecture int) string {
 	return fmt.Sprintf("compile them with -arch=sm_%d", architecture)
 }
 
-// ErrNotBuilt is wrapped if a suite's programs do not exist.
-var ErrNotBuilt = errors.New("programs not found")
+// errNotBuilt is wrapped if a suite's programs do not exist.
+var errNotBuilt = errors.New("programs not found")
 
 // Suite finds the programs of jobs. The zero Suite has none.
 type Suite struct {
@@ -83,7 +83,7 @@ func Open(name string, build Build, data string) (Suite, error) {
 		s.root = root
 		return s, s.read()
 	}
-	return s, fmt.Errorf("the builtin suite is not built in bin/%s (%w): %s", build.folder, ErrNotBuilt, build.missing())
+	return s, fmt.Errorf("the builtin suite is not built in bin/%s (%w): %s", build.folder, errNotBuilt, build.missing())
 }
 
 // read finds the executables under the suite's directory, and reads the suite's own file if
@@ -135,8 +135,8 @@ func (s Suite) executable(program string) string {
 	return ""
 }
 
-// Describe returns the jobs. It marks jobs whose programs fault according to the suite's own file.
-func (s Suite) Describe(jobs []mixes.Job) []mixes.Job {
+// describe returns the jobs. It marks jobs whose programs fault according to the suite's own file.
+func (s Suite) describe(jobs []mixes.Job) []mixes.Job {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		if jobs[i].OfSuite() && slices.Contains(s.faulty, jobs[i].Program) {
@@ -155,14 +155,14 @@ func Resolve(name string, build Build, data string, m mixes.Mix) (programs, dirs
 			return nil, nil, err
 		}
 	}
-	return s.Resolve(m)
+	return s.resolve(m)
 }
 
-// Resolve returns each job's executable and working directory. The error has every reason why a job
+// resolve returns each job's executable and working directory. The error has every reason why a job
 // cannot run: a missing program, directory or input file. What is returned counts beside it, so that a job whose
 // program has disappeared since a sweep began fails alone. A job without a directory works in
 // the suite's data directory if its program is the suite's, and in the caller's otherwise.
-func (s Suite) Resolve(m mixes.Mix) (programs, dirs []string, err error) {
+func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 	var problems []error
 	type file struct {
 		path string
@@ -249,7 +249,7 @@ func (s Suite) find(j mixes.Job) (string, error) {
 	if path := s.executable(j.Program); path != "" {
 		return path, nil
 	}
-	return filepath.Join(s.root, j.Program), fmt.Errorf("%w under %s: %s", ErrNotBuilt, s.root, s.build.missing())
+	return filepath.Join(s.root, j.Program), fmt.Errorf("%w under %s: %s", errNotBuilt, s.root, s.build.missing())
 }
 
 // searchPath is the PATH with which a job starts.

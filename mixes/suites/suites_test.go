@@ -31,15 +31,15 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, dirs, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{own}}); err != nil || dirs[0] != here {
+	if _, dirs, err := suite.resolve(mixes.Mix{Jobs: []mixes.Job{own}}); err != nil || dirs[0] != here {
 		t.Errorf("a program of the user's own works in %v (%v), want %s", dirs, err, here)
 	}
-	_, _, err = suite.Resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite, ofSuite}})
+	_, _, err = suite.resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite, ofSuite}})
 	if err == nil || strings.Count(err.Error(), data+" is not a directory: caserun data makes it") != 1 {
 		t.Errorf("without the data directory: %v", err)
 	}
 	own.Dir = needle
-	if _, _, err = suite.Resolve(mixes.Mix{Jobs: []mixes.Job{own}}); err == nil || !strings.Contains(err.Error(), needle+" is not a directory: name one that exists with dir in the mix") {
+	if _, _, err = suite.resolve(mixes.Mix{Jobs: []mixes.Job{own}}); err == nil || !strings.Contains(err.Error(), needle+" is not a directory: name one that exists with dir in the mix") {
 		t.Errorf("with a file as directory: %v", err)
 	}
 	if err := os.Mkdir(data, 0o755); err != nil {
@@ -49,7 +49,7 @@ func TestResolve(t *testing.T) {
 	if err := syscall.Mkfifo(queue, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = suite.Resolve(mixes.Mix{Jobs: []mixes.Job{{Program: queue}, {Program: "/bin/sh", Stdin: queue}}})
+	_, _, err = suite.resolve(mixes.Mix{Jobs: []mixes.Job{{Program: queue}, {Program: "/bin/sh", Stdin: queue}}})
 	if err == nil || strings.Count(err.Error(), "it is a pipe or FIFO") != 2 {
 		t.Errorf("with a FIFO as program and as standard input: %v", err)
 	}
@@ -58,12 +58,12 @@ func TestResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	for graph, says := range map[string]string{queue: "it is a pipe or FIFO", dir: "it is a directory", "empty": "empty is empty", "none": "no such file"} {
-		_, _, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "bfs", Args: []string{graph}, Stdin: os.DevNull}}})
+		_, _, err := suite.resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "bfs", Args: []string{graph}, Stdin: os.DevNull}}})
 		if err == nil || strings.Count(err.Error(), "input file of") != 1 || !strings.Contains(err.Error(), says) {
 			t.Errorf("a graph that is %s: %v, want %q", graph, err, says)
 		}
 	}
-	programs, dirs, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite}})
+	programs, dirs, err := suite.resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite}})
 	if err != nil || programs[0] != needle || dirs[0] != data {
 		t.Errorf("%v in %v (%v), want %s in %s", programs, dirs, err, needle, data)
 	}
@@ -84,7 +84,7 @@ func TestResolvePrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := filepath.Join(dir, "gone")
-	programs, dirs, err := Suite{}.Resolve(mixes.Mix{Source: "mix.yaml", Lines: []int{3, 4, 4, 5, 6}, Jobs: []mixes.Job{
+	programs, dirs, err := Suite{}.resolve(mixes.Mix{Source: "mix.yaml", Lines: []int{3, 4, 4, 5, 6}, Jobs: []mixes.Job{
 		{Name: "fine", Program: "/bin/true"},
 		{Name: "typo", Program: gone}, {Name: "again", Program: gone},
 		{Name: "with its PATH", Program: script, Env: []string{"PATH=" + tools, "PATH=" + dir}},
@@ -111,7 +111,7 @@ func TestBuildsOfTheBuiltinSuite(t *testing.T) {
 	}
 	for build, says := range map[Build]string{Plain: "bin/suite (programs not found): run make cuda, or name",
 		Compiled: "bin/suite-casecc (programs not found): run make casecc, run without --probe static, or name"} {
-		if _, err := Open(Builtin, build, dir); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), says) {
+		if _, err := Open(Builtin, build, dir); !errors.Is(err, errNotBuilt) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
@@ -129,7 +129,7 @@ func TestBuildsOfTheBuiltinSuite(t *testing.T) {
 		}
 	}
 	_, _, err := Resolve(Builtin, Compiled, dir, mixes.Mix{Jobs: []mixes.Job{{Program: "gaussian"}}})
-	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "gaussian") || !strings.Contains(err.Error(), "make casecc") {
+	if !errors.Is(err, errNotBuilt) || !strings.Contains(err.Error(), "gaussian") || !strings.Contains(err.Error(), "make casecc") {
 		t.Errorf("a program that the build has not: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 		}
 	}
 	jobs := []mixes.Job{{Program: "hotspot"}, {Program: "srad_v2/srad"}, {Program: "srad_v1/srad"}, {Program: "./hotspot"}}
-	for i, j := range suite.Describe(jobs) {
+	for i, j := range suite.describe(jobs) {
 		if j.KnownFault != (i < 2) {
 			t.Errorf("%s is known to fault: %v", j.Program, j.KnownFault)
 		}
@@ -171,11 +171,11 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 	if jobs[0].KnownFault {
 		t.Error("the caller's jobs were changed")
 	}
-	programs, dirs, err := suite.Resolve(mixes.Mix{Jobs: jobs[:2]})
+	programs, dirs, err := suite.resolve(mixes.Mix{Jobs: jobs[:2]})
 	if err != nil || programs[0] != hotspot || programs[1] != srad || dirs[0] != dir {
 		t.Errorf("%v in %v (%v)", programs, dirs, err)
 	}
-	if _, _, err := suite.Resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "gaussian"}}}); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "gaussian") {
+	if _, _, err := suite.resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "gaussian"}}}); !errors.Is(err, errNotBuilt) || !strings.Contains(err.Error(), "gaussian") {
 		t.Errorf("a program that it has not: %v", err)
 	}
 	write(mixes.SuiteFile, "programs: {lud: {faults: known}}\n", 0o644)

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
@@ -27,13 +26,12 @@ type Filter struct {
 	Tag       string
 	Suite     string
 	Probe     *results.Probe
-	GPUs      []string  // names of devices: runs that had one of them
-	Traced    bool      // traced runs only
-	Undoubted bool      // leave out doubtful runs
-	NotMixes  []string  // leave out the runs of these mixes
-	Before    int64     // runs with smaller numbers only
-	BegunBy   time.Time // runs that began earlier, to the millisecond; simulated runs began at no time
-	Warmups   bool      // select warm-up runs too, which are not measurements
+	GPUs      []string // names of devices: runs that had one of them
+	Traced    bool     // traced runs only
+	Undoubted bool     // leave out doubtful runs
+	NotMixes  []string // leave out the runs of these mixes
+	Before    int64    // runs with smaller numbers only
+	Warmups   bool     // select warm-up runs too, which are not measurements
 	// Duplicates selects also the complete runs of cells of which another run counts.
 	Duplicates bool
 	Last       int  // of the selected runs take only the last so many
@@ -106,9 +104,6 @@ func (f Filter) where() (condition string, args []any) {
 	}
 	if f.Before > 0 {
 		term("id < ?", f.Before)
-	}
-	if !f.BegunBy.IsZero() {
-		term("julianday(started_at) < julianday(?)", f.BegunBy.UTC().Format(time.RFC3339Nano))
 	}
 	if !f.Warmups {
 		terms = append(terms, "warmup = 0")

@@ -18,12 +18,12 @@ import (
 	"github.com/caserun/caserun/runner/surroundings"
 )
 
-// ErrNoRoom is wrapped by Start if the device has less free memory than must stay free. The
+// errNoRoom is wrapped by Start if the device has less free memory than must stay free. The
 // message has the numbers.
-var ErrNoRoom = errors.New("not enough free device memory")
+var errNoRoom = errors.New("not enough free device memory")
 
-// ErrNoDevice is wrapped by Start if there is no CUDA driver or no such device.
-var ErrNoDevice = errors.New("no such device")
+// errNoDevice is wrapped by Start if there is no CUDA driver or no such device.
+var errNoDevice = errors.New("no such device")
 
 // ballast.c's EXIT_NO_ROOM and EXIT_NO_DEVICE.
 const (
@@ -104,9 +104,9 @@ func why(err error) error {
 	}
 	switch exit.Status {
 	case exitNoRoom:
-		return fmt.Errorf("%w: %s", ErrNoRoom, exit.Said)
+		return fmt.Errorf("%w: %s", errNoRoom, exit.Said)
 	case exitNoDevice:
-		return fmt.Errorf("%w: %s", ErrNoDevice, exit.Said)
+		return fmt.Errorf("%w: %s", errNoDevice, exit.Said)
 	}
 	return err
 }

@@ -126,7 +126,7 @@ func TestLeavesWhatWasAsked(t *testing.T) {
 func TestTooLittleFree(t *testing.T) {
 	bin, _ := build(t, map[string]uint64{"TOTAL": 4 * gib, "USED": 3 * gib})
 	_, err := Start(context.Background(), bin, "0", 2*gib)
-	if !errors.Is(err, ErrNoRoom) {
+	if !errors.Is(err, errNoRoom) {
 		t.Fatalf("error %v, want ErrNoRoom", err)
 	}
 	for _, n := range []uint64{512 * mib, 4 * gib, 2 * gib} {
@@ -150,7 +150,7 @@ func TestStartErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bin, _ := build(t, tt.settings)
 			_, err := Start(context.Background(), bin, tt.device, 0)
-			if err == nil || errors.Is(err, ErrNoRoom) || errors.Is(err, ErrNoDevice) != tt.noDevice || !strings.Contains(err.Error(), tt.want) {
+			if err == nil || errors.Is(err, errNoRoom) || errors.Is(err, errNoDevice) != tt.noDevice || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one that says %q", err, tt.want)
 			}
 		})
@@ -178,7 +178,7 @@ func TestStartErrors(t *testing.T) {
 		}
 		t.Setenv("LD_LIBRARY_PATH", broken)
 		_, err := Start(context.Background(), bin, "0", 0)
-		if !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "load the CUDA driver") {
+		if !errors.Is(err, errNoDevice) || !strings.Contains(err.Error(), "load the CUDA driver") {
 			t.Errorf("error %v, want that the driver cannot be loaded", err)
 		}
 	})

@@ -16,7 +16,7 @@ func TestGPU(t *testing.T) {
 	bin := filepath.Join(nativetest.Build(t, "ballast", "ballast"), "ballast")
 	const leave = 2*gib + 12345
 	b, err := Start(context.Background(), bin, "0", leave)
-	if errors.Is(err, ErrNoDevice) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
+	if errors.Is(err, errNoDevice) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -28,7 +28,7 @@ func TestGPU(t *testing.T) {
 		t.Errorf("%d bytes are free, want %d and less than 2 MiB more", held.Free, leave)
 	}
 	// A second ballast on the same device has no room, and says so.
-	if second, err := Start(context.Background(), bin, held.Device, 4*gib); !errors.Is(err, ErrNoRoom) {
+	if second, err := Start(context.Background(), bin, held.Device, 4*gib); !errors.Is(err, errNoRoom) {
 		t.Errorf("a second ballast: %v, want ErrNoRoom", err)
 		if err == nil {
 			second.Close()

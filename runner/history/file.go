@@ -101,7 +101,7 @@ func (f File) Entries() []results.Known {
 			out = append(out, e)
 		}
 	}
-	Sort(out)
+	sortKnown(out)
 	return out
 }
 

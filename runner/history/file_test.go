@@ -39,7 +39,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	for i := range want {
 		want[i].Source = sourceFile
 	}
-	Sort(want)
+	sortKnown(want)
 	if diff := cmp.Diff(want, f.Entries()); diff != "" {
 		t.Error(diff)
 	}

@@ -29,13 +29,11 @@ type Node struct {
 
 // Options say what may be known.
 type Options struct {
-	File   File          // goes before everything else
-	Runs   bool          // earlier runs count
-	Probe  results.Probe // of the runs
-	Before int64         // runs with smaller numbers only; 0: all
-	// BegunBy takes only live runs that began earlier; zero: all.
-	BegunBy  time.Time
-	NotMixes []string // leave out the runs of these mixes
+	File     File          // goes before everything else
+	Runs     bool          // earlier runs count
+	Probe    results.Probe // of the runs
+	Before   int64         // runs with smaller numbers only; 0: all
+	NotMixes []string      // leave out the runs of these mixes
 }
 
 // Known returns what is known of each job on a node; nil where nothing is known of it. A live node
@@ -128,7 +126,7 @@ func (n Node) learn(ctx context.Context, db *store.Store, jobs []mixes.Job, o Op
 		}
 	}
 	found, err := Learned(ctx, db, store.Filter{Mode: n.Mode, Suite: n.Suite, Probe: &o.Probe, GPUs: n.GPUs,
-		Before: o.Before, BegunBy: o.BegunBy, NotMixes: o.NotMixes}, commands)
+		Before: o.Before, NotMixes: o.NotMixes}, commands)
 	byCommand := map[string]results.Known{}
 	for _, e := range found {
 		if other, both := byCommand[e.Command]; !both || e.Jobs > other.Jobs { // there are several models
@@ -234,12 +232,12 @@ func Measured(known profiles.Set) []results.Known {
 		}
 		out = append(out, e)
 	}
-	Sort(out)
+	sortKnown(out)
 	return out
 }
 
-// Sort puts entries in the order of tables and files: by GPU, command and source.
-func Sort(entries []results.Known) {
+// sortKnown puts entries in the order of tables and files: by GPU, command and source.
+func sortKnown(entries []results.Known) {
 	slices.SortFunc(entries, func(a, b results.Known) int {
 		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Source, b.Source))
 	})

@@ -129,7 +129,6 @@ func TestKnownBefore(t *testing.T) {
 	}{
 		"all":          {Options{Runs: true}, 2},
 		"run":          {Options{Runs: true, Before: 3}, 1.5},
-		"time":         {Options{Runs: true, BegunBy: later}, 1},
 		"mix":          {Options{Runs: true, NotMixes: []string{"W1x", "W2"}}, 2},
 		"run and mix":  {Options{Runs: true, Before: 3, NotMixes: []string{"W1x", "W2"}}, 1},
 		"nothing left": {Options{Runs: true, Before: 1}, 0},

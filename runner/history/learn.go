@@ -72,7 +72,7 @@ func Learned(ctx context.Context, db *store.Store, f store.Filter, commands []st
 		e.Command, e.GPU = at.command, at.gpu
 		out = append(out, e)
 	}
-	Sort(out)
+	sortKnown(out)
 	return out, nil
 }
 

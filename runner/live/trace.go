@@ -141,7 +141,7 @@ func (x *Executor) deliver(job int, t kernels.Trace, sum *tracerSum) {
 			lost++
 			continue
 		}
-		x.config.Traces.Copy(results.Copy{Job: job, PID: int(t.PID), Device: device, Kind: c.Kind.String(), Bytes: int64(c.Bytes),
+		x.config.Traces.Copy(results.Copy{Job: job, PID: int(t.PID), Device: device, Kind: c.Kind, Bytes: int64(c.Bytes),
 			Stream: int(c.Stream), StartS: x.seconds(c.StartNS), EndS: x.seconds(c.EndNS)})
 		sum.copies++
 	}

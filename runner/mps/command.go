@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Client is a process that uses a server of the daemon. The PIDs are those of
+// client is a process that uses a server of the daemon. The PIDs are those of
 // the daemon's PID namespace.
-type Client struct {
+type client struct {
 	Server, PID int
 }
 
@@ -75,8 +75,8 @@ func (d *Daemon) pids(ctx context.Context, line string) ([]int, error) {
 	return list, nil
 }
 
-// Servers lists the servers. There is no server before the first client.
-func (d *Daemon) Servers(ctx context.Context) ([]int, error) {
+// listServers lists the servers. There is no server before the first client.
+func (d *Daemon) listServers(ctx context.Context) ([]int, error) {
 	list, err := d.pids(ctx, "get_server_list")
 	if err != nil {
 		return nil, err
@@ -89,13 +89,13 @@ func (d *Daemon) Servers(ctx context.Context) ([]int, error) {
 	return list, nil
 }
 
-// Clients lists the clients of all servers.
-func (d *Daemon) Clients(ctx context.Context) ([]Client, error) {
-	servers, err := d.Servers(ctx)
+// listClients lists the clients of all servers.
+func (d *Daemon) listClients(ctx context.Context) ([]client, error) {
+	servers, err := d.listServers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []Client
+	var out []client
 	for _, server := range servers {
 		list, err := d.pids(ctx, fmt.Sprintf("get_client_list %d", server))
 		if errors.Is(err, errNoServer) {
@@ -105,7 +105,7 @@ func (d *Daemon) Clients(ctx context.Context) ([]Client, error) {
 			return nil, err
 		}
 		for _, pid := range list {
-			out = append(out, Client{Server: server, PID: pid})
+			out = append(out, client{Server: server, PID: pid})
 		}
 	}
 	return out, nil
@@ -115,7 +115,7 @@ func (d *Daemon) Clients(ctx context.Context) ([]Client, error) {
 // killed without harm to other clients: kill -9 during a kernel gives error 700 to all clients
 // (seen on H200). The processes themselves continue, and their CUDA calls fail with error 810.
 func (d *Daemon) TerminateClients(ctx context.Context, pids ...int) error {
-	clients, err := d.Clients(ctx)
+	clients, err := d.listClients(ctx)
 	if err != nil {
 		return fmt.Errorf("terminate MPS clients among %v: %w", pids, err)
 	}
@@ -130,7 +130,7 @@ func (d *Daemon) TerminateClients(ctx context.Context, pids ...int) error {
 
 // terminate gives the command terminate_client. Its status is the last line of the answer; its
 // exit status is always 0.
-func (d *Daemon) terminate(ctx context.Context, c Client) error {
+func (d *Daemon) terminate(ctx context.Context, c client) error {
 	out, err := d.command(ctx, fmt.Sprintf("terminate_client %d %d", c.Server, c.PID))
 	if err != nil {
 		return fmt.Errorf("terminate MPS client %d: %w", c.PID, err)
@@ -142,14 +142,14 @@ func (d *Daemon) terminate(ctx context.Context, c Client) error {
 	return nil
 }
 
-// Drain waits until there are no clients. If ctx ends first, Drain returns ctx's cause with the
+// drain waits until there are no clients. If ctx ends first, drain returns ctx's cause with the
 // remaining clients.
-func (d *Daemon) Drain(ctx context.Context) error {
+func (d *Daemon) drain(ctx context.Context) error {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
-	var left []Client
+	var left []client
 	for {
-		clients, err := d.Clients(ctx)
+		clients, err := d.listClients(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("drain MPS: %w; clients left: %v", context.Cause(ctx), left)

@@ -212,7 +212,7 @@ func harness() int {
 		fmt.Println(err)
 		return 1
 	}
-	servers, err := d.Servers(context.Background())
+	servers, err := d.listServers(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -13,7 +13,7 @@ import (
 // CASERUN_REQUIRE_GPU=1 it fails instead.
 func TestGPU(t *testing.T) {
 	d, err := Start(background, Config{ActiveThreadPercentage: 50})
-	if errors.Is(err, ErrNotInstalled) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
+	if errors.Is(err, errNotInstalled) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -37,18 +37,18 @@ func TestGPU(t *testing.T) {
 	ctx, cancel := context.WithTimeout(background, 30*time.Second)
 	defer cancel()
 	for len(servers) == 0 {
-		if servers, err = d.Servers(ctx); err != nil {
+		if servers, err = d.listServers(ctx); err != nil {
 			t.Fatal(err, d.logTail())
 		}
 		<-poll.C
 	}
-	if err := d.Health(background); err != nil {
+	if err := d.health(background); err != nil {
 		t.Error(err)
 	}
-	if c, err := d.Clients(background); err != nil || len(c) != 0 {
+	if c, err := d.listClients(background); err != nil || len(c) != 0 {
 		t.Errorf("clients %v, %v; want none", c, err)
 	}
-	if err := d.terminate(background, Client{servers[0], 99999999}); err == nil {
+	if err := d.terminate(background, client{servers[0], 99999999}); err == nil {
 		t.Error("terminating a process that does not exist succeeded")
 	} else {
 		t.Log(err)

@@ -25,7 +25,7 @@ func TestMend(t *testing.T) {
 			d := startFake(t, Config{}, "")
 			t.Cleanup(func() { _ = os.RemoveAll(d.root + "-away") })
 			steer(t, d, "fake_connect 77")
-			servers, err := d.Servers(background)
+			servers, err := d.listServers(background)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestMend(t *testing.T) {
 			if mended, err := d.Mend(); !mended || err != nil {
 				t.Fatalf("mended: %v, %v", mended, err)
 			}
-			if clients, err := d.Clients(background); err != nil || len(clients) != 1 {
+			if clients, err := d.listClients(background); err != nil || len(clients) != 1 {
 				t.Errorf("clients %v, %v", clients, err)
 			}
 			steer(t, d, fmt.Sprintf("terminate_client %d 77", servers[0]))
@@ -69,7 +69,7 @@ func TestMend(t *testing.T) {
 func TestQuitWithoutTheDaemonsFiles(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	steer(t, d, "fake_connect 77")
-	servers, err := d.Servers(background)
+	servers, err := d.listServers(background)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,14 +65,14 @@ var usual = patience{command: 5 * time.Second, server: 2 * time.Second, killed: 
 	hang: 30 * time.Second, ask: 10 * time.Second, settle: 250 * time.Millisecond, health: 100 * time.Millisecond}
 
 var (
-	// ErrNotInstalled is wrapped by Start if nvidia-cuda-mps-control is not on PATH.
-	ErrNotInstalled = errors.New(control + " is not installed")
-	// ErrForeignDaemon is wrapped by Start if another daemon serves the default pipe directory,
+	// errNotInstalled is wrapped by Start if nvidia-cuda-mps-control is not on PATH.
+	errNotInstalled = errors.New(control + " is not installed")
+	// errForeignDaemon is wrapped by Start if another daemon serves the default pipe directory,
 	// because its clients would share the GPUs with the run.
-	ErrForeignDaemon = errors.New("another MPS daemon is running")
-	// ErrDied is wrapped if the daemon or one of its servers ended without being told to. The
+	errForeignDaemon = errors.New("another MPS daemon is running")
+	// errDied is wrapped if the daemon or one of its servers ended without being told to. The
 	// message has the end of its log.
-	ErrDied = errors.New("MPS died")
+	errDied = errors.New("MPS died")
 )
 
 // Config configures the daemon.
@@ -119,10 +119,10 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 func start(ctx context.Context, cfg Config, foreign string, p patience) (*Daemon, error) {
 	program, err := exec.LookPath(control)
 	if err != nil {
-		return nil, fmt.Errorf("start MPS: %w: %w", ErrNotInstalled, err)
+		return nil, fmt.Errorf("start MPS: %w: %w", errNotInstalled, err)
 	}
 	if pid, ok := daemonIn(foreign); ok {
-		return nil, fmt.Errorf("start MPS: %w: process %d serves %s", ErrForeignDaemon, pid, foreign)
+		return nil, fmt.Errorf("start MPS: %w: process %d serves %s", errForeignDaemon, pid, foreign)
 	}
 	if most := cfg.ActiveThreadPercentage; !(most >= 0 && most <= 100) {
 		return nil, fmt.Errorf("start MPS: active thread percentage is %v, want 0 to 100", most)
@@ -166,7 +166,7 @@ func (d *Daemon) watch(interval, limit time.Duration) {
 			return
 		case <-ask.C:
 		}
-		_, _ = d.Servers(context.Background())
+		_, _ = d.listServers(context.Background())
 		if d.hangs(limit) {
 			_ = d.proc.Kill() // Quit says what is left
 		}
@@ -267,10 +267,10 @@ func (d *Daemon) waitReady(ctx context.Context) error {
 // Done is closed when the control daemon has ended, whether or not it was told to.
 func (d *Daemon) Done() <-chan struct{} { return d.proc.Done() }
 
-// Health returns an error that wraps ErrDied if the daemon or a server ended without being told
+// health returns an error that wraps errDied if the daemon or a server ended without being told
 // to, and a different error if a server reports a fault or does not answer. It reports the end of
 // a server once, because the daemon starts a new server for the next client.
-func (d *Daemon) Health(ctx context.Context) error {
+func (d *Daemon) health(ctx context.Context) error {
 	select {
 	case <-d.proc.Done():
 		return d.died("the control daemon", d.proc.Err())
@@ -282,7 +282,7 @@ func (d *Daemon) Health(ctx context.Context) error {
 		before = append(before, pid)
 	}
 	d.mu.Unlock()
-	now, err := d.Servers(ctx)
+	now, err := d.listServers(ctx)
 	if err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		err := d.Health(ctx)
+		err := d.health(ctx)
 		select {
 		case <-d.proc.Done(): // nothing restarts the daemon
 			return fmt.Errorf("wait for MPS: %w", d.died("the control daemon", d.proc.Err()))
@@ -345,9 +345,9 @@ func (d *Daemon) died(who string, cause error) error {
 		cause = d.hung
 	}
 	d.mu.Unlock()
-	err := fmt.Errorf("%w: %s", ErrDied, who)
+	err := fmt.Errorf("%w: %s", errDied, who)
 	if cause != nil {
-		err = fmt.Errorf("%w: %s: %w", ErrDied, who, cause)
+		err = fmt.Errorf("%w: %s: %w", errDied, who, cause)
 	}
 	return errors.Join(err, d.logTail())
 }

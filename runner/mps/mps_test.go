@@ -145,7 +145,7 @@ func TestStartAndQuit(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the daemon's environment:\n%s", diff)
 	}
-	if err := d.Health(background); err != nil {
+	if err := d.health(background); err != nil {
 		t.Error(err)
 	}
 	for range 2 {
@@ -158,16 +158,16 @@ func TestStartAndQuit(t *testing.T) {
 
 func TestClients(t *testing.T) {
 	d := startFake(t, Config{}, "")
-	if c, err := d.Clients(background); err != nil || len(c) != 0 {
+	if c, err := d.listClients(background); err != nil || len(c) != 0 {
 		t.Errorf("clients before any came: %v, %v", c, err)
 	}
 	steer(t, d, "fake_connect 4002 4001")
-	servers, err := d.Servers(background)
+	servers, err := d.listServers(background)
 	if err != nil || len(servers) != 1 {
 		t.Fatalf("servers %v, %v; want one", servers, err)
 	}
-	want := []Client{{servers[0], 4001}, {servers[0], 4002}}
-	got, err := d.Clients(background)
+	want := []client{{servers[0], 4001}, {servers[0], 4002}}
+	got, err := d.listClients(background)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +178,10 @@ func TestClients(t *testing.T) {
 	if err := d.TerminateClients(background, 1, 4002, 4003); err != nil { // processes that are not clients do not matter
 		t.Fatal(err)
 	}
-	if got, err = d.Clients(background); err != nil || !slices.Equal(got, want[:1]) {
+	if got, err = d.listClients(background); err != nil || !slices.Equal(got, want[:1]) {
 		t.Errorf("clients after terminate: %v, %v; want %v", got, err, want[:1])
 	}
-	if err := d.terminate(background, Client{servers[0], 4009}); err == nil || !strings.Contains(err.Error(), "Invalid process 4009! 1") {
+	if err := d.terminate(background, client{servers[0], 4009}); err == nil || !strings.Contains(err.Error(), "Invalid process 4009! 1") {
 		t.Errorf("a refused terminate: %v, want the answer", err)
 	}
 	if err := d.TerminateClients(background, 4001); err != nil {
@@ -196,7 +196,7 @@ func TestClients(t *testing.T) {
 func TestQuitTerminatesClientsThatStay(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	steer(t, d, "fake_connect 4001")
-	servers, err := d.Servers(background)
+	servers, err := d.listServers(background)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +214,13 @@ func TestDrainNamesWhoStays(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	steer(t, d, "fake_connect 4001")
 	ctx := deadlineAt(t, d.logFile("output"), "Cmd:get_client_list", 2) // the first has its answer by then
-	if err := d.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "4001") {
+	if err := d.drain(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "4001") {
 		t.Errorf("drain: %v, want the deadline and client 4001", err)
 	}
 	if err := d.TerminateClients(background, 4001); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Drain(background); err != nil {
+	if err := d.drain(background); err != nil {
 		t.Error(err)
 	}
 }
@@ -230,7 +230,7 @@ func TestQuitKillsADaemonThatHangs(t *testing.T) {
 	soon.quit = 300 * time.Millisecond
 	d := startFakeWith(t, Config{}, "hangs-on-quit", soon)
 	steer(t, d, "fake_connect")
-	servers, err := d.Servers(background)
+	servers, err := d.listServers(background)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestQuitKillsAServerThatStays(t *testing.T) {
 	soon.server = 20 * time.Millisecond
 	d := startFakeWith(t, Config{}, "stubborn-server", soon)
 	steer(t, d, "fake_connect")
-	servers, err := d.Servers(background)
+	servers, err := d.listServers(background)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,8 +264,8 @@ func TestDaemonDies(t *testing.T) {
 		t.Logf("the command that kills: %v", err)
 	}
 	<-d.Done()
-	for name, err := range map[string]error{"health": d.Health(background), "quit": d.Quit(background)} {
-		if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "out of cheese") || !strings.Contains(err.Error(), "exit status 3") {
+	for name, err := range map[string]error{"health": d.health(background), "quit": d.Quit(background)} {
+		if !errors.Is(err, errDied) || !strings.Contains(err.Error(), "out of cheese") || !strings.Contains(err.Error(), "exit status 3") {
 			t.Errorf("%s: %v, want ErrDied with the exit status and the end of the log", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "Cmd:") {
@@ -281,19 +281,19 @@ func TestDaemonDies(t *testing.T) {
 func TestServerDies(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	steer(t, d, "fake_connect 4001")
-	if err := d.Health(background); err != nil {
+	if err := d.health(background); err != nil {
 		t.Fatal(err)
 	}
 	steer(t, d, "fake_kill_server")
-	if err := d.Health(background); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "exited with status 9") {
+	if err := d.health(background); !errors.Is(err, errDied) || !strings.Contains(err.Error(), "exited with status 9") {
 		t.Errorf("health: %v, want ErrDied with the end of the log", err)
 	}
 	steer(t, d, "fake_connect 4002")
-	if err := d.Health(background); err != nil {
+	if err := d.health(background); err != nil {
 		t.Errorf("health with a new server: %v", err)
 	}
 	steer(t, d, "fake_fault")
-	if err := d.Health(background); err == nil || errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "FAULT") {
+	if err := d.health(background); err == nil || errors.Is(err, errDied) || !strings.Contains(err.Error(), "FAULT") {
 		t.Errorf("health of a server at fault: %v", err)
 	}
 }
@@ -301,7 +301,7 @@ func TestServerDies(t *testing.T) {
 func TestStartErrors(t *testing.T) {
 	t.Run("not installed", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if _, err := start(background, Config{}, noDaemon(t), usual); !errors.Is(err, ErrNotInstalled) {
+		if _, err := start(background, Config{}, noDaemon(t), usual); !errors.Is(err, errNotInstalled) {
 			t.Errorf("error %v, want ErrNotInstalled", err)
 		}
 	})
@@ -310,7 +310,7 @@ func TestStartErrors(t *testing.T) {
 		dir := shortDir(t)
 		t.Setenv("TMPDIR", dir)
 		_, err := start(background, Config{}, noDaemon(t), usual)
-		if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "an MPS client is not allowed here") || !strings.Contains(err.Error(), "exit status 7") {
+		if !errors.Is(err, errDied) || !strings.Contains(err.Error(), "an MPS client is not allowed here") || !strings.Contains(err.Error(), "exit status 7") {
 			t.Errorf("error %v, want ErrDied with what it said", err)
 		}
 		mustBeEmpty(t, dir)
@@ -353,7 +353,7 @@ func TestStartErrors(t *testing.T) {
 func TestForeignDaemon(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	_, err := start(background, Config{}, filepath.Join(d.root, "pipe"), usual)
-	if !errors.Is(err, ErrForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.PID())) {
+	if !errors.Is(err, errForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.PID())) {
 		t.Errorf("error %v, want ErrForeignDaemon with its PID", err)
 	}
 	// The PID in the file of a dead daemon may belong to another process by now.
@@ -399,10 +399,10 @@ func TestADaemonThatHangsIsKilled(t *testing.T) {
 		t.Error("a command that is not answered has an answer")
 	}
 	<-d.Done()
-	if err := d.Health(background); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "answered nothing for") {
+	if err := d.health(background); !errors.Is(err, errDied) || !strings.Contains(err.Error(), "answered nothing for") {
 		t.Errorf("health: %v", err)
 	}
-	if err := d.Quit(background); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "answered nothing for") {
+	if err := d.Quit(background); !errors.Is(err, errDied) || !strings.Contains(err.Error(), "answered nothing for") {
 		t.Errorf("quit: %v", err)
 	}
 }
@@ -510,7 +510,7 @@ func TestAwaitHealthy(t *testing.T) {
 		t.Logf("the command that kills: %v", err)
 	}
 	<-d.Done()
-	if err := d.AwaitHealthy(background, unexpected); !errors.Is(err, ErrDied) {
+	if err := d.AwaitHealthy(background, unexpected); !errors.Is(err, errDied) {
 		t.Errorf("without the daemon: %v, want ErrDied at once", err)
 	}
 }

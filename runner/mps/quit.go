@@ -38,7 +38,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 			errs = append(errs, d.proc.Kill())
 			break
 		}
-		errs = append(errs, d.Drain(ctx))
+		errs = append(errs, d.drain(ctx))
 		// The next steps must be done even if ctx has ended.
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), d.patience.quit,
 			fmt.Errorf("the control daemon did not end within %v", d.patience.quit))
@@ -50,14 +50,14 @@ func (d *Daemon) stop(ctx context.Context) error {
 	}
 	errs = append(errs, d.killServers())
 	err := errors.Join(errs...)
-	if err != nil && !errors.Is(err, ErrDied) { // ErrDied already has the logs
+	if err != nil && !errors.Is(err, errDied) { // errDied already has the logs
 		err = errors.Join(err, d.logTail())
 	}
 	return errors.Join(err, d.dir.Remove(), d.spare.Remove())
 }
 
 func (d *Daemon) terminateAll(ctx context.Context) error {
-	clients, err := d.Clients(ctx)
+	clients, err := d.listClients(ctx)
 	if err != nil {
 		return err
 	}

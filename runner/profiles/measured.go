@@ -25,8 +25,8 @@ type Measurement struct {
 	TracedFromS float64
 }
 
-// ErrNoDevice means that the job had neither a task nor device memory.
-var ErrNoDevice = errors.New("it used no GPU: there is nothing to profile")
+// errNoDevice means that the job had neither a task nor device memory.
+var errNoDevice = errors.New("it used no GPU: there is nothing to profile")
 
 // New makes a profile from a measurement. The caller fills in where and when it was measured. The
 // device counts as held from the first grant of a task to the last release. A process without
@@ -51,7 +51,7 @@ func New(m Measurement) (Profile, error) {
 		largest := slices.MaxFunc(granted, func(a, b results.Task) int { return cmp.Compare(a.Warps(), b.Warps()) })
 		p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = largest.Blocks, largest.ThreadsPerBlock
 	case m.PeakBytes == 0 && m.Trace == nil:
-		return Profile{}, ErrNoDevice
+		return Profile{}, errNoDevice
 	default:
 		p.Footprint.Bytes = m.PeakBytes
 		if m.Trace != nil {

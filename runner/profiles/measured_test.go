@@ -76,7 +76,7 @@ func TestProfileOfAProcessThatHoldsMore(t *testing.T) {
 func TestProfileWithoutTasks(t *testing.T) {
 	m := measurement()
 	m.Tasks = nil
-	if _, err := New(m); !errors.Is(err, ErrNoDevice) {
+	if _, err := New(m); !errors.Is(err, errNoDevice) {
 		t.Errorf("neither tasks nor memory: %v", err)
 	}
 	m.PeakBytes = 1 << 30

@@ -102,7 +102,7 @@ func (s Set) WithSteps(ctx context.Context, jobs []mixes.Job) (Set, error) {
 			}
 			return Set{}, &StepsError{i, fmt.Errorf("the steps of job %s: %s: %w", j.Name, path, err)}
 		}
-		if all.steps[j.Steps], err = ReadSteps(j.Steps, text); err != nil {
+		if all.steps[j.Steps], err = readSteps(j.Steps, text); err != nil {
 			return Set{}, err
 		}
 	}
@@ -115,8 +115,8 @@ const (
 	maxStepBytes = 1 << 46
 )
 
-// ReadSteps reads a steps file: one JSON object in each line. Errors name file and line.
-func ReadSteps(file string, text []byte) ([]Step, error) {
+// readSteps reads a steps file: one JSON object in each line. Errors name file and line.
+func readSteps(file string, text []byte) ([]Step, error) {
 	r := stepReader{objects: map[string]Step{}}
 	line := 0
 	for row := range bytes.Lines(text) {

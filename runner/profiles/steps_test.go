@@ -27,7 +27,7 @@ const everyStep = `{"step": "host", "seconds": 0.5}
 `
 
 func TestReadSteps(t *testing.T) {
-	got, err := ReadSteps("own.jsonl", []byte(strings.ReplaceAll(everyStep, "\n", "\r\n")))
+	got, err := readSteps("own.jsonl", []byte(strings.ReplaceAll(everyStep, "\n", "\r\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,15 +81,15 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "reads": [1]}`, "reads is a number: want a string"},
 		{`{"step": "free", "object": "b"}`, `object "b" is not allocated: allocate it in a line above`},
 	} {
-		if _, err := ReadSteps("own.jsonl", []byte(first+c.line+"\n")); err == nil || err.Error() != "own.jsonl:3: "+c.want {
+		if _, err := readSteps("own.jsonl", []byte(first+c.line+"\n")); err == nil || err.Error() != "own.jsonl:3: "+c.want {
 			t.Errorf("%s\n got %v\nwant own.jsonl:3: %s", c.line, err, c.want)
 		}
 	}
-	if _, err := ReadSteps("own.jsonl", []byte("\n")); err == nil || !strings.HasPrefix(err.Error(), "own.jsonl:1: no steps: write") {
+	if _, err := readSteps("own.jsonl", []byte("\n")); err == nil || !strings.HasPrefix(err.Error(), "own.jsonl:1: no steps: write") {
 		t.Errorf("an empty file: %v", err)
 	}
 	many := strings.Repeat(`{"step": "host", "seconds": 1}`+"\n", maxSteps+1)
-	if _, err := ReadSteps("own.jsonl", []byte(many)); err == nil || err.Error() != "own.jsonl:100001: more than 100000 steps: leave some out" {
+	if _, err := readSteps("own.jsonl", []byte(many)); err == nil || err.Error() != "own.jsonl:100001: more than 100000 steps: leave some out" {
 		t.Errorf("a long file: %v", err)
 	}
 }
@@ -102,7 +102,7 @@ func FuzzSteps(f *testing.F) {
 	f.Add([]byte(everyStep))
 	f.Add([]byte(`{"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1e-300}` + "\n\n" + `{"step": null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		steps, err := ReadSteps("f", text)
+		steps, err := readSteps("f", text)
 		if err != nil {
 			if !stepsPlace.MatchString(err.Error()) {
 				t.Fatalf("error without its place: %v", err)

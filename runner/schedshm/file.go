@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Policies are the names of schedGPU's four policies, in the order of enum case_shared_policy.
-var Policies = []string{"fifo", "mmu", "priority-fifo", "priority-mmu"}
+// policies are the names of schedGPU's four policies, in the order of enum case_shared_policy.
+var policies = []string{"fifo", "mmu", "priority-fifo", "priority-mmu"}
 
 // Config is the constant part of a state file.
 type Config struct {
-	Policy    string        // one of Policies
+	Policy    string        // one of policies
 	WaitLimit time.Duration // default limit of a request's wait; 0: no limit
 	Devices   []Device      // the first is the default device of requests
 }
@@ -104,11 +104,11 @@ func sum(b []byte) uint64 {
 func (c Config) raw() (rawConfig, error) {
 	r := rawConfig{rawKind: rawKind{magic, version, fileSize}}
 	r.WaitLimitNS = uint64(c.WaitLimit.Nanoseconds())
-	r.Policy = uint32(slices.Index(Policies, c.Policy) + 1)
+	r.Policy = uint32(slices.Index(policies, c.Policy) + 1)
 	r.Devices = uint32(len(c.Devices))
 	switch {
 	case r.Policy == 0:
-		return r, fmt.Errorf("policy %q: it must be one of %v", c.Policy, Policies)
+		return r, fmt.Errorf("policy %q: it must be one of %v", c.Policy, policies)
 	case c.WaitLimit < 0:
 		return r, fmt.Errorf("wait limit %v: it must not be negative", c.WaitLimit)
 	case len(c.Devices) == 0 || len(c.Devices) > maxDevices:

@@ -99,10 +99,10 @@ func parse(text []byte) (State, error) {
 	if r.Magic != magic || r.Version != version {
 		return State{}, fmt.Errorf("%w: it is of version %d, not %d", errDamaged, r.Version, version)
 	}
-	if r.Checksum != r.sum() || r.Policy < 1 || int(r.Policy) > len(Policies) || r.Devices > maxDevices {
+	if r.Checksum != r.sum() || r.Policy < 1 || int(r.Policy) > len(policies) || r.Devices > maxDevices {
 		return State{}, fmt.Errorf("%w: its configuration", errDamaged)
 	}
-	s := State{Config: Config{Policy: Policies[r.Policy-1], WaitLimit: time.Duration(r.WaitLimitNS)}}
+	s := State{Config: Config{Policy: policies[r.Policy-1], WaitLimit: time.Duration(r.WaitLimitNS)}}
 	for _, d := range r.Device[:r.Devices] {
 		s.Devices = append(s.Devices, Device{d.UUID, int(d.Ordinal), int64(d.Capacity), int64(d.ContextBytes)})
 	}

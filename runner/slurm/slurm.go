@@ -17,14 +17,14 @@ import (
 // ErrNoController is that Slurm's controller does not answer. It may answer later.
 var ErrNoController = errors.New("the controller of Slurm does not answer")
 
-// CommandError is how one of Slurm's tools failed.
-type CommandError struct {
+// commandError is how one of Slurm's tools failed.
+type commandError struct {
 	Command []string
 	Said    string // on stderr
 	Err     error  // of exec.Cmd.Run, such as exit status 1
 }
 
-func (e *CommandError) Error() string {
+func (e *commandError) Error() string {
 	text := strings.Join(e.Command, " ") + ": " + e.Err.Error()
 	if e.Said != "" {
 		text += ": " + e.Said
@@ -44,7 +44,7 @@ func (e *CommandError) Error() string {
 }
 
 // Unwrap returns the error of the command, and ErrNoController if that was the reason.
-func (e *CommandError) Unwrap() []error {
+func (e *commandError) Unwrap() []error {
 	for _, said := range noController {
 		if strings.Contains(e.Said, said) {
 			return []error{e.Err, ErrNoController}
@@ -82,7 +82,7 @@ func tool(ctx context.Context, stdin string, command ...string) (string, error) 
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return "", &CommandError{Command: command, Said: strings.TrimSpace(said.String()), Err: err}
+		return "", &commandError{Command: command, Said: strings.TrimSpace(said.String()), Err: err}
 	}
 	return out.String(), nil
 }

@@ -107,7 +107,7 @@ func Latest(ctx context.Context, db *store.Store, id int64, shared string) (Subm
 	if latest == 0 {
 		return Submission{}, fmt.Errorf("sweep %d in %s: %w", id, shared, ErrNone)
 	}
-	return Read(dir, latest)
+	return readSubmission(dir, latest)
 }
 
 func submissionFile(dir string, number int) string {
@@ -117,8 +117,8 @@ func submissionFile(dir string, number int) string {
 // largestSubmission has far more parts than Slurm allows tasks.
 const largestSubmission = 16 << 20
 
-// Read reads a submission from a sweep's directory.
-func Read(dir string, number int) (Submission, error) {
+// readSubmission reads a submission from a sweep's directory.
+func readSubmission(dir string, number int) (Submission, error) {
 	s := Submission{Dir: dir}
 	text, err := userfile.Read(context.Background(), submissionFile(dir, number), largestSubmission)
 	if err != nil {

@@ -35,17 +35,17 @@ func TestSubmissionsAreNumberedOnce(t *testing.T) {
 	if err := s.write(); err == nil || !strings.Contains(err.Error(), "another program submits the sweep now") {
 		t.Errorf("written twice: %v", err)
 	}
-	got, err := Read(s.Dir, 1)
+	got, err := readSubmission(s.Dir, 1)
 	if err != nil || got.Name != s.Name || got.Of != 3 || len(got.Parts) != 2 || got.Publish != time.Minute || got.Dir != s.Dir {
 		t.Errorf("read %+v, %v; want %+v", got, err, s)
 	}
-	if _, err := Read(s.Dir, 2); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readSubmission(s.Dir, 2); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a submission that is missing: %v", err)
 	}
 	if err := os.WriteFile(submissionFile(s.Dir, 2), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(s.Dir, 2); err == nil || !strings.Contains(err.Error(), "submission 2: ") || !strings.Contains(err.Error(), "remove this file") {
+	if _, err := readSubmission(s.Dir, 2); err == nil || !strings.Contains(err.Error(), "submission 2: ") || !strings.Contains(err.Error(), "remove this file") {
 		t.Errorf("a submission that is cut short: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ var errTime = errors.New("the rest does not fit into the job's time")
 // Task does a task of a submission: it goes on with the task's part where the part's latest published copy is. It
 // must be called in the task's Slurm job.
 func Task(ctx context.Context, dir string, submission, number int, say harness.Say, display func(results.Mode) sweep.Display) error {
-	s, err := Read(dir, submission)
+	s, err := readSubmission(dir, submission)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 // PieceBytes is the size of a piece in a run.
 const PieceBytes = 32 << 20
 
-// ErrNoRoom is wrapped by Start if the host has less memory than the area is to have.
-var ErrNoRoom = errors.New("not enough host memory")
+// errNoRoom is wrapped by Start if the host has less memory than the area is to have.
+var errNoRoom = errors.New("not enough host memory")
 
 // exitNoRoom is hold.h's EXIT_NO_ROOM.
 const exitNoRoom = 3
@@ -46,7 +46,7 @@ func Start(ctx context.Context, bin string, bytes, piece int64, made func(bytes 
 	a, err := start(ctx, bin, bytes, piece, made)
 	var exit *child.ExitError
 	if errors.As(err, &exit) && exit.Status == exitNoRoom {
-		err = fmt.Errorf("%w: %s", ErrNoRoom, exit.Said)
+		err = fmt.Errorf("%w: %s", errNoRoom, exit.Said)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make %s of swap area: %w", size.Text(bytes), err)

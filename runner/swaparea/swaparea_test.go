@@ -98,7 +98,7 @@ func TestStartErrors(t *testing.T) {
 			bin := build(t, tt.settings)
 			before := openFiles(t)
 			_, err := Start(context.Background(), bin, tt.bytes, PieceBytes, nil)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, ErrNoRoom) != tt.noRoom {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, errNoRoom) != tt.noRoom {
 				t.Errorf("error %v; want one that says %q", err, tt.want)
 			}
 			if after := openFiles(t); after != before {

@@ -211,7 +211,7 @@ func (b *books) place(e *entry, device int) error {
 	if e.whole {
 		e.bytes = d.CapacityBytes - int64(len(contexts))*d.ContextBytes
 	}
-	e.alone = e.whole || b.rules.TracksSMs && larger(e.task, d)
+	e.alone = e.whole || b.rules.tracksSMs && larger(e.task, d)
 	for _, other := range b.on(device) {
 		if e.alone || other.alone {
 			return fmt.Errorf("tasks %d and %d share device %d, and one of them is larger than it", other.task.ID, e.task.ID, device)

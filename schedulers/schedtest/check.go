@@ -51,7 +51,7 @@ func (m *machine) checkDevice(rt *rapid.T, i int) {
 	if isolated && len(jobs) > 1 {
 		rt.Fatalf("device %d: an isolated task beside jobs %v", i, slices.Sorted(maps.Keys(jobs)))
 	}
-	if m.rules.TracksSMs {
+	if m.rules.tracksSMs {
 		m.checkSMs(rt, i)
 	}
 }

@@ -19,8 +19,8 @@ import (
 // Bound is what a Preempter promises to a request that waits first, when nothing runs and every
 // process answers: it goes if it fits beside what stays on the device.
 type Bound struct {
-	Slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
-	OneVictim bool // one context makes room for a request, or those that wait behind it
+	slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
+	oneVictim bool // one context makes room for a request, or those that wait behind it
 }
 
 // Preempting is the property Workload of a scheduler that takes back. Its random processes keep their
@@ -211,8 +211,8 @@ func (m *swapping) check(rt *rapid.T) {
 		if d.Tasks() != tasks || d.UsedBytes() != used || used > limits.CapacityBytes {
 			rt.Fatalf("device %d: %d tasks with %d bytes, accounted as %d with %d, capacity %d", i, tasks, used, d.Tasks(), d.UsedBytes(), limits.CapacityBytes)
 		}
-		if d.Permits() != permits || m.bound.Slots > 0 && permits > m.bound.Slots {
-			rt.Fatalf("device %d: %d permits, accounted as %d, slots %d", i, permits, d.Permits(), m.bound.Slots)
+		if d.Permits() != permits || m.bound.slots > 0 && permits > m.bound.slots {
+			rt.Fatalf("device %d: %d permits, accounted as %d, slots %d", i, permits, d.Permits(), m.bound.slots)
 		}
 	}
 	if tick := m.engine.NextTick(); tick <= m.now {
@@ -469,7 +469,7 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 			seats++
 		}
 	}
-	if m.bound.Slots > 0 && seats >= m.bound.Slots {
+	if m.bound.slots > 0 && seats >= m.bound.slots {
 		return false
 	}
 	need := t.task.Needs()
@@ -493,7 +493,7 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 		p := v.Task.Process()
 		switch {
 		case v.Can.Has(schedulers.Yield):
-		case m.bound.Slots > 0 && (v.Permit || v.Movable > 0): // a context yields as a whole
+		case m.bound.slots > 0 && (v.Permit || v.Movable > 0): // a context yields as a whole
 			delete(others, p)
 		case p != process:
 			others[p] -= v.Movable
@@ -507,7 +507,7 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 			waiting += bytes
 		}
 	}
-	if m.bound.OneVictim {
+	if m.bound.oneVictim {
 		all = max(largest, waiting)
 	}
 	return need <= view.FreeBytes()+own+all

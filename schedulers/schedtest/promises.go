@@ -13,7 +13,7 @@ var Promises = map[string]Rules{
 	"sa":        {OneJobPerDevice: true},
 	"cg":        {},
 	"schedgpu":  {MemoryHard: true},
-	"case-alg2": {MemoryHard: true, TracksSMs: true},
+	"case-alg2": {MemoryHard: true, tracksSMs: true},
 	"case-alg3": {MemoryHard: true},
 	"plan":      {MemoryHard: true}, // without a plan; package engine tests what it does with one
 	"zero":      {},
@@ -29,6 +29,6 @@ var Bounds = map[string]func(policies.Scheduler) Bound{
 			values[key] = value
 		}
 		slots, _ := strconv.Atoi(values["n"])
-		return Bound{Slots: slots, OneVictim: values["victims"] == "1"}
+		return Bound{slots: slots, oneVictim: values["victims"] == "1"}
 	},
 }

@@ -20,12 +20,12 @@ import (
 type Rules struct {
 	MemoryHard      bool // a device's capacity is never exceeded
 	OneJobPerDevice bool
-	TracksSMs       bool // free slots per SM are kept, and an oversized task is alone
+	tracksSMs       bool // free slots per SM are kept, and an oversized task is alone
 	Selective       bool // a task whose memory fits may have to wait, for reasons that the policy alone knows
 }
 
 // hidesTurns: only the policy can tell whose turn it is.
-func (r Rules) hidesTurns() bool { return r.TracksSMs || r.Selective }
+func (r Rules) hidesTurns() bool { return r.tracksSMs || r.Selective }
 
 // Subject is a scheduler that is checked.
 type Subject struct {
