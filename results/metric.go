@@ -1,8 +1,10 @@
 package results
 
 import (
+	"cmp"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Metric is a figure of a run, and what tables, comparisons and exports say of it.
@@ -10,7 +12,7 @@ type Metric struct {
 	Name           string
 	Column         string // in the store; empty if it is not stored
 	Heading        string // in a run's table; empty: only csv and json have it
-	Title          string // on a run's page, where it differs from Heading
+	title          string // on a run's page, where it differs from Heading
 	Unit           string // s, jobs/s, J, bytes, what is counted, or empty for a ratio
 	HigherIsBetter bool
 	// OfWork is whether the figure says nothing of runs without a job that ended ok.
@@ -52,7 +54,7 @@ var metrics = []Metric{
 	{Name: "turnaround", Column: "turnaround_mean_s", Heading: "mean turnaround", Unit: "s",
 		Compared: Compared, About: "from a job's arrival to its end, mean over the jobs that ended ok", Needs: ": it needs a job that ended ok", OfSurvivors: true,
 		Bench: "s/turnaround-mean", Gauge: "caserun_turnaround_mean_seconds", Help: "Mean turnaround of the jobs that ended ok: the median over the runs."},
-	{Name: "turnaround-p95", Column: "turnaround_p95_s", Heading: "p95 turnaround", Title: "95th percentile", Unit: "s",
+	{Name: "turnaround-p95", Column: "turnaround_p95_s", Heading: "p95 turnaround", title: "95th percentile", Unit: "s",
 		Bench: "s/turnaround-p95", Gauge: "caserun_turnaround_p95_seconds", Help: "95th percentile of the turnaround of the jobs that ended ok: the median over the runs."},
 	{Name: "makespan", Column: "makespan_s", Heading: "makespan", Unit: "s", OfWork: true,
 		Compared: Compared, About: "from the batch's arrival to the end of its last job", Needs: ": it needs a job that ended ok", OfSurvivors: true,
@@ -75,15 +77,15 @@ var metrics = []Metric{
 	{Name: "energy", Column: "energy_j", Heading: "energy", Unit: "J", OfWork: true,
 		Compared: IfNamed, About: "what the GPUs use from the batch's arrival to the end of its last job", Needs: needsEnergy, OfSurvivors: true,
 		Bench: "J/run", Gauge: "caserun_energy_joules", Help: "Energy that the GPUs used: the median over the live runs."},
-	{Name: "energy-per-job", Column: "energy_per_ok_job_j", Heading: "  per ok job", Title: "Energy per ok job", Unit: "J",
+	{Name: "energy-per-job", Column: "energy_per_ok_job_j", Heading: "  per ok job", title: "Energy per ok job", Unit: "J",
 		Compared: IfNamed, About: "energy, divided by the jobs that ended ok", Needs: needsEnergy, OfSurvivors: true,
 		Bench: "J/ok-job", Gauge: "caserun_energy_per_ok_job_joules", Help: "Energy that the GPUs used for each job that ended ok: the median over the live runs."},
-	{Name: "idle-energy", Column: "energy_idle_j", Heading: "  with no task (estimated)", Title: "Energy with no task (estimated)", Unit: "J"},
+	{Name: "idle-energy", Column: "energy_idle_j", Heading: "  with no task (estimated)", title: "Energy with no task (estimated)", Unit: "J"},
 	{Name: "swaps", Column: "swaps", Heading: "swaps", Unit: "swaps"},
 	{Name: "swaps-in-vain", Column: "swaps_in_vain", Heading: "  asked in vain", Unit: "swaps"},
-	{Name: "swapped-out", Column: "swapped_out_bytes", Heading: "  to the host", Title: "Moved to the host", Unit: "bytes",
+	{Name: "swapped-out", Column: "swapped_out_bytes", Heading: "  to the host", title: "Moved to the host", Unit: "bytes",
 		Gauge: "caserun_swapped_out_bytes", Help: "GPU memory that moved to the host: the median over the runs whose scheduler asked for memory."},
-	{Name: "swapped-in", Column: "swapped_in_bytes", Heading: "  back", Title: "Moved back", Unit: "bytes",
+	{Name: "swapped-in", Column: "swapped_in_bytes", Heading: "  back", title: "Moved back", Unit: "bytes",
 		Gauge: "caserun_swapped_in_bytes", Help: "GPU memory that came back from the host: the median over the same runs."},
 	{Name: "swap-drain", Column: "swap_drain_s", Heading: "  drain", Unit: "s"},
 	{Name: "swap-copy", Column: "swap_copy_s", Heading: "  copies", Unit: "s"},
@@ -103,6 +105,20 @@ func MetricNamed(name string) Metric {
 	return metrics[slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })]
 }
 
+// MetricOf returns the metric of a run's column; one without a column if there is none.
+func MetricOf(column string) Metric {
+	if i := slices.IndexFunc(metrics, func(m Metric) bool { return m.Column == column }); i >= 0 {
+		return metrics[i]
+	}
+	return Metric{}
+}
+
+// Title is what a page calls the metric.
+func (m Metric) Title() string {
+	heading := cmp.Or(strings.TrimSpace(m.Heading), m.Name)
+	return cmp.Or(m.title, strings.ToUpper(heading[:1])+heading[1:])
+}
+
 // Counts reports whether the metric is of jobs that crashed.
 func (m Metric) Counts() bool { return m.Name == crashes }
 
@@ -120,6 +136,16 @@ func (m Metric) Of(r Run) *float64 {
 		return nil
 	}
 	return v
+}
+
+// Values returns the metric's values of the runs that have one.
+func (m Metric) Values(runs []Run) (out []float64) {
+	for _, r := range runs {
+		if v := m.Of(r); v != nil {
+			out = append(out, *v)
+		}
+	}
+	return out
 }
 
 func (m Metric) stored(r Run) *float64 {

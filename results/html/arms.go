@@ -219,9 +219,13 @@ func newGroup(id string, b *batch) group {
 	if b.left > 0 {
 		g.Notes = append(g.Notes, plural(b.left, "run")+" left out: a warm-up, doubtful, interrupted or unfinished run is not a measurement.")
 	}
-	g.Arms = &report.Table{Columns: []report.Column{{Name: "Scheduler"}, {Name: "Crashed jobs", Unit: report.Ratio, Crashes: true}, {Name: "Runs"},
-		{Name: "Throughput", Unit: report.JobsPerSecond}, {Name: "Against base", Unit: report.Factor}, {Name: "Mean turnaround", Unit: report.Seconds}, {Name: "Against base", Unit: report.Factor},
-		{Name: "Makespan", Unit: report.Seconds}, {Name: "Mean utilization", Unit: report.Ratio}}}
+	g.Arms = &report.Table{Columns: []report.Column{{Name: "Scheduler"}, {Name: "Crashed jobs", Unit: report.Ratio, Crashes: true}, {Name: "Runs"}}}
+	for i, of := range shownMetrics {
+		g.Arms.Columns = append(g.Arms.Columns, report.Column{Name: of.Title(), Unit: report.MetricUnit(of)})
+		if i < judged {
+			g.Arms.Columns = append(g.Arms.Columns, report.Column{Name: "Against base", Unit: report.Factor})
+		}
+	}
 	against, reasons := verdicts(b.members)
 	lost, intervals := false, ""
 	for i, m := range b.members {
@@ -229,7 +233,7 @@ func newGroup(id string, b *batch) group {
 		g.Arms.Page.Rows = append(g.Arms.Page.Rows, rowAttribute("data-arm", m.name.Index))
 		crashed, _ := m.lost()
 		lost = lost || crashed > 0
-		if summarize(m.values(throughputOf)).Bounded() {
+		if summarize(m.values(shownMetrics[0])).Bounded() {
 			intervals = ", in brackets the " + intervalWords
 		}
 	}
@@ -252,31 +256,29 @@ func armCells(m, base *member, against []stats.Comparison) []any {
 	if m == base {
 		name.Small = "(base)"
 	}
-	factors := make([]report.Cell, len(compared))
-	for i, c := range compared {
-		if summarize(m.values(c.of)).Median > 0 { // otherwise it is 0/0
-			factors[i] = report.Cell{Value: 1, Text: "1.00 ×"}
-		}
-	}
-	for i, c := range against {
-		factors[i] = factor(c)
-	}
-	throughput := summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond)
-	turnaround := summaryCell(summarize(m.values(turnaroundOf)), report.Seconds)
-	makespan := summaryCell(summarize(m.values(makespanOf)), report.Seconds)
-	var marked []*report.Cell // as those of results.Metric.OfSurvivors
-	if crashed > 0 {
-		marked = append(marked, &throughput, &turnaround, &makespan)
-	}
-	if ofBase, _ := base.lost(); crashed+ofBase > 0 {
-		marked = append(marked, &factors[0], &factors[1])
-	}
-	for _, c := range marked {
-		if c.Value != nil {
+	row := []any{name, crashCell(crashed, jobs), len(m.runs)}
+	add := func(c report.Cell, survivors bool) {
+		if survivors && c.Value != nil {
 			c.Text += report.SurvivorsMark
 		}
+		row = append(row, c)
 	}
-	return []any{name, crashCell(crashed, jobs), len(m.runs), throughput, factors[0], turnaround, factors[1], makespan, summaryCell(summarize(m.values(utilizationOf)), report.Ratio)}
+	ofBase, _ := base.lost()
+	for i, of := range shownMetrics {
+		all := summarize(m.values(of))
+		add(summaryCell(all, report.MetricUnit(of)), of.OfSurvivors && crashed > 0)
+		var f report.Cell
+		switch {
+		case i >= judged:
+			continue
+		case against != nil:
+			f = factor(against[i])
+		case all.Median > 0: // otherwise it is 0/0
+			f = report.Cell{Value: 1, Text: "1.00 ×"}
+		}
+		add(f, crashed+ofBase > 0)
+	}
+	return row
 }
 
 // lost counts the jobs of all runs that crashed, and all jobs.
@@ -299,23 +301,13 @@ func crashCell(crashed, jobs int) report.Cell {
 	return c
 }
 
-// metric is one figure of a run.
-type metric func(results.Run) *float64
+// shownMetrics are those of arms. The page's matrix has the metrics of them that are compared.
+var shownMetrics = []results.Metric{results.MetricNamed("throughput"), results.MetricNamed("turnaround"), results.MetricNamed("makespan"), results.MetricNamed("utilization")}
 
-func throughputOf(r results.Run) *float64  { return r.Metrics.ThroughputJobsPerS }
-func turnaroundOf(r results.Run) *float64  { return r.Metrics.TurnaroundMeanS }
-func makespanOf(r results.Run) *float64    { return r.Metrics.OfWork(r.Metrics.MakespanS) }
-func utilizationOf(r results.Run) *float64 { return r.Metrics.UtilizationMean }
+// judged are how many of the first of shownMetrics have verdicts.
+const judged = 2
 
-func (m *member) values(of metric) []float64 {
-	var out []float64
-	for _, r := range m.runs {
-		if v := of(r); v != nil {
-			out = append(out, *v)
-		}
-	}
-	return out
-}
+func (m *member) values(of results.Metric) []float64 { return of.Values(m.runs) }
 
 // jobValues returns one figure of the jobs of all runs.
 func (m *member) jobValues(of func(results.Job) *float64) []float64 {

@@ -49,14 +49,20 @@ func charts(own []*member) []chart {
 	wait := func(j results.Job) *float64 { return j.WaitS }
 	var out []chart
 	if len(own) > 1 || len(own[0].runs) > 1 {
-		out = append(out, runChart("Throughput, jobs/s", report.JobsPerSecond, own, throughputOf), runChart("Mean turnaround", report.Seconds, own, turnaroundOf))
+		for _, of := range shownMetrics[:judged] {
+			out = append(out, runChart(own, of))
+		}
 	}
 	out = append(out, jobChart("Turnaround of jobs that ended ok", own, okTurnaround), jobChart("Time that jobs waited", own, wait))
 	return slices.DeleteFunc(out, func(c chart) bool { return len(c.Ticks) == 0 })
 }
 
 // runChart shows each repetition as a dot, and their median and interval.
-func runChart(title string, u report.Unit, own []*member, of metric) chart {
+func runChart(own []*member, of results.Metric) chart {
+	u, title := report.MetricUnit(of), of.Title()
+	if u != report.Seconds { // ticks have seconds
+		title += ", " + of.Unit
+	}
 	c := chart{Title: title, Legend: "A dot for each run; line: median; bar, from 6 runs on: " + intervalWords + "."}
 	end := 0.0
 	for _, m := range own {

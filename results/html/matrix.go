@@ -18,9 +18,6 @@ type matrix struct {
 	Notes     []string
 }
 
-// shownMetrics are the metrics of the page's matrix, by their names in package regress.
-var shownMetrics = []string{"throughput", "turnaround", "makespan"}
-
 // newSide makes the page's runs a side of a comparison. Warm-up runs are not measurements.
 func newSide(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device) regress.Side {
 	side := regress.Side{Label: "this page"}
@@ -34,14 +31,7 @@ func newSide(runs []results.Run, jobs [][]results.Job, devices map[int64][]resul
 
 // compareSchedulers finds the matrix of each place.
 func compareSchedulers(side regress.Side, base string) ([]regress.Matrix, error) {
-	var metrics []results.Metric
-	for _, name := range shownMetrics {
-		m, err := regress.LookupMetric(name)
-		if err != nil {
-			return nil, err
-		}
-		metrics = append(metrics, m)
-	}
+	metrics := slices.DeleteFunc(slices.Clone(shownMetrics), func(m results.Metric) bool { return m.Compared == results.NotCompared })
 	return regress.Matrices(side, base, regress.Options{Metrics: metrics})
 }
 
@@ -50,7 +40,7 @@ func newMatrix(m regress.Matrix) matrix {
 	v := matrix{Title: "Schedulers on " + line(m.Place()), Simulated: m.Simulated(), Notes: lines(m.Notes)}
 	columns := []string{"scheduler", "Scheduler", "crash_rate", "Crashed jobs"}
 	for _, metric := range m.Metrics {
-		columns = append(columns, metric.Name+"_ratio", headingOf(metric))
+		columns = append(columns, metric.Name+"_ratio", metric.Title())
 	}
 	v.Over = report.MatrixTable(m).Pick(append(columns, "runs", "Runs")...)
 	v.Over.Page = report.Page{Label: v.Title, Class: "sortable matrix", Caption: captionOf(m)}
@@ -61,7 +51,7 @@ func newMatrix(m regress.Matrix) matrix {
 	}
 	v.ByMix = report.ByMix(m, report.RatioCell)
 	for j, t := range v.ByMix {
-		t.Title = fmt.Sprintf("%s by mix, ratio to %s", headingOf(m.Metrics[j]), base)
+		t.Title = fmt.Sprintf("%s by mix, ratio to %s", m.Metrics[j].Title(), base)
 		t.Columns[0].Heading = "Mix"
 		for i, s := range m.Rows {
 			t.Columns[i+1] = report.Column{Heading: line(s.Name), Unit: report.Factor}
@@ -91,10 +81,6 @@ func bounded(m regress.Matrix) bool {
 	return slices.ContainsFunc(m.Rows, func(s regress.Standing) bool {
 		return slices.ContainsFunc(s.Over, func(l regress.Level) bool { return l.Ratio.Bounded() })
 	})
-}
-
-func headingOf(m results.Metric) string {
-	return map[string]string{"throughput": "Throughput", "turnaround": "Mean turnaround", "makespan": "Makespan"}[m.Name]
 }
 
 func lines(texts []string) []string {

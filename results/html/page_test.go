@@ -333,7 +333,7 @@ func TestSurvivorsAreMarked(t *testing.T) {
 					doubt += ", not comparable"
 				}
 				if l.Doubt != doubt {
-					t.Errorf("base %q: %s of %s: doubt %q, want %q", base, shownMetrics[i], name, l.Doubt, doubt)
+					t.Errorf("base %q: %s of %s: doubt %q, want %q", base, shownMetrics[i].Name, name, l.Doubt, doubt)
 				}
 			}
 			if (row.Cells[0].Small == "(base)") != (i == 0) {
@@ -356,14 +356,14 @@ func TestSurvivorsAreMarked(t *testing.T) {
 			for _, l := range table.HTML()[0].Cells[1:] {
 				name, _, _ := strings.Cut(l.Of, ":")
 				want := map[bool]string{true: "survivors only"}[want[name]]
-				if name == "cg" && shownMetrics[j] == "throughput" {
+				if name == "cg" && shownMetrics[j].Name == "throughput" {
 					want = "✕ 25.0 % crashed"
 				}
 				if lostMore[base] == name {
 					want += ", not comparable"
 				}
 				if l.Doubt != want {
-					t.Errorf("base %q: %s of %s by mix: doubt %q, want %q", base, shownMetrics[j], l.Of, l.Doubt, want)
+					t.Errorf("base %q: %s of %s by mix: doubt %q, want %q", base, shownMetrics[j].Name, l.Of, l.Doubt, want)
 				}
 			}
 		}

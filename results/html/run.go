@@ -100,18 +100,24 @@ func titleOf(r results.Run, arm armName) string {
 // newFacts are what the summary of a run has.
 func newFacts(r records) []fact {
 	m := r.run.Metrics
-	shown := []string{"status", "Status", "jobs", "Jobs", "makespan", "Makespan", "throughput", "Throughput", "turnaround_mean", "Mean turnaround", "turnaround_p95", "95th percentile",
-		"wait_mean", "Mean wait", "utilization_mean", "Mean utilization", "utilization_peak", "Peak utilization", "kernel_utilization_mean", "Kernel resident",
-		"parameters", "Parameters", "probe", "Probe", "repetition", "Repetition", "seed", "Seed", "mix_source", "Mix from", "suite", "Suite"}
+	shown := []string{"status", "Status", "jobs", "Jobs"}
 	add := func(known bool, names ...string) {
 		if known {
 			shown = append(shown, names...)
 		}
 	}
-	add(m.Energy.UsedJ != nil, "energy", "Energy", "energy_per_ok_job", "Energy per ok job", "energy_idle", "Energy with no task (estimated)")
+	figures := func(known bool, fields results.Fields) {
+		for _, f := range fields {
+			if m := results.MetricOf(f.Name); m.Heading != "" && f.Name != "swaps_in_vain" { // which is beside the swaps
+				add(known, f.Name, m.Title())
+			}
+		}
+	}
+	figures(true, m.Fields())
+	add(true, "parameters", "Parameters", "probe", "Probe", "repetition", "Repetition", "seed", "Seed", "mix_source", "Mix from", "suite", "Suite")
+	figures(m.Energy.UsedJ != nil, m.Energy.Fields().Pick("energy_j", "energy_per_ok_job_j", "energy_idle_j"))
 	add(m.Energy.UsedJ != nil && *m.Energy.Source == results.EnergyPower, "energy_from", "Energy from")
-	add(m.Swapping.Swaps != nil, "swaps", "Swaps", "swapped_out", "Moved to the host", "swapped_in", "Moved back", "swap_drain", "Drain", "swap_copy", "Copies",
-		"swap_bookkeeping", "Bookkeeping", "swap_host_peak", "Most on the host", "host_mapped_slowdown", "Slowdown by host access")
+	figures(m.Swapping.Swaps != nil, m.Swapping.Fields())
 	add(r.run.Workers > 0, "workers", "Jobs at once")
 	add(r.run.StartedAt != nil, "started_at", "Started")
 	add(r.run.Tag != "", "tag", "Tag")

@@ -30,28 +30,22 @@ func summaryCell(s stats.Summary, u report.Unit) report.Cell {
 	return c
 }
 
-// compared are the figures by which arms are judged against the base.
-var compared = []struct {
-	of     metric
-	higher bool
-}{{throughputOf, true}, {turnaroundOf, false}}
-
 // verdicts judges every arm against the first arm, the base, with one correction for all
-// comparisons. Each arm's comparisons are in the order of compared; the base has none. Nobody is better
+// comparisons. Each arm's comparisons are in the order of shownMetrics; the base has none. Nobody is better
 // who lost significantly more jobs.
 func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	var pairs []stats.Pair
 	var others [][]results.Run
 	for _, m := range own[1:] {
 		others = append(others, m.runs)
-		for _, c := range compared {
-			pairs = append(pairs, stats.Pair{A: own[0].values(c.of), B: m.values(c.of),
-				Options: stats.Options{MinEffect: stats.DefaultMinEffect, HigherIsBetter: c.higher, NoiseFree: own[0].noiseFree || m.noiseFree}})
+		for _, c := range shownMetrics[:judged] {
+			pairs = append(pairs, stats.Pair{A: own[0].values(c), B: m.values(c),
+				Options: stats.Options{MinEffect: stats.DefaultMinEffect, HigherIsBetter: c.HigherIsBetter, NoiseFree: own[0].noiseFree || m.noiseFree}})
 		}
 	}
 	lost := regress.LostMore(own[0].runs, others, stats.DefaultAlpha)
 	out = [][]stats.Comparison{nil}
-	for of := range slices.Chunk(stats.CompareAll(pairs), len(compared)) {
+	for of := range slices.Chunk(stats.CompareAll(pairs), judged) {
 		arm := len(out)
 		out = append(out, of)
 		for i := range of {

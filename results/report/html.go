@@ -50,7 +50,7 @@ type HTMLCell struct {
 func (t *Table) Pick(names ...string) *Table {
 	out := &Table{Title: t.Title, Rows: make([][]any, len(t.Rows))}
 	for pair := range slices.Chunk(names, 2) {
-		at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == pair[0] })
+		at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == pair[0] || c.Header() == pair[0] })
 		c := t.Columns[at]
 		c.Heading = pair[1]
 		out.Columns = append(out.Columns, c)

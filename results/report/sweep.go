@@ -92,11 +92,11 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		var copies, doubts int
 		a.runs, copies, doubts = samplesOf(a.runs)
 		again, doubtful = again+copies, doubtful+doubts
-		throughput := median(a.runs, func(m results.Metrics) *float64 { return m.ThroughputJobsPerS })
-		turnaround := median(a.runs, func(m results.Metrics) *float64 { return m.TurnaroundMeanS })
-		makespan := median(a.runs, func(m results.Metrics) *float64 { return m.OfWork(m.MakespanS) })
-		crashed := median(a.runs, func(m results.Metrics) *float64 { n := float64(m.Crashed); return &n })
-		utilization := median(a.runs, func(m results.Metrics) *float64 { return m.UtilizationMean })
+		throughput := median(a.runs, "throughput")
+		turnaround := median(a.runs, "turnaround")
+		makespan := median(a.runs, "makespan")
+		crashed := median(a.runs, "crashed")
+		utilization := median(a.runs, "utilization")
 		var jobs *int
 		var parameters *string
 		if len(a.runs) > 0 {
@@ -192,13 +192,8 @@ func armsOf(cells []results.Cell, runs map[int64]results.Run) []*sweepArm {
 // there are too few values.
 type interval struct{ middle, low, high *float64 }
 
-func median(runs []results.Run, of func(results.Metrics) *float64) interval {
-	var values []float64
-	for _, r := range runs {
-		if v := of(r.Metrics); v != nil {
-			values = append(values, *v)
-		}
-	}
+func median(runs []results.Run, metric string) interval {
+	values := results.MetricNamed(metric).Values(runs)
 	if len(values) == 0 {
 		return interval{}
 	}

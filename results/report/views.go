@@ -42,9 +42,8 @@ func whereKnown(known bool) Place {
 // a heading.
 func columnOf(name string, place Place) Column {
 	c := Column{Name: name, Place: place}
-	all := results.AllMetrics()
-	if i := slices.IndexFunc(all, func(m results.Metric) bool { return m.Column == name }); i >= 0 {
-		if c.Heading, c.Unit = all[i].Heading, MetricUnit(all[i]); c.Heading == "" {
+	if m := results.MetricOf(name); m.Column != "" {
+		if c.Heading, c.Unit = m.Heading, MetricUnit(m); c.Heading == "" {
 			c.Place = DataOnly
 		}
 	} else if strings.HasSuffix(name, suffixes[Seconds]) {
