@@ -355,12 +355,12 @@ func bundleFigures(say harness.Say) func(context.Context, *store.Store, string) 
 		if err != nil {
 			return err
 		}
-		nodes, err := selection.Paper{}.Group(ctx, db, runs)
+		nodes, err := selection.Paper{Of: paper.Case()}.Group(ctx, db, runs)
 		if err != nil {
 			say("the bundle has no figures of the paper: %v", err)
 			return nil
 		}
-		page, err := paper.Build(nodes)
+		page, err := paper.Case().Build(nodes)
 		if err != nil {
 			say("the bundle has no figures of the paper: %v", err)
 			return nil

@@ -47,8 +47,8 @@ func (o *paperOptions) validate() error {
 		return errors.New("--run does a sweep of its own: leave --sweep out")
 	case len(o.sweeps) > 0 && settings.Tag != "":
 		return errors.New("--sweep and --tag both select runs: give one of them")
-	case o.system != "" && !slices.Contains(paper.Systems(), o.system):
-		return fmt.Errorf("--as %s: want %s", o.system, strings.Join(paper.Systems(), " or "))
+	case o.system != "" && !slices.Contains(paper.Case().SystemNames(), o.system):
+		return fmt.Errorf("--as %s: want %s", o.system, strings.Join(paper.Case().SystemNames(), " or "))
 	case o.reps > 0 && !o.run:
 		return errors.New("--reps is for --run")
 	case len(o.mixes) > 0 && !o.run:
@@ -81,7 +81,7 @@ func refuseForRuns(given *pflag.FlagSet) (err error) {
 
 // selection says which runs the tables are made of.
 func (o *paperOptions) selection(say harness.Say) selection.Paper {
-	return selection.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
+	return selection.Paper{Of: paper.Case(), Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
 		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Resume: storeHint(o.settings), Say: say}
 }
 
@@ -123,7 +123,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
-	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(paper.Systems(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(paper.Case().SystemNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -152,7 +152,7 @@ func (o *paperOptions) settle(c *cobra.Command, args []string) error {
 	if o.out == "" {
 		return nil
 	}
-	page, err := paper.Build(nil)
+	page, err := paper.Case().Build(nil)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (o *paperOptions) settle(c *cobra.Command, args []string) error {
 			return fmt.Errorf("--log-json %s: --out writes that file: name another", o.log.path)
 		}
 	}
-	return publication.Check(o.out, o.force) // before a sweep whose tables could not be written
+	return publication.Check(paper.Case(), o.out, o.force) // before a sweep whose tables could not be written
 }
 
 func (o *paperOptions) do(c *cobra.Command) (err error) {
@@ -188,7 +188,7 @@ func (o *paperOptions) look(c *cobra.Command, db *store.Store) error {
 	if err != nil {
 		return err
 	}
-	page, err := paper.Build(found)
+	page, err := paper.Case().Build(found)
 	if err != nil {
 		return refusal{err}
 	}
@@ -226,7 +226,7 @@ func simulatedPart(page paper.Page) string {
 // directory of --out, and stores all plans, before the first run.
 func (o *paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 	ctx, say, settings := c.Context(), sayTo(c), o.settings
-	planned, err := sweep.Evaluation{Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps, NoiseGiven: settings.NoiseGiven,
+	planned, err := sweep.Evaluation{Paper: paper.Case(), Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps, NoiseGiven: settings.NoiseGiven,
 		System: o.selection(say).SystemFor, Say: say}.Plan(ctx)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func newFit(system string) *fit {
 	f := &fit{node: parse(system), best: 1}
 	for _, v := range values("Table 7", system) {
 		if v.Scheduler == "sa" {
-			f.jobsS = append(f.jobsS, v.Value)
+			f.jobsS = append(f.jobsS, *v.Value)
 		}
 	}
 	if len(f.jobsS) != len(mixNames) {
@@ -31,7 +31,7 @@ func newFit(system string) *fit {
 }
 
 func values(source, system string) []paper.Value {
-	return must(paper.Published(source, system))
+	return must(paper.Case().Published(source, system))
 }
 
 // largestError is the largest relative error over the mixes with the given

@@ -61,7 +61,7 @@ func byMix() string {
 		i := 0
 		for _, v := range values("Table 7", c.system) {
 			if v.Scheduler == c.scheduler {
-				rows[i+1] = append(rows[i+1], beside("%.3f", v.Value, simulated[i].median(throughput)))
+				rows[i+1] = append(rows[i+1], beside("%.3f", *v.Value, simulated[i].median(throughput)))
 				i++
 			}
 		}
@@ -75,7 +75,7 @@ func byMix() string {
 		simulated := quotients(runs(system, "sa"), runs(system, "case-alg3"), meanTurnaround)
 		var published []float64
 		for _, v := range values("Table 4", system) {
-			published = append(published, v.Value)
+			published = append(published, *v.Value)
 		}
 		for i := range simulated {
 			rows[i+1] = append(rows[i+1], beside("%.1f", published[i], simulated[i]))
@@ -93,12 +93,12 @@ func ratios() string {
 		alg3 := runs(system, "case-alg3")
 		over := func(scheduler string) []float64 { return quotients(alg3, runs(system, scheduler), throughput) }
 		if system == "4xV100" {
-			rows = append(rows, []string{"case-alg2, " + system, "Figure 5", fmt.Sprintf("%.2f", values("Figure 5", system)[0].Value), fmt.Sprintf("%.2f", mean(over("case-alg2")))})
+			rows = append(rows, []string{"case-alg2, " + system, "Figure 5", fmt.Sprintf("%.2f", *values("Figure 5", system)[0].Value), fmt.Sprintf("%.2f", mean(over("case-alg2")))})
 		}
 		figure := map[string]string{"4xV100": "Figure 6b", "2xP100": "Figure 6a"}[system]
 		published := map[string]float64{}
 		for _, v := range values(figure, system) {
-			published[v.Metric+" "+v.Workload] = v.Value
+			published[v.Metric+" "+v.Workload] = *v.Value
 		}
 		if len(published) != 4 {
 			fail("%s has %d values, want 4", figure, len(published))
@@ -131,7 +131,7 @@ func table3() string {
 				order = append(order, v.Scheduler)
 			}
 			c := cells[v.Scheduler]
-			c[ratioOf[v.Workload]] = v.Value
+			c[ratioOf[v.Workload]] = *v.Value
 			cells[v.Scheduler] = c
 		}
 		for _, scheduler := range order {
@@ -158,11 +158,11 @@ func darknet() string {
 	rows := [][]string{{"mix", "what", "published", "simulated"}}
 	for _, v := range values("Figure 8", system) {
 		got := of(v.Workload, v.Scheduler, throughput) / of(v.Workload, "schedgpu", throughput)
-		rows = append(rows, []string{v.Workload, "throughput over schedgpu", fmt.Sprintf("%.1f", v.Value), fmt.Sprintf("%.2f", got)})
+		rows = append(rows, []string{v.Workload, "throughput over schedgpu", fmt.Sprintf("%.1f", *v.Value), fmt.Sprintf("%.2f", got)})
 	}
 	for _, v := range values("section 5.3", system) {
 		got := of(v.Workload, "sa", makespan) / of(v.Workload, v.Scheduler, makespan)
-		rows = append(rows, []string{v.Workload, "makespan of sa over it", fmt.Sprintf("%.1f", v.Value), fmt.Sprintf("%.2f", got)})
+		rows = append(rows, []string{v.Workload, "makespan of sa over it", fmt.Sprintf("%.1f", *v.Value), fmt.Sprintf("%.2f", got)})
 	}
 	for _, v := range values("Figure 9", system) {
 		var got, busy []string
@@ -170,7 +170,7 @@ func darknet() string {
 			got = append(got, fmt.Sprintf("%.0f", of(f.Workload, v.Scheduler, kernelResident)))
 			busy = append(busy, fmt.Sprintf("%.0f", of(f.Workload, v.Scheduler, busySMs)))
 		}
-		rows = append(rows, []string{"these four", "utilization under " + v.Scheduler + ", %; simulated: kernel resident", fmt.Sprintf("%.0f", 100*v.Value), strings.Join(got, ", ")},
+		rows = append(rows, []string{"these four", "utilization under " + v.Scheduler + ", %; simulated: kernel resident", fmt.Sprintf("%.0f", 100**v.Value), strings.Join(got, ", ")},
 			[]string{"these four", "simulated: busy SMs under " + v.Scheduler + ", %", "", strings.Join(busy, ", ")})
 	}
 	return markdown(rows)

@@ -21,10 +21,10 @@ import (
 // drawn returns all kinds of figures, from made-up runs.
 func drawn(t *testing.T) []paper.Figure {
 	t.Helper()
-	page, err := paper.Build([]paper.Node{
-		papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, append(paper.Mixes(), paper.Darknet()...),
+	page, err := paper.Case().Build([]paper.Node{
+		papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, append(papertest.Rodinia(), papertest.Darknet()...),
 			[]string{"sa", "cg:workers=8", "case-alg2", "case-alg3", "schedgpu"}),
-		papertest.Node("sim:2xP100", results.Simulated, "2xP100", 2, paper.Mixes(), []string{"sa", "cg:workers=4", "case-alg3"}),
+		papertest.Node("sim:2xP100", results.Simulated, "2xP100", 2, papertest.Rodinia(), []string{"sa", "cg:workers=4", "case-alg3"}),
 	})
 	if err != nil {
 		t.Fatal(err)

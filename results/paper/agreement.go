@@ -3,6 +3,7 @@ package paper
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -36,15 +37,17 @@ func agreement(t Table, systems []string, apart string) string {
 		if len(both) < stated {
 			text += fmt.Sprintf("%d of %d numbers; ", len(both), stated)
 		}
+		fractions := slices.DeleteFunc(slices.Clone(both), func(r Row) bool { return r.Unit != fraction })
+		others := slices.DeleteFunc(slices.Clone(both), func(r Row) bool { return r.Unit == fraction })
 		switch {
 		case apart != "":
 			text += "not compared: " + apart
-		case both[0].Unit == fraction:
-			text += inPoints(both)
-		case len(both) == 1:
-			text += fmt.Sprintf("%.2f of the published.", *both[0].Ratio())
+		case len(fractions) == 0:
+			text += inPercent(others)
+		case len(others) == 0:
+			text += inPoints(fractions)
 		default:
-			text += inPercent(both)
+			text += inPercent(others) + " Fractions: " + inPoints(fractions)
 		}
 		sentences = append(sentences, text)
 	}
@@ -53,6 +56,9 @@ func agreement(t Table, systems []string, apart string) string {
 
 // inPercent is agreement for numbers whose ratio is meaningful.
 func inPercent(rows []Row) string {
+	if len(rows) == 1 {
+		return fmt.Sprintf("%.2f of the published.", *rows[0].Ratio())
+	}
 	var parts []string
 	var all []float64
 	worst := rows[0]

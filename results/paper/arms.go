@@ -6,18 +6,20 @@ import (
 	"slices"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // arms finds the runs of one node by mix and scheduler. The runs of an arm are in the order of
 // their repetitions.
 type arms struct {
-	node *Node
-	runs map[results.Arm][]results.Run
-	slow slowdowns
+	paper *Paper
+	node  *Node
+	runs  map[results.Arm][]results.Run
+	slow  slowdowns
 }
 
-func newArms(n *Node) *arms {
-	a := &arms{node: n, runs: map[results.Arm][]results.Run{}, slow: slowdowns{mixes: map[[2]string]samples{}}}
+func newArms(p *Paper, n *Node) *arms {
+	a := &arms{paper: p, node: n, runs: map[results.Arm][]results.Run{}, slow: slowdowns{mixes: map[[2]string]samples{}}}
 	sorted := slices.SortedFunc(slices.Values(n.Runs), func(x, y results.Run) int {
 		return cmp.Or(cmp.Compare(x.Repetition, y.Repetition), cmp.Compare(x.ID, y.ID))
 	})
@@ -33,10 +35,7 @@ func newArms(n *Node) *arms {
 // the paper. If the node has no lazy runs with these parameters, find returns the runs with the
 // only other probe. If the paper names no parameters, other parameters count too.
 func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
-	if a == nil {
-		return nil, errNoNode
-	}
-	s, err := parse(scheduler, a.node.Devices)
+	s, err := policies.Parse(scheduler, a.node.Devices)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +84,14 @@ func (s *samples) add(v float64, runs ...int64) {
 }
 
 // of returns one figure for each repetition of an arm.
-func (a *arms) of(mix, scheduler string, figure func(results.Run) (float64, error)) (samples, error) {
+func (a *arms) of(mix, scheduler string, f figure) (samples, error) {
 	runs, err := a.find(mix, scheduler, false)
 	if err != nil {
 		return samples{}, err
 	}
 	var out samples
 	for _, r := range runs {
-		v, err := figure(r)
+		v, err := f.in(r)
 		if err != nil {
 			return samples{}, err
 		}
@@ -100,40 +99,6 @@ func (a *arms) of(mix, scheduler string, figure func(results.Run) (float64, erro
 	}
 	return out, nil
 }
-
-// in returns the figure of a run; a run without the figure is an error.
-func (m metric) in(r results.Run) (float64, error) {
-	v := m.of(r)
-	if v == nil {
-		return 0, fmt.Errorf("run %d (%s under %s) has no %s", r.ID, r.Mix, r.Scheduler, m.name)
-	}
-	return *v, nil
-}
-
-// metric is a figure of one run.
-type metric struct {
-	name   string
-	of     func(results.Run) *float64
-	higher bool // is better; otherwise lower is
-}
-
-var (
-	throughput = metric{"throughput", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }, true}
-	turnaround = metric{"mean turnaround (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }, false}
-	makespan   = metric{"makespan (no job ended ok)", func(r results.Run) *float64 { return r.Metrics.OfWork(r.Metrics.MakespanS) }, false}
-	meanUse    = metric{"utilization", func(r results.Run) *float64 {
-		if r.Mode == results.Simulated { // as NVML's, which is the time in which a kernel was on the device
-			return r.Metrics.KernelUtilizationMean
-		}
-		return r.Metrics.UtilizationMean
-	}, true}
-	crashes = metric{"jobs", func(r results.Run) *float64 {
-		if r.Jobs == 0 {
-			return nil
-		}
-		return new(float64(r.Metrics.Crashed) / float64(r.Jobs))
-	}, false}
-)
 
 // matched pairs the runs of two arms. Equal repetitions of one sweep are a pair first: a sweep
 // interleaves its arms, so drift affects both runs. Then runs of different sweeps, or outside

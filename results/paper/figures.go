@@ -56,76 +56,90 @@ type Curve struct {
 	Mean, Peak *float64  // of the run, not of the windows
 }
 
+// figure draws a table of which something was measured; nil if the paper draws nothing.
+func (p *Paper) figure(item Item, t Table, all map[string]*arms) (*Figure, error) {
+	f := &Figure{ID: t.ID(), Title: drawnOn(t), Caption: fmt.Sprintf("%s (%s, %s), %s.", capital(t.What), p.Name, t.Source, drawnOn(t))}
+	switch {
+	case t.Measured() == 0:
+	case item.Bars.Over != "":
+		f.Bars = p.bars(item.Bars, t)
+		f.Caption += repetitions(f.Bars) + f.Bars.Crosses()
+		return f, nil
+	case item.Curves != nil:
+		return f, p.curves(item, t, all[item.Systems[0]], f)
+	}
+	return nil, nil
+}
+
 const meanGroup = "mean"
 
 // group returns the group of a row's bar; empty if the row has no bar.
-func (r Row) group() string {
-	switch r.Workload {
-	case "mean W1-W8":
+func (p *Paper) group(r Row) string {
+	w, known := p.Workloads[r.Workload]
+	switch {
+	case !known:
+		return r.Workload
+	case w.Take == meanGroup:
 		return meanGroup
-	case "min W1-W8", "max W1-W8":
-		return ""
 	}
-	return r.Workload
+	return ""
 }
 
-// normalized draws throughputs divided by the throughput under a baseline, whose bars are 1.
-func normalized(baseline string, schedulers ...string) func(Table, map[string]*arms) (Figure, error) {
-	return func(t Table, all map[string]*arms) (Figure, error) {
-		metric := "throughput_over_" + baseline
-		b := &Bars{XLabel: "Workload", YLabel: fmt.Sprintf("Throughput over %s, ratio", baseline)}
-		index := map[string]int{}
-		for _, r := range t.Rows {
-			if r.Metric == metric && r.group() != "" {
-				index[r.group()] = 0
-			}
+// bars draws speedups over a baseline, whose bars are 1. The mean is the last group.
+func (p *Paper) bars(d Drawn, t Table) *Bars {
+	b := &Bars{XLabel: "Workload"}
+	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return p.Metrics[r.Metric].Over != d.Over || p.group(r) == "" })
+	b.YLabel = fmt.Sprintf("%s over %s, ratio", capital(p.Metrics[rows[0].Metric].Of), d.Over)
+	for _, r := range rows {
+		if g := p.group(r); g != meanGroup && !slices.Contains(b.Groups, g) {
+			b.Groups = append(b.Groups, g)
 		}
-		for _, g := range slices.Concat(Mixes(), Darknet(), []string{meanGroup}) {
-			if _, drawn := index[g]; drawn {
-				index[g] = len(b.Groups)
-				b.Groups = append(b.Groups, g)
-			}
-		}
-		one := Series{Name: baseline, Bars: make([]*stats.Summary, len(b.Groups))}
-		b.Series = append(b.Series, one)
-		for _, scheduler := range schedulers {
-			s := Series{Name: scheduler, Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups)), LostMore: make([]bool, len(b.Groups))}
-			for _, r := range t.Rows {
-				if i, ok := index[r.group()]; ok && r.Metric == metric && r.Scheduler == scheduler {
-					s.Bars[i], s.Stated[i], s.LostMore[i] = r.Measured, r.Published, r.LostMore
-					if r.Measured != nil { // then the baseline was measured too
-						one.Bars[i] = &stats.Summary{N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)}
-					}
+	}
+	if slices.ContainsFunc(rows, func(r Row) bool { return p.group(r) == meanGroup }) {
+		b.Groups = append(b.Groups, meanGroup)
+	}
+	one := Series{Name: d.Over, Bars: make([]*stats.Summary, len(b.Groups))}
+	b.Series = append(b.Series, one)
+	for _, scheduler := range d.Schedulers {
+		s := Series{Name: scheduler, Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups)), LostMore: make([]bool, len(b.Groups))}
+		for _, r := range rows {
+			if i := slices.Index(b.Groups, p.group(r)); r.Scheduler == scheduler {
+				s.Bars[i], s.Stated[i], s.LostMore[i] = r.Measured, r.Published, r.LostMore
+				if r.Measured != nil { // then the baseline was measured too
+					one.Bars[i] = &stats.Summary{N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)}
 				}
 			}
-			b.Series = append(b.Series, s)
 		}
-		return Figure{ID: t.ID(), Title: drawnOn(t), Caption: caption(t) + repetitions(b) + b.Crosses(), Bars: b}, nil
+		b.Series = append(b.Series, s)
 	}
+	return b
 }
 
-// utilization draws utilization over time, one curve for each scheduler that has a run.
-func utilization(schedulers ...string) func(Table, map[string]*arms) (Figure, error) {
-	return func(t Table, all map[string]*arms) (Figure, error) {
-		a := all[t.Rows[0].System]
-		f := Figure{ID: t.ID(), Title: drawnOn(t)}
-		mix := a.utilizationMix(t.Rows[0].Workload)
-		windows := 0.0
-		for _, scheduler := range schedulers {
-			runs, err := a.find(mix, a.named(scheduler), false)
-			if err != nil || runs[0].Metrics.MakespanS == nil {
-				continue // the table says what is missing
-			}
-			c, err := a.curve(scheduler, runs[0])
-			if err != nil {
-				return f, err
-			}
-			windows = c.WindowS
-			f.Curves = append(f.Curves, c)
-		}
-		f.Caption = fmt.Sprintf("%s Each curve is one repetition; a level is the mean over a window of %g s, so that peaks shorter than it are lower than the peak beside the name.", caption(t), windows)
-		return f, nil
+// curves draws utilization over time, one curve for each scheduler that has a run.
+func (p *Paper) curves(item Item, t Table, a *arms, f *Figure) error {
+	mix := t.Rows[0].Workload
+	if w, known := p.Workloads[mix]; known {
+		mix = a.first(w)
 	}
+	windows := 0.0
+	for _, name := range item.Curves {
+		scheduler, err := p.scheduler(name, a.node.Devices)
+		if err != nil {
+			return err
+		}
+		runs, err := a.find(mix, scheduler, false)
+		if err != nil || runs[0].Metrics.MakespanS == nil {
+			continue // the table says what is missing
+		}
+		c, err := a.curve(name, runs[0])
+		if err != nil {
+			return err
+		}
+		windows = c.WindowS
+		f.Curves = append(f.Curves, c)
+	}
+	f.Caption += fmt.Sprintf(" Each curve is one repetition; a level is the mean over a window of %g s, so that peaks shorter than it are lower than the peak beside the name.", windows)
+	return nil
 }
 
 // windowS returns the length of a curve's windows, so that a curve has at most 200 windows. The
@@ -155,12 +169,10 @@ func (a *arms) curve(name string, r results.Run) (Curve, error) {
 			}
 		}
 	}
-	c := Curve{Name: name, What: utilizationOf(r.Mode), Run: r.ID, Mode: r.Mode, WindowS: windowS(longest), Mean: meanUse.of(r)}
+	c := Curve{Name: name, What: utilizationOf(r.Mode), Run: r.ID, Mode: r.Mode, WindowS: windowS(longest), Mean: meanUse(r)}
 	c.Levels = results.UtilizationWindows(segments, series(r.Mode), *r.Metrics.MakespanS, c.WindowS)
-	if peak, err := a.peak(r); err == nil {
-		c.Peak = &peak
-	}
-	return c, nil
+	c.Peak, err = a.peak(r)
+	return c, err
 }
 
 // series is the series of a run that is comparable with NVML's utilization, which the paper has.
@@ -179,32 +191,6 @@ func utilizationOf(mode results.Mode) string {
 	return "Utilization"
 }
 
-// nvmlS is the shortest time over which NVML's utilization is a mean (nvmlUtilization_t).
-const nvmlS = 1.0 / 6
-
-// peak is the peak of a run's utilization. In a simulated run it is that of means over nvmlS, as NVML would have it.
-func (a *arms) peak(r results.Run) (float64, error) {
-	if r.Mode != results.Simulated {
-		return metric{name: "utilization", of: func(r results.Run) *float64 { return r.Metrics.UtilizationPeak }}.in(r)
-	}
-	segments, err := a.node.Utilization(r)
-	if err != nil {
-		return 0, fatal{err}
-	}
-	if r.Metrics.MakespanS == nil || len(segments) == 0 {
-		return 0, fmt.Errorf("run %d (%s under %s) has no utilization", r.ID, r.Mix, r.Scheduler)
-	}
-	return slices.Max(results.UtilizationWindows(segments, series(r.Mode), *r.Metrics.MakespanS, nvmlS)), nil
-}
-
-// seriesNote says what utilization is on a node.
-func seriesNote(a *arms) string {
-	if a.node.Mode == results.Simulated {
-		return " Utilization is NVML's in the paper, the fraction of time in which a kernel was on the device. A simulated node has no NVML: its numbers are that fraction (kernel resident), the peak that of a mean over 1/6 s. The model is not fitted to it: docs/design/simulator.md."
-	}
-	return " Utilization is NVML's, the fraction of time in which a kernel was on the device."
-}
-
 // drawnOn returns the line inside a figure.
 func drawnOn(t Table) string {
 	for _, r := range t.Rows {
@@ -217,10 +203,6 @@ func drawnOn(t Table) string {
 		return "measured on " + r.Node
 	}
 	return ""
-}
-
-func caption(t Table) string {
-	return fmt.Sprintf("%s (CASE, %s), %s.", capital(t.What), t.Source, drawnOn(t))
 }
 
 // repetitions says what bars and their error bars are.

@@ -1,39 +1,114 @@
 package paper
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Mixes are the paper's eight Rodinia mixes (Table 2).
-func Mixes() []string { return []string{"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"} }
+// figure is a number of one run.
+type figure struct {
+	name   string // in messages
+	higher bool   // is better; otherwise lower is
+	of     func(results.Run) (*float64, error)
+}
 
-// Darknet are the paper's four mixes of eight equal Darknet jobs (Table 5).
-func Darknet() []string { return []string{"D-predict", "D-detect", "D-generate", "D-train"} }
+// in returns the figure of a run; a run without the figure is an error.
+func (f figure) in(r results.Run) (float64, error) {
+	v, err := f.of(r)
+	switch {
+	case err != nil:
+		return 0, fatal{err}
+	case v == nil && r.Metrics.OK == 0:
+		return 0, fmt.Errorf("run %d (%s under %s) has no %s (no job ended ok)", r.ID, r.Mix, r.Scheduler, f.name)
+	case v == nil:
+		return 0, fmt.Errorf("run %d (%s under %s) has no %s", r.ID, r.Mix, r.Scheduler, f.name)
+	}
+	return *v, nil
+}
 
-// LargeDarknet is the mix of 128 jobs in section 5.3.
-const LargeDarknet = "D-128"
+// kernelSlowdown is the figure that compares traced runs, and so is none of a single run.
+const kernelSlowdown = "kernel_slowdown"
 
-// ratios has for each ratio of large to small jobs the mixes of 16 and of 32 jobs (Table 2).
-var ratios = map[string][]string{"1:1": {"W1", "W5"}, "2:1": {"W2", "W6"}, "3:1": {"W3", "W7"}, "5:1": {"W4", "W8"}}
+// figure finds a figure by its name: it is one of the paper's own, or a metric of results.
+func (a *arms) figure(name string) figure {
+	switch name {
+	case "mean_utilization":
+		return figure{"utilization", true, func(r results.Run) (*float64, error) { return meanUse(r), nil }}
+	case "peak_utilization":
+		return figure{"utilization", true, a.peak}
+	case "memory_utilization":
+		return figure{"samples of memory in use", true, a.memory}
+	}
+	m := results.MetricNamed(name)
+	f := figure{m.Heading, m.HigherIsBetter, func(r results.Run) (*float64, error) { return m.Of(r), nil }}
+	if f.name == "" {
+		f.name = m.Name
+	}
+	return f
+}
 
-// DarknetSystem is the only system for which the paper has Darknet results.
-const DarknetSystem = "4xV100"
+// meanUse is the mean utilization of a run. NVML's is the time in which a kernel was on the device, and that is what stands for it
+// in a simulated run.
+func meanUse(r results.Run) *float64 {
+	if r.Mode == results.Simulated {
+		return r.Metrics.KernelUtilizationMean
+	}
+	return r.Metrics.UtilizationMean
+}
 
-// eightJobs are the candidates for Figure 9's "8 Darknet jobs", which the paper does not name:
-// the first mix with runs is used.
-var eightJobs = []string{"D-train", "D-predict", "D-generate", "D-detect"}
+// nvmlS is the shortest time over which NVML's utilization is a mean (nvmlUtilization_t).
+const nvmlS = 1.0 / 6
+
+// peak is the peak of a run's utilization. In a simulated run it is that of means over nvmlS, as NVML would have it.
+func (a *arms) peak(r results.Run) (*float64, error) {
+	if r.Mode != results.Simulated || r.Metrics.MakespanS == nil {
+		return r.Metrics.UtilizationPeak, nil
+	}
+	segments, err := a.node.Utilization(r)
+	if err != nil || len(segments) == 0 {
+		return nil, err
+	}
+	return new(slices.Max(results.UtilizationWindows(segments, series(r.Mode), *r.Metrics.MakespanS, nvmlS))), nil
+}
+
+// memory is the mean of the memory that jobs had in use, as a share of what was for jobs.
+func (a *arms) memory(r results.Run) (*float64, error) {
+	if r.Metrics.MakespanS == nil || a.node.CapacityBytes == 0 {
+		return nil, nil
+	}
+	segments, err := a.node.Utilization(r)
+	if err != nil {
+		return nil, err
+	}
+	var first *results.Segment // before jobs had memory
+	for i, s := range segments {
+		if s.Series == results.SeriesMemory && s.Value != nil && (first == nil || s.FirstS < first.FirstS) {
+			first = &segments[i]
+		}
+	}
+	if first == nil {
+		return nil, nil
+	}
+	used := results.UtilizationWindows(segments, results.SeriesMemory, *r.Metrics.MakespanS, *r.Metrics.MakespanS)[0]
+	if math.IsNaN(used) {
+		return nil, nil
+	}
+	return new((used - *first.Value) / float64(a.node.CapacityBytes)), nil
+}
 
 // measure puts a value of the paper beside the same value computed from runs.
-func measure(v Value, stated *float64, a *arms) (Row, error) {
-	row := Row{System: v.System, Workload: v.Workload, Scheduler: v.Scheduler, Metric: v.Metric, Unit: v.Unit, Published: stated}
-	found, err := a.value(v)
+func (p *Paper) measure(v Value, a *arms) (Row, error) {
+	row := Row{System: v.System, Workload: v.Workload, Scheduler: v.Scheduler, Metric: v.Metric, Unit: v.Unit, Source: v.Source, Published: v.Value}
+	found, err := p.value(a, v.Workload, v.Scheduler, p.Metrics[v.Metric])
 	var broken fatal
 	switch {
 	case errors.As(err, &broken):
@@ -53,88 +128,97 @@ func measure(v Value, stated *float64, a *arms) (Row, error) {
 // fatal is a read error, which a table must not hide as "not measured".
 type fatal struct{ error }
 
-// value computes a published metric from runs.
-func (a *arms) value(v Value) (samples, error) {
-	if a == nil {
+// value computes a metric of a workload under a scheduler from the runs of a node.
+func (p *Paper) value(a *arms, workload, scheduler string, m Metric) (samples, error) {
+	switch {
+	case m.Of == "":
+		return samples{}, errors.New(m.Why)
+	case a == nil:
 		return samples{}, errNoNode
 	}
-	base, over := strings.CutPrefix(v.Metric, "throughput_over_")
-	switch {
-	case over:
-		if base == "cg" {
-			base = a.cg()
+	one := func(entry string) (samples, error) {
+		mix, own, _ := strings.Cut(entry, under)
+		s, err := p.scheduler(cmp.Or(own, scheduler), a.node.Devices)
+		switch {
+		case err != nil:
+			return samples{}, err
+		case m.Of == kernelSlowdown:
+			return a.slowdown(mix, s)
+		case m.Over == "":
+			return a.of(mix, s, a.figure(m.Of))
 		}
-		return a.over(v.Workload, v.Scheduler, base, throughput)
-	case v.Metric == "throughput":
-		return a.of(v.Workload, v.Scheduler, throughput.in)
-	case v.Metric == "turnaround_speedup_over_sa":
-		return a.over(v.Workload, "sa", v.Scheduler, turnaround)
-	case v.Metric == "completion_over_sa":
-		return a.over(v.Workload, "sa", v.Scheduler, makespan)
-	case v.Metric == "crashed_jobs":
-		return a.across(ratios[v.Workload], mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, crashes.in) })
-	case v.Metric == "turnaround":
-		return a.across(Mixes(), mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, turnaround.in) })
-	case v.Metric == "mean_utilization":
-		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), meanUse.in)
-	case v.Metric == "peak_utilization":
-		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), a.peak)
-	case v.Metric == "kernel_slowdown_vs_sa":
-		return a.slowdown(v.Workload, v.Scheduler)
+		base, err := p.scheduler(m.Over, a.node.Devices)
+		if err != nil {
+			return samples{}, err
+		}
+		return a.speedup(mix, s, base, a.figure(m.Of))
 	}
-	return samples{}, fmt.Errorf("metric %q of the paper has no definition here", v.Metric)
+	switch w, known := p.Workloads[workload]; {
+	case !known:
+		return one(workload)
+	case w.Take == first:
+		return one(a.first(w))
+	default:
+		return across(w.Mixes, takes[w.Take], one)
+	}
 }
 
-// over divides a figure under one scheduler by the figure under another scheduler, for one mix
-// or over the eight mixes.
-func (a *arms) over(workload, above, below string, figure metric) (samples, error) {
-	one := func(mix string) (samples, error) {
-		x, err := a.find(mix, above, false)
+// under stands in an entry of a workload between the mix and its scheduler.
+const under = " under "
+
+const first = "first"
+
+// takes are what a workload takes of its mixes, besides the first.
+var takes = map[string]func([]float64) float64{"mean": mean, "min": slices.Min[[]float64], "max": slices.Max[[]float64]}
+
+// scheduler is the text of a scheduler with the parameters that it has here, if the paper gives none and the defaults are meant.
+func (p *Paper) scheduler(text string, devices int) (string, error) {
+	if !slices.Contains(p.Pinned, text) {
+		return text, nil
+	}
+	s, err := policies.Parse(text, devices)
+	return text + ":" + s.Parameters(), err
+}
+
+// speedup divides a figure under one scheduler by the figure under another, so that more than 1 is better.
+func (a *arms) speedup(mix, scheduler, base string, f figure) (samples, error) {
+	above, below := scheduler, base
+	if !f.higher {
+		above, below = base, scheduler
+	}
+	x, err := a.find(mix, above, false)
+	if err != nil {
+		return samples{}, err
+	}
+	y, err := a.find(mix, below, false)
+	if err != nil {
+		return samples{}, err
+	}
+	var out samples
+	for _, pair := range matched(x, y) {
+		over, err := f.in(pair[0])
 		if err != nil {
 			return samples{}, err
 		}
-		y, err := a.find(mix, below, false)
+		under, err := f.in(pair[1])
 		if err != nil {
 			return samples{}, err
 		}
-		var out samples
-		for _, pair := range matched(x, y) {
-			over, err := figure.in(pair[0])
-			if err != nil {
-				return samples{}, err
-			}
-			under, err := figure.in(pair[1])
-			if err != nil {
-				return samples{}, err
-			}
-			if under == 0 {
-				return samples{}, fmt.Errorf("run %d has 0, by which nothing can be divided", pair[1].ID)
-			}
-			out.add(over/under, pair[0].ID, pair[1].ID)
+		if under == 0 {
+			return samples{}, fmt.Errorf("run %d has 0, by which nothing can be divided", pair[1].ID)
 		}
-		if len(out.values) == 0 {
-			return samples{}, fmt.Errorf("no repetition of %s has both %s and %s", mix, above, below)
-		}
-		lost := regress.LostMore(y, [][]results.Run{x}, stats.DefaultAlpha)[0]
-		out.lostMore = regress.Flatters(summarize(out.values).Median, figure.higher, lost)
-		return out, nil
+		out.add(over/under, pair[0].ID, pair[1].ID)
 	}
-	switch workload {
-	case "mean W1-W8":
-		return a.across(Mixes(), mean, one)
-	case "min W1-W8":
-		return a.across(Mixes(), slices.Min[[]float64], one)
-	case "max W1-W8":
-		return a.across(Mixes(), slices.Max[[]float64], one)
+	if len(out.values) == 0 {
+		return samples{}, fmt.Errorf("no repetition of %s has both %s and %s", mix, above, below)
 	}
-	return one(workload)
+	lost := regress.LostMore(y, [][]results.Run{x}, stats.DefaultAlpha)[0]
+	out.lostMore = regress.Flatters(summarize(out.values).Median, f.higher, lost)
+	return out, nil
 }
 
 // across combines a figure over mixes. All mixes must have the figure.
-func (a *arms) across(mixes []string, with func([]float64) float64, one func(string) (samples, error)) (samples, error) {
-	if len(mixes) == 0 {
-		return samples{}, fmt.Errorf("the workload is none of the paper's")
-	}
+func across(mixes []string, with func([]float64) float64, one func(string) (samples, error)) (samples, error) {
 	var all []samples
 	for _, mix := range mixes {
 		s, err := one(mix)
@@ -146,29 +230,29 @@ func (a *arms) across(mixes []string, with func([]float64) float64, one func(str
 	return combine(all, with), nil
 }
 
-// named adds the number of workers to cg, because Figures 6 and 7 do not give it.
-func (a *arms) named(scheduler string) string {
-	if scheduler == "cg" {
-		return a.cg()
-	}
-	return scheduler
-}
-
-// cg is the scheduler used where the paper gives no number of workers for cg. It has this
-// program's default: two jobs for each device.
-func (a *arms) cg() string { return fmt.Sprintf("cg:workers=%d", 2*a.node.Devices) }
-
-// utilizationMix returns the mix for a workload of Figures 7 and 9.
-func (a *arms) utilizationMix(workload string) string {
-	if workload != "Darknet 8 jobs" {
-		return workload
-	}
-	for _, mix := range eightJobs {
+// first is the first entry of a workload that has runs, under its own scheduler if it names one; the first of all if none has.
+func (a *arms) first(w Workload) string {
+	for _, entry := range w.Mixes {
+		mix, own, _ := strings.Cut(entry, under)
 		for key := range a.runs {
-			if key.Mix == mix && !key.Traced {
-				return mix
+			if key.Mix == mix && !key.Traced && (own == "" || key.Scheduler+":"+key.Parameters == own) {
+				return entry
 			}
 		}
 	}
-	return eightJobs[0]
+	return w.Mixes[0]
+}
+
+// mixesOf returns the mixes of a workload.
+func (p *Paper) mixesOf(workload string) []string {
+	w, known := p.Workloads[workload]
+	if !known {
+		return []string{workload}
+	}
+	var out []string
+	for _, entry := range w.Mixes {
+		mix, _, _ := strings.Cut(entry, under)
+		out = append(out, mix)
+	}
+	return out
 }

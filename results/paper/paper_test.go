@@ -17,12 +17,12 @@ import (
 var v100 = []string{"sa", "cg:workers=6", "cg:workers=8", "cg:workers=10", "cg:workers=12", "case-alg2", "case-alg3"}
 
 func simulated() paper.Node {
-	return papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(), v100)
+	return papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, papertest.Rodinia(), v100)
 }
 
 func build(t *testing.T, nodes ...paper.Node) paper.Page {
 	t.Helper()
-	page, err := paper.Build(nodes)
+	page, err := paper.Case().Build(nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,14 +201,14 @@ func TestSimulatedSaysSo(t *testing.T) {
 			t.Errorf("%s: %q, %q", f.ID, f.Title, f.Caption)
 		}
 	}
-	if title := table(t, build(t, papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), v100)), "Table 7").Title(); !strings.HasSuffix(title, "beside measured") {
+	if title := table(t, build(t, papertest.Node("local", results.Live, "4xV100", 4, papertest.Rodinia(), v100)), "Table 7").Title(); !strings.HasSuffix(title, "beside measured") {
 		t.Errorf("a measured table is called simulated: %s", title)
 	}
 }
 
 // Each table with numbers from several machines says so.
 func TestSeveralMachinesAreNoted(t *testing.T) {
-	n := papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), v100)
+	n := papertest.Node("local", results.Live, "4xV100", 4, papertest.Rodinia(), v100)
 	n.Machines = "host names: 2, sets of GPUs: 2"
 	for _, found := range build(t, n).Tables {
 		said := strings.Contains(strings.Join(found.Notes, "\n"), "The runs on local are of several machines (host names: 2, sets of GPUs: 2)")
@@ -281,8 +281,8 @@ func TestBaselineIsDrawnWhereItWasMeasured(t *testing.T) {
 
 // cg loses jobs of every mix, and is not better than sa whatever its ratio. case-alg3 loses none.
 func TestBarsOfLostJobsAreMarked(t *testing.T) {
-	page := build(t, papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), v100))
-	for _, mix := range append(paper.Mixes(), "mean W1-W8") {
+	page := build(t, papertest.Node("local", results.Live, "4xV100", 4, papertest.Rodinia(), v100))
+	for _, mix := range append(papertest.Rodinia(), "mean W1-W8") {
 		for _, scheduler := range []string{"cg", "case-alg3"} {
 			if r := row(t, table(t, page, "Figure 6b"), "4xV100", mix, scheduler); r.Measured == nil || r.LostMore != (scheduler == "cg") {
 				t.Errorf("%s under %s: %+v", mix, scheduler, r)
@@ -293,7 +293,7 @@ func TestBarsOfLostJobsAreMarked(t *testing.T) {
 	if f := page.Figures[i]; slices.Contains(f.Bars.Series[1].LostMore, false) || slices.Contains(f.Bars.Series[2].LostMore, true) || !strings.Contains(f.Caption, "A cross: not comparable") {
 		t.Errorf("figure 6b: %+v: %s", f.Bars.Series, f.Caption)
 	}
-	dead := papertest.Node("local", results.Live, "4xV100", 4, []string{paper.LargeDarknet}, v100)
+	dead := papertest.Node("local", results.Live, "4xV100", 4, []string{"D-128"}, v100)
 	for i := range dead.Runs {
 		if m := &dead.Runs[i].Metrics; dead.Runs[i].Scheduler == "case-alg3" {
 			m.OK, m.Crashed = 0, dead.Runs[i].Jobs
@@ -307,7 +307,7 @@ func TestBarsOfLostJobsAreMarked(t *testing.T) {
 }
 
 func TestSlowdownComesFromTracedRuns(t *testing.T) {
-	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{"sa", "case-alg2", "case-alg3"}))
+	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, papertest.Rodinia(), []string{"sa", "case-alg2", "case-alg3"}))
 	found := table(t, build(t, n), "Table 6")
 	if found.Measured() != 18 {
 		t.Errorf("%d of 18 numbers: %v", found.Measured(), found.Notes)
@@ -319,7 +319,7 @@ func TestSlowdownComesFromTracedRuns(t *testing.T) {
 
 // Kernels of a mix that was not traced under sa are compared with other mixes' traced runs under sa, if these have its jobs.
 func TestSlowdownAgainstJobsAlone(t *testing.T) {
-	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{"sa", "case-alg3"}))
+	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, papertest.Rodinia(), []string{"sa", "case-alg3"}))
 	n.Runs = slices.DeleteFunc(n.Runs, func(r results.Run) bool { return r.Scheduler == "sa" && r.Mix != "W1" })
 	sa := 0
 	for i, r := range n.Runs {
@@ -347,11 +347,11 @@ func TestSlowdownAgainstJobsAlone(t *testing.T) {
 }
 
 func TestOtherParametersStandInOnlyAlone(t *testing.T) {
-	one := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(), []string{"case-alg2:queue=fifo"})
+	one := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, papertest.Rodinia(), []string{"case-alg2:queue=fifo"})
 	if got := table(t, build(t, one), "Table 7").Measured(); got != 8 {
 		t.Errorf("case-alg2 with one other set of parameters: %d numbers, want 8", got)
 	}
-	two := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(), []string{"case-alg2:queue=fifo", "case-alg2:queue=mmu"})
+	two := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, papertest.Rodinia(), []string{"case-alg2:queue=fifo", "case-alg2:queue=mmu"})
 	found := table(t, build(t, two), "Table 7")
 	if found.Measured() != 0 || !strings.Contains(found.Rows[0].Missing, "2 sets of parameters") {
 		t.Errorf("with two sets: %d numbers, %q", found.Measured(), found.Rows[0].Missing)
@@ -360,7 +360,7 @@ func TestOtherParametersStandInOnlyAlone(t *testing.T) {
 
 func TestOtherProbesStandInOnlyAlone(t *testing.T) {
 	const case2 = "case-alg2"
-	one := papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{case2})
+	one := papertest.Node("local", results.Live, "4xV100", 4, papertest.Rodinia(), []string{case2})
 	lazy := table(t, build(t, one), "Table 7")
 	both := one
 	for _, r := range one.Runs {
@@ -380,7 +380,7 @@ func TestOtherProbesStandInOnlyAlone(t *testing.T) {
 }
 
 func TestDarknetFigures(t *testing.T) {
-	n := papertest.Node("local", results.Live, "4xV100", 4, append(paper.Darknet(), "D-128"), []string{"sa", "schedgpu", "case-alg3"})
+	n := papertest.Node("local", results.Live, "4xV100", 4, append(papertest.Darknet(), "D-128"), []string{"sa", "schedgpu", "case-alg3"})
 	page := build(t, n)
 	for source, want := range map[string]int{"Table 8": 4, "Figure 8": 4, "Figure 9": 2, "section 5.3": 1} {
 		if got := table(t, page, source).Measured(); got != want {
@@ -397,7 +397,7 @@ func TestDarknetFigures(t *testing.T) {
 func TestTwoNodesForOneSystem(t *testing.T) {
 	other := simulated()
 	other.Name = "local"
-	if _, err := paper.Build([]paper.Node{simulated(), other}); err == nil || !strings.Contains(err.Error(), "local") {
+	if _, err := paper.Case().Build([]paper.Node{simulated(), other}); err == nil || !strings.Contains(err.Error(), "local") {
 		t.Errorf("error %v, want one that names both nodes", err)
 	}
 }
@@ -408,7 +408,7 @@ func TestSystemFor(t *testing.T) {
 		devices int
 		want    string
 	}{{"sim:2xP100", 2, "2xP100"}, {"local", 4, "4xV100"}, {"local", 2, "2xP100"}, {"sim:8xA100", 8, ""}} {
-		got, err := paper.SystemFor(c.node, c.devices)
+		got, err := paper.Case().SystemFor(c.node, c.devices)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s with %d: %q, %v", c.node, c.devices, got, err)
 		}

@@ -1,72 +1,251 @@
 package paper
 
 import (
-	_ "embed"
-	"encoding/csv"
+	"bytes"
+	"embed"
+	"errors"
 	"fmt"
-	"strconv"
+	"io/fs"
+	"path"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/userfile/csvfile"
 )
 
-// case_ppopp22.csv has every value of Tables 3, 4, 6, 7 and 8, and the values of Figures 5 to 9 that
-// the text states. Percentages are fractions. Schedulers are written as policies.Parse reads them; cg
-// has no number of workers if the paper gives none.
+// published has two files for each paper: NAME.yaml describes the evaluation, and NAME.csv has the published numbers.
+//
+//go:embed published
+var published embed.FS
 
-// Value is one published number.
-type Value struct {
-	Source    string // "Table 7", "Figure 6a", "section 5.2.4"
-	System    string // "4xV100"
-	Workload  string // a mix, a large:small ratio, or what was aggregated
-	Scheduler string
-	Metric    string
-	Value     float64
-	Unit      string // "jobs/s", "s", "ratio" or "fraction"
+// Default is the paper that commands take if none is named.
+const Default = "case"
+
+// Paper is the evaluation of a paper: what it has published, and which runs give the same numbers.
+type Paper struct {
+	Name      string
+	Title     string
+	Cite      string
+	Systems   []System
+	Remedy    string   // says how to measure what is missing
+	Pinned    []string // schedulers whose parameters the paper does not give: the defaults are meant, and no others
+	Workloads map[string]Workload
+	Metrics   map[string]Metric
+	Sweeps    []Sweep // that measure what the paper did
+	Items     []Item
+
+	values []Value
 }
 
-//go:embed case_ppopp22.csv
-var caseValues string
+// System is a node of the paper.
+type System struct {
+	Name    string
+	Devices int
+}
 
-var loadValues = sync.OnceValues(func() ([]Value, error) { return parseValues("case_ppopp22.csv", caseValues) })
+// Workload says which mixes a workload of the paper is, if it is not a mix's name. An entry "MIX under SCHEDULER" is the mix under
+// that scheduler, whatever the number's scheduler is.
+type Workload struct {
+	Take  string // mean, min or max over the mixes; or first: the first mix that has runs
+	Mixes []string
+}
 
-// Published returns the values of one source and system, such as "Table 7" and "4xV100", in the paper's
-// order. It returns an error if the paper has no such values.
-func Published(source, system string) ([]Value, error) {
-	all, err := loadValues()
+// Metric says what a metric of the paper is of runs.
+type Metric struct {
+	Of   string // a metric of results, or one of figures; empty: no run has it
+	Over string // the scheduler over which it is the speedup; empty: it is no speedup
+	Why  string // why no run has it
+}
+
+// Sweep measures the paper's mixes.
+type Sweep struct {
+	Name       string
+	Of         string // the suite
+	Optional   string // what is missing if the suite's programs are; empty: then there is no sweep
+	Mixes      []string
+	Schedulers map[string][]string // by system
+}
+
+// Item is a table, figure or section of the paper.
+type Item struct {
+	Source  string
+	What    string
+	Systems []string
+	Places  bool     // the numbers are from several places, which are shown
+	Notes   []string // with {node}, {mix}, {utilization}, {others} or a pinned scheduler: for measured nodes only
+	Others  Others
+	Remedy  string // in place of the paper's
+	Apart   string // why the numbers cannot be compared; empty if they can
+	Bars    Drawn  // speedups over a scheduler as bars
+	Curves  []string
+}
+
+// Others are speedups over other schedulers, which a note lists.
+type Others struct {
+	Text, Workload, Scheduler, Of string
+	Over                          []string
+}
+
+// Drawn are the bars of a figure.
+type Drawn struct {
+	Over       string
+	Schedulers []string
+}
+
+// Value is a published number.
+type Value struct {
+	Item      string // the source of its item: "Table 7"
+	System    string
+	Workload  string // a mix, or one of Workloads
+	Scheduler string // as policies.Parse reads it
+	Metric    string
+	Value     *float64 // nil: the paper draws the number, but does not state it
+	Unit      string
+	Source    string // where in the paper: "Table 7", "section 5.2.4", "slide 36"
+}
+
+const (
+	fraction = "fraction"
+	ratio    = "ratio"
+)
+
+// numbers is the format of the published numbers.
+var numbers = csvfile.Format[Value]{Record: "number",
+	Key: func(v Value) string {
+		return fmt.Sprintf("%s of %s under %s on %s in %s (%s)", v.Metric, v.Workload, v.Scheduler, v.System, v.Item, v.Source)
+	},
+	Columns: []csvfile.Column[Value]{
+		csvfile.Text("item", func(v *Value) *string { return &v.Item }, true),
+		csvfile.Text("system", func(v *Value) *string { return &v.System }, true),
+		csvfile.Text("workload", func(v *Value) *string { return &v.Workload }, true),
+		csvfile.Text("scheduler", func(v *Value) *string { return &v.Scheduler }, true),
+		csvfile.Text("metric", func(v *Value) *string { return &v.Metric }, true),
+		{Name: "value", Read: func(v *Value, text string) error {
+			if text == "" {
+				return nil
+			}
+			number, err := input.Float(text)
+			v.Value = &number
+			return err
+		}},
+		csvfile.Text("unit", func(v *Value) *string { return &v.Unit }, true),
+		csvfile.Text("source", func(v *Value) *string { return &v.Source }, true),
+	}}
+
+// load reads the files, which are part of the program: a test checks what they say.
+var load = sync.OnceValue(func() map[string]*Paper {
+	all := map[string]*Paper{}
+	described, err := fs.Glob(published, "published/*.yaml")
+	for _, file := range described {
+		name := strings.TrimSuffix(path.Base(file), ".yaml")
+		p, failed := parsePaper(name)
+		all[name], err = p, errors.Join(err, failed)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return all
+})
+
+func parsePaper(name string) (*Paper, error) {
+	var p Paper
+	text, err := published.ReadFile("published/" + name + ".yaml")
+	if err == nil {
+		err = yaml.UnmarshalWithOptions(text, &p, yaml.Strict())
+	}
 	if err != nil {
 		return nil, err
 	}
-	var out []Value
-	for _, v := range all {
-		if v.Source == source && v.System == system {
-			out = append(out, v)
-		}
+	text, err = published.ReadFile("published/" + name + ".csv")
+	if err != nil {
+		return nil, err
 	}
+	p.values, err = numbers.Read(name+".csv", bytes.NewReader(text))
+	return &p, err
+}
+
+// Names are the papers, the default first.
+func Names() []string {
+	var names []string
+	for name := range load() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Concat([]string{Default}, slices.DeleteFunc(names, func(name string) bool { return name == Default }))
+}
+
+// Lookup finds a paper by its name.
+func Lookup(name string) (*Paper, error) {
+	if p := load()[name]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("unknown paper %q: %s", name, near.OrKnown(name, Names()))
+}
+
+// Case is the paper that commands take if none is named.
+func Case() *Paper { return load()[Default] }
+
+// of returns the numbers of an item on a system, in the order of the file.
+func (p *Paper) of(item, system string) []Value {
+	return slices.DeleteFunc(slices.Clone(p.values), func(v Value) bool { return v.Item != item || v.System != system })
+}
+
+// Published returns the numbers of one item and system that the paper states, such as "Table 7" and "4xV100". It returns an error
+// if the paper has none.
+func (p *Paper) Published(item, system string) ([]Value, error) {
+	out := slices.DeleteFunc(p.of(item, system), func(v Value) bool { return v.Value == nil })
 	if len(out) == 0 {
-		return nil, fmt.Errorf("published values: nothing from %q on %q", source, system)
+		return nil, fmt.Errorf("published values: nothing from %q on %q", item, system)
 	}
 	return out, nil
 }
 
-var valueHeader = []string{"source", "system", "workload", "scheduler", "metric", "value", "unit"}
+// SystemNames are the paper's systems.
+func (p *Paper) SystemNames() []string {
+	var names []string
+	for _, s := range p.Systems {
+		names = append(names, s.Name)
+	}
+	return names
+}
 
-func parseValues(file, text string) ([]Value, error) {
-	r := csv.NewReader(strings.NewReader(text))
-	r.FieldsPerRecord = len(valueHeader)
-	rows, err := r.ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("read published values %s: %w", file, err)
+// SystemFor returns the paper's system with which a node is compared by default: the system
+// with equally many devices.
+func (p *Paper) SystemFor(node string, devices int) (string, error) {
+	if name := strings.TrimPrefix(node, "sim:"); slices.Contains(p.SystemNames(), name) {
+		return name, nil
 	}
-	if len(rows) == 0 || strings.Join(rows[0], ",") != strings.Join(valueHeader, ",") {
-		return nil, fmt.Errorf("read published values %s: want the header %s", file, strings.Join(valueHeader, ","))
-	}
-	var out []Value
-	for i, row := range rows[1:] {
-		v, err := strconv.ParseFloat(row[5], 64)
-		if err != nil {
-			return nil, fmt.Errorf("read published values %s: line %d: value %q is not a number", file, i+2, row[5])
+	var have []string
+	for _, s := range p.Systems {
+		if s.Devices == devices {
+			return s.Name, nil
 		}
-		out = append(out, Value{row[0], row[1], row[2], row[3], row[4], v, row[6]})
+		have = append(have, fmt.Sprintf("%d (%s)", s.Devices, s.Name))
+	}
+	return "", fmt.Errorf("node %s has %d devices, and the paper's systems have %s: say which to compare with", node, devices, strings.Join(have, " and "))
+}
+
+// SchedulersOf returns the schedulers under which the sweep must run its mixes for a system's numbers; none if the paper has none.
+func (p *Paper) SchedulersOf(s Sweep, system string, devices int) ([]string, error) {
+	var out []string
+	for _, scheduler := range s.Schedulers[system] {
+		text, err := p.scheduler(scheduler, devices)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
 	}
 	return out, nil
+}
+
+// SystemsOf are the systems on which the paper has the sweep's numbers.
+func (p *Paper) SystemsOf(s Sweep) []string {
+	return slices.DeleteFunc(p.SystemNames(), func(name string) bool { return s.Schedulers[name] == nil })
 }

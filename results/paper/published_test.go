@@ -1,8 +1,13 @@
 package paper
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 func TestEveryTableIsComplete(t *testing.T) {
@@ -23,14 +28,14 @@ func TestEveryTableIsComplete(t *testing.T) {
 		{"section 5.2.4", "2xP100", 1, "s", 236},
 		{"section 5.2.4", "4xV100", 1, "s", 122},
 	} {
-		values, err := Published(c.source, c.system)
+		values, err := Case().Published(c.source, c.system)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		sum := 0.0
 		for _, v := range values {
-			sum += v.Value
+			sum += *v.Value
 			if v.Unit != c.unit {
 				t.Errorf("%s %s %s: unit %q, want %q", c.source, c.system, v.Workload, v.Unit, c.unit)
 			}
@@ -42,21 +47,83 @@ func TestEveryTableIsComplete(t *testing.T) {
 }
 
 func TestPublishedOfNothingIsAnError(t *testing.T) {
-	if _, err := Published("Table 9", "4xV100"); err == nil || !strings.Contains(err.Error(), `"Table 9"`) {
+	if _, err := Case().Published("Table 9", "4xV100"); err == nil || !strings.Contains(err.Error(), `"Table 9"`) {
 		t.Errorf("error %v, want one that names Table 9", err)
 	}
 }
 
-func TestParseNamesFileAndLine(t *testing.T) {
-	const head = "source,system,workload,scheduler,metric,value,unit\n"
-	for _, c := range []struct{ text, want string }{
-		{"", "f.csv: want the header"},
-		{"a,b,c,d,e,f,g\n", "f.csv: want the header"},
-		{head + "a,b,c,d,e,1,g\na,b,c,d,e,x,g\n", `f.csv: line 3: value "x"`},
-		{head + "a,b\n", "f.csv: record on line 2"},
-	} {
-		if _, err := parseValues("f.csv", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
+// What a paper's two files name is there: items, systems, metrics, workloads, schedulers.
+func TestFilesOfPapersFit(t *testing.T) {
+	for _, name := range Names() {
+		p, err := parsePaper(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail := func(format string, args ...any) { t.Errorf(name+": "+format, args...) }
+		used := map[string]bool{}
+		scheduler := func(text string) {
+			if _, err := policies.Parse(text, 4); err != nil {
+				fail("%v", err)
+			}
+		}
+		for _, v := range p.values {
+			used[v.Metric], used[v.Workload] = true, true
+			at := slices.IndexFunc(p.Items, func(item Item) bool { return item.Source == v.Item })
+			m, known := p.Metrics[v.Metric]
+			switch {
+			case at < 0 || !slices.Contains(p.Items[at].Systems, v.System):
+				fail("no item %s on %s", v.Item, v.System)
+			case !known:
+				fail("no metric %s of %s", v.Metric, v.Item)
+			case !slices.Contains([]string{fraction, ratio, "s", "jobs/s"}, v.Unit):
+				fail("%s has the unit %s", v.Item, v.Unit)
+			case v.Value == nil && p.Items[at].Bars.Over == "":
+				fail("%s of %s in %s has no value, and no bar", v.Metric, v.Workload, v.Item)
+			case v.Source != v.Item && !regexp.MustCompile(`^(section|slide|abstract)`).MatchString(v.Source):
+				fail("%s is from %q", v.Item, v.Source)
+			case m.Of != "":
+				scheduler(v.Scheduler)
+			}
+		}
+		for key, m := range p.Metrics {
+			own := slices.Contains([]string{kernelSlowdown, "mean_utilization", "peak_utilization", "memory_utilization"}, m.Of)
+			ofRuns := slices.ContainsFunc(results.AllMetrics(), func(of results.Metric) bool { return of.Name == m.Of })
+			if !used[key] || (m.Of != "") == (m.Why != "") || m.Of != "" && !own && !ofRuns {
+				fail("metric %s: %+v, of a number: %v", key, m, used[key])
+			}
+			if m.Over != "" {
+				scheduler(m.Over)
+			}
+		}
+		for key, w := range p.Workloads {
+			if !used[key] || takes[w.Take] == nil && w.Take != first || len(w.Mixes) == 0 {
+				fail("workload %s: %+v, of a number: %v", key, w, used[key])
+			}
+			for _, entry := range w.Mixes {
+				if _, own, has := strings.Cut(entry, under); has {
+					scheduler(own)
+				}
+			}
+		}
+		for _, item := range p.Items {
+			for _, system := range item.Systems {
+				if !slices.Contains(p.SystemNames(), system) || len(p.of(item.Source, system)) == 0 {
+					fail("%s has no number on %s", item.Source, system)
+				}
+			}
+			for _, text := range slices.Concat(item.Curves, item.Bars.Schedulers, item.Others.Over) {
+				scheduler(text)
+			}
+		}
+		for _, s := range p.Sweeps {
+			for system, texts := range s.Schedulers {
+				if !slices.Contains(p.SystemNames(), system) {
+					fail("a sweep on %s", system)
+				}
+				for _, text := range texts {
+					scheduler(text)
+				}
+			}
 		}
 	}
 }

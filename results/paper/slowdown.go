@@ -17,23 +17,17 @@ type slowdowns struct {
 	pool  results.Traced
 }
 
-// slowdown gives the kernel slowdown of a mix, or of all eight.
-func (a *arms) slowdown(workload, scheduler string) (samples, error) {
-	one := func(mix string) (samples, error) {
-		key := [2]string{mix, scheduler}
-		if known, ok := a.slow.mixes[key]; ok {
-			return known, nil
-		}
-		found, err := a.slowdownOf(mix, scheduler)
-		if err == nil {
-			a.slow.mixes[key] = found
-		}
-		return found, err
+// slowdown gives the kernel slowdown of a mix.
+func (a *arms) slowdown(mix, scheduler string) (samples, error) {
+	key := [2]string{mix, scheduler}
+	if known, ok := a.slow.mixes[key]; ok {
+		return known, nil
 	}
-	if workload == "mean" {
-		return a.across(Mixes(), mean, one)
+	found, err := a.slowdownOf(mix, scheduler)
+	if err == nil {
+		a.slow.mixes[key] = found
 	}
-	return one(workload)
+	return found, err
 }
 
 // slowdownOf compares with traced runs of the mix under sa, repetition by repetition. A mix without such runs is compared

@@ -1,4 +1,4 @@
-// Package publication writes the evaluation of the CASE paper to a directory: a page, its data
+// Package publication writes the evaluation of a paper to a directory: a page, its data
 // and its figures.
 package publication
 
@@ -23,8 +23,8 @@ import (
 const Page = "paper.md"
 
 // Check refuses a directory in which Write could not write all its files.
-func Check(dir string, replace bool) error {
-	page, err := paper.Build(nil) // the tables are the same whatever was measured
+func Check(p *paper.Paper, dir string, replace bool) error {
+	page, err := p.Build(nil) // the tables are the same whatever was measured
 	if err != nil {
 		return err
 	}

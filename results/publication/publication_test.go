@@ -17,7 +17,7 @@ import (
 
 // A link under a name that Write chooses is not followed, and a FIFO not waited for.
 func TestWriteFollowsNoLink(t *testing.T) {
-	page, err := paper.Build(nil)
+	page, err := paper.Case().Build(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestFullDiskKeepsTheEarlierPage(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	page, err := paper.Build(nil)
+	page, err := paper.Case().Build(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func paperUnit(p paper.Table) Unit {
 // files beside it, named by their ID.
 func PaperPage(w io.Writer, p paper.Page) error {
 	var out bytes.Buffer
-	fmt.Fprint(&out, "# The CASE paper's evaluation, published and from runs\n\n")
+	fmt.Fprintf(&out, "# %s's evaluation, published and from runs\n\n", p.Paper.Title)
 	for _, n := range p.Nodes {
 		how := "measured"
 		if n.Mode == results.Simulated {
@@ -127,7 +127,7 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s%s.\n", n.System, how, literal(oneLine(n.Name)), literal(oneLine(n.Hardware)), len(n.Runs), machines, parts)
 	}
 	fmt.Fprintf(&out, "- Measured or simulated values are medians over N repetitions; low and high bound a %.0f %% confidence interval of the median, for which 6 repetitions are needed.\n", paper.Confidence*100)
-	fmt.Fprint(&out, "- Published values are of CASE (Chen et al., PPoPP 2022). A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n")
+	fmt.Fprintf(&out, "- Published values are of %s. A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n", p.Paper.Cite)
 	for _, t := range p.Tables {
 		fmt.Fprintf(&out, "- %s (%s). %s\n", t.Source, t.What, t.Agreement)
 	}

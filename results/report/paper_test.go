@@ -18,7 +18,7 @@ import (
 // kernels.
 func evaluation(t *testing.T) paper.Page {
 	t.Helper()
-	page, err := paper.Build([]paper.Node{papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(),
+	page, err := paper.Case().Build([]paper.Node{papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, papertest.Rodinia(),
 		[]string{"sa", "cg:workers=6", "cg:workers=8", "cg:workers=10", "cg:workers=12", "case-alg2", "case-alg3"})})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 // Paper says which runs the paper's tables are made of.
 type Paper struct {
+	Of     *paper.Paper
 	Sweeps []string // numbers or latest; none: the latest, unless Tag is given
 	Tag    string
 	Nodes  []string // none: all nodes of the runs
@@ -154,11 +155,12 @@ func (p Paper) node(ctx context.Context, db *store.Store, r results.Run) (paper.
 	if err != nil {
 		return paper.Node{}, err
 	}
-	hardware := report.DeviceNames(devices)
+	hardware, capacity := report.DeviceNames(devices), int64(0)
 	if len(devices) > 0 {
 		hardware += fmt.Sprintf(", of each %s for jobs", report.Human(float64(devices[0].CapacityBytes), report.Bytes))
+		capacity = devices[0].CapacityBytes
 	}
-	return paper.Node{Name: r.Node, Hardware: hardware, Mode: r.Mode, Devices: len(devices), System: system,
+	return paper.Node{Name: r.Node, Hardware: hardware, Mode: r.Mode, Devices: len(devices), System: system, CapacityBytes: capacity,
 		Utilization: func(r results.Run) ([]results.Segment, error) { return utilization(ctx, db, r) },
 		Trace:       func(run int64) (results.Traced, error) { return Traced(ctx, db, run) }}, nil
 }
@@ -182,7 +184,7 @@ func (p Paper) SystemFor(node string, devices int) (string, error) {
 	if p.System != "" {
 		return p.System, nil
 	}
-	system, err := paper.SystemFor(node, devices)
+	system, err := p.Of.SystemFor(node, devices)
 	if err != nil {
 		return "", refuse("%v, with --as", err)
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/caserun/caserun/runner/nodes"
 )
 
-// Evaluation is the sweeps that measure what the CASE paper's evaluation does.
+// Evaluation is the sweeps that measure what a paper's evaluation does.
 type Evaluation struct {
+	Paper   *paper.Paper
 	Options harness.Options // of all runs; the node is one of Nodes
 	Nodes   []string        // none: the node of runs that name none
 	Probe   results.Probe   // of all runs
@@ -68,43 +69,41 @@ func (e *Evaluation) open(ctx context.Context) (devices int, err error) {
 	return devices, errors.Join(err, backend.Close())
 }
 
-// onNode are the sweeps of one node: Rodinia's, and Darknet's where the paper has results of
-// Darknet and the node can run it.
+// onNode are the sweeps of one node. A sweep is left out if the paper has none of its results for the system.
 func (e Evaluation) onNode(ctx context.Context, system string, devices int) ([]*Plan, error) {
 	var planned []*Plan
-	plan := func(name string, mixes, scheds []string) error {
-		o := Options{Name: name, Mixes: mixes, Scheds: scheds, Probes: []results.Probe{e.Probe}, Reps: e.Reps, Warmups: -1, Jobs: 1, NoiseGiven: e.NoiseGiven}
-		if err := o.Validate(true); err != nil {
-			return err
-		}
-		p, err := New(ctx, e.Options, o, e.Say)
-		if err != nil {
-			return err
-		}
-		planned = append(planned, p)
-		return nil
-	}
-	if rodinia := e.chosen(paper.Mixes()); len(rodinia) > 0 {
-		if err := plan("CASE with Rodinia", rodinia, paper.Schedulers(system, devices)); err != nil {
+	for _, s := range e.Paper.Sweeps {
+		mixes := e.chosen(s.Mixes)
+		scheds, err := e.Paper.SchedulersOf(s, system, devices)
+		switch {
+		case err != nil:
 			return nil, err
+		case len(mixes) == 0 || len(scheds) == 0 && len(e.Mixes) == 0:
+			continue
+		case len(scheds) == 0:
+			others := strings.Join(e.Paper.SystemsOf(s), " and ")
+			return nil, refuse("--mixes %s: the paper has results of %s for %s alone, and this node is compared with %s: add --as %[3]s, or leave the mixes out",
+				strings.Join(mixes, ","), s.Of, others, system)
 		}
-	}
-	darknet := e.chosen(append(paper.Darknet(), paper.LargeDarknet))
-	switch {
-	case len(darknet) == 0:
-	case system == paper.DarknetSystem:
-		err := plan("CASE with Darknet", darknet, []string{"sa", "schedgpu", "case-alg3"})
-		if err != nil && len(e.Mixes) > 0 {
+		p, err := e.plan(ctx, s.Name, mixes, scheds)
+		switch {
+		case err != nil && (s.Optional == "" || len(e.Mixes) > 0):
 			return nil, err
+		case err != nil: // a suite may lack the programs
+			e.Say("leaving out %s (%s): %v", s.Of, s.Optional, err)
+		default:
+			planned = append(planned, p)
 		}
-		if err != nil { // a suite may have only Rodinia's programs
-			e.Say("leaving out Darknet (Table 8, Figures 8 and 9): %v", err)
-		}
-	case len(e.Mixes) > 0:
-		return nil, refuse("--mixes %s: the paper has results of Darknet for %s alone, and this node is compared with %s: add --as %[2]s, or leave the mixes out",
-			strings.Join(darknet, ","), paper.DarknetSystem, system)
 	}
 	return planned, nil
+}
+
+func (e Evaluation) plan(ctx context.Context, name string, mixes, scheds []string) (*Plan, error) {
+	o := Options{Name: name, Mixes: mixes, Scheds: scheds, Probes: []results.Probe{e.Probe}, Reps: e.Reps, Warmups: -1, Jobs: 1, NoiseGiven: e.NoiseGiven}
+	if err := o.Validate(true); err != nil {
+		return nil, err
+	}
+	return New(ctx, e.Options, o, e.Say)
 }
 
 // chosen are the names that Mixes has, or all names if it is empty.

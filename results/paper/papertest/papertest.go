@@ -4,6 +4,7 @@ package papertest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/mixes"
@@ -14,6 +15,12 @@ import (
 
 // Repetitions is the number of repetitions of each arm.
 const Repetitions = 7
+
+// Rodinia are the paper's eight Rodinia mixes (Table 2).
+func Rodinia() []string { return slices.Clone(paper.Case().Sweeps[0].Mixes) }
+
+// Darknet are the paper's four mixes of eight equal Darknet jobs (Table 5).
+func Darknet() []string { return slices.Clone(paper.Case().Sweeps[1].Mixes[:4]) }
 
 // Node returns a node with runs of the mixes under the schedulers, as if on one of the paper's
 // systems. Throughput and turnaround vary by a few percent between repetitions.

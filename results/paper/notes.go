@@ -1,0 +1,176 @@
+package paper
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+// notes returns the choices behind an item's numbers, and what is missing.
+func (p *Paper) notes(item Item, rows []Row, all map[string]*arms) []string {
+	a := all[item.Systems[0]]
+	var notes []string
+	for _, text := range item.Notes {
+		filled := strings.NewReplacer(p.placeholders(item, a)...).Replace(text)
+		if a != nil || filled == text { // what a note says of a node needs one
+			notes = append(notes, filled)
+		}
+	}
+	for _, each := range []func(*arms, []Row) []string{mixed, unlike, parts} {
+		for _, system := range item.Systems {
+			if a := all[system]; a != nil {
+				notes = append(notes, each(a, rows)...)
+			}
+		}
+	}
+	return append(notes, p.missing(item, rows)...)
+}
+
+// placeholders are what notes of an item may name, with what each stands for. Without a node they stand for nothing.
+func (p *Paper) placeholders(item Item, a *arms) []string {
+	if a == nil {
+		return []string{"{", ""}
+	}
+	mix := p.values[slices.IndexFunc(p.values, func(v Value) bool { return v.Item == item.Source })].Workload
+	if w, known := p.Workloads[mix]; known {
+		mix = a.first(w)
+	}
+	out := []string{"{node}", a.node.Name, "{mix}", mix, "{utilization}", utilizationNote(a.node.Mode), "{others}", p.others(item.Others, a)}
+	for _, name := range p.Pinned {
+		if text, err := p.scheduler(name, a.node.Devices); err == nil {
+			out = append(out, "{"+name+"}", text)
+		}
+	}
+	return out
+}
+
+// others lists the speedups that have runs; it is empty if none has.
+func (p *Paper) others(o Others, a *arms) string {
+	var list []string
+	for _, scheduler := range o.Over {
+		found, err := p.value(a, o.Workload, o.Scheduler, Metric{Of: o.Of, Over: scheduler})
+		if err == nil {
+			_, parameter, _ := strings.Cut(scheduler, "=")
+			list = append(list, fmt.Sprintf("%.2f with %s", summarize(found.values).Median, parameter))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return o.Text + strings.Join(list, ", ") + "."
+}
+
+// utilizationNote says what utilization is on a node.
+func utilizationNote(mode results.Mode) string {
+	if mode == results.Simulated {
+		return "Utilization is NVML's in the paper, the fraction of time in which a kernel was on the device. A simulated node has no NVML: its numbers are that fraction (kernel resident), the peak that of a mean over 1/6 s. The model is not fitted to it: docs/design/simulator.md."
+	}
+	return "Utilization is NVML's, the fraction of time in which a kernel was on the device."
+}
+
+// mixed returns a note if the numbers of a node come from several machines.
+func mixed(a *arms, rows []Row) []string {
+	if a.node.Machines == "" || !slices.ContainsFunc(rows, func(r Row) bool { return r.Node == a.node.Name }) {
+		return nil
+	}
+	return []string{fmt.Sprintf("The runs on %s are of several machines (%s): differences between the machines are part of these numbers.", a.node.Name, a.node.Machines)}
+}
+
+// unlike returns a note for each arm whose numbers come from runs with different settings.
+func unlike(a *arms, rows []Row) (notes []string) {
+	used := map[int64]bool{}
+	for _, r := range rows {
+		for _, id := range r.Runs {
+			used[id] = true
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(a.runs), results.Arm.Compare)
+	for _, arm := range keys {
+		own := slices.DeleteFunc(slices.Clone(a.runs[arm]), func(r results.Run) bool { return !used[r.ID] })
+		if found := results.SeveralSettings(own); found != "" {
+			notes = append(notes, fmt.Sprintf("The runs of %s have different settings (%s), and are taken together.", results.Names(keys).Of(arm), found))
+		}
+	}
+	return notes
+}
+
+// split moves runs to Parts that have the name of a catalog mix but are not runs of that mix: a
+// retry of some of its jobs, or a mix of the user's. Such runs are not repetitions of the mix.
+func split(n Node) Node {
+	catalog := map[string]mixes.Mix{}
+	for _, m := range mixes.Catalog() {
+		catalog[m.Name] = m
+	}
+	all := n.Runs
+	n.Runs, n.Parts = nil, nil
+	for _, r := range all {
+		if m, known := catalog[r.Mix]; known && (r.MixSource != m.Source || r.Jobs != len(m.Jobs)) {
+			n.Parts = append(n.Parts, r)
+		} else {
+			n.Runs = append(n.Runs, r)
+		}
+	}
+	return n
+}
+
+// named is the largest number of excluded runs that a note names.
+const named = 10
+
+// parts returns a note if a node has excluded runs of a table's mixes.
+func parts(a *arms, rows []Row) []string {
+	var left []string
+	for _, r := range a.node.Parts {
+		if slices.ContainsFunc(rows, func(row Row) bool { return slices.Contains(a.paper.mixesOf(row.Workload), r.Mix) }) {
+			left = append(left, fmt.Sprintf("%d (%s, %d jobs, from %s)", r.ID, r.Mix, r.Jobs, r.MixSource))
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	if more := len(left) - named; more > 0 {
+		left = append(left[:named], fmt.Sprintf("and %d more", more))
+	}
+	return []string{fmt.Sprintf("Runs on %s that have the name of the paper's mix and are not of the catalog's, and are left out: %s.", a.node.Name, strings.Join(left, ", "))}
+}
+
+// missing returns a note for each system whose rows lack numbers, with the reasons and the
+// command that measures them.
+func (p *Paper) missing(item Item, rows []Row) (notes []string) {
+	for _, system := range slices.Sorted(slices.Values(item.Systems)) {
+		n, total := 0, 0
+		var why []string
+		for _, r := range rows {
+			if r.System != system {
+				continue
+			}
+			total++
+			if r.Measured == nil {
+				n++
+				if !slices.Contains(why, r.Missing) {
+					why = append(why, r.Missing)
+				}
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		if len(why) > 3 {
+			why = append(why[:3], fmt.Sprintf("and %d more", len(why)-3))
+		}
+		notes = append(notes, fmt.Sprintf("Missing beside the paper's %s: %d of %d numbers (%s). %s", system, n, total, strings.Join(why, "; "), p.remedy(item, system)))
+	}
+	return notes
+}
+
+// remedy says how to measure what a table lacks.
+func (p *Paper) remedy(item Item, name string) string {
+	if item.Remedy != "" {
+		return item.Remedy
+	}
+	system := p.Systems[slices.IndexFunc(p.Systems, func(s System) bool { return s.Name == name })]
+	return strings.NewReplacer("{devices}", fmt.Sprint(system.Devices), "{system}", system.Name).Replace(p.Remedy)
+}
