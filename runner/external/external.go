@@ -125,7 +125,6 @@ func (p *Policy) start() (err error) {
 	return nil
 }
 
-// Place implements schedulers.Policy.
 func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	a := ask[placeAnswer](p, p.program.Timeout, about("place", t), func(id uint64) any {
 		q := placeQuestion{ID: id, Kind: "place", Task: taskOf(t), Devices: make([]device, v.Len())}
@@ -157,7 +156,6 @@ func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 	return a.at().placement(), true
 }
 
-// Stuck implements schedulers.Fallible.
 func (p *Policy) Stuck(waiting int) error {
 	p.kill()
 	p.err = schedulers.PolicyError{Err: fmt.Errorf("%s; requests that wait although nothing is on the node, where it said that it would place them: %d; an answer must depend on the question alone; %s",
@@ -174,7 +172,6 @@ func (p *Policy) Answers() string {
 	return text
 }
 
-// CanGrow implements schedulers.Policy.
 func (p *Policy) CanGrow(bytes int64, d schedulers.DeviceView) bool {
 	if !slices.Contains(p.greeting.Asks, asksGrow) {
 		return p.err == nil && (!p.promises(memoryHard) || bytes <= d.FreeBytes())
@@ -193,7 +190,6 @@ func (p *Policy) CanGrow(bytes int64, d schedulers.DeviceView) bool {
 	return p.err == nil && *a.Grow
 }
 
-// Reshape implements schedulers.Policy.
 func (p *Policy) Reshape(t schedulers.Task, at schedulers.Placement, d schedulers.DeviceView) schedulers.Placement {
 	if !slices.Contains(p.greeting.Asks, asksReshape) {
 		return at
@@ -215,7 +211,6 @@ func (p *Policy) Reshape(t schedulers.Task, at schedulers.Placement, d scheduler
 	return a.at().placement()
 }
 
-// Err implements schedulers.Fallible.
 func (p *Policy) Err() error { return p.err }
 
 // Promises are what the program said in its greeting that it keeps to.

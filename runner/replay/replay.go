@@ -229,7 +229,6 @@ func (r *recording) answered(id schedulers.TaskID) {
 	of.answered = append(of.answered, n)
 }
 
-// Run implements runner.Executor.
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	x.loop = l
 	l.Post(0, runner.Arrive{})

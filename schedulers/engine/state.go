@@ -115,7 +115,6 @@ func (d *device) Saturated() bool                  { return d.closers > 0 }
 func (d *device) SM(i int) schedulers.SM           { return d.sms[i] }
 func (d *device) NextSM() int                      { return d.nextSM }
 
-// Context implements schedulers.DeviceView.
 func (d *device) Context(p schedulers.Process) (here, permit bool) {
 	here = d.contexts[p]
 	return here, here && d.permits[p]
@@ -123,7 +122,6 @@ func (d *device) Context(p schedulers.Process) (here, permit bool) {
 
 func (d *device) Permits() int { return len(d.permits) }
 
-// TaskViews implements schedulers.DeviceView.
 func (d *device) TaskViews() iter.Seq[schedulers.TaskView] {
 	return func(yield func(schedulers.TaskView) bool) {
 		for _, h := range d.held {
@@ -151,7 +149,7 @@ func (d *device) isReservedFrom(id schedulers.TaskID) bool {
 	return d.reserved != nil && *d.reserved != id
 }
 
-// Open implements schedulers.DeviceView: the admission rule.
+// Open is the admission rule.
 func (d *device) Open(t schedulers.Task) bool {
 	if t.OnDevice != nil && *t.OnDevice != d.index {
 		return false
@@ -166,7 +164,6 @@ func (d *device) Open(t schedulers.Task) bool {
 	return !d.lost && d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
 }
 
-// ContextBytes implements schedulers.DeviceView.
 func (d *device) ContextBytes(t schedulers.Task) int64 {
 	if d.limits.ContextBytes == 0 || d.contexts[t.Process()] {
 		return 0

@@ -21,7 +21,6 @@ var pageFitEntry = entry{
 	},
 }
 
-// Place implements schedulers.Policy.
 func (p pageFit) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	var best schedulers.Placement
 	var least int64 // bytes free on the best device

@@ -29,7 +29,8 @@ var alg2 = entry{
 	},
 }
 
-// Place implements schedulers.Policy.
+var _ schedulers.Measurer = caseAlg2{}
+
 func (p caseAlg2) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	for i := range v.Len() {
 		d := v.Device(i)
@@ -53,13 +54,11 @@ func (p caseAlg2) Place(t schedulers.Task, v schedulers.View) (schedulers.Placem
 	return schedulers.Placement{}, false
 }
 
-// Like implements schedulers.Measurer.
 func (caseAlg2) Like(t schedulers.Task) schedulers.Task {
 	return schedulers.Task{Blocks: t.Blocks, ThreadsPerBlock: t.ThreadsPerBlock, BlocksPerSM: t.BlocksPerSM,
 		GridUnknown: t.GridUnknown, Managed: t.Managed}
 }
 
-// Measure implements schedulers.Measurer.
 func (p caseAlg2) Measure(t schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
 	if d := v.Device(i); d.Tasks() > 0 && (oversized(t, d.Limits()) || !blocksFit(t, d)) {
 		return -1, -1
@@ -67,7 +66,6 @@ func (p caseAlg2) Measure(t schedulers.Task, v schedulers.View, i int) (fresh, k
 	return p.MemoryHard.Measure(t, v, i)
 }
 
-// Reshape implements schedulers.Policy.
 func (caseAlg2) Reshape(t schedulers.Task, at schedulers.Placement, d schedulers.DeviceView) schedulers.Placement {
 	now := schedulers.Placement{Device: at.Device, WholeMemory: at.WholeMemory}
 	now.Exclusive = at.WholeMemory || oversized(t, d.Limits()) || !placeBlocks(t, d, &now)

@@ -26,7 +26,6 @@ var alg3 = entry{
 	},
 }
 
-// Place implements schedulers.Policy.
 func (p caseAlg3) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	var best schedulers.Placement
 	var warps uint64 // in use on the best device

@@ -23,7 +23,6 @@ var cg = entry{
 	},
 }
 
-// Place implements schedulers.Policy.
 func (p coreToGPU) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	running := 0
 	for i := range v.Len() {

@@ -31,7 +31,8 @@ var demand = entry{
 	policy: func(settings) (schedulers.Policy, error) { return onDemand{}, nil },
 }
 
-// Place implements schedulers.Policy.
+var _ schedulers.Preempter = onDemand{}
+
 func (onDemand) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	for _, i := range byLoad(t, v) {
 		if needFits(t, v.Device(i)) {
@@ -54,7 +55,6 @@ func byLoad(t schedulers.Task, v schedulers.View) []int {
 	return out
 }
 
-// Revoke implements schedulers.Preempter.
 func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	for at, r := range waiting {

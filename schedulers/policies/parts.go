@@ -39,7 +39,7 @@ func (m MemoryHard) Admits(t schedulers.Task, d schedulers.DeviceView) (schedule
 	return schedulers.Placement{}, t.Bytes <= left
 }
 
-// Measure implements schedulers.Measurer for policies that place a task wherever Admits says so.
+// Measure is for policies that place a task wherever Admits says so.
 func (m MemoryHard) Measure(t schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
 	d := v.Device(i)
 	limits, free := d.Limits(), d.FreeBytes()
@@ -56,22 +56,18 @@ func (m MemoryHard) Measure(t schedulers.Task, v schedulers.View, i int) (fresh,
 	return fresh, known
 }
 
-// CanGrow implements schedulers.Policy.
 func (MemoryHard) CanGrow(bytes int64, d schedulers.DeviceView) bool { return bytes <= d.FreeBytes() }
 
 // MemoryBlind has no knowledge of memory, so that only the driver refuses allocations.
 type MemoryBlind struct{}
 
-// CanGrow implements schedulers.Policy.
 func (MemoryBlind) CanGrow(int64, schedulers.DeviceView) bool { return true }
 
 // IgnoresSMs does not place blocks on SMs: a larger kernel changes only the warps in use.
 type IgnoresSMs struct{}
 
-// Like implements schedulers.Measurer.
 func (IgnoresSMs) Like(t schedulers.Task) schedulers.Task { return schedulers.Task{Managed: t.Managed} }
 
-// Reshape implements schedulers.Policy.
 func (IgnoresSMs) Reshape(_ schedulers.Task, at schedulers.Placement, _ schedulers.DeviceView) schedulers.Placement {
 	return at
 }
@@ -101,7 +97,6 @@ const (
 // idle. The ticks keep their times whatever else happens.
 type Looks struct{}
 
-// NextTick implements schedulers.Preempter.
 func (Looks) NextTick(waiting []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
 	if len(waiting) == 0 {
 		return schedulers.Never

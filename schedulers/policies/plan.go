@@ -49,7 +49,6 @@ const (
 	learnOff = "off"
 )
 
-// Place implements schedulers.Policy.
 func (p leastFree) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	var best schedulers.Placement
 	var least int64 // bytes free on the best device

@@ -17,7 +17,6 @@ var sa = entry{
 	policy: func(settings) (schedulers.Policy, error) { return singleAssignment{}, nil },
 }
 
-// Place implements schedulers.Policy.
 func (singleAssignment) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	for i := range v.Len() {
 		if d := v.Device(i); d.Jobs() == 0 && d.Open(t) {

@@ -29,7 +29,8 @@ var schedgpu = entry{
 	},
 }
 
-// Place implements schedulers.Policy.
+var _ schedulers.Measurer = schedGPU{}
+
 func (p schedGPU) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	if p.device >= v.Len() {
 		return schedulers.Placement{}, false
@@ -40,7 +41,6 @@ func (p schedGPU) Place(t schedulers.Task, v schedulers.View) (schedulers.Placem
 	return at, ok && d.Open(t)
 }
 
-// Measure implements schedulers.Measurer.
 func (p schedGPU) Measure(t schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
 	if i != p.device {
 		return -1, -1

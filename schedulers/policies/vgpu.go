@@ -72,7 +72,8 @@ var vgpu = entry{
 	},
 }
 
-// Place implements schedulers.Policy.
+var _ schedulers.Preempter = virtualGPUs{}
+
 func (p virtualGPUs) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	for _, i := range p.seats(t, v) {
 		if needFits(t, v.Device(i)) {
@@ -111,7 +112,6 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	return out
 }
 
-// Revoke implements schedulers.Preempter.
 func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	for at, r := range waiting {

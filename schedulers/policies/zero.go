@@ -16,7 +16,6 @@ var zero = entry{
 	policy: func(settings) (schedulers.Policy, error) { return grantAlways{}, nil },
 }
 
-// Place implements schedulers.Policy.
 func (grantAlways) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	return RoundRobin(v, func(d schedulers.DeviceView) bool { return d.Open(t) })
 }
