@@ -20,6 +20,7 @@ import (
 
 // alone runs jobs one after another on one device, without MPS.
 type alone struct {
+	Profiling
 	device  schedulers.Device
 	sm      profiles.SM
 	uuid    string
@@ -28,19 +29,15 @@ type alone struct {
 	dir     string
 	preload string
 	tracer  string // "": no job is traced
-	once    bool   // the only run is the traced one
-	suite   string
-	timeout time.Duration
-	warn    func(format string, args ...any)
 	epoch   time.Time
 	// watch returns what was seen of the device while run ran.
 	watch func(run func()) ([]results.Segment, error)
 }
 
 // notebook keeps records in memory: the tasks of one job and the sum of its kernels and
-// copies, or what the sampler saw. It implements harness.Recorder.
+// copies, or what the sampler saw.
 type notebook struct {
-	warn func(format string, args ...any)
+	warn harness.Say
 
 	mu       sync.Mutex
 	tasks    []results.Task // by Seq
@@ -102,15 +99,15 @@ func (a *alone) run(ctx context.Context, j mixes.Job, program, dir, out, tracer 
 		return m, err
 	}
 	jobs := []mixes.Job{j}
-	notes := &notebook{warn: a.warn, trace: profiles.NewTrace(a.sm)}
+	notes := &notebook{warn: a.Say, trace: profiles.NewTrace(a.sm)}
 	x, err := NewExecutor(Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
-		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, OutputLimit: harness.DefaultOutput.Bytes, Checks: suites.Checks(a.suite, jobs),
-		Dir: filepath.Join(a.dir, out), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
+		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, OutputLimit: harness.DefaultOutput.Bytes, Checks: suites.Checks(a.Options.Suite, jobs),
+		Dir: filepath.Join(a.dir, out), Grace: stopGrace, Warn: a.Say, Start: a.epoch})
 	if err != nil {
 		return m, err
 	}
 	ended, err := runner.Run(ctx, runner.Config{Jobs: jobs, Devices: []schedulers.Device{a.device}, Scheduler: grant,
-		Timeout: a.timeout}, x, notes)
+		Timeout: time.Duration(a.Options.Timeout)}, x, notes)
 	if err != nil {
 		return m, err
 	}
@@ -158,7 +155,7 @@ func (a *alone) profile(ctx context.Context, number int, j mixes.Job, program, d
 	var failed error
 	out := fmt.Sprintf("profile-%04d", number)
 	first := ""
-	if a.once {
+	if a.Once {
 		first = a.tracer
 	}
 	seen, err := a.watch(func() { m, failed = a.run(ctx, j, program, dir, out, first) })
@@ -167,7 +164,7 @@ func (a *alone) profile(ctx context.Context, number int, j mixes.Job, program, d
 	}
 	a.settle(&m, seen)
 	m.TracedFromS = *m.Record.StartS
-	if a.tracer != "" && !a.once {
+	if a.tracer != "" && !a.Once {
 		traced, err := a.run(ctx, j, program, dir, out+"-traced", a.tracer)
 		if err != nil {
 			return profiles.Profile{}, fmt.Errorf("traced: %w", err)
@@ -179,7 +176,7 @@ func (a *alone) profile(ctx context.Context, number int, j mixes.Job, program, d
 		return profiles.Profile{}, &jobError{fmt.Sprintf("%s: %v", j.Command(), err)}
 	}
 	if len(m.Tasks) == 0 {
-		a.warn("%s: its CUDA calls do not pass through libcase.so: its memory is what NVML showed of the device", j.Command())
+		a.Say("%s: its CUDA calls do not pass through libcase.so: its memory is what NVML showed of the device", j.Command())
 	}
 	return p, nil
 }

@@ -23,13 +23,13 @@ func profilesTraced(t *testing.T, once bool, runs string) {
 		t.Fatal(err)
 	}
 	log := filepath.Join(t.TempDir(), "log")
-	p, a := onPaper(t, mixes.Job{Name: "traced", Program: "/bin/sh", Args: []string{"-c",
+	a := onPaper(t, mixes.Job{Name: "traced", Program: "/bin/sh", Args: []string{"-c",
 		`echo "traced:${CASE_TRACE_DIR:+yes}" >>"$1"; test -z "$CASE_TRACE_DIR" || cp "$0" "$CASE_TRACE_DIR/1.trace"`, sample, log}})
 	for i := range a.id {
 		a.id[i] = 0xa0 + byte(i) // the sample's device
 	}
-	a.tracer, a.once = "/nowhere/libcasetrace.so", once // no CUDA here that would load it
-	found, err := profilesOf(t.Context(), p, a)
+	a.tracer, a.Once = "/nowhere/libcasetrace.so", once // no CUDA here that would load it
+	found, err := profilesOf(t.Context(), a)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("profiles %+v, %v", found, err)
 	}

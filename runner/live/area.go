@@ -43,7 +43,7 @@ func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area
 		}
 	}
 	bytes := b.swapBytes()
-	program, err := FindSwapArea()
+	program, err := findSwapArea()
 	if err != nil {
 		return nil, err
 	}

@@ -25,12 +25,11 @@ import (
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/surroundings"
-	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Backend is this machine. It implements harness.Backend.
+// Backend is this machine.
 type Backend struct {
 	options harness.Options
 	gpus    *nvml.Node
@@ -39,6 +38,8 @@ type Backend struct {
 	limits  results.Surroundings // of the host
 	cores   int                  // host threads that runs may use
 }
+
+var _ harness.Backend = (*Backend)(nil)
 
 // Open opens NVML for the GPUs that the options choose. The swap area is the caller's. Close must follow a
 // success.
@@ -59,22 +60,17 @@ func Open(ctx context.Context, o harness.Options, swap *Swap, say harness.Say) (
 	return b, nil
 }
 
-// Mode implements harness.Backend.
 func (*Backend) Mode() results.Mode { return results.Live }
 
-// Options implements harness.Backend.
 func (b *Backend) Options() harness.Options { return b.options }
 
-// Ignored implements harness.Backend.
 func (*Backend) Ignored() []string { return nil }
 
-// Size implements harness.Backend.
 func (b *Backend) Size() (devices, threads int, err error) {
 	found, err := b.gpus.Devices()
 	return len(found), b.cores, err
 }
 
-// Machine implements harness.Backend.
 func (b *Backend) Machine() (string, error) {
 	found, err := b.gpus.Devices()
 	var devices []results.Device
@@ -85,13 +81,12 @@ func (b *Backend) Machine() (string, error) {
 	return results.Machine(results.Live, host, devices), err
 }
 
-// CheckMix implements harness.Backend.
 func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, _ profiles.Set) error {
 	_, _, err := Resolve(b.options, probe, m)
 	return err
 }
 
-// History implements harness.Backend. A live run learns from live runs only.
+// History says that a live run learns from live runs only.
 func (b *Backend) History(profiles.Set) (history.Node, error) {
 	found, err := b.gpus.Devices()
 	n := history.Node{Mode: results.Live, Suite: b.options.Suite}
@@ -125,37 +120,22 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 	return suites.Resolve(o.Suite, BuildFor(probe), o.Data, m)
 }
 
-// CheckScheduler implements harness.Backend.
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
-	if s.Revokes && b.swapBytes() == 0 {
-		return harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", b.options.Swap))
+	o := b.options
+	switch {
+	case s.Revokes && b.swapBytes() == 0:
+		return harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", o.Swap))
+	case o.SMCap < 0 || o.SMCap > 0 && !harness.UsesMPS(o, s):
+		return harness.Refuse(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", o.SMCap, s.Name))
+	case o.MemCap != mixes.Size{}:
+		_, err := FindBallast()
+		return err
 	}
-	_, err := b.nodeOptions(s, nil)
-	return err
+	return nil
 }
 
-// Close implements harness.Backend.
 func (b *Backend) Close() error { return CloseGPUs(b.gpus, b.say) }
 
-// node is this machine's GPUs while they are prepared for one batch.
-type node struct {
-	harness.Batch
-	session  *Session
-	cores    int // host threads that the jobs may use
-	around   results.Surroundings
-	swap     *swaparea.Area // nil: the scheduler takes no memory back
-	to       harness.Recorder
-	executor *Executor // nil before Execute
-
-	programs, dirs []string        // by job
-	library        string          // libcase.so; "": nothing is preloaded
-	tracer         string          // "": no tracing
-	binaries       string          // their hashes, JSON
-	runs           string          // directory of the runs' directories, absolute
-	notes          []results.Event // of how jobs get their devices
-}
-
-// Open implements harness.Backend.
 func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
 	n := &node{Batch: batch, to: to, cores: b.cores}
 	var err error
@@ -183,10 +163,6 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	n.around = b.limits
 	n.around.Environment = callers(os.Environ(), n.Mix.Jobs, n.Say)
 	CheckDescriptors(n.Workers, n.Say)
-	options, err := b.nodeOptions(n.Scheduler, n.Say)
-	if err != nil {
-		return nil, err
-	}
 	files := slices.Compact(slices.Sorted(slices.Values(n.programs)))
 	files = slices.DeleteFunc(files, func(path string) bool { // the jobs of a program that is gone fail
 		info, err := os.Stat(path)
@@ -203,51 +179,27 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	if n.runs, err = filepath.Abs(n.Runs); err != nil {
 		return nil, fmt.Errorf("output directory: %w", err)
 	}
-	found, err := b.gpus.Devices()
-	if err != nil {
-		return nil, err
-	}
 	if n.Scheduler.Revokes {
 		if n.swap, err = b.swapArea(ctx, n.Say); err != nil {
 			return nil, err
 		}
 	}
-	n.Say("preparing %d GPUs%s", len(found), Given(n.Options.Devices))
-	if n.session, err = Prepare(ctx, b.gpus, options); err != nil {
+	n.Say("preparing %d GPUs%s", b.gpus.Count(), Given(n.Options.Devices))
+	if err := n.prepare(ctx, b.gpus); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
-// nodeOptions are what the options and a scheduler ask of the node.
-func (b *Backend) nodeOptions(s policies.Scheduler, warn func(string, ...any)) (Options, error) {
-	c := b.options
-	o := Options{MPS: harness.UsesMPS(c, s), SMCap: c.SMCap, Warn: warn}
-	var err error
-	o.ContextBytes = c.Context.Bytes
-	if c.SMCap < 0 || c.SMCap > 0 && !o.MPS {
-		return o, harness.Refuse(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", c.SMCap, s.Name))
-	}
-	if c.MemCap != (mixes.Size{}) {
-		o.MemCap = c.MemCap.Bytes
-		if o.Ballast, err = FindBallast(); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
-}
+func (n *node) Devices() []results.Device { return n.devices }
 
-// Devices implements harness.Node.
-func (n *node) Devices() []results.Device { return n.session.Devices }
-
-// Describe implements harness.Node.
 func (n *node) Describe(run *results.Run) {
 	run.Node, run.Mode, run.Traced = "local", results.Live, n.Trace
 	run.StartedAt = new(time.Now())
 	p := &run.Provenance
 	p.PID, p.Binaries, p.Cores = new(os.Getpid()), n.binaries, n.cores
 	p.Surroundings = new(n.around.Text())
-	p.Driver, p.CUDA = &n.session.Versions.Driver, &n.session.Versions.CUDA
+	p.Driver, p.CUDA = &n.versions.Driver, &n.versions.CUDA
 }
 
 // callers returns what of the caller's environment changes how jobs execute, and says what jobs get of it and do not get.
@@ -284,15 +236,6 @@ func setByAll(jobs []mixes.Job) []string {
 	return out
 }
 
-// Helpers implements harness.Node.
-func (n *node) Helpers() map[string]<-chan struct{} {
-	helpers := n.session.Helpers()
-	if n.swap != nil {
-		helpers["swap area"] = n.swap.Done()
-	}
-	return helpers
-}
-
 // noRecoveryVariable, if set, makes nobody wait for a broken MPS server, so that
 // benchmarks/lazy.sh can measure what the wait is worth.
 const noRecoveryVariable = "CASERUN_BENCH_NO_RECOVERY"
@@ -307,39 +250,43 @@ const noProgressAfter = time.Minute
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second
 
-// Execute implements harness.Node.
 func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]results.Job, error) {
-	s := n.session
-	if err := s.Sample(arrival, n.to); err != nil {
+	if err := n.sample(arrival); err != nil {
 		return nil, err
 	}
-	await := s.AwaitServer()
+	devices := n.schedulable()
+	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
+		Dir:   filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
+		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
+		Swap: n.swap, TaskBytes: taskBytes(devices), Lost: n.lost, Users: n.users, Warn: n.Say, Start: arrival}
+	if d := n.daemon; d != nil {
+		c.Env, c.MendServer, c.AwaitServer, c.WatchServer = d.Env(), d.Mend, d.AwaitHealthy, d.WatchFaults
+		c.Terminate = func(pids ...int) error { return d.TerminateClients(context.Background(), pids...) } // each command has a limit of its own
+	}
 	if os.Getenv(noRecoveryVariable) != "" {
-		await = nil
+		c.AwaitServer = nil
 	}
-	limit := cmp.Or(n.Output, harness.DefaultOutput).Bytes
+	if s := n.Scheduler; s.ClientsDecide {
+		d := devices[s.SharedDevice]
+		c.Clients = &schedshm.Config{Policy: string(s.Config.Queue), WaitLimit: s.Config.WaitLimit, Devices: []schedshm.Device{{
+			UUID: c.IDs[s.SharedDevice], Ordinal: s.SharedDevice, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes}}}
+	}
 	var err error
-	n.executor, err = NewExecutor(Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
-		IDs: s.IDs(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
-		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
-		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: limit, Grace: stopGrace, Terminate: s.Terminate(),
-		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), MendServer: s.MendServer(), AwaitServer: await, WatchServer: s.WatchServer(), Lost: s.Lost(), Users: s.Users, Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
-	if err != nil {
+	if n.executor, err = NewExecutor(c); err != nil {
 		return nil, err
 	}
-	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: s.Schedulable(), Scheduler: n.Scheduler, Workers: n.Workers,
+	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: devices, Scheduler: n.Scheduler, Workers: n.Workers,
 		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), NoProgressAfter: noProgressAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone, Predictions: n.Predictions,
 		Cores: n.cores, Seed: n.Seed, OOMFails: n.AfterOOM == harness.AlwaysOOM}, n.executor, n.to)
 }
 
-// Close implements harness.Node.
 func (n *node) Close(run *results.Run) []error {
 	if n.executor != nil && run.Traced {
 		run.Tracer = n.executor.Traced()
 	}
 	var sampleErr error
-	run.Sampler, sampleErr = n.session.Unsample()
-	return []error{sampleErr, n.session.Close()}
+	run.Sampler, sampleErr = n.unsample()
+	return []error{sampleErr, n.giveBack()}
 }
 
 // taskBytes is the most that one task can have on one of the devices.
@@ -349,16 +296,6 @@ func taskBytes(devices []schedulers.Device) int64 {
 		most = max(most, d.CapacityBytes-d.ContextBytes)
 	}
 	return most
-}
-
-// clientsOf is what clients that decide for themselves are told; nil where the run decides.
-func clientsOf(s policies.Scheduler, session *Session) *schedshm.Config {
-	if !s.ClientsDecide {
-		return nil
-	}
-	d := session.Schedulable()[s.SharedDevice]
-	return &schedshm.Config{Policy: string(s.Config.Queue), WaitLimit: s.Config.WaitLimit, Devices: []schedshm.Device{{
-		UUID: session.IDs()[s.SharedDevice], Ordinal: s.SharedDevice, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes}}}
 }
 
 // hashes is a JSON object of the sha256 of each file.

@@ -6,33 +6,72 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/cudaelf"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/userfile"
 )
 
-// ErrUnbindable is wrapped when a program cannot be scheduled task by task and the mix
+// errUnbindable is wrapped if a program cannot be scheduled task by task and the mix
 // declares no footprint for it.
-var ErrUnbindable = errors.New("it cannot be bound task by task")
+var errUnbindable = errors.New("it cannot be bound task by task")
 
-// Declared is a job that a task-bound scheduler binds as a whole, because its
-// program's CUDA calls do not pass through libcase.
-type Declared struct {
-	Job int
-	Why string
+// bind settles how the batch's jobs get their devices, and notes what the run's record must
+// say about it.
+func (n *node) bind() error {
+	if n.Scheduler.Binds == policies.BindsTask {
+		jobs, declared, err := bindPrograms(n.Mix.Jobs, n.programs, n.library != "")
+		if err != nil {
+			return harness.Refuse(harness.ToMeasure(err, errUnbindable, n.Options, n.Mix))
+		}
+		n.Mix.Jobs, n.notes = jobs, declared
+	}
+	for i, j := range n.Mix.Jobs {
+		if j.Pin && (n.Scheduler.Binds == policies.BindsJob || j.Binding == mixes.BindDeclared) {
+			n.notes = append(n.notes, results.Event{Kind: results.EventPinIgnored, Job: &i,
+				Detail: "pin: true has no effect: the whole job is bound, and it sees that device only"})
+		}
+	}
+	n.tell()
+	return nil
 }
 
-// BindPrograms settles how jobs are bound under a task-bound scheduler. A job
+// tell says each note once, with the jobs that it concerns.
+func (n *node) tell() {
+	const shown = 4
+	var order []string
+	jobs := map[string][]string{}
+	for _, e := range n.notes {
+		if _, seen := jobs[e.Detail]; !seen {
+			order = append(order, e.Detail)
+		}
+		jobs[e.Detail] = append(jobs[e.Detail], fmt.Sprintf("%d (%s)", *e.Job, n.Mix.Jobs[*e.Job].Name))
+	}
+	for _, detail := range order {
+		names := jobs[detail]
+		more := ""
+		if len(names) > shown {
+			more = fmt.Sprintf(" and %d more", len(names)-shown)
+		}
+		n.Say("job %s%s: %s", strings.Join(names[:min(shown, len(names))], ", "), more, detail)
+	}
+}
+
+// bindPrograms settles how jobs are bound under a task-bound scheduler. A job
 // whose program libcase cannot serve is bound by its footprint before it starts. A job
 // without a footprint is an error that says what to do, because the job would take a device
 // that it was not granted. preloads says that jobs preload libcase.so. Without it libcase serves
-// only programs that call the task API.
-func BindPrograms(jobs []mixes.Job, programs []string, preloads bool) ([]mixes.Job, []Declared, error) {
+// only programs that call the task API. An event tells of each job that is bound by its footprint, because its program's
+// CUDA calls do not pass through libcase.
+func bindPrograms(jobs []mixes.Job, programs []string, preloads bool) ([]mixes.Job, []results.Event, error) {
 	jobs = slices.Clone(jobs)
 	type key struct{ program, libraryPath string }
 	inspected := map[key]cudaelf.Program{}
-	var declared []Declared
+	var declared []results.Event
 	var problems []error
 	told := map[string]bool{}
 	for i, j := range jobs {
@@ -53,11 +92,11 @@ func BindPrograms(jobs []mixes.Job, programs []string, preloads bool) ([]mixes.J
 		case why == "":
 		case j.Footprint.Bytes > 0:
 			jobs[i].Binding = mixes.BindDeclared
-			declared = append(declared, Declared{i, why + ": bound as a whole by its declared footprint"})
+			declared = append(declared, results.Event{Kind: results.EventDeclared, Job: &i, Detail: why + ": bound as a whole by its declared footprint"})
 		case !told[j.Command()]:
 			told[j.Command()] = true
 			problems = append(problems, fmt.Errorf("job %d (%s): program %s: %w: %s; %sgive the job binding: declared and its memory in the mix, or a profile with --profiles (caserun profile measures one)",
-				i, j.Command(), k.program, ErrUnbindable, why, remedy))
+				i, j.Command(), k.program, errUnbindable, why, remedy))
 		}
 	}
 	return jobs, declared, errors.Join(problems...)

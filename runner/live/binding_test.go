@@ -51,7 +51,7 @@ func TestProgramsWithAStaticRuntimeAreBoundByTheirFootprint(t *testing.T) {
 	for _, j := range given {
 		programs = append(programs, j.Program)
 	}
-	jobs, declared, err := BindPrograms(given, programs, true)
+	jobs, declared, err := bindPrograms(given, programs, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestProgramsWithAStaticRuntimeAreBoundByTheirFootprint(t *testing.T) {
 	if want := []mixes.Binding{mixes.BindProbe, mixes.BindDeclared, mixes.BindProbe, mixes.BindProbe, mixes.BindDeclared}; !slices.Equal(got, want) {
 		t.Errorf("bindings %v, want %v", got, want)
 	}
-	if len(declared) != 1 || declared[0].Job != 1 || !strings.Contains(declared[0].Why, static) {
+	if len(declared) != 1 || *declared[0].Job != 1 || !strings.Contains(declared[0].Detail, static) {
 		t.Errorf("declared %v, want job 1 alone, with its program", declared)
 	}
 	if given[1].Binding != mixes.BindProbe {
@@ -74,8 +74,8 @@ func TestStaticRuntimeWithoutFootprintIsAnError(t *testing.T) {
 	_, static, _ := fakePrograms(t)
 	jobs := slices.Repeat([]mixes.Job{{Name: "x", Program: static, Args: []string{"-n", "7"}}}, 3)
 	jobs[2].Args = nil
-	_, _, err := BindPrograms(jobs, []string{static, static, static}, true)
-	if !errors.Is(err, ErrUnbindable) {
+	_, _, err := bindPrograms(jobs, []string{static, static, static}, true)
+	if !errors.Is(err, errUnbindable) {
 		t.Fatalf("error %v", err)
 	}
 	for _, part := range []string{"job 0 (" + static + " -n 7)", "job 2", "nvcc -cudart shared", "CUDA_RUNTIME_LIBRARY Shared", "binding: declared", "caserun profile"} {
@@ -87,7 +87,7 @@ func TestStaticRuntimeWithoutFootprintIsAnError(t *testing.T) {
 		t.Errorf("the same command is named twice: %v", err)
 	}
 	for _, gone := range []string{static + "-missing", filepath.Dir(static)} { // its job fails when it starts
-		if _, declared, err := BindPrograms(jobs[:1], []string{gone}, true); err != nil || len(declared) > 0 {
+		if _, declared, err := bindPrograms(jobs[:1], []string{gone}, true); err != nil || len(declared) > 0 {
 			t.Errorf("a program that is gone: %v, %v", declared, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestWithoutPreloadProgramsMustAsk(t *testing.T) {
 	shared, _, plain := fakePrograms(t)
 	asks := compile(t, "asks", `const char *where(void) { return "CASE_SOCKET"; } int main(void) { return 0; }`)
 	bind := func(program string, f mixes.Footprint) (mixes.Binding, error) {
-		jobs, _, err := BindPrograms([]mixes.Job{{Program: program, Footprint: f}}, []string{program}, false)
+		jobs, _, err := bindPrograms([]mixes.Job{{Program: program, Footprint: f}}, []string{program}, false)
 		if err != nil {
 			return 0, err
 		}
@@ -112,7 +112,7 @@ func TestWithoutPreloadProgramsMustAsk(t *testing.T) {
 	if got, err := bind(shared, mixes.Footprint{Bytes: 1 << 30}); err != nil || got != mixes.BindDeclared {
 		t.Errorf("a program that does not ask: binding %v, %v", got, err)
 	}
-	if _, err := bind(shared, mixes.Footprint{}); !errors.Is(err, ErrUnbindable) || !strings.Contains(err.Error(), "does not call the task API, and nothing is preloaded; run it with --probe lazy") {
+	if _, err := bind(shared, mixes.Footprint{}); !errors.Is(err, errUnbindable) || !strings.Contains(err.Error(), "does not call the task API, and nothing is preloaded; run it with --probe lazy") {
 		t.Errorf("a program that does not ask, without a footprint: %v", err)
 	}
 }
@@ -120,7 +120,7 @@ func TestWithoutPreloadProgramsMustAsk(t *testing.T) {
 // What calls the task API asks for its devices itself.
 func TestProgramsThatAskThemselvesAreNotDeclared(t *testing.T) {
 	program := compile(t, "asks", staticRuntime+` const char *where(void) { return "CASE_SOCKET"; }`)
-	jobs, declared, err := BindPrograms([]mixes.Job{{Program: program}}, []string{program}, true)
+	jobs, declared, err := bindPrograms([]mixes.Job{{Program: program}}, []string{program}, true)
 	if err != nil || len(declared) != 0 || jobs[0].Binding != mixes.BindProbe {
 		t.Errorf("binding %v, declared %v, %v", jobs[0].Binding, declared, err)
 	}
@@ -137,7 +137,7 @@ func TestJobsLibraryPathCounts(t *testing.T) {
 	}
 	program := compile(t, "program", "int main(void) { return 0; }", "-Wl,--no-as-needed", "-xnone", outer)
 	jobs := []mixes.Job{{Program: program}, {Program: program, Env: []string{"LD_LIBRARY_PATH=" + dir}, Footprint: mixes.Footprint{Bytes: 1}}}
-	bound, _, err := BindPrograms(jobs, []string{program, program}, true)
+	bound, _, err := bindPrograms(jobs, []string{program, program}, true)
 	if err != nil || bound[0].Binding != mixes.BindProbe || bound[1].Binding != mixes.BindDeclared {
 		t.Errorf("bindings %v and %v, %v", bound[0].Binding, bound[1].Binding, err)
 	}
@@ -149,7 +149,7 @@ func TestStaticRuntimeRuns(t *testing.T) {
 	r := newRig(t, "case-alg3")
 	r.jobs = slices.Repeat([]mixes.Job{{Name: "static", Program: static, Footprint: mixes.Footprint{Bytes: 12e9}}}, 3)
 	var err error
-	if r.jobs, _, err = BindPrograms(r.jobs, []string{static, static, static}, true); err != nil {
+	if r.jobs, _, err = bindPrograms(r.jobs, []string{static, static, static}, true); err != nil {
 		t.Fatal(err)
 	}
 	jobs, rec := r.mustRun()

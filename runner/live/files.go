@@ -219,14 +219,6 @@ func (x *Executor) mendState() error {
 	return nil
 }
 
-// MendServer returns Config.MendServer for the session's MPS daemon, or nil without MPS.
-func (s *Session) MendServer() func() (mended bool, err error) {
-	if s.daemon == nil {
-		return nil
-	}
-	return s.daemon.Mend
-}
-
 // mendServer puts back what leads to the MPS daemon. A program that does not find the daemon runs without it, so after an error no
 // further job may start.
 func (x *Executor) mendServer() error {

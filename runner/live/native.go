@@ -15,8 +15,8 @@ var ErrNotBuilt = errors.New("programs not found")
 // FindBallast finds the program that holds device memory.
 func FindBallast() (string, error) { return findNative("ballast program", "ballast", "ballast") }
 
-// FindSwapArea finds the program that makes host memory for device memory to move to.
-func FindSwapArea() (string, error) { return findNative("swap area program", "ballast", "swaparea") }
+// findSwapArea finds the program that makes host memory for device memory to move to.
+func findSwapArea() (string, error) { return findNative("swap area program", "ballast", "swaparea") }
 
 // FindSwapRate finds the program that measures what moving memory costs.
 func FindSwapRate() (string, error) { return findNative("swap rate program", "ballast", "swaprate") }

@@ -12,77 +12,78 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/ballast"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/mps"
+	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 )
 
 const mib = int64(1) << 20
 
-// Options say how to prepare the node for one run.
-type Options struct {
-	MPS          bool
-	MemCap       int64 // bytes each device shall seem to have; 0 = all
-	SMCap        int   // SMs each client may use; 0 = all
-	ContextBytes int64 // reserved for each process
-	Ballast      string
-	Warn         func(format string, args ...any)
-}
-
-// Session is the node prepared for one run: ballast in place, MPS running.
-type Session struct {
-	node     *nvml.Node
-	options  Options
+// node is this machine's GPUs, prepared for one batch: ballast in place, MPS running.
+type node struct {
+	harness.Batch
+	gpus     *nvml.Node
 	found    []nvml.Device
-	daemon   *mps.Daemon
-	ballasts []*ballast.Ballast // of the devices in their order; none without MemCap
-	sampler  *nvml.NodeSampler
-	lost     chan Lost       // takes each device once
-	recorder runner.Recorder // takes what the sampler sees
-	epoch    time.Time       // of its times
+	devices  []results.Device
+	versions nvml.Versions
+	daemon   *mps.Daemon        // nil without MPS
+	ballasts []*ballast.Ballast // of the devices in their order; none without --mem-cap
+	swap     *swaparea.Area     // nil: the scheduler takes no memory back
+	to       harness.Recorder
+	sampler  *nvml.NodeSampler // nil: none runs
+	epoch    time.Time         // of the sampler's times
+	lost     chan Lost         // takes each device once
+	executor *Executor         // nil before Execute
 
-	Devices  []results.Device
-	Versions nvml.Versions
+	cores          int // host threads that the jobs may use
+	around         results.Surroundings
+	programs, dirs []string        // by job
+	library        string          // libcase.so; "": nothing is preloaded
+	tracer         string          // "": no tracing
+	binaries       string          // their hashes, JSON
+	runs           string          // directory of the runs' directories, absolute
+	notes          []results.Event // of how jobs get their devices
 }
 
-// Prepare takes the node for a run. An error says what is wrong and what to do. Close must
-// follow every success.
-func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err error) {
-	s := &Session{node: node, options: o, lost: make(chan Lost, node.Count())}
+// prepare takes the GPUs. An error says what is wrong and what to do. Close must follow every success.
+func (n *node) prepare(ctx context.Context, gpus *nvml.Node) (err error) {
+	n.gpus, n.lost = gpus, make(chan Lost, gpus.Count())
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			err = errors.Join(err, n.giveBack())
 		}
 	}()
-	if s.Versions, err = node.Versions(ctx); err != nil {
-		return nil, err
+	if n.versions, err = gpus.Versions(ctx); err != nil {
+		return err
 	}
-	if s.found, err = node.Devices(); err != nil {
-		return nil, err
+	if n.found, err = gpus.Devices(); err != nil {
+		return err
 	}
-	for _, d := range s.found {
-		if others, err := node.Processes(d.Index); err == nil && len(others) > 0 {
-			o.Warn("GPU %d (%s): %d other processes use it: the measurement will not be clean", d.Number, d.Name, len(others))
+	for _, d := range n.found {
+		if others, err := gpus.Processes(d.Index); err == nil && len(others) > 0 {
+			n.Say("GPU %d (%s): %d other processes use it: the measurement will not be clean", d.Number, d.Name, len(others))
 		}
-		if err := s.take(ctx, d); err != nil {
-			return nil, err
+		if err := n.take(ctx, d); err != nil {
+			return err
 		}
 	}
-	if !o.MPS {
-		return s, nil
+	if !n.MPS() {
+		return nil
 	}
-	c := mps.Config{Devices: s.UUIDs()}
-	if o.SMCap > 0 {
-		c.ActiveThreadPercentage = min(100*float64(o.SMCap)/float64(*s.found[0].SMs), 100)
+	c := mps.Config{Devices: n.uuids()}
+	if n.SMCap > 0 {
+		c.ActiveThreadPercentage = min(100*float64(n.SMCap)/float64(*n.found[0].SMs), 100)
 	}
-	if s.daemon, err = mps.Start(ctx, c); err != nil {
-		return nil, fmt.Errorf("start MPS: %w", err)
+	if n.daemon, err = mps.Start(ctx, c); err != nil {
+		return fmt.Errorf("start MPS: %w", err)
 	}
-	return s, nil
+	return nil
 }
 
 // take checks one device, loads it with ballast and settles its capacity: the free memory less
 // what the MPS server takes.
-func (s *Session) take(ctx context.Context, d nvml.Device) error {
+func (n *node) take(ctx context.Context, d nvml.Device) error {
 	if d.Limits != nil {
 		return fmt.Errorf("GPU %d (%s): %w", d.Number, d.Name, d.Limits)
 	}
@@ -93,7 +94,7 @@ func (s *Session) take(ctx context.Context, d nvml.Device) error {
 		return fmt.Errorf("GPU %d (%s): compute mode is %s: runs need the default mode", d.Number, d.Name, *d.ComputeMode)
 	}
 	capacity := int64(d.Memory.Free)
-	limit := s.options.MemCap
+	limit := n.MemCap.Bytes
 	if limit > capacity {
 		asked, free := size.Apart(limit, capacity)
 		return fmt.Errorf("GPU %d (%s): --mem-cap of %s: only %s is free", d.Number, d.Name, asked, free)
@@ -101,28 +102,32 @@ func (s *Session) take(ctx context.Context, d nvml.Device) error {
 	if limit > 0 {
 		capacity = limit
 	}
-	if s.options.MPS {
+	if n.MPS() {
 		capacity -= runner.ServerBytes
 	}
-	if capacity <= s.options.ContextBytes {
+	if capacity <= n.Context.Bytes {
 		return fmt.Errorf("GPU %d (%s): %s is left for jobs, and a CUDA context alone takes %s (--context-reserve): free memory there, or raise --mem-cap",
-			d.Number, d.Name, size.Text(capacity), size.Text(s.options.ContextBytes))
+			d.Number, d.Name, size.Text(capacity), size.Text(n.Context.Bytes))
 	}
 	if limit > 0 {
-		b, err := ballast.Start(ctx, s.options.Ballast, d.UUID, uint64(limit))
+		program, err := FindBallast()
+		if err != nil {
+			return err
+		}
+		b, err := ballast.Start(ctx, program, d.UUID, uint64(limit))
 		if err != nil {
 			return fmt.Errorf("ballast on GPU %d: %w", d.Number, err)
 		}
-		s.ballasts = append(s.ballasts, b)
+		n.ballasts = append(n.ballasts, b)
 	}
 	r := results.Device{Index: d.Index, UUID: d.UUID, Name: d.Name, MemoryBytes: int64(d.Memory.Total),
-		UsedAtStartBytes: int64(d.Memory.Used), CapacityBytes: capacity, ContextBytes: s.options.ContextBytes,
+		UsedAtStartBytes: int64(d.Memory.Used), CapacityBytes: capacity, ContextBytes: n.Context.Bytes,
 		SMs: *d.SMs, WarpsPerSM: *d.MaxWarpsPerSM, BlocksPerSM: *d.MaxBlocksPerSM,
 		SMClockStartHz: hertz(d.SMClockHz), ThrottleStart: reasons(d.EventReasons)}
-	if s.options.MPS && s.options.SMCap > 0 {
-		r.SMs = min(s.options.SMCap, r.SMs)
+	if n.MPS() && n.SMCap > 0 {
+		r.SMs = min(n.SMCap, r.SMs)
 	}
-	s.Devices = append(s.Devices, r)
+	n.devices = append(n.devices, r)
 	return nil
 }
 
@@ -146,12 +151,9 @@ type Lost struct {
 	Err    error
 }
 
-// Lost has each device that is lost while the sampler runs, once.
-func (s *Session) Lost() <-chan Lost { return s.lost }
-
-// Users has the PIDs of the processes that use a device.
-func (s *Session) Users(device int) ([]int, error) {
-	found, err := s.node.Processes(device)
+// users has the PIDs of the processes that use a device.
+func (n *node) users(device int) ([]int, error) {
+	found, err := n.gpus.Processes(device)
 	var pids []int
 	for _, p := range found {
 		pids = append(pids, p.PID)
@@ -159,108 +161,73 @@ func (s *Session) Users(device int) ([]int, error) {
 	return pids, err
 }
 
-// UUIDs are the devices' UUIDs in node order.
-func (s *Session) UUIDs() []string {
-	var out []string
-	for _, d := range s.found {
-		out = append(out, d.UUID)
+// uuids are the devices' UUIDs in node order.
+func (n *node) uuids() (uuids []string) {
+	for _, d := range n.found {
+		uuids = append(uuids, d.UUID)
 	}
-	return out
+	return uuids
 }
 
-// IDs are the same as bytes.
-func (s *Session) IDs() [][16]byte {
-	var out [][16]byte
-	for _, d := range s.found {
-		out = append(out, d.UUIDBytes)
+// ids are the same as bytes.
+func (n *node) ids() (ids [][16]byte) {
+	for _, d := range n.found {
+		ids = append(ids, d.UUIDBytes)
 	}
-	return out
+	return ids
 }
 
-// Schedulable are the devices as the engine sees them.
-func (s *Session) Schedulable() []schedulers.Device {
-	var out []schedulers.Device
-	for _, d := range s.Devices {
-		out = append(out, schedulers.Device{Name: d.Name, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
+// schedulable are the devices as the engine sees them.
+func (n *node) schedulable() (devices []schedulers.Device) {
+	for _, d := range n.devices {
+		devices = append(devices, schedulers.Device{Name: d.Name, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
-	return out
+	return devices
 }
 
-// Env is what jobs need in their environment to reach the MPS server.
-func (s *Session) Env() []string {
-	if s.daemon == nil {
-		return nil
-	}
-	return s.daemon.Env()
-}
-
-// Helpers are the processes that must outlive the batch, by a name for messages. Each channel
-// is closed when its process has ended; Close then says why. Without ballast jobs find more
-// memory than the run allows, and without MPS they fail.
-func (s *Session) Helpers() map[string]<-chan struct{} {
+// Helpers has the processes that must outlive the batch. Close says why one has ended. Without ballast jobs find
+// more memory than the run allows, and without MPS they fail.
+func (n *node) Helpers() map[string]<-chan struct{} {
 	out := map[string]<-chan struct{}{}
-	for i, b := range s.ballasts {
-		out[fmt.Sprintf("the ballast of GPU %d", s.found[i].Number)] = b.Done()
+	for i, b := range n.ballasts {
+		out[fmt.Sprintf("the ballast of GPU %d", n.found[i].Number)] = b.Done()
 	}
-	if s.daemon != nil {
-		out["the MPS daemon"] = s.daemon.Done()
+	if n.daemon != nil {
+		out["the MPS daemon"] = n.daemon.Done()
+	}
+	if n.swap != nil {
+		out["swap area"] = n.swap.Done()
 	}
 	return out
-}
-
-// Terminate returns a function that ends the work of processes on the GPUs before they are
-// killed. Each command to the daemon has a limit of its own. It returns nil without MPS.
-func (s *Session) Terminate() func(pids ...int) error {
-	if s.daemon == nil {
-		return nil
-	}
-	return func(pids ...int) error { return s.daemon.TerminateClients(context.Background(), pids...) }
-}
-
-// AwaitServer returns Config.AwaitServer for the session's MPS server, or nil without MPS.
-func (s *Session) AwaitServer() func(ctx context.Context, broken func(error)) error {
-	if s.daemon == nil {
-		return nil
-	}
-	return s.daemon.AwaitHealthy
-}
-
-// WatchServer returns Config.WatchServer, which reads the log of the session's MPS server, or
-// nil without MPS.
-func (s *Session) WatchServer() func(done <-chan struct{}, seen func(device int, at time.Time)) error {
-	if s.daemon == nil {
-		return nil
-	}
-	return s.daemon.WatchFaults
 }
 
 // quitLimit bounds how long MPS may take to see its clients go.
 const quitLimit = 10 * time.Second
 
-// Close gives the node back: it ends MPS and the ballast, and checks that no memory or process
+// giveBack ends MPS and the ballast, and checks that no memory or process
 // of the run is left on a device. What is left is an error.
-func (s *Session) Close() error {
+func (n *node) giveBack() error {
 	var errs []error
-	if s.daemon != nil {
+	if n.daemon != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), quitLimit)
-		errs = append(errs, s.daemon.Quit(ctx))
+		errs = append(errs, n.daemon.Quit(ctx))
 		cancel()
 	}
-	for i, b := range s.ballasts {
+	for i, b := range n.ballasts {
 		err := b.Close()
-		if err != nil && s.isLost(i) {
-			s.options.Warn("%v", err)
+		if err != nil && n.isLost(i) {
+			n.Say("%v", err)
 			err = nil
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, s.leftovers())...)
+	return errors.Join(append(errs, n.leftovers())...)
 }
 
-// isLost reports whether a device of the session has fallen off the bus, or its driver calls do not return.
-func (s *Session) isLost(device int) bool {
-	_, err := s.node.Device(device)
+// isLost reports whether a device of the node has fallen off the bus, or its driver calls do not return.
+func (n *node) isLost(device int) bool {
+	_, err := n.gpus.Device(device)
 	return errors.Is(err, nvml.ErrLost) || errors.Is(err, nvml.ErrHung)
 }
 
@@ -273,12 +240,12 @@ const settleLimit = 3 * time.Second
 
 // leftovers checks that each device has no more memory in use than before. A device that does not tell is no error, because the run
 // was measured before.
-func (s *Session) leftovers() error {
+func (n *node) leftovers() error {
 	deadline := time.Now().Add(settleLimit)
 	for {
 		var errs, unread []error
-		for i, before := range s.Devices {
-			d, err := s.node.Device(i)
+		for i, before := range n.devices {
+			d, err := n.gpus.Device(i)
 			if err != nil {
 				unread = append(unread, err)
 			} else if int64(d.Memory.Used) > before.UsedAtStartBytes+leftoverBytes {
@@ -288,7 +255,7 @@ func (s *Session) leftovers() error {
 		}
 		if len(errs)+len(unread) == 0 || time.Now().After(deadline) || len(errs) == 0 && allLost(unread) {
 			for _, err := range unread {
-				s.options.Warn("what is left on a GPU cannot be checked: %v", err)
+				n.Say("what is left on a GPU cannot be checked: %v", err)
 			}
 			return errors.Join(errs...)
 		}

@@ -58,60 +58,49 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 			p.Say("not traced, so times of kernels and copies stay unknown: %v", err)
 		}
 	}
-	a := &alone{preload: library, tracer: tracer, once: p.Once, suite: p.Options.Suite, timeout: time.Duration(p.Options.Timeout), warn: p.Say}
-	return p.measure(ctx, gpus, a, programs, dirs, keep)
+	a := &alone{Profiling: p, preload: library, tracer: tracer}
+	return a.measure(ctx, gpus, programs, dirs, keep)
 }
 
 // measure prepares the GPU, runs every job on it and has the profiles kept.
-func (p Profiling) measure(ctx context.Context, gpus *nvml.Node, a *alone, programs, dirs []string, keep func(profiles.Profile) error) (kept int, err error) {
-	session, err := Prepare(ctx, gpus, Options{ContextBytes: p.Options.Context.Bytes, Warn: p.Say})
-	if err != nil {
+func (a *alone) measure(ctx context.Context, gpus *nvml.Node, programs, dirs []string, keep func(profiles.Profile) error) (kept int, err error) {
+	n := &node{Batch: harness.Batch{Request: harness.Request{Options: harness.Options{Context: a.Options.Context}, Say: a.Say}}}
+	if err := n.prepare(ctx, gpus); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	dir, err := filepath.Abs(p.Options.Runs)
+	defer func() { err = errors.Join(err, n.giveBack()) }()
+	dir, err := filepath.Abs(a.Options.Runs)
 	if err != nil {
 		return 0, err
 	}
 	now := time.Now()
-	d := session.Devices[0]
-	if a.sm, err = smOf(gpus); err != nil {
-		return 0, err
-	}
-	a.device, a.uuid, a.id, a.idle = session.Schedulable()[0], d.UUID, session.IDs()[0], d.UsedAtStartBytes
+	d, found := n.devices[0], n.found[0]
+	a.sm = profiles.SM{Warps: *found.MaxWarpsPerSM, Blocks: *found.MaxBlocksPerSM, SharedBytes: int64(*found.SharedPerSMBytes)}
+	a.device, a.uuid, a.id, a.idle = n.schedulable()[0], d.UUID, found.UUIDBytes, d.UsedAtStartBytes
 	a.dir, a.epoch = filepath.Join(dir, "profile-"+now.UTC().Format(dirTime)), now
 	a.watch = func(run func()) ([]results.Segment, error) {
 		seen := &notebook{}
-		if err := session.Sample(now, seen); err != nil {
+		n.to = seen
+		if err := n.sample(now); err != nil {
 			return nil, err
 		}
 		run()
-		_, err := session.Unsample()
+		_, err := n.unsample()
 		return seen.segments, err
 	}
-	return p.runAll(ctx, a, programs, dirs, func(q profiles.Profile) error {
-		q.GPU, q.Driver, q.MeasuredAt = d.Name, session.Versions.Driver, now.UTC().Truncate(time.Second)
+	return a.runAll(ctx, programs, dirs, func(q profiles.Profile) error {
+		q.GPU, q.Driver, q.MeasuredAt = d.Name, n.versions.Driver, now.UTC().Truncate(time.Second)
 		return keep(q)
 	})
 }
 
-// smOf is what an SM of the node's device holds, which Prepare found to be known.
-func smOf(gpus *nvml.Node) (profiles.SM, error) {
-	found, err := gpus.Devices()
-	if err != nil {
-		return profiles.SM{}, err
-	}
-	d := found[0]
-	return profiles.SM{Warps: *d.MaxWarpsPerSM, Blocks: *d.MaxBlocksPerSM, SharedBytes: int64(*d.SharedPerSMBytes)}, nil
-}
-
 // runAll runs the jobs one after another. It stops at the end of ctx, and at a profile that
 // cannot be kept. The error is a *PartError where all reasons are jobs'.
-func (p Profiling) runAll(ctx context.Context, a *alone, programs, dirs []string, keep func(profiles.Profile) error) (kept int, err error) {
+func (a *alone) runAll(ctx context.Context, programs, dirs []string, keep func(profiles.Profile) error) (kept int, err error) {
 	var problems []error
 	ofJobs := true
-	for i, j := range p.Jobs {
-		p.Say("profiling %d of %d: %s", i+1, len(p.Jobs), j.Command())
+	for i, j := range a.Jobs {
+		a.Say("profiling %d of %d: %s", i+1, len(a.Jobs), j.Command())
 		q, err := a.profile(ctx, i, j, programs[i], dirs[i])
 		if err == nil {
 			if err = keep(q); err == nil {
@@ -134,7 +123,7 @@ func (p Profiling) runAll(ctx context.Context, a *alone, programs, dirs []string
 	if kept == 0 {
 		err = fmt.Errorf("nothing was measured: %w", err)
 	} else {
-		err = fmt.Errorf("%d of %d commands were measured: %w", kept, len(p.Jobs), err)
+		err = fmt.Errorf("%d of %d commands were measured: %w", kept, len(a.Jobs), err)
 	}
 	if ofJobs {
 		err = &PartError{kept, err}

@@ -25,29 +25,28 @@ func buildStepJob(t *testing.T) string {
 }
 
 // onPaper runs jobs alone on a device that exists on paper only.
-func onPaper(t *testing.T, jobs ...mixes.Job) (Profiling, *alone) {
+func onPaper(t *testing.T, jobs ...mixes.Job) *alone {
 	t.Helper()
-	dir := t.TempDir()
-	return Profiling{Jobs: jobs, Say: func(string, ...any) {}}, &alone{sm: profiles.SM{Warps: 64, Blocks: 32}, uuid: "GPU-paper", id: [16]byte{1}, dir: dir, warn: t.Logf, epoch: time.Now(),
+	return &alone{Profiling: Profiling{Jobs: jobs, Say: t.Logf}, sm: profiles.SM{Warps: 64, Blocks: 32}, uuid: "GPU-paper", id: [16]byte{1}, dir: t.TempDir(), epoch: time.Now(),
 		watch:  func(run func()) ([]results.Segment, error) { run(); return nil, nil },
 		device: schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, ContextBytes: 1 << 29, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}}
 }
 
-func profilesOf(ctx context.Context, p Profiling, a *alone) (found []profiles.Profile, err error) {
-	kept, err := runAll(ctx, p, a, func(q profiles.Profile) error { found = append(found, q); return nil })
+func profilesOf(ctx context.Context, a *alone) (found []profiles.Profile, err error) {
+	kept, err := runAll(ctx, a, func(q profiles.Profile) error { found = append(found, q); return nil })
 	if kept != len(found) {
 		err = errors.Join(err, fmt.Errorf("it says that %d of %d profiles are kept", kept, len(found)))
 	}
 	return found, err
 }
 
-// runAll runs the jobs of a profiling in the directory of a.
-func runAll(ctx context.Context, p Profiling, a *alone, keep func(profiles.Profile) error) (kept int, err error) {
+// runAll runs the jobs in the directory of a.
+func runAll(ctx context.Context, a *alone, keep func(profiles.Profile) error) (kept int, err error) {
 	var programs []string
-	for _, j := range p.Jobs {
+	for _, j := range a.Jobs {
 		programs = append(programs, j.Program)
 	}
-	return p.runAll(ctx, a, programs, slices.Repeat([]string{a.dir}, len(programs)), keep)
+	return a.runAll(ctx, programs, slices.Repeat([]string{a.dir}, len(programs)), keep)
 }
 
 func TestProfileOfAJobAlone(t *testing.T) {
@@ -59,8 +58,8 @@ func TestProfileOfAJobAlone(t *testing.T) {
 	declared.Binding, declared.Footprint.Bytes = mixes.BindDeclared, 1<<40
 	tells := mixes.Job{Name: "tells", Program: "/bin/sh", Args: []string{"-c", `test "$CASE_BINDING,$CASE_PIN,$CASE_FOOTPRINT" = task,,`},
 		Binding: mixes.BindDeclared, Pin: true, Footprint: mixes.Footprint{Bytes: 1}}
-	p, a := onPaper(t, whole, job("oom:77", "exit:0"), declared, job("exit:0"), tells)
-	found, err := profilesOf(context.Background(), p, a)
+	a := onPaper(t, whole, job("oom:77", "exit:0"), declared, job("exit:0"), tells)
+	found, err := profilesOf(context.Background(), a)
 	if err == nil || !strings.Contains(err.Error(), "oom:77 exit:0: it ended as oom") {
 		t.Fatalf("error %v, want the job that failed", err)
 	}
@@ -91,7 +90,7 @@ func TestProfileOfAJobAlone(t *testing.T) {
 
 // What the device showed counts only while the job ran, and beyond a context.
 func TestMemoryOfAProgramWithoutTasks(t *testing.T) {
-	_, a := onPaper(t)
+	a := onPaper(t)
 	a.idle = 100
 	at := func(series results.Series, first float64, value int64) results.Segment {
 		return results.Segment{Series: series, FirstS: first, LastS: first + 1, Value: new(float64(value))}
@@ -112,16 +111,16 @@ func TestMemoryOfAProgramWithoutTasks(t *testing.T) {
 
 func TestProfileStopsWithItsContext(t *testing.T) {
 	program := buildStepJob(t)
-	p, a := onPaper(t, mixes.Job{Program: program, Args: []string{"begin:1"}},
+	a := onPaper(t, mixes.Job{Program: program, Args: []string{"begin:1"}},
 		mixes.Job{Program: program, Args: []string{"begin:1", "sleep:60000"}}, mixes.Job{Program: program, Args: []string{"begin:2"}})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stopped := errors.New("interrupt")
-	p.Say = func(format string, args ...any) {
+	a.Say = func(format string, args ...any) {
 		if strings.Contains(fmt.Sprintf(format, args...), "profiling 2 of 3") {
 			cancel(stopped)
 		}
 	}
-	found, err := profilesOf(ctx, p, a)
+	found, err := profilesOf(ctx, a)
 	if len(found) != 1 || !errors.Is(err, stopped) || errors.As(err, new(*PartError)) {
 		t.Errorf("%d profiles, %v, want the first job's and the interrupt", len(found), err)
 	}
@@ -130,10 +129,10 @@ func TestProfileStopsWithItsContext(t *testing.T) {
 // What could not be kept either is not measured.
 func TestProfileStopsWhereNothingCanBeKept(t *testing.T) {
 	program := buildStepJob(t)
-	p, a := onPaper(t, mixes.Job{Program: program, Args: []string{"begin:1"}}, mixes.Job{Program: program, Args: []string{"begin:2"}},
+	a := onPaper(t, mixes.Job{Program: program, Args: []string{"begin:1"}}, mixes.Job{Program: program, Args: []string{"begin:2"}},
 		mixes.Job{Program: program, Args: []string{"begin:3"}})
 	tried := 0
-	kept, err := runAll(t.Context(), p, a, func(profiles.Profile) error {
+	kept, err := runAll(t.Context(), a, func(profiles.Profile) error {
 		if tried++; tried == 2 {
 			return syscall.ENOSPC
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/runner"
 )
 
 var series = map[nvml.Kind]results.Series{
@@ -24,14 +23,13 @@ var series = map[nvml.Kind]results.Series{
 // 0 (H200, driver 580).
 const activityPeriod = 200 * time.Millisecond
 
-// Sample starts the sampler; its segments go to rec until Unsample, which must
-// follow every success.
-func (s *Session) Sample(epoch time.Time, rec runner.Recorder) error {
-	var err error
-	s.recorder, s.epoch = rec, epoch
-	lost := func(device int, err error) { s.lost <- Lost{device, err} }
-	s.sampler, err = s.node.StartSampler(nvml.Config{Epoch: epoch, ActivityPeriod: activityPeriod, Lost: lost, Consume: func(g nvml.Segment) {
-		rec.Segment(results.Segment{Device: g.Device, Series: series[g.Kind], FirstS: g.First.Seconds(),
+// sample starts the sampler until unsample, which must follow every success.
+func (n *node) sample(epoch time.Time) (err error) {
+	n.epoch = epoch
+	to := n.to
+	lost := func(device int, err error) { n.lost <- Lost{device, err} }
+	n.sampler, err = n.gpus.StartSampler(nvml.Config{Epoch: epoch, ActivityPeriod: activityPeriod, Lost: lost, Consume: func(g nvml.Segment) {
+		to.Segment(results.Segment{Device: g.Device, Series: series[g.Kind], FirstS: g.First.Seconds(),
 			LastS: g.Last.Seconds(), Samples: int64(g.Samples), Value: &g.Value})
 	}})
 	if err != nil {
@@ -43,30 +41,30 @@ func (s *Session) Sample(epoch time.Time, rec runner.Recorder) error {
 // stopLimit bounds how long a driver call may keep the sampler from stopping.
 const stopLimit = 5 * time.Second
 
-// Unsample stops the sampler, if one runs, and returns its figures. The devices get their
+// unsample stops the sampler, if one runs, and returns its figures. The devices get their
 // refresh interval and their clocks of now.
-func (s *Session) Unsample() (results.Sampler, error) {
-	if s.sampler == nil {
+func (n *node) unsample() (results.Sampler, error) {
+	if n.sampler == nil {
 		return results.Sampler{}, nil
 	}
-	st, err := s.sampler.Stop(stopLimit)
-	s.sampler = nil
+	st, err := n.sampler.Stop(stopLimit)
+	n.sampler = nil
 	found := doubts(st)
 	if errors.Is(err, nvml.ErrHung) { // what was read before counts
 		found, err = append(found, err.Error()+": what it would have read until the end is unknown"), nil
 	}
 	for _, detail := range found {
-		s.recorder.Event(results.Event{AtS: time.Since(s.epoch).Seconds(), Kind: results.EventSampler, Detail: detail})
-		s.options.Warn("%s", detail)
+		n.to.Event(results.Event{AtS: time.Since(n.epoch).Seconds(), Kind: results.EventSampler, Detail: detail})
+		n.Say("%s", detail)
 	}
 	for i, d := range st.Devices {
 		if r := d.Series[nvml.GPUUtilization].Refresh; r != nil {
-			s.Devices[i].RefreshS = new(r.Seconds())
+			n.devices[i].RefreshS = new(r.Seconds())
 		}
 	}
-	for i := range s.Devices {
-		if d, e := s.node.Device(i); e == nil { // else the clocks stay unknown
-			s.Devices[i].SMClockEndHz, s.Devices[i].ThrottleEnd = hertz(d.SMClockHz), reasons(d.EventReasons)
+	for i := range n.devices {
+		if d, e := n.gpus.Device(i); e == nil { // else the clocks stay unknown
+			n.devices[i].SMClockEndHz, n.devices[i].ThrottleEnd = hertz(d.SMClockHz), reasons(d.EventReasons)
 		}
 	}
 	return figures(st), err

@@ -24,8 +24,8 @@ func TestSamplerFigures(t *testing.T) {
 	if got := figures(nvml.Stats{}); got.Errors == nil || *got.Errors != 0 || got.FirstError != nil {
 		t.Errorf("without errors: %+v, want 0 of them", got)
 	}
-	var none Session
-	if got, err := none.Unsample(); err != nil || got != (results.Sampler{}) {
+	var none node
+	if got, err := none.unsample(); err != nil || got != (results.Sampler{}) {
 		t.Errorf("what never began was sampled: %+v, %v", got, err)
 	}
 }
