@@ -53,8 +53,8 @@ func ParseBytes(s string) (int64, error) {
 // leastPlain is the least size that needs no unit. A smaller one is a forgotten unit: 5 is not meant to be 5 bytes.
 const leastPlain = 1 << 20
 
-// ParseSize is ParseBytes for sizes that users choose. It refuses plain bytes below 1 MiB, except for 0.
-func ParseSize(s string) (int64, error) {
+// parseSize is ParseBytes for sizes that users choose. It refuses plain bytes below 1 MiB, except for 0.
+func parseSize(s string) (int64, error) {
 	n, err := ParseBytes(s)
 	if err == nil && 0 < n && n < leastPlain && isDigits(s) {
 		return 0, fmt.Errorf("%s is %s: write %sMiB or %sGiB", s, size.Text(n), s, s)
@@ -76,16 +76,16 @@ func (s Size) String() string { return s.text }
 // MarshalText implements encoding.TextMarshaler.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.text), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler, as ParseSize.
+// UnmarshalText implements encoding.TextUnmarshaler, as parseSize.
 func (s *Size) UnmarshalText(text []byte) (err error) {
 	*s = Size{text: string(text)}
 	if s.text != "" {
-		s.Bytes, err = ParseSize(s.text)
+		s.Bytes, err = parseSize(s.text)
 	}
 	return err
 }
 
-// formatSize is the exact inverse of ParseSize.
+// formatSize is the exact inverse of parseSize.
 func formatSize(n int64) string {
 	if text := FormatBytes(n); !isDigits(text) || n == 0 || n >= leastPlain {
 		return text

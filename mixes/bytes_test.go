@@ -38,21 +38,21 @@ func TestParseBytes(t *testing.T) {
 // A small number without a unit is a forgotten unit.
 func TestSizesHaveUnits(t *testing.T) {
 	for in, want := range map[string]int64{"0": 0, "1048576": 1 << 20, "17179869184": 16 << 30, "5MiB": 5 << 20, "0.5KiB": 512, "1KiB": 1024} {
-		if got, err := ParseSize(in); err != nil || got != want {
-			t.Errorf("ParseSize(%q) = %d, %v; want %d", in, got, err, want)
+		if got, err := parseSize(in); err != nil || got != want {
+			t.Errorf("parseSize(%q) = %d, %v; want %d", in, got, err, want)
 		}
 	}
 	for in, want := range map[string]string{
 		"1": "1 is 1 byte: write 1MiB or 1GiB", "5": "5 is 5 bytes: write 5MiB or 5GiB", "16384": "16384 is 16 KiB: write 16384MiB or 16384GiB",
 		"1048575": "write 1048575MiB", "": "write plain bytes", "5GB": "write plain bytes",
 	} {
-		if got, err := ParseSize(in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ParseSize(%q) = %d, %v; want an error with %q", in, got, err, want)
+		if got, err := parseSize(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("parseSize(%q) = %d, %v; want an error with %q", in, got, err, want)
 		}
 	}
 	chance.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.Int64Range(0, 2<<20), rapid.Int64Min(0)).Draw(t, "n")
-		if back, err := ParseSize(formatSize(n)); err != nil || back != n {
+		if back, err := parseSize(formatSize(n)); err != nil || back != n {
 			t.Fatalf("%d is %q, which is %d, %v", n, formatSize(n), back, err)
 		}
 	})

@@ -39,7 +39,7 @@ const MaxNesting = 32
 //	    stdin: input.txt     relative to dir
 //	    dir: /data           the suite's data directory if absent
 //	    env: [OMP_NUM_THREADS=4]
-//	    memory: 1.5GiB       device memory; see ParseSize
+//	    memory: 1.5GiB       device memory; see parseSize
 //	    blocks: 4096         grid of the main kernel, multiplied
 //	    threads_per_block: 256
 //	    isolate: true        exclusive use of its device
@@ -614,7 +614,7 @@ func (r *yamlReader) bytes(n ast.Node, what string) int64 {
 	if !ok {
 		return 0
 	}
-	b, err := ParseSize(s)
+	b, err := parseSize(s)
 	switch {
 	case err != nil:
 		r.fail(n.GetToken(), "", "%s: %v", what, err)

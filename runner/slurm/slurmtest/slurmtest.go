@@ -37,8 +37,8 @@ const (
 	awaitLimit = 5 * time.Minute
 )
 
-// Nodes are the names of the cluster's nodes. Each has four CPUs, two fake GPUs and 4,000 MB.
-var Nodes = []string{"n1", "n2", "n3", "n4"}
+// nodes are the names of the cluster's nodes. Each has four CPUs, two fake GPUs and 4,000 MB.
+var nodes = []string{"n1", "n2", "n3", "n4"}
 
 // Cluster is a Slurm that runs until the end of a test.
 type Cluster struct {
@@ -80,12 +80,12 @@ func Start(t testing.TB, extra ...string) *Cluster {
 		"--pid-file="+c.path("munge/pid"), "--log-file="+c.path("log/munged"))
 	c.Await("munged listens", func() bool { return exec.Command("munge", "-n", "-S", c.path("munge/socket")).Run() == nil })
 	c.StartController()
-	for _, node := range Nodes {
+	for _, node := range nodes {
 		c.StartNode(node)
 	}
 	c.Await("all nodes are idle", func() bool {
 		states, _ := exec.Command("sinfo", "-h", "-o", "%D %T").Output()
-		return string(states) == fmt.Sprintf("%d idle\n", len(Nodes))
+		return string(states) == fmt.Sprintf("%d idle\n", len(nodes))
 	})
 	return c
 }
@@ -175,7 +175,7 @@ func (c *Cluster) write(root, plugins string, extra []string) error {
 	if _, err := rand.Read(key); err != nil {
 		return err
 	}
-	ports, err := freePorts(1 + len(Nodes))
+	ports, err := freePorts(1 + len(nodes))
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (c *Cluster) write(root, plugins string, extra []string) error {
 		fmt.Fprintln(&conf, line)
 	}
 	fmt.Fprintf(&conf, configuration, c.Dir, host, me.Username, plugins, ports[0])
-	for i, node := range Nodes {
+	for i, node := range nodes {
 		fmt.Fprintf(&conf, "NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:fake:2\n",
 			node, host, ports[1+i])
 	}

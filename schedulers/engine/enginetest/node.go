@@ -153,8 +153,8 @@ func (n Node) Expire(now time.Duration, want string) {
 
 func (n Node) Device(i int) schedulers.DeviceView { return n.Engine.View().Device(i) }
 
-// FreeBlocks returns the free block slots of each SM of device i.
-func (n Node) FreeBlocks(i int) []int {
+// freeBlocks returns the free block slots of each SM of device i.
+func (n Node) freeBlocks(i int) []int {
 	var free []int
 	for sm := range n.Device(i).Limits().SMs {
 		free = append(free, n.Device(i).SM(sm).FreeBlocks)
@@ -164,7 +164,7 @@ func (n Node) FreeBlocks(i int) []int {
 
 func (n Node) WantFreeBlocks(i int, want ...int) {
 	n.t.Helper()
-	if got := n.FreeBlocks(i); !slices.Equal(got, want) {
+	if got := n.freeBlocks(i); !slices.Equal(got, want) {
 		n.t.Fatalf("device %d has free blocks %v per SM, want %v", i, got, want)
 	}
 }
