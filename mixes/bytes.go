@@ -68,7 +68,7 @@ type Size struct {
 	text  string
 }
 
-// SizeOf is a size that nobody has written.
+// SizeOf is a size that is not from a text.
 func SizeOf(bytes int64) Size { return Size{bytes, FormatBytes(bytes)} }
 
 func (s Size) String() string { return s.text }

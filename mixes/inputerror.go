@@ -20,7 +20,7 @@ type InputError struct {
 	// Remedy says what to write instead; "" if Msg is enough.
 	Remedy string
 
-	program string // that a line wants and nobody knows; "": another error
+	program string // of the line, if it is unknown; "": another error
 }
 
 func (e *InputError) Error() string {

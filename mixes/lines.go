@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxFileBytes bounds a mix file, and maxJobs its jobs, so that a typing error in count, or a file
-	// that is no mix, cannot exhaust memory.
+	// that is not a mix, cannot exhaust memory.
 	maxFileBytes = 1 << 30
 	maxJobs      = 500_000
 	// maxLineBytes bounds what is read before a line's text is checked.
@@ -41,7 +41,7 @@ func newLines(file string, r io.Reader) *lines {
 }
 
 // next returns the next line with its line break, if it has one; it is valid until the next call. The
-// error is io.EOF behind the last line, InputErrors if the line is not text, and else that of the file.
+// error is io.EOF after the last line, InputErrors if the line is not text, and else that of the file.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.reader.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

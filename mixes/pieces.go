@@ -13,11 +13,11 @@ const (
 	maxPieceBytes = 4 << 20
 )
 
-// pieces divides a mix in YAML at its jobs. Each piece is a document of its own. The pieces behind the
+// pieces divides a mix in YAML at its jobs. Each piece is a document of its own. The pieces after the
 // first begin with a line "jobs:", under which their jobs stand as in the file. A small file is one piece.
 type pieces struct {
 	lines *lines
-	size  int // a piece ends before the first job behind so many bytes
+	size  int // a piece ends before the first job after so many bytes
 
 	text     []byte
 	jobsLine int // the line "jobs:" of the file; 0: it has not come

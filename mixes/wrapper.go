@@ -72,16 +72,16 @@ func unwrap(words []word) (tools, command []word, err *InputError) {
 		if !found {
 			return words[:len(words)-len(command)], command, nil
 		}
-		if command, err = w.behind(command); err != nil {
+		if command, err = w.rest(command); err != nil {
 			return nil, nil, err
 		}
 	}
 }
 
-// behind returns the words after the tool, which is the first word, and its options. An unknown
+// rest returns the words after the tool, which is the first word, and its options. An unknown
 // option is an error, because it may or may not take the next word, so that the program's place
 // is unknown. An unknown option whose value follows = is allowed.
-func (w wrapper) behind(words []word) ([]word, *InputError) {
+func (w wrapper) rest(words []word) ([]word, *InputError) {
 	tool := words[0]
 	name := path.Base(tool.text)
 	fail := func(at word, format string, args ...any) ([]word, *InputError) {

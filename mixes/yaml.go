@@ -349,7 +349,7 @@ func (r *mixReader) add(body ast.Node) Mix {
 		}
 		line := r.line(firstToken(n))
 		for range count {
-			m.Jobs, m.Lines = append(m.Jobs, j), append(m.Lines, line) // nobody changes what the jobs share
+			m.Jobs, m.Lines = append(m.Jobs, j), append(m.Lines, line) // what the jobs share is never changed
 		}
 	}
 	return *m

@@ -149,7 +149,7 @@ func firstWord(s string) string {
 	return s
 }
 
-// isText reports whether a file's beginning is no machine's program. Nothing is text too.
+// isText reports whether the beginning of a file is not that of a binary program. An empty file is text.
 func isText(first string) bool {
 	return utf8.ValidString(first) && !strings.ContainsFunc(first, func(r rune) bool { return r < ' ' && r != '\t' })
 }

@@ -132,7 +132,7 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ByteOrderMark is what some editors write at the begin of a file in UTF-8. Elsewhere nobody sees it.
+// ByteOrderMark is what some editors write at the begin of a file in UTF-8. It is invisible.
 const ByteOrderMark = "\xef\xbb\xbf"
 
 // IsUTF16 reports whether a file that begins with the text is in UTF-16.
@@ -146,7 +146,7 @@ func Absent(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// CheckLink returns an error if path is a link to nothing. A file that is made there would be where nobody named it.
+// CheckLink returns an error if path is a link to nothing. A file made through it would have a path that the user has not named.
 func CheckLink(path string) error {
 	to, err := os.Readlink(path)
 	if err != nil {
@@ -158,7 +158,7 @@ func CheckLink(path string) error {
 	return fmt.Errorf("it is a link to %s, which does not exist: make that file, remove the link, or name another file", to)
 }
 
-// TemporaryError is the error of a directory that cannot be made in the directory for temporary files. It names that one.
+// TemporaryError is the error of a directory that cannot be made in the directory for temporary files. It names the directory.
 func TemporaryError(err error) error {
 	if named := os.Getenv("TMPDIR"); named != "" {
 		return fmt.Errorf("TMPDIR=%s cannot be used: name a directory that is there and that you may write to: %w", named, err)

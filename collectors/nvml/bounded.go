@@ -51,7 +51,7 @@ func whole[T any](ctx context.Context, n *Node, name string, call func() (T, nvm
 	return v, err
 }
 
-// errLeft is wrapped if a call was left, because it takes too long or because nobody waits any more.
+// errLeft is wrapped if a call was left, because it takes too long or because its caller stopped waiting.
 var errLeft = fmt.Errorf("%w", ErrHung)
 
 // within returns what call returns, or an error that wraps errLeft if it takes longer than the limit. 0: callLimit.

@@ -9,7 +9,7 @@ import (
 
 type number interface{ int | int64 | uint64 }
 
-// Text is an amount in its largest unit, such as 1.5 GiB, with up to three digits behind the point.
+// Text is an amount in its largest unit, such as 1.5 GiB, with up to three decimals.
 func Text[N number](bytes N) string {
 	v, unit := float64(bytes), ""
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {

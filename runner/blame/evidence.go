@@ -5,7 +5,7 @@
 // fault domain: the fault of one client shows in every other as an error of its own. No
 // source says whose fault it was. docs/results/faults.md has what was tried: the order of the reports
 // does not tell, nor does the name in the server's log, nor the name in the kernel's log. So
-// evidence decides, in this order. Where the evidence does not suffice, nobody is named.
+// evidence decides, in this order. Where the evidence does not suffice, no job is named.
 //
 //   - An error that MPS does not share is the process's own.
 //   - A process that died with kernels running, and reported no error, did the harm.

@@ -96,7 +96,7 @@ func (s *Server) Healthy(at time.Duration) (awaitAgain, wasBroken bool) {
 	return false, wasBroken
 }
 
-// GivenUp notes that nobody awaits the server's recovery any longer: its outages last.
+// GivenUp notes that the server's recovery is no longer awaited: its outages last.
 func (s *Server) GivenUp(at time.Duration) {
 	s.Broken(at)
 	s.recovery, s.broken = healthy, false

@@ -114,7 +114,7 @@ func (r *recording) job(index int) *job {
 	return r.jobs[index]
 }
 
-// add puts a node behind those that it waits for; nil is nobody.
+// add puts a node behind those that it waits for. A nil node is ignored.
 func (r *recording) add(n *node, after ...*node) *node {
 	r.nodes++
 	n.order, n.at = r.nodes, r.now
@@ -264,8 +264,8 @@ func (x *Executor) plan(at time.Duration, order int, do func()) {
 	heap.Push(&x.agenda, due{max(at, x.now), order, do})
 }
 
-// behind is the order of what is not in the recording.
-const behind = math.MaxInt
+// afterAll is the order of what is not in the recording.
+const afterAll = math.MaxInt
 
 // happened plans what has waited for a node alone.
 func (x *Executor) happened(n *node) {
@@ -322,7 +322,7 @@ func (x *Executor) Answer(d schedulers.Decision) {
 
 // Plan carries out runner.Search, in no time.
 func (x *Executor) Plan(search func() runner.Event) {
-	x.plan(x.now, behind, func() { x.loop.Post(x.now, search()) })
+	x.plan(x.now, afterAll, func() { x.loop.Post(x.now, search()) })
 }
 
 // Stop carries out runner.Stop.
@@ -330,7 +330,7 @@ func (x *Executor) Stop(job int) { x.end(job, runner.Exit{Signal: new("SIGKILL")
 
 // end has a job end now, and leaves out what is left of its recording.
 func (x *Executor) end(job int, e runner.Exit) {
-	x.plan(x.now, behind, func() {
+	x.plan(x.now, afterAll, func() {
 		if !x.ended[job] {
 			x.ended[job] = true
 			x.loop.Post(x.now, runner.JobEnded{Job: job, Exit: e})
@@ -340,7 +340,7 @@ func (x *Executor) end(job int, e runner.Exit) {
 
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) {
-	x.plan(t, behind, func() { x.loop.Post(x.now, runner.Tick{}) })
+	x.plan(t, afterAll, func() { x.loop.Post(x.now, runner.Tick{}) })
 }
 
 // due is something to do at a time.

@@ -20,7 +20,7 @@ import (
 type Progress func(tasks []slurm.Task, done, of int)
 
 // Collect brings into a store what the tasks of a submission publish, until the sweep is complete or no task is left.
-// Nobody may have the store open. every is how often Slurm is asked.
+// The store must not be open. every is how often Slurm is asked.
 func (s Submission) Collect(ctx context.Context, db string, every time.Duration, say harness.Say, show Progress) error {
 	var tasks []slurm.Task
 	var merged store.Merged

@@ -72,7 +72,7 @@ func begin(dir string, number int) (*publisher, error) {
 	}
 }
 
-// publish copies a file, which nobody may change meanwhile, into the directory as the latest of the
+// publish copies a file, which must not change meanwhile, into the directory as the latest of the
 // attempt. What was published is on the disk when publish returns. Of the attempt's files it keeps this
 // one and the one before. A file with the content of the latest one is not published again.
 func (p *publisher) publish(file string) (_ partFile, err error) {

@@ -62,7 +62,7 @@ func dirOf(ctx context.Context, db *store.Store, id int64, shared string) (dir, 
 }
 
 // hold keeps other programs from submitting the sweep until release, from before it is asked whether tasks are left to
-// after they are in the queue. Where the shared directory's file system has no locks, it keeps nobody.
+// after they are in the queue. Where the shared directory's file system has no locks, nothing is locked.
 func hold(ctx context.Context, db *store.Store, id int64, shared string) (release func() error, err error) {
 	dir, _, err := dirOf(ctx, db, id, shared)
 	if err != nil {
@@ -297,7 +297,7 @@ func (s Submission) write() (err error) {
 		return err
 	}
 	err = os.Link(f.Name(), submissionFile(s.Dir, s.Number))
-	if errors.Is(err, fs.ErrExist) { // where nobody can lock the directory
+	if errors.Is(err, fs.ErrExist) { // where the directory cannot be locked
 		return fmt.Errorf("%s: %w", s.Dir, errSubmitting)
 	}
 	return err

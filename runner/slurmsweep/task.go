@@ -145,7 +145,7 @@ type task struct {
 	every  time.Duration // between copies
 	// work goes on with the part in a file. It returns nil if the part is complete, and soon after ctx ends.
 	// attempt is how often the part was begun before; no other process has the same. end is when the job's time
-	// ends; zero: never, or nobody knows.
+	// ends; zero: never, or unknown.
 	work func(ctx context.Context, file string, attempt int, end time.Time) error
 	// copy makes a checked copy of a file on which work is under way.
 	copy func(ctx context.Context, file, to string) error

@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Limits are what the host allows this process and its jobs. What the system does not tell is no limit.
+// Limits are what the host allows this process and its jobs. A limit that the system does not tell counts as none.
 func Limits() results.Surroundings {
 	s := cgroupLimits("/")
 	var set unix.CPUSet

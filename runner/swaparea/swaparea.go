@@ -36,7 +36,7 @@ type Area struct {
 	piece int64 // bytes
 
 	mu   sync.Mutex
-	free []int // pieces that nobody has, as descriptors
+	free []int // pieces that are not taken, as descriptors
 }
 
 // Start runs bin, which makes an area of so many bytes, in pieces of `piece` bytes each. That takes a
@@ -187,7 +187,7 @@ func (a *Area) Bytes() int64 {
 // Piece returns the bytes of a piece.
 func (a *Area) Piece() int64 { return a.piece }
 
-// Take returns up to n pieces that nobody else has, as descriptors, which stay the Area's.
+// Take returns up to n free pieces, as descriptors, which stay the Area's.
 func (a *Area) Take(n int) []int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

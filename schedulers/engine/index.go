@@ -94,7 +94,7 @@ func (x *index) refresh() {
 	})
 }
 
-// candidate returns the first task in the queue's order, behind after unless it is nil, that may
+// candidate returns the first task past after in the queue's order, or of all tasks if after is nil, that may
 // have a device now; nil if there is none.
 func (x *index) candidate(after *waiting) *waiting {
 	x.refresh()

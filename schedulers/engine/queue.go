@@ -181,7 +181,7 @@ func (q *queue) stops(head, w *waiting) bool {
 	return head != nil && q.compare(head, w) < 0 && (head.aged || q.order.blocks(head, w))
 }
 
-// candidate returns the first task behind after that may have a device now, as far as the index
+// candidate returns the first task past after that may have a device now, as far as the index
 // knows, or nil. If after is nil, it may be any task.
 func (q *queue) candidate(after *waiting) *waiting {
 	if q.index != nil {

@@ -21,7 +21,7 @@ import (
 //     deadline, and a task that answers Unable never again for that action. The end of a task
 //     withdraws its ticket.
 //   - Reservation: a device on which room is being made for a request is open to no other request
-//     of the queue, until every answer is in and the policy asks nobody else.
+//     of the queue, until every answer is in and the policy asks no other task.
 //   - Deadlock: a request to resume waits like one to grow (deadlock.go). A device on which an
 //     answer may still come is not in deadlock (device.live).
 
@@ -115,7 +115,7 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 	return e.pump(), nil
 }
 
-// spend notes that h gave less than it was asked for, so that nobody waits for more.
+// spend notes that h gave less than it was asked for, so that no request waits for more.
 func (e *Engine) spend(h *holding, beneficiary schedulers.TaskID) {
 	if beneficiary != h.task.ID {
 		h.kept = h.bytes

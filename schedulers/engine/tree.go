@@ -47,7 +47,7 @@ func (t *tree) least() int64 {
 	return t.root.least
 }
 
-// first returns the first task behind after with a value of at most limit, or nil. If after is nil,
+// first returns the first task past after with a value of at most limit, or nil. If after is nil,
 // it may be any task. after need not be in the tree.
 func (t *tree) first(limit int64, after *waiting) *waiting {
 	return t.firstAt(t.root, limit, after)
@@ -88,7 +88,7 @@ func (t *tree) insertAt(n, added *node) *node {
 	return n.update()
 }
 
-// split returns what is before w and what is behind it. n does not have w.
+// split returns what is before w and what is after it. n does not have w.
 func (t *tree) split(n *node, w *waiting) (before, behind *node) {
 	if n == nil {
 		return nil, nil

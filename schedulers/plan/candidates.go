@@ -18,7 +18,7 @@ func (o order) clone() order {
 	return out
 }
 
-// inOrder grants as an order says: nobody passes the head of a device.
+// inOrder grants as an order says: no job passes the head of a device.
 type inOrder struct {
 	order order
 	heads []int

@@ -14,7 +14,7 @@ const mostCompared = 256
 // device. Of several rules it takes the one with the best candidate. Shortest first is the rule where the host
 // is crowded, and longest first where a few long jobs end last.
 func Nice(s Situation, expected []schedulers.Prediction, with Settings) []int {
-	nobody, all := make([]*schedulers.Prediction, len(expected)), make([]*schedulers.Prediction, len(expected))
+	unknown, all := make([]*schedulers.Prediction, len(expected)), make([]*schedulers.Prediction, len(expected))
 	for i := range expected {
 		all[i] = &expected[i]
 	}
@@ -27,7 +27,7 @@ func Nice(s Situation, expected []schedulers.Prediction, with Settings) []int {
 	best, least := shortest, math.Inf(1)
 	for _, levels := range [][]int{
 		shortest,
-		schedulers.NiceByLength(nobody, schedulers.UntilRequest), // all equal
+		schedulers.NiceByLength(unknown, schedulers.UntilRequest), // all equal
 		schedulers.NiceByLength(all, func(p *schedulers.Prediction) time.Duration { return -p.Before - p.Held - p.After }),
 	} {
 		for i := range s.Jobs {

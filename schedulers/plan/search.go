@@ -74,7 +74,7 @@ type search struct {
 	latest float64 // when the last job should end at the latest, in seconds from now
 }
 
-// late is how much more an end behind latest counts, beyond Weight.
+// late is how much more an end after latest counts, beyond Weight.
 const late = 3
 
 // MostMoves bounds Settings.Moves. A first search of a small batch then takes minutes.
@@ -175,7 +175,7 @@ func (x *search) try(o order) {
 	}
 }
 
-// current is the plan that is followed now, with jobs that it does not have behind the others.
+// current is the plan that is followed now, with jobs that it does not have after the others.
 func (x *search) current(s Situation) order {
 	out, known := make(order, len(s.Devices)), make([]bool, len(s.Jobs))
 	index := map[schedulers.JobID]int{}

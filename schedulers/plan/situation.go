@@ -55,7 +55,7 @@ type Job struct {
 	Only    int   // the device that it must have; -1: any
 	Isolate bool  // it shares its device with no other job
 	Bytes   int64 // what it has or asks for, and what it will grow by
-	Most    int64 // the most that it is expected to have at one time; 0: nobody knows
+	Most    int64 // the most that it is expected to have at one time; 0: unknown
 	Arrived time.Duration
 
 	Before, Held, After time.Duration

@@ -19,7 +19,7 @@ var alg3 = entry{
 		Rule:   "memory hard, compute soft: among devices with at least the memory free that it needs, the one with the fewest warps in use",
 		Source: casePaper + ", section 4, Alg. 3",
 		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate,
-			late(withDefault(paramNice, niceOff))}},
+			omitDefault(withDefault(paramNice, niceOff))}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		memory, err := s.memory()
 		return caseAlg3{MemoryHard: memory}, err

@@ -8,7 +8,7 @@ import (
 	"github.com/caserun/caserun/schedulers/engine"
 )
 
-// onDemand lets each burst start as soon as what it references is on the device, and nobody defends
+// onDemand lets each burst start as soon as what it references is on the device, and no task defends
 // what it has there: "PILOT base", the baseline that thrashes. Room is made by the tasks that do not
 // run, the least recently active first, and last by what the request's own task does not reference.
 // What there is to take is taken, even if it does not suffice yet. So a request that has aged waits until each

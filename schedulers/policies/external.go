@@ -28,8 +28,8 @@ const HashDigits = 12
 
 var (
 	paramPath    = Param{Name: "path", Help: "the program's file, which must be executable; a run's record has its name without the folder"}
-	paramSHA256  = Param{Name: "sha256", Help: "the first 12 digits of the sha256 of the program's file; a file with another content is refused; a run's record has them", Late: true}
-	paramTimeout = Param{Name: "timeout", Default: "1s", Help: "a run ends if one decision takes longer", Late: true}
+	paramSHA256  = Param{Name: "sha256", Help: "the first 12 digits of the sha256 of the program's file; a file with another content is refused; a run's record has them", OmitDefault: true}
+	paramTimeout = Param{Name: "timeout", Default: "1s", Help: "a run ends if one decision takes longer", OmitDefault: true}
 )
 
 // external has its policy from elsewhere. Its first parameter may be the path alone, as in

@@ -28,9 +28,9 @@ type Param struct {
 	Name    string
 	Default string
 	Help    string
-	// Late keeps the parameter out of Parameters while it has its default. Older stored runs
+	// OmitDefault keeps the parameter out of Parameters while it has its default. Older stored runs
 	// lack the parameter, and new runs must remain repetitions of the same arm.
-	Late bool
+	OmitDefault bool
 }
 
 // Info describes a registered scheduler.
@@ -70,11 +70,11 @@ type Scheduler struct {
 }
 
 // Parameters returns the canonical k=v,k=v text of every parameter, sorted by name. It
-// includes defaults, except of late parameters.
+// includes defaults, except of parameters with OmitDefault.
 func (s Scheduler) Parameters() string {
 	var b []string
 	for _, p := range s.Params {
-		if v := s.values[p.Name]; !p.Late || v != p.Default {
+		if v := s.values[p.Name]; !p.OmitDefault || v != p.Default {
 			b = append(b, p.Name+"="+v)
 		}
 	}
@@ -93,12 +93,12 @@ var (
 	paramWait    = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error, unless it says itself how long it waits; 0s: never"}
 	paramWorkers = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
 	paramDevice  = Param{Name: "device", Default: "0", Help: "the device that is shared"}
-	paramIsolate = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", Late: true}
+	paramIsolate = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", OmitDefault: true}
 	// By default no room is left, because growth waits without harm, and jobs that do not
 	// grow cannot use memory that is kept free.
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
 	paramNice    = Param{Name: "nice", Default: niceOn, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and the others by length; off: all are equal"}
-	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", Late: true}
+	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", OmitDefault: true}
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
 
@@ -116,8 +116,8 @@ const (
 	isolateKnown = "known"
 )
 
-// late is Param.Late.
-func late(p Param) Param { p.Late = true; return p }
+// omitDefault is Param.OmitDefault.
+func omitDefault(p Param) Param { p.OmitDefault = true; return p }
 
 func withDefault(p Param, value string) Param { p.Default = value; return p }
 

@@ -21,7 +21,7 @@ import (
 //   - between applications: one other context in a host phase, whose memory there suffices. It
 //     loses its slot. It may decline, because it has launched meanwhile.
 //
-// If nobody accepts, the request waits without a slot, and others may pass it. Once it has aged, it waits
+// If no context accepts, the request waits without a slot, and others may pass it. Once it has aged, it waits
 // for a free slot, and then until one neighbour that is large enough is idle, or neighbours end or wait.
 //
 // Ours: a device where the memory is free goes before a device of the same kind where it must be

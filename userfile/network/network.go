@@ -22,7 +22,7 @@ func Of(path string) (kind string, err error) {
 	if err := unix.Stat(path, &of); err != nil {
 		return "", fmt.Errorf("%s: %w", strings.TrimSuffix(path, "/"), err)
 	}
-	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it nobody knows, as of any other file system in user space
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it the answer is unknown, as for any other file system in user space
 	return inUserSpace(string(mounts), unix.Major(of.Dev), unix.Minor(of.Dev)), nil
 }
 

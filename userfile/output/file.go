@@ -193,7 +193,7 @@ func (f *File) Discard() error {
 		if f.stop != nil {
 			f.stop()
 		}
-		_ = f.file.Close() // nobody wants it
+		_ = f.file.Close() // it is removed
 	}
 	if f.done {
 		return nil

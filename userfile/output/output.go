@@ -24,7 +24,7 @@ type Policy struct {
 	// Own, if not nil, replaces it if it is an earlier output of the same kind, such as "a page of caserun report".
 	Own *Kind
 	// Named says that the program named the file, in a directory that a user named. Then nothing but a regular file is
-	// written: behind a link would be a file that nobody named.
+	// written: a link may lead to a file that the user has not named.
 	Named bool
 	// Waiting, if not nil, is called before the wait for the reader of a FIFO.
 	Waiting func(path string)
@@ -63,7 +63,7 @@ type target struct {
 	std    *os.File // standard output or error, if that is what the path leads to
 }
 
-// find finds out where a path leads to, and refuses what is no place for an output.
+// find finds out where a path leads to, and refuses a path to which no output can go.
 func (p Policy) find(path string) (target, error) {
 	info, err := os.Stat(path)
 	if missing(path) {
@@ -193,7 +193,7 @@ func behindLinks(path string) (file string, open bool, err error) {
 	for range 40 { // more is a loop, to Linux too
 		to, _ := os.Readlink(at)
 		if to == "" {
-			return at, false, nil // no link
+			return at, false, nil // not a link
 		}
 		var dir unix.Statfs_t
 		if unix.Statfs(filepath.Dir(at), &dir) == nil && dir.Type == unix.PROC_SUPER_MAGIC {

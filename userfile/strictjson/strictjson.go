@@ -58,7 +58,7 @@ func object(d *json.Decoder, t reflect.Type) error {
 		}
 		key, _ := token.(string) // it is one in an object
 		if seen[key] {
-			return fmt.Errorf("the key %.100q is there twice: leave one of both out", key)
+			return fmt.Errorf("the key %.100q is there twice: remove one", key)
 		}
 		seen[key] = true
 		of, known := fields[key]
