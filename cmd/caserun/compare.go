@@ -60,7 +60,7 @@ docs/reference/statistics.md describes the tests.`,
   caserun compare nightly-2026-11-20 nightly-2026-11-21
   caserun compare 11 12 --metrics makespan`,
 		Args:              upToTwo,
-		ValidArgsFunction: atMost(2, others(fromStore(offerSides))),
+		ValidArgsFunction: atMost(2, others(fromStore(selection.OfferSides))),
 		RunE:              verb(onStore{&o}),
 	}
 	config.AddStoreFlag(c.Flags())
@@ -72,8 +72,6 @@ docs/reference/statistics.md describes the tests.`,
 	config.AddListFlag(c.Flags(), &o.metrics, "metrics", "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.by, "by", "", "of one side, print the matrix by `WHAT`: "+byMix)
-	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{byMix}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("metrics", inList(cobra.FixedCompletions(metricNames(), cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 
@@ -83,17 +81,6 @@ func upToTwo(c *cobra.Command, args []string) error {
 		return nil
 	}
 	return named("A", "B")(c, args)
-}
-
-// byMix is the only value of --by.
-const byMix = "mix"
-
-func metricNames() []string {
-	var names []string
-	for _, m := range regress.Metrics() {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 func (o *compareOptions) settle(c *cobra.Command, args []string) error {

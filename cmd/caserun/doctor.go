@@ -31,7 +31,6 @@ is 3 if something is missing.`,
 	c.Flags().Lookup("probe").Usage = "check what runs with this `PROBE` need: lazy, static or explicit"
 	config.AddDirectories(c.Flags())
 	addCatalogMixesFlag(c, &only, "`LIST` of mixes to check programs and data of, as W1..W8 or D-*; default: all")
-	completeProbe(c)
 	return c
 }
 

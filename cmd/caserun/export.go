@@ -169,7 +169,7 @@ everything in one file, which caserun report --db opens again.`,
   caserun export --openmetrics /var/lib/node_exporter/caserun.prom --force
   caserun export --sweep latest --latex tables.tex --figures figures
   caserun export --sweep latest --bundle sweep.tar.gz`,
-		ValidArgsFunction: others(fromStore(offerRuns)),
+		ValidArgsFunction: others(fromStore(selection.OfferRuns)),
 		RunE:              verb(onStore{&o}),
 	}
 	o.filter.addTo(c)

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/runlog"
@@ -20,14 +19,12 @@ func addFormatFlag(c *cobra.Command) {
 	if c.Flags().Lookup("verbose") == nil {
 		c.Flags().BoolP("verbose", "v", false, "print every column of tables")
 	}
-	_ = c.RegisterFlagCompletionFunc("format", completeFormats)
 }
 
 // addCatalogMixesFlag adds --mixes with its completion to a command that takes mixes of the
 // catalog alone.
 func addCatalogMixesFlag(c *cobra.Command, names *[]string, usage string) {
 	config.AddCatalogMixesFlag(c.Flags(), names, usage)
-	_ = c.RegisterFlagCompletionFunc("mixes", inList(orRange(completeCatalog)))
 }
 
 // filterFlags are the flags that select runs of a store.
@@ -45,18 +42,17 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	config.AddCountFlag(flags, &f.Last, "last", "only the last `N` of the selected runs")
 	flags.BoolVar(&f.Warmups, "warmups", false, "also the warm-up runs of sweeps, which are not measurements")
 	config.NoSetting(flags, "sched", "node", "tag")
-	_ = c.RegisterFlagCompletionFunc("mix", fromStore(offerEach(func(r results.Run) string { return r.Mix })))
-	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
-	_ = c.RegisterFlagCompletionFunc("node", fromStore(offerEach(func(r results.Run) string { return r.Node })))
-	_ = c.RegisterFlagCompletionFunc("sweep", fromStore(offerSweeps))
-	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
+	_ = c.RegisterFlagCompletionFunc("mix", fromStore(selection.OfferMixes))
+	_ = c.RegisterFlagCompletionFunc("node", fromStore(selection.OfferNodes))
 }
 
 // addBaseFlag adds the flag that names the scheduler to which ratios are.
 func addBaseFlag(c *cobra.Command, base *string) {
 	c.Flags().StringVar(base, "base", "", "`SCHEDULER` to which ratios are (default: sa, or the first)")
-	_ = c.RegisterFlagCompletionFunc("base", completeSchedulers)
 }
+
+// byMix is the only value of --by.
+const byMix = "mix"
 
 // named takes an argument for each name. An error says which argument is missing.
 func named(names ...string) cobra.PositionalArgs {

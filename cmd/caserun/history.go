@@ -52,7 +52,7 @@ With -o, write a file for --history of caserun mix and sweep.`,
   caserun history --before 12 -o known.csv
   caserun history --profiles mine.csv -o measured.csv`,
 		Args:              atMostOne,
-		ValidArgsFunction: atMost(1, completeMixes),
+		ValidArgsFunction: atMost(1, completeMix),
 		RunE:              verb(&o),
 	}
 	f := c.Flags()
@@ -68,10 +68,6 @@ With -o, write a file for --history of caserun mix and sweep.`,
 	config.AddSuiteFlag(f)
 	config.AddDirectories(f)
 	addFormatFlag(c)
-	_ = c.RegisterFlagCompletionFunc("before", fromStore(offerRuns))
-	_ = c.RegisterFlagCompletionFunc("except", fromStore(offerEach(func(r results.Run) string { return r.Mix })))
-	completeProbe(c)
-	completeNode(c)
 	return c
 }
 

@@ -44,7 +44,7 @@ and every output say so.`,
   caserun mix W7 --sched cg --workers 8 --mem-cap 16GiB
   caserun mix my.yaml --node sim:2xP100 --format json`,
 		Args:              named("MIX"),
-		ValidArgsFunction: atMost(1, completeMixes),
+		ValidArgsFunction: atMost(1, completeMix),
 		RunE:              verb(&o),
 	}
 	config.AddRunFlags(c.Flags())
@@ -52,10 +52,6 @@ and every output say so.`,
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print tables of devices and jobs")
 	addFormatFlag(c)
 	o.log.addTo(c)
-	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
-	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
-	completeProbe(c)
-	completeNode(c)
 	return c
 }
 

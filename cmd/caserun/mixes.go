@@ -38,7 +38,7 @@ func newMixes() *cobra.Command {
 		Short:             "Show the jobs of a mix; --yaml writes it as a file to start from",
 		Example:           "  caserun mixes show W7\n  caserun mixes show W7 --yaml >my.yaml",
 		Args:              named("MIX"),
-		ValidArgsFunction: atMost(1, completeMixes),
+		ValidArgsFunction: atMost(1, completeMix),
 		RunE:              verb(&shown),
 	}
 	addFormatFlag(show)
@@ -187,7 +187,7 @@ stays, and stderr names it. A YAML file keeps its comments and its layout.`,
   caserun mixes learn my.yaml --run 12 -o learned.yaml
   caserun mixes learn D-128 --profiles darknet.csv -o D-128.yaml`,
 		Args:              named("MIX"),
-		ValidArgsFunction: atMost(1, completeMixes),
+		ValidArgsFunction: atMost(1, completeMix),
 		RunE:              verb(&o),
 	}
 	f := c.Flags()
@@ -199,7 +199,7 @@ stays, and stderr names it. A YAML file keeps its comments and its layout.`,
 	config.AddSuiteFlag(f)
 	c.MarkFlagsMutuallyExclusive("run", "profiles")
 	c.MarkFlagsMutuallyExclusive("out", "in-place")
-	_ = c.RegisterFlagCompletionFunc("run", fromStore(offerRuns))
+	_ = c.RegisterFlagCompletionFunc("run", fromStore(selection.OfferRuns))
 	return c
 }
 

@@ -109,8 +109,6 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	config.AddStoreFlag(c.Flags())
 	config.AddProbeFlag(c.Flags())
 	addFormatFlag(c)
-	completeNode(c)
-	completeProbe(c)
 	c.Flags().Lookup("node").Usage = "`NODES` of --run, with commas; without it, only runs on these"
 	c.Flags().Lookup("tag").Usage = "`TEXT` to find runs by; with --run, what its runs get"
 	config.AddListFlag(c.Flags(), &o.sweeps, "sweep", "runs of these `SWEEPS`: numbers, or latest (the default)")
@@ -121,9 +119,8 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: the paper's")
 	config.AddCountFlag(c.Flags(), &o.reps, "reps", "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
 	o.log.addTo(c)
-	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
-	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
-	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(paper.Case().SystemNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(selection.OfferSweeps)))
+	_ = c.RegisterFlagCompletionFunc("as", fixed(paper.Case().SystemNames()...))
 	return c
 }
 

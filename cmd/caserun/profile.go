@@ -66,7 +66,6 @@ it with steps: in a mix. docs/reference/profiles.md describes both files.`,
 	config.AddDirectories(f)
 	c.MarkFlagsMutuallyExclusive("untraced", "once")
 	c.AddCommand(newProfileFit())
-	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
 	return c
 }
 

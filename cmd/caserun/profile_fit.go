@@ -46,7 +46,7 @@ traced go before traced ones. SIDE is
   caserun mix W7 --sched plan --node sim:4xH200 --mem-cap 16GiB \
       --profiles here.csv`,
 		Args:              named("SIDE"),
-		ValidArgsFunction: atMost(1, fromStore(offerSides)),
+		ValidArgsFunction: atMost(1, fromStore(selection.OfferSides)),
 		RunE:              verb(&o),
 	}
 	f := c.Flags()

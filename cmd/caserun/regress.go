@@ -85,11 +85,8 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
 	config.AddLimitsFlag(c.Flags(), defaultLimits)
 	config.AddListFlag(c.Flags(), &o.only, "only", "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))
-	_ = c.RegisterFlagCompletionFunc("only", inList(cobra.FixedCompletions(regress.Kinds, cobra.ShellCompDirectiveNoFileComp)))
 	c.Flags().StringVarP(&o.junit, "report-junit", "o", "", "also write the result to `FILE` as JUnit XML")
 	_ = c.MarkFlagRequired("baseline")
-	_ = c.RegisterFlagCompletionFunc("baseline", fromStore(offerSides))
-	_ = c.RegisterFlagCompletionFunc("candidate", fromStore(offerSides))
 	return c
 }
 

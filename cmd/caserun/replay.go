@@ -45,13 +45,12 @@ stored.`,
   caserun replay 3 --sched exec:./policy.py \
       --db docs/results/bundles/sweep.tar.gz`,
 		Args:              named("RUN"),
-		ValidArgsFunction: atMost(1, fromStore(offerRuns)),
+		ValidArgsFunction: atMost(1, fromStore(selection.OfferRuns)),
 		RunE:              verb(onStore{&o}),
 	}
 	config.AddSchedFlag(c.Flags())
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
-	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
 	return c
 }
 

@@ -46,7 +46,7 @@ func newReport() *cobra.Command {
   caserun report 12 --slowdown 11
   caserun report --sweep latest -o report.html
   caserun report --trend throughput --mix W7`,
-		ValidArgsFunction: others(fromStore(offerRuns)),
+		ValidArgsFunction: others(fromStore(selection.OfferRuns)),
 		RunE:              verb(onStore{&o}),
 	}
 	o.filter.addTo(c)
@@ -54,9 +54,7 @@ func newReport() *cobra.Command {
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column and, of each run, all its records")
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
-	_ = c.RegisterFlagCompletionFunc("slowdown", fromStore(offerRuns))
-	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps: "+strings.Join(trendMetrics(), ", "))
-	_ = c.RegisterFlagCompletionFunc("trend", cobra.FixedCompletions(trendMetrics(), cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps: "+strings.Join(metricNames(), ", "))
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVarP(&o.page, "html", "o", "", "write a page with timelines and comparisons to `FILE`; -: standard output")
 	return c
@@ -96,14 +94,6 @@ func (o *reportOptions) checkTrend() error {
 		return fmt.Errorf("--trend is of all runs over time: leave out %s, and select with --mix, --sched, --node or --last", strings.Join(o.runs, " "))
 	}
 	return nil
-}
-
-func trendMetrics() []string {
-	var names []string
-	for _, m := range regress.Metrics() {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 // trendOf follows a metric over the selected runs.

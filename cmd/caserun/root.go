@@ -39,6 +39,7 @@ this machine or on a simulated node, measures it, stores it and reports.`,
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default: CASERUN_CONFIG, or caserun.yaml if it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	addCommands(root)
+	completeFlags(root, flagCompletions())
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		warnOfVariables(os.Environ(), sayTo(c))
 		if err := refuseEmpty(c, args); err != nil {

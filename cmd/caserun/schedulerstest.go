@@ -46,7 +46,7 @@ A workload that fails is made small and printed. 1@0 is task 1 granted device 0,
 		Example: `  caserun schedulers test exec:./policy.py
   caserun schedulers test case-alg3 --workloads 1000 --seed 7`,
 		Args:              named("SCHEDULER"),
-		ValidArgsFunction: atMost(1, completeSchedulers),
+		ValidArgsFunction: atMost(1, completeScheduler),
 		RunE:              verb(&o),
 	}
 	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the workloads: the same `SEED` makes the same")

@@ -66,7 +66,7 @@ was carried out, and 4 when --time-limit left some.`,
 		Args: sweepFile,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if o.resume != "" && len(args) == 0 {
-				return fromStore(offerSweeps)(c, args, typed)
+				return fromStore(selection.OfferSweeps)(c, args, typed)
 			}
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -78,12 +78,7 @@ was carried out, and 4 when --time-limit left some.`,
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	o.log.addTo(c)
-	completeNode(c)
-	_ = c.RegisterFlagCompletionFunc("mixes", inList(orRange(completeMixes)))
-	_ = c.RegisterFlagCompletionFunc("scheds", completeSchedulerList)
-	_ = c.RegisterFlagCompletionFunc("probes", inList(completeProbes))
-	_ = c.RegisterFlagCompletionFunc("resume", fromStore(offerSweeps))
-	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
+	_ = c.RegisterFlagCompletionFunc("mixes", noSpace(config.OfferMixes, cobra.ShellCompDirectiveDefault))
 	c.AddCommand(newSweepList(), newSweepShow(), newSweepStatus(), newSweepCancel(), newSweepTask())
 	return c
 }
@@ -467,7 +462,7 @@ numbers are medians over the arm's complete runs. Warm-ups do not count.
 the scheduler, and the probe.`,
 		Example:           "  caserun sweep show latest",
 		Args:              atMostOne,
-		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
+		ValidArgsFunction: atMost(1, fromStore(selection.OfferSweeps)),
 		RunE:              verb(&shownSweep{}),
 	}
 	config.AddStoreFlag(c.Flags())

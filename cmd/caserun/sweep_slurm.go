@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/slurm"
@@ -199,7 +200,7 @@ func newSweepCancel() *cobra.Command {
 published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
 		Example:           "  caserun sweep cancel",
 		Args:              atMostOne,
-		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
+		ValidArgsFunction: atMost(1, fromStore(selection.OfferSweeps)),
 		RunE:              verb(&o),
 	}
 	f := c.Flags()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/slurmsweep"
 )
@@ -37,7 +38,7 @@ with --slurm has the parts of its tasks. What tasks have published counts once
 		Example: `  caserun sweep status
   caserun sweep status 3 --parts 8`,
 		Args:              atMostOne,
-		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
+		ValidArgsFunction: atMost(1, fromStore(selection.OfferSweeps)),
 		RunE:              verb(&o),
 	}
 	config.AddCountFlag(c.Flags(), &o.parts, "parts", "the `NUMBER` of parts that the plan was cut into with --part K/N")

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// These offer values of flags, to complete what is typed. An offer is a word and, behind a tab, its description. Shells
+// drop offers that do not begin with what is typed.
+
+// WordOf is an offer without its description.
+func WordOf(offer string) string {
+	word, _, _ := strings.Cut(offer, "\t")
+	return word
+}
+
+// Without leaves out the offers of given words.
+func Without(given, offers []string) []string {
+	return slices.DeleteFunc(offers, func(o string) bool { return slices.Contains(given, WordOf(o)) })
+}
+
+// InList offers the last name of a list, of names that the list does not have.
+func InList(offer func(typed string) []string, typed string) (lists []string) {
+	before := typed[:strings.LastIndex(typed, ",")+1]
+	for _, o := range Without(strings.Split(before, ","), offer(typed[len(before):])) {
+		lists = append(lists, before+o)
+	}
+	return lists
+}
+
+// OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet.
+func OfferScheduler(typed string) (offers []string) {
+	name, parameters, begun := strings.Cut(typed, ":")
+	given := parameters[:strings.LastIndex(parameters, ",")+1]
+	for _, s := range policies.Listed() {
+		if !begun {
+			offers = append(offers, s.Name+"\t"+s.Brief)
+			continue
+		}
+		if s.External && s.Name == name {
+			offers = append(offers, offerPrograms(name+":", parameters)...)
+		}
+		for _, p := range s.Params {
+			if s.Name == name && !strings.Contains(","+given, ","+p.Name+"=") {
+				offers = append(offers, fmt.Sprintf("%s:%s%s=\t%s (%s)", name, given, p.Name, p.Help, p.Default))
+			}
+		}
+	}
+	return offers
+}
+
+// offerPrograms are the files that can decide, and the folders in which there may be some, for an
+// external scheduler's first parameter or its path=.
+func offerPrograms(before, parameters string) (offers []string) {
+	item := parameters[strings.LastIndex(parameters, ",")+1:]
+	typed, named := strings.CutPrefix(item, "path=")
+	if !named && item != parameters {
+		return nil
+	}
+	folder, _ := filepath.Split(typed) // as it is typed, ./ included
+	before += parameters[:len(parameters)-len(typed)] + folder
+	entries, _ := os.ReadDir(filepath.Clean(folder)) // of "" it is .
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(folder, e.Name()))
+		switch {
+		case err != nil || strings.ContainsAny(e.Name(), ",\t\n"):
+		case info.IsDir():
+			offers = append(offers, before+e.Name()+"/\ta folder")
+		case info.Mode().IsRegular() && info.Mode()&0o111 != 0:
+			offers = append(offers, before+e.Name()+"\ta program")
+		}
+	}
+	return offers
+}
+
+// OfferSchedulers offers the last scheduler of a list, or another. A comma may also be one between parameters.
+func OfferSchedulers(typed string) []string {
+	offers := InList(OfferScheduler, typed)
+	items := strings.Split(typed, ",")
+	last := len(items) - 1
+	begin, at := 0, 0 // of the scheduler before the last item, and of an item
+	for _, item := range items[:last] {
+		if strings.Contains(item, ":") || !strings.Contains(item, "=") {
+			begin = at
+		}
+		at += len(item) + 1
+	}
+	if at > 0 && !strings.Contains(items[last], ":") && strings.Contains(typed[begin:], ":") {
+		for _, p := range OfferScheduler(typed[begin:]) {
+			offers = append(offers, typed[:begin]+p)
+		}
+	}
+	return offers
+}
+
+// OfferMix offers the mixes of the catalog, and mixes' files.
+func OfferMix(typed string) []string {
+	offers := offerCatalog(typed)
+	found, _ := filepath.Glob(escapeGlob(typed) + "*")
+	for _, path := range found {
+		if suites.IsMixFile(path) {
+			offers = append(offers, path+"\ta file")
+		}
+	}
+	return offers
+}
+
+// escapeGlob makes the characters of a path stand for themselves.
+var escapeGlob = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace
+
+func offerCatalog(string) (names []string) {
+	for _, m := range mixes.Catalog() {
+		names = append(names, m.Name+"\t"+m.Description)
+	}
+	return names
+}
+
+// OfferMixes offers the last name of a list of mixes, or the end of a range.
+func OfferMixes(typed string) []string { return InList(orRange(OfferMix), typed) }
+
+// OfferCatalogMixes is OfferMixes for a flag that takes no files.
+func OfferCatalogMixes(typed string) []string { return InList(orRange(offerCatalog), typed) }
+
+// orRange offers also the end of a range of mixes, such as W1..W8 or W1-W8.
+func orRange(offer func(string) []string) func(string) []string {
+	return func(typed string) (ranges []string) {
+		first, _, isRange := strings.Cut(typed, "..")
+		to := ".."
+		if before, _, hyphen := strings.Cut(typed, "-"); hyphen && strings.TrimRight(before, "0123456789") != before {
+			first, to, isRange = before, "-", true
+		}
+		if !isRange {
+			return offer(typed)
+		}
+		prefix := strings.TrimRight(first, "0123456789")
+		from, err := strconv.Atoi(first[len(prefix):])
+		for _, m := range mixes.Catalog() {
+			number, samePrefix := strings.CutPrefix(m.Name, prefix)
+			if last, notNumber := strconv.Atoi(number); err == nil && notNumber == nil && samePrefix && last > from {
+				ranges = append(ranges, fmt.Sprintf("%s%s%s\t%d mixes", first, to, m.Name, last-from+1))
+			}
+		}
+		return ranges
+	}
+}
+
+// OfferProbe offers the probes.
+func OfferProbe(string) (offers []string) {
+	whose := map[string]string{
+		results.Lazy.String():     "unmodified programs",
+		results.Static.String():   "programs that casecc compiled",
+		results.Explicit.String(): "programs that call the task API",
+	}
+	for _, p := range results.Probes() {
+		offers = append(offers, p+"\ttasks of "+whose[p])
+	}
+	return offers
+}
+
+// OfferNode offers examples of nodes.
+func OfferNode(string) []string {
+	return []string{"local\tthe GPUs of this machine", "sim:4xV100\tfour simulated V100s", "sim:2xP100\ttwo simulated P100s",
+		"sim:4xH200\tfour simulated H200s", "sim:8xA100\teight simulated A100s"}
+}
+
+// OfferFormat offers the formats of tables.
+func OfferFormat(string) (offers []string) {
+	for _, f := range report.Formats() {
+		offers = append(offers, string(f)+"\t"+f.About())
+	}
+	return offers
+}
