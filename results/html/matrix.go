@@ -38,11 +38,11 @@ func compareSchedulers(side regress.Side, base string) ([]regress.Matrix, error)
 func newMatrix(m regress.Matrix) matrix {
 	base := line(m.Base().Name)
 	v := matrix{Title: "Schedulers on " + line(m.Place()), Simulated: m.Simulated(), Notes: lines(m.Notes)}
-	columns := []string{"scheduler", "Scheduler", "crash_rate", "Crashed jobs"}
+	columns := []string{"scheduler", "crash_rate"}
 	for _, metric := range m.Metrics {
-		columns = append(columns, metric.Name+"_ratio", metric.Title())
+		columns = append(columns, metric.Name+"_ratio")
 	}
-	v.Over = report.MatrixTable(m).Pick(append(columns, "runs", "Runs")...)
+	v.Over = report.MatrixTable(m).Pick(append(columns, "runs")...)
 	v.Over.Page = report.Page{Label: v.Title, Class: "sortable matrix", Caption: captionOf(m)}
 	for i, s := range m.Rows {
 		if s.Base {
@@ -52,9 +52,8 @@ func newMatrix(m regress.Matrix) matrix {
 	v.ByMix = report.ByMix(m, report.RatioCell)
 	for j, t := range v.ByMix {
 		t.Title = fmt.Sprintf("%s by mix, ratio to %s", m.Metrics[j].Title(), base)
-		t.Columns[0].Heading = "Mix"
 		for i, s := range m.Rows {
-			t.Columns[i+1] = report.Column{Heading: line(s.Name), Unit: report.Factor}
+			t.Columns[i+1] = report.Column{Title: line(s.Name), Unit: report.Factor}
 		}
 		t.Page = report.Page{Class: "matrix bymix", Named: true, Foot: len(m.Mixes) > 1}
 		if t.Page.Foot {

@@ -1,8 +1,9 @@
 package html
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -10,9 +11,8 @@ import (
 
 // newRunList has a row for each run. A run without a section can be linked to in its row.
 func newRunList(runs []results.Run, a *arms, sections map[int64]bool) *report.Table {
-	t := report.RunList(runs).Pick("run_id", "Run", "jobs_crashed", "Crashed", "mix", "Mix", "scheduler_text", "Scheduler", "node", "Node", "mode_text", "Mode", "status", "Status",
-		"repetition", "Rep.", "jobs", "Jobs", "makespan", "Makespan", "throughput", "Throughput", "turnaround_mean", "Mean turnaround", "turnaround_p95", "p95 turnaround",
-		"wait_mean", "Mean wait", "utilization_mean", "Mean utilization", "sweep_id", "Sweep", "tag", "Tag")
+	t := report.RunList(runs).Pick("run_id", "jobs_crashed", "mix", "scheduler", "node", "mode", "status", "repetition", "jobs", "makespan", "throughput",
+		"turnaround_mean", "turnaround_p95", "wait_mean", "utilization_mean", "sweep_id", "tag")
 	t.Page = report.Page{Label: "Table of all runs", Class: "sortable"}
 	for i, r := range runs {
 		arm, row := a.of(r), t.Rows[i]
@@ -20,7 +20,8 @@ func newRunList(runs []results.Run, a *arms, sections map[int64]bool) *report.Ta
 		if doubtful(r) {
 			id.Text, id.Title = fmt.Sprintf("%d ⚠", r.ID), "see its warnings"
 		}
-		row[0], row[3], row[5], row[16] = id, arm.Text, modeOf(r), r.Tag
+		mode := row[5].(report.Cell).Text
+		row[0], row[3], row[5], row[16] = id, arm.Text, strings.Replace(mode, string(results.Simulated), "SIMULATED", 1), r.Tag
 		if r.Warmup {
 			row[6] = string(r.Status) + ", warm-up"
 		}
@@ -31,20 +32,6 @@ func newRunList(runs []results.Run, a *arms, sections map[int64]bool) *report.Ta
 		t.Page.Rows = append(t.Page.Rows, attributes)
 	}
 	return t
-}
-
-func modeOf(r results.Run) string {
-	mode := "live"
-	if r.Mode == results.Simulated {
-		mode = "SIMULATED"
-	}
-	if r.Traced {
-		mode += ", traced"
-	}
-	if results.Guarded(r) {
-		mode += ", guarded"
-	}
-	return mode
 }
 
 // runView is a run's own section.
@@ -100,7 +87,7 @@ func titleOf(r results.Run, arm armName) string {
 // newFacts are what the summary of a run has.
 func newFacts(r records) []fact {
 	m := r.run.Metrics
-	shown := []string{"status", "Status", "jobs", "Jobs"}
+	var shown []string
 	add := func(known bool, names ...string) {
 		if known {
 			shown = append(shown, names...)
@@ -108,38 +95,38 @@ func newFacts(r records) []fact {
 	}
 	figures := func(known bool, fields results.Fields) {
 		for _, f := range fields {
-			if m := results.MetricOf(f.Name); m.Heading != "" && f.Name != "swaps_in_vain" { // which is beside the swaps
-				add(known, f.Name, m.Title())
-			}
+			add(known && results.MetricOf(f.Name).Heading != "" && f.Name != "swaps_in_vain", f.Name) // which is beside the swaps
 		}
 	}
+	add(true, "status", "jobs")
 	figures(true, m.Fields())
-	add(true, "parameters", "Parameters", "probe", "Probe", "repetition", "Repetition", "seed", "Seed", "mix_source", "Mix from", "suite", "Suite")
+	add(true, "parameters", "probe", "repetition", "seed", "mix_source", "suite")
 	figures(m.Energy.UsedJ != nil, m.Energy.Fields().Pick("energy_j", "energy_per_ok_job_j", "energy_idle_j"))
-	add(m.Energy.UsedJ != nil && *m.Energy.Source == results.EnergyPower, "energy_from", "Energy from")
+	add(m.Energy.UsedJ != nil && *m.Energy.Source == results.EnergyPower, "energy_from")
 	figures(m.Swapping.Swaps != nil, m.Swapping.Fields())
-	add(r.run.Workers > 0, "workers", "Jobs at once")
-	add(r.run.StartedAt != nil, "started_at", "Started")
-	add(r.run.Tag != "", "tag", "Tag")
-	add(r.run.Sweep != nil, "sweep_id", "Sweep")
+	add(r.run.Workers > 0, "workers")
+	add(r.run.StartedAt != nil, "started_at")
+	add(r.run.Tag != "", "tag")
+	add(r.run.Sweep != nil, "sweep_id")
 	t := report.RunSummary(r.run, r.jobs, r.devices, "").Pick(shown...)
-	if r.run.Status != results.Running {
-		t.Rows[0][1] = fmt.Sprintf("%d: %d ok, %d crashed", r.run.Jobs, m.OK, m.Crashed)
-	}
-	if w := m.Swapping; w.Swaps != nil {
-		t.Rows[0][slices.Index(shown, "swaps")/2] = fmt.Sprintf("%d, and %d asked in vain", *w.Swaps, *w.InVain)
-	}
+	titles := map[string]string{"mix_source": "Mix from", "workers": "Jobs at once", "started_at": "Started"}
+	row := t.HTML()[0].Cells
 	var out []fact
-	headings := t.Headings()
-	for i, c := range t.HTML()[0].Cells {
-		out = append(out, fact{headings[i].Text, c.Text})
+	for i, c := range t.Headings() {
+		f := fact{cmp.Or(titles[shown[i]], c.Text), row[i].Text}
+		switch {
+		case shown[i] == "jobs" && r.run.Status != results.Running:
+			f.Value += fmt.Sprintf(": %d ok, %d crashed", m.OK, m.Crashed)
+		case shown[i] == "swaps":
+			f.Value += fmt.Sprintf(", and %d asked in vain", *m.Swapping.InVain)
+		}
+		out = append(out, f)
 	}
 	return out
 }
 
 func newJobs(r records) *report.Table {
-	t := report.JobTable(r.run, r.jobs).Pick("job_index", "Job", "name", "Name", "outcome", "Outcome", "device_index", "GPU", "footprint", "Footprint", "wait", "Waited",
-		"start", "Start", "end", "End", "exit", "Exit", "command", "Command", "detail", "Detail")
+	t := report.JobTable(r.run, r.jobs).Pick("job_index", "name", "outcome", "device_index", "footprint", "wait", "start", "end", "exit", "command", "detail")
 	t.Page = report.Page{Label: fmt.Sprintf("Jobs of run %d", r.run.ID), Class: "sortable"}
 	for _, j := range r.jobs {
 		attributes := rowAttribute("data-job", j.Index)
@@ -152,15 +139,14 @@ func newJobs(r records) *report.Table {
 }
 
 func newDevices(r records) *report.Table {
-	t := report.DeviceTable(r.run, r.devices).Pick("device_index", "GPU", "name", "Name", "uuid", "UUID", "memory", "Memory", "capacity", "Capacity", "peak_used", "Peak used",
-		"utilization_mean", "Mean utilization", "utilization_peak", "Peak", "resident_mean", "Kernel resident", "refresh", "Refresh",
-		"sm_clock_start", "Clock at start", "sm_clock_end", "At end", "throttle_start", "Throttle at start", "throttle_end", "At end")
+	t := report.DeviceTable(r.run, r.devices).Pick("device_index", "name", "uuid", "memory", "capacity", "peak_used", "utilization_mean", "utilization_peak", "resident_mean", "refresh",
+		"sm_clock_start", "sm_clock_end", "throttle_start", "throttle_end")
 	t.Page.Label = fmt.Sprintf("Devices of run %d", r.run.ID)
 	return t
 }
 
 func newEvents(r records) *report.Table {
-	t := report.EventTable(r.run, r.events[:min(len(r.events), maxEvents)]).Pick("at", "At", "kind", "Kind", "of", "Of", "detail", "Detail")
+	t := report.EventTable(r.run, r.events[:min(len(r.events), maxEvents)]).Pick("at", "kind", "of", "detail")
 	if more := len(r.events) - len(t.Rows); more > 0 {
 		t.Add("", "…", "", fmt.Sprintf("%d more are in the store", more))
 	}

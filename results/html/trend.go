@@ -52,8 +52,7 @@ func newTrend(t *trend.Trend, a *arms) *trendView {
 	for _, l := range t.Lines {
 		v.Lines = append(v.Lines, newTrendLine(l, line(t.Names.Of(l.Arm)), a.at(l.Arm), unit))
 	}
-	v.Steps = report.TrendSteps(*t).Pick("line", "Line", "label", "First at", "before", "Before", "after", "After", "change", "Change", "verdict", "Verdict",
-		"revisions", "Revisions", "also_changed", "Also changed")
+	v.Steps = report.TrendSteps(*t).Pick("line", "label", "before", "after", "change", "verdict", "revisions", "also_changed")
 	v.Steps.Page = report.Page{Label: "Steps", Class: "sortable", Caption: caption(v.Simulated, "Steps. The cause lies in the revisions, or in what also changed.")}
 	for _, row := range v.Steps.Rows {
 		if row[7] == nil {

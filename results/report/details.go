@@ -27,8 +27,8 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	}
 	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
-		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device"},
-		Column{Name: "footprint", Heading: "declared", Unit: Bytes, Drop: 4}, used, arrival, Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Unit: Seconds},
+		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device", Title: "GPU"},
+		Column{Name: "footprint", Heading: "declared", Title: "Footprint", Unit: Bytes, Drop: 4}, used, arrival, Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Title: "Waited", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
@@ -75,16 +75,16 @@ func DeviceTable(r results.Run, devices []results.Device) *Table {
 		energy = Everywhere
 	}
 	t := &Table{Title: about("devices of run", r), Columns: ofRun(
-		Column{Name: "device_index", Heading: "device"}, Column{Name: "name"}, Column{Name: "uuid", Place: DataOnly},
+		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "name"}, Column{Name: "uuid", Title: "UUID", Place: DataOnly},
 		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},
 		Column{Name: "capacity", Unit: Bytes}, Column{Name: "context", Unit: Bytes, Place: DataOnly},
 		Column{Name: "peak_used", Heading: "peak used", Unit: Bytes}, Column{Name: "sms", Heading: "SMs"},
 		Column{Name: "warps_per_sm", Place: DataOnly}, Column{Name: "blocks_per_sm", Place: DataOnly},
-		Column{Name: "sm_clock_start", Heading: "SM clock at start", Unit: Hertz},
+		Column{Name: "sm_clock_start", Heading: "SM clock at start", Title: "Clock at start", Unit: Hertz},
 		Column{Name: "sm_clock_end", Heading: "at end", Unit: Hertz},
-		Column{Name: "throttle_start", Place: DataOnly}, Column{Name: "throttle_end", Heading: "throttle at end"},
-		Column{Name: "utilization_mean", Heading: "mean util", Unit: Ratio},
-		Column{Name: "utilization_peak", Heading: "peak util", Unit: Ratio},
+		Column{Name: "throttle_start", Title: "Throttle at start", Place: DataOnly}, Column{Name: "throttle_end", Heading: "throttle at end", Title: "At end"},
+		Column{Name: "utilization_mean", Heading: "mean util", Title: "Mean utilization", Unit: Ratio},
+		Column{Name: "utilization_peak", Heading: "peak util", Title: "Peak", Unit: Ratio},
 		Column{Name: "refresh", Unit: Seconds}, Column{Name: "resident_mean", Heading: "kernel resident", Unit: Ratio},
 		Column{Name: "energy", Unit: Joules, Place: energy}, Column{Name: "energy_idle", Heading: "with no task", Unit: Joules, Place: energy},
 		Column{Name: "energy_source", Heading: "energy from", Place: energy},

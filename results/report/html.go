@@ -46,14 +46,12 @@ type HTMLCell struct {
 	Sort  string // the number by which to sort
 }
 
-// Pick has the named columns, each name followed by the column's heading.
+// Pick has the columns of these names, or headers.
 func (t *Table) Pick(names ...string) *Table {
 	out := &Table{Title: t.Title, Rows: make([][]any, len(t.Rows))}
-	for pair := range slices.Chunk(names, 2) {
-		at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == pair[0] || c.Header() == pair[0] })
-		c := t.Columns[at]
-		c.Heading = pair[1]
-		out.Columns = append(out.Columns, c)
+	for _, name := range names {
+		at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name || c.Header() == name })
+		out.Columns = append(out.Columns, t.Columns[at])
 		for r := range t.Rows {
 			out.Rows[r] = append(out.Rows[r], t.Rows[r][at])
 		}
@@ -65,7 +63,7 @@ func (t *Table) Pick(names ...string) *Table {
 func (t *Table) Headings() []HTMLCell {
 	var out []HTMLCell
 	for i, c := range t.Columns {
-		h := HTMLCell{Cell: Cell{Text: oneLine(c.heading())}, Class: c.Class}
+		h := HTMLCell{Cell: Cell{Text: oneLine(c.title())}, Class: c.Class}
 		if c.Unit != None || numeric(t.Rows, i, func(v Cell) bool { return v.Link != "" }) {
 			h.Class = strings.TrimSpace("n " + c.Class)
 		}

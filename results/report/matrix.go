@@ -33,14 +33,14 @@ func MatrixTable(m regress.Matrix) *Table {
 	}
 	t := &Table{Title: matrixTitle(m, overMixes(m)), Columns: append(schedulerColumns(),
 		Column{Name: "mixes", Place: mixesPlace}, Column{Name: "runs", Drop: 1, Class: "runs"}, Column{Name: "jobs", Place: DataOnly}, Column{Name: "jobs_crashed", Place: DataOnly},
-		Column{Name: "crash_rate", Heading: "crashed", Unit: Ratio, Crashes: true})}
+		Column{Name: "crash_rate", Heading: "crashed", Title: "Crashed jobs", Unit: Ratio, Crashes: true})}
 	for _, metric := range m.Metrics {
 		switch {
 		case metric.Counts():
 		case metric.Absolute:
 			t.Columns = append(t.Columns, Column{Name: metric.Name, Unit: Ratio})
 		default:
-			t.Columns = append(t.Columns, Column{Name: metric.Name + "_ratio", Heading: metric.Name, Unit: Factor},
+			t.Columns = append(t.Columns, Column{Name: metric.Name + "_ratio", Heading: metric.Name, Title: metric.Title(), Unit: Factor},
 				Column{Name: metric.Name + "_ratio_interval", Heading: "interval", Place: TextOnly})
 			t.Columns = append(t.Columns, ratioBounds(metric)...)
 		}

@@ -61,8 +61,7 @@ func given(text string) any {
 // devices of each run. remedy says how a sweep that is not complete becomes so, and redo how doubtful runs are made again.
 func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath, remedy, redo string) *Table {
 	t := &Table{Title: SweepOn(w) + ": medians", Columns: []Column{
-		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler", Place: DataOnly},
-		{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
+		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
 		{Name: "jobs", Narrow: 2}, {Name: "jobs_crashed", Heading: "crashed"},
 		{Name: "throughput", Unit: JobsPerSecond}, {Name: "throughput_low", Heading: "low", Unit: JobsPerSecond, Narrow: 1},
 		{Name: "throughput_high", Heading: "high", Unit: JobsPerSecond, Narrow: 1},
@@ -92,19 +91,16 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		var copies, doubts int
 		a.runs, copies, doubts = samplesOf(a.runs)
 		again, doubtful = again+copies, doubtful+doubts
-		throughput := median(a.runs, "throughput")
-		turnaround := median(a.runs, "turnaround")
-		makespan := median(a.runs, "makespan")
-		crashed := median(a.runs, "crashed")
-		utilization := median(a.runs, "utilization")
 		var jobs *int
 		var parameters *string
 		if len(a.runs) > 0 {
 			jobs, parameters, traced = &a.runs[0].Jobs, &a.runs[0].Parameters, a.runs[0].Traced
 		}
-		t.Add(w.ID, w.Mode, a.cell.Mix, a.cell.Scheduler, a.cell.Way(), parameters, done, a.planned, jobs, crashed.middle,
-			throughput.middle, throughput.low, throughput.high, turnaround.middle, turnaround.low, turnaround.high,
-			makespan.middle, makespan.low, makespan.high, utilization.middle, traced, a.cell.Probe.String())
+		row := []any{w.ID, w.Mode, a.cell.Mix, Cell{Value: a.cell.Scheduler, Text: a.cell.Way()}, parameters, done, a.planned, jobs, median(a.runs, "crashed")[0]}
+		for _, metric := range []string{"throughput", "turnaround", "makespan"} {
+			row = append(row, median(a.runs, metric)...)
+		}
+		t.Add(append(row, median(a.runs, "utilization")[0], traced, a.cell.Probe.String())...)
 	}
 	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
 	for _, says := range samplesNotes(noiseFree, again, doubtful) {
@@ -188,19 +184,12 @@ func armsOf(cells []results.Cell, runs map[int64]results.Run) []*sweepArm {
 	return arms
 }
 
-// interval is a median with the bounds of its confidence interval. The bounds are nil if
-// there are too few values.
-type interval struct{ middle, low, high *float64 }
-
-func median(runs []results.Run, metric string) interval {
+// median is the median of a metric, with the bounds of its confidence interval, for which it takes enough values.
+func median(runs []results.Run, metric string) []any {
 	values := results.MetricNamed(metric).Values(runs)
 	if len(values) == 0 {
-		return interval{}
+		return []any{nil, nil, nil}
 	}
 	s := stats.Summarize(values, sweepConfidence)
-	out := interval{middle: &s.Median}
-	if s.Bounded() {
-		out.low, out.high = &s.Low, &s.High
-	}
-	return out
+	return []any{s.Median, finite(s.Low), finite(s.High)}
 }

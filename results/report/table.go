@@ -55,6 +55,8 @@ type Column struct {
 	// Cut is the least width to which long text is cut in its middle, as names of functions
 	// are. 0: text is wrapped.
 	Cut int
+	// Title is the heading on a page, by default Heading with a capital letter.
+	Title string
 	// Crashes are jobs that crashed: a page marks numbers above 0.
 	Crashes bool
 	Class   string // of a page's cells
@@ -68,6 +70,14 @@ func (c Column) heading() string {
 		return c.Heading
 	}
 	return strings.ReplaceAll(c.Name, "_", " ")
+}
+
+func (c Column) title() string {
+	if c.Title != "" {
+		return c.Title
+	}
+	text := strings.TrimSpace(c.heading())
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // Note is a remark below a table in table and markdown; csv and json have in columns what

@@ -30,6 +30,10 @@ func ofRun(columns ...Column) []Column {
 	return append([]Column{{Name: "run_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}}, columns...)
 }
 
+func schedulerOfRun(r results.Run) Cell {
+	return Cell{Value: r.Scheduler, Text: results.WithProbe(r.Scheduler, r.Probe)}
+}
+
 // whereKnown is the place of a column that text leaves out if nothing of it is known.
 func whereKnown(known bool) Place {
 	if known {
@@ -43,7 +47,7 @@ func whereKnown(known bool) Place {
 func columnOf(name string, place Place) Column {
 	c := Column{Name: name, Place: place}
 	if m := results.MetricOf(name); m.Column != "" {
-		if c.Heading, c.Unit = m.Heading, MetricUnit(m); c.Heading == "" {
+		if c.Heading, c.Title, c.Unit = m.Heading, m.Title(), MetricUnit(m); c.Heading == "" {
 			c.Place = DataOnly
 		}
 	} else if strings.HasSuffix(name, suffixes[Seconds]) {
@@ -86,8 +90,8 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	of := r.Fields().Pick
 	field(Column{Name: "run_id", Heading: "run"}, r.ID)
 	show(Everywhere, of("mix")...)
-	show(DataOnly, of("mix_source", "scheduler")...)
-	field(Column{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, results.WithProbe(r.Scheduler, r.Probe))
+	show(DataOnly, of("mix_source")...)
+	field(Column{Name: "scheduler"}, schedulerOfRun(r))
 	show(Everywhere, of("parameters", "node", "mode")...)
 	field(Column{Name: "devices"}, deviceNames(devices))
 	show(DataOnly, of("suite", "repetition", "seed", "workers", "started_at")...)
@@ -100,7 +104,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	show(whereKnown(m.Energy.Source != nil), of("energy_j", "energy_idle_j", "energy_per_ok_job_j")...)
 	show(DataOnly, of("energy_source")...)
 	if source := m.Energy.Source; source != nil {
-		field(Column{Name: "energy_from", Heading: "  measured by", Place: TextOnly}, energySources[*source])
+		field(Column{Name: "energy_from", Heading: "  measured by", Title: "Energy from", Place: TextOnly}, energySources[*source])
 	}
 	if m.Swapping.Swaps != nil { // the scheduler took memory back
 		show(Everywhere, m.Swapping.Fields()...)
@@ -276,16 +280,14 @@ func RunList(runs []results.Run) *Table {
 	tagPlace := whereKnown(slices.ContainsFunc(runs, func(r results.Run) bool { return r.Tag != "" }))
 	t := &Table{Title: "runs", Columns: []Column{
 		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started", Drop: 8}, {Name: "mix"},
-		{Name: "scheduler", Place: DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
-		{Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode, Narrow: 2}, {Name: "mode", Place: DataOnly},
-		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep", Drop: 7}, {Name: "status", Drop: dropStatus}, {Name: "jobs", Drop: 1}, {Name: "jobs_ok", Heading: "ok"},
-		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly, Crashes: true},
+		{Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode, Narrow: 2}, {Name: "mode"}, {Name: "repetition", Heading: "rep", Title: "Rep.", Drop: 7}, {Name: "status", Drop: dropStatus}, {Name: "jobs", Drop: 1}, {Name: "jobs_ok", Heading: "ok"},
+		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly, Title: "Crashed", Crashes: true},
 		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
 		{Name: "jobs_not_started", Place: DataOnly},
 		{Name: "makespan", Unit: Seconds, Drop: 4}, {Name: "throughput", Unit: JobsPerSecond},
 		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds, Narrow: 1},
-		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds, Drop: 9}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds, Drop: 6},
-		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 5},
+		{Name: "turnaround_p95", Heading: "p95", Title: "p95 turnaround", Unit: Seconds, Drop: 9}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds, Drop: 6},
+		{Name: "utilization_mean", Heading: "mean util", Title: "Mean utilization", Unit: Ratio, Drop: 5},
 		{Name: "utilization_peak", Heading: "peak util", Unit: Ratio, Place: DataOnly},
 		{Name: "traced", Place: DataOnly}, {Name: "probe", Place: DataOnly},
 		{Name: "sweep_id", Heading: "sweep", Place: sweepPlace}, {Name: "tag", Place: tagPlace, Cut: 18},
@@ -320,7 +322,7 @@ func RunList(runs []results.Run) *Table {
 		if results.Guarded(r) {
 			mode += ", guarded"
 		}
-		row := []any{r.ID, r.StartedAt, r.Mix, r.Scheduler, results.WithProbe(r.Scheduler, r.Probe), r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
+		row := []any{r.ID, r.StartedAt, r.Mix, schedulerOfRun(r), r.Parameters, r.Node, Cell{Value: r.Mode, Text: mode}, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
 			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), r.Sweep, given(r.Tag), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source}
 		if len(swapping) > 0 {
