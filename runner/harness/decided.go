@@ -40,7 +40,7 @@ type decided struct {
 	to      Recorder
 }
 
-// Execute implements Node. Of refused jobs the engine says only that the scheduler gives them no device.
+// Execute says why, too: of refused jobs the engine says only that the scheduler gives them no device.
 func (d decided) Execute(ctx context.Context, run int64, arrival time.Time) ([]results.Job, error) {
 	jobs, err := d.Node.Execute(ctx, run, arrival)
 	refused := slices.IndexFunc(jobs, func(j results.Job) bool { return j.Outcome != nil && *j.Outcome == results.Refused })
@@ -53,7 +53,6 @@ func (d decided) Execute(ctx context.Context, run int64, arrival time.Time) ([]r
 	return jobs, nil
 }
 
-// Close implements Node.
 func (d decided) Close(run *results.Run) []error {
 	return append(d.Node.Close(run), d.program.Close())
 }

@@ -153,7 +153,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		}
 	}
 	if n.Trace {
-		if n.tracer, err = FindTracer(ctx); err != nil {
+		if n.tracer, err = findTracer(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -162,18 +162,8 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	}
 	n.around = b.limits
 	n.around.Environment = callers(os.Environ(), n.Mix.Jobs, n.Say)
-	CheckDescriptors(n.Workers, n.Say)
-	files := slices.Compact(slices.Sorted(slices.Values(n.programs)))
-	files = slices.DeleteFunc(files, func(path string) bool { // the jobs of a program that is gone fail
-		info, err := os.Stat(path)
-		return err != nil || !info.Mode().IsRegular()
-	})
-	for _, library := range []string{n.library, n.tracer} {
-		if library != "" {
-			files = append(files, library)
-		}
-	}
-	if n.binaries, err = hashes(files); err != nil {
+	checkDescriptors(n.Workers, n.Say)
+	if n.binaries, err = hashes(append(slices.Clone(n.programs), n.library, n.tracer)); err != nil {
 		return nil, err
 	}
 	if n.runs, err = filepath.Abs(n.Runs); err != nil {
@@ -298,11 +288,14 @@ func taskBytes(devices []schedulers.Device) int64 {
 	return most
 }
 
-// hashes is a JSON object of the sha256 of each file.
+// hashes is a JSON object of the sha256 of each file that is there. The jobs of a program that is gone fail.
 func hashes(files []string) (string, error) {
 	out := map[string]string{}
 	for _, path := range files {
-		if _, done := out[path]; done {
+		if out[path] != "" {
+			continue
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		sum, err := harness.Hash(path)

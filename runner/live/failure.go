@@ -82,10 +82,10 @@ func (x *Executor) whyFailed() error {
 // process, one to see its end, two for its connection, and two of its output files.
 const descriptorsPerJob = 6
 
-// CheckDescriptors warns if the limit of open files may be too low for so many jobs at once.
+// checkDescriptors warns if the limit of open files may be too low for so many jobs at once.
 // Go's runtime has raised the soft limit to the hard limit. Jobs start with the soft limit
 // that caserun was started with.
-func CheckDescriptors(jobs int, warn func(format string, args ...any)) {
+func checkDescriptors(jobs int, warn func(format string, args ...any)) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return

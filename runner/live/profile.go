@@ -54,7 +54,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 	}
 	tracer := ""
 	if !p.Untraced {
-		if tracer, err = FindTracer(ctx); err != nil {
+		if tracer, err = findTracer(ctx); err != nil {
 			p.Say("not traced, so times of kernels and copies stay unknown: %v", err)
 		}
 	}

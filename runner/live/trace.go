@@ -19,9 +19,9 @@ type Traces interface {
 	Copy(results.Copy)
 }
 
-// FindTracer finds the kernel tracer in the places where FindBallast looks for its program, and
+// findTracer finds the kernel tracer in the places where FindBallast looks for its program, and
 // has the loader try it, because the tracer needs the CUPTI that it was built with.
-func FindTracer(ctx context.Context) (string, error) {
+func findTracer(ctx context.Context) (string, error) {
 	path, err := findNative("kernel tracer libcasetrace.so", "tracer", "libcasetrace.so")
 	if err != nil {
 		return "", fmt.Errorf("%w where CUPTI is: Debian's libcupti-dev, or cuda-cupti-dev of your CUDA toolkit; CUPTI_PATH=DIR names another place", err)

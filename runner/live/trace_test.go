@@ -185,7 +185,7 @@ func monotonic(t *testing.T) int64 {
 
 func TestATracerThatIsNotBuilt(t *testing.T) {
 	t.Chdir(t.TempDir())
-	_, err := FindTracer(context.Background())
+	_, err := findTracer(context.Background())
 	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "libcupti-dev") {
 		t.Errorf("error %v, want ErrNotBuilt that says what to install", err)
 	}

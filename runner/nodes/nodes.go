@@ -84,13 +84,15 @@ type Session struct {
 
 // Open settles the node and opens it, to ask about it. Close must follow a success.
 func Open(ctx context.Context, o harness.Options, say harness.Say) (harness.Backend, error) {
-	return new(Session).open(ctx, o, say)
-}
-
-func (s *Session) open(ctx context.Context, o harness.Options, say harness.Say) (_ harness.Backend, err error) {
+	var err error
 	if o.Node, err = Settle(ctx, o, say); err != nil {
 		return nil, err
 	}
+	return new(Session).open(ctx, o, say)
+}
+
+// open opens a node that is settled.
+func (s *Session) open(ctx context.Context, o harness.Options, say harness.Say) (harness.Backend, error) {
 	if o.Node != Local {
 		return sim.Open(o)
 	}
