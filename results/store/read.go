@@ -53,63 +53,37 @@ func isNamed(column string) string {
 // where returns a condition on the table run.
 func (f Filter) where() (condition string, args []any) {
 	terms := []string{"true"}
-	term := func(sql string, arg any) {
-		terms, args = append(terms, sql), append(args, arg)
-	}
-	if len(f.IDs) > 0 {
-		// One argument, because SQLite limits their number.
-		term("id IN (SELECT value FROM json_each(?))", strings.ReplaceAll(fmt.Sprint(f.IDs), " ", ","))
-	}
-	if f.Mix != "" {
-		term(isNamed("mix"), input.Name(f.Mix))
-	}
-	if f.Scheduler != "" {
-		term("scheduler = ?", f.Scheduler)
-	}
-	if f.Node != "" {
-		term("node = ?", f.Node)
-	}
-	if f.Mode != "" {
-		term("mode = ?", f.Mode)
-	}
-	if f.Status != "" {
-		term("status = ?", f.Status)
-	}
-	if f.Status == results.Running {
-		terms = append(terms, "checksum IS NULL") // else it was complete, and somebody has changed it
-	}
-	if f.Sweep != 0 {
-		term("sweep_id = ?", f.Sweep)
-	}
-	if f.Tag != "" {
-		term(isNamed("tag"), input.Name(f.Tag))
-	}
-	if f.Suite != "" {
-		term("suite = ?", f.Suite)
-	}
-	if f.Probe != nil {
-		term("probe = ?", f.Probe.String())
-	}
-	if len(f.GPUs) > 0 {
-		term("id IN (SELECT run_id FROM device WHERE name IN (SELECT value FROM json_each(?)))", jsonTexts(f.GPUs))
-	}
-	if f.Undoubted {
-		terms = append(terms, "doubts = ''")
-	}
-	if f.Traced {
-		terms = append(terms, "traced = 1")
-	}
-	if len(f.NotMixes) > 0 {
-		term("case_name(mix) NOT IN (SELECT case_name(value) FROM json_each(?))", jsonTexts(f.NotMixes))
-	}
-	if f.Before > 0 {
-		term("id < ?", f.Before)
-	}
-	if !f.Warmups {
-		terms = append(terms, "warmup = 0")
-	}
-	if !f.Duplicates {
-		terms = append(terms, "duplicate = 0")
+	for _, term := range []struct {
+		set bool
+		sql string
+		arg any // nil: it has none
+	}{
+		// A list is one argument, because SQLite limits their number.
+		{len(f.IDs) > 0, "id IN (SELECT value FROM json_each(?))", strings.ReplaceAll(fmt.Sprint(f.IDs), " ", ",")},
+		{f.Mix != "", isNamed("mix"), input.Name(f.Mix)},
+		{f.Scheduler != "", "scheduler = ?", f.Scheduler},
+		{f.Node != "", "node = ?", f.Node},
+		{f.Mode != "", "mode = ?", f.Mode},
+		{f.Status != "", "status = ?", f.Status},
+		{f.Status == results.Running, "checksum IS NULL", nil}, // else it was complete, and somebody has changed it
+		{f.Sweep != 0, "sweep_id = ?", f.Sweep},
+		{f.Tag != "", isNamed("tag"), input.Name(f.Tag)},
+		{f.Suite != "", "suite = ?", f.Suite},
+		{f.Probe != nil, "probe = ?", probe{f.Probe}},
+		{len(f.GPUs) > 0, "id IN (SELECT run_id FROM device WHERE name IN (SELECT value FROM json_each(?)))", jsonTexts(f.GPUs)},
+		{f.Undoubted, "doubts = ''", nil},
+		{f.Traced, "traced = 1", nil},
+		{len(f.NotMixes) > 0, "case_name(mix) NOT IN (SELECT case_name(value) FROM json_each(?))", jsonTexts(f.NotMixes)},
+		{f.Before > 0, "id < ?", f.Before},
+		{!f.Warmups, "warmup = 0", nil},
+		{!f.Duplicates, "duplicate = 0", nil},
+	} {
+		if term.set {
+			terms = append(terms, term.sql)
+		}
+		if term.set && term.arg != nil {
+			args = append(args, term.arg)
+		}
 	}
 	condition = strings.Join(terms, " AND ")
 	if f.Last > 0 {
