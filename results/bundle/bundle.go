@@ -24,17 +24,17 @@ const (
 	format = 1
 )
 
-// Manifest says what a bundle holds.
-type Manifest struct {
+// manifest says what a bundle holds.
+type manifest struct {
 	Format    int      `json:"format"`
 	Writer    string   `json:"writer"` // the caserun that wrote it
 	Runs      []int64  `json:"runs"`
 	Simulated []int64  `json:"simulated_runs"` // the simulated runs among Runs
-	Members   []Member `json:"members"`
+	Members   []member `json:"members"`
 }
 
 // Member is a file of a bundle.
-type Member struct {
+type member struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -54,7 +54,7 @@ const (
 func mostOf(file int64) int64 { return min(freely+maxRatio*min(file, maxBytes), maxBytes) }
 
 // size returns the total size of the members, or an error if it exceeds the limits, or if two members have one name.
-func (m Manifest) size() (int64, error) {
+func (m manifest) size() (int64, error) {
 	if len(m.Members) > maxMembers {
 		return 0, fmt.Errorf("it has %d members, and a bundle has %d at most", len(m.Members), maxMembers)
 	}

@@ -250,7 +250,7 @@ func TestMembers(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("members are %v, want %v", names, want)
 	}
-	var m Manifest
+	var m manifest
 	if err := json.Unmarshal(got["manifest.json"], &m); err != nil {
 		t.Fatal(err)
 	}
@@ -384,12 +384,12 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	whole := write(t, stored(t), Options{})
-	claim := func(change func(*Manifest)) string {
+	claim := func(change func(*manifest)) string {
 		return repack(t, whole, func(name string, text []byte) []byte {
 			if name != manifestName {
 				return text
 			}
-			var m Manifest
+			var m manifest
 			if err := json.Unmarshal(text, &m); err != nil {
 				t.Fatal(err)
 			}
@@ -431,13 +431,13 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ path, want string }{
-		"one member":       {claim(func(m *Manifest) { m.Members[1].Bytes = maxBytes + 1 }), "it unpacks to more than the 8 GiB that a bundle has at most"},
-		"all members":      {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 5<<30, 5<<30 }), "more than the 8 GiB"},
-		"an overflow":      {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 1<<63-1, 1<<63-1 }), "more than the 8 GiB"},
-		"more than it can": {claim(func(m *Manifest) { m.Members[1].Bytes = 1 << 30 }), "unpack to 1 GiB"},
-		"a name twice":     {claim(func(m *Manifest) { m.Members[1].Name = m.Members[2].Name }), `has "configuration.json" twice`},
-		"a debt":           {claim(func(m *Manifest) { m.Members[1].Bytes = -1 << 40 }), "more than the 8 GiB"},
-		"many members":     {claim(func(m *Manifest) { m.Members = make([]Member, maxMembers+1) }), "it has 1001 members, and a bundle has 1000 at most"},
+		"one member":       {claim(func(m *manifest) { m.Members[1].Bytes = maxBytes + 1 }), "it unpacks to more than the 8 GiB that a bundle has at most"},
+		"all members":      {claim(func(m *manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 5<<30, 5<<30 }), "more than the 8 GiB"},
+		"an overflow":      {claim(func(m *manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 1<<63-1, 1<<63-1 }), "more than the 8 GiB"},
+		"more than it can": {claim(func(m *manifest) { m.Members[1].Bytes = 1 << 30 }), "unpack to 1 GiB"},
+		"a name twice":     {claim(func(m *manifest) { m.Members[1].Name = m.Members[2].Name }), `has "configuration.json" twice`},
+		"a debt":           {claim(func(m *manifest) { m.Members[1].Bytes = -1 << 40 }), "more than the 8 GiB"},
+		"many members":     {claim(func(m *manifest) { m.Members = make([]member, maxMembers+1) }), "it has 1001 members, and a bundle has 1000 at most"},
 		"the manifest":     {endless, "manifest.json has 67108865 bytes, and 67108864 at most"},
 		"what is behind":   {padded(2 << 20), "it unpacks to more than its manifest says"},
 	} {
@@ -492,7 +492,7 @@ func TestBundlesOfOthers(t *testing.T) {
 	db := members[storeName]
 	bundleOf := func(h tar.Header, content []byte) string {
 		sum := sha256.Sum256(content)
-		text, err := json.Marshal(Manifest{Format: format, Members: []Member{{Name: storeName, Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}})
+		text, err := json.Marshal(manifest{Format: format, Members: []member{{Name: storeName, Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-func readme(m Manifest) []byte {
+func readme(m manifest) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# Runs of caserun\n\n%d runs", len(m.Runs))
 	switch simulated := len(m.Simulated); {

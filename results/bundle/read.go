@@ -197,7 +197,7 @@ func plain(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeReg
 }
 
-func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
+func readManifest(path string, archive *tar.Reader) (m manifest, err error) {
 	header, err := archive.Next()
 	switch {
 	case err != nil:
@@ -231,7 +231,7 @@ func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
 var errHere = errors.New("write a temporary file")
 
 // readMember checks a member, and writes it to target if it is the store.
-func readMember(r io.Reader, m Member, target string) (err error) {
+func readMember(r io.Reader, m member, target string) (err error) {
 	sum := sha256.New()
 	var out io.Writer = sum
 	if m.Name == storeName {

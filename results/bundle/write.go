@@ -59,8 +59,8 @@ func Write(ctx context.Context, s *store.Store, path string, o Options) (count i
 }
 
 // fill writes all members except the manifest to dir.
-func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifest, err error) {
-	m = Manifest{Format: format, Writer: o.Writer, Runs: []int64{}, Simulated: []int64{}}
+func fill(ctx context.Context, s *store.Store, dir string, o Options) (m manifest, err error) {
+	m = manifest{Format: format, Writer: o.Writer, Runs: []int64{}, Simulated: []int64{}}
 	if err := s.CopyRuns(ctx, filepath.Join(dir, storeName), o.Filter); err != nil {
 		return m, err
 	}
@@ -104,8 +104,8 @@ func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifes
 }
 
 // members lists the files below dir in the order in which a reader opens them.
-func members(dir string) ([]Member, error) {
-	var out []Member
+func members(dir string) ([]member, error) {
+	var out []member
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -121,10 +121,10 @@ func members(dir string) ([]Member, error) {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
 		name, err := filepath.Rel(dir, path)
-		out = append(out, Member{Name: filepath.ToSlash(name), Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
+		out = append(out, member{Name: filepath.ToSlash(name), Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
 		return err
 	})
-	slices.SortFunc(out, func(a, b Member) int {
+	slices.SortFunc(out, func(a, b member) int {
 		return strings.Compare(order(a.Name)+a.Name, order(b.Name)+b.Name)
 	})
 	return out, err
@@ -143,7 +143,7 @@ func order(name string) string {
 }
 
 // pack writes the archive.
-func pack(w io.Writer, dir string, m Manifest) error {
+func pack(w io.Writer, dir string, m manifest) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", manifestName, err)

@@ -119,7 +119,7 @@ func CompareAll(pairs []Pair) []Comparison {
 			tests++
 		}
 	}
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range holm(p) {
 		if math.IsNaN(adjusted) {
 			adjusted = out[i].P
 		}
@@ -181,7 +181,7 @@ func (c *Comparison) judge(o Options, tests int) {
 	c.Tests = tests
 	c.Significant = c.Adjusted < alpha
 	if !c.Significant && leastOf(c.sizes)*float64(tests) >= alpha {
-		c.Needed = Repetitions(alpha, tests, len(c.sizes))
+		c.Needed = repetitions(alpha, tests, len(c.sizes))
 	}
 	switch {
 	case c.Significant && math.Abs(c.Change) >= o.MinEffect && c.Change != 0 && !c.Divided():
@@ -220,7 +220,7 @@ func (c Comparison) Divided() bool {
 // this is not known, or more than a hundred.
 func (c Comparison) RepetitionsFor(room, alpha float64) int {
 	const most = 100
-	least, now := Repetitions(alpha, max(c.Tests, 1), len(c.sizes)), math.MaxInt
+	least, now := repetitions(alpha, max(c.Tests, 1), len(c.sizes)), math.MaxInt
 	for _, n := range c.sizes {
 		now = min(now, n[0], n[1])
 	}

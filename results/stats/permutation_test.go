@@ -16,7 +16,7 @@ func tiedValues(rng *rand.Rand, n, different int) []float64 {
 }
 
 // The p value of sides of any sizes is that of every choice, whatever values tie. It is the same with
-// the sides swapped, and neither less than LeastP nor more than 1.
+// the sides swapped, and neither less than leastP nor more than 1.
 func TestMannWhitneyWithTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 11))
 	for range 1000 {
@@ -29,8 +29,8 @@ func TestMannWhitneyWithTies(t *testing.T) {
 		if back := compareOne(b, a, Options{}).P; math.Abs(got-back) > 1e-12 {
 			t.Fatalf("p %v, swapped %v, of %v and %v", got, back, a, b)
 		}
-		if got < LeastP(len(a), len(b))-1e-12 || got > 1 {
-			t.Fatalf("p %v, at least %v, of %v and %v", got, LeastP(len(a), len(b)), a, b)
+		if got < leastP(len(a), len(b))-1e-12 || got > 1 {
+			t.Fatalf("p %v, at least %v, of %v and %v", got, leastP(len(a), len(b)), a, b)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestMannWhitneyOfTwoValues(t *testing.T) {
 		for i := range b {
 			b[i] = 16
 		}
-		if got, want := compareOne(a, b, Options{Absolute: true}).P, LeastP(n[0], n[1]); math.Abs(got/want-1) > 1e-9 {
+		if got, want := compareOne(a, b, Options{Absolute: true}).P, leastP(n[0], n[1]); math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("%v: p %v, want %v", n, got, want)
 		}
 	}

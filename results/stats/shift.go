@@ -139,9 +139,9 @@ func rankings(n1, n2 int) []float64 {
 	return ways
 }
 
-// LeastP is the smallest p value that a two-sided Mann-Whitney test of samples of these sizes
+// leastP is the smallest p value that a two-sided Mann-Whitney test of samples of these sizes
 // can give, with ties or without: 2 over the number of ways to choose n1 of the n1 + n2 values.
-func LeastP(n1, n2 int) float64 {
+func leastP(n1, n2 int) float64 {
 	if n1 == 0 || n2 == 0 {
 		return 1
 	}
@@ -149,12 +149,12 @@ func LeastP(n1, n2 int) float64 {
 	return min(1, 2*math.Exp(lg(n1)+lg(n2)-lg(n1+n2)))
 }
 
-// Repetitions is the number of values that each side needs in each of so many blocks so that the
+// repetitions is the number of values that each side needs in each of so many blocks so that the
 // smallest possible p value of one among the given number of tests is significant at alpha.
-func Repetitions(alpha float64, tests, blocks int) int {
+func repetitions(alpha float64, tests, blocks int) int {
 	const most = 1000
 	n := 1
-	for n < most && 2*math.Pow(LeastP(n, n)/2, float64(blocks))*float64(tests) >= alpha {
+	for n < most && 2*math.Pow(leastP(n, n)/2, float64(blocks))*float64(tests) >= alpha {
 		n++
 	}
 	return n

@@ -43,10 +43,10 @@ func sample(values []float64, alpha float64) *benchmath.Sample {
 	return benchmath.NewSample(slices.Clone(values), &benchmath.Thresholds{CompareAlpha: alpha})
 }
 
-// Holm adjusts the p values of several tests (Holm 1979, step-down). The probability of any
+// holm adjusts the p values of several tests (Holm 1979, step-down). The probability of any
 // false rejection is then at most the level with which the adjusted values are compared. A NaN
 // is not a test: it stays NaN and does not count.
-func Holm(p []float64) []float64 {
+func holm(p []float64) []float64 {
 	out := slices.Clone(p)
 	var order []int
 	for i, v := range p {

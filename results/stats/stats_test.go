@@ -51,7 +51,7 @@ func TestHolm(t *testing.T) {
 		{[]float64{0.01, nan, 0.02}, []float64{0.02, nan, 0.02}},
 		{[]float64{0.6, 0.5}, []float64{1, 1}},
 	} {
-		if diff := cmp.Diff(c.want, Holm(c.p), cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		if diff := cmp.Diff(c.want, holm(c.p), cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 			t.Errorf("Holm(%v): %s", c.p, diff)
 		}
 	}
@@ -63,26 +63,26 @@ func TestLeastP(t *testing.T) {
 		n1, n2 int
 		want   float64
 	}{{7, 7, 2.0 / 3432}, {4, 4, 2.0 / 70}, {3, 3, 0.1}, {3, 7, 2.0 / 120}, {1, 1, 1}, {0, 5, 1}} {
-		if got := LeastP(c.n1, c.n2); math.Abs(got-c.want) > 1e-12 {
+		if got := leastP(c.n1, c.n2); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("LeastP(%d, %d) = %v, want %v", c.n1, c.n2, got, c.want)
 		}
 	}
 	for _, c := range []struct{ tests, want int }{{1, 4}, {4, 5}, {32, 7}, {85, 7}, {86, 8}} {
-		if got := Repetitions(0.05, c.tests, 1); got != c.want {
+		if got := repetitions(0.05, c.tests, 1); got != c.want {
 			t.Errorf("Repetitions for %d tests: %d, want %d", c.tests, got, c.want)
 		}
 	}
 }
 
-// LeastP is the smallest p value that benchmath gives.
+// leastP is the smallest p value that benchmath gives.
 func TestLeastPIsTheTests(t *testing.T) {
 	for n := 1; n <= 12; n++ {
 		var a, b []float64
 		for i := range n {
 			a, b = append(a, float64(i)), append(b, float64(100+i))
 		}
-		if got := compareOne(a, b, Options{}).P; math.Abs(got-LeastP(n, n)) > 1e-9 {
-			t.Errorf("n %d: p %v, LeastP %v", n, got, LeastP(n, n))
+		if got := compareOne(a, b, Options{}).P; math.Abs(got-leastP(n, n)) > 1e-9 {
+			t.Errorf("n %d: p %v, LeastP %v", n, got, leastP(n, n))
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestRankings(t *testing.T) {
 	for _, w := range rankings(50, 50) {
 		sum += w
 	}
-	if choose := 2 / LeastP(50, 50); math.Abs(sum/choose-1) > 1e-9 {
+	if choose := 2 / leastP(50, 50); math.Abs(sum/choose-1) > 1e-9 {
 		t.Errorf("%v orders of 50 and 50, want %v", sum, choose)
 	}
 }

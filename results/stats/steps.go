@@ -150,7 +150,7 @@ func median(values []float64) float64 { return Summarize(values, 1-DefaultAlpha)
 // values is odd.
 func StepLength(alpha float64, series int) int {
 	n := 2 * leastLevel
-	for LeastP(n/2, n-n/2)*float64(1+n%2)*float64(max(1, series)) > alpha {
+	for leastP(n/2, n-n/2)*float64(1+n%2)*float64(max(1, series)) > alpha {
 		n++
 	}
 	return n

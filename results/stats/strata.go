@@ -141,7 +141,7 @@ func sizesOf(strata []Stratum) [][2]int {
 func leastOf(sizes [][2]int) float64 {
 	p := 2.0
 	for _, n := range sizes {
-		p *= LeastP(n[0], n[1]) / 2
+		p *= leastP(n[0], n[1]) / 2
 	}
 	return min(1, p)
 }

@@ -23,8 +23,8 @@ import (
 // store away.
 var unchecked = []string{"sweep_id", "tag", "host"}
 
-// ErrDamaged is wrapped if a run is not as it was when it was completed.
-var ErrDamaged = errors.New("its rows are not those that were stored: the file is damaged, or somebody has changed them")
+// errDamaged is wrapped if a run is not as it was when it was completed.
+var errDamaged = errors.New("its rows are not those that were stored: the file is damaged, or somebody has changed them")
 
 // parseChecksum returns how many columns went into a checksum: of all that this program knows, if it cannot have
 // written it.
@@ -153,7 +153,7 @@ func seal(ctx context.Context, tx *sql.Tx, run int64) error {
 	return changeOne(ctx, tx, ErrNoRun, "UPDATE run SET checksum = ? WHERE id = ?", sum, run)
 }
 
-// verify returns an error that wraps ErrDamaged if a selected run is not as it was when it was completed. Runs of stores of
+// verify returns an error that wraps errDamaged if a selected run is not as it was when it was completed. Runs of stores of
 // earlier versions have no checksum. Nothing makes a complete run anything else, so one with a checksum that is not complete
 // is damaged too.
 func verify(ctx context.Context, db executor, schema, condition string, args []any) error {
@@ -161,7 +161,7 @@ func verify(ctx context.Context, db executor, schema, condition string, args []a
 		if has == want && misplaced != int64(1) {
 			return nil
 		}
-		return fmt.Errorf("run %d: %w: restore a copy of the file, or remove the run from it (PRAGMA foreign_keys = ON; DELETE FROM run WHERE id = %d)", run, ErrDamaged, run)
+		return fmt.Errorf("run %d: %w: restore a copy of the file, or remove the run from it (PRAGMA foreign_keys = ON; DELETE FROM run WHERE id = %d)", run, errDamaged, run)
 	})
 }
 
@@ -177,7 +177,7 @@ func (f Filter) candidates() (condition string, args []any) {
 	return condition, args
 }
 
-// Verify returns an error that wraps ErrDamaged if a run is not as it was when it was completed that the filter selects, or
+// Verify returns an error that wraps errDamaged if a run is not as it was when it was completed that the filter selects, or
 // would select if it were. Runs does so too.
 func (s *Store) Verify(ctx context.Context, f Filter) error {
 	condition, args := f.candidates()

@@ -63,7 +63,7 @@ func TestChangedRunsAreNoticed(t *testing.T) {
 		for _, column := range columns {
 			undo := change(t, s, table, column)
 			free := table == runs.table && slices.Contains(unchecked, column)
-			if err := check(); free && err != nil || !free && !errors.Is(err, ErrDamaged) {
+			if err := check(); free && err != nil || !free && !errors.Is(err, errDamaged) {
 				t.Errorf("changed %s.%s: %v", table, column, err)
 			}
 			undo()
@@ -93,7 +93,7 @@ func TestChangedRunsAreNoticed(t *testing.T) {
 	if _, err := s.Runs(ctx, Filter{IDs: []int64{2}}); err != nil {
 		t.Errorf("another run: %v", err)
 	}
-	if err := s.CopyRuns(ctx, filepath.Join(t.TempDir(), "copy.db"), Filter{}); !errors.Is(err, ErrDamaged) {
+	if err := s.CopyRuns(ctx, filepath.Join(t.TempDir(), "copy.db"), Filter{}); !errors.Is(err, errDamaged) {
 		t.Errorf("a copy: %v", err)
 	}
 }
@@ -137,7 +137,7 @@ func TestHiddenRunsAreNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, f := range filters {
-			if _, err := s.Runs(ctx, f); !errors.Is(err, ErrDamaged) {
+			if _, err := s.Runs(ctx, f); !errors.Is(err, errDamaged) {
 				t.Errorf("%s, %s: %v", change, name, err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestHiddenRunsAreNoticed(t *testing.T) {
 		if !strings.Contains(change, "1") {
 			continue
 		}
-		if _, err := Merge(ctx, filepath.Join(t.TempDir(), "all.db"), []string{file}, Merging{}); !errors.Is(err, ErrDamaged) {
+		if _, err := Merge(ctx, filepath.Join(t.TempDir(), "all.db"), []string{file}, Merging{}); !errors.Is(err, errDamaged) {
 			t.Errorf("%s: merged: %v", change, err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestHiddenRunsAreNoticed(t *testing.T) {
 		if _, err := s.write.Exec("UPDATE run SET " + change + " WHERE cell_position = 1"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Verify(ctx, Filter{}); !errors.Is(err, ErrDamaged) {
+		if err := s.Verify(ctx, Filter{}); !errors.Is(err, errDamaged) {
 			t.Errorf("%s: %v", change, err)
 		}
 	}
@@ -211,14 +211,14 @@ func TestChecksumOfAnEarlierVersion(t *testing.T) {
 	set(sum)
 	for column, damages := range map[string]bool{runs.columns[59]: true, runs.columns[60]: false} {
 		undo := change(t, s, runs.table, column)
-		if err := s.Verify(t.Context(), Filter{}); errors.Is(err, ErrDamaged) != damages {
+		if err := s.Verify(t.Context(), Filter{}); errors.Is(err, errDamaged) != damages {
 			t.Errorf("changed %s: %v", column, err)
 		}
 		undo()
 	}
 	for _, damaged := range []string{"", "60", "60-17-0", "-1-1-" + sum[6:], "99999-9-" + sum[6:], "x"} {
 		set(damaged)
-		if err := s.Verify(t.Context(), Filter{}); !errors.Is(err, ErrDamaged) {
+		if err := s.Verify(t.Context(), Filter{}); !errors.Is(err, errDamaged) {
 			t.Errorf("checksum %q: %v", damaged, err)
 		}
 	}
@@ -263,10 +263,10 @@ func TestDamagedRunsAreNotCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Job(rows.Jobs[1])
-	if err := w.Flush(t.Context()); !errors.Is(err, ErrDamaged) {
+	if err := w.Flush(t.Context()); !errors.Is(err, errDamaged) {
 		t.Error(err)
 	}
-	if err := s.Verify(t.Context(), Filter{}); !errors.Is(err, ErrDamaged) {
+	if err := s.Verify(t.Context(), Filter{}); !errors.Is(err, errDamaged) {
 		t.Error(err)
 	}
 }
@@ -317,7 +317,7 @@ func TestMergeChecksRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ out, part string }{{filepath.Join(dir, "new.db"), out}, {out, a.path}} {
-		if _, err := Merge(t.Context(), c.out, []string{c.part}, Merging{}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "run 2") || !strings.Contains(err.Error(), out) {
+		if _, err := Merge(t.Context(), c.out, []string{c.part}, Merging{}); !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "run 2") || !strings.Contains(err.Error(), out) {
 			t.Errorf("into %s: %v", c.out, err)
 		}
 	}

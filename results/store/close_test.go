@@ -138,12 +138,12 @@ func TestStoreThatIsGone(t *testing.T) {
 		if err := take(path); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.BeginRun(t.Context(), run, found); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), path) {
+		if _, err := s.BeginRun(t.Context(), run, found); !errors.Is(err, errGone) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: a run begins: %v", what, err)
 		}
 		w := s.Writer(id)
 		w.Job(results.Job{Index: 1, Name: "job"})
-		if err := w.Finish(t.Context(), run); !errors.Is(err, ErrGone) {
+		if err := w.Finish(t.Context(), run); !errors.Is(err, errGone) {
 			t.Errorf("%s: a run ends: %v", what, err)
 		}
 		_ = s.Close() // what it says of the journal does not matter

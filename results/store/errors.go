@@ -12,9 +12,9 @@ import (
 // ErrFull is wrapped if the store's file could not grow. Rows committed before are safe.
 var ErrFull = errors.New("no space left for the store")
 
-// ErrGone is wrapped if the store's file was removed or replaced while it was open for writing. What this program wrote
+// errGone is wrapped if the store's file was removed or replaced while it was open for writing. What this program wrote
 // is lost.
-var ErrGone = errors.New("somebody has removed or replaced the file, and with it what this program wrote")
+var errGone = errors.New("somebody has removed or replaced the file, and with it what this program wrote")
 
 // ErrNoRun is wrapped if the requested run is not in the store.
 var ErrNoRun = errors.New("no such run")
@@ -22,9 +22,9 @@ var ErrNoRun = errors.New("no such run")
 // ErrNoSweep is wrapped if the requested sweep is not in the store.
 var ErrNoSweep = errors.New("no such sweep")
 
-// ErrOlder is wrapped if a store opened for reading has the schema of an earlier version. Open
+// errOlder is wrapped if a store opened for reading has the schema of an earlier version. Open
 // and OpenUpdated migrate such a store.
-var ErrOlder = errors.New("its schema is older than this program's")
+var errOlder = errors.New("its schema is older than this program's")
 
 // ErrBusy is wrapped if another process works on a sweep or on one of its cells.
 var ErrBusy = errors.New("another process works on it")

@@ -139,8 +139,8 @@ func TestMigrationKeepsTurnarounds(t *testing.T) {
 func TestOpenUpdated(t *testing.T) {
 	ctx := context.Background()
 	path := storeOf(t, 1, "")
-	if _, err := OpenReadOnly(path); !errors.Is(err, ErrOlder) {
-		t.Errorf("OpenReadOnly: %v, want ErrOlder", err)
+	if _, err := OpenReadOnly(path); !errors.Is(err, errOlder) {
+		t.Errorf("OpenReadOnly: %v, want errOlder", err)
 	}
 	s, err := OpenUpdated(path)
 	if err != nil {

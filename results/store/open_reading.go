@@ -14,7 +14,7 @@ import (
 )
 
 // OpenReadOnly opens an existing store for reading. It neither changes rows nor migrates: for
-// a store with an older schema the error wraps ErrOlder. Close leaves no new files beside the
+// a store with an older schema the error wraps errOlder. Close leaves no new files beside the
 // store. If this user may not write the store, OpenReadOnly reads a copy: see snapshot.
 func OpenReadOnly(path string) (*Store, error) {
 	path, err := filepath.Abs(path)
@@ -71,7 +71,7 @@ func openForReading(path, target string) (_ *Store, err error) {
 	case have == 0:
 		return nil, fmt.Errorf("store %s: the file is empty, so it holds no runs: name another file", path)
 	case have < want:
-		return nil, fmt.Errorf("store %s: %w: version %d, not %d", path, ErrOlder, have, want)
+		return nil, fmt.Errorf("store %s: %w: version %d, not %d", path, errOlder, have, want)
 	}
 	return s, nil
 }
@@ -80,7 +80,7 @@ func openForReading(path, target string) (_ *Store, err error) {
 // such a store first, which changes the file and keeps its content.
 func OpenUpdated(path string) (*Store, error) {
 	s, err := OpenReadOnly(path)
-	if !errors.Is(err, ErrOlder) {
+	if !errors.Is(err, errOlder) {
 		return s, err
 	}
 	if s, err = Open(path); err == nil {

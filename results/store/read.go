@@ -244,16 +244,7 @@ func (s *Store) EachLaunch(ctx context.Context, run int64, do func(results.Launc
 		})
 }
 
-// Copies returns a traced run's copies by job, in the order in which the Writer got them.
-func (s *Store) Copies(ctx context.Context, run int64) (out []results.Copy, err error) {
-	err = s.EachCopy(ctx, run, func(c results.Copy) error {
-		out = append(out, c)
-		return nil
-	})
-	return out, err
-}
-
-// EachCopy is Copies without the list.
+// EachCopy calls do with a traced run's copies by job, in the order in which the Writer got them.
 func (s *Store) EachCopy(ctx context.Context, run int64, do func(results.Copy) error) error {
 	return each(ctx, s, copies, run, func(t *transfer) error { return do(t.Copy) })
 }

@@ -79,11 +79,11 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// inPlace returns an error that wraps ErrGone if path no longer names the file that the store has open. Nobody could
+// inPlace returns an error that wraps errGone if path no longer names the file that the store has open. Nobody could
 // find what is written to such a file.
 func (s *Store) inPlace() error {
 	if now, err := os.Stat(s.path); err != nil || !os.SameFile(s.written, now) {
-		return fmt.Errorf("%w: leave a store where it is until the programs that use it have ended", ErrGone)
+		return fmt.Errorf("%w: leave a store where it is until the programs that use it have ended", errGone)
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	r.Kernels, errs[4] = s.Kernels(ctx, id)
 	r.Segments, errs[5] = s.Segments(ctx, id)
 	r.Events, errs[6] = s.Events(ctx, id)
-	r.Copies, errs[7] = s.Copies(ctx, id)
+	errs[7] = s.EachCopy(ctx, id, func(c results.Copy) error { r.Copies = append(r.Copies, c); return nil })
 	r.Swaps, errs[8] = s.Swaps(ctx, id)
 	r.Expected, errs[9] = s.Predictions(ctx, id)
 	for _, err := range errs {

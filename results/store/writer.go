@@ -43,9 +43,6 @@ type Writer struct {
 	events   int
 }
 
-// Run returns the id of the run that the Writer writes.
-func (w *Writer) Run() int64 { return w.run }
-
 // Wait says that the run can wait for the disk, as a run in virtual time can: from now on the record
 // methods wait while 20,000 rows do, so that the queue of a large run does not hold all its rows. It
 // must come before the first record.
@@ -201,8 +198,8 @@ func (w *Writer) fail(rows int, err error) {
 // Failed is closed at the first error, so that the run can stop.
 func (w *Writer) Failed() <-chan struct{} { return w.failed }
 
-// Err returns the first error so far with the number of rows lost; nil if there is none.
-func (w *Writer) Err() error {
+// firstError returns the first error so far with the number of rows lost; nil if there is none.
+func (w *Writer) firstError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reported = true
@@ -236,10 +233,10 @@ func (w *Writer) Flush(ctx context.Context) error {
 		select {
 		case <-written:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("flush run %d: %w", w.run, ctx.Err()), w.Err())
+			return errors.Join(fmt.Errorf("flush run %d: %w", w.run, ctx.Err()), w.firstError())
 		}
 	}
-	return w.Err()
+	return w.firstError()
 }
 
 // Finish packs segments, flushes the queue and stores the run's final state. A run that lost rows is not a

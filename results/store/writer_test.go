@@ -32,7 +32,7 @@ func TestRowsLandWithoutAFlush(t *testing.T) {
 	w.Job(results.Job{Index: 0, Name: "first"})
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		found, err := s.Jobs(context.Background(), w.Run())
+		found, err := s.Jobs(context.Background(), w.run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,14 +62,14 @@ func TestABadRowCostsOnlyItself(t *testing.T) {
 	if err := other.Flush(ctx); err != nil {
 		t.Errorf("another run's writer failed too: %v", err)
 	}
-	if found, err := s.Jobs(ctx, w.Run()); err != nil || len(found) != 2 {
+	if found, err := s.Jobs(ctx, w.run); err != nil || len(found) != 2 {
 		t.Errorf("%d good rows landed (%v), want 2", len(found), err)
 	}
 	run, _ := fullRun()
 	if err := w.Finish(ctx, run); err == nil {
 		t.Error("Finish hid the lost rows")
 	}
-	if got, err := s.Run(ctx, w.Run()); err != nil || got.Status != results.Interrupted {
+	if got, err := s.Run(ctx, w.run); err != nil || got.Status != results.Interrupted {
 		t.Errorf("a run that lost rows has status %q (%v), want interrupted", got.Status, err)
 	}
 }
@@ -131,13 +131,13 @@ func TestCloseReportsErrorsNobodyAskedFor(t *testing.T) {
 		w.Task(results.Task{Job: 9})
 		if asked {
 			<-w.Failed()
-			_ = w.Err()
+			_ = w.firstError()
 		}
 		if err := s.Close(); (err == nil) != asked {
 			t.Errorf("asked %v: Close returned %v", asked, err)
 		}
 		w.Job(results.Job{})
-		if err := w.Err(); err == nil {
+		if err := w.firstError(); err == nil {
 			t.Error("a row for a closed store vanished")
 		}
 	}
@@ -246,7 +246,7 @@ func TestUpsertsKeepTheLast(t *testing.T) {
 		if err := w.Flush(ctx); err != nil {
 			rt.Fatal(err)
 		}
-		found, err := s.Jobs(ctx, w.Run())
+		found, err := s.Jobs(ctx, w.run)
 		if err != nil || len(found) != len(last) {
 			rt.Fatalf("%d jobs (%v), want %d", len(found), err, len(last))
 		}

@@ -52,14 +52,6 @@ type Step struct {
 // SameRevision reports whether caserun itself did not change at the step.
 func (s Step) SameRevision() bool { return s.BeforeRevision == s.AfterRevision }
 
-// Revisions names the range in which the cause may lie, as git writes ranges.
-func (s Step) Revisions() string {
-	if s.SameRevision() {
-		return s.AfterRevision
-	}
-	return s.BeforeRevision + ".." + s.AfterRevision
-}
-
 // byArm groups the runs that a trend is of. Notes say how many were left out, except warm-ups and runs that are not
 // complete.
 func byArm(metric results.Metric, runs []regress.Observation) (arms map[results.Arm][]regress.Observation, notes []string) {

@@ -43,13 +43,13 @@ type state struct {
 
 type taskKey struct{ job, seq int }
 
-// File is the kind of file that a log is.
-var File = output.Kind{Name: "a log of caserun", Is: func(begin []byte) bool { return bytes.HasPrefix(begin, []byte(`{"run_id":`)) }}
+// ownFile is the kind of file that a log is.
+var ownFile = output.Kind{Name: "a log of caserun", Is: func(begin []byte) bool { return bytes.HasPrefix(begin, []byte(`{"run_id":`)) }}
 
 // Open opens a file for new lines behind those that it has. waiting is called before the wait for the reader of a FIFO.
 // Close must follow a success.
 func Open(ctx context.Context, path string, waiting func(path string)) (*Log, error) {
-	f, err := output.Grow(ctx, path, output.Policy{Own: &File, Waiting: waiting})
+	f, err := output.Grow(ctx, path, output.Policy{Own: &ownFile, Waiting: waiting})
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
