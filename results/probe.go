@@ -1,6 +1,7 @@
 package results
 
 import (
+	"encoding"
 	"fmt"
 	"strings"
 )
@@ -24,12 +25,12 @@ var probes = [...]string{Lazy: "lazy", Static: "static", Explicit: "explicit"}
 // Probes are the names of all probes, the default first.
 func Probes() []string { return probes[:] }
 
+var _ encoding.TextUnmarshaler = (*Probe)(nil)
+
 func (p Probe) String() string { return probes[p] }
 
-// MarshalText implements encoding.TextMarshaler.
 func (p Probe) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (p *Probe) UnmarshalText(text []byte) error {
 	for i, name := range probes {
 		if name == string(text) {
