@@ -26,7 +26,7 @@ const module = "github.com/caserun/caserun/"
 var layers = [][]string{
 	{"cmd/caserun"},
 	{"cmd/caserun/config"},
-	{"runner/slurmsweep", "runner/display"},
+	{"runner/slurmsweep", "runner/display", "runner/policytest"},
 	{"runner/sweep", "runner/doctor"},
 	{"runner/nodes"},
 	{"runner/live", "runner/sim"},

@@ -24,6 +24,7 @@ import (
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/policytest"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -163,7 +164,7 @@ func statusOf(err error) int {
 		return exitUsage
 	case errors.As(err, new(regressionError)):
 		return exitRegression
-	case errors.As(err, new(jobsFailedError)), errors.As(err, new(brokenRuleError)):
+	case errors.As(err, new(jobsFailedError)), errors.As(err, new(policytest.BrokenError)):
 		return exitJobsFailed
 	case errors.As(err, new(nothingError)), errors.As(err, new(*selection.NothingError)), errors.As(err, new(sweep.LimitError)):
 		return exitNothing
@@ -200,7 +201,6 @@ func (e workError) Unwrap() error { return e.error }
 type (
 	nothingError    struct{ error } // nothing, or too little, was measured
 	jobsFailedError struct{ error } // jobs did not end ok
-	brokenRuleError struct{ error } // a policy broke a rule
 	regressionError struct{ error }
 )
 
