@@ -1,6 +1,7 @@
 package mixes
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -48,6 +49,14 @@ func TestSizesHaveUnits(t *testing.T) {
 	} {
 		if got, err := parseSize(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parseSize(%q) = %d, %v; want an error with %q", in, got, err, want)
+		}
+	}
+	type options struct{ Size Size }
+	for text, bytes := range map[string]int64{`{"Size":"8192MiB"}`: 8 << 30, `{"Size":"0"}`: 0, `{"Size":""}`: 0} { // it stays as it is written
+		var o options
+		err := json.Unmarshal([]byte(text), &o)
+		if back, failed := json.Marshal(o); err != nil || failed != nil || o.Size.Bytes != bytes || string(back) != text {
+			t.Errorf("%s: %d bytes, written as %s (%v, %v)", text, o.Size.Bytes, back, err, failed)
 		}
 	}
 	chance.Check(t, func(t *rapid.T) {

@@ -131,6 +131,12 @@ type Batch struct {
 // MPS reports whether the jobs share devices through MPS.
 func (b Batch) MPS() bool { return UsesMPS(b.Options, b.Scheduler) }
 
+// Config is what the batch is made of on a node with these devices and host cores.
+func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
+	return runner.Config{Jobs: b.Mix.Jobs, Devices: devices, Scheduler: b.Scheduler, Workers: b.Workers, Timeout: time.Duration(b.Timeout), MPS: b.MPS(),
+		FaultsAlone: b.FaultsAlone, Predictions: b.Predictions, Cores: cores, Seed: b.Seed}
+}
+
 // UsesMPS reports whether jobs share devices through MPS under a scheduler.
 func UsesMPS(o Options, s policies.Scheduler) bool { return s.Shares && !o.NoMPS }
 
@@ -236,9 +242,6 @@ func (r Request) known(ctx context.Context, backend Backend, counts bool) ([]*re
 // a workers parameter, Workers is that parameter.
 func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, error) {
 	text, workers := r.Sched, r.Workers
-	if workers < 0 {
-		return policies.Scheduler{}, 0, Refuse(fmt.Errorf("--workers %d: want 0 or more", workers))
-	}
 	if name, rest, _ := strings.Cut(text, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
 		text = policies.With(text, fmt.Sprintf("workers=%d", workers))
 	}

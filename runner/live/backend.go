@@ -125,7 +125,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	switch {
 	case s.Revokes && b.swapBytes() == 0:
 		return harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", o.Swap))
-	case o.SMCap < 0 || o.SMCap > 0 && !harness.UsesMPS(o, s):
+	case o.SMCap > 0 && !harness.UsesMPS(o, s):
 		return harness.Refuse(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", o.SMCap, s.Name))
 	case o.MemCap != mixes.Size{}:
 		_, err := FindBallast()
@@ -265,9 +265,9 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	if n.executor, err = NewExecutor(c); err != nil {
 		return nil, err
 	}
-	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: devices, Scheduler: n.Scheduler, Workers: n.Workers,
-		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), NoProgressAfter: noProgressAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone, Predictions: n.Predictions,
-		Cores: n.cores, Seed: n.Seed, OOMFails: n.AfterOOM == harness.AlwaysOOM}, n.executor, n.to)
+	batch := n.Config(devices, n.cores)
+	batch.NoProgressAfter, batch.Notes, batch.OOMFails = noProgressAfter, n.notes, n.AfterOOM == harness.AlwaysOOM
+	return runner.Run(ctx, batch, n.executor, n.to)
 }
 
 func (n *node) Close(run *results.Run) []error {

@@ -84,9 +84,6 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 	if err := b.checkProbe(probe); err != nil {
 		return err
 	}
-	if b.options.Noise < 0 {
-		return harness.Refuse(fmt.Errorf("--sim-noise %v: want 0 or more", b.options.Noise))
-	}
 	_, err := b.executor(Config{Jobs: m.Jobs, Profiles: known}, m, nil)
 	if err != nil {
 		err = fmt.Errorf("mix %s: %w", m.Name, err)
@@ -189,8 +186,7 @@ func (n *node) Describe(run *results.Run) {
 func (*node) Helpers() map[string]<-chan struct{} { return nil }
 
 func (n *node) Execute(ctx context.Context, _ int64, _ time.Time) ([]results.Job, error) {
-	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: n.model.Devices(n.MPS()), Scheduler: n.Scheduler, Workers: n.Workers,
-		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), Predictions: n.Predictions, Cores: n.model.Cores(), Seed: n.Seed}, n.executor, n.executor.rec)
+	return runner.Run(ctx, n.Config(n.model.Devices(n.MPS()), n.model.Cores()), n.executor, n.executor.rec)
 }
 
 func (*node) Close(*results.Run) []error { return nil }
