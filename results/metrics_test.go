@@ -116,7 +116,7 @@ func TestCompute(t *testing.T) {
 			kernels: []Kernel{{Device: 0, StartS: 1, EndS: 3, BusyS: 1}}, want: want,
 		},
 	} {
-		got := Compute(c.run, c.devices, c.jobs, c.segments, ResidenceOf(c.kernels))
+		got := Compute(c.run, c.devices, c.jobs, c.segments, residenceOf(c.kernels))
 		if diff := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
@@ -131,7 +131,7 @@ func TestWithFigures(t *testing.T) {
 		seg(1, SeriesMemory, 0, 5, 1<<30), seg(1, SeriesMemory, 5, 10, 1<<20),
 	}
 	kernels := []Kernel{{Device: 1, Grid: "1,1,1", StartS: 0, EndS: 4, BusyS: 4}}
-	got := WithFigures(Run{Mode: Live}, devices, jobs, segments, ResidenceOf(kernels))
+	got := WithFigures(Run{Mode: Live}, devices, jobs, segments, residenceOf(kernels))
 	want := []Device{
 		{Index: 0, PeakUsedBytes: known(int64(5)), ResidentMean: known(0.0)},
 		{Index: 1, PeakUsedBytes: known(int64(1 << 30)), UtilizationMean: known(0.75), UtilizationPeak: known(1.0), ResidentMean: known(0.4)},
@@ -190,7 +190,7 @@ type batch struct {
 }
 
 func (b batch) compute() Metrics {
-	return Compute(b.run, b.devices, b.jobs, b.segments, ResidenceOf(b.kernels))
+	return Compute(b.run, b.devices, b.jobs, b.segments, residenceOf(b.kernels))
 }
 
 func batches() *rapid.Generator[batch] {

@@ -114,15 +114,6 @@ type Residence struct {
 	unclear map[int]bool       // devices with an aggregate that does not say when it was busy
 }
 
-// ResidenceOf returns when kernels were resident.
-func ResidenceOf(kernels []Kernel) Residence {
-	var r Residence
-	for _, k := range kernels {
-		r.Add(k)
-	}
-	return r
-}
-
 // Add adds a kernel.
 func (r *Residence) Add(k Kernel) {
 	if r.kernels == nil {

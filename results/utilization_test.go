@@ -29,7 +29,7 @@ func TestUtilizationWindows(t *testing.T) {
 // The series of kernel residency has the fractions of time that KernelUtilizationMean has.
 func TestResidentSegments(t *testing.T) {
 	devices := []Device{{Index: 0}, {Index: 1}}
-	r := ResidenceOf([]Kernel{
+	r := residenceOf([]Kernel{
 		{Device: 1, StartS: 6, EndS: 12, BusyS: 6}, {Device: 1, StartS: 2, EndS: 4, BusyS: 2}, {Device: 1, StartS: 3, EndS: 5, BusyS: 2},
 	})
 	got := r.Segments(devices, 10)
@@ -54,7 +54,14 @@ func TestResidentSegments(t *testing.T) {
 	if got := (Residence{}).Segments(devices, 10); got != nil {
 		t.Errorf("a run without kernels has %v", got)
 	}
-	if got := ResidenceOf([]Kernel{{EndS: 4, BusyS: 1}}).Segments(devices, 10); got != nil {
+	if got := residenceOf([]Kernel{{EndS: 4, BusyS: 1}}).Segments(devices, 10); got != nil {
 		t.Errorf("an aggregate that does not say when it was busy gives %v", got)
 	}
+}
+
+func residenceOf(kernels []Kernel) (r Residence) {
+	for _, k := range kernels {
+		r.Add(k)
+	}
+	return r
 }

@@ -388,7 +388,7 @@ func (k comparison) live(f figure) stats.Comparison {
 	for i := range k.of {
 		strata = append(strata, stratum(k.base[i], k.of[i], f))
 	}
-	return stats.Pooled(strata, stats.Options{})
+	return stats.CompareAll([]stats.Pair{{Strata: strata}})[0]
 }
 
 // stratum has the values of a mix under both schedulers. Higher values are better. If the mix ran on several machines, B has the ratios

@@ -143,20 +143,20 @@ func (r trial) metrics(mix string) results.Metrics {
 	for i := range devices {
 		devices[i].Index = i
 	}
-	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(done)}, devices, done, seen.segments, results.ResidenceOf(seen.kernels))
+	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(done)}, devices, done, seen.segments, seen.kernels)
 }
 
 // records keeps of a run what its metrics need. It implements runner.Recorder.
 type records struct {
 	segments []results.Segment
-	kernels  []results.Kernel
+	kernels  results.Residence
 }
 
 func (*records) Job(results.Job)             {}
 func (*records) Task(results.Task)           {}
 func (*records) Swap(results.Swap)           {}
 func (*records) Event(results.Event)         {}
-func (r *records) Kernel(k results.Kernel)   { r.kernels = append(r.kernels, k) }
+func (r *records) Kernel(k results.Kernel)   { r.kernels.Add(k) }
 func (r *records) Segment(s results.Segment) { r.segments = append(r.segments, s) }
 
 // mixOf is a mix of the catalog, or of benchmarks/plan.

@@ -11,11 +11,6 @@ import (
 // their block only.
 type Stratum struct{ A, B []float64 }
 
-// Pooled compares both sides over all strata, as one pair of CompareAll does.
-func Pooled(strata []Stratum, o Options) Comparison {
-	return CompareAll([]Pair{{Strata: strata, Options: o}})[0]
-}
-
 // used are the strata that can be compared.
 func used(strata []Stratum) []Stratum {
 	var out []Stratum

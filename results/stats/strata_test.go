@@ -67,14 +67,14 @@ func TestPermutationsAreCounted(t *testing.T) {
 // one job for each run are Fisher's exact test (the lady who got three of four cups right).
 func TestPermutationsOfKnownTests(t *testing.T) {
 	a, b := []float64{1, 4, 2, 8, 5}, []float64{7, 9, 3, 11, 10, 6}
-	if got, want := Pooled([]Stratum{{a, b}}, Options{}).P, compareOne(a, b, Options{}).P; math.Abs(got-want) > 1e-12 {
+	if got, want := pooled([]Stratum{{a, b}}, Options{}).P, compareOne(a, b, Options{}).P; math.Abs(got-want) > 1e-12 {
 		t.Errorf("one block: %v, Mann-Whitney %v", got, want)
 	}
 	pairs := slices.Repeat([]Stratum{{A: []float64{1}, B: []float64{2}}}, 8)
-	if got, want := Pooled(pairs, Options{}).P, 2.0/256; math.Abs(got-want) > 1e-12 {
+	if got, want := pooled(pairs, Options{}).P, 2.0/256; math.Abs(got-want) > 1e-12 {
 		t.Errorf("signs: %v, want %v", got, want)
 	}
-	cups := Pooled([]Stratum{{A: []float64{1, 0, 0, 0}, B: []float64{0, 1, 1, 1}}}, Options{Counts: true, Absolute: true})
+	cups := pooled([]Stratum{{A: []float64{1, 0, 0, 0}, B: []float64{0, 1, 1, 1}}}, Options{Counts: true, Absolute: true})
 	if want := 34.0 / 70; math.Abs(cups.P-want) > 1e-12 {
 		t.Errorf("cups: %v, want %v", cups.P, want)
 	}
@@ -148,10 +148,10 @@ func TestPooledIntervalsCover(t *testing.T) {
 		const trials = 2000
 		covered, found := 0, 0
 		for range trials {
-			if c := Pooled(blocksOf(rng, 8, 5, 1.1, sigma), Options{}); c.Low <= 0.1 && 0.1 <= c.High {
+			if c := pooled(blocksOf(rng, 8, 5, 1.1, sigma), Options{}); c.Low <= 0.1 && 0.1 <= c.High {
 				covered++
 			}
-			if Pooled(blocksOf(rng, 8, 5, 1, sigma), Options{}).Significant {
+			if pooled(blocksOf(rng, 8, 5, 1, sigma), Options{}).Significant {
 				found++
 			}
 		}
@@ -178,7 +178,7 @@ func TestPooledIntervalsCoverClusters(t *testing.T) {
 				}
 			}
 		}
-		if c := Pooled(strata, Options{}); c.Low <= truth && truth <= c.High {
+		if c := pooled(strata, Options{}); c.Low <= truth && truth <= c.High {
 			covered++
 		}
 	}
@@ -191,7 +191,7 @@ func TestPooledIntervalsCoverClusters(t *testing.T) {
 func TestPooledSidesAreMeans(t *testing.T) {
 	strata := []Stratum{{[]float64{1, 1, 7}, []float64{6, 6, 6}}, {[]float64{12, 12, 12}, []float64{2, 2, 14}}}
 	for absolute, want := range map[bool][3]float64{true: {7.5, 6, -1.5}, false: {6, 6, 0}} {
-		c := Pooled(strata, Options{Absolute: absolute})
+		c := pooled(strata, Options{Absolute: absolute})
 		for i, got := range []float64{c.A.Median, c.B.Median, c.Change} {
 			if math.Abs(got-want[i]) > 1e-12 {
 				t.Errorf("absolute %v: %v, want %v", absolute, got, want[i])
@@ -204,7 +204,7 @@ func TestPooledSidesAreMeans(t *testing.T) {
 func TestDividedBlocksAreInconclusive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	strata := append(blocksOf(rng, 7, 7, 1.03, noise(0.005)), blocksOf(rng, 1, 7, 0.75, noise(0.2))...)
-	if c := Pooled(strata, Options{HigherIsBetter: true}); !c.Significant || c.Verdict != Inconclusive || c.Reason != "the blocks differ in different directions" {
+	if c := pooled(strata, Options{HigherIsBetter: true}); !c.Significant || c.Verdict != Inconclusive || c.Reason != "the blocks differ in different directions" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -212,10 +212,14 @@ func TestDividedBlocksAreInconclusive(t *testing.T) {
 // Blocks with a side missing do not count. Without any there is nothing to compare.
 func TestEmptyBlocks(t *testing.T) {
 	full := Stratum{[]float64{1, 1.01, 1.02, 1.03}, []float64{2, 2.01, 2.02, 2.03}}
-	if c := Pooled([]Stratum{{A: full.A}, full, {B: full.B}}, Options{}); c.Strata != 1 || c.Verdict != Worse {
+	if c := pooled([]Stratum{{A: full.A}, full, {B: full.B}}, Options{}); c.Strata != 1 || c.Verdict != Worse {
 		t.Errorf("%+v", c)
 	}
-	if c := Pooled([]Stratum{{A: full.A}}, Options{}); c.Verdict != Inconclusive || c.Reason != "nothing measured" {
+	if c := pooled([]Stratum{{A: full.A}}, Options{}); c.Verdict != Inconclusive || c.Reason != "nothing measured" {
 		t.Errorf("%+v", c)
 	}
+}
+
+func pooled(strata []Stratum, o Options) Comparison {
+	return CompareAll([]Pair{{Strata: strata, Options: o}})[0]
 }

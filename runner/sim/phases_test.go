@@ -117,7 +117,11 @@ func TestHostGapsOverlapTheKernelsOfOthers(t *testing.T) {
 	if switches < 30 {
 		t.Errorf("the jobs' %d stretches of kernels change over %d times, want about 40", len(rec.Kernels), switches)
 	}
-	if d := results.Compute(results.Run{Mode: results.Simulated, Jobs: 2}, []results.Device{{}}, jobs, rec.Segments, results.ResidenceOf(rec.Kernels)); d.KernelUtilizationMean == nil {
+	var resident results.Residence
+	for _, k := range rec.Kernels {
+		resident.Add(k)
+	}
+	if d := results.Compute(results.Run{Mode: results.Simulated, Jobs: 2}, []results.Device{{}}, jobs, rec.Segments, resident); d.KernelUtilizationMean == nil {
 		t.Error("the intervals of kernels do not say when the device was busy")
 	}
 }
