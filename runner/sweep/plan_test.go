@@ -13,6 +13,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/profiles"
@@ -171,7 +172,7 @@ func TestDefaultsOfTheEvaluation(t *testing.T) {
 		"3 repetitions, noise 1 %": {Reps: 3},
 		"1 repetition, no noise":   {NoiseGiven: true},
 	} {
-		e.Nodes, e.Mixes, e.Say = []string{"sim:4xV100"}, []string{"W1"}, t.Logf
+		e.Paper, e.Nodes, e.Mixes, e.Say = paper.Case(), []string{"sim:4xV100"}, []string{"W1"}, t.Logf
 		e.System = func(string, int) (string, error) { return "4xV100", nil }
 		plans, err := e.Plan(t.Context())
 		if err != nil || len(plans) != 1 || plans[0].Repeats() != want {
