@@ -180,7 +180,7 @@ func TestArrayOfParts(t *testing.T) {
 	}
 	for number := 1; number <= late; number++ {
 		log, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("whole+1-%d.log", number-1)))
-		if starts := strings.Count(string(log), " goes on from "); err != nil || starts < 2 {
+		if starts := strings.Count(string(log), " resumes from "); err != nil || starts < 2 {
 			t.Errorf("part %d was started %d times, %v", number, starts, err)
 		}
 	}

@@ -24,9 +24,9 @@ const (
 )
 
 // errTime is wrapped by the error of work that stops because the job's time is short.
-var errTime = errors.New("the rest does not fit into the job's time")
+var errTime = errors.New("the remaining work does not fit into the job's time")
 
-// Task does a task of a submission: it goes on with the task's part where the part's latest published copy is. It
+// Task does a task of a submission: it resumes the task's part from the latest published copy. It
 // must be called in the task's Slurm job.
 func Task(ctx context.Context, dir string, submission, number int, say harness.Say, display func(results.Mode) sweep.Display) error {
 	s, err := readSubmission(dir, submission)
@@ -143,7 +143,7 @@ type task struct {
 	number int    // of the part, from 1
 	job    slurm.Allocation
 	every  time.Duration // between copies
-	// work goes on with the part in a file. It returns nil if the part is complete, and soon after ctx ends.
+	// work continues the part in a file. It returns nil if the part is complete, and soon after ctx ends.
 	// attempt is how often the part was begun before; no other process has the same. end is when the job's time
 	// ends; zero: never, or unknown.
 	work func(ctx context.Context, file string, attempt int, end time.Time) error
@@ -184,7 +184,7 @@ func (t task) do(ctx context.Context) (err error) {
 		select {
 		case <-again.C:
 			if err := t.publish(ctx, publisher, file); err != nil && ctx.Err() == nil {
-				t.say("part %d goes on: %v", t.number, err)
+				t.say("part %d continues: %v", t.number, err)
 			}
 		case err := <-worked:
 			after := context.WithoutCancel(ctx)
@@ -204,7 +204,7 @@ func (t task) fetch(file string) error {
 		p, err = fetch(t.dir, planNumber, file)
 	}
 	if err == nil {
-		t.say("part %d goes on from %s", t.number, p.Path)
+		t.say("part %d resumes from %s", t.number, p.Path)
 	}
 	return err
 }
@@ -238,7 +238,7 @@ func (t task) requeue(ctx context.Context) error {
 	}
 	t.say("part %d: job %s of Slurm is requeued", t.number, t.job.Job)
 	if err := slurm.Requeue(ctx, t.job.Job); err != nil { // as in a container, which has no scontrol
-		return fmt.Errorf("part %d goes on once a collector starts its task again: %w", t.number, err)
+		return fmt.Errorf("part %d resumes once a collector starts its task again: %w", t.number, err)
 	}
 	return nil
 }

@@ -196,7 +196,7 @@ func fetched(t *testing.T, dir string, number int) string {
 	return string(text)
 }
 
-// A task goes on from what was published last, and no more often than it may.
+// A task resumes from what was published last, and no more often than it may.
 func TestTaskGoesOn(t *testing.T) {
 	dir := published(t)
 	for restarts, want := range []string{"plan\n", "plan\n3 1\n", "plan\n3 1\n3 2\n", "plan\n3 1\n3 2\n3 3\n"} {
@@ -237,7 +237,7 @@ func TestTaskPublishesMeanwhile(t *testing.T) {
 	if err := task.do(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := fetched(t, dir, 1); got != "plan\n" || !strings.Contains(strings.Join(said, "\n"), "part 1 goes on: the disk is full") {
+	if got := fetched(t, dir, 1); got != "plan\n" || !strings.Contains(strings.Join(said, "\n"), "part 1 continues: the disk is full") {
 		t.Errorf("published %q, said %q", got, said)
 	}
 }
