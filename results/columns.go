@@ -84,39 +84,53 @@ func (r *Run) Fields() Fields {
 		{"mix", (*Chosen)(&r.Mix)}, {"mix_source", &r.MixSource}, {"scheduler", &r.Scheduler}, {"parameters", &r.Parameters}, {"node", &r.Node},
 		{"mode", &r.Mode}, {"suite", &r.Suite}, {"repetition", &r.Repetition}, {"seed", (*Decimal)(&r.Seed)}, {"workers", &r.Workers},
 		{"started_at", &r.StartedAt}, {"status", &r.Status}, {"jobs", &r.Jobs},
-		{"jobs_ok", Count{&m.OK, known}}, {"jobs_oom", Count{&m.OOM, known}}, {"jobs_crashed", Count{&m.Crashed, known}}, {"jobs_cancelled", Count{&m.Cancelled, known}},
-	}, m.Fields(), r.Sampler.Fields(), Fields{
+	}, m.columns(endings, known), m.Fields(), r.Sampler.Fields(), Fields{
 		{"version", &p.Version}, {"revision", &p.Revision}, {"configuration", &p.Configuration}, {"host", &p.Host}, {"pid", &p.PID},
 		{"kernel", &p.Kernel}, {"cpu", &p.CPU}, {"cores", &p.Cores}, {"memory_bytes", &p.MemoryBytes},
 		{"driver", &p.Driver}, {"cuda", &p.CUDA}, {"binaries", &p.Binaries},
 		{"traced", &r.Traced},
 	}, r.Tracer.Fields(), Fields{
-		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Chosen)(&r.Tag)}, {"jobs_not_started", Count{&m.NotStarted, known}}, {"probe", &r.Probe},
-	}, m.Energy.Fields(), m.Swapping.Fields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}})
+		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Chosen)(&r.Tag)},
+	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}})
+}
+
+// Metrics that are columns of runs, in the order of the store.
+var (
+	endings   = named("ok", "oom", "crashed", "cancelled")
+	unstarted = named("not-started")
+	figures   = named("makespan", "throughput", "attempted-throughput", "turnaround", "turnaround-p95", "wait",
+		"utilization", "peak-utilization", "kernel-utilization")
+	energies  = named("energy", "idle-energy", "energy-per-job")
+	swappings = named("swaps", "swaps-in-vain", "swapped-out", "swapped-in", "swap-drain", "swap-copy", "swap-bookkeeping",
+		"swap-host-peak", "host-mapped-slowdown")
+)
+
+func named(names ...string) (out []Metric) {
+	for _, name := range names {
+		out = append(out, MetricNamed(name))
+	}
+	return out
+}
+
+func (m *Metrics) columns(of []Metric, known bool) Fields {
+	out := make(Fields, len(of))
+	for i, x := range of {
+		out[i] = Field{x.Column, x.at(m)}
+		if n, is := out[i].At.(*int); is {
+			out[i].At = Count{n, known}
+		}
+	}
+	return out
 }
 
 // Fields are the times, the rates and the utilization.
-func (m *Metrics) Fields() Fields {
-	return Fields{
-		{"makespan_s", &m.MakespanS}, {"throughput_jobs_per_s", &m.ThroughputJobsPerS}, {"attempted_throughput_jobs_per_s", &m.AttemptedJobsPerS},
-		{"turnaround_mean_s", &m.TurnaroundMeanS}, {"turnaround_p95_s", &m.TurnaroundP95S}, {"wait_mean_s", &m.WaitMeanS},
-		{"utilization_mean", &m.UtilizationMean}, {"utilization_peak", &m.UtilizationPeak}, {"kernel_utilization_mean", &m.KernelUtilizationMean},
-	}
-}
+func (m *Metrics) Fields() Fields { return m.columns(figures, true) }
 
-// Fields are the columns of the energy.
-func (e *Energy) Fields() Fields {
-	return Fields{{"energy_j", &e.UsedJ}, {"energy_idle_j", &e.IdleJ}, {"energy_per_ok_job_j", &e.PerOK}, {"energy_source", &e.Source}}
-}
+// EnergyFields are the columns of the energy in joules.
+func (m *Metrics) EnergyFields() Fields { return m.columns(energies, true) }
 
-// Fields are the columns of swapping.
-func (w *Swapping) Fields() Fields {
-	return Fields{
-		{"swaps", &w.Swaps}, {"swaps_in_vain", &w.InVain}, {"swapped_out_bytes", &w.OutBytes}, {"swapped_in_bytes", &w.InBytes},
-		{"swap_drain_s", &w.DrainS}, {"swap_copy_s", &w.CopyS}, {"swap_bookkeeping_s", &w.BookkeepingS},
-		{"swap_host_peak_bytes", &w.HostPeakBytes}, {"host_mapped_slowdown_s", &w.HostMappedS},
-	}
-}
+// SwappingFields are the columns of swapping.
+func (m *Metrics) SwappingFields() Fields { return m.columns(swappings, true) }
 
 // Fields are the columns of the sampler.
 func (s *Sampler) Fields() Fields {

@@ -31,7 +31,7 @@ type Metric struct {
 	Gauge string // its name in OpenMetrics
 	Help  string // of Gauge: what its median is of, and over which runs
 
-	value func(Run) *float64 // of one that is not stored
+	at func(*Metrics) any // points to its value; nil: it is the share of jobs that crashed
 }
 
 // Comparing says when a metric is compared. Each further test weakens the others.
@@ -47,52 +47,52 @@ const needsEnergy = ": it needs live runs on GPUs that measure their energy or p
 
 // metrics are in the order of comparisons and exports.
 var metrics = []Metric{
-	{Name: "throughput", Column: "throughput_jobs_per_s", Heading: "throughput", Unit: "jobs/s", HigherIsBetter: true,
+	{Name: "throughput", Column: "throughput_jobs_per_s", at: func(m *Metrics) any { return &m.ThroughputJobsPerS }, Heading: "throughput", Unit: "jobs/s", HigherIsBetter: true,
 		Compared: Compared, About: "jobs that ended ok, divided by the makespan", OfSurvivors: true, Bench: "jobs/s",
 		Gauge: "caserun_throughput_jobs_per_second", Help: "Jobs that ended ok per second of makespan: the median over the runs."},
-	{Name: "attempted-throughput", Column: "attempted_throughput_jobs_per_s", Unit: "jobs/s", HigherIsBetter: true},
-	{Name: "turnaround", Column: "turnaround_mean_s", Heading: "mean turnaround", Unit: "s",
+	{Name: "attempted-throughput", Column: "attempted_throughput_jobs_per_s", at: func(m *Metrics) any { return &m.AttemptedJobsPerS }, Unit: "jobs/s", HigherIsBetter: true},
+	{Name: "turnaround", Column: "turnaround_mean_s", at: func(m *Metrics) any { return &m.TurnaroundMeanS }, Heading: "mean turnaround", Unit: "s",
 		Compared: Compared, About: "from a job's arrival to its end, mean over the jobs that ended ok", Needs: ": it needs a job that ended ok", OfSurvivors: true,
 		Bench: "s/turnaround-mean", Gauge: "caserun_turnaround_mean_seconds", Help: "Mean turnaround of the jobs that ended ok: the median over the runs."},
-	{Name: "turnaround-p95", Column: "turnaround_p95_s", Heading: "p95 turnaround", title: "95th percentile", Unit: "s",
+	{Name: "turnaround-p95", Column: "turnaround_p95_s", at: func(m *Metrics) any { return &m.TurnaroundP95S }, Heading: "p95 turnaround", title: "95th percentile", Unit: "s",
 		Bench: "s/turnaround-p95", Gauge: "caserun_turnaround_p95_seconds", Help: "95th percentile of the turnaround of the jobs that ended ok: the median over the runs."},
-	{Name: "makespan", Column: "makespan_s", Heading: "makespan", Unit: "s", OfWork: true,
+	{Name: "makespan", Column: "makespan_s", at: func(m *Metrics) any { return &m.MakespanS }, Heading: "makespan", Unit: "s", OfWork: true,
 		Compared: Compared, About: "from the batch's arrival to the end of its last job", Needs: ": it needs a job that ended ok", OfSurvivors: true,
 		Bench: "s/makespan", Gauge: "caserun_makespan_seconds", Help: "Time from the batch's arrival to the last job's end: the median over the runs."},
-	{Name: "wait", Column: "wait_mean_s", Heading: "mean wait", Unit: "s", OfWork: true,
+	{Name: "wait", Column: "wait_mean_s", at: func(m *Metrics) any { return &m.WaitMeanS }, Heading: "mean wait", Unit: "s", OfWork: true,
 		Bench: "s/wait-mean", Gauge: "caserun_wait_mean_seconds", Help: "Mean time that jobs waited for a GPU: the median over the runs."},
-	{Name: "ok", Column: "jobs_ok", Heading: "  ok", Unit: "jobs", HigherIsBetter: true},
-	{Name: "oom", Column: "jobs_oom", Heading: "  out of memory", Unit: "jobs"},
-	{Name: "crashed", Column: "jobs_crashed", Unit: "jobs", Bench: "crashes/run"},
-	{Name: "cancelled", Column: "jobs_cancelled", Heading: "  cancelled", Unit: "jobs"},
-	{Name: "not-started", Column: "jobs_not_started", Heading: "  not started", Unit: "jobs"},
-	{Name: "utilization", Column: "utilization_mean", Heading: "mean utilization", HigherIsBetter: true,
+	{Name: "ok", Column: "jobs_ok", at: func(m *Metrics) any { return &m.OK }, Heading: "  ok", Unit: "jobs", HigherIsBetter: true},
+	{Name: "oom", Column: "jobs_oom", at: func(m *Metrics) any { return &m.OOM }, Heading: "  out of memory", Unit: "jobs"},
+	{Name: "crashed", Column: "jobs_crashed", at: func(m *Metrics) any { return &m.Crashed }, Unit: "jobs", Bench: "crashes/run"},
+	{Name: "cancelled", Column: "jobs_cancelled", at: func(m *Metrics) any { return &m.Cancelled }, Heading: "  cancelled", Unit: "jobs"},
+	{Name: "not-started", Column: "jobs_not_started", at: func(m *Metrics) any { return &m.NotStarted }, Heading: "  not started", Unit: "jobs"},
+	{Name: "utilization", Column: "utilization_mean", at: func(m *Metrics) any { return &m.UtilizationMean }, Heading: "mean utilization", HigherIsBetter: true,
 		Bench: "utilization/mean", Gauge: "caserun_utilization_ratio", Help: "Mean utilization of the GPUs: the median over the runs."},
-	{Name: "peak-utilization", Column: "utilization_peak", Heading: "peak utilization", HigherIsBetter: true},
-	{Name: "kernel-utilization", Column: "kernel_utilization_mean", Heading: "kernel resident", HigherIsBetter: true},
+	{Name: "peak-utilization", Column: "utilization_peak", at: func(m *Metrics) any { return &m.UtilizationPeak }, Heading: "peak utilization", HigherIsBetter: true},
+	{Name: "kernel-utilization", Column: "kernel_utilization_mean", at: func(m *Metrics) any { return &m.KernelUtilizationMean }, Heading: "kernel resident", HigherIsBetter: true},
 	{Name: crashes, Compared: Compared, About: "jobs that did not end ok and were not cancelled: their share, in limits of a gate their number per run",
-		Absolute: true, Exact: true, Gauge: "caserun_crashed_jobs_ratio", Help: "Jobs that crashed, of all jobs of all runs.", value: crashedShare},
-	{Name: "slowdown", OfWork: true, Compared: Compared, About: "how much longer kernels take than in traced runs under sa",
-		Needs: ": it needs traced runs, under sa on each side too", Absolute: true, value: func(r Run) *float64 { return r.Metrics.Slowdown }},
-	{Name: "energy", Column: "energy_j", Heading: "energy", Unit: "J", OfWork: true,
+		Absolute: true, Exact: true, Gauge: "caserun_crashed_jobs_ratio", Help: "Jobs that crashed, of all jobs of all runs."},
+	{Name: "slowdown", at: func(m *Metrics) any { return &m.Slowdown }, OfWork: true, Compared: Compared, About: "how much longer kernels take than in traced runs under sa",
+		Needs: ": it needs traced runs, under sa on each side too", Absolute: true},
+	{Name: "energy", Column: "energy_j", at: func(m *Metrics) any { return &m.Energy.UsedJ }, Heading: "energy", Unit: "J", OfWork: true,
 		Compared: IfNamed, About: "what the GPUs use from the batch's arrival to the end of its last job", Needs: needsEnergy, OfSurvivors: true,
 		Bench: "J/run", Gauge: "caserun_energy_joules", Help: "Energy that the GPUs used: the median over the live runs."},
-	{Name: "energy-per-job", Column: "energy_per_ok_job_j", Heading: "  per ok job", title: "Energy per ok job", Unit: "J",
+	{Name: "energy-per-job", Column: "energy_per_ok_job_j", at: func(m *Metrics) any { return &m.Energy.PerOK }, Heading: "  per ok job", title: "Energy per ok job", Unit: "J",
 		Compared: IfNamed, About: "energy, divided by the jobs that ended ok", Needs: needsEnergy, OfSurvivors: true,
 		Bench: "J/ok-job", Gauge: "caserun_energy_per_ok_job_joules", Help: "Energy that the GPUs used for each job that ended ok: the median over the live runs."},
-	{Name: "idle-energy", Column: "energy_idle_j", Heading: "  with no task (estimated)", title: "Energy with no task (estimated)", Unit: "J"},
-	{Name: "swaps", Column: "swaps", Heading: "swaps", Unit: "swaps"},
-	{Name: "swaps-in-vain", Column: "swaps_in_vain", Heading: "  asked in vain", Unit: "swaps"},
-	{Name: "swapped-out", Column: "swapped_out_bytes", Heading: "  to the host", title: "Moved to the host", Unit: "bytes",
+	{Name: "idle-energy", Column: "energy_idle_j", at: func(m *Metrics) any { return &m.Energy.IdleJ }, Heading: "  with no task (estimated)", title: "Energy with no task (estimated)", Unit: "J"},
+	{Name: "swaps", Column: "swaps", at: func(m *Metrics) any { return &m.Swapping.Swaps }, Heading: "swaps", Unit: "swaps"},
+	{Name: "swaps-in-vain", Column: "swaps_in_vain", at: func(m *Metrics) any { return &m.Swapping.InVain }, Heading: "  asked in vain", Unit: "swaps"},
+	{Name: "swapped-out", Column: "swapped_out_bytes", at: func(m *Metrics) any { return &m.Swapping.OutBytes }, Heading: "  to the host", title: "Moved to the host", Unit: "bytes",
 		Gauge: "caserun_swapped_out_bytes", Help: "GPU memory that moved to the host: the median over the runs whose scheduler asked for memory."},
-	{Name: "swapped-in", Column: "swapped_in_bytes", Heading: "  back", title: "Moved back", Unit: "bytes",
+	{Name: "swapped-in", Column: "swapped_in_bytes", at: func(m *Metrics) any { return &m.Swapping.InBytes }, Heading: "  back", title: "Moved back", Unit: "bytes",
 		Gauge: "caserun_swapped_in_bytes", Help: "GPU memory that came back from the host: the median over the same runs."},
-	{Name: "swap-drain", Column: "swap_drain_s", Heading: "  drain", Unit: "s"},
-	{Name: "swap-copy", Column: "swap_copy_s", Heading: "  copies", Unit: "s"},
-	{Name: "swap-bookkeeping", Column: "swap_bookkeeping_s", Heading: "  bookkeeping", Unit: "s"},
-	{Name: "swap-host-peak", Column: "swap_host_peak_bytes", Heading: "  most on the host", Unit: "bytes",
+	{Name: "swap-drain", Column: "swap_drain_s", at: func(m *Metrics) any { return &m.Swapping.DrainS }, Heading: "  drain", Unit: "s"},
+	{Name: "swap-copy", Column: "swap_copy_s", at: func(m *Metrics) any { return &m.Swapping.CopyS }, Heading: "  copies", Unit: "s"},
+	{Name: "swap-bookkeeping", Column: "swap_bookkeeping_s", at: func(m *Metrics) any { return &m.Swapping.BookkeepingS }, Heading: "  bookkeeping", Unit: "s"},
+	{Name: "swap-host-peak", Column: "swap_host_peak_bytes", at: func(m *Metrics) any { return &m.Swapping.HostPeakBytes }, Heading: "  most on the host", Unit: "bytes",
 		Gauge: "caserun_swap_host_peak_bytes", Help: "The most GPU memory that was on the host at one time: the median over the same runs."},
-	{Name: "host-mapped-slowdown", Column: "host_mapped_slowdown_s", Heading: "  slowdown by host access", Unit: "s"},
+	{Name: "host-mapped-slowdown", Column: "host_mapped_slowdown_s", at: func(m *Metrics) any { return &m.Swapping.HostMappedS }, Heading: "  slowdown by host access", Unit: "s"},
 }
 
 const crashes = "crashes"
@@ -124,18 +124,34 @@ func (m Metric) Counts() bool { return m.Name == crashes }
 
 // Of returns the metric's value of a run; nil if the run has none.
 func (m Metric) Of(r Run) *float64 {
-	value := m.value
-	if value == nil {
-		value = m.stored
-	}
-	v := value(r)
-	if m.OfWork {
-		v = r.Metrics.OfWork(v)
-	}
-	if v != nil && math.IsNaN(*v) {
+	v := m.value(r)
+	if v == nil || math.IsNaN(*v) || m.OfWork && r.Metrics.OK == 0 {
 		return nil
 	}
 	return v
+}
+
+func (m Metric) value(r Run) *float64 {
+	if m.at == nil {
+		if r.Jobs == 0 {
+			return nil
+		}
+		return known(float64(r.Metrics.Crashed) / float64(r.Jobs))
+	}
+	figures := r.Metrics
+	switch at := m.at(&figures).(type) {
+	case **float64:
+		return *at
+	case **int64:
+		if *at != nil {
+			return known(float64(**at))
+		}
+	case *int:
+		if r.Status != Running {
+			return known(float64(*at))
+		}
+	}
+	return nil
 }
 
 // Values returns the metric's values of the runs that have one.
@@ -146,27 +162,4 @@ func (m Metric) Values(runs []Run) (out []float64) {
 		}
 	}
 	return out
-}
-
-func (m Metric) stored(r Run) *float64 {
-	switch at := r.Fields().Pick(m.Column)[0].At.(type) {
-	case **float64:
-		return *at
-	case **int64:
-		if *at != nil {
-			return known(float64(**at))
-		}
-	case Count:
-		if at.Known {
-			return known(float64(*at.N))
-		}
-	}
-	return nil
-}
-
-func crashedShare(r Run) *float64 {
-	if r.Jobs == 0 {
-		return nil
-	}
-	return known(float64(r.Metrics.Crashed) / float64(r.Jobs))
 }

@@ -101,13 +101,13 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	show(Everywhere, of("jobs_cancelled")...)
 	show(whereKnown(m.NotStarted > 0), of("jobs_not_started")...)
 	show(Everywhere, m.Fields()...)
-	show(whereKnown(m.Energy.Source != nil), of("energy_j", "energy_idle_j", "energy_per_ok_job_j")...)
+	show(whereKnown(m.Energy.Source != nil), m.EnergyFields()...)
 	show(DataOnly, of("energy_source")...)
 	if source := m.Energy.Source; source != nil {
 		field(Column{Name: "energy_from", Heading: "  measured by", Title: "Energy from", Place: TextOnly}, energySources[*source])
 	}
 	if m.Swapping.Swaps != nil { // the scheduler took memory back
-		show(Everywhere, m.Swapping.Fields()...)
+		show(Everywhere, m.SwappingFields()...)
 	}
 	if r.Mode == results.Live {
 		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(r.Sampler, m.MakespanS))
