@@ -229,7 +229,7 @@ func (t replayTable) replay(ctx context.Context, text string, made *results.Metr
 }
 
 func (t replayTable) note(format string, args ...any) {
-	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf(format, args...)})
+	t.Say(fmt.Sprintf(format, args...))
 }
 
 // finish adds what the rows say together, and what they assume.

@@ -80,7 +80,7 @@ func schedulerList() *report.Table {
 		}
 		t.Add(s.Name, string(s.Binds), s.Brief, strings.Join(names, ","), s.Rule, s.Source)
 	}
-	t.Notes = append(t.Notes, report.Note{Text: "caserun schedulers NAME has the parameters, the whole rule and the source"})
+	t.Say("caserun schedulers NAME has the parameters, the whole rule and the source")
 	return t
 }
 

@@ -77,7 +77,7 @@ func CompareTable(r regress.Result) *Table {
 	}
 	if reasonPlace == DataOnly {
 		for reason, n := range reasons {
-			t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("inconclusive (%d of %d): %s", n, len(r.Rows), reason)})
+			t.Say(fmt.Sprintf("inconclusive (%d of %d): %s", n, len(r.Rows), reason))
 		}
 	}
 	over := ""
@@ -86,21 +86,19 @@ func CompareTable(r regress.Result) *Table {
 			over = " Over several mixes: geometric means of the mixes' means (of crashes and slowdowns, the mean), and van Elteren's test."
 		}
 		if says := overText(row, r.Names); says != "" {
-			t.Notes = append(t.Notes, Note{Text: says})
+			t.Say(says)
 		}
 	}
-	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" Tested by two-sided "+
+	t.Say(fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" Tested by two-sided "+
 		"Mann-Whitney tests, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
-		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
+		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect))
 	if slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Survivors() && changeText(row.Comparison, row.Metric) != "" }) {
-		t.Notes = append(t.Notes, Note{Text: SurvivorsNote("on one side or both")})
+		t.Say(SurvivorsNote("on one side or both"))
 	}
 	if r.Simulated() {
-		t.Notes = append(t.Notes, Note{Text: simulatedNote})
+		t.Say(simulatedNote)
 	}
-	for _, n := range r.Notes {
-		t.Notes = append(t.Notes, Note{Text: n})
-	}
+	t.Say(r.Notes...)
 	return t
 }
 
@@ -170,9 +168,7 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
 			change, low, high, p, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles))
 	}
-	for _, n := range gateNotes(r) {
-		t.Notes = append(t.Notes, Note{Text: n})
-	}
+	t.Say(gateNotes(r)...)
 	return t
 }
 

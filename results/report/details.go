@@ -11,31 +11,24 @@ import (
 // JobTable has a row for each job. Notes below it say why jobs failed, with the end of
 // their stderr. Text has the arrivals if they differ, and the used memory if a job's is known.
 func JobTable(r results.Run, jobs []results.Job) *Table {
-	arrival := Column{Name: "arrival", Unit: Seconds, Place: DataOnly, Drop: 5}
-	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 }) {
-		arrival.Place = Everywhere
-	}
-	used := Column{Name: "used", Unit: Bytes, Place: DataOnly, Drop: 1}
-	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.UsedBytes != nil }) {
-		used.Place = Everywhere
-	}
-	energy := Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: DataOnly}
-	notes := failures(jobs, true, len(jobs))
-	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.EnergyEstimateJ != nil }) {
-		energy.Place = Everywhere
-		notes = append(notes, Note{Text: energyNote})
-	}
-	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
+	where := func(known func(results.Job) bool) Place { return whereKnown(slices.ContainsFunc(jobs, known)) }
+	arrival := where(func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 })
+	used := where(func(j results.Job) bool { return j.UsedBytes != nil })
+	energy := where(func(j results.Job) bool { return j.EnergyEstimateJ != nil })
+	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true, len(jobs)), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device", Title: "GPU"},
-		Column{Name: "footprint", Heading: "declared", Title: "Footprint", Unit: Bytes, Drop: 4}, used, arrival, Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Title: "Waited", Unit: Seconds},
+		Column{Name: "footprint", Heading: "declared", Title: "Footprint", Unit: Bytes, Drop: 4}, Column{Name: "used", Unit: Bytes, Place: used, Drop: 1}, Column{Name: "arrival", Unit: Seconds, Place: arrival, Drop: 5}, Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Title: "Waited", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
 		Column{Name: "exit", Place: TextOnly, Drop: 2}, Column{Name: "exit_status", Place: DataOnly},
 		Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Place: DataOnly},
-		Column{Name: "stderr_tail", Place: DataOnly}, energy,
+		Column{Name: "stderr_tail", Place: DataOnly}, Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: energy},
 	)}
+	if energy == Everywhere {
+		t.Say(energyNote)
+	}
 	for _, j := range jobs {
 		exit := cell(j.ExitStatus)
 		if j.Signal != nil {
@@ -70,10 +63,7 @@ func TaskTable(r results.Run, tasks []results.Task) *Table {
 
 // DeviceTable has a row for each device of the run's node.
 func DeviceTable(r results.Run, devices []results.Device) *Table {
-	energy := DataOnly
-	if r.Mode == results.Live && slices.ContainsFunc(devices, func(d results.Device) bool { return d.EnergySource != nil }) {
-		energy = Everywhere
-	}
+	energy := whereKnown(r.Mode == results.Live && slices.ContainsFunc(devices, func(d results.Device) bool { return d.EnergySource != nil }))
 	t := &Table{Title: about("devices of run", r), Columns: ofRun(
 		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "name"}, Column{Name: "uuid", Title: "UUID", Place: DataOnly},
 		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},

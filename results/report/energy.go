@@ -16,10 +16,7 @@ var energySources = map[results.EnergySource]string{
 // energyColumns are the energy of runs in a list. Text has them if a run has energy, and drops
 // them first where lines would be too long.
 func energyColumns(runs []results.Run) []Column {
-	place := DataOnly
-	if slices.ContainsFunc(runs, func(r results.Run) bool { return r.Metrics.Energy.UsedJ != nil }) {
-		place = Everywhere
-	}
+	place := whereKnown(slices.ContainsFunc(runs, func(r results.Run) bool { return r.Metrics.Energy.UsedJ != nil }))
 	return []Column{
 		{Name: "energy", Unit: Joules, Place: place, Drop: 9}, {Name: "energy_per_ok_job", Heading: "energy per ok job", Unit: Joules, Place: place, Drop: 8},
 		{Name: "energy_source", Place: DataOnly},

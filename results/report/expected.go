@@ -42,7 +42,7 @@ func KnownTable(title string, known []results.Known) *Table {
 		return n
 	}
 	if slices.ContainsFunc(known, func(k results.Known) bool { return k.Mode() == results.Simulated }) {
-		t.Notes = append(t.Notes, Note{Text: "SIMULATED: figures of a GPU that is called (simulated) come from a model, not from devices."})
+		t.Say("SIMULATED: figures of a GPU that is called (simulated) come from a model, not from devices.")
 	}
 	for _, k := range known {
 		values := make([]any, len(expectedColumns())) // nothing is known

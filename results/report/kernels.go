@@ -28,8 +28,8 @@ func tracerLine(x results.Tracer) any {
 // KernelTable sums up the kernels of each job by name, in descending order of their time.
 func KernelTable(r results.Run, kernels []results.Kernel) *Table {
 	t := &Table{Title: about("kernels of run", r), Detail: true, Columns: ofRun(
-		Column{Name: "job_index", Heading: "job"}, Column{Name: "name", Place: DataOnly},
-		Column{Name: "short_name", Heading: "kernel", Place: TextOnly, Cut: leastName}, Column{Name: "launches"},
+		Column{Name: "job_index", Heading: "job"},
+		Column{Name: "name", Heading: "kernel", Cut: leastName}, Column{Name: "launches"},
 		Column{Name: "kernel", Heading: "time", Unit: Seconds}, Column{Name: "longest", Unit: Seconds, Drop: 1},
 		Column{Name: "registers", Drop: 2}, Column{Name: "shared", Heading: "shared memory", Unit: Bytes, Drop: 3},
 	)}
@@ -75,10 +75,10 @@ func KernelTable(r results.Run, kernels []results.Kernel) *Table {
 		if !s.aggregate {
 			launches, longest, registers, shared = s.launches, s.longestS, s.registers, s.shared
 		}
-		t.Add(r.ID, r.Mode, s.job, s.name, short[s.name], launches, s.busyS, longest, registers, shared)
+		t.Add(r.ID, r.Mode, s.job, Cell{Value: s.name, Text: short[s.name]}, launches, s.busyS, longest, registers, shared)
 	}
 	if cut {
-		t.Notes = append(t.Notes, Note{Text: "Names of kernels are shortened. --format csv has them whole."})
+		t.Say("Names of kernels are shortened. --format csv has them whole.")
 	}
 	return t
 }
@@ -117,7 +117,7 @@ func SlowdownTables(candidate, baseline results.Run, s results.Slowdown) []*Tabl
 	mix.Add(candidate.ID, candidate.Mode, baseline.ID, s.Mean, compared, len(s.Jobs), pairs, unpaired, missing,
 		candidate.Tracer.Lost, baseline.Tracer.Lost)
 	note := func(format string, args ...any) {
-		mix.Notes = append(mix.Notes, Note{Text: fmt.Sprintf(format, args...)})
+		mix.Say(fmt.Sprintf(format, args...))
 	}
 	if baseline.Scheduler != "sa" {
 		note("the metric is defined against a run under sa; run %d is under %s.", baseline.ID, baseline.Scheduler)

@@ -27,12 +27,8 @@ const lostMoreNote = lostMoreMark + " survivors only, and not comparable: of the
 // MatrixTable has a row for each scheduler: its metrics over all mixes, as ratios to the base.
 func MatrixTable(m regress.Matrix) *Table {
 	differ := slices.ContainsFunc(m.Rows, func(s regress.Standing) bool { return s.Mixes != len(m.Mixes) })
-	mixesPlace := DataOnly
-	if differ {
-		mixesPlace = Everywhere
-	}
 	t := &Table{Title: matrixTitle(m, overMixes(m)), Columns: append(schedulerColumns(),
-		Column{Name: "mixes", Place: mixesPlace}, Column{Name: "runs", Drop: 1, Class: "runs"}, Column{Name: "jobs", Place: DataOnly}, Column{Name: "jobs_crashed", Place: DataOnly},
+		Column{Name: "mixes", Place: whereKnown(differ)}, Column{Name: "runs", Drop: 1, Class: "runs"}, Column{Name: "jobs", Place: DataOnly}, Column{Name: "jobs_crashed", Place: DataOnly},
 		Column{Name: "crash_rate", Heading: "crashed", Title: "Crashed jobs", Unit: Ratio, Crashes: true})}
 	for _, metric := range m.Metrics {
 		switch {
@@ -60,7 +56,7 @@ func MatrixTable(m regress.Matrix) *Table {
 		}
 		t.Add(values...)
 	}
-	t.Notes = matrixNotes(m, "The ratio of a mix is the median over all pairs of repetitions; of several mixes it is the geometric mean of the ratios of means.", false)
+	t.sayMatrix(m, "The ratio of a mix is the median over all pairs of repetitions; of several mixes it is the geometric mean of the ratios of means.", false)
 	return t
 }
 
@@ -72,7 +68,7 @@ func MatrixByMix(m regress.Matrix, wide bool) []*Table {
 		how, out = "-v also prints confidence intervals.", ByMix(m, levelTextAlone)
 	}
 	if len(out) > 0 {
-		out[len(out)-1].Notes = matrixNotes(m, how, false)
+		out[len(out)-1].sayMatrix(m, how, false)
 	}
 	return out
 }
@@ -161,7 +157,7 @@ func MatrixCells(m regress.Matrix) *Table {
 			t.Add(values...)
 		}
 	}
-	t.Notes = matrixNotes(m, "Medians over runs, with their intervals, which take 6 runs.", true)
+	t.sayMatrix(m, "Medians over runs, with their intervals, which take 6 runs.", true)
 	return t
 }
 
@@ -314,24 +310,21 @@ func overMixes(m regress.Matrix) string {
 	return fmt.Sprintf("%d mixes, geometric means of ratios to %s", len(m.Mixes), m.Base().Name)
 }
 
-// matrixNotes explains a table. Beside ratios it may have medians, which have no mark of the base's jobs.
-func matrixNotes(m regress.Matrix, how string, medians bool) []Note {
-	notes := []Note{{Text: fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha))}}
+// sayMatrix explains a table. Beside ratios it may have medians, which have no mark of the base's jobs.
+func (t *Table) sayMatrix(m regress.Matrix, how string, medians bool) {
+	t.Say(fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha)))
 	if anyLevel(m, func(l regress.Level) bool {
 		return l.Survivors && (medians && finite(l.Median) != nil || !l.LostMore && finite(l.Ratio.Value) != nil)
 	}) {
-		notes = append(notes, Note{Text: SurvivorsNote("here or under the base")})
+		t.Say(SurvivorsNote("here or under the base"))
 	}
 	if anyLevel(m, func(l regress.Level) bool { return l.LostMore }) {
-		notes = append(notes, Note{Text: lostMoreNote})
+		t.Say(lostMoreNote)
 	}
 	if m.Simulated() {
-		notes = append(notes, Note{Text: simulatedNote})
+		t.Say(simulatedNote)
 	}
-	for _, n := range m.Notes {
-		notes = append(notes, Note{Text: n})
-	}
-	return notes
+	t.Say(m.Notes...)
 }
 
 // anyLevel reports whether a level of any mix or over the mixes is so.

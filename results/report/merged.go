@@ -22,8 +22,8 @@ func MergedSweeps(merged []store.Merged, path string) *Table {
 	}
 	t.Title = simulated + t.Title
 	if duplicates > 0 {
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("duplicates: complete runs of cells of which another run counts (%d)", duplicates)})
+		t.Say(fmt.Sprintf("duplicates: complete runs of cells of which another run counts (%d)", duplicates))
 	}
-	t.Notes = append(t.Notes, Note{Text: "stored in " + path})
+	t.Say("stored in " + path)
 	return t
 }

@@ -57,13 +57,11 @@ func PaperTable(p paper.Table) *Table {
 			lost = append(lost, r.Scheduler+" with "+r.Workload)
 		}
 	}
-	t.Notes = append(t.Notes, Note{Text: p.Agreement})
+	t.Say(p.Agreement)
 	if len(lost) > 0 {
-		t.Notes = append(t.Notes, Note{Text: "Not comparable, because of the two schedulers the one that looks better lost significantly more jobs: " + strings.Join(lost, ", ") + "."})
+		t.Say("Not comparable, because of the two schedulers the one that looks better lost significantly more jobs: " + strings.Join(lost, ", ") + ".")
 	}
-	for _, n := range p.Notes {
-		t.Notes = append(t.Notes, Note{Text: n})
-	}
+	t.Say(p.Notes...)
 	return t
 }
 

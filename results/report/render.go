@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -59,27 +60,19 @@ func (f Format) About() string {
 
 // FormatNames lists the values of --format as a sentence does.
 func FormatNames() string {
-	names := ""
-	for i, f := range formats {
-		switch {
-		case i == len(formats)-1:
-			names += " or "
-		case i > 0:
-			names += ", "
-		}
-		names += string(f.format)
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, string(f))
 	}
-	return names
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
 // ParseFormat checks a value of --format.
 func ParseFormat(s string) (Format, error) {
-	for _, f := range Formats() {
-		if string(f) == s {
-			return f, nil
-		}
+	if !slices.Contains(Formats(), Format(s)) {
+		return "", fmt.Errorf("format %q: want %s", s, FormatNames())
 	}
-	return "", fmt.Errorf("format %q: want %s", s, FormatNames())
+	return Format(s), nil
 }
 
 // Options say how to print the format table.

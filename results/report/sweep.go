@@ -23,17 +23,17 @@ type SweepProgress struct {
 func SweepList(sweeps []SweepProgress) *Table {
 	t := &Table{Title: "sweeps", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "tag"},
 		{Name: "created_at", Heading: "created", Drop: 3}, {Name: "node"}, {Name: "mode"}, {Name: "status"}, {Name: "runs_done", Heading: "done"},
-		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "noise", Unit: Ratio, Place: DataOnly}, {Name: "noise_text", Heading: "noise", Place: TextOnly, Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
+		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "noise", Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
 	for _, p := range sweeps {
 		w := p.Sweep
 		if w.Mode == results.Simulated {
 			t.Title = "sweeps (those of mode sim are SIMULATED)"
 		}
-		noise := given("")
+		noise := Cell{Value: w.Noise()}
 		if set := w.Noise(); set != nil {
-			noise = results.NoisePercent(*set)
+			noise.Text = results.NoisePercent(*set)
 		}
-		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, w.Noise(), noise, fmt.Sprint(w.Seed), given(w.Note))
+		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, noise, fmt.Sprint(w.Seed), given(w.Note))
 	}
 	return t
 }
@@ -102,27 +102,25 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		}
 		t.Add(append(row, median(a.runs, "utilization")[0], traced, a.cell.Probe.String())...)
 	}
-	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
-	for _, says := range samplesNotes(noiseFree, again, doubtful) {
-		t.Notes = append(t.Notes, Note{Text: says})
-	}
+	t.Say("n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs.")
+	t.Say(samplesNotes(noiseFree, again, doubtful)...)
 	if doubtful > 0 {
-		t.Notes = append(t.Notes, Note{Text: "doubtful runs count as done: " + redo})
+		t.Say("doubtful runs count as done: " + redo)
 	}
 	if traced {
 		t.Title += ", traced"
-		t.Notes = append(t.Notes, Note{Text: tracedNote})
+		t.Say(tracedNote)
 	}
 	if machines := results.SeveralMachines(runs, devices); machines != "" {
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("The runs are of several machines (%s). The medians, and the differences between arms, have the differences between machines in them.", machines)})
+		t.Say(fmt.Sprintf("The runs are of several machines (%s). The medians, and the differences between arms, have the differences between machines in them.", machines))
 	}
 	if w.Status != results.Complete {
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("the sweep is %s: %s", w.Status, remedy)})
+		t.Say(fmt.Sprintf("the sweep is %s: %s", w.Status, remedy))
 	}
 	if w.Note != "" {
-		t.Notes = append(t.Notes, Note{Text: w.Note})
+		t.Say(w.Note)
 	}
-	t.Notes = append(t.Notes, Note{Text: "stored in " + dbPath})
+	t.Say("stored in " + dbPath)
 	return t
 }
 

@@ -102,6 +102,13 @@ type Table struct {
 	Page   Page
 }
 
+// Say appends notes.
+func (t *Table) Say(texts ...string) {
+	for _, text := range texts {
+		t.Notes = append(t.Notes, Note{Text: text})
+	}
+}
+
 // Add appends a row with one value per column. It follows pointers; nil is unknown. A value
 // that cannot be a cell is a fault of the caller, and panics.
 func (t *Table) Add(values ...any) {

@@ -53,11 +53,9 @@ func trendLines(t trend.Trend) *Table {
 		first, last := l.Points[0], l.Points[len(l.Points)-1]
 		out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, len(l.Points), figure(t, first.Value), figure(t, last.Value), last.Label, sparkline(t, l), len(l.Steps))...)
 	}
-	for _, n := range t.Notes {
-		out.Notes = append(out.Notes, Note{Text: n})
-	}
+	out.Say(t.Notes...)
 	if t.Simulated() {
-		out.Notes = append(out.Notes, Note{Text: simulatedNote})
+		out.Say(simulatedNote)
 	}
 	return out
 }
@@ -78,22 +76,22 @@ func TrendSteps(t trend.Trend) *Table {
 				figure(t, s.Before), figure(t, s.After), Cell{Value: finite(s.Change), Text: stepChange(t, s)}, s.Verdict, pCell(s.P),
 				revisionRange(s), s.BeforeRevision, s.AfterRevision, kindsChanged(s), given(changed))...)
 			if changed != "" {
-				out.Notes = append(out.Notes, Note{Text: fmt.Sprintf("%s, at %s also changed: %s.", t.Names.Of(l.Arm), l.Points[s.At].Label, changed)})
+				out.Say(fmt.Sprintf("%s, at %s also changed: %s.", t.Names.Of(l.Arm), l.Points[s.At].Label, changed))
 			}
 		}
 	}
 	if len(out.Rows) == 0 {
-		out.Notes = append(out.Notes, Note{Text: "No line has a step."})
+		out.Say("No line has a step.")
 	}
 	if inconclusive {
-		out.Notes = append(out.Notes, Note{Text: "inconclusive: the better level lost significantly more jobs."})
+		out.Say("inconclusive: the better level lost significantly more jobs.")
 	}
 	size := ""
 	if t.MinEffect > 0 {
 		size = fmt.Sprintf(" of %g %% or more", 100*t.MinEffect)
 	}
-	out.Notes = append(out.Notes, Note{Text: fmt.Sprintf("A step is a change of the level%s that a permutation test finds (alpha %g for all lines together). "+
-		"Its cause lies in the revisions named, or in what also changed.", size, t.Alpha)})
+	out.Say(fmt.Sprintf("A step is a change of the level%s that a permutation test finds (alpha %g for all lines together). "+
+		"Its cause lies in the revisions named, or in what also changed.", size, t.Alpha))
 	return out
 }
 
@@ -101,7 +99,7 @@ func trendPoints(t trend.Trend) *Table {
 	out := &Table{Title: marked(t.Simulated(), "points of "+t.Metric.Name), Columns: append(armColumns(t),
 		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "position"}, Column{Name: "label"}, Column{Name: "started_at", Heading: "started", Drop: 3},
 		Column{Name: "runs"}, Column{Name: "value", Heading: t.Metric.Name},
-		Column{Name: "revision_text", Heading: "revision", Place: TextOnly}, Column{Name: "revision", Place: DataOnly}, Column{Name: "step"})}
+		Column{Name: "revision"}, Column{Name: "step"})}
 	for _, l := range t.Lines {
 		for i, p := range l.Points {
 			step := slices.ContainsFunc(l.Steps, func(s trend.Step) bool { return s.At == i })
@@ -110,7 +108,7 @@ func trendPoints(t trend.Trend) *Table {
 				revisions = append(revisions, short(r))
 			}
 			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, i+1, p.Label, p.StartedAt, p.N, figure(t, p.Value),
-				strings.Join(revisions, " "), strings.Join(p.Revisions, " "), step)...)
+				Cell{Value: strings.Join(p.Revisions, " "), Text: strings.Join(revisions, " ")}, step)...)
 		}
 	}
 	return out

@@ -127,21 +127,21 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	t.Add(values...)
 
 	if r.Mode == results.Simulated {
-		t.Notes = append(t.Notes, Note{Text: "SIMULATED: these figures come from a model of the node, not from devices."})
+		t.Say("SIMULATED: these figures come from a model of the node, not from devices.")
 	}
 	if r.Traced {
-		t.Notes = append(t.Notes, Note{Text: "traced: its times include the kernel tracer's cost, and compare only with those of traced runs."})
+		t.Say("traced: its times include the kernel tracer's cost, and compare only with those of traced runs.")
 	}
 	if results.Guarded(r) {
-		t.Notes = append(t.Notes, Note{Text: "guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted; without --guard it may run."})
+		t.Say("guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted; without --guard it may run.")
 	}
 	if r.Doubts != "" {
 		for doubt := range strings.SplitSeq(r.Doubts, "\n") {
-			t.Notes = append(t.Notes, Note{Text: "doubtful, and left out of comparisons: " + doubt})
+			t.Say("doubtful, and left out of comparisons: " + doubt)
 		}
 	}
 	if r.Status == results.Interrupted {
-		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
+		t.Say("interrupted: these figures are not a measurement.")
 	}
 	t.Notes = append(t.Notes, misdeclared(jobs)...)
 	t.Notes = append(t.Notes, firstFailures(jobs, r.ID)...)
@@ -306,11 +306,11 @@ func RunList(runs []results.Run) *Table {
 		t.Title = "SIMULATED " + t.Title
 	}
 	if slices.ContainsFunc(runs, func(r results.Run) bool { return r.Traced }) {
-		t.Notes = append(t.Notes, Note{Text: tracedNote})
+		t.Say(tracedNote)
 	}
 	if at := slices.IndexFunc(runs, func(r results.Run) bool { return r.Doubts != "" }); at >= 0 {
 		_, _, doubtful := samplesOf(runs)
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("doubtful runs, which comparisons leave out: %d; caserun report %d says why the first one is", doubtful, runs[at].ID)})
+		t.Say(fmt.Sprintf("doubtful runs, which comparisons leave out: %d; caserun report %d says why the first one is", doubtful, runs[at].ID))
 	}
 	for _, r := range runs {
 		m := r.Metrics

@@ -84,9 +84,9 @@ func (p Proposal) Table() *report.Table {
 	for i, s := range p.standings {
 		t.Add(i+1, s.Part.String(), s.Blocks, s.Runs, s.Done, s.LeftS)
 	}
-	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("tasks: %d; parts of the plan: %d; calls of sbatch: %d, with xxxxxx for what chance will give; nothing is submitted", len(p.standings), p.of, len(p.calls))})
+	t.Say(fmt.Sprintf("tasks: %d; parts of the plan: %d; calls of sbatch: %d, with xxxxxx for what chance will give; nothing is submitted", len(p.standings), p.of, len(p.calls)))
 	if p.note != "" {
-		t.Notes = append(t.Notes, report.Note{Text: p.note})
+		t.Say(p.note)
 	}
 	return t
 }

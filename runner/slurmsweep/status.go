@@ -46,9 +46,7 @@ func Status(ctx context.Context, db *store.Store, w results.Sweep, parts int, sh
 		}
 		t.Add(w.ID, part, s.Blocks, s.Runs, s.Done, s.UnderWay, s.Failed, s.Missing, s.LeftS, task)
 	}
-	for _, note := range notes {
-		t.Notes = append(t.Notes, report.Note{Text: note})
-	}
+	t.Say(notes...)
 	return t, nil
 }
 
