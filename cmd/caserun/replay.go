@@ -1,21 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
-	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
-	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/runner/history"
-	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/replay"
 )
 
@@ -66,192 +58,18 @@ func (o *replayOptions) settle(c *cobra.Command, args []string) error {
 }
 
 func (o *replayOptions) look(c *cobra.Command, db *store.Store) error {
-	ctx := c.Context()
-	run, err := selection.Run(ctx, db, o.run, store.Filter{})
+	run, err := selection.Run(c.Context(), db, o.run, store.Filter{})
 	if err != nil {
 		return err
 	}
-	stored, jobs, err := readStored(ctx, db, run)
+	stored, err := replay.Load(c.Context(), db, run)
 	if err != nil {
 		return err
 	}
-	if err := predict(ctx, db, stored, jobs); err != nil {
-		return err
-	}
-	t := newReplayTable(stored)
-	recorded := t.add(run.Scheduler, run.Parameters, string(run.Mode), jobs)
-	own, ownErr := t.replay(ctx, stored.Own(), nil)
-	if ownErr != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		t.note("its own scheduler cannot replay it: %v", ownErr)
-	}
-	other, err := t.replay(ctx, o.settings.Sched, own)
+	t, err := stored.Compare(c.Context(), db, o.settings.Sched)
 	if err != nil {
 		return err
 	}
-	t.finish(recorded, own, other)
 	warnUnseen(c, o.settings.Format, stored.Assumptions)
-	return render(c, o.settings.Format, t.Table)
-}
-
-func readStored(ctx context.Context, db *store.Store, run results.Run) (*replay.Stored, []results.Job, error) {
-	devices, err := db.Devices(ctx, run.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	jobs, err := db.Jobs(ctx, run.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	tasks, err := db.Tasks(ctx, run.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	swaps, err := db.Swaps(ctx, run.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	threads := run.Provenance.Cores
-	if run.Mode == results.Simulated {
-		model, err := nodes.Open(ctx, harness.Options{Node: run.Node}, func(string, ...any) {})
-		if err != nil {
-			return nil, nil, err
-		}
-		if _, threads, err = model.Size(); err != nil {
-			return nil, nil, err
-		}
-	}
-	stored, err := replay.NewStored(run, threads, devices, jobs, tasks, swaps)
-	if err != nil {
-		return nil, nil, refusal{err}
-	}
-	return stored, jobs, nil
-}
-
-// predict says what a scheduler that plans expects of the jobs: what that of the run expected, or else what
-// the store's runs show.
-func predict(ctx context.Context, db *store.Store, s *replay.Stored, jobs []results.Job) error {
-	expected, err := db.Predictions(ctx, s.Run.ID)
-	if err != nil {
-		return err
-	}
-	known := make([]*results.Known, len(jobs))
-	if len(expected) > 0 {
-		s.PredictedFrom = "the run's own scheduler expected of them"
-		for _, p := range expected {
-			known[p.Job] = &results.Known{Expected: p.Expected}
-		}
-		s.Predictions = history.ForScheduler(known)
-		return nil
-	}
-	filter := store.Filter{Mode: s.Run.Mode, Suite: s.Run.Suite, Probe: &s.Run.Probe}
-	for _, d := range s.Devices {
-		if !slices.Contains(filter.GPUs, d.Name) {
-			filter.GPUs = append(filter.GPUs, d.Name)
-		}
-	}
-	commands := make([]string, len(jobs))
-	for i, j := range jobs {
-		commands[i] = j.Command
-	}
-	learned, err := history.Learned(ctx, db, filter, commands)
-	if err != nil {
-		return err
-	}
-	s.PredictedFrom = "runs in the store show, the replayed run among them"
-	of := map[string]*results.Known{}
-	for _, k := range learned {
-		if other := of[k.Command]; other == nil || k.Jobs > other.Jobs { // the node has several models
-			of[k.Command] = &k
-		}
-	}
-	for i, j := range jobs {
-		known[i] = of[j.Command]
-	}
-	s.Predictions = history.ForScheduler(known)
-	return nil
-}
-
-// replayTable has a row for the run, and one for each replay.
-type replayTable struct {
-	*report.Table
-	stored *replay.Stored
-}
-
-func newReplayTable(s *replay.Stored) replayTable {
-	title := fmt.Sprintf("REPLAYED run %d: %s on %s", s.Run.ID, s.Run.Mix, s.Run.Node)
-	if s.Run.Mode == results.Simulated {
-		title += ", itself SIMULATED"
-	}
-	return replayTable{&report.Table{Title: title, Columns: []report.Column{
-		{Name: "run_id", Heading: "run", Place: report.DataOnly}, {Name: "mix", Place: report.DataOnly}, {Name: "node", Place: report.DataOnly},
-		{Name: "scheduler"}, {Name: "parameters", Drop: 2}, {Name: "mode"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
-		{Name: "makespan", Unit: report.Seconds}, {Name: "throughput", Unit: report.JobsPerSecond},
-		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: report.Seconds}}}, s}
-}
-
-// add adds a row, and returns its metrics.
-func (t replayTable) add(scheduler, parameters, mode string, jobs []results.Job) *results.Metrics {
-	run := t.stored.Run
-	run.Jobs = len(jobs)
-	m := results.Compute(run, t.stored.Devices, jobs, nil, results.Residence{})
-	ok := 0
-	for _, j := range jobs {
-		if j.EndedOK() {
-			ok++
-		}
-	}
-	t.Add(run.ID, run.Mix, run.Node, scheduler, parameters, mode, len(jobs), ok, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS)
-	return &m
-}
-
-// replay replays the run and adds its row. Under the run's own scheduler a replay that has been made
-// is not made again.
-func (t replayTable) replay(ctx context.Context, text string, made *results.Metrics) (_ *results.Metrics, err error) {
-	s, closed, err := harness.Decider(text, len(t.stored.Devices))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closed()) }()
-	if made != nil && s.Name == t.stored.Run.Scheduler && s.Parameters() == t.stored.Run.Parameters {
-		return made, nil
-	}
-	if err := t.stored.Check(s); err != nil {
-		return nil, refusal{err}
-	}
-	jobs, err := t.stored.Under(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return t.add(s.Name, s.Parameters(), "replayed", jobs), nil
-}
-
-func (t replayTable) note(format string, args ...any) {
-	t.Say(fmt.Sprintf(format, args...))
-}
-
-// finish adds what the rows say together, and what they assume.
-func (t replayTable) finish(recorded, own, other *results.Metrics) {
-	if own != nil {
-		t.note("error of the records, which is the run replayed under its own scheduler against the run: makespan %s, mean turnaround %s; what another crowd would change is not in it",
-			change(recorded.MakespanS, own.MakespanS), change(recorded.TurnaroundMeanS, own.TurnaroundMeanS))
-		if other != own {
-			t.note("replay against replay: throughput %s, mean turnaround %s",
-				change(own.ThroughputJobsPerS, other.ThroughputJobsPerS), change(own.TurnaroundMeanS, other.TurnaroundMeanS))
-		}
-	}
-	t.note("REPLAYED: rows of the mode replayed were not measured. Assumed:")
-	for _, a := range t.stored.Assumptions {
-		t.note("- %s", a)
-	}
-}
-
-// change is how much more b is than a, in words.
-func change(a, b *float64) string {
-	if a == nil || b == nil || *a == 0 {
-		return "unknown"
-	}
-	return fmt.Sprintf("%+.1f %%", (*b / *a - 1)*100)
+	return render(c, o.settings.Format, t)
 }

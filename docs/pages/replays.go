@@ -34,7 +34,7 @@ func agreement() string {
 			if !ok {
 				continue
 			}
-			s := storedOf(b.Store, from)
+			s := must(replay.Load(ctx, b.Store, from))
 			jobs := must(s.Under(ctx, must(policies.Parse(c.to, len(s.Devices)))))
 			ratio := *results.Compute(from, s.Devices, jobs, nil, results.Residence{}).ThroughputJobsPerS / *to.Metrics.ThroughputJobsPerS
 			logs, least, most, n = logs+math.Log(ratio), min(least, ratio), max(most, ratio), n+1
@@ -51,11 +51,4 @@ func agreement() string {
 		rows = append(rows, []string{c.from, c.to, fmt.Sprintf("%.2f", math.Exp(logs/float64(n))), fmt.Sprintf("%.2f", least), fmt.Sprintf("%.2f", most)})
 	}
 	return markdown(rows)
-}
-
-func storedOf(db *store.Store, run results.Run) *replay.Stored {
-	devices := must(db.Devices(ctx, run.ID))
-	jobs := must(db.Jobs(ctx, run.ID))
-	tasks := must(db.Tasks(ctx, run.ID))
-	return must(replay.NewStored(run, run.Provenance.Cores, devices, jobs, tasks, nil))
 }

@@ -28,6 +28,7 @@ type Stored struct {
 	Predictions   []*schedulers.Prediction
 	PredictedFrom string
 
+	records []results.Job // of the run
 	cores   int
 	steps   []runner.Step
 	jobs    []mixes.Job
@@ -45,7 +46,7 @@ func NewStored(run results.Run, threads int, devices []results.Device, jobs []re
 	case len(devices) == 0 || len(jobs) == 0:
 		return nil, fmt.Errorf("replay run %d: it has %d devices and %d jobs", run.ID, len(devices), len(jobs))
 	}
-	s := &Stored{Run: run, Devices: devices, workers: run.Workers, cores: threads}
+	s := &Stored{Run: run, Devices: devices, workers: run.Workers, records: jobs, cores: threads}
 	s.assume("what jobs did between their requests takes as long as in the run: time on the host, of kernels and of copies. A crowd that slowed them down there slows them down here too, and no other crowd does")
 	if s.workers == 0 {
 		s.workers = min(max(threads, 1), len(jobs))
