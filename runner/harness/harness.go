@@ -202,11 +202,13 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, errors.Join(append([]error{err}, node.Close(&run)...)...)
 	}
-	for _, p := range history.Records(known) {
+	for i, k := range known {
 		if ctx.Err() != nil { // the run is interrupted, and a large mix has many
 			break
 		}
-		t.Prediction(p)
+		if k != nil {
+			t.Prediction(results.Prediction{Job: i, Expected: k.Expected})
+		}
 	}
 	return t.drive(ctx, node, b.MPS())
 }

@@ -191,17 +191,6 @@ const (
 	sourceFile    = "file"
 )
 
-// Records are the rows in which the store keeps what was known of a run's jobs.
-func Records(known []*results.Known) []results.Prediction {
-	var out []results.Prediction
-	for i, e := range known {
-		if e != nil {
-			out = append(out, results.Prediction{Job: i, Expected: e.Expected})
-		}
-	}
-	return out
-}
-
 // ForScheduler is what is known of a run's jobs as schedulers take it.
 func ForScheduler(known []*results.Known) []*schedulers.Prediction {
 	out := make([]*schedulers.Prediction, len(known))

@@ -170,7 +170,7 @@ func TestOrderOfSources(t *testing.T) {
 		{Job: 1, Expected: results.Expected{HeldS: 7, Source: "file"}},
 		{Job: 2, Expected: profile}, {Job: 3, Expected: profile}, {Job: 5, Expected: profile}, {Job: 6, Expected: profile},
 	}
-	if diff := cmp.Diff(want, Records(known)); diff != "" {
+	if diff := cmp.Diff(want, predictions(known)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"./run", "./profile", "./stated", "./huge", "./live"}, asked); diff != "" {
@@ -182,8 +182,8 @@ func TestOrderOfSources(t *testing.T) {
 		t.Errorf("the scheduler is told %+v", told)
 	}
 	want[0].Expected = profile
-	if known, err = Known(t.Context(), nil, jobs, node, Options{File: f}); err != nil || !cmp.Equal(want, Records(known)) {
-		t.Errorf("without runs (%v):\n%s", err, cmp.Diff(want, Records(known)))
+	if known, err = Known(t.Context(), nil, jobs, node, Options{File: f}); err != nil || !cmp.Equal(want, predictions(known)) {
+		t.Errorf("without runs (%v):\n%s", err, cmp.Diff(want, predictions(known)))
 	}
 }
 
@@ -210,18 +210,18 @@ func TestOtherModels(t *testing.T) {
 	elsewhere := results.Expected{HeldS: 2, Source: "1 run on NVIDIA H200"}
 	want := []results.Prediction{{Job: 0, Expected: results.Expected{HeldS: 10, Source: "1 run"}}, {Job: 1, Expected: elsewhere},
 		{Job: 2, Expected: results.Expected{HeldS: 5, Source: "file on NVIDIA L40"}}, {Job: 4, Expected: elsewhere}}
-	if diff := cmp.Diff(want, Records(known)); diff != "" {
+	if diff := cmp.Diff(want, predictions(known)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if n, gpus := node.Elsewhere(known); n != 3 || !slices.Equal(gpus, []string{"NVIDIA H200", "NVIDIA L40"}) {
 		t.Errorf("of %d jobs something is known from %q alone, want 3 and both models", n, gpus)
 	}
-	if known, err = Known(t.Context(), db, jobs, node, Options{File: f}); err != nil || len(Records(known)) != 1 {
-		t.Errorf("without runs %v (%v), want the file alone", Records(known), err)
+	if known, err = Known(t.Context(), db, jobs, node, Options{File: f}); err != nil || len(predictions(known)) != 1 {
+		t.Errorf("without runs %v (%v), want the file alone", predictions(known), err)
 	}
 	node.Mode, node.GPUs = results.Simulated, []string{"P100 (simulated)"}
-	if known, err = Known(t.Context(), db, jobs, node, Options{File: f, Runs: true}); err != nil || len(Records(known)) != 0 {
-		t.Errorf("a simulated node knows %v (%v), want nothing: profiles are for its models", Records(known), err)
+	if known, err = Known(t.Context(), db, jobs, node, Options{File: f, Runs: true}); err != nil || len(predictions(known)) != 0 {
+		t.Errorf("a simulated node knows %v (%v), want nothing: profiles are for its models", predictions(known), err)
 	}
 }
 
@@ -238,4 +238,15 @@ func TestMeasured(t *testing.T) {
 		return
 	}
 	t.Error("the catalog's profile is missing")
+}
+
+// predictions are what was known of jobs, by job.
+func predictions(known []*results.Known) []results.Prediction {
+	var out []results.Prediction
+	for i, e := range known {
+		if e != nil {
+			out = append(out, results.Prediction{Job: i, Expected: e.Expected})
+		}
+	}
+	return out
 }
