@@ -176,7 +176,7 @@ func TestSeveralTablesAreOneJSONArray(t *testing.T) {
 		args   []string
 		tables int
 	}{
-		{[]string{"report", "1", "-v"}, 6}, {[]string{"report", "1", "1"}, 2}, {[]string{"schedulers", "case-alg3"}, 2}, {[]string{"mix", "W1", "--node", "sim:4xV100", "-v"}, 3}, {[]string{"paper"}, 13},
+		{[]string{"report", "1", "-v"}, 6}, {[]string{"report", "1", "1"}, 2}, {[]string{"schedulers", "case-alg3"}, 2}, {[]string{"mix", "W1", "--node", "sim:4xV100", "-v"}, 3}, {[]string{"paper"}, 14},
 	} {
 		_, out, errs := caserun(t, append(c.args, "--format", "json")...)
 		var tables []struct {

@@ -30,6 +30,8 @@ import (
 // paperOptions are what paper is asked for.
 type paperOptions struct {
 	asked
+	name   string // of the paper
+	paper  *paper.Paper
 	sweeps []string
 	system string
 	out    string
@@ -47,8 +49,10 @@ func (o *paperOptions) validate() error {
 		return errors.New("--run does a sweep of its own: leave --sweep out")
 	case len(o.sweeps) > 0 && settings.Tag != "":
 		return errors.New("--sweep and --tag both select runs: give one of them")
-	case o.system != "" && !slices.Contains(paper.Case().SystemNames(), o.system):
-		return fmt.Errorf("--as %s: want %s", o.system, strings.Join(paper.Case().SystemNames(), " or "))
+	case o.system != "" && !slices.Contains(o.paper.SystemNames(), o.system):
+		return fmt.Errorf("--as %s: want %s", o.system, strings.Join(o.paper.SystemNames(), " or "))
+	case o.run && len(o.paper.Sweeps) == 0:
+		return fmt.Errorf("--run: no sweep measures what is in %s: leave it out. %s", o.name, o.paper.Remedy)
 	case o.reps > 0 && !o.run:
 		return errors.New("--reps is for --run")
 	case len(o.mixes) > 0 && !o.run:
@@ -81,29 +85,43 @@ func refuseForRuns(given *pflag.FlagSet) (err error) {
 
 // selection says which runs the tables are made of.
 func (o *paperOptions) selection(say harness.Say) selection.Paper {
-	return selection.Paper{Of: paper.Case(), Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
+	return selection.Paper{Of: o.paper, Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
 		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Resume: storeHint(o.settings), Say: say}
+}
+
+// command is the command with the paper, unless that is the default.
+func (o *paperOptions) command() string {
+	if o.name == paper.Default {
+		return "caserun paper"
+	}
+	return "caserun paper " + o.name
 }
 
 func newPaper() *cobra.Command {
 	var o paperOptions
 	c := &cobra.Command{
-		Use:   "paper",
-		Short: "Make the CASE paper's tables and figures from your runs",
-		Long: `Make Tables 3, 4, 6, 7 and 8 and Figures 5 to 9 of the CASE paper (PPoPP 2022)
-from stored runs, with the published value beside each number. Runs come from
-sweeps (the latest, or --sweep), from a tag, or with --run from a new sweep. A
-number without a run is missing, and the output says which command would measure
-it.
+		Use:   "paper [PAPER]",
+		Short: "Make a paper's tables and figures from your runs",
+		Long: `Make a paper's tables and figures from stored runs, with the published value
+beside each number. PAPER is case (the default) or schedgpu: Tables 3, 4, 6, 7
+and 8 and Figures 5 to 9 of the CASE paper (PPoPP 2022), or Tables 1 to 3 and
+Figure 9 of schedGPU's (TPDS 2018), and the numbers of their texts.
 
-A node is compared with the paper's system of as many GPUs, 4xV100 or 2xP100;
---as chooses another. With --out the tables also go to a Markdown page, the data
-behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
+Runs come from sweeps (the latest, or --sweep), from a tag, or with --run from a
+new sweep, and for schedgpu from all runs of benchmarks/schedgpu.sh. A number
+without a run is missing, and the output says what would measure it.
+
+A node is compared with the paper's system of as many GPUs, 4xV100 or 2xP100 of
+case and 1xK20m of schedgpu; --as chooses another. With --out the tables also go
+to a Markdown page, the data behind each table and figure to CSV files, and
+figures to SVG, PNG and PDF.`,
 		Example: `  caserun paper --run --node sim:4xV100,sim:2xP100 -o paper
   caserun paper --sweep 3,4 --format markdown
-  caserun paper --tag evaluation -o paper --force`,
-		Args: noArguments,
-		RunE: verb(&o),
+  caserun paper --tag evaluation -o paper --force
+  caserun paper schedgpu --db runs.db`,
+		Args:              atMostOne,
+		ValidArgsFunction: atMost(1, cobra.FixedCompletions(paper.Names(), cobra.ShellCompDirectiveNoFileComp)),
+		RunE:              verb(&o),
 	}
 	config.AddSweepNodeFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
@@ -112,7 +130,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	c.Flags().Lookup("node").Usage = "`NODES` of --run, with commas; without it, only runs on these"
 	c.Flags().Lookup("tag").Usage = "`TEXT` to find runs by; with --run, what its runs get"
 	config.AddListFlag(c.Flags(), &o.sweeps, "sweep", "runs of these `SWEEPS`: numbers, or latest (the default)")
-	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM`, 4xV100 or 2xP100")
+	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM`, such as 4xV100")
 	c.Flags().StringVarP(&o.out, "out", "o", "", "`DIR` for the page, CSV files and figures")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.run, "run", false, "first do the sweeps, under every scheduler of the paper")
@@ -120,11 +138,24 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	config.AddCountFlag(c.Flags(), &o.reps, "reps", "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(selection.OfferSweeps)))
-	_ = c.RegisterFlagCompletionFunc("as", fixed(paper.Case().SystemNames()...))
+	_ = c.RegisterFlagCompletionFunc("as", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		p, err := paper.Lookup(append(args, paper.Default)[0])
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return p.SystemNames(), cobra.ShellCompDirectiveNoFileComp
+	})
 	return c
 }
 
-func (o *paperOptions) settle(c *cobra.Command, args []string) error {
+func (o *paperOptions) settle(c *cobra.Command, args []string) (err error) {
+	o.name = append(args, paper.Default)[0]
+	if o.paper, err = paper.Lookup(o.name); err != nil {
+		if hint := ofList(c); hint != "" {
+			err = fmt.Errorf("%w; %s", err, hint)
+		}
+		return err
+	}
 	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
@@ -149,7 +180,7 @@ func (o *paperOptions) settle(c *cobra.Command, args []string) error {
 	if o.out == "" {
 		return nil
 	}
-	page, err := paper.Case().Build(nil)
+	page, err := o.paper.Build(nil)
 	if err != nil {
 		return err
 	}
@@ -161,7 +192,7 @@ func (o *paperOptions) settle(c *cobra.Command, args []string) error {
 			return fmt.Errorf("--log-json %s: --out writes that file: name another", o.log.path)
 		}
 	}
-	return publication.Check(paper.Case(), o.out, o.force) // before a sweep whose tables could not be written
+	return publication.Check(o.paper, o.out, o.force) // before a sweep whose tables could not be written
 }
 
 func (o *paperOptions) do(c *cobra.Command) (err error) {
@@ -171,7 +202,7 @@ func (o *paperOptions) do(c *cobra.Command) (err error) {
 			return err
 		}
 		o.settings.Node, o.settings.Tag = "", "" // the sweeps have the runs
-		again := fmt.Sprintf("caserun paper --sweep %s%s makes these tables again", strings.Join(o.sweeps, ","), o.settings.StoreFlag())
+		again := fmt.Sprintf("%s --sweep %s%s makes these tables again", o.command(), strings.Join(o.sweeps, ","), o.settings.StoreFlag())
 		say("%s", again)
 		return orAgain(onStore{o}.do(c), "what was measured is stored", again)
 	}
@@ -185,7 +216,7 @@ func (o *paperOptions) look(c *cobra.Command, db *store.Store) error {
 	if err != nil {
 		return err
 	}
-	page, err := paper.Case().Build(found)
+	page, err := o.paper.Build(found)
 	if err != nil {
 		return refusal{err}
 	}
@@ -223,7 +254,7 @@ func simulatedPart(page paper.Page) string {
 // directory of --out, and stores all plans, before the first run.
 func (o *paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 	ctx, say, settings := c.Context(), sayTo(c), o.settings
-	planned, err := sweep.Evaluation{Paper: paper.Case(), Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps, NoiseGiven: settings.NoiseGiven,
+	planned, err := sweep.Evaluation{Paper: o.paper, Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps, NoiseGiven: settings.NoiseGiven,
 		System: o.selection(say).SystemFor, Say: say}.Plan(ctx)
 	if err != nil {
 		return nil, err
@@ -259,7 +290,7 @@ func (o *paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 			for _, id := range ids[i+1:] {
 				fmt.Fprintf(&later, "; caserun sweep --resume %s%s begins the next", id, settings.StoreFlag())
 			}
-			return nil, fmt.Errorf("%w%s; caserun paper --sweep %s%s makes the tables", err, later.String(), strings.Join(ids, ","), settings.StoreFlag())
+			return nil, fmt.Errorf("%w%s; %s --sweep %s%s makes the tables", err, later.String(), o.command(), strings.Join(ids, ","), settings.StoreFlag())
 		}
 	}
 	return ids, nil

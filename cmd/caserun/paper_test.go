@@ -103,6 +103,50 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 	}
 }
 
+// The runs of schedGPU's mixes are found without a sweep, and its page is its own.
+func TestPaperOfSchedGPU(t *testing.T) {
+	inTempDir(t)
+	if err := os.WriteFile("low-12.yaml", []byte("name: low-12\njobs:\n"+strings.Repeat("  - job: backprop-8388608\n", 12)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	simulate(t, "--scheds", "sa")
+	status, _, errs := caserun(t, "paper", "schedgpu")
+	if status != exitNothing || !strings.Contains(errs, "no complete run in caserun.db is of a mix of the paper. To measure them: benchmarks/schedgpu.sh DIR") {
+		t.Errorf("without a run: exit %d: %s", status, errs)
+	}
+	for _, scheduler := range []string{"sa", "schedgpu"} {
+		if status, _, errs := caserun(t, "mix", "low-12.yaml", "--sched", scheduler, "--node", "sim:1xH200", "--mem-cap", "10GiB"); status != exitOK {
+			t.Fatalf("exit %d: %s", status, errs)
+		}
+	}
+	status, tables, errs := caserun(t, "paper", "schedgpu", "--out", "page", "--format", "csv")
+	if status != exitOK || !strings.Contains(tables, "Text,1xK20m,12 ARA,schedgpu,makespan_speedup_over_sa,10,") || !strings.Contains(tables, ",false,section 7.3.1\n") ||
+		!strings.Contains(tables, "Table 3,1xK20m,4 of each,sa,makespan,2485.2,,,,,,,,,,no complete run of low-moderate-high-4 under sa,false,s\n") {
+		t.Errorf("exit %d: %s\n%s", status, errs, tables)
+	}
+	text, err := os.ReadFile(filepath.Join("page", "paper.md"))
+	if err != nil || !strings.HasPrefix(string(text), "# The schedGPU paper's evaluation") || strings.Contains(string(text), "CASE") || !strings.Contains(string(text), "2485.2 s") {
+		t.Errorf("%v: %.300s", err, text)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"schedgpv", `unknown paper "schedgpv": did you mean schedgpu?`},
+		{"pilot", `unknown paper "pilot": known are case, schedgpu`},
+		{"schedgpu case", `"case" is one argument too many: caserun paper [PAPER]`},
+		{"schedgpu --run", "--run: no sweep measures what is in schedgpu: leave it out. To measure them: benchmarks/schedgpu.sh DIR"},
+		{"schedgpu --as 4xV100", "--as 4xV100: want 1xK20m"},
+	} {
+		status, _, errs := caserun(t, append([]string{"paper"}, strings.Fields(c.args)...)...)
+		if status != exitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("paper %s: exit %d: %s", c.args, status, errs)
+		}
+	}
+	for args, want := range map[string]string{"paper ": "case\nschedgpu\n", "paper schedgpu --as ": "1xK20m\n", "paper --as ": "4xV100\n2xP100\n", "paper nix --as ": "", "paper case ": ""} {
+		if _, offers, _ := caserun(t, append([]string{"__complete"}, strings.Split(args, " ")...)...); offers != want+":4\n" {
+			t.Errorf("completion of %q: %q", args, offers)
+		}
+	}
+}
+
 // Where it is stopped, each sweep can be gone on with, and then the tables made.
 func TestPaperThatIsStopped(t *testing.T) {
 	inTempDir(t)

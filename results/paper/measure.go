@@ -256,3 +256,8 @@ func (p *Paper) mixesOf(workload string) []string {
 	}
 	return out
 }
+
+// Has reports whether a mix is one of the paper's.
+func (p *Paper) Has(mix string) bool {
+	return slices.ContainsFunc(p.values, func(v Value) bool { return slices.Contains(p.mixesOf(v.Workload), mix) })
+}

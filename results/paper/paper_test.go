@@ -116,8 +116,8 @@ func TestEveryPublishedNumberHasARow(t *testing.T) {
 			t.Errorf("%s does not say how to measure it: %q", found.Source, found.Notes)
 		}
 	}
-	if stated != 118 || page.Measured() != 0 || len(page.Figures) != 0 {
-		t.Errorf("%d published numbers, %d measured, %d figures; want all 118 of the data file, 0 and 0", stated, page.Measured(), len(page.Figures))
+	if stated != 131 || page.Measured() != 0 || len(page.Figures) != 0 {
+		t.Errorf("%d published numbers, %d measured, %d figures; want all 131 of the data file, 0 and 0", stated, page.Measured(), len(page.Figures))
 	}
 }
 
@@ -458,5 +458,85 @@ func TestUtilizationOfSimulatedNodesIsKernelResidency(t *testing.T) {
 	n.Utilization = func(results.Run) ([]results.Segment, error) { return nil, nil }
 	if r := row(t, table(t, build(t, n), "Figure 7"), "4xV100", "W7", "sa"); r.Measured != nil || !strings.Contains(r.Missing, "has no utilization") {
 		t.Errorf("the peak of a run without kernels: %+v", r)
+	}
+}
+
+// schedGPU's tables take the runs of benchmarks/schedgpu.sh, whose mixes are not in the catalog.
+func TestSchedGPU(t *testing.T) {
+	p, err := paper.Lookup("schedgpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := paper.Lookup("schedgpv"); err == nil || !strings.Contains(err.Error(), "did you mean schedgpu?") {
+		t.Errorf("a misspelt name: %v", err)
+	}
+	n := paper.Node{Name: "local", Mode: results.Live, Devices: 1, System: "1xK20m", CapacityBytes: 1000,
+		Utilization: func(r results.Run) ([]results.Segment, error) { // 100 bytes before the jobs, then 100 and 50 more for each job
+			used := float64(100 + 100*r.Jobs)
+			return []results.Segment{{Series: results.SeriesMemory, FirstS: -1, LastS: 0, Value: new(100.0)}, {Series: results.SeriesMemory, FirstS: 0, LastS: 5, Value: &used},
+				{Series: results.SeriesMemory, FirstS: 5, LastS: 10, Value: new(used - float64(50*r.Jobs))}}, nil
+		}}
+	add := func(mix string, jobs int, scheduler, parameters string, makespan float64) {
+		n.Runs = append(n.Runs, results.Run{ID: int64(len(n.Runs) + 1), Mix: mix, MixSource: mix + ".yaml", Scheduler: scheduler, Parameters: parameters, Node: "local", Mode: results.Live,
+			Status: results.Complete, Jobs: jobs, Metrics: results.Metrics{OK: jobs, MakespanS: new(makespan), TurnaroundMeanS: new(makespan / 2), UtilizationMean: new(1 / makespan)}})
+	}
+	with := func(scheduler string) string {
+		s, err := policies.Parse(scheduler, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Parameters()
+	}
+	add("low-1", 1, "sa", "", 10)
+	add("low-4", 4, "cg", "workers=6", 10)
+	add("low-6", 6, "cg", "workers=6", 10)
+	add("low-12", 12, "cg", "workers=6", 20)
+	add("low-12", 12, "sa", "", 120)
+	add("low-12", 12, "schedgpu", with("schedgpu"), 12)
+	add("low-moderate-high-4", 12, "sa", "", 100)
+	add("low-moderate-high-4", 12, "schedgpu", with("schedgpu:queue=priority-mmu"), 20)
+	page, err := p.Build([]paper.Node{n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		source, workload, scheduler, metric string
+		want                                float64 // 0: not measured
+		runs                                []int64
+	}{
+		{"Table 1", "1 ARA", "sa", "mean_utilization", 0.1, []int64{1}},
+		{"Table 1", "1 ARA", "sa", "memory_utilization", 0.075, []int64{1}},
+		{"Table 1", "6 ARA", "cg", "mean_utilization", 0.1, []int64{3}}, // as many as fit are six, and not four
+		{"Table 1", "6 MUMmerGPU", "cg", "mean_utilization", 0, nil},
+		{"Table 2", "12 ARA", "schedgpu", "turnaround", 6, []int64{6}},
+		{"Table 3", "4 of each", "schedgpu:queue=priority-mmu", "makespan", 20, []int64{8}},
+		{"Table 3", "4 of each", "schedgpu:queue=fifo", "makespan", 0, nil},
+		{"Figure 9", "a client", "schedgpu:arch=server", "time_in_schedgpu", 0, nil},
+		{"Text", "12 ARA", "schedgpu", "makespan_speedup_over_sa", 10, []int64{5, 6}},
+		{"Text", "12 ARA", "schedgpu", "makespan_speedup_over_packed", 20.0 / 12, []int64{4, 6}},
+		{"Text", "4 of each", "schedgpu:queue=priority-mmu", "mean_utilization_over_sa", 5, []int64{7, 8}},
+		{"Text", "12 of 18 benchmarks", "schedgpu", "time_over_packed", 0, nil},
+	} {
+		rows := table(t, page, c.source).Rows
+		i := slices.IndexFunc(rows, func(r paper.Row) bool {
+			return r.Workload == c.workload && r.Scheduler == c.scheduler && r.Metric == c.metric
+		})
+		if i < 0 {
+			t.Errorf("%s has no %s of %s under %s", c.source, c.metric, c.workload, c.scheduler)
+			continue
+		}
+		r := rows[i]
+		switch {
+		case c.want == 0 && (r.Measured != nil || r.Missing == ""), c.want != 0 && (r.Measured == nil || math.Abs(r.Measured.Median-c.want) > 1e-9 || !slices.Equal(r.Runs, c.runs)):
+			t.Errorf("%s, %s of %s under %s: %+v of runs %v, missing %q; want %g of %v", c.source, c.metric, c.workload, c.scheduler, r.Measured, r.Runs, r.Missing, c.want, c.runs)
+		case r.Published == nil:
+			t.Errorf("%s, %s of %s: no published number", c.source, c.metric, c.workload)
+		}
+	}
+	if found := table(t, page, "Figure 9"); !strings.Contains(strings.Join(found.Notes, "\n"), "(no run measures the stages of one client). make bench measures them") {
+		t.Errorf("Figure 9: %q", found.Notes)
+	}
+	if !p.Has("low-12") || p.Has("W1") {
+		t.Error("low-12 is a mix of the paper, and W1 is not")
 	}
 }

@@ -23,10 +23,16 @@ func PaperTables(p paper.Page) []*Table {
 
 // PaperTable has a row for each number.
 func PaperTable(p paper.Table) *Table {
-	unit := paperUnit(p)
+	unit, mixed := paperUnit(p.Rows[0]), false
+	for _, r := range p.Rows {
+		mixed = mixed || paperUnit(r) != unit
+	}
 	inPoints, inFactors := Everywhere, DataOnly
-	if unit != Ratio {
+	if mixed || unit != Ratio {
 		inPoints, inFactors = DataOnly, Everywhere
+	}
+	if mixed { // each cell says its own unit
+		unit = Factor
 	}
 	// The title names the metric where there is only one.
 	dropMetric := 3
@@ -41,18 +47,40 @@ func PaperTable(p paper.Table) *Table {
 		{Name: "ratio", Unit: Factor, Place: inFactors}, {Name: "difference", Heading: "difference, points", Unit: Points, Place: inPoints},
 		{Name: "node", Heading: "on", Drop: 1}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly}, {Name: "not_comparable", Place: DataOnly},
 	}}
+	if mixed {
+		t.Columns = append(t.Columns, Column{Name: "unit", Place: DataOnly})
+	}
+	if p.Places {
+		t.Columns = append(t.Columns, Column{Name: "stated_in"})
+	}
 	var lost []string
 	for _, r := range p.Rows {
-		var median, low, high, n any
+		number := func(v any) any {
+			if f, ok := v.(float64); ok && mixed {
+				return Cell{Value: f, Text: Human(f, paperUnit(r))}
+			}
+			return v
+		}
+		var published, median, low, high, n any
+		if r.Published != nil {
+			published = number(*r.Published)
+		}
 		if e := r.Measured; e != nil {
-			median, low, high, n = e.Median, finite(e.Low), finite(e.High), e.N
+			median, low, high, n = number(e.Median), number(finite(e.Low)), number(finite(e.High)), e.N
 		}
 		var mode, node any
 		if r.Node != "" {
 			mode, node = r.Mode, r.Node
 		}
-		t.Add(p.Source, r.System, r.Workload, r.Scheduler, r.Metric, strings.ReplaceAll(r.Metric, "_", " "),
-			r.Published, median, low, high, n, r.Ratio(), r.Difference(), node, mode, joined(r.Runs), r.Missing, r.LostMore)
+		row := []any{p.Source, r.System, r.Workload, r.Scheduler, r.Metric, strings.ReplaceAll(r.Metric, "_", " "),
+			published, median, low, high, n, r.Ratio(), r.Difference(), node, mode, joined(r.Runs), r.Missing, r.LostMore}
+		if mixed {
+			row = append(row, r.Unit)
+		}
+		if p.Places {
+			row = append(row, r.Source)
+		}
+		t.Add(row...)
 		if r.LostMore {
 			lost = append(lost, r.Scheduler+" with "+r.Workload)
 		}
@@ -89,11 +117,8 @@ func joined(ids []int64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ";"), "[]")
 }
 
-func paperUnit(p paper.Table) Unit {
-	if len(p.Rows) == 0 {
-		return None
-	}
-	switch p.Rows[0].Unit {
+func paperUnit(r paper.Row) Unit {
+	switch r.Unit {
 	case "jobs/s":
 		return JobsPerSecond
 	case "s":

@@ -16,7 +16,7 @@ import (
 // Paper says which runs the paper's tables are made of.
 type Paper struct {
 	Of     *paper.Paper
-	Sweeps []string // numbers or latest; none: the latest, unless Tag is given
+	Sweeps []string // numbers or latest; none: the latest, unless Tag is given or the paper has no sweeps and all runs count
 	Tag    string
 	Nodes  []string // none: all nodes of the runs
 	System string   // of the paper, with which all nodes are compared; "": by the node
@@ -107,9 +107,15 @@ func (p Paper) undoubted(runs []results.Run) []results.Run {
 
 // runs are the selected runs that are complete and not doubtful.
 func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error) {
-	if len(p.Sweeps) == 0 && p.Tag != "" {
+	if len(p.Sweeps) == 0 && (p.Tag != "" || len(p.Of.Sweeps) == 0) {
 		runs, err := db.Runs(ctx, store.Filter{Tag: p.Tag, Status: results.Complete})
-		if err == nil && len(runs) == 0 {
+		if p.Tag == "" {
+			runs = slices.DeleteFunc(runs, func(r results.Run) bool { return !p.Of.Has(r.Mix) })
+		}
+		switch {
+		case err == nil && len(runs) == 0 && p.Tag == "":
+			return nil, &NothingError{fmt.Sprintf("paper: no complete run in %s is of a mix of the paper. %s", p.DB, p.Of.Remedy)}
+		case err == nil && len(runs) == 0:
 			return nil, &NothingError{fmt.Sprintf("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", p.DB, p.Tag, p.StoreFlag)}
 		}
 		return p.undoubted(runs), err
