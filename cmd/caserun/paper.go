@@ -120,7 +120,7 @@ figures to SVG, PNG and PDF.`,
   caserun paper --tag evaluation -o paper --force
   caserun paper schedgpu --db runs.db`,
 		Args:              atMostOne,
-		ValidArgsFunction: atMost(1, cobra.FixedCompletions(paper.Names(), cobra.ShellCompDirectiveNoFileComp)),
+		ValidArgsFunction: atMost(1, fixed(paper.Names()...)),
 		RunE:              verb(&o),
 	}
 	config.AddSweepNodeFlags(c.Flags())

@@ -39,11 +39,15 @@ func PaperTable(p paper.Table) *Table {
 	if slices.ContainsFunc(p.Rows, func(r paper.Row) bool { return r.Metric != p.Rows[0].Metric }) {
 		dropMetric = 0
 	}
+	dropBounds := 0
+	if p.Places { // which take their room
+		dropBounds = 3
+	}
 	t := &Table{Title: p.Title(), Columns: []Column{
 		{Name: "source", Place: DataOnly}, {Name: "system", Heading: "paper's system"}, {Name: "workload"}, {Name: "scheduler"}, {Name: "metric", Place: DataOnly},
 		{Name: "metric_text", Heading: "metric", Place: TextOnly, Drop: dropMetric},
 		{Name: "published", Unit: unit}, {Name: "measured", Heading: p.How(), Unit: unit},
-		{Name: "measured_low", Heading: "low", Unit: unit}, {Name: "measured_high", Heading: "high", Unit: unit}, {Name: "n", Heading: "N", Drop: 2},
+		{Name: "measured_low", Heading: "low", Unit: unit, Drop: dropBounds}, {Name: "measured_high", Heading: "high", Unit: unit, Drop: dropBounds}, {Name: "n", Heading: "N", Drop: 2},
 		{Name: "ratio", Unit: Factor, Place: inFactors}, {Name: "difference", Heading: "difference, points", Unit: Points, Place: inPoints},
 		{Name: "node", Heading: "on", Drop: 1}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly}, {Name: "not_comparable", Place: DataOnly},
 	}}
