@@ -2,8 +2,10 @@ package results
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 )
@@ -13,6 +15,31 @@ import (
 type Field struct {
 	Name string
 	At   any
+}
+
+// Value is the field's value, without pointers: nil if it is unknown.
+func (f Field) Value() any {
+	switch at := f.At.(type) {
+	case Count:
+		if !at.Known {
+			return nil
+		}
+		return *at.N
+	case encoding.TextMarshaler:
+		text, _ := at.MarshalText() // those of a number or a probe have no errors
+		return string(text)
+	}
+	v := reflect.ValueOf(f.At)
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	if value := v.Interface(); value != Optional("") && value != Chosen("") {
+		return value
+	}
+	return nil
 }
 
 // Fields are a record's columns in the order of the store, in which checksums are made: new ones come last.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -163,15 +164,9 @@ func (t *run) write(ctx context.Context, s *store.Store) error {
 // batch writes the run as a whole.
 func (t *run) batch() {
 	process := t.process(t.name(fmt.Sprintf(": %s under %s on %s", t.Mix, t.Scheduler, t.Node)))
-	started := ""
-	if t.StartedAt != nil {
-		started = t.StartedAt.UTC().Format(time.RFC3339Nano)
-	}
 	t.slice(slice{track: t.slices(process, "batch", 0), name: t.Mix + " under " + t.Scheduler, to: ns(t.end)},
-		whole("run", t.ID), words("mode", string(t.Mode)), words("status", string(t.Status)), words("mix", t.Mix), words("scheduler", t.Scheduler),
-		words("parameters", t.Parameters), words("probe", t.Probe.String()), words("node", t.Node), words("suite", t.Suite),
-		words("tag", t.Tag), words("started_at", started), words("version", t.Provenance.Version), whole("jobs", int64(t.Jobs)),
-		known("makespan_s", t.Metrics.MakespanS), known("throughput_jobs_per_s", t.Metrics.ThroughputJobsPerS))
+		append([]arg{whole("run", t.ID)}, columns(t.Fields(), "mode", "status", "mix", "scheduler", "parameters", "probe", "node", "suite", "tag", "started_at",
+			"version", "jobs", "makespan_s", "throughput_jobs_per_s")...)...)
 	if len(t.events) == 0 {
 		return
 	}
@@ -192,22 +187,16 @@ func (t *run) job(j results.Job) {
 	if arrival := orElse(j.ArrivalS, 0); start > arrival {
 		t.slice(slice{track: on, name: "waits to start", from: ns(arrival), to: ns(start)})
 	}
-	name, outcome := j.Name, "not known"
-	if j.Outcome != nil {
-		outcome = string(*j.Outcome)
-		if *j.Outcome != results.OK {
-			name += ": " + outcome
-		}
+	name := j.Name
+	if j.Outcome == nil {
+		j.Outcome = new(results.Outcome("not known"))
+	} else if *j.Outcome != results.OK {
+		name += ": " + string(*j.Outcome)
 	}
 	end := orElse(j.EndS, t.end)
 	if j.StartS != nil {
-		args := []arg{words("command", j.Command), words("class", j.Class), words("outcome", outcome), words("detail", j.Detail),
-			index("exit_status", j.ExitStatus), index("device_index", j.Device), size("footprint_bytes", j.FootprintBytes), size("used_bytes", j.UsedBytes),
-			known("wait_s", j.WaitS), known("turnaround_s", j.TurnaroundS()), known("user_s", j.UserS), known("sys_s", j.SysS), size("max_rss_bytes", j.MaxRSSBytes)}
-		if j.Signal != nil {
-			args = append(args, words("signal", *j.Signal))
-		}
-		t.slice(slice{track: on, name: name, from: ns(*j.StartS), to: ns(end)}, args...)
+		t.slice(slice{track: on, name: name, from: ns(*j.StartS), to: ns(end)}, columns(j.Fields().With("turnaround_s", j.TurnaroundS()), "command", "class", "outcome", "detail",
+			"exit_status", "device_index", "footprint_bytes", "used_bytes", "wait_s", "turnaround_s", "user_s", "sys_s", "max_rss_bytes", "signal")...)
 	}
 	tasks := &lanes{packets: t.packets, parent: process, name: "tasks", rank: 1}
 	for _, k := range t.tasks {
@@ -233,13 +222,8 @@ func (t *run) swap(on *lanes, s results.Swap) {
 		name += ": " + string(s.Outcome)
 	}
 	from, to := ns(s.StartS), ns(s.EndS)
-	args := []arg{whole("task_seq", int64(s.Task)), whole("device_index", int64(s.Device)), words("outcome", string(s.Outcome)), whole("bytes", s.Bytes),
-		quantity("drain_s", s.DrainS), quantity("copy_s", s.CopyS), quantity("bookkeeping_s", s.BookkeepingS), size("resident_bytes", s.ResidentBytes),
-		size("fixed_bytes", s.FixedBytes), index("for_job_index", s.ForJob), index("for_task_seq", s.ForTask)}
-	if s.Why != "" {
-		args = append(args, words("why", s.Why))
-	}
-	t.slice(slice{track: on.free(from, to), name: name, from: from, to: to}, args...)
+	t.slice(slice{track: on.free(from, to), name: name, from: from, to: to}, columns(s.Fields(), "task_seq", "device_index", "outcome", "bytes",
+		"drain_s", "copy_s", "bookkeeping_s", "resident_bytes", "fixed_bytes", "for_job_index", "for_task_seq", "why")...)
 }
 
 // task writes what a task's job sees: the wait for the grant, and the time that the task holds
@@ -292,16 +276,8 @@ func (t *run) task(on *lanes, k results.Task, jobEnd float64) {
 }
 
 func taskArgs(k results.Task) []arg {
-	args := []arg{whole("job_index", int64(k.Job)), whole("task_seq", int64(k.Seq)), whole("bytes", k.Bytes), whole("heap_bytes", k.HeapBytes),
-		whole("grown_bytes", k.GrownBytes), whole("blocks", int64(k.Blocks)), whole("threads_per_block", int64(k.ThreadsPerBlock)),
-		index("device_index", k.Device), whole("passed", int64(k.Passed)), index("pinned_device_index", k.PinnedDevice)}
-	if k.BlocksPerSM != nil {
-		args = append(args, whole("blocks_per_sm", int64(*k.BlocksPerSM)))
-	}
-	if k.Refusal != nil {
-		args = append(args, words("refusal", *k.Refusal))
-	}
-	return args
+	return columns(k.Fields(), "job_index", "task_seq", "bytes", "heap_bytes", "grown_bytes", "blocks", "threads_per_block", "device_index", "passed",
+		"pinned_device_index", "blocks_per_sm", "refusal")
 }
 
 // residency is a time in which a task, or a job that has its device as a whole, held a device.
@@ -527,21 +503,29 @@ func orElse(v *float64, other float64) float64 {
 	return *v
 }
 
-// known, size and index are arguments whose values may be unknown. Then there is none.
-func known(key string, v *float64) arg {
-	if v == nil {
-		return arg{}
+// columns are columns of a record as arguments. An unknown one is none.
+func columns(of results.Fields, names ...string) []arg {
+	out := make([]arg, len(names))
+	for i, f := range of.Pick(names...) {
+		value := f.Value()
+		if at, is := value.(time.Time); is {
+			value = at.UTC().Format(time.RFC3339Nano)
+		}
+		switch v := reflect.ValueOf(value); {
+		case v.Kind() == reflect.String:
+			out[i] = words(f.Name, v.String())
+		case v.CanInt():
+			out[i] = whole(f.Name, v.Int())
+		case v.CanUint():
+			out[i] = whole(f.Name, int64(v.Uint()))
+		case v.CanFloat():
+			out[i] = quantity(f.Name, v.Float())
+		}
 	}
-	return quantity(key, *v)
+	return out
 }
 
-func size(key string, v *int64) arg {
-	if v == nil {
-		return arg{}
-	}
-	return whole(key, *v)
-}
-
+// index is an argument whose value may be unknown. Then there is none.
 func index(key string, v *int) arg {
 	if v == nil {
 		return arg{}

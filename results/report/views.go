@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,23 +56,6 @@ func columnOf(name string, place Place) Column {
 	return c
 }
 
-// valueOf is a field's value as a cell.
-func valueOf(f results.Field) any {
-	switch at := f.At.(type) {
-	case results.Count:
-		if at.Known {
-			return at.N
-		}
-		return nil
-	case *results.Chosen:
-		return given(string(*at))
-	case encoding.TextMarshaler:
-		text, _ := at.MarshalText() // a number's or a name's has no error
-		return string(text)
-	}
-	return f.At
-}
-
 // RunSummary is what caserun prints at the end of a run.
 func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
 	m := r.Metrics
@@ -84,7 +66,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	}
 	show := func(place Place, fields ...results.Field) {
 		for _, f := range fields {
-			field(columnOf(f.Name, place), valueOf(f))
+			field(columnOf(f.Name, place), f.Value())
 		}
 	}
 	of := r.Fields().Pick
