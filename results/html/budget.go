@@ -49,7 +49,7 @@ func choose(runs []results.Run) map[int64]bool {
 	}
 	for _, own := range arms {
 		slices.SortStableFunc(own, func(a, b results.Run) int {
-			return cmp.Compare(orInf(a.Metrics.MakespanS), orInf(b.Metrics.MakespanS))
+			return cmp.Compare(orElse(a.Metrics.MakespanS, math.Inf(1)), orElse(b.Metrics.MakespanS, math.Inf(1)))
 		})
 	}
 	chosen := map[int64]bool{}
@@ -75,13 +75,6 @@ func choose(runs []results.Run) map[int64]bool {
 		}
 	}
 	return chosen
-}
-
-func orInf(v *float64) float64 {
-	if v == nil {
-		return math.Inf(1)
-	}
-	return *v
 }
 
 // tail returns the end of a job's stderr, as far as the page has room.

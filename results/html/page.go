@@ -42,11 +42,11 @@ type Options struct {
 	Trend *trend.Trend
 }
 
-// Mark is the beginning of every page. A file that begins otherwise was not written by caserun.
-const Mark = "<!DOCTYPE html>\n<!-- caserun report -->\n"
+// mark is the beginning of every page. A file that begins otherwise was not written by caserun.
+const mark = "<!DOCTYPE html>\n<!-- caserun report -->\n"
 
 // File is the kind of file that a page is.
-var File = output.Kind{Name: "a page of caserun report", Is: func(begin []byte) bool { return bytes.HasPrefix(begin, []byte(Mark)) }}
+var File = output.Kind{Name: "a page of caserun report", Is: func(begin []byte) bool { return bytes.HasPrefix(begin, []byte(mark)) }}
 
 // MaxRuns is the largest number of runs on one page. It keeps the page readable and small.
 const MaxRuns = 1000
@@ -110,7 +110,7 @@ func Write(ctx context.Context, w io.Writer, source Source, runs []results.Run, 
 	if err != nil {
 		return fmt.Errorf("write HTML report: %w", err)
 	}
-	if _, err := io.WriteString(w, Mark); err != nil {
+	if _, err := io.WriteString(w, mark); err != nil {
 		return fmt.Errorf("write HTML report: %w", err)
 	}
 	if err := page.Execute(w, v); err != nil {

@@ -85,7 +85,7 @@ func attribute(token html.Token, name string) (string, bool) {
 func TestPageStandsAlone(t *testing.T) {
 	m := fixture()
 	text := write(t, m, m.runs()...)
-	if !strings.HasPrefix(text, Mark) {
+	if !strings.HasPrefix(text, mark) {
 		t.Errorf("the page begins with %.40q", text)
 	}
 	ids := map[string]bool{}

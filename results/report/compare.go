@@ -72,7 +72,7 @@ func CompareTable(r regress.Result) *Table {
 			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N),
 			c.A.N, medianCell(c.A, row.Metric), given(intervalText(c.A, row.Metric)), finite(c.A.Low), finite(c.A.High),
 			c.B.N, medianCell(c.B, row.Metric), given(intervalText(c.B, row.Metric)), finite(c.B.Low), finite(c.B.High),
-			Cell{Value: finite(c.Change), Text: withMark(changeText(c, row.Metric), survivorsMark(row.Survivors()))}, changeInterval(c), finite(c.Low), finite(c.High), change,
+			Cell{Value: finite(c.Change), Text: withMark(changeText(c.Change, row.Metric), survivorsMark(row.Survivors()))}, changeInterval(c), finite(c.Low), finite(c.High), change,
 			finite(c.P), pCell(c.Adjusted), c.MinEffect, c.Verdict, given(c.Reason), warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors())
 	}
 	if reasonPlace == DataOnly {
@@ -92,7 +92,7 @@ func CompareTable(r regress.Result) *Table {
 	t.Say(fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" Tested by two-sided "+
 		"Mann-Whitney tests, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
 		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect))
-	if slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Survivors() && changeText(row.Comparison, row.Metric) != "" }) {
+	if slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Survivors() && changeText(row.Change, row.Metric) != "" }) {
 		t.Say(SurvivorsNote("on one side or both"))
 	}
 	if r.Simulated() {
@@ -181,12 +181,7 @@ func gateNotes(r regress.Report) []string {
 	return append(notes, r.Notes...)
 }
 
-func warningCell(p regress.Pair) any {
-	if len(p.Warnings) == 0 {
-		return nil
-	}
-	return strings.Join(p.Warnings, "; ")
-}
+func warningCell(p regress.Pair) any { return given(strings.Join(p.Warnings, "; ")) }
 
 func marked(simulated bool, title string) string {
 	if simulated {
@@ -243,18 +238,19 @@ func medianCell(s stats.Summary, m results.Metric) Cell {
 	return Cell{Value: finite(s.Median), Text: Human(s.Median, MetricUnit(m))}
 }
 
-func changeText(c stats.Comparison, m results.Metric) string {
+// changeText is "-5.0 %", or in percentage points.
+func changeText(change float64, m results.Metric) string {
 	switch {
-	case math.IsNaN(c.Change):
+	case math.IsNaN(change):
 		return ""
-	case math.IsInf(c.Change, 0):
+	case math.IsInf(change, 0):
 		return "up from 0"
 	}
 	unit := "%"
 	if m.Absolute {
 		unit = "pp"
 	}
-	return fmt.Sprintf("%+.1f %s", 100*c.Change, unit)
+	return fmt.Sprintf("%+.1f %s", 100*change, unit)
 }
 
 func changeInterval(c stats.Comparison) any {

@@ -35,12 +35,6 @@ func PredictionTable(r results.Run, jobs []results.Job, expected []results.Predi
 func KnownTable(title string, known []results.Known) *Table {
 	t := &Table{Title: title, Columns: slices.Concat([]Column{{Name: "command", Cut: 24}, {Name: "gpu", Heading: "GPU"}, {Name: "mode", Place: DataOnly}, {Name: "source"},
 		{Name: "runs", Place: DataOnly}, {Name: "jobs", Drop: 3}}, expectedColumns())}
-	count := func(n int) any {
-		if n == 0 {
-			return nil
-		}
-		return n
-	}
 	if slices.ContainsFunc(known, func(k results.Known) bool { return k.Mode() == results.Simulated }) {
 		t.Say("SIMULATED: figures of a GPU that is called (simulated) come from a model, not from devices.")
 	}
@@ -49,7 +43,7 @@ func KnownTable(title string, known []results.Known) *Table {
 		if k.Source != "" {
 			values = expectedValues(k.Expected)
 		}
-		t.Add(slices.Concat([]any{k.Command, given(k.GPU), given(string(k.Mode())), given(k.Source), count(k.Runs), count(k.Jobs)}, values)...)
+		t.Add(slices.Concat([]any{k.Command, given(k.GPU), given(string(k.Mode())), given(k.Source), positive(k.Runs), positive(k.Jobs)}, values)...)
 	}
 	return t
 }

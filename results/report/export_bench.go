@@ -121,7 +121,7 @@ func environment(r results.Run, devices []results.Device) [][2]string {
 		{"traced", strconv.FormatBool(r.Traced)},
 		{"suite", r.Suite},
 	}
-	if names, ok := deviceNames(devices).(string); ok {
+	if names := DeviceNames(devices); names != "" {
 		out = append(out, [2]string{"gpu", names})
 	}
 	if r.Mode == results.Live {

@@ -95,18 +95,15 @@ func SlowdownTables(candidate, baseline results.Run, s results.Slowdown) []*Tabl
 		Column{Name: "pairs"}, Column{Name: "unpaired"}, Column{Name: "missing"}, Column{Name: "why", Heading: "why without a figure"},
 	)}
 	for _, j := range s.Jobs {
-		var kernel, base, why any
+		var kernel, base any
 		if j.Pairs > 0 {
 			kernel, base = j.KernelS, j.BaselineS
 		}
 		if j.Slowdown != nil {
 			compared++
 		}
-		if j.Why != "" {
-			why = j.Why
-		}
 		pairs, unpaired, missing = pairs+j.Pairs, unpaired+j.Unpaired, missing+j.Missing
-		jobs.Add(candidate.ID, candidate.Mode, baseline.ID, j.Job, j.Name, j.Command, kernel, base, j.Slowdown, j.Pairs, j.Unpaired, j.Missing, why)
+		jobs.Add(candidate.ID, candidate.Mode, baseline.ID, j.Job, j.Name, j.Command, kernel, base, j.Slowdown, j.Pairs, j.Unpaired, j.Missing, given(j.Why))
 	}
 	mix := &Table{Title: about("kernel slowdown of run", candidate) + versus, Sheet: true, Columns: ofRun(
 		Column{Name: "baseline_run_id", Heading: "baseline run"}, Column{Name: "slowdown", Heading: "kernel slowdown", Unit: Ratio},

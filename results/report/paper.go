@@ -97,12 +97,6 @@ func PaperTable(p paper.Table) *Table {
 	return t
 }
 
-// DeviceNames is "4 x NVIDIA H200 (140.4 GiB)", empty where nothing is known.
-func DeviceNames(devices []results.Device) string {
-	names, _ := deviceNames(devices).(string)
-	return names
-}
-
 // PaperCurves is the data behind a figure of curves.
 func PaperCurves(f paper.Figure) *Table {
 	t := &Table{Title: f.Title, Columns: []Column{

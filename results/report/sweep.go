@@ -9,9 +9,6 @@ import (
 
 const tracedNote = "The times of traced runs include the kernel tracer's cost: compare them only with each other."
 
-// sweepConfidence is the confidence of the intervals beside a sweep's medians.
-const sweepConfidence = 0.95
-
 // SweepProgress is a sweep, and how many of its runs are done.
 type SweepProgress struct {
 	Sweep results.Sweep
@@ -188,6 +185,6 @@ func median(runs []results.Run, metric string) []any {
 	if len(values) == 0 {
 		return []any{nil, nil, nil}
 	}
-	s := stats.Summarize(values, sweepConfidence)
+	s := stats.Summarize(values, 1-stats.DefaultAlpha)
 	return []any{s.Median, finite(s.Low), finite(s.High)}
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -73,8 +72,8 @@ func TrendSteps(t trend.Trend) *Table {
 			inconclusive = inconclusive || s.Verdict == stats.Inconclusive
 			changed := alsoChanged(s)
 			out.Add(append(armCells(t, l), t.Names.Of(l.Arm), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.At-1].Label,
-				figure(t, s.Before), figure(t, s.After), Cell{Value: finite(s.Change), Text: stepChange(t, s)}, s.Verdict, pCell(s.P),
-				revisionRange(s), s.BeforeRevision, s.AfterRevision, kindsChanged(s), given(changed))...)
+				figure(t, s.Before), figure(t, s.After), Cell{Value: finite(s.Change), Text: changeText(s.Change, t.Metric)}, s.Verdict, pCell(s.P),
+				revisionRange(s), s.BeforeRevision, s.AfterRevision, given(kindsChanged(s)), given(changed))...)
 			if changed != "" {
 				out.Say(fmt.Sprintf("%s, at %s also changed: %s.", t.Names.Of(l.Arm), l.Points[s.At].Label, changed))
 			}
@@ -114,17 +113,6 @@ func trendPoints(t trend.Trend) *Table {
 	return out
 }
 
-// stepChange is how much a step changes the level, as "-5.0 %".
-func stepChange(t trend.Trend, s trend.Step) string {
-	switch {
-	case math.IsInf(s.Change, 0):
-		return "up from 0"
-	case t.Metric.Absolute:
-		return fmt.Sprintf("%+.1f pp", 100*s.Change)
-	}
-	return fmt.Sprintf("%+.1f %%", 100*s.Change)
-}
-
 func figure(t trend.Trend, v float64) Cell {
 	return Cell{Value: v, Text: Human(v, MetricUnit(t.Metric))}
 }
@@ -157,10 +145,7 @@ func short(revision string) string {
 }
 
 // kindsChanged names what alsoChanged lists.
-func kindsChanged(s trend.Step) any {
-	if len(s.Environment) == 0 {
-		return nil
-	}
+func kindsChanged(s trend.Step) string {
 	var out []string
 	for _, d := range s.Environment {
 		out = append(out, d.Kind)

@@ -75,7 +75,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	show(DataOnly, of("mix_source")...)
 	field(Column{Name: "scheduler"}, schedulerOfRun(r))
 	show(Everywhere, of("parameters", "node", "mode")...)
-	field(Column{Name: "devices"}, deviceNames(devices))
+	field(Column{Name: "devices"}, given(DeviceNames(devices)))
 	show(DataOnly, of("suite", "repetition", "seed", "workers", "started_at")...)
 	show(Everywhere, of("status", "jobs", "jobs_ok", "jobs_oom", "jobs_crashed")...)
 	_, _, _, others, _, _ := counts(r)
@@ -155,8 +155,8 @@ func counts(r results.Run) (ok, oom, crashed, others, cancelled, unstarted any) 
 	return m.OK, m.OOM, m.Crashed, m.Crashed - m.OOM, m.Cancelled, m.NotStarted
 }
 
-// deviceNames is "4 x Tesla V100 (16 GiB)", by kind in bus order.
-func deviceNames(devices []results.Device) any {
+// DeviceNames is "4 x Tesla V100 (16 GiB)", by kind in bus order; empty where nothing is known.
+func DeviceNames(devices []results.Device) string {
 	var kinds []string
 	number := map[string]int{}
 	for _, d := range devices {
@@ -164,9 +164,6 @@ func deviceNames(devices []results.Device) any {
 		if number[kind]++; number[kind] == 1 {
 			kinds = append(kinds, kind)
 		}
-	}
-	if len(kinds) == 0 {
-		return nil
 	}
 	for i, kind := range kinds {
 		kinds[i] = fmt.Sprintf("%d x %s", number[kind], kind)
