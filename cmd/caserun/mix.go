@@ -105,7 +105,7 @@ func (o *mixOptions) do(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, AllowSimulated: o.settings.AllowSimulated, Mix: mix, Profiles: known, History: before,
+	r := harness.Request{Configuration: o.settings.Configuration, AllowSimulated: o.settings.AllowSimulated, Mix: mix, Profiles: known, History: before,
 		Store: db, Say: say, Log: log, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
 			return display.NewRun(c.ErrOrStderr(), m, mode, known)
 		}}

@@ -315,7 +315,7 @@ func (o *sweepOptions) resumeIn(c *cobra.Command, db *store.Store) (submit int64
 		return 0, err
 	}
 	if o.show {
-		return 0, o.print(c, r.Asked(), config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: r.Options, NoiseGiven: true})
+		return 0, o.print(c, r.Asked(), config.Settings{DB: o.settings.DB, Format: o.settings.Format, Configuration: harness.Configuration{Options: r.Options}, NoiseGiven: true})
 	}
 	if w.Status == results.Complete && !r.Extends() && !o.redo {
 		say("sweep %d is complete", w.ID)

@@ -233,7 +233,7 @@ func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results
 		if _, threads, err := backend.Size(); err != nil || threads != run.Provenance.Cores {
 			fail("the model of run %d of %s has %d cores, and its machine had %d (%v)", run.ID, run.Mix, threads, run.Provenance.Cores, err)
 		}
-		o, err := harness.Execute(ctx, backend, harness.Request{Options: backend.Options(), Sched: policies.With(run.Scheduler, run.Parameters), Probe: results.Lazy, Mix: mix,
+		o, err := harness.Execute(ctx, backend, harness.Request{Configuration: harness.Configuration{Sched: policies.With(run.Scheduler, run.Parameters), Probe: results.Lazy}, Mix: mix,
 			Profiles: known, Store: db, Say: func(string, ...any) {}})
 		if err != nil {
 			fail("%s under %s: %v", run.Mix, run.Scheduler, err)

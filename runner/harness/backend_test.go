@@ -108,7 +108,7 @@ func TestExecuteOnAnyBackend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := openScratch(t)
 			var said []string
-			o, err := Execute(t.Context(), &c.node, Request{Sched: "sa", Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{{Name: "job", Program: "./job"}}},
+			o, err := Execute(t.Context(), &c.node, Request{Configuration: Configuration{Sched: "sa"}, Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{{Name: "job", Program: "./job"}}},
 				Store: db, Say: func(format string, args ...any) { said = append(said, format) }})
 			if (err == nil) != (c.status == results.Complete) || o.Run.Status != c.status {
 				t.Errorf("the run is %s, %v; want it %s", o.Run.Status, err, c.status)
@@ -143,7 +143,7 @@ func TestNodeOfARunThatCannotBegin(t *testing.T) {
 	db := openScratch(t)
 	node := scripted{execute: endedOK}
 	cell := results.Cell{Sweep: 7} // of no sweep
-	o, err := Execute(t.Context(), &node, Request{Sched: "sa", Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{{Name: "job"}}}, Store: db, Cell: &cell,
+	o, err := Execute(t.Context(), &node, Request{Configuration: Configuration{Sched: "sa"}, Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{{Name: "job"}}}, Store: db, Cell: &cell,
 		Say: func(string, ...any) {}})
 	if err == nil || o.Run.ID != 0 {
 		t.Errorf("run %d, %v; want none", o.Run.ID, err)
@@ -170,7 +170,7 @@ func TestWhatOtherGPUsTell(t *testing.T) {
 		says  bool
 	}{{"sa", false}, {"plan", true}, {"plan:learn=off", false}} { // the first run is what the others are told
 		told := false
-		_, err := Execute(t.Context(), &node, Request{Sched: c.sched, Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{{Name: "job", Program: "./job"}}}, Store: db,
+		_, err := Execute(t.Context(), &node, Request{Configuration: Configuration{Sched: c.sched}, Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{{Name: "job", Program: "./job"}}}, Store: db,
 			Say: func(format string, args ...any) {
 				told = told || strings.Contains(fmt.Sprintf(format, args...), "on NVIDIA A100")
 			}})
@@ -185,7 +185,7 @@ func TestWhatASweepIsTold(t *testing.T) {
 	db := openScratch(t)
 	job := mixes.Job{Name: "job", Program: "./job"}
 	node := scripted{execute: endedWithTask}
-	request := Request{Sched: "sa", Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{job}}, Store: db, Say: func(string, ...any) {}}
+	request := Request{Configuration: Configuration{Sched: "sa"}, Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{job}}, Store: db, Say: func(string, ...any) {}}
 	known := func(r Request) string {
 		k, err := r.known(t.Context(), &node, false)
 		if err != nil {
@@ -242,7 +242,7 @@ func TestOptionsAreReadAgain(t *testing.T) {
 	if got, err := ParseOptions(text); err != nil || got != want {
 		t.Errorf("read again: %+v (%v), want %+v", got, err, want)
 	}
-	run := Batch{Request: Request{Options: want, Sched: "sa"}, Scheduler: policies.Scheduler{}}
+	run := Batch{Request: Request{Configuration: Configuration{Options: want, Sched: "sa"}}, Scheduler: policies.Scheduler{}}
 	row, err := run.record()
 	if err != nil || results.Configuration(row)["sched"] != "sa" || results.Configuration(row)["timeout"] != "1m30s" {
 		t.Errorf("configuration %s (%v)", row.Provenance.Configuration, err)

@@ -22,12 +22,17 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
+// Configuration is what a run's row keeps of its request.
+type Configuration struct {
+	Options
+	Sched   string        `json:"sched"` // with its parameters
+	Probe   results.Probe `json:"probe"`
+	Isolate bool          `json:"isolate-faults"` // jobs that a fault took down run again, each alone
+}
+
 // Request is one run as the user asked for it.
 type Request struct {
-	Options
-	Sched   string // a scheduler with its parameters
-	Probe   results.Probe
-	Isolate bool // jobs that a fault took down run again, each alone
+	Configuration
 	// AllowSimulated lets live and simulated runs have one tag.
 	AllowSimulated bool
 	Mix            mixes.Mix
@@ -263,17 +268,9 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	return s, min(workers, len(r.Mix.Jobs)), nil
 }
 
-// configuration is what a run's row keeps of its request.
-type configuration struct {
-	Options
-	Sched   string        `json:"sched"`
-	Probe   results.Probe `json:"probe"`
-	Isolate bool          `json:"isolate-faults"`
-}
-
 // record is the run's row before the run starts.
 func (b Batch) record() (results.Run, error) {
-	settings, err := json.Marshal(configuration{b.Options, b.Sched, b.Probe, b.Isolate})
+	settings, err := json.Marshal(b.Configuration)
 	if err != nil {
 		return results.Run{}, fmt.Errorf("record configuration: %w", err)
 	}

@@ -38,7 +38,7 @@ func TestBindSaysHowJobsGetTheirDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		n = &node{programs: slices.Repeat([]string{program}, len(jobs)), Batch: harness.Batch{Scheduler: s, Request: harness.Request{
-			Options: harness.Options{Suite: suites.Builtin}, Mix: mixes.Mix{Jobs: jobs},
+			Configuration: harness.Configuration{Options: harness.Options{Suite: suites.Builtin}}, Mix: mixes.Mix{Jobs: jobs},
 			Say: func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }}}}
 		err = n.bind()
 		for _, e := range n.notes {

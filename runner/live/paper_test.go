@@ -145,7 +145,7 @@ func runOnPaper(b *testing.B, dir string, jobs []mixes.Job, scheduler string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	o, err := harness.Execute(b.Context(), &paper{b: b, dir: dir}, harness.Request{Sched: scheduler, Mix: mixes.Mix{Name: "benchmark", Source: "benchmark", Jobs: jobs}, Store: db, Say: b.Logf})
+	o, err := harness.Execute(b.Context(), &paper{b: b, dir: dir}, harness.Request{Configuration: harness.Configuration{Sched: scheduler}, Mix: mixes.Mix{Name: "benchmark", Source: "benchmark", Jobs: jobs}, Store: db, Say: b.Logf})
 	if err != nil || o.Run.Metrics.OK != len(jobs) {
 		b.Fatalf("%d of %d jobs ok: %v", o.Run.Metrics.OK, len(jobs), err)
 	}

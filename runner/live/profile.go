@@ -64,7 +64,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 
 // measure prepares the GPU, runs every job on it and has the profiles kept.
 func (a *alone) measure(ctx context.Context, gpus *nvml.Node, programs, dirs []string, keep func(profiles.Profile) error) (kept int, err error) {
-	n := &node{Batch: harness.Batch{Request: harness.Request{Options: harness.Options{Context: a.Options.Context}, Say: a.Say}}}
+	n := &node{Batch: harness.Batch{Request: harness.Request{Configuration: harness.Configuration{Options: harness.Options{Context: a.Options.Context}}, Say: a.Say}}}
 	if err := n.prepare(ctx, gpus); err != nil {
 		return 0, err
 	}

@@ -43,7 +43,7 @@ func BenchmarkStoredJobs(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				o, err := harness.Execute(b.Context(), backend, harness.Request{Sched: "case-alg3", Mix: mix, Profiles: profiles.Catalog(), Store: db, Say: b.Logf})
+				o, err := harness.Execute(b.Context(), backend, harness.Request{Configuration: harness.Configuration{Sched: "case-alg3"}, Mix: mix, Profiles: profiles.Catalog(), Store: db, Say: b.Logf})
 				if err != nil || o.Run.Metrics.OK != n {
 					b.Fatalf("%d of %d jobs ok: %v", o.Run.Metrics.OK, n, err)
 				}

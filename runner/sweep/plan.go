@@ -265,7 +265,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 	}
 	arms := map[string]string{}
 	for i, text := range p.Spec.Scheds {
-		s, _, err := harness.Request{Options: runs, Sched: text, Mix: p.mixes[0]}.Scheduler(p.devices, threads)
+		s, _, err := harness.Request{Configuration: harness.Configuration{Options: runs, Sched: text}, Mix: p.mixes[0]}.Scheduler(p.devices, threads)
 		if err != nil {
 			return err
 		}

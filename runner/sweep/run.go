@@ -227,7 +227,7 @@ func (s *Call) cell(ctx context.Context, session *nodes.Session, c results.Cell,
 	options := s.Plan.Options
 	options.Seed = c.Seed
 	display := func(m mixes.Mix, mode results.Mode) harness.Display { return s.Display.Run(m, mode, s.Plan.profiles) }
-	o, err := session.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Probe: c.Probe, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles, History: s.Plan.history,
+	o, err := session.Run(ctx, harness.Request{Configuration: harness.Configuration{Options: options, Sched: c.Scheduler, Probe: c.Probe}, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles, History: s.Plan.history,
 		Store: s.Store, Say: s.Say, Display: display, Log: s.Log, Cell: &c, Restart: s.Restart, Begun: begun})
 	if err == nil && o.Run.Status != results.Complete {
 		err = fmt.Errorf("run %d is %s", o.Run.ID, o.Run.Status)

@@ -21,7 +21,6 @@ import (
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
@@ -32,19 +31,16 @@ import (
 // Settings are all that a flag, CASERUN_* or the configuration file can give. A tag is the
 // flag's name, and in upper case with underscores the variable's.
 type Settings struct {
-	DB      string        `json:"db"`
-	Format  string        `json:"format"`
-	Sched   string        `json:"sched"`
-	Probe   results.Probe `json:"probe"`
-	Isolate bool          `json:"isolate-faults"`
-	Retry   bool          `json:"retry-collateral"` // the old name of isolate-faults; Load settles it
+	DB     string `json:"db"`
+	Format string `json:"format"`
+	Retry  bool   `json:"retry-collateral"` // the old name of isolate-faults; Load settles it
 
 	RequireLive    bool `json:"require-live"` // Load settles it: the node is local
 	AllowSimulated bool `json:"allow-simulated"`
 
 	MaxRegression string `json:"max-regression"` // as regress.ParseLimits reads it
 	NoiseGiven    bool   `json:"-"`              // sim-noise is not the default
-	harness.Options
+	harness.Configuration
 }
 
 // keys are the names of all settings, in the order in which they are shown.
