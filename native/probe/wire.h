@@ -59,7 +59,7 @@
  * counts further ones. It refuses requests of a job that has too many open
  * (CASE_REASON_TOO_MANY), and connections of a process or job that has too many.
  *
- * runner/probe/wire.go is the Go side. testdata/ holds one frame of each type, which both
+ * runner/probe/wire is the Go side. testdata/ holds one frame of each type, which both
  * sides test against. A change of layout changes
  * CASE_WIRE_VERSION; the header and REFUSE never change, so that each version
  * can tell another why it hangs up.

@@ -28,6 +28,9 @@ func (x *Executor) environment(job, device int, traces string) []string {
 	})
 	env = append(env, x.config.Env...)
 	register := x.server.Register
+	if device != runner.Unbound {
+		register = x.server.RegisterBound
+	}
 	if x.state != "" {
 		register = x.server.RegisterDeciding
 		env = append(env, "CASE_SHARED="+x.state, "CASE_PRIORITY="+strconv.Itoa(spec.Priority))

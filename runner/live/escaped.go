@@ -218,7 +218,7 @@ const clientLimit = 10 * time.Second
 // counts as given back, so the run is not a measurement.
 func (x *Executor) awaitClients(job int, p *process) {
 	x.server.Settle()
-	for _, pid := range x.clientsOf(job) {
+	for _, pid := range x.server.PIDs(job) {
 		if found, err := os.FindProcess(pid); err == nil { // a pidfd, because the PID may be reused before the kill
 			if bears(pid, p.token) {
 				x.terminate(job, pid)
@@ -227,30 +227,9 @@ func (x *Executor) awaitClients(job int, p *process) {
 			_ = found.Release()
 		}
 	}
-	if !x.clientsGo(job) {
+	if !x.server.AwaitGone(job, x.limit) {
 		x.noteOutlived(job, "a process that it did not start itself")
 	}
-}
-
-// clientsGo waits until the job has no clients. false: it still has some at the limit.
-func (x *Executor) clientsGo(job int) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.hasClient(job) {
-		return true
-	}
-	late := false
-	timer := time.AfterFunc(x.limit, func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		late = true
-		x.changed.Broadcast()
-	})
-	defer timer.Stop()
-	for x.hasClient(job) && !late {
-		x.changed.Wait()
-	}
-	return !x.hasClient(job)
 }
 
 // noteOutlived has Run return an error that says why the run is not a measurement. On a lost device no job is given memory any more,

@@ -19,7 +19,6 @@ import (
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/scratch"
 	"github.com/caserun/caserun/runner/swaparea"
-	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -66,8 +65,7 @@ type Config struct {
 	Start time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
-// Executor runs real processes. It implements runner.Recoverer, runner.Revoker,
-// runner.Prioritizer and probe.Revoker.
+// Executor runs real processes. What they say to the scheduler the server of their probes posts.
 type Executor struct {
 	config   Config
 	loop     *runner.Loop
@@ -103,33 +101,11 @@ type Executor struct {
 
 	priorities priorities // settled before the batch starts
 
-	asked map[int]bool // PIDs of processes that asked for a device; under mu
-
 	bound []int // device of each job as the batch bound it; settled before the job starts
 
-	space *swapSpace // of Config.Swap; unused without
-
-	mu        sync.Mutex
-	procs     []*process
-	hungUp    []bool       // whether the server hung up on a process of the job
-	silenced  map[int]bool // jobs of which a process has closed its connection
-	clients   map[*probe.Client]*client
-	connected int                                 // clients so far
-	changed   *sync.Cond                          // clients lost one
-	timers    map[time.Duration]*time.Timer       // that have not fired
-	revocable map[schedulers.TaskID]*probe.Client // whose tasks have a device; empty without Config.Swap
-}
-
-// client is one process that talks to the server. No other process of the run has its
-// serial: a process id is also that of what the process becomes by exec.
-type client struct {
-	job, serial int
-	silent      bool // it has closed a connection, and may have made another
-	dropped     bool // the server hung up on it
-}
-
-func (k *client) process() schedulers.Process {
-	return schedulers.Process{Job: schedulers.JobID(k.job), Serial: k.serial}
+	mu     sync.Mutex
+	procs  []*process
+	timers map[time.Duration]*time.Timer // that have not fired
 }
 
 // NewExecutor makes the run's directory.
@@ -137,9 +113,8 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After, clients: map[*probe.Client]*client{}, asked: map[int]bool{}, silenced: map[int]bool{},
-		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, space: newSwapSpace(c.Swap), procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
-	x.changed = sync.NewCond(&x.mu)
+	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After,
+		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	return x, nil
 }
 
@@ -150,7 +125,7 @@ func (x *Executor) listen() (closes func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.server, err = x.serve(filepath.Join(dir.Path(), "probe")); err != nil {
+	if err = x.serve(filepath.Join(dir.Path(), "probe")); err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
 	links := filepath.Join(dir.Path(), "preload")
@@ -207,7 +182,6 @@ func (x *Executor) note(e results.Event) {
 // post posts an event that happens now.
 func (x *Executor) post(e runner.Event) { x.loop.Post(x.now(), e) }
 
-// Run implements runner.Executor.
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.loop = l
 	makeThreads()
@@ -388,15 +362,6 @@ func (x *Executor) await(job int, p *process) {
 	x.post(runner.JobEnded{Job: job, Exit: e})
 }
 
-func (x *Executor) hasClient(job int) bool {
-	for _, c := range x.clients {
-		if c.job == job {
-			return true
-		}
-	}
-	return false
-}
-
 // Plan carries out runner.Search.
 func (x *Executor) Plan(search func() runner.Event) { go func() { x.post(search()) }() }
 
@@ -409,7 +374,7 @@ func (x *Executor) WakeAt(t time.Duration) {
 			x.mu.Lock()
 			delete(x.timers, t)
 			x.mu.Unlock()
-			x.tellActivity()
+			x.server.PostActivity()
 			x.post(runner.Tick{})
 		})
 	}
@@ -417,7 +382,5 @@ func (x *Executor) WakeAt(t time.Duration) {
 
 var (
 	_ runner.Recoverer   = (*Executor)(nil)
-	_ runner.Revoker     = (*Executor)(nil)
 	_ runner.Prioritizer = (*Executor)(nil)
-	_ probe.Revoker      = (*Executor)(nil)
 )

@@ -19,23 +19,9 @@ import (
 // Jobs run as the user of the run, so they can remove, replace and lock each of its files. What a job does
 // to them must not change what is measured: the run makes them again, and records an event of kind files.
 
-// Unreached implements probe.Watcher.
-func (x *Executor) Unreached(job, session int, why string) {
-	x.told(job, session, func(job int) runner.Event { return runner.Unreached{Job: job, Why: why} })
-}
-
-// Hint implements probe.Watcher.
-func (x *Executor) Hint(job, session int, what string) {
-	x.told(job, session, func(job int) runner.Event { return runner.Hint{Job: job, What: what} })
-}
-
-// told posts what a process says of its job. If it does not show the job's token, it is the job's whose session it has,
+// stray keeps what a process says that does not show its job's token: it is the job's whose session it has,
 // which is known at the job's end at the latest.
-func (x *Executor) told(job, session int, event func(job int) runner.Event) {
-	if job >= 0 {
-		x.post(event(job))
-		return
-	}
+func (x *Executor) stray(session int, event func(job int) runner.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.strays) == mostStrays {
@@ -61,8 +47,7 @@ func (x *Executor) settleStrays(job int, p *process) {
 	}
 }
 
-// Mended implements probe.Watcher.
-func (x *Executor) Mended(err error) {
+func (x *Executor) socketMended(err error) {
 	what := "the scheduler's socket was removed, replaced or locked, and made again"
 	if err != nil {
 		what = fmt.Sprintf("the scheduler's socket was removed, replaced or locked: %v", err)

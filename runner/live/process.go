@@ -90,9 +90,10 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		}
 		cmd.Stdin = in
 	}
+	p.started = x.now() // before the job has a token
 	cmd.Env = x.environment(job, device, traces)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	p.cmd, p.token, p.traces, p.started = cmd, tokenOf(cmd.Env), traces, x.now()
+	p.cmd, p.token, p.traces = cmd, tokenOf(cmd.Env), traces
 	if err := cmd.Start(); err != nil {
 		return nil, lack(userfile.NotStarted(cmd.Path, cmd.Dir, err))
 	}

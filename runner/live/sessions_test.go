@@ -885,17 +885,11 @@ func (m *sessions) over(job int) {
 		}
 	}
 	m.stage.server.Settle()
-	if m.stage.hasClientNow(job) {
+	if len(m.stage.server.PIDs(job)) > 0 {
 		m.rt.Fatalf("job %d has clients after the end of its processes", job)
 	}
 	m.jobs = slices.DeleteFunc(m.jobs, func(o int) bool { return o == job })
 	m.stage.post(runner.JobEnded{Job: job, Exit: runner.Exit{Signal: new("SIGKILL")}})
-}
-
-func (s *stage) hasClientNow(job int) bool {
-	s.Executor.mu.Lock()
-	defer s.Executor.mu.Unlock()
-	return s.hasClient(job)
 }
 
 // atOnce does several things before the server has done with the first.
@@ -1031,8 +1025,10 @@ func (m *sessions) finish(rt *rapid.T) {
 	if err := <-m.run; err != nil {
 		rt.Fatalf("run: %v", err)
 	}
-	if n := len(m.stage.clients); n != 0 {
-		rt.Fatalf("%d clients are left", n)
+	for job := range sessionJobs {
+		if left := m.stage.server.PIDs(job); len(left) > 0 {
+			rt.Fatalf("processes %v are left of job %d", left, job)
+		}
 	}
 	for key, task := range m.rec.tasks {
 		if task.GrantS != nil && task.ReleaseS == nil {

@@ -8,10 +8,10 @@ func (x *Executor) Stop(job int) {
 	x.spawn.do(func() { // after the job's start
 		x.mu.Lock()
 		p, grace := x.procs[job], x.config.Grace
-		if x.hungUp[job] {
-			grace = 0 // the server does not serve its process, which may hold what others are granted
-		}
 		x.mu.Unlock()
+		if x.server.HungUp(job) {
+			grace = 0
+		}
 		go func() {
 			defer x.clean.Done()
 			if p == nil || p.over() {
@@ -44,7 +44,7 @@ func (x *Executor) terminate(job int, pids ...int) {
 // processesOf is the PIDs of the processes in the job's session, and of its processes that are
 // connected to the probe's server.
 func (x *Executor) processesOf(job int, p *process) []int {
-	pids := x.clientsOf(job)
+	pids := x.server.PIDs(job)
 	for _, s := range all() {
 		if s.session == p.pid && !s.ended {
 			pids = append(pids, s.pid)
@@ -52,17 +52,4 @@ func (x *Executor) processesOf(job int, p *process) []int {
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids)
-}
-
-// clientsOf is the PIDs of the job's processes that are connected.
-func (x *Executor) clientsOf(job int) []int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var pids []int
-	for c, k := range x.clients {
-		if k.job == job {
-			pids = append(pids, c.PID())
-		}
-	}
-	return pids
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/caserun/caserun/schedulers"
 )
 
 // maxPieces is how many descriptors one frame holds.
@@ -18,11 +20,12 @@ const recallTime = 500 * time.Millisecond
 
 // swapSpace hands out the pieces of the swap area to the processes of a run. It may be used by any goroutine.
 type swapSpace struct {
-	area pieces
+	area   pieces
+	server swapServer // set before the first process connects
 
 	mu     sync.Mutex
-	has    map[swapTaker]*share
-	asking []swapTaker // that wait for pieces, the first first
+	has    map[schedulers.Process]*share
+	asking []schedulers.Process // that wait for pieces, the first first
 }
 
 // pieces is the part of swaparea.Area that is needed here.
@@ -33,11 +36,11 @@ type pieces interface {
 	Give(pieces []int)
 }
 
-// swapTaker is the part of probe.Client that is needed here.
-type swapTaker interface {
-	GiveSwap(bytes, offset uint64, files ...int) error
-	OfferSwap(files ...int) error
-	RecallSwap() error
+// swapServer is the part of probe.Server that is needed here.
+type swapServer interface {
+	GiveSwap(p schedulers.Process, files ...int) error
+	OfferSwap(p schedulers.Process, files ...int) error
+	RecallSwap(p schedulers.Process) error
 }
 
 // share is what a process has.
@@ -49,27 +52,27 @@ type share struct {
 }
 
 func newSwapSpace(area pieces) *swapSpace {
-	return &swapSpace{area: area, has: map[swapTaker]*share{}}
+	return &swapSpace{area: area, has: map[schedulers.Process]*share{}}
 }
 
 // of, with mu held, is what the process has.
-func (s *swapSpace) of(c swapTaker) *share {
-	h := s.has[c]
+func (s *swapSpace) of(p schedulers.Process) *share {
+	h := s.has[p]
 	if h == nil {
 		h = &share{}
-		s.has[c] = h
+		s.has[p] = h
 	}
 	return h
 }
 
-// offer offers host memory to a process whose memory may be taken soon, because a request waits. For a device to reach
+// Active offers host memory to a process whose memory may be taken soon, because a request waits. For a device to reach
 // host memory for the first time takes longer than to copy as much. So a process that is ready answers its first
 // revocation sooner. It is offered no more than it has on the device (bytes), and no more than half of the swap area
 // is given in this way.
-func (s *swapSpace) offer(c swapTaker, bytes int64) {
+func (s *swapSpace) Active(p schedulers.Process, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.has[c]
+	h := s.has[p]
 	if h == nil {
 		h = &share{}
 	}
@@ -82,45 +85,45 @@ func (s *swapSpace) offer(c swapTaker, bytes int64) {
 	if len(files) == 0 {
 		return
 	}
-	if err := c.OfferSwap(files...); err != nil {
+	if err := s.server.OfferSwap(p, files...); err != nil {
 		s.area.Give(files) // it asks when it needs them
 		return
 	}
 	h.offered = append(h.offered, files...)
-	s.has[c] = h
+	s.has[p] = h
 }
 
-// more gives the process pieces for so many bytes, or as many as there are. If none are left, it waits for those that others have not
+// More gives the process pieces for so many bytes, or as many as there are. If none are left, it waits for those that others have not
 // used.
-func (s *swapSpace) more(c swapTaker, bytes uint64) {
+func (s *swapSpace) More(p schedulers.Process, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	piece := uint64(s.area.Piece())
-	s.of(c).wants = int(min((bytes+piece-1)/piece, maxPieces))
-	s.asking = append(s.asking, c)
+	piece := s.area.Piece()
+	s.of(p).wants = int(min((bytes+piece-1)/piece, maxPieces))
+	s.asking = append(s.asking, p)
 	s.answer()
 }
 
 // answer, with mu held, answers who asks, until somebody has to wait.
 func (s *swapSpace) answer() {
 	for len(s.asking) > 0 {
-		c := s.asking[0]
-		files := s.area.Take(s.of(c).wants)
-		if len(files) == 0 && s.recall(c) {
+		p := s.asking[0]
+		files := s.area.Take(s.of(p).wants)
+		if len(files) == 0 && s.recall(p) {
 			return
 		}
 		s.asking = s.asking[1:]
-		s.give(c, files)
+		s.give(p, files)
 	}
 }
 
-func (s *swapSpace) give(c swapTaker, files []int) {
-	h := s.of(c)
+func (s *swapSpace) give(p schedulers.Process, files []int) {
+	h := s.of(p)
 	h.wants = 0
-	if err := c.GiveSwap(uint64(len(files))*uint64(s.area.Piece()), 0, files...); err != nil {
+	if err := s.server.GiveSwap(p, files...); err != nil {
 		s.area.Give(files) // the process is gone, or the answer did not go out
 		if len(files) > 0 {
-			_ = c.GiveSwap(0, 0) // fails where the process is gone
+			_ = s.server.GiveSwap(p) // fails where the process is gone
 		}
 		return
 	}
@@ -129,13 +132,13 @@ func (s *swapSpace) give(c swapTaker, files []int) {
 
 // recall asks all others but `asks` for what they were offered, and reports whether some may still come. Who asks for pieces itself
 // has used what it was offered.
-func (s *swapSpace) recall(asks swapTaker) (pending bool) {
-	for c, h := range s.has {
-		if c == asks || h.wants > 0 || len(h.offered) == 0 {
+func (s *swapSpace) recall(asks schedulers.Process) (pending bool) {
+	for p, h := range s.has {
+		if p == asks || h.wants > 0 || len(h.offered) == 0 {
 			continue
 		}
 		if h.recalled.IsZero() {
-			if c.RecallSwap() != nil { // it is gone
+			if s.server.RecallSwap(p) != nil { // it is gone
 				continue
 			}
 			h.recalled = time.Now()
@@ -152,40 +155,40 @@ func (s *swapSpace) retry() {
 	s.answer()
 }
 
-// returned takes back the last pieces that the process was offered, for it has not used them.
-func (s *swapSpace) returned(c swapTaker, bytes uint64) {
+// Returned takes back the last pieces that the process was offered, for it has not used them.
+func (s *swapSpace) Returned(p schedulers.Process, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.of(c)
-	used := len(h.offered) - int(min(bytes/uint64(s.area.Piece()), uint64(len(h.offered))))
+	h := s.of(p)
+	used := len(h.offered) - int(min(bytes/s.area.Piece(), int64(len(h.offered))))
 	s.area.Give(slices.Clone(h.offered[used:]))
 	h.kept = append(h.kept, h.offered[:used]...)
 	h.offered, h.recalled = nil, time.Time{}
 	s.answer()
 }
 
-// disconnected withdraws what the process was asked for, and what it asks for.
-func (s *swapSpace) disconnected(c swapTaker) {
+// Disconnected withdraws what the process was asked for, and what it asks for.
+func (s *swapSpace) Disconnected(p schedulers.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.has[c]; h != nil {
-		s.withdraw(c, h)
+	if h := s.has[p]; h != nil {
+		s.withdraw(p, h)
 		s.answer()
 	}
 }
 
-func (s *swapSpace) withdraw(c swapTaker, h *share) {
+func (s *swapSpace) withdraw(p schedulers.Process, h *share) {
 	h.wants, h.recalled = 0, time.Time{}
-	s.asking = slices.DeleteFunc(s.asking, func(of swapTaker) bool { return of == c })
+	s.asking = slices.DeleteFunc(s.asking, func(of schedulers.Process) bool { return of == p })
 }
 
-// ended takes back all that a process had.
-func (s *swapSpace) ended(c swapTaker) {
+// Ended takes back all that a process had.
+func (s *swapSpace) Ended(p schedulers.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.has[c]; h != nil {
-		s.withdraw(c, h)
-		delete(s.has, c)
+	if h := s.has[p]; h != nil {
+		s.withdraw(p, h)
+		delete(s.has, p)
 		s.area.Give(slices.Concat(h.kept, h.offered))
 		s.answer()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/runner/swaparea"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // pool is an area of numbered pieces.
@@ -60,32 +61,51 @@ func newTakerProcess() *takerProcess {
 
 var errProcessGone = errors.New("gone")
 
-func (p *takerProcess) GiveSwap(bytes, _ uint64, files ...int) error {
-	if p.gone {
-		return errProcessGone
+// takers are processes by their serial.
+type takers []*takerProcess
+
+func (t takers) of(p schedulers.Process) (*takerProcess, error) {
+	if t[p.Serial].gone {
+		return nil, errProcessGone
 	}
-	if bytes != uint64(len(files))*swaparea.PieceBytes {
-		return errors.New("another size than that of the pieces")
-	}
-	p.given <- len(files)
-	return nil
+	return t[p.Serial], nil
 }
 
-func (p *takerProcess) OfferSwap(files ...int) error {
-	if p.gone {
-		return errProcessGone
+func (t takers) GiveSwap(p schedulers.Process, files ...int) error {
+	to, err := t.of(p)
+	if err == nil {
+		to.given <- len(files)
 	}
-	p.offered = append(p.offered, files...)
-	return nil
+	return err
 }
 
-func (p *takerProcess) RecallSwap() error {
-	if p.gone {
-		return errProcessGone
+func (t takers) OfferSwap(p schedulers.Process, files ...int) error {
+	to, err := t.of(p)
+	if err == nil {
+		to.offered = append(to.offered, files...)
 	}
-	p.recalled <- struct{}{}
-	return nil
+	return err
 }
+
+func (t takers) RecallSwap(p schedulers.Process) error {
+	to, err := t.of(p)
+	if err == nil {
+		to.recalled <- struct{}{}
+	}
+	return err
+}
+
+// newTakers has as many processes as there are names for.
+func newTakers(area pieces, n int) (s *swapSpace, all takers) {
+	s = newSwapSpace(area)
+	for range n {
+		all = append(all, newTakerProcess())
+	}
+	s.server = all
+	return s, all
+}
+
+func serial(n int) schedulers.Process { return schedulers.Process{Serial: n} }
 
 // wantGiven: the process has an answer with so many pieces, now or, for one that had to wait, soon.
 func (p *takerProcess) wantGiven(t *testing.T, n int) {
@@ -112,43 +132,42 @@ const piece = swaparea.PieceBytes
 // What was offered to others and is not used is had by who asks for it, when nothing else is left.
 func TestOffersAreRecalled(t *testing.T) {
 	area := newPool(32)
-	s := newSwapSpace(area)
-	a, b := newTakerProcess(), newTakerProcess()
+	s, all := newTakers(area, 3)
+	a, b, c := all[0], all[1], all[2]
 	for range 3 {
-		s.offer(a, 12*piece-1)
+		s.Active(serial(0), 12*piece-1)
 	}
-	s.offer(b, 100*piece) // half stays free
+	s.Active(serial(1), 100*piece) // half stays free
 	if len(a.offered) != 12 || len(b.offered) != 4 {
 		t.Fatalf("offered %d and %d pieces; want 12 and 4", len(a.offered), len(b.offered))
 	}
-	c := newTakerProcess()
-	s.more(c, 20*piece)
+	s.More(serial(2), 20*piece)
 	c.wantGiven(t, 16)
 	if len(a.recalled)+len(b.recalled) > 0 {
 		t.Error("pieces are recalled while others are free")
 	}
-	s.more(c, 20*piece)
+	s.More(serial(2), 20*piece)
 	c.wantWaits(t)
 	if len(a.recalled) != 1 || len(b.recalled) != 1 {
 		t.Fatalf("recalled %d and %d times; want once each", len(a.recalled), len(b.recalled))
 	}
-	s.offer(a, 100*piece)
-	s.returned(b, 0)
+	s.Active(serial(0), 100*piece)
+	s.Returned(serial(1), 0)
 	c.wantWaits(t)
-	s.returned(a, 9*piece)
+	s.Returned(serial(0), 9*piece)
 	c.wantGiven(t, 9)
 	if len(a.offered) != 12 {
 		t.Error("a process is offered pieces that is to give some back")
 	}
-	s.more(c, piece)
+	s.More(serial(2), piece)
 	c.wantGiven(t, 0) // a and b have used what they have
-	s.ended(a)
-	s.ended(c)
-	s.offer(b, 8*piece)
+	s.Ended(serial(0))
+	s.Ended(serial(2))
+	s.Active(serial(1), 8*piece)
 	if len(b.offered) != 8 || len(area.free) != 24 {
 		t.Errorf("%d pieces are offered, and %d free; want 8 and 24", len(b.offered), len(area.free))
 	}
-	s.ended(b)
+	s.Ended(serial(1))
 	if len(area.free) != 32 || len(s.has) != 0 {
 		t.Errorf("%d pieces came back, of 32; %d processes are left", len(area.free), len(s.has))
 	}
@@ -157,36 +176,36 @@ func TestOffersAreRecalled(t *testing.T) {
 // Who asks waits for no process that is stopped, has lost its connection, has ended, or asks itself.
 func TestNobodyWaitsForOffersLong(t *testing.T) {
 	for name, test := range map[string]struct {
-		act  func(s *swapSpace, has *takerProcess)
+		act  func(s *swapSpace)
 		want int
 	}{
-		"stopped": {func(*swapSpace, *takerProcess) {}, 0},
-		"lost":    {func(s *swapSpace, has *takerProcess) { s.disconnected(has) }, 0},
-		"ended":   {func(s *swapSpace, has *takerProcess) { s.ended(has) }, 8},
-		"asks":    {func(s *swapSpace, has *takerProcess) { s.more(has, piece) }, 0},
+		"stopped": {func(*swapSpace) {}, 0},
+		"lost":    {func(s *swapSpace) { s.Disconnected(serial(0)) }, 0},
+		"ended":   {func(s *swapSpace) { s.Ended(serial(0)) }, 8},
+		"asks":    {func(s *swapSpace) { s.More(serial(0), piece) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			area := newPool(16)
-			s := newSwapSpace(area)
-			has, asks := newTakerProcess(), newTakerProcess()
-			s.offer(has, 8*piece)
-			s.more(asks, 16*piece)
+			s, all := newTakers(area, 2)
+			has, asks := all[0], all[1]
+			s.Active(serial(0), 8*piece)
+			s.More(serial(1), 16*piece)
 			asks.wantGiven(t, 8)
-			s.more(asks, 16*piece)
+			s.More(serial(1), 16*piece)
 			asks.wantWaits(t)
 			has.gone = name == "lost" || name == "ended"
-			test.act(s, has)
+			test.act(s)
 			asks.wantGiven(t, test.want)
 			if name == "stopped" { // it answers when nobody waits any more
-				s.more(asks, piece)
+				s.More(serial(1), piece)
 				asks.wantGiven(t, 0)
-				s.returned(has, 8*piece)
-				s.more(asks, piece)
+				s.Returned(serial(0), 8*piece)
+				s.More(serial(1), piece)
 				asks.wantGiven(t, 1)
 			}
-			s.ended(has)
-			s.ended(asks)
+			s.Ended(serial(0))
+			s.Ended(serial(1))
 			if len(area.free) != 16 {
 				t.Errorf("%d pieces came back, of 16", len(area.free))
 			}
@@ -197,17 +216,17 @@ func TestNobodyWaitsForOffersLong(t *testing.T) {
 // Who has ended while it waited gets nothing, and keeps nobody waiting.
 func TestWaitingForOffersEnds(t *testing.T) {
 	area := newPool(16)
-	s := newSwapSpace(area)
-	has, first, second := newTakerProcess(), newTakerProcess(), newTakerProcess()
-	s.offer(has, 8*piece)
-	s.more(first, 8*piece)
+	s, all := newTakers(area, 3)
+	first, second := all[1], all[2]
+	s.Active(serial(0), 8*piece)
+	s.More(serial(1), 8*piece)
 	first.wantGiven(t, 8)
-	s.more(first, 4*piece)
-	s.more(second, 4*piece)
+	s.More(serial(1), 4*piece)
+	s.More(serial(2), 4*piece)
 	first.gone = true
-	s.ended(first)
+	s.Ended(serial(1))
 	second.wantGiven(t, 4)
-	s.returned(has, 8*piece)
+	s.Returned(serial(0), 8*piece)
 	if len(area.free) != 12 {
 		t.Errorf("%d pieces are free; want 12", len(area.free))
 	}

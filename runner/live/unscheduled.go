@@ -76,24 +76,11 @@ func (x *Executor) lookAtUsers(u *users) {
 		}
 	}
 	x.settleUsers(u, false)
-	had := x.holders()
+	had := x.server.Holders()
 	for pid := range had {
 		u.sure = u.sure || u.had[pid]
 	}
 	u.had = had
-}
-
-// holders are the PIDs of the connected processes that have had memory on a device, and so a context, as their probes show.
-func (x *Executor) holders() map[int]bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	had := map[int]bool{}
-	for c := range x.clients {
-		if _, known := c.PeakBytes(); known {
-			had[c.PID()] = true
-		}
-	}
-	return had
 }
 
 // settleUsers says which processes used a device unscheduled. That is not known before a process ends, or the batch does: NVML shows
@@ -156,12 +143,10 @@ func oneWord(name []byte) string {
 
 // isUnscheduled reports whether a process of the job may not use the device.
 func (x *Executor) isUnscheduled(job, pid, device int) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if bound := x.bound[job]; bound != runner.Unbound {
 		return bound != device
 	}
-	return x.config.Jobs[job].Binding != mixes.BindDeclared && !x.asked[pid]
+	return x.config.Jobs[job].Binding != mixes.BindDeclared && !x.server.Asked(pid)
 }
 
 // jobOf is the job that a process belongs to; -1 if it descends from a job that is not known. ours: the run started it.
@@ -178,11 +163,10 @@ func (x *Executor) jobOf(pid int) (job int, ours bool) {
 			leaders[p.pid], tokens[i] = i, p.token
 		}
 	}
-	if client, known := x.clientOf(pid); known {
-		x.mu.Unlock()
-		return client, true
-	}
 	x.mu.Unlock()
+	if job, known := x.server.JobOf(pid); known {
+		return job, true
+	}
 	for i, token := range tokens {
 		if bears(pid, token) {
 			return i, true
@@ -202,16 +186,6 @@ func (x *Executor) jobOf(pid int) (job int, ours bool) {
 			return -1, s.session != session && !slices.Contains(x.own, pid)
 		}
 		pid = s.parent
-	}
-	return -1, false
-}
-
-// clientOf is the job of a process that is connected. mu must be held.
-func (x *Executor) clientOf(pid int) (job int, known bool) {
-	for c, k := range x.clients {
-		if c.PID() == pid {
-			return k.job, true
-		}
 	}
 	return -1, false
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/probe/wire"
 )
 
 // memfd is a file of so many bytes with these seals, which begins with the numbers.
@@ -67,7 +69,7 @@ func TestActivityPage(t *testing.T) {
 			if err := unix.Sendmsg(pair[0], []byte("hello"), rights, nil, 0); err != nil {
 				t.Fatal(err)
 			}
-			in := make([]byte, maxFrame)
+			in := make([]byte, wire.MaxFrame)
 			n, page, err := receiveFirst(pair[1], in)
 			if err != nil || string(in[:n]) != "hello" {
 				t.Fatalf("received %q, %v", in[:n], err)

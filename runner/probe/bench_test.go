@@ -6,30 +6,37 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
-// granter says yes to everything.
-type granter struct{ tb testing.TB }
-
-func (g granter) answer(c *Client, task uint64) {
-	if err := c.server.Grant(task, 0, [16]byte{1}); err != nil {
-		g.tb.Error(err)
+// granter says yes to everything, and hands every event to also.
+func granter(tb testing.TB, also func(probetest.Event)) *Server {
+	tb.Helper()
+	var s *Server
+	record := probetest.NewRecorder(func(e probetest.Event) error {
+		switch e.Kind {
+		case "begin", "grow":
+			also(e)
+			_ = s.Grant(e.ID, 0, [16]byte{1}) // its process may be gone
+		case "oom", "fault", "limited", "disconnected", "misbehaved":
+			tb.Errorf("unexpected %+v", e)
+		default:
+			also(e)
+		}
+		return nil
+	})
+	c := newRecorder().config(filepath.Join(tb.TempDir(), "s"), &logbook{})
+	c.Post, c.Swap = record.Post, record
+	s, err := newServer(c, openProcess)
+	if err == nil {
+		s, err = s.listen()
 	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }
-
-func (g granter) Begin(c *Client, task uint64, _ Request)       { g.answer(c, task) }
-func (granter) Shape(*Client, uint64, Shape)                    {}
-func (g granter) Grow(c *Client, task uint64, _ uint64, _ Wait) { g.answer(c, task) }
-func (granter) Shrink(*Client, uint64, uint64) error            { return nil }
-func (granter) Decided(*Client, uint64, Outcome) error          { return nil }
-func (granter) Free(*Client, uint64)                            {}
-func (g granter) OOM(*Client, uint64, string)                   { g.tb.Error("unexpected OOM") }
-func (g granter) Fault(*Client, int32, time.Time, string)       { g.tb.Error("unexpected fault") }
-func (g granter) Limited(_ *Client, why string)                 { g.tb.Errorf("unexpected limit: %s", why) }
-func (g granter) Silent(c *Client)                              { g.tb.Errorf("process %d is silent", c.PID()) }
-func (granter) Closed(*Client)                                  {}
-func (granter) Starved(error)                                   {}
 
 // BenchmarkRoundTrip measures case_task_begin in C processes against a server
 // that grants at once. Clients run closed loops, so with 48 of them on two cores
@@ -56,10 +63,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		{"threads=48", 48, 0, []string{"-t"}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			s, err := Listen(filepath.Join(b.TempDir(), "s"), granter{b}, b.Logf)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := granter(b, func(probetest.Event) {})
 			defer s.Close()
 			each := max(1, b.N/bench.clients)
 			cmd := exec.Command(client, append(bench.flags, "-n", strconv.Itoa(each),

@@ -7,10 +7,14 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
-// errGone means that the client's connection has ended. Handler.Closed has been called or will
-// be called soon.
+// errGone means that the client's connection has ended. ProcessGone has been posted or will
+// be soon, or the process lives on.
 var errGone = errors.New("client is gone")
 
 // errSlow means that the client's receive queue is full: the client does not read hundreds of
@@ -19,9 +23,9 @@ var errSlow = errors.New("does not read its replies")
 
 // task is what the connection knows of a live task.
 type task struct {
-	id       uint64 // the server's, which no other task has
+	id       schedulers.TaskID // the server's, which no other task has
 	standing standing
-	ticket   uint64 // of a revocation without an answer; 0: none
+	ticket   schedulers.Ticket // of a revocation without an answer; 0: none
 }
 
 type standing uint8
@@ -44,24 +48,27 @@ type Client struct {
 
 	// The loop's own.
 	job      *job // nil before HELLO
+	serial   int  // of the process in events; 0: there was none
 	instance uint32
 	image    image
 	closed   bool
+	silent   bool // it has closed a connection, and may have made another
+	dropped  bool // its job is being stopped, because the server hung up on it
 
 	mu        sync.Mutex
 	fd        int   // -1 once the connection has ended
 	err       error // why the server ended the connection
 	ended     bool  // the server takes no more frames from the client
 	bye       bool
-	charged   bool            // it has had a device, or may have
-	page      []byte          // the process's activity; nil: it shows none
-	can       uint32          // its capabilities
-	swapAsked bool            // SwapMore without an answer
-	offered   uint64          // bytes of host memory that it was offered, less what it gave back
-	recalled  bool            // what was offered, without an answer
-	tasks     map[uint64]task // by the number that the process gave it
-	out       [maxFrame]byte  // the frame being sent
-	writer    cursor          // of out
+	charged   bool                // it has had a device, or may have
+	page      []byte              // the process's activity; nil: it shows none
+	can       uint32              // its capabilities
+	swapAsked bool                // SWAP_MORE without an answer
+	offered   int64               // bytes of host memory that it was offered, less what it gave back
+	recalled  bool                // what was offered, without an answer
+	tasks     map[uint64]task     // by the number that the process gave it
+	out       [wire.MaxFrame]byte // the frame being sent
+	writer    wire.Codec          // of out
 }
 
 // Job returns the job whose token the process showed.
@@ -88,48 +95,49 @@ func (c *Client) SaidBye() bool {
 }
 
 // grant answers the outstanding request of a task with yes. The process calls the task
-// wire.
-func (c *Client) grant(id, wire uint64, ordinal int, uuid [16]byte) error {
+// number.
+func (c *Client) grant(id schedulers.TaskID, number uint64, device int, uuid [16]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.answerable(id, wire); err != nil {
-		return c.failed("grant", wire, err)
+	if err := c.answerable(id, number); err != nil {
+		return c.failed("grant", number, err)
 	}
-	if t := c.tasks[wire]; t.standing == resuming && t.ticket != 0 {
-		return c.failed("grant", wire, errRevoking)
+	if t := c.tasks[number]; t.standing == resuming && t.ticket != 0 {
+		return c.failed("grant", number, errRevoking)
 	}
-	c.conclude(wire, true)
+	c.conclude(number, true)
 	if c.ended {
-		return c.failed("grant", wire, errGone)
+		return c.failed("grant", number, errGone)
 	}
 	c.charged = true
-	if err := c.send(&grantFrame{task: wire, uuid: uuid, ordinal: int32(ordinal)}); err != nil {
-		return c.failed("grant", wire, err)
+	if c.job.bound {
+		device = 0 // the only one that it sees
+	}
+	if err := c.send(&wire.Grant{Number: number, UUID: uuid, Device: int32(device)}); err != nil {
+		return c.failed("grant", number, err)
 	}
 	return nil
 }
 
 // refuse is grant with no.
-func (c *Client) refuse(id, wire uint64, reason Reason, need, capacity uint64, text string) error {
+func (c *Client) refuse(id schedulers.TaskID, number uint64, r schedulers.Refusal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.answerable(id, wire); err != nil {
-		return c.failed("refuse", wire, err)
+	if err := c.answerable(id, number); err != nil {
+		return c.failed("refuse", number, err)
 	}
-	c.conclude(wire, false)
+	c.conclude(number, false)
 	if c.ended {
-		return c.failed("refuse", wire, errGone)
+		return c.failed("refuse", number, errGone)
 	}
-	f := refuseFrame{task: wire, need: need, capacity: capacity, reason: reason}
-	fill(f.text[:], text)
-	if err := c.send(&f); err != nil {
-		return c.failed("refuse", wire, err)
+	if err := c.send(&wire.Refuse{Number: number, Refusal: r}); err != nil {
+		return c.failed("refuse", number, err)
 	}
 	return nil
 }
 
-func (c *Client) answerable(id, wire uint64) error {
-	switch t := c.tasks[wire]; {
+func (c *Client) answerable(id schedulers.TaskID, number uint64) error {
+	switch t := c.tasks[number]; {
 	case t.id == id && t.standing.asks():
 		return nil
 	case c.ended:
@@ -145,24 +153,24 @@ func (c *Client) failed(what string, task uint64, err error) error {
 }
 
 // conclude, with mu held, ends the task's outstanding request.
-func (c *Client) conclude(wire uint64, granted bool) {
-	if granted || c.tasks[wire].standing != waiting {
-		c.set(wire, held)
+func (c *Client) conclude(number uint64, granted bool) {
+	if granted || c.tasks[number].standing != waiting {
+		c.set(number, held)
 	} else {
-		c.set(wire, 0)
+		c.set(number, 0)
 	}
 }
 
 // set, with mu held, is the one place where a task's standing changes. It returns the task
 // as it was or, if it is new, as it is.
-func (c *Client) set(wire uint64, to standing) task {
-	t := c.tasks[wire]
+func (c *Client) set(number uint64, to standing) task {
+	t := c.tasks[number]
 	from := t.standing
 	if from == 0 && to != 0 {
-		t.id = c.server.lastTask.Add(1)
+		t.id = schedulers.TaskID(c.server.lastTask.Add(1))
 		c.job.live.Add(1)
 		c.charged = c.charged || c.job.decides // it may have its device before it says so
-		c.server.noteTask(t.id, owner{c, wire})
+		c.server.noteTask(t.id, owner{c, number})
 	}
 	if from.asks() {
 		c.job.open.Add(-1)
@@ -174,22 +182,19 @@ func (c *Client) set(wire uint64, to standing) task {
 	if to == 0 {
 		c.job.live.Add(-1)
 		c.server.noteEnd(t.id)
-		delete(c.tasks, wire)
+		delete(c.tasks, number)
 	} else {
-		c.tasks[wire] = t
+		c.tasks[number] = t
 	}
 	return t
 }
 
 // encode, with mu held, returns the frame's bytes, which are valid until the next call.
-func (c *Client) encode(f wireFrame) []byte {
-	clear(c.out[:])
-	return c.writer.encode(f, c.out[:])
-}
+func (c *Client) encode(f wire.Frame) []byte { return c.writer.Encode(f, c.out[:]) }
 
 // send is called with mu held. A send that would block means errSlow. A task has at most one
 // answer and one revocation on their way, so the queue of a client that reads is never full.
-func (c *Client) send(f wireFrame, files ...int) error {
+func (c *Client) send(f wire.Frame, files ...int) error {
 	var err error
 	if b := c.encode(f); len(files) == 0 {
 		err = sendNow(c.fd, b)
@@ -229,46 +234,45 @@ func (c *Client) reject(err error) {
 	if c.ended {
 		return
 	}
-	f := refuseFrame{reason: reasonProtocol}
-	fill(f.text[:], err.Error())
-	_ = sendNow(c.fd, c.encode(&f)) // the connection ends even if this fails
+	f := &wire.Refuse{Refusal: schedulers.Refusal{Cause: wire.Protocol, Why: err.Error()}}
+	_ = sendNow(c.fd, c.encode(f)) // the connection ends even if this fails
 	c.hangUp(err)
 }
 
 // stand moves a task to a new standing if it has the expected one, 0 being
 // "not live" on both sides, and returns its id.
-func (c *Client) stand(wire uint64, from, to standing) (id uint64, err error) {
+func (c *Client) stand(number uint64, from, to standing) (id schedulers.TaskID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return 0, errGone
 	}
-	switch now := c.tasks[wire].standing; {
+	switch now := c.tasks[number].standing; {
 	case now == from:
 	case from == 0:
-		return 0, fmt.Errorf("begin of task %d, which is live", wire)
+		return 0, fmt.Errorf("begin of task %d, which is live", number)
 	case now == 0:
-		return 0, fmt.Errorf("task %d is not live", wire)
+		return 0, fmt.Errorf("task %d is not live", number)
 	default:
-		return 0, fmt.Errorf("task %d has a request outstanding", wire)
+		return 0, fmt.Errorf("task %d has a request outstanding", number)
 	}
-	return c.set(wire, to).id, nil
+	return c.set(number, to).id, nil
 }
 
 // decide ends the task's outstanding request as the process itself has decided.
-func (c *Client) decide(wire uint64, granted bool) (id uint64, err error) {
+func (c *Client) decide(number uint64, granted bool) (id schedulers.TaskID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.tasks[wire]
+	t := c.tasks[number]
 	switch {
 	case c.ended:
 		return 0, errGone
 	case !c.job.decides:
 		return 0, errWhoDecides
 	case !t.standing.asks():
-		return 0, fmt.Errorf("task %d has no request outstanding", wire)
+		return 0, fmt.Errorf("task %d has no request outstanding", number)
 	}
-	c.conclude(wire, granted)
+	c.conclude(number, granted)
 	return t.id, nil
 }
 
@@ -322,8 +326,6 @@ func (c *Client) disconnect() {
 	withdrawn, charged := c.detach()
 	if err := c.Err(); err != nil && c.job == nil {
 		c.server.turnAway(fmt.Errorf("pid %d: %w", c.PID(), err))
-	} else if err != nil {
-		c.server.logf("probe: dropped job %d (pid %d): %v", c.Job(), c.PID(), err)
 	}
 	switch {
 	case c.process.ending:
@@ -341,16 +343,16 @@ func (c *Client) disconnect() {
 		return
 	}
 	for _, task := range withdrawn {
-		c.server.handler.Free(c, task)
+		c.post(runner.TaskFree{ID: task})
 	}
-	if !exits { // else Closed follows by itself
-		c.server.handler.Silent(c)
+	if !exits { // else ProcessGone follows by itself
+		c.disconnected()
 	}
 }
 
 // detach closes the socket, and settles the tickets that came over it. It forgets and returns the
 // tasks that wait for a device, because their process cannot be answered. A client that decides by itself has no such tasks.
-func (c *Client) detach() (withdrawn []uint64, charged bool) {
+func (c *Client) detach() (withdrawn []schedulers.TaskID, charged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fd >= 0 {
@@ -358,12 +360,12 @@ func (c *Client) detach() (withdrawn []uint64, charged bool) {
 		_ = unix.Close(c.fd) // which takes it out of the epoll set
 	}
 	c.fd, c.ended, c.swapAsked, c.recalled = -1, true, false, false
-	for wire, t := range c.tasks {
+	for number, t := range c.tasks {
 		t.ticket = 0
-		c.tasks[wire] = t
+		c.tasks[number] = t
 		if t.standing == waiting && !c.job.decides {
 			withdrawn = append(withdrawn, t.id)
-			c.set(wire, 0)
+			c.set(number, 0)
 		}
 	}
 	slices.Sort(withdrawn)
@@ -378,47 +380,47 @@ func (c *Client) close() {
 	c.closed = true
 	c.detach()
 	c.mu.Lock()
-	for wire := range c.tasks { // set also takes them out of the job's counts
-		c.set(wire, 0)
+	for number := range c.tasks { // set also takes them out of the job's counts
+		c.set(number, 0)
 	}
 	c.mu.Unlock()
 	c.process.leave(c)
 	if c.job != nil {
 		c.job.clients--
-		c.server.handler.Closed(c)
+		c.gone()
 	}
 	c.show(nil)
 }
 
 // greet takes the first frame, which must be HELLO with a token of this run.
 func (c *Client) greet(b []byte) error {
-	k, err := check(b)
+	k, err := wire.Check(b)
 	if err != nil {
 		return err
 	}
-	if k != kindHello {
+	if k != wire.KindHello {
 		return fmt.Errorf("%v before HELLO", k)
 	}
-	var f helloFrame // not a frame of the server's, because hearing out an older client reads frames too
-	if err := c.server.reader.decode(&f, b); err != nil {
+	var f wire.Hello // not a frame of the server's, because hearing out an older client reads frames too
+	if err := c.server.reader.Decode(&f, b); err != nil {
 		return err
 	}
-	job := c.server.jobOf(f.token)
+	job := c.server.jobOf(f.Token)
 	if job == nil {
 		return errors.New("HELLO with a token of no job of this run")
 	}
 	_, c.image = look(c.process.pid)
-	if old := c.process.before(c, job, f.instance); old != nil {
-		return old.resume(c, f.can)
+	if old := c.process.before(c, job, f.Instance); old != nil {
+		return old.resume(c, f.Can)
 	}
 	if job.clients == jobClients {
 		return fmt.Errorf("HELLO: job %d has %d processes connected already", job.index, jobClients)
 	}
 	job.clients++
-	c.job, c.instance = job, f.instance
+	c.job, c.instance = job, f.Instance
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.welcome(f.can)
+	return c.welcome(f.Can)
 }
 
 // before is the client of the same copy of the library on an earlier connection, or nil. It
@@ -458,139 +460,27 @@ func (c *Client) resume(as *Client, can uint32) error {
 
 // take handles any frame after HELLO. An error costs the client its connection.
 func (c *Client) take(b []byte) error {
-	k, err := check(b)
+	k, err := wire.Check(b)
 	if err != nil {
 		return err
 	}
 	if c.SaidBye() {
 		return fmt.Errorf("%v after BYE", k)
 	}
-	f := c.server.frames[k]
-	if f == nil {
+	take := c.server.takes[k]
+	if take == nil {
 		return fmt.Errorf("%v: %w", k, errNotForClients)
 	}
-	if err = c.server.reader.decode(f, b); err == nil {
-		err = c.dispatch(f)
-	}
+	err = take(c, b)
 	if err != nil && err != errGone {
 		return fmt.Errorf("%v: %w", k, err)
 	}
 	return nil
 }
 
-// dispatch hands a frame to the Handler. The frame is reused for the next packet.
-func (c *Client) dispatch(frame wireFrame) error {
-	h := c.server.handler
-	switch f := frame.(type) {
-	case *beginFrame:
-		if decided := f.Flags&FlagDecided != 0; decided != c.job.decides {
-			return errWhoDecides
-		}
-		if f.HostBytes > 0 && !c.CanEvict() {
-			return errTakesNothing
-		}
-		id, err := c.stand(f.task, 0, waiting)
-		if err != nil {
-			return err
-		}
-		if refused, err := c.limited(id, f.task); refused {
-			return err
-		}
-		h.Begin(c, id, f.Request)
-	case *growFrame:
-		id, err := c.stand(f.task, held, growing)
-		if err != nil {
-			return err
-		}
-		if refused, err := c.limited(id, f.task); refused {
-			return err
-		}
-		h.Grow(c, id, f.bytes, f.wait)
-	case *shrinkFrame:
-		id, err := c.stand(f.task, held, held)
-		if err != nil {
-			return err
-		}
-		return h.Shrink(c, id, f.bytes)
-	case *decidedFrame:
-		id, err := c.decide(f.task, f.Reason == Granted)
-		if err != nil {
-			return err
-		}
-		return h.Decided(c, id, f.Outcome)
-	case *shapeFrame:
-		id, err := c.stand(f.task, held, held)
-		if err != nil {
-			return err
-		}
-		h.Shape(c, id, f.Shape)
-	case *freeFrame:
-		id, err := c.stand(f.task, held, 0)
-		if err != nil {
-			return err
-		}
-		h.Free(c, id)
-	case *revokedFrame:
-		id, err := c.revoked(f.task, f.Ticket)
-		if err != nil {
-			return err
-		}
-		f.Why = text(f.why[:])
-		c.server.revoker.Revoked(c, id, f.Revoked)
-	case *resumeFrame:
-		if !c.CanEvict() {
-			return errTakesNothing
-		}
-		id, err := c.stand(f.task, held, resuming)
-		if err != nil {
-			return err
-		}
-		if refused, err := c.limited(id, f.task); refused {
-			return err
-		}
-		c.server.revoker.Resume(c, id, f.Resume)
-	case *movedFrame:
-		if !c.CanEvict() {
-			return errTakesNothing
-		}
-		id, err := c.stand(f.task, held, held)
-		if err != nil {
-			return err
-		}
-		c.server.revoker.Moved(c, id, f.Moved)
-	case *moreFrame:
-		if err := c.askSwap(); err != nil {
-			return err
-		}
-		c.server.revoker.SwapMore(c, f.bytes)
-	case *keptFrame:
-		back, err := c.kept(f.bytes)
-		if err != nil {
-			return err
-		}
-		c.server.revoker.SwapReturned(c, back)
-	case *oomFrame:
-		h.OOM(c, f.bytes, text(f.where[:]))
-	case *faultFrame:
-		at := c.server.At(int64(f.monotonicNS))
-		h.Fault(c, f.code, at, text(f.where[:]))
-	case *byeFrame:
-		c.mu.Lock()
-		c.bye = true
-		c.mu.Unlock()
-	default:
-		return errNotForClients // a second HELLO
-	}
-	return nil
-}
-
-var errNotForClients = errors.New("not for a client to send, or not now")
-
-var errWhoDecides = errors.New("the run and the process do not agree about who decides")
-
 // limited refuses a request of a job that has too much open already. For a job that decides for
 // itself the request is a breach of the protocol, because the server does not answer it.
-func (c *Client) limited(id, wire uint64) (bool, error) {
+func (c *Client) limited(id schedulers.TaskID, number uint64) (bool, error) {
 	why := ""
 	switch {
 	case c.job.open.Load() > jobRequests:
@@ -605,8 +495,8 @@ func (c *Client) limited(id, wire uint64) (bool, error) {
 	}
 	if !c.job.limited {
 		c.job.limited = true
-		c.server.handler.Limited(c, why)
+		c.post(runner.Limited{Job: c.job.index, Why: why})
 	}
-	_ = c.refuse(id, wire, ReasonTooMany, 0, 0, why) // its error ends the connection
+	_ = c.refuse(id, number, schedulers.Refusal{Cause: wire.TooMany, Why: why}) // its error ends the connection
 	return true, nil
 }

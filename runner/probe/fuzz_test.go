@@ -5,9 +5,12 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // FuzzServer plays any frames of up to three connections of one job, in any order, against a
@@ -19,7 +22,7 @@ func FuzzServer(f *testing.F) {
 	const (
 		hello, begin, revoked, resume, more, free, bye = 0, 1, 2, 3, 4, 5, 10
 		grant, refuse, revoke, give, hangUp            = 20, 21, 22, 23, 24
-		done, busy                                     = byte(Done), byte(Busy)
+		done, busy                                     = 1, 2
 	)
 	for how := range byte(4) {
 		for _, steps := range [][]byte{
@@ -45,31 +48,35 @@ func FuzzServer(f *testing.F) {
 type play struct {
 	t     *testing.T
 	s     *Server
-	token [tokenSize]byte
+	token [wire.TokenSize]byte
 	seen  *process // what connections are of, if they are of one process
 	ends  [3]int   // the process's, of each connection; -1: none
 	input []byte
 
-	tasks   map[uint64]*Client // live, by id
-	asked   map[uint64]bool    // of these, with a request
-	tickets map[uint64]uint64  // of these, by id
-	more    map[*Client]bool   // asked for swap space
-	last    uint64             // ticket
+	tasks   map[schedulers.TaskID]*Client           // live, by id
+	asked   map[schedulers.TaskID]bool              // of these, with a request
+	tickets map[schedulers.TaskID]schedulers.Ticket // of these, by id
+	more    map[*Client]bool                        // asked for swap space
+	last    schedulers.Ticket
 
-	offered  map[*Client]uint64 // bytes of swap space
-	recalled map[*Client]bool   // was asked for them
+	offered  map[*Client]int64 // bytes of swap space
+	recalled map[*Client]bool  // was asked for them
 }
 
 func newPlay(t *testing.T, how byte) *play {
-	p := &play{t: t, ends: [3]int{-1, -1, -1}, tasks: map[uint64]*Client{}, asked: map[uint64]bool{}, tickets: map[uint64]uint64{}, more: map[*Client]bool{},
-		offered: map[*Client]uint64{}, recalled: map[*Client]bool{}}
-	p.s = newServer(p, nil, openProcess)
-	p.s.fd = -1 // nobody listens
+	p := &play{t: t, ends: [3]int{-1, -1, -1}, tasks: map[schedulers.TaskID]*Client{}, asked: map[schedulers.TaskID]bool{},
+		tickets: map[schedulers.TaskID]schedulers.Ticket{}, more: map[*Client]bool{}, offered: map[*Client]int64{}, recalled: map[*Client]bool{}}
+	record := probetest.NewRecorder(p.take)
+	c := newRecorder().config("", &logbook{})
+	c.Post, c.Swap = record.Post, record
 	if how&1 != 0 {
-		if _, err := p.s.revoking(p, welcomed); err != nil {
-			t.Fatal(err)
-		}
+		c.Chunk, c.Window = welcomed.Chunk, welcomed.Window
 	}
+	var err error
+	if p.s, err = newServer(c, openProcess); err != nil {
+		t.Fatal(err)
+	}
+	p.s.fd = -1 // nobody listens
 	p.s.jobs[p.token] = &job{}
 	if how&2 != 0 {
 		handle, err := unix.PidfdOpen(os.Getpid(), 0)
@@ -122,7 +129,7 @@ func (p *play) settle() {
 			}
 		}
 	}
-	b := make([]byte, maxFrame)
+	b := make([]byte, wire.MaxFrame)
 	for i, end := range p.ends {
 		for end >= 0 {
 			n, err := receive(end, b)
@@ -134,7 +141,7 @@ func (p *play) settle() {
 				p.ends[i] = -1
 				break
 			}
-			if _, err := check(b[:n]); err != nil {
+			if _, err := wire.Check(b[:n]); err != nil {
 				p.t.Fatalf("the server sent %v", err)
 			}
 		}
@@ -158,7 +165,7 @@ func (p *play) run(input []byte) {
 	if p.seen != nil {
 		p.s.processEndedForGood(p.seen)
 	}
-	if len(p.tasks)+len(p.tickets)+len(p.asked)+len(p.more) > 0 || len(p.s.tasks)+len(p.s.clients)+len(p.s.handles) > 0 {
+	if len(p.tasks)+len(p.tickets)+len(p.asked)+len(p.more) > 0 || len(p.s.tasks)+len(p.s.known)+len(p.s.clients)+len(p.s.handles) > 0 {
 		p.t.Fatalf("left in the end: tasks %v, requests %v, tickets %v, for swap space %v; of the server: tasks %v, %d clients, %d handles",
 			p.tasks, p.asked, p.tickets, p.more, p.s.tasks, len(p.s.clients), len(p.s.handles))
 	}
@@ -191,21 +198,20 @@ func (p *play) step(b byte) {
 		_ = sendNow(p.ends[i], f)
 	case what < 16: // any bytes
 		p.connect(i)
-		n := min(int(p.byte())%(maxFrame+2), len(p.input))
+		n := min(int(p.byte())%(wire.MaxFrame+2), len(p.input))
 		if n > 0 {
 			_ = sendNow(p.ends[i], p.input[:n])
 			p.input = p.input[n:]
 		}
 	case what == 20:
-		p.answer(uint64(p.byte()), true)
+		p.answer(schedulers.TaskID(p.byte()), true)
 	case what == 21:
-		p.answer(uint64(p.byte()), false)
+		p.answer(schedulers.TaskID(p.byte()), false)
 	case what == 22:
-		id := uint64(p.byte())
+		id := schedulers.TaskID(p.byte())
 		p.last++
-		r := Revocation{Ticket: p.last, Action: Evict, Bytes: 1}
 		c, live := p.tasks[id]
-		err := p.s.Revoke(id, r)
+		err := p.s.Revoke(id, p.last, schedulers.Revocation{Action: schedulers.Evict, Bytes: 1})
 		if err == nil && (!live || !c.CanEvict() || p.tickets[id] != 0) {
 			p.t.Fatalf("task %d of %v was told to evict", id, c)
 		}
@@ -214,7 +220,7 @@ func (p *play) step(b byte) {
 		}
 	case what == 23:
 		for c := range p.more {
-			if err := c.GiveSwap(uint64(p.byte())<<25, 0); err == nil {
+			if err := p.s.GiveSwap(c.who(), []int{0, 0, 0}[:p.byte()%4]...); err == nil {
 				delete(p.more, c)
 			}
 			break
@@ -229,77 +235,79 @@ func (p *play) step(b byte) {
 	}
 }
 
-func (p *play) frame(what byte) wireFrame {
+func (p *play) frame(what byte) wire.Frame {
 	task := func() uint64 { return uint64(p.byte() % 4) }
+	bytes := func() int64 { return int64(p.byte()) }
 	switch what {
 	case 0:
-		return &helloFrame{instance: 5, token: p.token, can: canEvict | canPrepare}
+		return &wire.Hello{Instance: 5, Token: p.token, Can: wire.CanEvict | wire.CanPrepare}
 	case 1:
-		return &beginFrame{task: task(), Request: Request{Bytes: uint64(p.byte())}}
+		return &wire.Begin{Number: task(), Task: schedulers.Task{Bytes: bytes()}}
 	case 2:
-		was := Revoked{Ticket: uint64(p.byte()), Ended: Ended(p.byte() % 5)}
-		return &revokedFrame{task: task(), Revoked: was}
+		ticket := schedulers.Ticket(p.byte())
+		outcome := []schedulers.Outcome{"", schedulers.Done, schedulers.Busy, schedulers.Unable, ""}[p.byte()%5]
+		return &wire.Revoked{Number: task(), Answer: schedulers.Revoked{Ticket: ticket, Outcome: outcome}}
 	case 3:
-		return &resumeFrame{task(), Resume{Bytes: uint64(p.byte())}}
+		return &wire.Resume{Number: task(), Need: bytes()}
 	case 4:
-		return &moreFrame{uint64(p.byte())}
+		return &wire.More{Bytes: bytes()}
 	case 5:
-		return &freeFrame{task()}
+		return &wire.Free{Number: task()}
 	case 6:
-		return &growFrame{task: task(), bytes: uint64(p.byte())}
+		return &wire.Grow{Number: task(), Bytes: bytes()}
 	case 7:
-		return &shrinkFrame{task: task(), bytes: uint64(p.byte())}
+		return &wire.Shrink{Number: task(), Bytes: bytes()}
 	case 8:
-		return &shapeFrame{task: task()}
+		return &wire.Shape{Number: task()}
 	case 9:
-		return &decidedFrame{task: task()}
+		return &wire.Decided{Number: task()}
 	case 10:
-		return &byeFrame{}
+		return &wire.Bye{}
 	case 11:
-		return &keptFrame{bytes: welcomed.Chunk * uint64(p.byte()%8) / 2}
+		return &wire.Kept{Bytes: welcomed.Chunk * (bytes() % 8) / 2}
 	case 12:
-		return &movedFrame{task(), Moved{Way: 1 + Way(p.byte()%2), Bytes: uint64(p.byte())}}
+		return &wire.Moved{Number: task(), Direction: []schedulers.Direction{schedulers.In, schedulers.Out}[p.byte()%2], Moved: schedulers.Moved{Bytes: bytes()}}
 	}
-	return &helloFrame{instance: uint32(p.byte()), token: p.token, can: uint32(p.byte() % 3)}
+	return &wire.Hello{Instance: uint32(p.byte()), Token: p.token, Can: uint32(p.byte() % 3)}
 }
 
 // offer offers swap space to the client of connection i, or recalls it.
 func (p *play) offer(i int, how byte) {
 	fds := slices.Sorted(maps.Keys(p.s.clients))
-	fds = slices.DeleteFunc(fds, func(fd int32) bool { return p.s.clients[fd].job == nil }) // which no handler knows yet
+	fds = slices.DeleteFunc(fds, func(fd int32) bool { return p.s.clients[fd].serial == 0 }) // which no handler knows yet
 	if len(fds) == 0 {
 		return
 	}
 	c := p.s.clients[fds[i%len(fds)]]
 	if files := []int{0, 0, 0}[:how%4]; len(files) > 0 {
-		err := c.OfferSwap(files...)
-		if err == nil && (c.can&canPrepare == 0 || p.recalled[c]) {
+		err := p.s.OfferSwap(c.who(), files...)
+		if err == nil && (c.can&wire.CanPrepare == 0 || p.recalled[c]) {
 			p.t.Fatal("a client was offered swap space that takes none, or is to give back some")
 		}
 		if err == nil {
-			p.offered[c] += welcomed.Chunk * uint64(len(files))
+			p.offered[c] += welcomed.Chunk * int64(len(files))
 		}
 		return
 	}
-	err := c.RecallSwap()
-	if err == nil && (c.can&canPrepare == 0 || p.recalled[c]) {
+	err := p.s.RecallSwap(c.who())
+	if err == nil && (c.can&wire.CanPrepare == 0 || p.recalled[c]) {
 		p.t.Fatal("swap space of a client was recalled that takes none, or twice")
 	}
 	p.recalled[c] = p.recalled[c] || err == nil
 }
 
-func (p *play) answer(id uint64, yes bool) {
+func (p *play) answer(id schedulers.TaskID, yes bool) {
 	standing := standing(0)
 	if c := p.tasks[id]; c != nil {
 		o, _ := p.s.owner(id)
-		standing = c.tasks[o.wire].standing
+		standing = c.tasks[o.number].standing
 	}
 	was, kept := p.asked[id], standing
 	var err error
 	if yes {
 		err = p.s.Grant(id, 0, [16]byte{})
 	} else {
-		err = p.s.Refuse(id, ReasonDeviceFull, 0, 0, "no")
+		err = p.s.Refuse(id, schedulers.Refusal{Cause: schedulers.DeviceFull, Why: "no"})
 	}
 	if yes && standing == resuming && p.tickets[id] != 0 {
 		if err == nil {
@@ -312,7 +320,7 @@ func (p *play) answer(id uint64, yes bool) {
 	}
 	delete(p.asked, id)
 	if !yes && kept == waiting {
-		p.Free(nil, id)
+		p.free(id)
 	}
 }
 
@@ -321,7 +329,7 @@ func (p *play) compare() {
 	open := 0
 	for id, c := range p.tasks {
 		o, ok := p.s.owner(id)
-		t := c.tasks[o.wire]
+		t := c.tasks[o.number]
 		if !ok || o.client != c || t.id != id || t.ticket != p.tickets[id] || t.standing.asks() != p.asked[id] {
 			p.t.Fatalf("task %d is %+v (%v), want ticket %d, asks %v", id, t, ok, p.tickets[id], p.asked[id])
 		}
@@ -344,70 +352,57 @@ func (p *play) compare() {
 	}
 }
 
-func (p *play) ask(c *Client, id uint64) {
-	if p.tasks[id] != c || p.asked[id] {
-		p.t.Fatalf("request of task %d, which is %v's and has a request: %v", id, p.tasks[id], p.asked[id])
+func (p *play) take(e probetest.Event) error {
+	c, id := p.s.clientOf(e.Process), e.ID
+	switch e.Kind {
+	case "begin":
+		p.tasks[id] = c
+		fallthrough
+	case "grow", "resume":
+		if p.tasks[id] != c || p.asked[id] {
+			p.t.Fatalf("request of task %d, which is %v's and has a request: %v", id, p.tasks[id], p.asked[id])
+		}
+		p.asked[id] = true
+	case "decided":
+		panic("of a job that does not decide")
+	case "revoked":
+		if ticket := e.Answer().Ticket; ticket == 0 || p.tickets[id] != ticket {
+			p.t.Fatalf("task %d answers ticket %d, and has %d", id, ticket, p.tickets[id])
+		}
+		delete(p.tickets, id)
+	case "moved":
+		if p.tasks[id] == nil || p.asked[id] {
+			p.t.Fatalf("task %d resumed: it is unknown, or waits", id)
+		}
+	case "more":
+		if p.more[c] {
+			p.t.Fatal("asked for swap space twice")
+		}
+		p.more[c] = true
+	case "returned":
+		if !p.recalled[c] || e.Bytes > p.offered[c] {
+			p.t.Fatalf("%d of %d bytes came back that were recalled: %v", e.Bytes, p.offered[c], p.recalled[c])
+		}
+		p.offered[c] -= e.Bytes
+		delete(p.recalled, c)
+	case "free":
+		p.free(id)
+	case "disconnected", "gone":
+		delete(p.more, c)
+		delete(p.recalled, c)
+		for id, of := range p.tasks {
+			if of == c && e.Kind == "gone" {
+				p.free(id)
+			} else if of == c {
+				delete(p.tickets, id)
+			}
+		}
 	}
-	p.asked[id] = true
+	return nil
 }
 
-func (p *play) Begin(c *Client, id uint64, _ Request) {
-	p.tasks[id] = c
-	p.ask(c, id)
-}
-func (p *play) Grow(c *Client, id, _ uint64, _ Wait)  { p.ask(c, id) }
-func (p *play) Resume(c *Client, id uint64, _ Resume) { p.ask(c, id) }
-func (*play) Shrink(*Client, uint64, uint64) error    { return nil }
-func (*play) Decided(*Client, uint64, Outcome) error  { panic("of a job that does not decide") }
-func (*play) Shape(*Client, uint64, Shape)            {}
-func (*play) OOM(*Client, uint64, string)             {}
-func (*play) Fault(*Client, int32, time.Time, string) {}
-func (*play) Starved(error)                           {}
-func (*play) Limited(*Client, string)                 {}
-func (p *play) Revoked(_ *Client, id uint64, r Revoked) {
-	if r.Ticket == 0 || p.tickets[id] != r.Ticket {
-		p.t.Fatalf("task %d answers ticket %d, and has %d", id, r.Ticket, p.tickets[id])
-	}
-	delete(p.tickets, id)
-}
-func (p *play) Moved(_ *Client, id uint64, _ Moved) {
-	if p.tasks[id] == nil || p.asked[id] {
-		p.t.Fatalf("task %d resumed: it is unknown, or waits", id)
-	}
-}
-func (p *play) SwapMore(c *Client, _ uint64) {
-	if p.more[c] {
-		p.t.Fatal("asked for swap space twice")
-	}
-	p.more[c] = true
-}
-func (p *play) SwapReturned(c *Client, bytes uint64) {
-	if !p.recalled[c] || bytes > p.offered[c] {
-		p.t.Fatalf("%d of %d bytes came back that were recalled: %v", bytes, p.offered[c], p.recalled[c])
-	}
-	p.offered[c] -= bytes
-	delete(p.recalled, c)
-}
-func (p *play) Free(_ *Client, id uint64) {
+func (p *play) free(id schedulers.TaskID) {
 	delete(p.tasks, id)
 	delete(p.asked, id)
 	delete(p.tickets, id)
-}
-func (p *play) Silent(c *Client) {
-	delete(p.more, c)
-	delete(p.recalled, c)
-	for id, of := range p.tasks {
-		if of == c {
-			delete(p.tickets, id)
-		}
-	}
-}
-func (p *play) Closed(c *Client) {
-	delete(p.more, c)
-	delete(p.recalled, c)
-	for id, of := range p.tasks {
-		if of == c {
-			p.Free(c, id)
-		}
-	}
 }

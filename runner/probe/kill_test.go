@@ -3,13 +3,15 @@ package probe
 import (
 	"errors"
 	"os/exec"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // However a process dies, its end is noticed; how fast is logged, not judged.
@@ -40,7 +42,7 @@ func TestKill(t *testing.T) {
 			if err := d.Cmd.Process.Signal(unix.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			mustRevoke(t, e.c.server, e.c.idOf(1), yielding(7))
+			mustRevoke(t, e.c.server, e.c.idOf(1), 7, yielding)
 		},
 		"revoked": func(t *testing.T, d *probetest.Driver, r recorder) {
 			revokedTask(t, d, r)
@@ -72,18 +74,18 @@ func TestKill(t *testing.T) {
 			r.next(t, "revoked")
 			d.Say("resume a 9")
 			r.next(t, "resume")
-			mustRevoke(t, e.c.server, e.c.idOf(1), yielding(8))
+			mustRevoke(t, e.c.server, e.c.idOf(1), 8, yielding)
 			d.Hear("revoke 1 1 3221225472 250")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, r, _ := startRevoking(t, welcomed)
+			s, r, _ := startRevoking(t)
 			d := driveJob(t, s, 1)
 			prepare(t, d, r)
 			s.Settle()
 			d.Kill() // returns when the process is reaped, so the socket is closed
 			dead := time.Now()
-			e := r.next(t, "closed")
+			e := r.next(t, "gone")
 			t.Logf("closed %v after the process was reaped", time.Since(dead).Round(time.Microsecond))
 			if e.c.PID() != d.Cmd.Process.Pid || e.c.Err() != nil || e.c.SaidBye() {
 				t.Errorf("closed %v: %v, bye %v", e, e.c.Err(), e.c.SaidBye())
@@ -92,7 +94,7 @@ func TestKill(t *testing.T) {
 			if open, live := e.c.job.open.Load(), e.c.job.live.Load(); open != 0 || live != 0 {
 				t.Errorf("%d requests and %d tasks are left", open, live)
 			}
-			if err := s.Revoke(1, yielding(9)); !errors.Is(err, errNoTask) {
+			if err := s.Revoke(1, 9, yielding); !errors.Is(err, errNoTask) {
 				t.Errorf("revocation of a task of the dead: %v", err)
 			}
 		})
@@ -115,48 +117,48 @@ func evictingTask(t *testing.T, d *probetest.Driver, r recorder) event {
 func revokedTask(t *testing.T, d *probetest.Driver, r recorder) event {
 	t.Helper()
 	e := evictingTask(t, d, r)
-	mustRevoke(t, e.c.server, e.c.idOf(1), yielding(7))
+	mustRevoke(t, e.c.server, e.c.idOf(1), 7, yielding)
 	d.Hear("revoke 1 1 3221225472 250")
 	return e
 }
 
 // The library and the server through a revocation of each outcome, and the return.
 func TestLibraryRevocation(t *testing.T) {
-	s, r, log := startRevoking(t, welcomed)
+	s, r, log := startRevoking(t)
 	d := driveJob(t, s, 1)
 	e := revokedTask(t, d, r)
 	d.Say("permit a")
 	d.Hear("a 0")
 	d.Say("answer swap")
-	if e := r.next(t, "more"); e.bytes != 64<<20 {
-		t.Fatalf("asked for %d bytes", e.bytes)
+	if e := r.next(t, "more"); e.Bytes != 64<<20 {
+		t.Fatalf("asked for %d bytes", e.Bytes)
 	}
-	if err := e.c.GiveSwap(32<<20, 0); err != nil {
+	if err := s.GiveSwap(e.Process, memfd(t, 32<<20, 0, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	d.Hear("swap 1 33554432")
 	d.Say("answer busy")
-	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 7, Ended: Busy, Resident: 1025, Fixed: 1025}) {
-		t.Errorf("revoked %+v", e.was)
+	if e := r.next(t, "revoked"); e.Answer() != (schedulers.Revoked{Ticket: 7, Outcome: schedulers.Busy, Resident: 1025, Fixed: 1025}) {
+		t.Errorf("revoked %+v", e.Answer())
 	}
 	d.Say("resume a 9") // has changed nothing, so nothing is asked
 	d.Hear("a 0 3 171")
 	id := e.c.idOf(1)
-	mustRevoke(t, s, id, Revocation{Ticket: 8, Action: Yield})
+	mustRevoke(t, s, id, 8, schedulers.Revocation{Action: schedulers.Yield})
 	d.Hear("revoke 1 1 0 0")
 	d.Say("answer unable")
-	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 8, Ended: Unable, Why: "told so", Resident: 1025, Fixed: 1025}) {
-		t.Errorf("revoked %+v", e.was)
+	if e := r.next(t, "revoked"); e.Answer() != (schedulers.Revoked{Ticket: 8, Outcome: schedulers.Unable, Why: "told so", Resident: 1025, Fixed: 1025}) {
+		t.Errorf("revoked %+v", e.Answer())
 	}
-	mustRevoke(t, s, id, yielding(9))
+	mustRevoke(t, s, id, 9, yielding)
 	d.Hear("revoke 1 1 3221225472 250")
 	d.Say("answer done")
-	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 9, Ended: Done, Freed: 1, Resident: 1024, Fixed: 1024}) {
-		t.Errorf("revoked %+v", e.was)
+	if e := r.next(t, "revoked"); e.Answer() != (schedulers.Revoked{Ticket: 9, Outcome: schedulers.Done, Moved: schedulers.Moved{Bytes: 1}, Resident: 1024, Fixed: 1024}) {
+		t.Errorf("revoked %+v", e.Answer())
 	}
 	d.Say("resume a 9")
-	if e := r.next(t, "resume"); e.need != (Resume{Bytes: 9}) {
-		t.Errorf("resume %+v", e.need)
+	if e := r.next(t, "resume"); e.Needs() != (runner.TaskResume{ID: id, Need: 9}) {
+		t.Errorf("resume %+v", e.Needs())
 	}
 	if err := s.Grant(id, 2, [16]byte{7}); err != nil {
 		t.Fatal(err)
@@ -165,7 +167,7 @@ func TestLibraryRevocation(t *testing.T) {
 	d.Say("permit a")
 	d.Hear("a 1")
 
-	mustRevoke(t, s, id, Revocation{Ticket: 11, Action: Evict, Bytes: 1}) // keeps its permission
+	mustRevoke(t, s, id, 11, schedulers.Revocation{Action: schedulers.Evict, Bytes: 1}) // keeps its permission
 	d.Hear("revoke 1 2 1 0")
 	d.Say("answer done")
 	r.next(t, "revoked")
@@ -176,61 +178,48 @@ func TestLibraryRevocation(t *testing.T) {
 	d.Hear("closed")
 	d.Say("oom 1 x") // needs the scheduler
 	d.Hear("reported")
-	r.next(t, "silent")
+	r.next(t, "disconnected")
 	if o := r.next(t, "oom"); o.c != e.c {
 		t.Errorf("oom %v of another client", o)
 	}
-	mustRevoke(t, s, id, yielding(10)) // over the next connection
+	mustRevoke(t, s, id, 10, yielding) // over the next connection
 	d.Hear("revoke 1 1 3221225472 250")
 	d.Say("answer done")
 	r.next(t, "revoked")
 	if stderr := d.Finish(); stderr != "" {
 		t.Errorf("stderr %q", stderr)
 	}
-	if e := r.next(t, "closed"); e.c.Err() != nil || !e.c.SaidBye() {
+	if e := r.next(t, "gone"); e.c.Err() != nil || !e.c.SaidBye() {
 		t.Errorf("closed: %v, bye %v", e.c.Err(), e.c.SaidBye())
 	}
-	if lines := log.all(); len(lines) != 0 {
+	if lines := log.all(); len(lines) != 1 || !strings.Contains(lines[0], "closed its connection") {
 		t.Errorf("log %q", lines)
 	}
-}
-
-// counter grants at once and keeps what is held.
-type counter struct {
-	granter
-	held   map[*Client]map[uint64]bool
-	busy   chan struct{} // closed at the 1,000th begin
-	begun  int
-	closed chan *Client
-}
-
-func (h *counter) Begin(c *Client, task uint64, _ Request) {
-	if h.held[c] == nil {
-		h.held[c] = map[uint64]bool{}
-	}
-	h.held[c][task] = true
-	if h.begun++; h.begun == 1000 {
-		close(h.busy)
-	}
-	_ = c.server.Grant(task, 0, [16]byte{}) // may be gone: it is killed in the middle
-}
-
-func (h *counter) Free(c *Client, task uint64) { delete(h.held[c], task) }
-
-func (h *counter) Closed(c *Client) {
-	delete(h.held, c)
-	h.closed <- c
 }
 
 // kill -9 in the middle of a burst leaves nothing behind, and a neighbour that
 // is in the middle of its own goes on.
 func TestKillInABurst(t *testing.T) {
 	program := built(t, "build/roundtrip")
-	h := &counter{granter: granter{t}, held: map[*Client]map[uint64]bool{}, busy: make(chan struct{}), closed: make(chan *Client, 100)}
-	s, err := Listen(filepath.Join(t.TempDir(), "s"), h, t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held, begun := map[schedulers.Process]map[schedulers.TaskID]bool{}, 0
+	busy, gone := make(chan struct{}), make(chan schedulers.Process, 100) // busy is closed at the 1,000th begin
+	s := granter(t, func(e probetest.Event) {
+		switch e.Kind {
+		case "begin":
+			if held[e.Process] == nil {
+				held[e.Process] = map[schedulers.TaskID]bool{}
+			}
+			held[e.Process][e.ID] = true
+			if begun++; begun == 1000 {
+				close(busy)
+			}
+		case "free":
+			delete(held[e.Process], e.ID)
+		case "gone":
+			delete(held, e.Process)
+			gone <- e.Process
+		}
+	})
 	burst := func(requests string) *exec.Cmd {
 		cmd := exec.Command(program, "-t", "-c", "4", "-n", requests)
 		cmd.Env = []string{"CASE_SOCKET=" + s.Path(), "CASE_TOKEN=" + s.Register(1), "CASE_REQUIRED=1"}
@@ -241,7 +230,7 @@ func TestKillInABurst(t *testing.T) {
 	}
 	victim, neighbour := burst("100000000"), burst("5000")
 	select {
-	case <-h.busy:
+	case <-busy:
 	case <-time.After(patience):
 		t.Error("no requests")
 	}
@@ -252,7 +241,7 @@ func TestKillInABurst(t *testing.T) {
 	}
 	for range 2 {
 		select {
-		case <-h.closed:
+		case <-gone:
 		case <-time.After(patience):
 			t.Fatal("a client's end was not noticed")
 		}
@@ -260,7 +249,7 @@ func TestKillInABurst(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if len(h.held) != 0 {
-		t.Errorf("%d clients hold something after their end", len(h.held))
+	if len(held) != 0 {
+		t.Errorf("%d clients hold something after their end", len(held))
 	}
 }

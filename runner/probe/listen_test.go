@@ -35,7 +35,7 @@ func TestListenErrors(t *testing.T) {
 		file:                                                 "only this user",
 		filepath.Dir(s.Path()):                               "address already in use",
 	} {
-		second, err := Listen(dir, r, nil)
+		second, err := Listen(r.config(dir, &logbook{}))
 		if err == nil {
 			second.Close()
 			t.Errorf("Listen(%s) succeeded", dir)
@@ -62,7 +62,7 @@ func TestListenReplacesAStaleSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Close(fd)
-	s, err := Listen(dir, recorder{}, nil)
+	s, err := Listen(recorder{}.config(dir, &logbook{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestListenRemovesNoOtherFile(t *testing.T) {
 		if err := put(); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := Listen(dir, recorder{}, nil); err == nil {
+		if s, err := Listen(recorder{}.config(dir, &logbook{})); err == nil {
 			t.Errorf("%s: it was replaced: %v", name, s.Close())
 		}
 		if err := os.Remove(path); err != nil {

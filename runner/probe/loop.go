@@ -88,8 +88,8 @@ func (s *Server) serve() {
 				if err := s.accept(); err != nil {
 					// No descriptors or no memory. The connection stays in the
 					// backlog; asking again at once would spin.
-					s.logf("probe: accept: %v", err)
-					s.handler.Starved(err)
+					s.config.Warn("probe: accept: %v", err)
+					s.config.Starved(err)
 					_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
 					timeout = retryMS
 				}
@@ -141,7 +141,7 @@ func (s *Server) accept() error {
 		return err
 	}
 	if fd >= s.limit {
-		s.handler.Starved(unix.EMFILE) // before the peer hears of it
+		s.config.Starved(unix.EMFILE) // before the peer hears of it
 		_ = unix.Close(fd)
 		return nil
 	}
@@ -177,9 +177,9 @@ func (s *Server) turnAway(why error) {
 	s.turned++
 	switch {
 	case s.turned < heard:
-		s.logf("probe: connection refused: %v", why)
+		s.config.Warn("probe: connection refused: %v", why)
 	case s.turned == heard:
-		s.logf("probe: connection refused: %v; further ones are not reported", why)
+		s.config.Warn("probe: connection refused: %v; further ones are not reported", why)
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // These tests run the real library in real processes.
@@ -25,11 +27,11 @@ func driveJob(t *testing.T, s *Server, job int) *probetest.Driver {
 func TestLibraryTaskLife(t *testing.T) {
 	s, r, log := start(t)
 	d := driveJob(t, s, 4)
-	before := time.Now()
+	before := s.now()
 	d.Say("begin a 123")
 	e := r.next(t, "begin")
-	if e.c.Job() != 4 || e.c.PID() != d.Cmd.Process.Pid || e.r != (Request{Bytes: 123, Blocks: 64, ThreadsPerBlock: 16, HeapBytes: 1024}) {
-		t.Fatalf("begin %v %+v", e, e.r)
+	if e.c.Job() != 4 || e.c.PID() != d.Cmd.Process.Pid || e.Bytes != 123 || e.Asks().Bytes != 123+1024 || e.Asks().Blocks != 64 || e.Asks().ThreadsPerBlock != 16 {
+		t.Fatalf("begin %v %+v", e, e.Asks())
 	}
 	mustGrant(t, e)
 	d.Hear("a 0 3 171") // CASE_OK, ordinal 3, UUID ab...
@@ -37,44 +39,44 @@ func TestLibraryTaskLife(t *testing.T) {
 	mustGrant(t, r.next(t, "grow"))
 	d.Hear("a 0 3 171")
 	d.Say("grow a 8")
-	if err := e.c.Refuse(r.next(t, "grow").task, ReasonDeviceFull, 138, 130, "device 3 is full"); err != nil {
+	if err := e.c.Refuse(r.next(t, "grow").Task, schedulers.Refusal{Cause: schedulers.DeviceFull, NeedBytes: 138, CapacityBytes: 130, Why: "device 3 is full"}); err != nil {
 		t.Fatal(err)
 	}
 	d.Hear("a 1 3 171")
 	d.Say("begin b 999")
-	if err := e.c.Refuse(r.next(t, "begin").task, ReasonTooLarge, 5<<30, 4<<30, "fits no device"); err != nil {
+	if err := e.c.Refuse(r.next(t, "begin").Task, schedulers.Refusal{Cause: schedulers.TooLarge, NeedBytes: 5 << 30, CapacityBytes: 4 << 30, Why: "fits no device"}); err != nil {
 		t.Fatal(err)
 	}
 	d.Hear("b 1 -1 0")
 	where := "cudaMalloc on device 2: 1.0 GiB free, 15.0 GiB in use by this process "
-	where += strings.Repeat("x", whereSize-1-len(where)) // all that the frame holds
+	where += strings.Repeat("x", 120-1-len(where)) // all that the frame holds
 	d.Say("oom 42 %s", where)
 	d.Hear("reported")
-	if e := r.next(t, "oom"); e.bytes != 42 || e.where != where {
+	if e := r.next(t, "oom"); e.Bytes != 42 || e.Text != where {
 		t.Errorf("oom %v", e)
 	}
 	d.Say("fault 700 cudaMemcpy")
 	d.Hear("reported")
-	if e := r.next(t, "fault"); e.code != 700 || e.where != "cudaMemcpy" || e.at.Before(before) || e.at.After(time.Now()) {
-		t.Errorf("fault %v code %d at %v", e, e.code, e.at)
+	if e := r.next(t, "fault"); e.Posted.(runner.Fault).Code != 700 || e.Text != "cudaMemcpy" || e.At < before || e.At > s.now() {
+		t.Errorf("fault %v at %v", e, e.At)
 	}
 	d.Say("shape a 4096")
 	d.Hear("a 0")
-	if e := r.next(t, "shape"); e.shape != (Shape{Blocks: 4096, ThreadsPerBlock: 256, BlocksPerSM: 8}) {
-		t.Errorf("shape %v %+v", e, e.shape)
+	if e := r.next(t, "shape"); e.Posted != (runner.TaskShape{ID: e.ID, Blocks: 4096, ThreadsPerBlock: 256, BlocksPerSM: 8}) {
+		t.Errorf("shape %v %+v", e, e.Posted)
 	}
 	d.Say("free a")
 	d.Hear("a 0")
 	r.next(t, "free")
 	d.Say("pin c 2")
 	e = r.next(t, "begin")
-	if want := (Request{Bytes: 1, Blocks: 64, ThreadsPerBlock: 16, Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2}); e.r != want {
-		t.Errorf("pinned begin %+v, want %+v", e.r, want)
+	if task := e.Asks(); task.Bytes != 1 || task.Blocks != 64 || task.ThreadsPerBlock != 16 || !task.Managed || task.BlocksPerSM != 6 || *task.OnDevice != 2 {
+		t.Errorf("pinned begin %+v", task)
 	}
 	mustGrant(t, e)
 	d.Hear("c 0 3 171")
 	stderr := d.Finish()
-	if e := r.next(t, "closed"); e.c.Err() != nil || !e.c.SaidBye() {
+	if e := r.next(t, "gone"); e.c.Err() != nil || !e.c.SaidBye() {
 		t.Errorf("closed %v: %v, bye %v", e, e.c.Err(), e.c.SaidBye())
 	}
 	for _, part := range []string{"device 3 is full", "fits no device", "needs 5368709120 bytes", "capacity 4294967296 bytes"} {
@@ -100,7 +102,7 @@ func TestTwoThreadsWaitWhileAThirdFrees(t *testing.T) {
 	c := r.next(t, "begin")
 	d.Say("free a")
 	d.Hear("a 0")
-	if e := r.next(t, "free"); e.task != a.task {
+	if e := r.next(t, "free"); e.Task != a.Task {
 		t.Fatalf("free %v", e)
 	}
 	mustGrant(t, c)
@@ -118,7 +120,7 @@ func TestForkedChildHasItsOwnConnection(t *testing.T) {
 	d.Hear("a 0 3 171")
 	d.Say("fork a 5")
 	child := r.next(t, "begin")
-	if child.c == parent.c || child.c.Job() != 9 || child.c.PID() == parent.c.PID() || child.bytes != 5 {
+	if child.c == parent.c || child.c.Job() != 9 || child.c.PID() == parent.c.PID() || child.Bytes != 5 {
 		t.Fatalf("child's begin %v, parent's %v", child, parent)
 	}
 	mustGrant(t, child)
@@ -126,7 +128,7 @@ func TestForkedChildHasItsOwnConnection(t *testing.T) {
 	if e := r.next(t, "free"); e.c != child.c {
 		t.Fatalf("free %v", e)
 	}
-	if e := r.next(t, "closed"); e.c != child.c {
+	if e := r.next(t, "gone"); e.c != child.c {
 		t.Fatalf("closed %v", e)
 	}
 	d.Say("free a")
@@ -192,7 +194,7 @@ func TestServerGoneWhileThreadsWait(t *testing.T) {
 
 func TestUnknownTokenTellsTheUser(t *testing.T) {
 	s, r, _ := start(t)
-	d := drive(t, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+strings.Repeat("0", 2*tokenSize), "CASE_REQUIRED=1")
+	d := drive(t, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+strings.Repeat("0", 2*wire.TokenSize), "CASE_REQUIRED=1")
 	d.Say("begin a 1")
 	d.Hear("a 2 -1 0")
 	if stderr := d.Finish(); !strings.Contains(stderr, "token of no job of this run") {

@@ -41,7 +41,7 @@ func (s *Server) processOf(fd, pid int) *process {
 	p = next
 	if p.handle >= 0 {
 		if err := s.watch(p.handle); err != nil {
-			s.logf("probe: watch process %d: %v; the end of its connection counts as its end", pid, err)
+			s.config.Warn("probe: watch process %d: %v; the end of its connection counts as its end", pid, err)
 			p.release()
 			return p
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/probe/wire"
 )
 
 // The end of a process, or of its program, is what gives back what it holds; the end of
@@ -35,7 +36,7 @@ func TestClosedSocketKeepsTheTasks(t *testing.T) {
 			s, r, log, d, c := holder(t)
 			d.Say("close")
 			d.Hear("closed")
-			if e := r.next(t, "silent"); e.c != c {
+			if e := r.next(t, "disconnected"); e.c != c {
 				t.Fatalf("silent %v", e)
 			}
 			s.Settle()
@@ -45,10 +46,10 @@ func TestClosedSocketKeepsTheTasks(t *testing.T) {
 			}
 			end(d)
 			s.Settle()
-			if e := r.next(t, "closed"); e.c != c || c.Err() != nil || c.SaidBye() {
+			if e := r.next(t, "gone"); e.c != c || c.Err() != nil || c.SaidBye() {
 				t.Errorf("closed %v: %v, bye %v", e, c.Err(), c.SaidBye())
 			}
-			if lines := log.all(); len(lines) != 0 {
+			if lines := log.all(); len(lines) != 1 || !strings.Contains(lines[0], "closed its connection") {
 				t.Errorf("log %q", lines)
 			}
 		})
@@ -62,10 +63,10 @@ func TestLibraryConnectsAgain(t *testing.T) {
 	for range 3 {
 		d.Say("reuse")
 		d.Hear("reused")
-		r.next(t, "silent")
+		r.next(t, "disconnected")
 		d.Say("grow a 7")
 		e := r.next(t, "grow")
-		if e.c != c || e.task != 1 || e.bytes != 7 {
+		if e.c != c || e.Task != 1 || e.Bytes != 7 {
 			t.Fatalf("grow %v", e)
 		}
 		mustGrant(t, e)
@@ -75,17 +76,17 @@ func TestLibraryConnectsAgain(t *testing.T) {
 	}
 	d.Say("close")
 	d.Hear("closed")
-	r.next(t, "silent")
+	r.next(t, "disconnected")
 	d.Say("free a")
 	d.Hear("a 0")
-	if e := r.next(t, "free"); e.c != c || e.task != 1 {
+	if e := r.next(t, "free"); e.c != c || e.Task != 1 {
 		t.Fatalf("free %v", e)
 	}
 	if stderr := d.Finish(); stderr != "" {
 		t.Errorf("stderr %q", stderr)
 	}
 	s.Settle()
-	if e := r.next(t, "closed"); e.c != c || c.Err() != nil || !c.SaidBye() {
+	if e := r.next(t, "gone"); e.c != c || c.Err() != nil || !c.SaidBye() {
 		t.Errorf("closed %v: %v, bye %v", e, c.Err(), c.SaidBye())
 	}
 }
@@ -97,7 +98,7 @@ func TestLastWordsOverAnotherConnection(t *testing.T) {
 	busy := connect(t, s)
 	s.Settle() // the connection is accepted
 	s.mu.Lock()
-	busy.send(helloOf(t, strings.Repeat("00", tokenSize)))
+	busy.send(helloOf(t, strings.Repeat("00", wire.TokenSize)))
 	busy.taken() // the server has it, and waits for the lock
 	d.Say("reuse")
 	d.Hear("reused")
@@ -107,10 +108,10 @@ func TestLastWordsOverAnotherConnection(t *testing.T) {
 	s.mu.Unlock()
 	s.Settle()
 	e := r.next(t, "free")
-	if e.c != c || e.task != 1 {
+	if e.c != c || e.Task != 1 {
 		t.Fatalf("free %v", e)
 	}
-	if e := r.next(t, "closed"); e.c != c || c.Err() != nil || !c.SaidBye() {
+	if e := r.next(t, "gone"); e.c != c || c.Err() != nil || !c.SaidBye() {
 		t.Errorf("closed %v: %v, bye %v", e, c.Err(), c.SaidBye())
 	}
 	r.none(t)
@@ -121,7 +122,7 @@ func TestExecReleases(t *testing.T) {
 	_, r, _, d, c := holder(t)
 	d.Say("exec")
 	d.Hear("again")
-	if e := r.next(t, "closed"); e.c != c {
+	if e := r.next(t, "gone"); e.c != c {
 		t.Fatalf("closed %v", e)
 	}
 	d.Say("begin a 1")
@@ -145,7 +146,7 @@ func TestParentsEndReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.next(t, "oom")
-	if e := r.next(t, "closed"); e.c != c {
+	if e := r.next(t, "gone"); e.c != c {
 		t.Fatalf("closed %v", e)
 	}
 	if err := unix.Kill(daemon, 0); err != nil {
@@ -165,26 +166,25 @@ func TestClosedSocketOfAProcessWithoutADevice(t *testing.T) {
 	r.next(t, "oom")
 	d.Say("close")
 	d.Hear("closed")
-	r.next(t, "closed")
+	r.next(t, "gone")
 }
 
 // What a client that is gone waited for is granted to nobody.
 func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
-	r, l := newRecorder(), &logbook{}
-	s := serveOwn(t, r, l)
+	s, r, _ := startWith(t, Config{}, openProcess)
 	c := greeted(t, s, 1)
 	c.send(beginOf(1, 10))
 	held := r.next(t, "begin")
 	mustGrant(t, held)
 	c.send(beginOf(2, 20))
 	r.next(t, "begin")
-	c.send(frame(&growFrame{1, 5, 0}))
+	c.send(frame(&wire.Grow{Number: 1, Bytes: 5}))
 	r.next(t, "grow")
 	c.close()
-	if e := r.next(t, "free"); e.task != 2 {
+	if e := r.next(t, "free"); e.Task != 2 {
 		t.Fatalf("free %v", e)
 	}
-	r.next(t, "silent")
+	r.next(t, "disconnected")
 	if open, live := held.c.job.open.Load(), held.c.job.live.Load(); open != 1 || live != 1 {
 		t.Errorf("%d requests and %d tasks are open, want 1 and 1: the growth", open, live)
 	}
@@ -195,7 +195,7 @@ func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.next(t, "closed")
+	r.next(t, "gone")
 	if live := held.c.job.live.Load(); live != 0 {
 		t.Errorf("%d tasks are live after the end", live)
 	}
@@ -204,48 +204,35 @@ func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
 // What a process decides by itself goes on while it has no connection, and it tells the outcome
 // over the next one, even where it never had a device before.
 func TestClosedSocketOfAProcessThatDecides(t *testing.T) {
-	r, l := newRecorder(), &logbook{}
-	s := serveOwn(t, r, l)
+	s, r, _ := startWith(t, Config{}, openProcess)
 	token := s.RegisterDeciding(1)
-	hello := edit(t, kindHello, func(b []byte) { copy(b[16:], helloOf(t, token)[16:]) })
+	hello := edit(t, wire.KindHello, func(b []byte) { copy(b[16:], helloOf(t, token)[16:]) })
 	c := connect(t, s)
 	c.send(hello)
 	c.send(decidingBegin(1, 10))
 	first := r.next(t, "begin")
 	c.close()
-	r.next(t, "silent")
+	r.next(t, "disconnected")
 	again := connect(t, s)
 	again.send(hello)
 	again.send(granted(1, 2))
-	if e := r.next(t, "decided"); e.c != first.c || e.task != 1 {
+	if e := r.next(t, "decided"); e.c != first.c || e.Task != 1 {
 		t.Errorf("decided %v of another client", e)
 	}
 	r.none(t)
 }
 
-// serveOwn serves the test's own process as any other.
-func serveOwn(t *testing.T, h Handler, l *logbook) *Server {
-	t.Helper()
-	s, err := Listen(t.TempDir()+"/s", h, l.logf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 // A protocol error of a process with a device leaves what it holds with it too.
 func TestRejectedProcessKeepsItsTasks(t *testing.T) {
-	r, l := newRecorder(), &logbook{}
-	s := serveOwn(t, r, l)
+	s, r, _ := startWith(t, Config{}, openProcess)
 	c := greeted(t, s, 1)
 	c.send(beginOf(1, 10))
 	e := r.next(t, "begin")
 	mustGrant(t, e)
-	c.expect(kindGrant)
+	c.expect(wire.KindGrant)
 	c.send([]byte("nonsense"))
 	c.expectHangUp()
-	r.next(t, "silent")
+	r.next(t, "disconnected")
 	if e.c.Err() == nil {
 		t.Error("no reason")
 	}
@@ -255,8 +242,7 @@ func TestRejectedProcessKeepsItsTasks(t *testing.T) {
 
 // One process may not take the server's descriptors, nor a job all its time.
 func TestConnectionsOfAProcessAreLimited(t *testing.T) {
-	r, l := newRecorder(), &logbook{}
-	s := serveOwn(t, r, l)
+	s, r, l := startWith(t, Config{}, openProcess)
 	var open []*raw
 	for range processConnections {
 		open = append(open, connect(t, s))
@@ -276,7 +262,7 @@ func TestConnectionsOfAProcessAreLimited(t *testing.T) {
 	c := greeted(t, s, 1)
 	c.send(beginOf(1, 1))
 	mustGrant(t, r.next(t, "begin"))
-	c.expect(kindGrant)
+	c.expect(wire.KindGrant)
 }
 
 func TestClientsOfAJobAreLimited(t *testing.T) {
@@ -303,12 +289,12 @@ func TestOpenRequestsOfAJobAreLimited(t *testing.T) {
 		c.send(beginOf(task, 1))
 		if task > jobRequests {
 			if task == jobRequests+1 {
-				if e := r.next(t, "limited"); !strings.Contains(e.where, "256 requests open") {
+				if e := r.next(t, "limited"); !strings.Contains(e.Text, "256 requests open") {
 					t.Errorf("limited %v", e)
 				}
 			}
-			var f refuseFrame
-			if err := decode(&f, c.expect(kindRefuse)); err != nil || f.task != task || f.reason != ReasonTooMany {
+			var f wire.Refuse
+			if err := decode(&f, c.expect(wire.KindRefuse)); err != nil || f.Number != task || f.Refusal.Cause != wire.TooMany {
 				t.Fatalf("refuse %+v: %v", f, err)
 			}
 			continue
@@ -319,16 +305,16 @@ func TestOpenRequestsOfAJobAreLimited(t *testing.T) {
 		}
 	}
 	mustGrant(t, first)
-	c.expect(kindGrant)
-	c.send(frame(&growFrame{1, 1, 0}))
+	c.expect(wire.KindGrant)
+	c.send(frame(&wire.Grow{Number: 1, Bytes: 1}))
 	r.next(t, "grow")
 	c.send(beginOf(jobRequests+1, 1)) // a refused id may come again
-	c.expect(kindRefuse)
+	c.expect(wire.KindRefuse)
 	r.none(t)
 	neighbour := greeted(t, s, 2)
 	neighbour.send(beginOf(1, 1))
 	mustGrant(t, r.next(t, "begin"))
-	neighbour.expect(kindGrant)
+	neighbour.expect(wire.KindGrant)
 }
 
 func TestLiveTasksOfAJobAreLimited(t *testing.T) {
@@ -337,12 +323,12 @@ func TestLiveTasksOfAJobAreLimited(t *testing.T) {
 	for task := uint64(1); task <= jobTasks; task++ {
 		c.send(beginOf(task, 1))
 		mustGrant(t, r.next(t, "begin"))
-		c.expect(kindGrant)
+		c.expect(wire.KindGrant)
 	}
 	c.send(beginOf(jobTasks+1, 1))
 	r.next(t, "limited")
-	c.expect(kindRefuse)
-	c.send(frame(&freeFrame{1}))
+	c.expect(wire.KindRefuse)
+	c.send(frame(&wire.Free{Number: 1}))
 	r.next(t, "free")
 	c.send(beginOf(jobTasks+1, 1))
 	r.next(t, "begin")

@@ -3,8 +3,13 @@ package probe
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Every broken rule costs its sender the connection, with one line in the log
@@ -18,16 +23,20 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		id++
 		bystander.send(beginOf(id, 1))
 		mustGrant(t, r.next(t, "begin"))
-		bystander.expect(kindGrant)
+		bystander.expect(wire.KindGrant)
 	}
-	bye := frame(&byeFrame{})
+	bye := frame(&wire.Bye{})
 	live := func(c *raw, _ *testing.T) {
 		c.send(beginOf(1, 1))
 		mustGrant(c.t, r.next(c.t, "begin"))
-		c.expect(kindGrant)
+		c.expect(wire.KindGrant)
 	}
 	pending := func(c *raw, _ *testing.T) { c.send(beginOf(1, 1)); r.next(c.t, "begin") }
-	growing := func(c *raw, t *testing.T) { live(c, t); c.send(frame(&growFrame{1, 1, 0})); r.next(t, "grow") }
+	growing := func(c *raw, t *testing.T) {
+		live(c, t)
+		c.send(frame(&wire.Grow{Number: 1, Bytes: 1}))
+		r.next(t, "grow")
+	}
 	fresh := func(*raw, *testing.T) {}
 
 	for _, test := range []struct {
@@ -36,39 +45,39 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		frame     []byte
 	}{
 		{"before HELLO", "before HELLO", nil, beginOf(1, 1)},
-		{"unknown token", "token", nil, frame(&helloFrame{token: [16]byte{1}})},
+		{"unknown token", "token", nil, frame(&wire.Hello{Token: [16]byte{1}})},
 		{"garbage first", "truncated", nil, []byte("hi")},
-		{"wrong version", "version 1", nil, edit(t, kindHello, func(b []byte) { b[2] = 1 })},
+		{"wrong version", "version 1", nil, edit(t, wire.KindHello, func(b []byte) { b[2] = 1 })},
 		{"empty", "empty", fresh, nil},
 		{"truncated", "TASK_BEGIN of 63 bytes", fresh, beginOf(1, 1)[:63]},
 		{"padded", "TASK_BEGIN of 73 bytes", fresh, append(beginOf(1, 1), 0)},
 		{"oversized", "oversized frame of 70000", fresh, make([]byte, 70000)},
-		{"wrong size field", "claims", fresh, edit(t, kindBegin, func(b []byte) { b[4]++ })},
-		{"unknown type", "unknown frame type 99", fresh, edit(t, kindBye, func(b []byte) { b[0] = 99 })},
-		{"type 0", "unknown", fresh, edit(t, kindBye, func(b []byte) { b[0] = 0 })},
-		{"later version", "version 260", fresh, edit(t, kindBegin, func(b []byte) { b[3] = 1 })},
-		{"second HELLO", "HELLO", fresh, fixture(t, kindHello)},
-		{"server's frame", "GRANT", fresh, fixture(t, kindGrant)},
+		{"wrong size field", "claims", fresh, edit(t, wire.KindBegin, func(b []byte) { b[4]++ })},
+		{"unknown type", "unknown frame type 99", fresh, edit(t, wire.KindBye, func(b []byte) { b[0] = 99 })},
+		{"type 0", "unknown", fresh, edit(t, wire.KindBye, func(b []byte) { b[0] = 0 })},
+		{"later version", "version 260", fresh, edit(t, wire.KindBegin, func(b []byte) { b[3] = 1 })},
+		{"second HELLO", "HELLO", fresh, edit(t, wire.KindHello, func([]byte) {})},
+		{"server's frame", "GRANT", fresh, edit(t, wire.KindGrant, func([]byte) {})},
 		{"task 0", "task id 0", fresh, beginOf(0, 1)},
-		{"2^63 bytes", "2^63", fresh, beginOf(1, 1<<63)},
-		{"free of unknown", "not live", fresh, frame(&freeFrame{1})},
-		{"grow of unknown", "not live", fresh, frame(&growFrame{1, 1, 0})},
-		{"shape of unknown", "not live", fresh, frame(&shapeFrame{1, Shape{Blocks: 1}})},
-		{"shape of waiting", "outstanding", pending, frame(&shapeFrame{1, Shape{Blocks: 1}})},
-		{"more on the host than there is", "3 of 2 bytes on the host", fresh, frame(&beginFrame{1, Request{Bytes: 2, HostBytes: 3}})},
-		{"on the host without eviction", "cannot evict", fresh, frame(&beginFrame{1, Request{Bytes: 3, HostBytes: 2}})},
-		{"device -1", "device -1", fresh, frame(&beginFrame{1, Request{Flags: FlagDevice, Device: -1}})},
+		{"2^63 bytes", "2^63", fresh, edit(t, wire.KindBegin, func(b []byte) { b[23] = 0x80 })},
+		{"free of unknown", "not live", fresh, frame(&wire.Free{Number: 1})},
+		{"grow of unknown", "not live", fresh, frame(&wire.Grow{Number: 1, Bytes: 1})},
+		{"shape of unknown", "not live", fresh, frame(&wire.Shape{Number: 1, Blocks: 1})},
+		{"shape of waiting", "outstanding", pending, frame(&wire.Shape{Number: 1, Blocks: 1})},
+		{"more on the host than there is", "3 of 2 bytes on the host", fresh, frame(&wire.Begin{Number: 1, Task: schedulers.Task{Bytes: 2, Need: new(int64(-1))}})},
+		{"on the host without eviction", "cannot evict", fresh, frame(&wire.Begin{Number: 1, Task: schedulers.Task{Bytes: 3, Need: new(int64(1))}})},
+		{"device -1", "device -1", fresh, frame(&wire.Begin{Number: 1, Task: schedulers.Task{OnDevice: new(-1)}})},
 		{"begin of waiting", "is live", pending, beginOf(1, 1)},
 		{"begin of held", "is live", live, beginOf(1, 1)},
-		{"free of waiting", "outstanding", pending, frame(&freeFrame{1})},
-		{"grow of waiting", "outstanding", pending, frame(&growFrame{1, 1, 0})},
-		{"free while growing", "outstanding", growing, frame(&freeFrame{1})},
-		{"shape while growing", "outstanding", growing, frame(&shapeFrame{1, Shape{Blocks: 1}})},
-		{"shrink of unknown", "not live", fresh, frame(&shrinkFrame{1, 1})},
-		{"shrink of waiting", "outstanding", pending, frame(&shrinkFrame{1, 1})},
-		{"shrink while growing", "outstanding", growing, frame(&shrinkFrame{1, 1})},
+		{"free of waiting", "outstanding", pending, frame(&wire.Free{Number: 1})},
+		{"grow of waiting", "outstanding", pending, frame(&wire.Grow{Number: 1, Bytes: 1})},
+		{"free while growing", "outstanding", growing, frame(&wire.Free{Number: 1})},
+		{"shape while growing", "outstanding", growing, frame(&wire.Shape{Number: 1, Blocks: 1})},
+		{"shrink of unknown", "not live", fresh, frame(&wire.Shrink{Number: 1, Bytes: 1})},
+		{"shrink of waiting", "outstanding", pending, frame(&wire.Shrink{Number: 1, Bytes: 1})},
+		{"shrink while growing", "outstanding", growing, frame(&wire.Shrink{Number: 1, Bytes: 1})},
 		{"begin of one that decides", "who decides", fresh, decidingBegin(1, 1)},
-		{"decided here", "who decides", pending, frame(&decidedFrame{task: 1})},
+		{"decided here", "who decides", pending, frame(&wire.Decided{Number: 1})},
 		{"after BYE", "after BYE", func(c *raw, _ *testing.T) { c.send(bye) }, beginOf(1, 1)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -90,7 +99,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 				t.Errorf("told %q, want %q", why, test.why)
 			}
 			if test.before != nil {
-				if e := r.next(t, "closed"); e.c.Job() != 2 || e.c.Err() == nil || !strings.Contains(e.c.Err().Error(), test.why) {
+				if e := r.next(t, "gone"); e.c.Job() != 2 || e.c.Err() == nil || !strings.Contains(e.c.Err().Error(), test.why) {
 					t.Errorf("closed %v: %v", e, e.c.Err())
 				}
 			}
@@ -103,12 +112,12 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 	}
 }
 
-func decidingBegin(task, bytes uint64) []byte {
-	return frame(&beginFrame{task, Request{Bytes: bytes, Flags: FlagDecided}})
+func decidingBegin(task uint64, bytes int64) []byte {
+	return frame(&wire.Begin{Number: task, Task: schedulers.Task{Bytes: bytes}, Decides: true})
 }
 
-func granted(task uint64, ordinal int32) []byte {
-	return frame(&decidedFrame{task, Outcome{Ordinal: ordinal}})
+func granted(task uint64, device int) []byte {
+	return frame(&wire.Decided{Number: task, Device: device})
 }
 
 // A job that decides for itself tells how its requests end, and nobody answers them.
@@ -117,36 +126,36 @@ func TestClientsDecide(t *testing.T) {
 	c := connect(t, s)
 	c.send(helloOf(t, s.RegisterDeciding(4)))
 	c.send(decidingBegin(1, 10))
-	if e := r.next(t, "begin"); e.task != 1 || e.r.Flags != FlagDecided {
-		t.Fatalf("begin %v %+v", e, e.r)
+	if e := r.next(t, "begin"); e.Task != 1 || e.Bytes != 10 {
+		t.Fatalf("begin %v", e)
 	}
 	c.send(granted(1, 2))
-	if e := r.next(t, "decided"); e.task != 1 || e.ended != (Outcome{Ordinal: 2}) {
-		t.Fatalf("decided %v %+v", e, e.ended)
+	if e := r.next(t, "decided"); e.Task != 1 || e.Posted != (runner.TaskDecided{ID: e.ID, Device: 2}) {
+		t.Fatalf("decided %v %+v", e, e.Posted)
 	}
-	c.send(frame(&growFrame{1, 5, WaitNone}))
-	if e := r.next(t, "grow"); e.bytes != 5 || e.wait != WaitNone {
-		t.Fatalf("grow %v %v", e, e.wait)
+	c.send(frame(&wire.Grow{Number: 1, Bytes: 5, Wait: new(time.Duration(0))}))
+	if e := r.next(t, "grow"); e.Bytes != 5 || *e.Posted.(runner.TaskGrow).Wait != 0 {
+		t.Fatalf("grow %v", e)
 	}
-	refused := Outcome{Reason: ReasonTimeout, Need: 15, Capacity: 12}
-	c.send(frame(&decidedFrame{1, refused}))
-	if e := r.next(t, "decided"); e.ended != refused {
-		t.Fatalf("decided %v %+v", e, e.ended)
+	refused := schedulers.Refusal{Cause: schedulers.TimedOut, NeedBytes: 15, CapacityBytes: 12}
+	c.send(frame(&wire.Decided{Number: 1, Refusal: &refused}))
+	if e := r.next(t, "decided"); e.Posted.(runner.TaskDecided).Refusal.Error() != "the process itself: waited too long: needs 15 bytes, capacity 12 bytes" {
+		t.Fatalf("decided %v %+v", e, e.Posted)
 	}
-	c.send(frame(&shrinkFrame{1, 3})) // the refused growth left the task
-	if e := r.next(t, "shrink"); e.task != 1 || e.bytes != 3 {
+	c.send(frame(&wire.Shrink{Number: 1, Bytes: 3})) // the refused growth left the task
+	if e := r.next(t, "shrink"); e.Task != 1 || e.Bytes != 3 {
 		t.Fatalf("shrink %v", e)
 	}
-	c.send(frame(&freeFrame{1}))
+	c.send(frame(&wire.Free{Number: 1}))
 	r.next(t, "free")
 	c.send(decidingBegin(1, 20))
 	r.next(t, "begin")
-	c.send(frame(&decidedFrame{1, refused}))
+	c.send(frame(&wire.Decided{Number: 1, Refusal: &refused}))
 	r.next(t, "decided")
 	c.send(decidingBegin(1, 20)) // a refused id may come again
 	r.next(t, "begin")
 	c.close()
-	if e := r.next(t, "closed"); e.c.Err() != nil {
+	if e := r.next(t, "gone"); e.c.Err() != nil {
 		t.Errorf("closed: %v", e.c.Err())
 	}
 	r.none(t)
@@ -165,10 +174,10 @@ func TestProtocolErrorsOfClientsThatDecide(t *testing.T) {
 		"a request for the server": {"who decides", [][]byte{beginOf(1, 1)}},
 		"decided unasked":          {"no request outstanding", [][]byte{granted(1, 0)}},
 		"decided twice":            {"no request outstanding", append(holds, granted(1, 0))},
-		"free of waiting":          {"outstanding", append(waits, frame(&freeFrame{1}))},
-		"shrink of waiting":        {"outstanding", append(waits, frame(&shrinkFrame{1, 1}))},
+		"free of waiting":          {"outstanding", append(waits, frame(&wire.Free{Number: 1}))},
+		"shrink of waiting":        {"outstanding", append(waits, frame(&wire.Shrink{Number: 1, Bytes: 1}))},
 		"no device of the run":     {"no such device", append(waits, granted(1, 4))},
-		"more than it holds":       {"more than it holds", append(holds, frame(&shrinkFrame{1, 1<<40 + 1}))},
+		"more than it holds":       {"more than it holds", append(holds, frame(&wire.Shrink{Number: 1, Bytes: 1<<40 + 1}))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, r, _ := start(t)
@@ -182,7 +191,7 @@ func TestProtocolErrorsOfClientsThatDecide(t *testing.T) {
 			}
 			for {
 				e := *<-r.events
-				if e.kind == "closed" {
+				if e.Kind == "gone" {
 					if err := e.c.Err(); err == nil || !strings.Contains(err.Error(), test.why) {
 						t.Errorf("closed: %v", err)
 					}

@@ -3,9 +3,15 @@ package probe
 import (
 	"encoding/hex"
 	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // raw is a client that sends whatever bytes the test wants.
@@ -41,17 +47,27 @@ func greeted(t *testing.T, s *Server, job int) *raw {
 
 func helloOf(t *testing.T, token string) []byte {
 	t.Helper()
-	f := helloFrame{pid: 1}
-	if n, err := hex.Decode(f.token[:], []byte(token)); err != nil || n != tokenSize {
+	f := wire.Hello{PID: 1}
+	if n, err := hex.Decode(f.Token[:], []byte(token)); err != nil || n != wire.TokenSize {
 		t.Fatalf("token %q: %v", token, err)
 	}
 	return frame(&f)
 }
 
-func frame(f wireFrame) []byte { return encode(f, make([]byte, maxFrame)) }
+func frame(f wire.Frame) []byte { return new(wire.Codec).Encode(f, make([]byte, wire.MaxFrame)) }
 
-func beginOf(task, bytes uint64) []byte {
-	return frame(&beginFrame{task, Request{Bytes: bytes, Blocks: 1, ThreadsPerBlock: 32}})
+func decode(f wire.Frame, b []byte) error { return new(wire.Codec).Decode(f, b) }
+
+// edit returns the fixture of k with one change.
+func edit(tb testing.TB, k wire.Kind, change func(b []byte)) []byte {
+	tb.Helper()
+	b := probetest.Hex(tb, filepath.Join(nativeDir, "testdata", strings.ToLower(k.String())+".hex"))
+	change(b)
+	return b
+}
+
+func beginOf(task uint64, bytes int64) []byte {
+	return frame(&wire.Begin{Number: task, Task: schedulers.Task{Bytes: bytes, Blocks: 1, ThreadsPerBlock: 32}})
 }
 
 func (c *raw) close() {
@@ -71,7 +87,7 @@ func (c *raw) send(b []byte) {
 // taken returns when the server has read everything that was sent.
 func (c *raw) taken() {
 	c.t.Helper()
-	await(c.t, "the server does not read what was sent", func() bool {
+	probetest.Await(c.t, "the server does not read what was sent", func() bool {
 		unread, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
 		if err != nil {
 			c.t.Fatal(err)
@@ -81,9 +97,9 @@ func (c *raw) taken() {
 }
 
 // receive returns the next frame's kind, 0 at the end of the connection.
-func (c *raw) receive() (kind, []byte) {
+func (c *raw) receive() (wire.Kind, []byte) {
 	c.t.Helper()
-	b := make([]byte, maxFrame)
+	b := make([]byte, wire.MaxFrame)
 	for {
 		n, err := unix.Read(c.fd, b)
 		if err == unix.ECONNRESET || err == unix.EINTR {
@@ -95,7 +111,7 @@ func (c *raw) receive() (kind, []byte) {
 		if n == 0 {
 			return 0, nil
 		}
-		k, err := check(b[:n])
+		k, err := wire.Check(b[:n])
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -103,7 +119,7 @@ func (c *raw) receive() (kind, []byte) {
 	}
 }
 
-func (c *raw) expect(want kind) []byte {
+func (c *raw) expect(want wire.Kind) []byte {
 	c.t.Helper()
 	k, b := c.receive()
 	if k != want {
@@ -115,10 +131,10 @@ func (c *raw) expect(want kind) []byte {
 // expectHangUp: the server says why, then ends the connection.
 func (c *raw) expectHangUp() string {
 	c.t.Helper()
-	var f refuseFrame
-	if err := decode(&f, c.expect(kindRefuse)); err != nil || f.task != 0 || f.reason != reasonProtocol {
+	var f wire.Refuse
+	if err := decode(&f, c.expect(wire.KindRefuse)); err != nil || f.Number != 0 || f.Refusal.Cause != wire.Protocol {
 		c.t.Fatalf("last words %+v: %v", f, err)
 	}
 	c.expect(0)
-	return text(f.text[:])
+	return wire.Printable(f.Refusal.Why)
 }

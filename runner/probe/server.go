@@ -1,6 +1,6 @@
 // Package probe is the scheduler's end of the socket that jobs' probes (libcase,
-// native/probe) talk to. It turns frames into calls of a Handler and answers
-// into frames; it decides nothing about placement.
+// native/probe) talk to. It posts what processes say as events of the batch, and
+// answers them; it decides nothing about placement.
 package probe
 
 import (
@@ -18,76 +18,47 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
-// Request is what a task asks for (struct case_need in native/probe/case.h).
-// Bytes+HeapBytes and Blocks are below 2^63; Blocks × warps per block can
-// exceed 64 bits.
-type Request struct {
-	Bytes, Blocks   uint64
-	ThreadsPerBlock uint32
-	HeapBytes       uint64
-	Flags           uint32
-	BlocksPerSM     uint32 // 0: unknown
-	Device          int32  // ordinal as GRANT has it; with FlagDevice, else 0
-	Wait            Wait
-	HostBytes       uint64 // of Bytes, that are on the host at first; 0 unless Client.CanEvict
+// Config is what a Server needs of its run.
+type Config struct {
+	Dir   string    // of the socket: made with mode 0700, or one that only this user can enter
+	Start time.Time // time zero of events; it must carry a monotonic reading
+	// Post takes events, one at a time, those of one process in order, on the server's goroutine. All processes wait while it
+	// runs, so it must not block (writing to a disk or a store belongs on another goroutine), nor call Server.Close. The
+	// server numbers the tasks of all processes: a number is never used again. Each TaskBegin, TaskGrow and TaskResume is
+	// answered with Server.Grant or Server.Refuse, during the call or later and from any goroutine, unless the job decides
+	// for itself (RegisterDeciding). Every ticket of Server.Revoke ends once: with TaskRevoked, or without an answer with the
+	// end of its task, its connection or its process. An error says that the event cannot be.
+	Post func(at time.Duration, e runner.Event) error
+	// Warn hears of every connection that the server ended and why. Several goroutines call it.
+	Warn func(format string, args ...any)
+	// Starved hears that connections cannot be taken, because this process or the machine lacks something. They wait, or
+	// are closed after the call.
+	Starved func(err error)
+	// Mended hears that the socket had been removed, replaced or locked. It is in its place again, or err says why not.
+	Mended func(err error)
+	// Stray takes the event of a job that is not known, because a process did not show its token. session is what the process
+	// says of itself.
+	Stray func(session int, event func(job int) runner.Event)
+
+	Chunk  int64         // bytes, the unit in which memory moves; 0: the run takes nothing back
+	Window time.Duration // with Chunk: at most so much work is to be submitted at a time; whole microseconds
+	Swap   Swap          // with Chunk
 }
 
-// Outcome is how a request ended of which its process decided.
-type Outcome struct {
-	Reason         Reason // Granted, ReasonTooLarge, ReasonDeviceFull or ReasonTimeout
-	Ordinal        int32  // of the device, where it was granted
-	Need, Capacity uint64 // bytes below 2^63, where it was refused
-}
-
-// Shape is a task's largest kernel so far (case_task_shape).
-type Shape struct {
-	Blocks          uint64 // below 2^63
-	ThreadsPerBlock uint32
-	BlocksPerSM     uint32 // 0: unknown
-}
-
-// Handler gets the clients' events, one at a time, those of one client in order,
-// on the server's goroutine. All clients wait while it runs, so it must not
-// block (writing to a disk or a store belongs on another goroutine), nor call
-// Server.Close. The server numbers the tasks of all clients: a number is never used again.
-// The handler answers each Begin and Grow with Server.Grant or Server.Refuse, during the
-// call or later and from any goroutine, unless the job decides for itself
-// (RegisterDeciding). An error of a method that returns one says that the client broke
-// the protocol, and ends the connection.
-type Handler interface {
-	Begin(c *Client, task uint64, r Request)
-	Grow(c *Client, task uint64, bytes uint64, wait Wait)
-	// Shrink says that a task gave back part of what it holds.
-	Shrink(c *Client, task uint64, bytes uint64) error
-	// Decided answers a Begin or Grow of a job that decides for itself.
-	Decided(c *Client, task uint64, o Outcome) error
-	// Shape corrects what Begin said of a task that has its device.
-	Shape(c *Client, task uint64, s Shape)
-	// Free says that the task is over. A ticket of it is settled.
-	Free(c *Client, task uint64)
-	OOM(c *Client, bytes uint64, where string)
-	// Fault: at is when the process saw the error. Times of all clients are on
-	// one clock, so they order culprit and collateral exactly.
-	Fault(c *Client, code int32, at time.Time, where string)
-	// Starved says that connections cannot be taken, because this process or the
-	// machine lacks something. They wait, or are closed after the call.
-	Starved(err error)
-	// Limited says that the server refuses what the client asks for, because its job has
-	// too many requests or tasks open. It comes once for a job.
-	Limited(c *Client, why string)
-	// Silent says that the connection has ended and the process lives on. The process has had a
-	// device, and keeps what it holds. Tasks that waited for a device have been freed (Free).
-	// A request to grow or to resume is still to be answered, and a process that decides by itself
-	// goes on to decide. Tickets of its tasks (Server.Revoke) are settled without an answer: the
-	// process may have given memory back or not, and has no permission to submit work until
-	// it asks. The process may connect again and go on.
-	Silent(c *Client)
-	// Closed comes last and exactly once for each client that had any other event or said
-	// HELLO. Its process has ended, runs another program, or has never had a device.
-	// Everything that the client held or waited for is free, swap space included.
-	Closed(c *Client)
+func (c Config) validate() error {
+	switch {
+	case c.Chunk < 0:
+		return fmt.Errorf("chunks of %d bytes", c.Chunk)
+	case c.Window < 0 || c.Window.Microseconds() > math.MaxUint32:
+		return fmt.Errorf("a window of %v", c.Window)
+	}
+	return nil
 }
 
 // Reserved is how many of the process's descriptors connections leave free for other uses.
@@ -101,11 +72,7 @@ const backlog = unix.SOMAXCONN
 
 // Server is a listening probe socket.
 type Server struct {
-	handler Handler
-	revoker Revoker // the same; nil: the run takes nothing back
-	watcher Watcher // the same; nil: it does not listen to that
-	welcome Welcome
-	logf    func(format string, args ...any)
+	config  Config
 	dir     string
 	madeDir bool
 	path    string
@@ -126,9 +93,14 @@ type Server struct {
 
 	mu       sync.Mutex
 	closed   bool
-	jobs     map[[tokenSize]byte]*job
+	jobs     map[[wire.TokenSize]byte]*job
 	settling []chan struct{}
-	tasks    map[uint64]owner // live ones, by id
+	tasks    map[schedulers.TaskID]owner    // live ones
+	known    map[schedulers.Process]*Client // that events have named, and that are not gone
+	heard    int                            // clients that were ever known
+	asked    map[int]bool                   // their PIDs
+	hungUp   map[int]bool                   // jobs that have a process on which the server hung up
+	changed  *sync.Cond                     // known has lost one
 
 	lastTask atomic.Uint64 // id of the task that began last
 
@@ -137,26 +109,29 @@ type Server struct {
 	processes map[int]*process   // those with a handle, by number
 	handles   map[int32]*process // the same, by handle
 	turned    int                // connections turned away that the log has heard of
-	in        [maxFrame]byte
-	reader    cursor                 // of in
-	frames    [len(frames)]wireFrame // clientFrames
+	in        [wire.MaxFrame]byte
+	reader    wire.Codec // of in
+	takes     [wire.Kinds]take
 	events    [64]unix.EpollEvent
 }
 
 // owner is whose task it is, and the number that the process gave it.
 type owner struct {
 	client *Client
-	wire   uint64
+	number uint64
 }
 
 // job is what the clients of a job share.
 type job struct {
-	index   int
-	decides bool         // its processes decide for themselves, and tell how
-	clients int          // the loop's own
-	limited bool         // Limited has come; the loop's own
-	open    atomic.Int64 // requests without an answer
-	live    atomic.Int64 // tasks
+	index      int
+	registered time.Duration // when
+	decides    bool          // its processes decide for themselves, and tell how
+	bound      bool          // its processes see one device
+	clients    int           // the loop's own
+	limited    bool          // Limited has come; the loop's own
+	silent     bool          // one of its clients has been; the loop's own
+	open       atomic.Int64  // requests without an answer
+	live       atomic.Int64  // tasks
 }
 
 // One process or one job must not take what the others need: the server's descriptors, and the
@@ -168,45 +143,30 @@ const (
 	jobTasks           = 4096
 )
 
-// Listen makes the directory dir with mode 0700, or takes one that only this
-// user can enter, and serves on a socket in it until Close. logf, which may be
-// nil and is called from several goroutines, hears of every connection that the
-// server ended and why.
-func Listen(dir string, h Handler, logf func(format string, args ...any)) (*Server, error) {
-	return newServer(h, logf, openProcess).listen(dir)
-}
-
-// ListenRevoking is Listen for a run that takes device memory back.
-func ListenRevoking(dir string, h Revoker, w Welcome, logf func(format string, args ...any)) (*Server, error) {
-	s, err := newServer(h, logf, openProcess).revoking(h, w)
+// Listen serves until Close.
+func Listen(c Config) (*Server, error) {
+	s, err := newServer(c, openProcess)
 	if err != nil {
 		return nil, err
 	}
-	return s.listen(dir)
+	return s.listen()
 }
 
-func newServer(h Handler, logf func(format string, args ...any), open func(fd, pid int) int) *Server {
-	if logf == nil {
-		logf = func(string, ...any) {}
-	}
-	watcher, _ := h.(Watcher)
-	return &Server{
-		handler: h, watcher: watcher, reports: -1, notice: -1, logf: logf, uid: uint32(os.Geteuid()),
-		open: open, jobs: map[[tokenSize]byte]*job{}, tasks: map[uint64]owner{},
-		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{}, frames: clientFrames(),
-	}
-}
-
-func (s *Server) revoking(h Revoker, w Welcome) (*Server, error) {
-	if err := w.validate(); err != nil {
+func newServer(c Config, open func(fd, pid int) int) (*Server, error) {
+	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("welcome processes that can give memory back: %w", err)
 	}
-	s.revoker, s.welcome = h, w
+	s := &Server{
+		config: c, dir: c.Dir, path: filepath.Join(c.Dir, socketName), reports: -1, notice: -1, uid: uint32(os.Geteuid()),
+		open: open, jobs: map[[wire.TokenSize]byte]*job{}, tasks: map[schedulers.TaskID]owner{},
+		known: map[schedulers.Process]*Client{}, asked: map[int]bool{}, hungUp: map[int]bool{},
+		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{}, takes: newTakes(),
+	}
+	s.changed = sync.NewCond(&s.mu)
 	return s, nil
 }
 
-func (s *Server) listen(dir string) (*Server, error) {
-	s.dir, s.path = dir, filepath.Join(dir, socketName)
+func (s *Server) listen() (*Server, error) {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, fmt.Errorf("read the limit of open files: %w", err)
@@ -332,8 +292,13 @@ func stale(path string) bool {
 func (s *Server) Path() string { return s.path }
 
 // Register returns a new token, for CASE_TOKEN, that names the job. Each process
-// of the job that connects with it becomes a Client of its own.
+// of the job that connects with it is known by a number of its own.
 func (s *Server) Register(index int) (token string) { return s.register(&job{index: index}) }
+
+// RegisterBound is Register for a job that the run has bound to a device, which is the only one that its processes see.
+func (s *Server) RegisterBound(index int) (token string) {
+	return s.register(&job{index: index, bound: true})
+}
 
 // RegisterDeciding is Register for a job whose processes decide for themselves. Their requests
 // are not answered.
@@ -342,16 +307,17 @@ func (s *Server) RegisterDeciding(index int) (token string) {
 }
 
 func (s *Server) register(j *job) (token string) {
-	var t [tokenSize]byte
+	var t [wire.TokenSize]byte
 	_, _ = rand.Read(t[:]) // never fails: crypto/rand ends the program instead
+	j.registered = s.now()
 	s.mu.Lock()
 	s.jobs[t] = j
 	s.mu.Unlock()
 	return hex.EncodeToString(t[:])
 }
 
-// Close stops accepting, hangs up on every client, waits until the Handler has
-// heard of it and removes the socket, if no job has. A second Close does nothing.
+// Close stops accepting, hangs up on every client, waits until that is
+// posted and removes the socket, if no job has. A second Close does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -374,46 +340,46 @@ func (s *Server) Close() error {
 }
 
 // Grant answers the task's outstanding request with yes: it runs on the
-// device with this ordinal (PCI bus order) and UUID.
-func (s *Server) Grant(task uint64, ordinal int, uuid [16]byte) error {
+// device with this number (PCI bus order) and UUID.
+func (s *Server) Grant(task schedulers.TaskID, device int, uuid [16]byte) error {
 	o, ok := s.owner(task)
 	if !ok {
 		return fmt.Errorf("grant task %d: %w", task, errNotAsked)
 	}
-	return o.client.grant(task, o.wire, ordinal, uuid)
+	return o.client.grant(task, o.number, device, uuid)
 }
 
 // Refuse answers the task's outstanding request with no. A refused begin
-// ends the task; a refused grow or resume leaves it as it was. need and capacity, in
-// bytes, and the first 119 bytes of text reach the user's stderr.
-func (s *Server) Refuse(task uint64, reason Reason, need, capacity uint64, text string) error {
+// ends the task; a refused grow or resume leaves it as it was. The bytes
+// and the first 119 bytes of Why reach the user's stderr.
+func (s *Server) Refuse(task schedulers.TaskID, r schedulers.Refusal) error {
 	o, ok := s.owner(task)
 	if !ok {
 		return fmt.Errorf("refuse task %d: %w", task, errNotAsked)
 	}
-	return o.client.refuse(task, o.wire, reason, need, capacity, text)
+	return o.client.refuse(task, o.number, r)
 }
 
-func (s *Server) owner(task uint64) (owner, bool) {
+func (s *Server) owner(task schedulers.TaskID) (owner, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o, ok := s.tasks[task]
 	return o, ok
 }
 
-func (s *Server) noteTask(task uint64, o owner) {
+func (s *Server) noteTask(task schedulers.TaskID, o owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tasks[task] = o
 }
 
-func (s *Server) noteEnd(task uint64) {
+func (s *Server) noteEnd(task schedulers.TaskID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.tasks, task)
 }
 
-func (s *Server) jobOf(token [tokenSize]byte) *job {
+func (s *Server) jobOf(token [wire.TokenSize]byte) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs[token]

@@ -10,12 +10,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
 func mustGrant(t *testing.T, e event) {
 	t.Helper()
-	if err := e.c.Grant(e.task, 3, [16]byte{0xab}); err != nil {
+	if err := e.c.Grant(e.Task, 3, [16]byte{0xab}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -23,62 +29,62 @@ func mustGrant(t *testing.T, e event) {
 func TestTaskLife(t *testing.T) {
 	s, r, log := start(t)
 	c := greeted(t, s, 12)
-	want := Request{Bytes: 1 << 40, Blocks: 1 << 50, ThreadsPerBlock: 16, HeapBytes: 8 << 20, Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2, Wait: WaitNone}
-	c.send(frame(&beginFrame{5, want}))
+	want := schedulers.Task{Bytes: 1<<40 + 8<<20, Need: new(int64(1<<40 + 8<<20)), Blocks: 1 << 50, ThreadsPerBlock: 16, Managed: true, OnDevice: new(2), BlocksPerSM: 6, Wait: new(time.Duration(0))}
+	c.send(frame(&wire.Begin{Number: 5, Task: want, HeapBytes: 8 << 20}))
 	e := r.next(t, "begin")
-	if e.task != 5 || e.r != want || e.c.Job() != 12 || e.c.PID() != os.Getpid() {
-		t.Fatalf("begin %v %+v", e, e.r)
+	want.ID, want.Job, want.Serial = e.ID, 12, 1
+	if diff := cmp.Diff(runner.TaskBegin{Task: want, HeapBytes: 8 << 20}, e.Posted); diff != "" || e.Task != 5 || e.c.PID() != os.Getpid() {
+		t.Fatalf("begin %v (-want +got):\n%s", e, diff)
 	}
 	mustGrant(t, e)
-	var g grantFrame
-	if err := decode(&g, c.expect(kindGrant)); err != nil || g != (grantFrame{5, [16]byte{0xab}, 3}) {
+	var g wire.Grant
+	if err := decode(&g, c.expect(wire.KindGrant)); err != nil || g != (wire.Grant{Number: 5, UUID: [16]byte{0xab}, Device: 3}) {
 		t.Fatalf("grant %+v: %v", g, err)
 	}
-	if err := e.c.Grant(5, 3, g.uuid); err == nil || errors.Is(err, errGone) {
+	if err := e.c.Grant(5, 3, g.UUID); err == nil || errors.Is(err, errGone) {
 		t.Errorf("second grant of one request: %v", err)
 	}
 
-	c.send(frame(&growFrame{5, 1 << 20, 250}))
-	if e := r.next(t, "grow"); e.task != 5 || e.bytes != 1<<20 || e.wait != 250 {
-		t.Fatalf("grow %v, wait %v", e, e.wait)
+	c.send(frame(&wire.Grow{Number: 5, Bytes: 1 << 20, Wait: new(250 * time.Millisecond)}))
+	if e := r.next(t, "grow"); e.Task != 5 || e.Bytes != 1<<20 || *e.Posted.(runner.TaskGrow).Wait != 250*time.Millisecond {
+		t.Fatalf("grow %v", e)
 	}
-	if err := e.c.Refuse(5, ReasonDeviceFull, 2, 1, strings.Repeat("long ", 100)); err != nil {
+	if err := e.c.Refuse(5, schedulers.Refusal{Cause: schedulers.DeviceFull, NeedBytes: 2, CapacityBytes: 1, Why: strings.Repeat("long ", 100)}); err != nil {
 		t.Fatal(err)
 	}
-	var f refuseFrame
-	if err := decode(&f, c.expect(kindRefuse)); err != nil || f.reason != ReasonDeviceFull || f.need != 2 || f.capacity != 1 {
+	var f wire.Refuse
+	if err := decode(&f, c.expect(wire.KindRefuse)); err != nil || f.Refusal.Cause != schedulers.DeviceFull || f.Refusal.NeedBytes != 2 || f.Refusal.CapacityBytes != 1 {
 		t.Fatalf("refuse %+v: %v", f, err)
 	}
-	c.send(frame(&growFrame{5, 1, 0})) // the refused grow left the task as it was
+	c.send(frame(&wire.Grow{Number: 5, Bytes: 1})) // the refused grow left the task as it was
 	mustGrant(t, r.next(t, "grow"))
-	c.expect(kindGrant)
-	shape := Shape{Blocks: 1 << 50, ThreadsPerBlock: 1024, BlocksPerSM: 2}
-	c.send(frame(&shapeFrame{5, shape}))
-	if e := r.next(t, "shape"); e.task != 5 || e.shape != shape {
-		t.Fatalf("shape %v %+v", e, e.shape)
+	c.expect(wire.KindGrant)
+	c.send(frame(&wire.Shape{Number: 5, Blocks: 1 << 50, ThreadsPerBlock: 1024, BlocksPerSM: 2}))
+	if e := r.next(t, "shape"); e.Task != 5 || e.Posted != (runner.TaskShape{ID: e.ID, Blocks: 1 << 50, ThreadsPerBlock: 1024, BlocksPerSM: 2}) {
+		t.Fatalf("shape %v %+v", e, e.Posted)
 	}
-	c.send(frame(&shrinkFrame{5, 100}))
-	if e := r.next(t, "shrink"); e.task != 5 || e.bytes != 100 {
+	c.send(frame(&wire.Shrink{Number: 5, Bytes: 100}))
+	if e := r.next(t, "shrink"); e.Task != 5 || e.Bytes != 100 {
 		t.Fatalf("shrink %v", e)
 	}
-	c.send(frame(&freeFrame{5})) // a shape or a shrink has no answer, so nothing is outstanding
-	if e := r.next(t, "free"); e.task != 5 {
+	c.send(frame(&wire.Free{Number: 5})) // a shape or a shrink has no answer, so nothing is outstanding
+	if e := r.next(t, "free"); e.Task != 5 {
 		t.Fatalf("free %v", e)
 	}
 
 	c.send(beginOf(5, 9)) // a freed id may come again
-	if err := r.next(t, "begin").c.Refuse(5, ReasonTooLarge, 9, 8, "no"); err != nil {
+	if err := r.next(t, "begin").c.Refuse(5, schedulers.Refusal{Cause: schedulers.TooLarge, NeedBytes: 9, CapacityBytes: 8, Why: "no"}); err != nil {
 		t.Fatal(err)
 	}
-	c.expect(kindRefuse)
+	c.expect(wire.KindRefuse)
 	c.send(beginOf(5, 0)) // so may a refused one; nothing is wrong with 0 bytes
 	mustGrant(t, r.next(t, "begin"))
-	c.send(frame(&byeFrame{}))
+	c.send(frame(&wire.Bye{}))
 	c.close()
-	if closed := r.next(t, "closed"); closed.c != e.c || closed.c.Err() != nil || !closed.c.SaidBye() {
+	if closed := r.next(t, "gone"); closed.c != e.c || closed.c.Err() != nil || !closed.c.SaidBye() {
 		t.Errorf("closed %v, err %v, bye %v", closed, closed.c.Err(), closed.c.SaidBye())
 	}
-	if err := e.c.Grant(5, 0, g.uuid); !errors.Is(err, errGone) {
+	if err := e.c.Grant(5, 0, g.UUID); !errors.Is(err, errGone) {
 		t.Errorf("grant to a closed client: %v", err)
 	}
 	if lines := log.all(); len(lines) != 0 {
@@ -95,14 +101,14 @@ func TestTaskIDsArePerConnection(t *testing.T) {
 	b.send(beginOf(1, 20))
 	eb := r.next(t, "begin")
 	mustGrant(t, eb)
-	b.expect(kindGrant)
+	b.expect(wire.KindGrant)
 	mustGrant(t, ea)
-	a.expect(kindGrant)
+	a.expect(wire.KindGrant)
 	b.close()
-	if e := r.next(t, "closed"); e.c != eb.c {
+	if e := r.next(t, "gone"); e.c != eb.c {
 		t.Fatalf("closed %v", e)
 	}
-	a.send(frame(&freeFrame{1}))
+	a.send(frame(&wire.Free{Number: 1}))
 	if e := r.next(t, "free"); e.c != ea.c {
 		t.Fatalf("free %v", e)
 	}
@@ -119,16 +125,14 @@ func TestReportsSurviveAReset(t *testing.T) {
 	// The server is kept busy, so that the end comes before the report is read.
 	e.c.server.mu.Lock()
 	late := connect(t, s)
-	late.send(helloOf(t, strings.Repeat("00", tokenSize))) // needs the lock
-	oom := &oomFrame{bytes: 77}
-	fill(oom.where[:], "cudaMalloc")
-	c.send(frame(oom))
+	late.send(helloOf(t, strings.Repeat("00", wire.TokenSize))) // needs the lock
+	c.send(frame(&wire.OOM{Bytes: 77, Where: "cudaMalloc"}))
 	c.close()
 	e.c.server.mu.Unlock()
-	if got := r.next(t, "oom"); got.bytes != 77 || got.where != "cudaMalloc" {
+	if got := r.next(t, "oom"); got.Bytes != 77 || got.Text != "cudaMalloc" {
 		t.Errorf("oom %v", got)
 	}
-	r.next(t, "closed")
+	r.next(t, "gone")
 }
 
 // Replies that nobody reads never block the caller of Grant.
@@ -149,12 +153,12 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 	if !errors.Is(dropped, errSlow) {
 		t.Errorf("grant: %v", dropped)
 	}
-	if e := r.next(t, "closed"); e.c.Job() != 1 || !errors.Is(e.c.Err(), errSlow) {
+	if e := r.next(t, "gone"); e.c.Job() != 1 || !errors.Is(e.c.Err(), errSlow) {
 		t.Errorf("closed %v: %v", e, e.c.Err())
 	}
 	other.send(beginOf(1, 1))
 	mustGrant(t, r.next(t, "begin"))
-	other.expect(kindGrant)
+	other.expect(wire.KindGrant)
 	if lines := log.all(); len(lines) != 1 || !strings.Contains(lines[0], "does not read") {
 		t.Errorf("log %q", lines)
 	}
@@ -168,10 +172,10 @@ func TestNoSlotsToExhaust(t *testing.T) {
 		for task := uint64(1); task <= 4; task++ {
 			c.send(beginOf(task, 1))
 			mustGrant(t, r.next(t, "begin"))
-			c.expect(kindGrant)
+			c.expect(wire.KindGrant)
 		}
 		c.close()
-		r.next(t, "closed")
+		r.next(t, "gone")
 	}
 }
 
@@ -189,12 +193,12 @@ func TestManyConnectionsAtOnce(t *testing.T) {
 		mustGrant(t, r.next(t, "begin"))
 	}
 	for _, c := range clients {
-		c.expect(kindGrant)
+		c.expect(wire.KindGrant)
 		c.close()
 	}
 	seen := map[*Client]bool{}
 	for range clients {
-		if e := r.next(t, "closed"); seen[e.c] {
+		if e := r.next(t, "gone"); seen[e.c] {
 			t.Fatal("closed twice")
 		} else {
 			seen[e.c] = true
@@ -208,7 +212,7 @@ func TestRunsOutOfDescriptors(t *testing.T) {
 	c := greeted(t, s, 1)
 	c.send(beginOf(1, 1))
 	mustGrant(t, r.next(t, "begin"))
-	c.expect(kindGrant)
+	c.expect(wire.KindGrant)
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
@@ -231,8 +235,8 @@ func TestRunsOutOfDescriptors(t *testing.T) {
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Path()}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "nothing logged", func() bool { return len(log.all()) > 0 })
-	c.send(frame(&freeFrame{1}))
+	probetest.Await(t, "nothing logged", func() bool { return len(log.all()) > 0 })
+	c.send(frame(&wire.Free{Number: 1}))
 	r.next(t, "free")
 	restore()
 	late.send(helloOf(t, s.Register(2)))
@@ -241,14 +245,6 @@ func TestRunsOutOfDescriptors(t *testing.T) {
 		t.Errorf("begin %v", e)
 	}
 }
-
-// hungry hears when connections cannot be taken.
-type hungry struct {
-	recorder
-	starved chan error
-}
-
-func (h hungry) Starved(err error) { h.starved <- err }
 
 // Connections leave descriptors to the rest of the process.
 func TestConnectionsLeaveDescriptorsFree(t *testing.T) {
@@ -277,15 +273,17 @@ func TestConnectionsLeaveDescriptorsFree(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	h, l := hungry{newRecorder(), make(chan error, peers)}, &logbook{}
-	s := serving(t, newServer(h, l.logf, ownUnseen))
+	r, starved := newRecorder(), make(chan error, peers)
+	c := r.config(filepath.Join(t.TempDir(), "s"), &logbook{})
+	c.Starved = func(err error) { starved <- err }
+	s := serving(t, r, c, ownUnseen)
 	for _, fd := range sockets {
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Path()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	await(t, "all connections are taken", func() bool { return len(h.starved) > 0 })
-	if err := <-h.starved; !errors.Is(err, unix.EMFILE) {
+	probetest.Await(t, "all connections are taken", func() bool { return len(starved) > 0 })
+	if err := <-starved; !errors.Is(err, unix.EMFILE) {
 		t.Error(err)
 	}
 }
@@ -299,7 +297,7 @@ func TestCloseTellsEveryClient(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if closed := r.next(t, "closed"); closed.c != e.c || closed.c.Err() != nil {
+	if closed := r.next(t, "gone"); closed.c != e.c || closed.c.Err() != nil {
 		t.Errorf("closed %v: %v", closed, closed.c.Err())
 	}
 	r.none(t)
@@ -321,7 +319,7 @@ func TestAnswersFromOtherGoroutines(t *testing.T) {
 	var answers sync.WaitGroup
 	answer := func(e event) {
 		answers.Go(func() {
-			if err := e.c.Grant(e.task, 0, [16]byte{}); err != nil && !errors.Is(err, errGone) {
+			if err := e.c.Grant(e.Task, 0, [16]byte{}); err != nil && !errors.Is(err, errGone) {
 				t.Error(err)
 			}
 		})
@@ -337,7 +335,7 @@ func TestAnswersFromOtherGoroutines(t *testing.T) {
 		select {
 		case next := <-r.events:
 			e := *next
-			if e.kind == "begin" {
+			if e.Kind == "begin" {
 				answer(e)
 			} else {
 				closed++

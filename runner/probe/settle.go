@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle returns when the Handler has had every event, Closed included, of the processes that
+// Settle returns when every event, ProcessGone included, was posted of the processes that
 // ended before the call. Without it a process that connects, reports an error and exits can be
 // gone before its connection is accepted.
 func (s *Server) Settle() {
@@ -84,8 +84,8 @@ func (s *Server) acceptWaiting() {
 			return
 		}
 		if err := s.accept(); err != nil {
-			s.logf("probe: accept: %v", err)
-			s.handler.Starved(err)
+			s.config.Warn("probe: accept: %v", err)
+			s.config.Starved(err)
 			return
 		}
 	}

@@ -11,19 +11,10 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-)
 
-// Watcher is a Handler that hears what jobs and their surroundings do to the way to the server.
-type Watcher interface {
-	Handler
-	// Unreached says that calls of a process were refused, because it could not reach the server. index is the
-	// job's, or -1 if the process did not show the job's token. The session is what the process says.
-	Unreached(index, session int, why string)
-	// Hint says what may explain how the job ends. index and session are as in Unreached.
-	Hint(index, session int, what string)
-	// Mended says that the socket had been removed, replaced or locked. It is in its place again, or err says why not.
-	Mended(err error)
-}
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/wire"
+)
 
 // reportPrefix begins the name of the report socket.
 const reportPrefix = "caserun-"
@@ -77,19 +68,26 @@ func (s *Server) hearReports() {
 		kind, what, _ := strings.Cut(rest, " ")
 		leader, _ := strconv.Atoi(session)
 		index := -1
-		var key [tokenSize]byte
-		if _, err := hex.Decode(key[:], []byte(token)); len(token) == hex.EncodedLen(tokenSize) && err == nil {
+		var key [wire.TokenSize]byte
+		if _, err := hex.Decode(key[:], []byte(token)); len(token) == hex.EncodedLen(wire.TokenSize) && err == nil {
 			if j := s.jobOf(key); j != nil {
 				index = j.index
 			}
 		}
-		what = text([]byte(what))
-		switch {
-		case s.watcher == nil, index < 0 && !isOf(s.uid, sender[:size]):
-		case kind == "unreached":
-			s.watcher.Unreached(index, leader, what)
-		case kind == "hint":
-			s.watcher.Hint(index, leader, what)
+		what = wire.Printable(what)
+		var event func(job int) runner.Event
+		switch kind {
+		case "unreached":
+			event = func(job int) runner.Event { return runner.Unreached{Job: job, Why: what} }
+		case "hint":
+			event = func(job int) runner.Event { return runner.Hint{Job: job, What: what} }
+		default:
+			continue
+		}
+		if index >= 0 {
+			_ = s.config.Post(s.now(), event(index))
+		} else if isOf(s.uid, sender[:size]) {
+			s.config.Stray(leader, event)
 		}
 	}
 }
@@ -135,8 +133,8 @@ func (s *Server) hearNotices() {
 	s.mend()
 }
 
-// Mend puts the socket back in its place if it is not there. It returns when that is done, and the Watcher knows
-// what was done before.
+// Mend puts the socket back in its place if it is not there. It returns when that is done, and Config.Mended has heard
+// of what was done.
 func (s *Server) Mend() { s.Settle() }
 
 // intact reports whether clients find the socket.
@@ -156,12 +154,10 @@ func (s *Server) mend() {
 	s.acceptWaiting()
 	err := s.again()
 	if err != nil {
-		s.logf("probe: a job has removed or replaced the socket %s, and it cannot be made again: %v", s.path, err)
+		s.config.Warn("probe: a job has removed or replaced the socket %s, and it cannot be made again: %v", s.path, err)
 	}
 	s.noticeAgain()
-	if s.watcher != nil {
-		s.watcher.Mended(err)
-	}
+	s.config.Mended(err)
 }
 
 func (s *Server) again() error {

@@ -6,25 +6,35 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner"
 )
 
 // watcher is a recorder that hears reports and mends too.
 type watcher struct {
 	recorder
-	said   chan [3]any // what, job and session
+	said   chan [2]any // the event, and the session if it does not show the job's token
 	mended chan error
 }
 
-func (w watcher) Unreached(job, session int, why string) { w.said <- [3]any{why, job, session} }
-func (w watcher) Hint(job, session int, what string)     { w.said <- [3]any{"hint: " + what, job, session} }
-func (w watcher) Mended(err error)                       { w.mended <- err }
-
 func watched(t *testing.T) (*Server, watcher) {
 	t.Helper()
-	w := watcher{newRecorder(), make(chan [3]any, 64), make(chan error, 64)}
-	s, err := Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)
+	w := watcher{newRecorder(), make(chan [2]any, 64), make(chan error, 64)}
+	c := w.config(filepath.Join(t.TempDir(), "s"), &logbook{})
+	c.Stray = func(session int, event func(job int) runner.Event) { w.said <- [2]any{event(-1), session} }
+	c.Mended = func(err error) { w.mended <- err }
+	s := recorded(t, w.recorder, c, openProcess)
+	post := s.config.Post
+	s.config.Post = func(at time.Duration, e runner.Event) error {
+		if u, ok := e.(runner.Unreached); ok {
+			w.said <- [2]any{u, 0}
+		}
+		return post(at, e)
+	}
+	s, err := s.listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +62,8 @@ func TestReports(t *testing.T) {
 		}
 	}
 	s.Settle()
-	for _, want := range [][3]any{{"connect: no", 7, 5}, {"no token", -1, 6}, {"short??", -1, 0}, {"hint: cudaSetDevice(1)", -1, 8}, {"", 7, 9}} {
+	for _, want := range [][2]any{{runner.Unreached{Job: 7, Why: "connect: no"}, 0}, {runner.Unreached{Job: -1, Why: "no token"}, 6}, {runner.Unreached{Job: -1, Why: "short??"}, 0},
+		{runner.Hint{Job: -1, What: "cudaSetDevice(1)"}, 8}, {runner.Unreached{Job: 7}, 0}} {
 		if got := <-w.said; got != want {
 			t.Errorf("%v, want %v", got, want)
 		}

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
@@ -109,7 +111,7 @@ type server struct {
 	mu      sync.Mutex // guards the fields below
 	engine  *engine.Engine
 	started time.Time
-	tasks   map[schedulers.TaskID]*probe.Client // tasks that wait or have a device
+	tasks   map[schedulers.TaskID]schedulers.Process // tasks that wait or have a device
 	pending int
 	expiry  *time.Timer
 }
@@ -124,11 +126,9 @@ func newServer(tb testing.TB, n node, policy string) arbiter {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &server{tb: tb, engine: engine, started: time.Now(), tasks: map[schedulers.TaskID]*probe.Client{}}
+	s := &server{tb: tb, engine: engine, started: time.Now(), tasks: map[schedulers.TaskID]schedulers.Process{}}
 	s.expiry = time.AfterFunc(time.Hour, s.expire)
-	if s.server, err = probe.Listen(filepath.Join(tb.TempDir(), "s"), s, tb.Logf); err != nil {
-		tb.Fatal(err)
-	}
+	s.server = listen(tb, probetest.NewRecorder(s.post))
 	tb.Cleanup(func() {
 		s.expiry.Stop()
 		if err := s.server.Close(); err != nil {
@@ -175,11 +175,10 @@ func (s *server) carryOut(decisions []schedulers.Decision, err error) {
 	for _, d := range decisions {
 		s.pending--
 		if d.Reason == nil {
-			_ = s.server.Grant(uint64(d.Task.ID), d.Device, uuid) // its client may have ended
+			_ = s.server.Grant(d.Task.ID, d.Device, uuid) // its client may have ended
 			continue
 		}
-		reason := map[schedulers.Cause]probe.Reason{schedulers.TooLarge: probe.ReasonTooLarge, schedulers.DeviceFull: probe.ReasonDeviceFull, schedulers.TimedOut: probe.ReasonTimeout}[d.Reason.Cause]
-		_ = s.server.Refuse(uint64(d.Task.ID), reason, uint64(d.Reason.NeedBytes), uint64(d.Reason.CapacityBytes), d.Reason.Why) // likewise
+		_ = s.server.Refuse(d.Task.ID, *d.Reason) // likewise
 		if d.Kind == schedulers.Refused {
 			delete(s.tasks, d.Task.ID)
 		}
@@ -189,59 +188,35 @@ func (s *server) carryOut(decisions []schedulers.Decision, err error) {
 	}
 }
 
-func (s *server) Begin(c *probe.Client, task uint64, r probe.Request) {
+// post takes what a process says. A process is a job, and its job's number is its priority.
+func (s *server) post(e probetest.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending++
-	s.tasks[schedulers.TaskID(task)] = c
-	t := schedulers.Task{ID: schedulers.TaskID(task), Job: schedulers.JobID(c.PID()), Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks,
-		ThreadsPerBlock: r.ThreadsPerBlock, Priority: c.Job(), Wait: r.Wait.Longest()}
-	if r.Flags&probe.FlagDevice != 0 {
-		t.OnDevice = new(int(r.Device))
+	now := time.Since(s.started)
+	job := func(p schedulers.Process) schedulers.JobID { return schedulers.JobID(p.Serial) }
+	switch p := e.Posted.(type) {
+	case runner.TaskBegin:
+		s.pending++
+		s.tasks[e.ID] = e.Process
+		t := p.Task
+		t.Job, t.Serial, t.Priority, t.Need, t.Can = job(e.Process), 0, int(e.Process.Job), nil, 0
+		s.carryOut(s.engine.Submit(t, now))
+	case runner.TaskGrow:
+		s.pending++
+		s.carryOut(s.engine.Grow(e.ID, p.Bytes, p.Wait, now))
+	case runner.TaskShrink:
+		s.carryOut(s.engine.Shrink(e.ID, p.Bytes))
+	case runner.TaskFree:
+		if _, ok := s.tasks[e.ID]; ok { // else it was refused meanwhile
+			delete(s.tasks, e.ID)
+			s.carryOut(s.engine.Release(e.ID))
+		}
+	case runner.ProcessGone: // releases what a dead process held, and drops its requests
+		maps.DeleteFunc(s.tasks, func(_ schedulers.TaskID, of schedulers.Process) bool { return of == p.Process })
+		s.carryOut(s.engine.JobExit(job(p.Process)), nil)
+		s.pending = s.engine.Waiting()
+	case runner.TaskDecided, runner.OutOfMemory, runner.Fault, runner.Limited, runner.Misbehaved:
+		s.tb.Errorf("unexpected %+v", e)
 	}
-	s.carryOut(s.engine.Submit(t, time.Since(s.started)))
-}
-
-func (s *server) Grow(_ *probe.Client, task, bytes uint64, w probe.Wait) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending++
-	s.carryOut(s.engine.Grow(schedulers.TaskID(task), int64(bytes), w.Longest(), time.Since(s.started)))
-}
-
-func (s *server) Shrink(_ *probe.Client, task, bytes uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.carryOut(s.engine.Shrink(schedulers.TaskID(task), int64(bytes)))
 	return nil
 }
-
-func (s *server) Free(_ *probe.Client, task uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := schedulers.TaskID(task)
-	if s.tasks[id] == nil {
-		return // refused meanwhile
-	}
-	delete(s.tasks, id)
-	s.carryOut(s.engine.Release(id))
-}
-
-// Closed releases what a dead process held, and drops its requests.
-func (s *server) Closed(c *probe.Client) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.tasks, func(_ schedulers.TaskID, of *probe.Client) bool { return of == c })
-	s.carryOut(s.engine.JobExit(schedulers.JobID(c.PID())), nil)
-	s.pending = s.engine.Waiting()
-}
-
-func (*server) Shape(*probe.Client, uint64, probe.Shape) {}
-func (s *server) Decided(*probe.Client, uint64, probe.Outcome) error {
-	return fmt.Errorf("the server decides")
-}
-func (s *server) OOM(*probe.Client, uint64, string)             { s.tb.Error("unexpected OOM") }
-func (s *server) Fault(*probe.Client, int32, time.Time, string) { s.tb.Error("unexpected fault") }
-func (s *server) Starved(err error)                             { s.tb.Error(err) }
-func (s *server) Limited(_ *probe.Client, why string)           { s.tb.Error(why) }
-func (*server) Silent(*probe.Client)                            {}

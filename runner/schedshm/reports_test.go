@@ -9,49 +9,49 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
-// witness is a run whose clients decide for themselves. It records what they report.
-type witness struct {
-	tb    testing.TB
-	heard chan string
+// witness serves a run whose clients decide for themselves. heard has what they report.
+func witness(t *testing.T) (s *probe.Server, heard chan string) {
+	t.Helper()
+	heard = make(chan string, 100)
+	record := probetest.NewRecorder(func(e probetest.Event) error {
+		line := fmt.Sprintf("%s %d: %d", e.Kind, e.Task, e.Bytes)
+		switch p := e.Posted.(type) {
+		case runner.TaskBegin:
+			line = fmt.Sprintf("begin %d: %d bytes", e.Task, p.Task.Bytes)
+		case runner.TaskDecided:
+			line = fmt.Sprintf("decided %d: device %d, %v", e.Task, p.Device, p.Refusal)
+		case runner.TaskShape:
+			line = fmt.Sprintf("shape %d: %d", e.Task, p.Blocks)
+		case runner.Fault:
+			line = fmt.Sprintf("fault %d", p.Code)
+		case runner.ProcessGone:
+			line = fmt.Sprintf("gone, bye %v", p.SaidBye)
+		}
+		heard <- line
+		return nil
+	})
+	return listen(t, record), heard
 }
 
-func (w witness) say(format string, args ...any) { w.heard <- fmt.Sprintf(format, args...) }
-
-func (w witness) Begin(_ *probe.Client, task uint64, r probe.Request) {
-	w.say("begin %d: %d bytes, flags %d", task, r.Bytes+r.HeapBytes, r.Flags)
+// listen serves with a recorder.
+func listen(tb testing.TB, r *probetest.Recorder) *probe.Server {
+	tb.Helper()
+	s, err := probe.Listen(probe.Config{Dir: filepath.Join(tb.TempDir(), "s"), Start: time.Now(), Post: r.Post, Swap: r, Warn: tb.Logf,
+		Starved: func(err error) { tb.Error(err) }, Mended: func(error) {}, Stray: func(int, func(int) runner.Event) {}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }
-func (w witness) Decided(_ *probe.Client, task uint64, o probe.Outcome) error {
-	w.say("decided %d: reason %d, device %d, need %d, capacity %d", task, o.Reason, o.Ordinal, o.Need, o.Capacity)
-	return nil
-}
-func (w witness) Grow(_ *probe.Client, task, bytes uint64, _ probe.Wait) {
-	w.say("grow %d: %d", task, bytes)
-}
-func (w witness) Shrink(_ *probe.Client, task, bytes uint64) error {
-	w.say("shrink %d: %d", task, bytes)
-	return nil
-}
-func (w witness) Shape(_ *probe.Client, task uint64, s probe.Shape) {
-	w.say("shape %d: %d", task, s.Blocks)
-}
-func (w witness) Free(_ *probe.Client, task uint64)                        { w.say("free %d", task) }
-func (w witness) OOM(_ *probe.Client, bytes uint64, _ string)              { w.say("oom %d", bytes) }
-func (w witness) Fault(_ *probe.Client, code int32, _ time.Time, _ string) { w.say("fault %d", code) }
-func (w witness) Starved(err error)                                        { w.tb.Error(err) }
-func (w witness) Limited(_ *probe.Client, why string)                      { w.tb.Error(why) }
-func (w witness) Silent(*probe.Client)                                     {}
-func (w witness) Closed(c *probe.Client)                                   { w.say("closed, bye %v, %v", c.SaidBye(), c.Err()) }
 
 // A run learns what clients decide and how long they waited. No client waits for the run.
 func TestReports(t *testing.T) {
-	w := witness{t, make(chan string, 100)}
-	server, err := probe.Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, said := witness(t)
 	s := scene{t, newShared(t, node{capacity: 100_000, context: 10_000}, "fifo")}
 	c := start(t, append(s.env(0), "CASE_SOCKET="+server.Path(), "CASE_TOKEN="+server.RegisterDeciding(3))...)
 	c.Say("begin t 88977")
@@ -83,26 +83,26 @@ func TestReports(t *testing.T) {
 	if err := server.Close(); err != nil {
 		t.Error(err)
 	}
-	close(w.heard)
+	close(said)
 	var heard []string
-	for line := range w.heard {
+	for line := range said {
 		heard = append(heard, line)
 	}
 	want := []string{
-		"begin 1: 90001 bytes, flags 4",
-		"decided 1: reason 1, device 0, need 100001, capacity 100000",
-		"begin 2: 32000 bytes, flags 4",
-		"decided 2: reason 0, device 0, need 0, capacity 0",
+		"begin 1: 90001 bytes",
+		"decided 1: device 0, the process itself: too large for any device: needs 100001 bytes, capacity 100000 bytes",
+		"begin 2: 32000 bytes",
+		"decided 2: device 0, <nil>",
 		"grow 2: 9000",
-		"decided 2: reason 0, device 0, need 0, capacity 0",
+		"decided 2: device 0, <nil>",
 		"shape 2: 4096",
 		"shrink 2: 4000",
 		"grow 2: 45000",
-		"decided 2: reason 3, device 0, need 92000, capacity 100000",
-		"oom 7",
+		"decided 2: device 0, the process itself: waited too long: needs 92000 bytes, capacity 100000 bytes",
+		"oom 0: 7",
 		"fault 700",
-		"free 2",
-		"closed, bye true, <nil>",
+		"free 2: 0",
+		"gone, bye true",
 	}
 	if !slices.Equal(heard, want) {
 		t.Errorf("the run heard\n%q\nwant\n%q", heard, want)
@@ -111,11 +111,7 @@ func TestReports(t *testing.T) {
 
 // Memory that a client releases while the file is unusable is free after the client's next access.
 func TestGivesBackLater(t *testing.T) {
-	w := witness{t, make(chan string, 100)}
-	server, err := probe.Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, _ := witness(t)
 	defer server.Close()
 	a := newShared(t, plain, "fifo").(*shared)
 	s := scene{t, a}

@@ -4,22 +4,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // evictAll takes the memory of a task, gives host memory for it, and returns the answer.
-func evictAll(t *testing.T, p *lazyRun, id uint64) probe.Revoked {
+func evictAll(t *testing.T, p *lazyRun, id schedulers.TaskID) schedulers.Revoked {
 	t.Helper()
-	mustRevoke(t, p.server, id, probe.Revocation{Ticket: 1, Action: probe.Evict, Bytes: 1 << 40, Deadline: patience})
+	mustRevoke(t, p.server, id, 1, schedulers.Revocation{Action: schedulers.Evict, Bytes: 1 << 40, Deadline: patience})
 	for timeout := time.After(patience); ; {
 		select {
 		case next := <-p.r.events:
 			e := *next
-			switch e.kind {
+			switch e.Kind {
 			case "more":
-				giveSwap(t, e, fakeChunks(t, int(e.bytes/moving.Chunk), moving.Chunk), moving.Chunk)
+				giveSwap(t, e, fakeChunks(t, int(e.Bytes/moving.Chunk), moving.Chunk))
 			case "revoked":
-				return e.was
+				return e.Answer()
 			}
 		case <-timeout:
 			t.Fatal("no answer")
@@ -41,7 +41,7 @@ func TestLazyShowsItsActivity(t *testing.T) {
 		want := func(when string, calls, submissions, resident, referenced, fixed int64) {
 			t.Helper()
 			p.hear(when)
-			a, known := begin.c.Activity()
+			a, known := begin.server.Activity(begin.Process)
 			if !known || a.Calls != calls || a.Submissions < submissions || a.Resident != resident || a.Referenced != referenced || a.Fixed != fixed || !a.Permit {
 				t.Errorf("CUDA %s, %s: %+v, want %d calls, at least %d submissions, %d bytes, %d referenced, %d fixed", version, when, a, calls, submissions, resident, referenced, fixed)
 			}
@@ -59,7 +59,7 @@ func TestLazyShowsItsActivity(t *testing.T) {
 		want("idle", 0, 2, 16*mib+rest, own, rest)
 		p.goOn()
 		want("waiting", 1, 2, 16*mib+rest, own, rest)
-		if was := evictAll(t, p, begin.id); was.Ended != probe.Done || was.Freed != 16*mib || was.Resident != rest || was.Fixed != rest {
+		if was := evictAll(t, p, begin.ID); was.Outcome != schedulers.Done || was.Moved.Bytes != 16*mib || was.Resident != rest || was.Fixed != rest {
 			t.Errorf("CUDA %s: revoked %+v", version, was)
 		}
 		p.goOn()

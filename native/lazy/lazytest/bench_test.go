@@ -45,10 +45,10 @@ func BenchmarkLazyCalls(b *testing.B) {
 func figuresOf(b *testing.B) func(program string, figures []any, format string, env ...string) {
 	b.Helper()
 	library := absolute(b, lazyDir, "libcase.so")
-	s, r := startRevoking(b, probe.Welcome{Chunk: 32 << 20})
+	s, r := startRevoking(b, probe.Config{Chunk: 32 << 20})
 	go func() { // until the benchmark's process ends
 		for e := range r.events {
-			if e.kind == "begin" || e.kind == "grow" || e.kind == "resume" {
+			if e.Kind == "begin" || e.Kind == "grow" || e.Kind == "resume" {
 				if err := e.grant(0, fakeUUID(0)); err != nil {
 					b.Error(err)
 				}

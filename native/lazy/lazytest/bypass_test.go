@@ -63,7 +63,7 @@ func TestLazyIsBypassed(t *testing.T) {
 	without := build("without", deepProgram, "-ldl")
 	with := build("with", deepProgram, "-ldl", "-Wl,--no-as-needed", runtime)
 	for _, c := range []struct{ program, how, events string }{
-		{without, "deep", ""}, {without, "apart", ""}, {with, "apart", ""}, {with, "deep", "begin closed"},
+		{without, "deep", ""}, {without, "apart", ""}, {with, "apart", ""}, {with, "deep", "begin gone"},
 	} {
 		p := prepareLazy(t, "13", "", plugin+" "+c.how)
 		p.cmd.Path = c.program

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/native/nativetest"
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // casecc compiles and links a program with a static CUDA runtime, here the fake one. The program is
@@ -58,12 +58,12 @@ func TestCompiledWithAStaticRuntime(t *testing.T) {
 					t.Errorf("%s: %s before the grant:\n%s", name, call, made)
 				}
 			}
-			if q := waiting.r; q.Bytes != 8<<20 || q.Blocks != 32 || q.ThreadsPerBlock != 96 || q.Flags != 0 {
+			if q := waiting.Asks(); waiting.Bytes != 8<<20 || q.Blocks != 32 || q.ThreadsPerBlock != 96 || q.OnDevice != nil || q.Managed {
 				t.Errorf("%s: it asked for %+v", name, q)
 			}
 			grant(t, waiting)
 			p.finish(grant).mustSucceed()
-			p.wantEvents("free closed")
+			p.wantEvents("free gone")
 			alone := exec.Command(program)
 			alone.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(fakeDir, "build/11"))
 			want, err := alone.Output()
@@ -72,8 +72,8 @@ func TestCompiledWithAStaticRuntime(t *testing.T) {
 			}
 
 			p = prepare(env).start().finish(func(t *testing.T, e event) {
-				if e.kind == "begin" {
-					if err := e.refuse(probe.ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+				if e.Kind == "begin" {
+					if err := e.refuse(schedulers.TooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
 						t.Error(err)
 					}
 				}

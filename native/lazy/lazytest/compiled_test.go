@@ -14,7 +14,6 @@ import (
 
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/native/nativetest"
-	"github.com/caserun/caserun/runner/probe"
 )
 
 // The tests named TestCompiled run programs that CASE's compiler pass (native/pass) has changed,
@@ -546,22 +545,22 @@ func (m made) scheduled(t *testing.T, file string, env ...string) (p *lazyRun, a
 	p.cmd.Stderr = &p.stderr
 	device := map[uint64]int{}
 	p.start().finish(func(t *testing.T, e event) {
-		switch e.kind {
+		switch e.Kind {
 		case "begin":
-			device[e.task] = all.granted&1 ^ 1
-			if e.r.Flags&probe.FlagDevice != 0 {
-				device[e.task] = int(e.r.Device)
+			device[e.Task] = all.granted&1 ^ 1
+			if e.Asks().OnDevice != nil {
+				device[e.Task] = *e.Asks().OnDevice
 			}
 			all.granted++
-			all.moved += device[e.task]
-			if e.r.BlocksPerSM > 0 {
+			all.moved += device[e.Task]
+			if e.Asks().BlocksPerSM > 0 {
 				all.known++
 			}
 		case "grow":
 		default:
 			return
 		}
-		if err := e.grant(device[e.task], fakeUUID(device[e.task])); err != nil {
+		if err := e.grant(device[e.Task], fakeUUID(device[e.Task])); err != nil {
 			t.Errorf("grant: %v", err)
 		}
 	})

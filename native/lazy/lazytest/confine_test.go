@@ -8,19 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // grantInTurn gives the k-th task of a run that may go anywhere to the k-th of the
 // devices.
 func grantInTurn(devices ...int) func(*testing.T, event) {
 	return func(t *testing.T, e event) {
-		if e.kind != "begin" || e.r.Flags&probe.FlagDevice != 0 {
+		if e.Kind != "begin" || e.Asks().OnDevice != nil {
 			grant(t, e)
 			return
 		}
 		if len(devices) == 0 {
-			t.Errorf("one task too many: %+v", e.r)
+			t.Errorf("one task too many: %+v", e.Asks())
 			return
 		}
 		if err := e.grant(devices[0], fakeUUID(devices[0])); err != nil {
@@ -42,7 +42,7 @@ func TestLazyConfinesAStaticRuntime(t *testing.T) {
 		p.wantLine("static on 0 memory on 0 right 1")
 		p.wantLine(fmt.Sprintf("visible GPU-ca5e0000-0000-0000-0000-%012d was GPU-ca5e0000-0000-0000-0000-%012d;%s", device, device, bothDevices))
 		p.wantLine(fmt.Sprintf("contexts 1 first %d violations 0", device))
-		p.wantEvents("begin closed")
+		p.wantEvents("begin gone")
 	}
 }
 
@@ -53,7 +53,7 @@ func TestLazyConfinesThreadsThatStartTogether(t *testing.T) {
 	if want := []string{"devices 1", "devices 1", "contexts 0 first -1 violations 0"}; !slices.Equal(p.lines, want) {
 		t.Errorf("output %q, want %q", p.lines, want)
 	}
-	p.wantEvents("begin closed")
+	p.wantEvents("begin gone")
 }
 
 // Where nobody schedules, or the program chooses, or the device was chosen before,
@@ -78,8 +78,8 @@ func TestLazyConfinedStaysOnItsDevice(t *testing.T) {
 			t.Fatalf("%s: events %v", program, p.events)
 		}
 		for i, e := range begins {
-			if pinned := e.r.Flags&probe.FlagDevice != 0; pinned != (i > 0) || pinned && e.r.Device != grantedDevice {
-				t.Errorf("%s: request %d %+v", program, i, e.r)
+			if pinned := e.Asks().OnDevice != nil; pinned != (i > 0) || pinned && *e.Asks().OnDevice != grantedDevice {
+				t.Errorf("%s: request %d %+v", program, i, e.Asks())
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func TestLazyConfinesWhoAsksFirst(t *testing.T) {
 	p := runLazy(t, "13", "ask_first", besideTheDriver(t, ".rodata"))
 	p.wantLine("asked: contexts 0 first -1 " + nothingLeft)
 	p.wantLine("context 1 on 0")
-	p.wantEvents("begin closed")
+	p.wantEvents("begin gone")
 	p = runLazy(t, "13", "devices", besideTheDriver(t, ".rodata"))
 	p.wantLine("count 1 device 0 last 0 beyond 101 error 101")
 	p.wantNothingLeft()
@@ -175,7 +175,7 @@ func TestLazyTellsProfilersFromPrograms(t *testing.T) {
 	p = runLazy(t, "13", "init_device", preloaded(t, "libother.so", initializes(asOthersDo)))
 	p.wantLine(fmt.Sprintf("made: contexts 1 first %d %s", grantedDevice, nothingLeft))
 	p.wantLine("context 1 on 0")
-	p.wantEvents("begin closed")
+	p.wantEvents("begin gone")
 }
 
 // One whose strings say nothing (python's ctypes) shows what it is by the call.
@@ -201,15 +201,15 @@ func TestLazyRedirectsWhoCannotBeConfined(t *testing.T) {
 		p.wantLine(fmt.Sprintf("context 1 on %d", grantedDevice))
 		p.wantLine(fmt.Sprintf("chosen: contexts 1 first %d %s", grantedDevice, nothingLeft))
 		p.wantNothingLeft()
-		p.wantEvents("begin closed")
+		p.wantEvents("begin gone")
 	}
 }
 
 // A refusal is cuInit's own, and nobody is confined by it.
 func TestLazyRefusesBeforeTheDriver(t *testing.T) {
 	p := startStatic(t, "list count list").finish(func(t *testing.T, e event) {
-		if e.kind == "begin" {
-			if err := e.refuse(probe.ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+		if e.Kind == "begin" {
+			if err := e.refuse(schedulers.TooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -219,7 +219,7 @@ func TestLazyRefusesBeforeTheDriver(t *testing.T) {
 		strings.Count(text, "visible unset was unset") != 2 {
 		t.Errorf("output %q", p.lines)
 	}
-	p.wantEvents("begin closed")
+	p.wantEvents("begin gone")
 }
 
 // PyTorch compares NVML's count with the runtime's.

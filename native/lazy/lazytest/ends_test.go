@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Programs of native/lazy/tests/programs/ends.cc: what outlives a task, and its end.
@@ -15,7 +16,7 @@ import (
 func TestLazyCleansUpWithoutATask(t *testing.T) {
 	for _, way := range []string{"clocks", "late_clocks", "host", "graphs", "textures", "memory", "reset"} {
 		for _, version := range cudaVersions {
-			runLazy(t, version, "after "+way).wantNative().wantEvents("begin free closed")
+			runLazy(t, version, "after "+way).wantNative().wantEvents("begin free gone")
 		}
 	}
 }
@@ -24,7 +25,7 @@ func TestLazyCleansUpWithoutATask(t *testing.T) {
 func TestLazyTakesATaskForEachRound(t *testing.T) {
 	for _, way := range []string{"stream", "copy"} {
 		p := runLazy(t, "13", "waits "+way)
-		if begins := p.of("begin"); len(begins) != 2 || begins[1].r.Blocks == 0 {
+		if begins := p.of("begin"); len(begins) != 2 || begins[1].Asks().Blocks == 0 {
 			t.Errorf("%s: events %v", way, p.events)
 		}
 	}
@@ -41,8 +42,8 @@ func TestLazyKeepsSettings(t *testing.T) {
 				t.Errorf("%s, CUDA %s: output %q, want %q", way, version, got, want)
 			}
 			for i, e := range p.of("begin") {
-				if asks := e.r.Flags&probe.FlagDevice != 0; i > 0 && asks != stays {
-					t.Errorf("%s, CUDA %s: request %d %+v", way, version, i, e.r)
+				if asks := e.Asks().OnDevice != nil; i > 0 && asks != stays {
+					t.Errorf("%s, CUDA %s: request %d %+v", way, version, i, e.Asks())
 				}
 			}
 		}
@@ -58,7 +59,7 @@ func TestLazyResetsAnIdleDevice(t *testing.T) {
 			p.wantNothingLeft()
 			p = runLazy(t, version, "reset_after fault", env)
 			p.wantNative()
-			if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 || faults[0].where != "cudaDeviceReset" {
+			if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 || faults[0].Text != "cudaDeviceReset" {
 				t.Errorf("%s, CUDA %s: events %v", mode, version, p.events)
 			}
 		}
@@ -86,7 +87,7 @@ func TestLazyEndsWhenTheDeviceIsIdle(t *testing.T) {
 	for _, version := range cudaVersions {
 		p := runLazy(t, version, "ordered_frees")
 		p.wantLine("ran 1")
-		p.wantEvents("begin grow free closed")
+		p.wantEvents("begin grow free gone")
 	}
 }
 
@@ -110,15 +111,15 @@ func TestLazyEndsADeviceThatTheProgramHasLeft(t *testing.T) {
 	p := runLazy(t, "13", "frees_from_afar", "CASE_PIN=1")
 	p.wantLine("ran 1")
 	p.wantLine("at 0")
-	p.wantEvents("begin free closed")
+	p.wantEvents("begin free gone")
 }
 
 // A task that takes memory in vain goes on: it may have kernels that nobody waited for.
 func TestLazyGoesOnWithoutMemory(t *testing.T) {
 	for _, fail := range []string{"", "cudaMalloc:1=2"} {
 		p := startLazy(t, "13", "late_memory", "FAKE_CUDA_FAIL="+fail).finish(func(t *testing.T, e event) {
-			if e.kind == "grow" && e.bytes == 64<<20 && fail == "" {
-				if err := e.refuse(probe.ReasonDeviceFull, 64<<20, 32<<20, "device 1 is full"); err != nil {
+			if e.Kind == "grow" && e.Bytes == 64<<20 && fail == "" {
+				if err := e.refuse(schedulers.DeviceFull, 64<<20, 32<<20, "device 1 is full"); err != nil {
 					t.Error(err)
 				}
 				return
@@ -129,9 +130,9 @@ func TestLazyGoesOnWithoutMemory(t *testing.T) {
 		p.wantLine("first 2")
 		p.wantLine("second 0")
 		if fail == "" {
-			p.wantEvents("begin grow oom grow free closed")
+			p.wantEvents("begin grow oom grow free gone")
 		} else { // the 64 MiB are the task's already
-			p.wantEvents("begin grow oom free closed")
+			p.wantEvents("begin grow oom free gone")
 		}
 	}
 }
@@ -140,8 +141,8 @@ func TestLazyGoesOnWithoutMemory(t *testing.T) {
 func TestLazyGrowsForTheHeap(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		p := startLazy(t, "13", "heap_later").finish(func(t *testing.T, e event) {
-			if e.kind == "grow" && refused {
-				if err := e.refuse(probe.ReasonDeviceFull, e.bytes, 0, "device 1 is full"); err != nil {
+			if e.Kind == "grow" && refused {
+				if err := e.refuse(schedulers.DeviceFull, e.Bytes, 0, "device 1 is full"); err != nil {
 					t.Error(err)
 				}
 				return
@@ -150,22 +151,22 @@ func TestLazyGrowsForTheHeap(t *testing.T) {
 		})
 		p.mustSucceed()
 		grows := p.of("grow")
-		if len(grows) == 0 || grows[0].bytes != 56<<20 {
+		if len(grows) == 0 || grows[0].Bytes != 56<<20 {
 			t.Fatalf("refused %v: events %v", refused, p.events)
 		}
 		for _, begin := range p.of("begin") {
-			if begin.r.HeapBytes != 8<<20 {
-				t.Errorf("refused %v: begin %+v", refused, begin.r)
+			if begin.heap() != 8<<20 {
+				t.Errorf("refused %v: begin %+v", refused, begin.Asks())
 			}
 		}
 		if refused {
 			p.wantLine("set 2")
 			p.wantLine("heap 8")
-			p.wantEvents("begin grow oom grow oom free begin free closed")
+			p.wantEvents("begin grow oom grow oom free begin free gone")
 		} else { // the context keeps the heap until the end, and so does the task
 			p.wantLine("set 0")
 			p.wantLine("heap 64")
-			p.wantEvents("begin grow closed")
+			p.wantEvents("begin grow gone")
 			if strings.Contains(strings.Join(p.lines, "\n"), "error") {
 				t.Errorf("output %q", p.lines)
 			}
@@ -178,8 +179,8 @@ func TestLazyForgetsARefusedHeap(t *testing.T) {
 	p := runLazy(t, "13", "heap_later", "FAKE_CUDA_FAIL=cudaDeviceSetLimit:1=1")
 	p.wantLine("set 1")
 	p.wantLine("heap 8")
-	p.wantEvents("begin grow grow closed")
-	if grows := p.of("grow"); len(grows) != 2 || grows[1].bytes != 8<<20 {
+	p.wantEvents("begin grow grow gone")
+	if grows := p.of("grow"); len(grows) != 2 || grows[1].Bytes != 8<<20 {
 		t.Errorf("grows %v", grows)
 	}
 }
@@ -189,8 +190,8 @@ func TestLazyUsesWhatARefusedHeapWasGranted(t *testing.T) {
 	p := runLazy(t, "13", "heap_refused", "FAKE_CUDA_FAIL=cudaDeviceSetLimit:1=1")
 	p.mustSucceed()
 	p.wantLine("set 1")
-	p.wantEvents("begin grow free closed")
-	if grows := p.of("grow"); len(grows) != 1 || grows[0].bytes != 56<<20 {
+	p.wantEvents("begin grow free gone")
+	if grows := p.of("grow"); len(grows) != 1 || grows[0].Bytes != 56<<20 {
 		t.Errorf("grows %v", grows)
 	}
 }
@@ -204,16 +205,16 @@ func TestLazyEndsAfterARefusalWithNothingLeft(t *testing.T) {
 		growing := p.r.next(t, "grow")
 		p.goOn()
 		p.hear("freed")
-		if err := growing.refuse(probe.ReasonDeviceFull, growing.bytes, 0, "device 1 is full"); err != nil {
+		if err := growing.refuse(schedulers.DeviceFull, growing.Bytes, 0, "device 1 is full"); err != nil {
 			t.Error(err)
 		}
 		p.finish(grant)
 		p.mustSucceed()
 		p.wantLine("more 2")
 		if what == "reserve" { // nothing was allocated, so nothing is out of memory
-			p.wantEvents("free closed")
+			p.wantEvents("free gone")
 		} else {
-			p.wantEvents("free oom closed")
+			p.wantEvents("free oom gone")
 		}
 	}
 }

@@ -11,15 +11,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // A refused task is an out-of-memory error of the launch, and the program goes on.
 func TestLazyRefused(t *testing.T) {
 	p := startLazy(t, "13", "basic").finish(func(t *testing.T, e event) {
-		if e.kind == "begin" {
-			if err := e.refuse(probe.ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+		if e.Kind == "begin" {
+			if err := e.refuse(schedulers.TooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -51,12 +53,12 @@ func TestLazyKeepsTheEnvironmentOfItsStart(t *testing.T) {
 func impatient() func(*testing.T, event) {
 	seen := map[string]bool{}
 	return func(t *testing.T, e event) {
-		if seen[e.kind] || e.kind != "begin" && e.kind != "grow" {
+		if seen[e.Kind] || e.Kind != "begin" && e.Kind != "grow" {
 			grant(t, e)
 			return
 		}
-		seen[e.kind] = true
-		if err := e.refuse(probe.ReasonTimeout, 10<<20, 1<<20, "no device within the wait limit"); err != nil {
+		seen[e.Kind] = true
+		if err := e.refuse(schedulers.TimedOut, 10<<20, 1<<20, "no device within the wait limit"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -68,7 +70,7 @@ func TestLazyWaitsEnd(t *testing.T) {
 	for _, version := range []string{"11", "13"} {
 		p := startLazy(t, version, "impatient").finish(impatient())
 		p.mustSucceed()
-		p.wantEvents("begin begin grow grow grow free closed") // the last is of what is read back
+		p.wantEvents("begin begin grow grow grow free gone") // the last is of what is read back
 		if got, want := strings.Join(p.lines[:6], ", "), "launch 600, again 600, last 600, later 0, grow 600, last 600"; got != want {
 			t.Errorf("output %q, want %q", got, want)
 		}
@@ -85,16 +87,16 @@ func TestLazyWaitsEndInTheDriver(t *testing.T) {
 	p.mustSucceed()
 	p.wantLine(`entry<CUresult(unsigned)>("cuInit")(0): error 600`)
 	p.wantLine("static on 0 memory on 0 right 1")
-	p.wantEvents("begin begin closed")
+	p.wantEvents("begin begin gone")
 }
 
 // A job's wait is that of its tasks and of their growth.
 func TestLazyRequestsWaitAsTheJobDoes(t *testing.T) {
-	for text, want := range map[string]probe.Wait{"": probe.WaitDefault, "1500": 1500, "none": probe.WaitNone} {
+	for text, want := range map[string]*time.Duration{"": nil, "1500": new(1500 * time.Millisecond), "none": new(time.Duration(0))} {
 		p := runLazy(t, "13", "grow", "CASE_WAIT="+text)
 		for _, e := range append(p.of("begin"), p.of("grow")...) {
-			if got := max(e.wait, e.r.Wait); got != want {
-				t.Errorf("CASE_WAIT=%s: %v waits %d, want %d", text, e, got, want)
+			if got := e.wait(); (got == nil) != (want == nil) || got != nil && *got != *want {
+				t.Errorf("CASE_WAIT=%s: %+v waits %v, want %v", text, e.Event, got, want)
 			}
 		}
 		if len(p.of("grow")) == 0 {
@@ -122,7 +124,7 @@ func TestLazyLosesTheScheduler(t *testing.T) {
 // the task is over and the program may try again.
 func TestLazyGivesBackWhatItCannotBind(t *testing.T) {
 	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cuMemCreate:2=2")
-	p.wantEvents("begin oom free begin free closed")
+	p.wantEvents("begin oom free begin free gone")
 	p.wantLine("LAUNCH(add, grid, block, 0, nullptr, x, n, 7): error 2")
 	p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
 }
@@ -134,7 +136,7 @@ func TestLazyWaitsForTheMPSServer(t *testing.T) {
 		"cuInit:1=46,cuDevicePrimaryCtxRetain:1=46"} {
 		p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+fail, "CUDA_MPS_PIPE_DIRECTORY=pipe")
 		p.wantNative()
-		p.wantEvents("begin free closed")
+		p.wantEvents("begin free gone")
 	}
 }
 
@@ -146,7 +148,7 @@ func TestLazyGivesUpOnTheMPSServerOnce(t *testing.T) {
 		fail = append(fail, fmt.Sprintf("cuDevicePrimaryCtxRetain:%d=807", n+1))
 	}
 	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+strings.Join(fail, ","), "CASE_MPS_GRACE_MS=200")
-	p.wantEvents("begin fault free closed")
+	p.wantEvents("begin fault free gone")
 	p.wantLine("last error 807")
 }
 
@@ -155,7 +157,7 @@ func TestLazyTellsOfAnUnavailableDevice(t *testing.T) {
 	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", "") // and back afterwards
 	os.Unsetenv("CUDA_MPS_PIPE_DIRECTORY")
 	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1=46")
-	p.wantEvents("begin fault free begin free closed")
+	p.wantEvents("begin fault free begin free gone")
 }
 
 // Without a scheduler the program runs on the device it would have had.
@@ -179,11 +181,11 @@ func TestLazyPassive(t *testing.T) {
 	}
 	p = runLazy(t, "13", "too_much", "CASE_BINDING=job")
 	p.wantLine("second 2 last 2")
-	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].bytes != 800<<20 {
+	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].Bytes != 800<<20 {
 		t.Errorf("oom %v", p.events)
 	}
 	p = runLazy(t, "13", "fault", "CASE_BINDING=job")
-	if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+	if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 {
 		t.Errorf("fault %v", p.events)
 	}
 }
@@ -193,7 +195,7 @@ func TestLazyTooMuch(t *testing.T) {
 	p := runLazy(t, "13", "too_much")
 	p.wantLine("first 0")
 	p.wantLine("second 2 last 2")
-	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].bytes != 800<<20 {
+	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].Bytes != 800<<20 {
 		t.Errorf("events %v", p.events)
 	}
 }
@@ -205,7 +207,7 @@ func TestLazyFault(t *testing.T) {
 		for _, version := range cudaVersions {
 			p := runLazy(t, version, program)
 			faults := p.of("fault")
-			if len(faults) != 1 || faults[0].code != 700 || !strings.Contains(faults[0].where, where) {
+			if len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 || !strings.Contains(faults[0].Text, where) {
 				t.Errorf("%s: events %v\nstderr:\n%s", program, p.events, p.stderr.String())
 			}
 		}
@@ -226,7 +228,7 @@ func TestLazyFaultAfterAQuestion(t *testing.T) {
 	for _, program := range []string{"fault_unseen", "fault_unseen_late"} {
 		for _, env := range []string{"CASE_BINDING=job", "CASE_PIN=1"} {
 			p := runLazy(t, "13", program, env)
-			if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+			if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 {
 				t.Errorf("%s, %s: events %v\nstderr:\n%s", program, env, p.events, p.stderr.String())
 			}
 		}
@@ -342,7 +344,7 @@ func reportsLastingErrors(t *testing.T, of func([]step) []step) {
 			if got := strings.Join(results(p.lines), "\n"); len(faults) == 0 && got != want {
 				t.Errorf("%s, %s: no report of\n%s", program, fail, got)
 			}
-			if strings.HasPrefix(s.call, "cuda") && (len(faults) != 1 || faults[0].code != 719) {
+			if strings.HasPrefix(s.call, "cuda") && (len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 719) {
 				t.Errorf("%s, %s: events %v", program, fail, p.events)
 			}
 		}
@@ -361,7 +363,7 @@ func isKilled(t *testing.T, of func([]step) []step) {
 		if !errors.As(p.err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 			t.Fatalf("%s: %v", kill, p.err)
 		}
-		if n := len(p.events); n < 2 || p.events[0].kind != "begin" || p.events[n-1].kind != "closed" {
+		if n := len(p.events); n < 2 || p.events[0].Kind != "begin" || p.events[n-1].Kind != "gone" {
 			t.Errorf("%s: events %v", kill, p.events)
 		}
 		if len(p.of("oom"))+len(p.of("fault")) != 0 {
@@ -375,7 +377,7 @@ func TestLazyReportsEachLastingError(t *testing.T) {
 	for _, code := range []int{214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999} {
 		p := startLazy(t, "13", "basic", fmt.Sprintf("FAKE_CUDA_FAIL=cudaMemcpy:3=%d", code)).finish(grant)
 		p.mustSucceed()
-		if faults := p.of("fault"); len(faults) != 1 || int(faults[0].code) != code {
+		if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != code {
 			t.Errorf("error %d: events %v", code, p.events)
 		}
 	}
@@ -386,9 +388,9 @@ func TestLazyReportsEachLastingError(t *testing.T) {
 func TestLazyReplaysPastAnError(t *testing.T) {
 	want := native(t, "13", "basic")
 	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cudaMemcpy:1=1")
-	p.wantEvents("begin fault free closed")
+	p.wantEvents("begin fault free gone")
 	p.wantLine(want[slices.IndexFunc(want, func(l string) bool { return strings.HasPrefix(l, "y ") })])
-	if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 1 || faults[0].where != "cudaMemcpy" {
+	if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 1 || faults[0].Text != "cudaMemcpy" {
 		t.Errorf("events %v", p.events)
 	}
 }
@@ -401,10 +403,10 @@ func TestLazyReportsErrorsOfAStaticRuntime(t *testing.T) {
 		p.mustSucceed()
 		p.wantLine("alloc 2")
 		p.wantLine("launch 0")
-		if oom := p.of("oom"); len(oom) != 1 || oom[0].bytes != 1<<40 || !strings.HasPrefix(oom[0].where, "cuMemAlloc_v2, device ") {
+		if oom := p.of("oom"); len(oom) != 1 || oom[0].Bytes != 1<<40 || !strings.HasPrefix(oom[0].Text, "cuMemAlloc_v2, device ") {
 			t.Errorf("%s: events %v", binding, p.events)
 		}
-		if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 || faults[0].where != "the end of the program" {
+		if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 || faults[0].Text != "the end of the program" {
 			t.Errorf("%s: events %v", binding, p.events)
 		}
 		for fail, want := range map[string]string{
@@ -417,12 +419,12 @@ func TestLazyReportsErrorsOfAStaticRuntime(t *testing.T) {
 			p.mustSucceed()
 			got := ""
 			for _, e := range p.events {
-				switch e.kind {
+				switch e.Kind {
 				case "fault":
-					got += fmt.Sprintf("fault %d %s", e.code, e.where)
+					got += fmt.Sprintf("fault %d %s", e.Posted.(runner.Fault).Code, e.Text)
 				case "oom":
-					where, _, _ := strings.Cut(e.where, ",")
-					got += fmt.Sprintf("oom %d %s", e.bytes, where)
+					where, _, _ := strings.Cut(e.Text, ",")
+					got += fmt.Sprintf("oom %d %s", e.Bytes, where)
 				}
 			}
 			if got != want {
@@ -430,7 +432,7 @@ func TestLazyReportsErrorsOfAStaticRuntime(t *testing.T) {
 			}
 		}
 		p = startStatic(t, "careless", "CASE_BINDING="+binding, "FAKE_CUDA_FAIL=cuLaunchKernel:1=701").finish(grant)
-		if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 701 || faults[0].where != "cuLaunchKernel" {
+		if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 701 || faults[0].Text != "cuLaunchKernel" {
 			t.Errorf("%s: events %v", binding, p.events)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/caserun/caserun/runner/probe"
 )
 
 // Programs of native/lazy/tests/explicit ask for tasks themselves (native/probe/case.h). Each
@@ -21,52 +19,52 @@ var explicitPrograms = []struct{ version, file string }{
 type ledger struct {
 	next    int
 	home    map[uint64]int
-	bytes   map[uint64]uint64
-	granted [2]uint64 // bytes at this time, by device
-	most    [2]uint64
+	bytes   map[uint64]int64
+	granted [2]int64 // bytes at this time, by device
+	most    [2]int64
 	said    []string
 }
 
 func newLedger(first int) *ledger {
-	return &ledger{next: first, home: map[uint64]int{}, bytes: map[uint64]uint64{}}
+	return &ledger{next: first, home: map[uint64]int{}, bytes: map[uint64]int64{}}
 }
 
 // answer grants everything.
 func (l *ledger) answer(t *testing.T, e event) {
-	switch e.kind {
+	switch e.Kind {
 	case "begin":
 		on, wish := l.next, "any"
-		if e.r.Flags&probe.FlagDevice != 0 {
-			on, wish = int(e.r.Device), fmt.Sprint(e.r.Device)
+		if e.Asks().OnDevice != nil {
+			on, wish = *e.Asks().OnDevice, fmt.Sprint(*e.Asks().OnDevice)
 		} else {
 			l.next = 1 - l.next
 		}
-		l.home[e.task] = on
-		l.said = append(l.said, fmt.Sprintf("begin %d+%d on %s", e.r.Bytes>>20, e.r.HeapBytes>>20, wish))
-		l.hold(e.task, e.r.Bytes)
+		l.home[e.Task] = on
+		l.said = append(l.said, fmt.Sprintf("begin %d+%d on %s", e.Bytes>>20, e.heap()>>20, wish))
+		l.hold(e.Task, e.Bytes)
 	case "grow":
-		l.said = append(l.said, fmt.Sprintf("grow %d", e.bytes>>20))
-		l.hold(e.task, e.bytes)
+		l.said = append(l.said, fmt.Sprintf("grow %d", e.Bytes>>20))
+		l.hold(e.Task, e.Bytes)
 	case "shrink":
-		l.said = append(l.said, fmt.Sprintf("shrink %d", e.bytes>>20))
-		l.hold(e.task, -e.bytes)
+		l.said = append(l.said, fmt.Sprintf("shrink %d", e.Bytes>>20))
+		l.hold(e.Task, -e.Bytes)
 		return
 	case "free":
 		l.said = append(l.said, "free")
-		l.hold(e.task, -l.bytes[e.task])
+		l.hold(e.Task, -l.bytes[e.Task])
 		return
-	case "shape", "closed":
+	case "shape", "gone":
 		return
 	default:
-		l.said = append(l.said, e.kind)
+		l.said = append(l.said, e.Kind)
 		return
 	}
-	if err := e.grant(l.home[e.task], fakeUUID(l.home[e.task])); err != nil {
+	if err := e.grant(l.home[e.Task], fakeUUID(l.home[e.Task])); err != nil {
 		t.Errorf("grant: %v", err)
 	}
 }
 
-func (l *ledger) hold(task, bytes uint64) {
+func (l *ledger) hold(task uint64, bytes int64) {
 	on := l.home[task]
 	l.bytes[task] += bytes
 	l.granted[on] += bytes
@@ -85,7 +83,7 @@ func runExplicit(t *testing.T, version, file, program string, first int, env ...
 			t.Errorf("%s: %d bytes left on device %d: %v", program, bytes, device, p.events)
 		}
 	}
-	if clients := len(p.of("closed")); clients != 1 {
+	if clients := len(p.of("gone")); clients != 1 {
 		t.Errorf("%s: %d clients, want one for the process", program, clients)
 	}
 	return p, l
@@ -139,7 +137,7 @@ func TestExplicitTasksOfThreads(t *testing.T) {
 		p, l := runExplicit(t, c.version, c.file, "four", 0)
 		p.wantLine("right 4")
 		l.wantSaid(t, "begin 64+0 on any; begin 64+0 on any; begin 64+0 on any; begin 64+0 on any; free; free; free; free")
-		if want := [2]uint64{128 << 20, 128 << 20}; l.most != want {
+		if want := [2]int64{128 << 20, 128 << 20}; l.most != want {
 			t.Errorf("%s: granted %d at most, want %d", c.file, l.most, want)
 		}
 	}
@@ -151,12 +149,12 @@ func TestExplicitAndLazyTasksTogether(t *testing.T) {
 	for _, c := range explicitPrograms {
 		p, l := runExplicit(t, c.version, c.file, "mixed", 0)
 		p.wantLine("right 4")
-		if want := [2]uint64{96 << 20, 96 << 20}; l.most != want {
+		if want := [2]int64{96 << 20, 96 << 20}; l.most != want {
 			t.Errorf("%s: granted %d at most, want %d: %v", c.file, l.most, want, l.said)
 		}
 		explicit := 0
 		for _, e := range p.of("begin") {
-			if e.r.Flags&probe.FlagDevice == 0 {
+			if e.Asks().OnDevice == nil {
 				explicit++
 			}
 		}
@@ -268,11 +266,11 @@ func TestExplicitTaskOfALatePart(t *testing.T) {
 		p.wantLine("granted 0 of 1, other 4")
 		p.wantLine("right 1")
 		for i, e := range p.of("begin") {
-			if on := e.r.Flags&probe.FlagDevice != 0; on != (i > 0) || on && e.r.Device != grantedDevice {
-				t.Errorf("%s: request %d %+v", program, i, e.r)
+			if on := e.Asks().OnDevice != nil; on != (i > 0) || on && *e.Asks().OnDevice != grantedDevice {
+				t.Errorf("%s: request %d %+v", program, i, e.Asks())
 			}
 		}
-		if l.most != [2]uint64{1: 66 << 20} && program != "asks_late unused" || l.granted != [2]uint64{} {
+		if l.most != [2]int64{1: 66 << 20} && program != "asks_late unused" || l.granted != [2]int64{} {
 			t.Errorf("%s: granted %d at most, %d left: %v", program, l.most, l.granted, l.said)
 		}
 	}
@@ -290,7 +288,7 @@ func TestExplicitTaskIsToldByItsCalls(t *testing.T) {
 	text := preloaded(t, "names.so", `const char help[] = "see case_task_begin in case.h";`)
 	p := runLazy(t, "13", "basic", text)
 	p.wantNative()
-	if r := p.of("begin")[0].r; r.Flags != 0 {
+	if r := p.of("begin")[0].Asks(); r.OnDevice != nil || r.Managed {
 		t.Errorf("begin %+v: want any device", r)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // besideTheDriver is LD_PRELOAD with an object that can reach the driver by
@@ -66,7 +67,7 @@ func TestLazyLooksForTheDriverInStrings(t *testing.T) {
 	for section, early := range map[string]bool{".rodata": true, ".data.rel.ro": true, ".nv_fatbin": false,
 		"__nv_relfatbin": false} {
 		p := runLazy(t, "13", "basic", besideTheDriver(t, section))
-		if r := p.of("begin")[0].r; (r.Blocks == 0) != early {
+		if r := p.of("begin")[0].Asks(); (r.Blocks == 0) != early {
 			t.Errorf("%s: begin %+v", section, r)
 		}
 	}
@@ -83,7 +84,7 @@ func TestLazyMakesTheContextWhenTheDeviceIsChosen(t *testing.T) {
 		if program == "init_device" {
 			p.wantLine(fmt.Sprintf("made: contexts 1 first %d %s", grantedDevice, nothingLeft))
 		}
-		p.wantEvents("begin closed")
+		p.wantEvents("begin gone")
 	}
 }
 
@@ -97,8 +98,8 @@ func TestLazyWaitsWhereNobodyLooks(t *testing.T) {
 // The device's refusal is cudaSetDevice's.
 func TestLazyRefusedWhenTheDeviceIsChosen(t *testing.T) {
 	p := startLazy(t, "13", "set_device", besideTheDriver(t, ".rodata")).finish(func(t *testing.T, e event) {
-		if e.kind == "begin" {
-			if err := e.refuse(probe.ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+		if e.Kind == "begin" {
+			if err := e.refuse(schedulers.TooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -133,7 +134,7 @@ func TestLazyEndsMemoryWithItsContext(t *testing.T) {
 // is handed out.
 func TestLazyBindsAtOnceAfterAnOwnContext(t *testing.T) {
 	begins := runLazy(t, "13", "own_context").of("begin")
-	if len(begins) != 2 || begins[1].r.Bytes != 0 || begins[1].r.Blocks != 0 {
+	if len(begins) != 2 || begins[1].Bytes != 0 || begins[1].Asks().Blocks != 0 {
 		t.Errorf("begins %v", begins)
 	}
 }
@@ -148,9 +149,9 @@ func startStatic(t *testing.T, does string, env ...string) *lazyRun {
 // A program with a static runtime gets the granted device, by the driver's calls
 // alone, and may come to use a shared one.
 func TestLazyServesAStaticRuntime(t *testing.T) {
-	for does, events := range map[string]string{"static": "begin closed", "static static": "begin closed",
-		"static shared": "begin grow free closed", "shared static": "begin grow free begin closed",
-		"driver static shared": "begin grow free closed"} {
+	for does, events := range map[string]string{"static": "begin gone", "static static": "begin gone",
+		"static shared": "begin grow free gone", "shared static": "begin grow free begin gone",
+		"driver static shared": "begin grow free gone"} {
 		p := startStatic(t, does).finish(grant)
 		p.mustSucceed()
 		p.wantNothingLeft()
@@ -169,8 +170,8 @@ func TestLazyServesAStaticRuntime(t *testing.T) {
 
 func TestLazyRefusesAStaticRuntime(t *testing.T) {
 	p := startStatic(t, "static").finish(func(t *testing.T, e event) {
-		if e.kind == "begin" {
-			if err := e.refuse(probe.ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+		if e.Kind == "begin" {
+			if err := e.refuse(schedulers.TooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -192,7 +193,7 @@ func TestLazyTellsWhyNoContextIsMade(t *testing.T) {
 		if text := strings.Join(p.lines, "\n"); !strings.Contains(text, fmt.Sprintf("0, 0): error %d", want.result)) {
 			t.Errorf("%s: output %q", fail, p.lines)
 		}
-		if faults := p.of("fault"); len(faults) != 1 || int(faults[0].code) != want.code || len(p.of("oom")) != 0 {
+		if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != want.code || len(p.of("oom")) != 0 {
 			t.Errorf("%s: events %v", fail, p.events)
 		}
 	}

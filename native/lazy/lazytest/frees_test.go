@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/runner"
 )
 
 // Programs of native/lazy/tests/programs/frees.cc: what is freed, destroyed or hidden before
@@ -13,11 +15,11 @@ import (
 
 // What the replay reads and writes is there until it has, and nothing else is.
 func TestLazyFreesBeforeItBinds(t *testing.T) {
-	for way, mib := range map[string]uint64{"source": 8, "chain": 4, "set": 4, "order": 4} {
+	for way, mib := range map[string]int64{"source": 8, "chain": 4, "set": 4, "order": 4} {
 		for _, version := range cudaVersions {
 			p := runLazy(t, version, "frees "+way).wantNative()
 			p.wantNothingLeft()
-			if begins := p.of("begin"); len(begins) != 1 || begins[0].r.Bytes != mib<<20 {
+			if begins := p.of("begin"); len(begins) != 1 || begins[0].Bytes != mib<<20 {
 				t.Errorf("%s: begins %v, want %d MiB", way, begins, mib)
 			}
 		}
@@ -57,23 +59,23 @@ func TestLazyFreesNothingWhereTheWaitFails(t *testing.T) {
 func TestLazyOrdersFreesInNewThreads(t *testing.T) {
 	p := runLazy(t, "13", "ordered_in_thread").wantNative()
 	p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
-	p.wantEvents("begin grow free closed")
+	p.wantEvents("begin grow free gone")
 }
 
 // What the context keeps, the task does: others would be granted it.
 func TestLazyKeepsTheTaskOfWhatStays(t *testing.T) {
-	runLazy(t, "13", "keeps pool").wantNative().wantEvents("begin grow closed")
+	runLazy(t, "13", "keeps pool").wantNative().wantEvents("begin grow gone")
 	p := runLazy(t, "13", "keeps variable").wantNative()
-	p.wantEvents("begin grow closed")
-	if r := p.of("begin")[0].r; r.Bytes != 6<<20 {
+	p.wantEvents("begin grow gone")
+	if r := p.of("begin")[0]; r.Bytes != 6<<20 {
 		t.Errorf("begin %+v, want the variable of 4 MiB and a granule", r)
 	}
 	p = runLazy(t, "13", "keeps same_variable").wantNative()
-	p.wantEvents("begin grow free begin grow free closed")
-	if r := p.of("begin")[0].r; r.Bytes != 2<<20 {
+	p.wantEvents("begin grow free begin grow free gone")
+	if r := p.of("begin")[0]; r.Bytes != 2<<20 {
 		t.Errorf("begin %+v, want a granule", r)
 	}
-	runLazy(t, "13", "keeps pool_no_more").wantNative().wantEvents("begin grow free begin grow free closed")
+	runLazy(t, "13", "keeps pool_no_more").wantNative().wantEvents("begin grow free begin grow free gone")
 }
 
 // What is filled and freed leaves nothing behind, not even waits for it.
@@ -89,7 +91,7 @@ func TestLazyReportsFaultsOfEachDevice(t *testing.T) {
 	for _, env := range []string{"CASE_PIN=1", "CASE_BINDING=job"} {
 		for _, way := range []string{"waits", "leaves"} {
 			p := runLazy(t, "13", "faults_behind "+way, env)
-			if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+			if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 {
 				t.Errorf("%s, %s: events %v", env, way, p.events)
 			}
 		}
@@ -113,13 +115,13 @@ func TestLazyFindsTheGrantedDevice(t *testing.T) {
 		p := runLazy(t, "13", "chooses "+list, env...)
 		p.wantLine(x)
 		p.wantLine(on)
-		p.wantEvents("begin grow free closed")
+		p.wantEvents("begin grow free gone")
 		if want := map[bool]string{true: "sees " + bothDevices, false: "sees " + list}[env != nil]; !slices.Contains(p.lines, want) {
 			t.Errorf("output %q, want %q", p.lines, want)
 		}
 	}
 	p := runLazy(t, "13", "chooses 0") // without a run's list
-	if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 100 || !strings.Contains(faults[0].where, "CUDA_VISIBLE_DEVICES") {
+	if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 100 || !strings.Contains(faults[0].Text, "CUDA_VISIBLE_DEVICES") {
 		t.Errorf("events %v", p.events)
 	}
 	if begins, frees := len(p.of("begin")), len(p.of("free")); begins != 1 || frees != 1 {

@@ -2,8 +2,6 @@ package lazytest
 
 import (
 	"testing"
-
-	"github.com/caserun/caserun/runner/probe"
 )
 
 // Programs of native/lazy/tests/programs/gaps.cc: in each gap between two locks of a call, another thread does something.
@@ -12,15 +10,15 @@ import (
 func inTurn() func(*testing.T, event) {
 	next, homes := 0, map[uint64]int{}
 	return func(t *testing.T, e event) {
-		if e.kind == "begin" && e.r.Flags&probe.FlagDevice != 0 {
-			homes[e.task] = int(e.r.Device)
-		} else if e.kind == "begin" {
+		if e.Kind == "begin" && e.Asks().OnDevice != nil {
+			homes[e.Task] = *e.Asks().OnDevice
+		} else if e.Kind == "begin" {
 			next = 1 - next
-			homes[e.task] = next
-		} else if e.kind != "grow" {
+			homes[e.Task] = next
+		} else if e.Kind != "grow" {
 			return
 		}
-		if err := e.grant(homes[e.task], fakeUUID(homes[e.task])); err != nil {
+		if err := e.grant(homes[e.Task], fakeUUID(homes[e.Task])); err != nil {
 			t.Error(err)
 		}
 	}

@@ -205,7 +205,7 @@ func (g *gpu) take(t *testing.T, seed uint64, program gpuProgram, env []string) 
 	}
 	ended := map[string]int{}
 	for _, r := range k.revoked {
-		ended[strings.TrimSpace(r.Ended.String()+" "+r.Why)]++
+		ended[strings.TrimSpace(string(r.Outcome)+" "+r.Why)]++
 	}
 	_, freed := k.count()
 	t.Logf("%s: %v, %d MiB freed, %d chunks that were offered came back", program, ended, freed>>20, k.back)

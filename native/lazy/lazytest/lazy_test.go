@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner"
 )
 
 var programs = []string{"basic", "order", "shapes", "streams", "objects", "managed", "grow", "tasks", "tasks_with_stream",
@@ -64,13 +64,10 @@ func holds(program string) bool {
 func TestLazyBindsAtTheFirstLaunch(t *testing.T) {
 	for _, version := range cudaVersions {
 		p := runLazy(t, version, "basic")
-		p.wantEvents("begin free closed")
+		p.wantEvents("begin free gone")
 		// Two arrays of 4 MiB, and one of 40 bytes in a granule of 2 MiB.
-		want := probe.Request{Bytes: 10 << 20, Blocks: 32, ThreadsPerBlock: 96, HeapBytes: 8 << 20}
-		got := p.of("begin")[0].r
-		got.BlocksPerSM = 0
-		if got != want {
-			t.Errorf("begin %+v, want %+v", got, want)
+		if e := p.of("begin")[0]; e.Bytes != 10<<20 || e.heap() != 8<<20 || e.host() != 0 || e.Asks().Blocks != 32 || e.Asks().ThreadsPerBlock != 96 || e.Asks().Managed || e.Asks().OnDevice != nil || e.wait() != nil {
+			t.Errorf("begin %+v", e.Event)
 		}
 		p.wantLine("before: contexts 0 first -1 allocations 0 handles 0 mappings 0 reservations 3 violations 0")
 		p.wantLine(running(4, 9)) // one granule more, on both sides of each
@@ -82,9 +79,9 @@ func TestLazyBindsAtTheFirstLaunch(t *testing.T) {
 // 21 blocks of 3 warps fit into an SM's 64 warps.
 func TestLazyTellsOccupancy(t *testing.T) {
 	p := runLazy(t, "13", "basic")
-	told := p.of("begin")[0].r.BlocksPerSM
+	told := p.of("begin")[0].Asks().BlocksPerSM
 	for _, e := range p.of("shape") {
-		told = e.shape.BlocksPerSM
+		told = e.Posted.(runner.TaskShape).BlocksPerSM
 	}
 	if told != 21 {
 		t.Errorf("blocks per SM %d, want 21: %v", told, p.events)
@@ -103,15 +100,15 @@ func TestLazyDefersStreamsEventsAndPinnedMemory(t *testing.T) {
 // 200 allocations of 1000 bytes share a granule; half of them are gone already.
 func TestLazySmallAllocationsShareGranules(t *testing.T) {
 	p := runLazy(t, "13", "many")
-	if r := p.of("begin")[0].r; r.Bytes != 2<<20 {
+	if r := p.of("begin")[0]; r.Bytes != 2<<20 {
 		t.Errorf("begin %+v", r)
 	}
 }
 
 func TestLazyDefersSettings(t *testing.T) {
 	p := runLazy(t, "13", "settings")
-	if r := p.of("begin")[0].r; r.HeapBytes != 64<<20 {
-		t.Errorf("begin %+v", r)
+	if e := p.of("begin")[0]; e.heap() != 64<<20 {
+		t.Errorf("begin %+v", e.Event)
 	}
 	p.wantLine("before: contexts 0 first -1 allocations 0 handles 0 mappings 0 reservations 1 violations 0")
 }
@@ -119,12 +116,12 @@ func TestLazyDefersSettings(t *testing.T) {
 // Graphs share a pool, which holds what the largest allocates, until the end.
 func TestLazyChargesGraphs(t *testing.T) {
 	p := runLazy(t, "13", "captured")
-	p.wantEvents("begin grow grow closed")
-	var grown []uint64
+	p.wantEvents("begin grow grow gone")
+	var grown []int64
 	for _, e := range p.of("grow") {
-		grown = append(grown, e.bytes)
+		grown = append(grown, e.Bytes)
 	}
-	if want := []uint64{4 << 20, 2 << 20}; !slices.Equal(grown, want) {
+	if want := []int64{4 << 20, 2 << 20}; !slices.Equal(grown, want) {
 		t.Errorf("grown by %d, want %d", grown, want)
 	}
 }
@@ -146,7 +143,7 @@ func TestLazyShowsOneDevice(t *testing.T) {
 		p.wantLine("count 1 device 0 last 0 beyond 101 error 101")
 		p.wantLine("asked: contexts 0 first -1 " + nothingLeft)
 		p.wantLine("made: contexts 0 first -1 " + nothingLeft)
-		p.wantEvents("begin grow free closed")
+		p.wantEvents("begin grow free gone")
 	}
 }
 
@@ -172,8 +169,8 @@ func TestLazyRecordsSmallCopies(t *testing.T) {
 
 func TestLazyFlagsManagedMemory(t *testing.T) {
 	p := runLazy(t, "13", "managed")
-	p.wantEvents("begin free closed")
-	if r := p.of("begin")[0].r; r.Flags != probe.FlagManaged || r.Bytes != 4<<20 {
+	p.wantEvents("begin free gone")
+	if r := p.of("begin")[0]; !r.Asks().Managed || r.Asks().OnDevice != nil || r.Bytes != 4<<20 {
 		t.Errorf("begin %+v", r)
 	}
 }
@@ -183,15 +180,15 @@ func TestLazyFlagsManagedMemory(t *testing.T) {
 func TestLazyBindsEarlyForALargeCopy(t *testing.T) {
 	p := startLazy(t, "13", "large_copy", "CASE_RECORD_LIMIT=1048576", "CASE_FOOTPRINT=16777216,100,64")
 	e := p.r.next(t, "begin")
-	if e.r.Bytes != 32<<20 || e.r.Blocks != 100 || e.r.ThreadsPerBlock != 64 {
-		t.Errorf("begin %+v", e.r)
+	if e.Bytes != 32<<20 || e.Asks().Blocks != 100 || e.Asks().ThreadsPerBlock != 64 {
+		t.Errorf("begin %+v", e.Asks())
 	}
 	grant(t, e)
 	p.hear("copied")
 	p.finish(grant)
 	p.mustSucceed()
 	shapes := p.of("shape")
-	if len(shapes) == 0 || shapes[0].shape != (probe.Shape{Blocks: 4096, ThreadsPerBlock: 256, BlocksPerSM: 8}) {
+	if len(shapes) == 0 || shapes[0].Posted.(runner.TaskShape) != (runner.TaskShape{ID: shapes[0].ID, Blocks: 4096, ThreadsPerBlock: 256, BlocksPerSM: 8}) {
 		t.Errorf("shapes %v", shapes)
 	}
 	p.wantLine(native(t, "13", "large_copy")[1])
@@ -202,7 +199,7 @@ func TestLazyGuardsOtherContexts(t *testing.T) {
 	p := runLazy(t, "13", "own_context")
 	p.wantLine(fmt.Sprintf("context on %d", grantedDevice))
 	begins := p.of("begin")
-	if len(begins) != 2 || begins[0].r.Bytes != 2<<20 || begins[1].r.Flags&probe.FlagDevice == 0 {
+	if len(begins) != 2 || begins[0].Bytes != 2<<20 || begins[1].Asks().OnDevice == nil {
 		t.Errorf("events %v", p.events)
 	}
 	if got, want := results(p.lines)[1:], results(native(t, "13", "own_context"))[1:]; !slices.Equal(got, want) {
@@ -214,7 +211,7 @@ func TestLazyGuardsOtherContexts(t *testing.T) {
 // memory: it binds at its first call that needs a device.
 func TestLazyBindsAtOnceBesideTheDriver(t *testing.T) {
 	p := runLazy(t, "13", "tasks", preloaded(t, "names.so", `const char names_the_driver[] = "libcuda.so.1";`))
-	if r := p.of("begin")[0].r; r.Bytes != 0 || r.Blocks != 0 {
+	if r := p.of("begin")[0]; r.Bytes != 0 || r.Asks().Blocks != 0 {
 		t.Errorf("begin %+v: want nothing known yet", r)
 	}
 	if len(p.of("grow")) == 0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/native/nativetest"
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // The programs named linked_ are those of the other tests with a static CUDA runtime, and with the
@@ -26,7 +26,7 @@ const notPreloaded = "LD_PRELOAD="
 func heard(p *lazyRun) []string {
 	var all []string
 	for _, e := range p.events {
-		all = append(all, fmt.Sprintf("%s %d %d %+v %+v %d %q", e.kind, e.task, e.bytes, e.r, e.shape, e.code, e.where))
+		all = append(all, e.text())
 	}
 	return all
 }
@@ -135,18 +135,18 @@ func TestLinkedWaitsAndIsRefused(t *testing.T) {
 				t.Errorf("%s before the grant:\n%s", call, made)
 			}
 		}
-		if waiting.r.Bytes == 0 || waiting.r.Blocks != 32 {
-			t.Errorf("it asked for %+v", waiting.r)
+		if waiting.Bytes == 0 || waiting.Asks().Blocks != 32 {
+			t.Errorf("it asked for %+v", waiting.Asks())
 		}
 		grant(t, waiting)
 		p.finish(grant).mustSucceed()
 		p.wantNative()
 		p.wantNothingLeft()
-		p.wantEvents("free closed")
+		p.wantEvents("free gone")
 
 		p = startLazyBinary(t, "11", "linked_lazy", "launch_only", env).finish(func(t *testing.T, e event) {
-			if e.kind == "begin" {
-				if err := e.refuse(probe.ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+			if e.Kind == "begin" {
+				if err := e.refuse(schedulers.TooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -193,10 +193,10 @@ func TestLinkedConfinesForeignParts(t *testing.T) {
 		p.mustSucceed()
 		p.wantNative()
 		p.wantNothingLeft()
-		if begins := p.of("begin"); len(begins) != 1 || begins[0].r.Blocks != 0 {
+		if begins := p.of("begin"); len(begins) != 1 || begins[0].Asks().Blocks != 0 {
 			t.Errorf("%s: begins %v", env, begins)
 		}
-		if closed := p.of("closed"); len(closed) != 1 {
+		if closed := p.of("gone"); len(closed) != 1 {
 			t.Errorf("%s: %d clients", env, len(closed))
 		}
 	}
@@ -287,8 +287,8 @@ func TestLinkedServesConstructors(t *testing.T) {
 	p := prepareLazy(t, "11", "", "", notPreloaded)
 	p.cmd.Path = program
 	p.start().finish(grant).mustSucceed()
-	p.wantEvents("begin free closed")
-	if used := p.of("closed")[0].bytes; used != 40<<20 { // with the device heap
+	p.wantEvents("begin free gone")
+	if used := p.of("gone")[0].Bytes; used != 40<<20 { // with the device heap
 		t.Errorf("%d bytes used", used)
 	}
 }

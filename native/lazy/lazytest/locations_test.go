@@ -61,7 +61,7 @@ func TestLazyBindsAtBatches(t *testing.T) {
 	for _, version := range cudaVersions {
 		p := runLazy(t, version, "batches")
 		p.wantLine("before: contexts 0 first -1 allocations 0 handles 0 mappings 0 reservations 1 violations 0")
-		if r := p.of("begin")[0].r; r.Bytes != 2<<20 || r.Blocks != 0 {
+		if r := p.of("begin")[0]; r.Bytes != 2<<20 || r.Asks().Blocks != 0 {
 			t.Errorf("%s: begin %+v", version, r)
 		}
 	}
@@ -75,7 +75,7 @@ func TestLazyShowsNoOtherDevice(t *testing.T) {
 		{"a copy 101", "another device 101", "part of a device 1"}, // cudaErrorInvalidValue
 	} {
 		p := startLazy(t, "13", "unseen_devices", "FAKE_CUDA_DEVICES=3").finish(func(t *testing.T, e event) {
-			if e.kind != "begin" && e.kind != "grow" {
+			if e.Kind != "begin" && e.Kind != "grow" {
 				return
 			}
 			if err := e.grant(device, fakeUUID(device)); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/internal/chance"
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // movable is what a run sets under a scheduler that takes memory back.
@@ -37,16 +37,16 @@ func TestLazyMakesAllMemoryMovable(t *testing.T) {
 // What the driver is asked for is charged, and refused as cudaMalloc is.
 func TestLazyChargesMovableDriverMemory(t *testing.T) {
 	p := runLazy(t, "13", "driver_memory", besideTheDriver(t, ".rodata"), movable)
-	var grown []uint64
+	var grown []int64
 	for _, e := range p.of("grow") {
-		grown = append(grown, e.bytes>>20)
+		grown = append(grown, e.Bytes>>20)
 	}
-	if want := []uint64{20, 20, 2}; !slices.Equal(grown, want) {
+	if want := []int64{20, 20, 2}; !slices.Equal(grown, want) {
 		t.Errorf("grown by %d MiB, want %d", grown, want)
 	}
 	refuse := func(t *testing.T, e event) {
-		if e.kind == "grow" && e.bytes == 2<<20 {
-			if err := e.refuse(probe.ReasonDeviceFull, 2<<20, 1<<20, "no room"); err != nil {
+		if e.Kind == "grow" && e.Bytes == 2<<20 {
+			if err := e.refuse(schedulers.DeviceFull, 2<<20, 1<<20, "no room"); err != nil {
 				t.Error(err)
 			}
 			return
@@ -88,9 +88,9 @@ func TestLazyReusesMemoryInTheOrderOfAStream(t *testing.T) {
 	for _, version := range cudaVersions {
 		p := runLazy(t, version, "ordered_rounds", movable, "FAKE_CUDA_KERNEL_US=30").wantNative()
 		p.wantNothingLeft()
-		var grown uint64
+		var grown int64
 		for _, e := range p.of("grow") {
-			grown += e.bytes >> 20
+			grown += e.Bytes >> 20
 		}
 		if grown != 52 {
 			t.Errorf("CUDA %s: grown by %d MiB, want 50 and a granule: %v", version, grown, p.events)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/runner"
 )
 
 // Programs of native/lazy/tests/programs/outside.cc: what reads, writes, copies and sets just
@@ -16,7 +18,7 @@ func TestLazyGuards(t *testing.T) {
 	for _, version := range cudaVersions {
 		for _, program := range []string{"reads_before", "writes_around"} {
 			p := runLazy(t, version, program, "CASE_GUARD=1")
-			if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+			if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 {
 				t.Errorf("%s, CUDA %s: events %v, want a fault", program, version, p.events)
 			}
 			for _, guard := range []string{"", "0"} {
@@ -49,7 +51,7 @@ func TestLazyMarginsTakeOneGranule(t *testing.T) {
 	if left := p.used("freed")[grantedDevice]; left != 8<<20 { // the context
 		t.Errorf("%d bytes in use after the end", left)
 	}
-	if with, without := p.of("begin")[0].r, strict.of("begin")[0].r; with != without || with.Bytes != 400<<20 {
+	if with, without := p.of("begin")[0], strict.of("begin")[0]; with.text() != without.text() || with.Bytes != 400<<20 {
 		t.Errorf("begin %+v, without margins %+v", with, without)
 	}
 }
@@ -88,7 +90,7 @@ func TestLazyRunsWithoutMargins(t *testing.T) {
 		p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+fail)
 		p.wantNative()
 		p.wantNothingLeft()
-		p.wantEvents("begin free closed")
+		p.wantEvents("begin free gone")
 		if slices.Contains(p.lines, running(4, 9)) {
 			t.Errorf("%s: nothing failed: %q", fail, p.lines)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 func fakePart(t *testing.T) string {
@@ -27,8 +27,8 @@ func TestLazyKeepsResultsOfWorkForTheDriver(t *testing.T) {
 			p.wantNative()
 			done, freed := k.count()
 			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
-			unable := slices.IndexFunc(k.revoked, func(r probe.Revoked) bool {
-				return r.Ended == probe.Unable && !strings.HasSuffix(r.Why, "may call the driver")
+			unable := slices.IndexFunc(k.revoked, func(r schedulers.Revoked) bool {
+				return r.Outcome == schedulers.Unable && !strings.HasSuffix(r.Why, "may call the driver")
 			})
 			if done < 3 || freed == 0 || unable >= 0 {
 				t.Errorf("%d revocations done, %d bytes freed: want some; unable: %d", done, freed, unable)
@@ -63,8 +63,8 @@ func TestLazyTakesNoMemoryFromWorkPastTheGate(t *testing.T) {
 			grant(t, r.next(t, "grow"))
 		}
 		p.hear("launched")
-		if was := evictAll(t, p, begin.id); was.Ended != probe.Unable || was.Why != c.why {
-			t.Errorf("%s: %v, %q, want %q", name, was.Ended, was.Why, c.why)
+		if was := evictAll(t, p, begin.ID); was.Outcome != schedulers.Unable || was.Why != c.why {
+			t.Errorf("%s: %v, %q, want %q", name, was.Outcome, was.Why, c.why)
 		}
 		p.goOn()
 		p.finish(grant).mustSucceed()
@@ -90,7 +90,7 @@ __attribute__((constructor)) static void find(void)
 	grant(t, begin)
 	grant(t, r.next(t, "grow"))
 	p.hear("launched")
-	if was := evictAll(t, p, begin.id); was.Ended != probe.Done || was.Freed != 16<<20 {
+	if was := evictAll(t, p, begin.ID); was.Outcome != schedulers.Done || was.Moved.Bytes != 16<<20 {
 		t.Errorf("%+v", was)
 	}
 	p.goOn()
@@ -105,10 +105,10 @@ func TestLazyResumesInANewThread(t *testing.T) {
 		begin := r.next(t, "begin")
 		grant(t, begin)
 		p.hear("launched")
-		mustRevoke(t, s, begin.id, probe.Revocation{Ticket: 1, Action: probe.Yield, Bytes: 1 << 40, Deadline: patience})
+		mustRevoke(t, s, begin.ID, 1, schedulers.Revocation{Action: schedulers.Yield, Bytes: 1 << 40, Deadline: patience})
 		more := r.next(t, "more")
-		giveSwap(t, more, fakeChunks(t, int(more.bytes/moving.Chunk), moving.Chunk), moving.Chunk)
-		if was := r.next(t, "revoked").was; was.Ended != probe.Done || was.Freed != 16<<20 {
+		giveSwap(t, more, fakeChunks(t, int(more.Bytes/moving.Chunk), moving.Chunk))
+		if was := r.next(t, "revoked").Answer(); was.Outcome != schedulers.Done || was.Moved.Bytes != 16<<20 {
 			t.Errorf("CUDA %s: %+v", version, was)
 		}
 		p.goOn()
@@ -136,7 +136,7 @@ func TestLazyTellsFreeMemoryBesideItsOwn(t *testing.T) {
 		grant(t, r.next(t, "grow"))
 		p.hear("64 MiB: 952 and 952 of 1024 MiB")
 		p.hear("allocated")
-		if was := evictAll(t, p, begin.id); was.Ended != probe.Done || was.Freed != 64<<20 {
+		if was := evictAll(t, p, begin.ID); was.Outcome != schedulers.Done || was.Moved.Bytes != 64<<20 {
 			t.Errorf("CUDA %s: %+v", version, was)
 		}
 		p.goOn()

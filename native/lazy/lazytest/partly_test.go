@@ -3,7 +3,7 @@ package lazytest
 import (
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Programs of native/lazy/tests/partly make the calls that the compiler pass inserts, and use the
@@ -84,9 +84,9 @@ func TestPartlyStaticThreads(t *testing.T) {
 func TestPartlyStaticIsRefused(t *testing.T) {
 	l, requests := newLedger(0), 0
 	p := startLazyBinary(t, "13", partly, "first").finish(func(t *testing.T, e event) {
-		if e.kind == "begin" {
+		if e.Kind == "begin" {
 			if requests++; requests == 1 {
-				if err := e.refuse(probe.ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+				if err := e.refuse(schedulers.TooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
 					t.Errorf("refuse: %v", err)
 				}
 				return
@@ -116,7 +116,7 @@ func TestStaticMakesNoOtherContext(t *testing.T) {
 	p, l := runExplicit(t, "13", partly, "pinned", 1, "USES=4") // CASE_STATIC_CONTEXT
 	p.wantLines("pinned: contexts 0 first -1 "+nothingLeft, thereOn1, "static 1", after)
 	l.wantSaid(t, "begin 64+0 on any; free")
-	if told := p.of("begin")[0].r.BlocksPerSM; told != 21 { // of 3 warps each, in an SM's 64
+	if told := p.of("begin")[0].Asks().BlocksPerSM; told != 21 { // of 3 warps each, in an SM's 64
 		t.Errorf("blocks per SM %d, want 21", told)
 	}
 

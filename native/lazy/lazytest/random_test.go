@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/internal/chance"
-	"github.com/caserun/caserun/runner/probe"
 )
 
 // drawnFrom is the seed of the first of many programs. In the soak each round has others.
@@ -55,16 +54,16 @@ func grantByTurns() func(*testing.T, event) {
 	next := 0
 	home := map[uint64]int{}
 	return func(t *testing.T, e event) {
-		if e.kind == "begin" {
+		if e.Kind == "begin" {
 			next = 1 - next
-			home[e.task] = next
-			if e.r.Flags&probe.FlagDevice != 0 {
-				home[e.task] = int(e.r.Device)
+			home[e.Task] = next
+			if e.Asks().OnDevice != nil {
+				home[e.Task] = *e.Asks().OnDevice
 			}
-		} else if e.kind != "grow" {
+		} else if e.Kind != "grow" {
 			return
 		}
-		if err := e.grant(home[e.task], fakeUUID(home[e.task])); err != nil {
+		if err := e.grant(home[e.Task], fakeUUID(home[e.Task])); err != nil {
 			t.Errorf("grant: %v", err)
 		}
 	}

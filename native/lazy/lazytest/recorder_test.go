@@ -7,143 +7,78 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // event is what a process said to the scheduler.
 type event struct {
-	kind   string // "begin", "grow", "shrink", "revoked", "resume", "moved", "more", "returned", "shape", "free", "oom", "fault", "silent", "closed"
-	c      *probe.Client
+	probetest.Event
 	server *probe.Server
-	id     uint64 // of the task on the server
-	task   uint64 // its number in the process, from 1
-	bytes  uint64
-	r      probe.Request
-	wait   probe.Wait // of a grow
-	shape  probe.Shape
-	was    probe.Revoked
-	need   probe.Resume
-	moved  probe.Moved
-	code   int32
-	where  string
 }
 
-func (e event) String() string {
-	if e.c == nil { // the test's own
-		return e.kind
+func (e event) grant(device int, uuid [16]byte) error { return e.server.Grant(e.ID, device, uuid) }
+
+func (e event) refuse(cause schedulers.Cause, need, capacity int64, why string) error {
+	return e.server.Refuse(e.ID, schedulers.Refusal{Cause: cause, NeedBytes: need, CapacityBytes: capacity, Why: why})
+}
+
+// heap, host and wait are of what the event asks for: bytes of the device's heap, bytes that are on the host at first, and how long
+// it may wait; nil: it says nothing.
+func (e event) heap() int64 {
+	b, _ := e.Posted.(runner.TaskBegin)
+	return b.HeapBytes
+}
+
+func (e event) host() int64 { return e.Asks().Bytes - e.Asks().Needs() }
+
+func (e event) wait() *time.Duration {
+	if g, ok := e.Posted.(runner.TaskGrow); ok {
+		return g.Wait
 	}
-	return fmt.Sprintf("%s(job %d, pid %d, task %d, bytes %d, %q)", e.kind, e.c.Job(), e.c.PID(), e.task, e.bytes, e.where)
+	return e.Asks().Wait
 }
 
-func (e event) grant(ordinal int, uuid [16]byte) error { return e.server.Grant(e.id, ordinal, uuid) }
-
-func (e event) refuse(reason probe.Reason, need, capacity uint64, text string) error {
-	return e.server.Refuse(e.id, reason, need, capacity, text)
+// text is the event without numbers that differ from one process to the next.
+func (e event) text() string {
+	t, shape, fault := e.Asks(), runner.TaskShape{}, runner.Fault{}
+	switch p := e.Posted.(type) {
+	case runner.TaskShape:
+		shape = p
+	case runner.Fault:
+		fault = p
+	}
+	on, wait := "any", "default"
+	if t.OnDevice != nil {
+		on = fmt.Sprint(*t.OnDevice)
+	}
+	if w := e.wait(); w != nil {
+		wait = w.String()
+	}
+	return fmt.Sprint(e.Kind, e.Task, e.Bytes, e.heap(), e.host(), t.Blocks, t.ThreadsPerBlock, t.BlocksPerSM, t.Managed, on, wait,
+		shape.Blocks, shape.ThreadsPerBlock, shape.BlocksPerSM, fault.Code, e.Text)
 }
 
-// recorder is a probe.Revoker that hands every event to the test, which answers.
-type recorder struct {
-	events chan *event
-	known  *known
+// said is an event of the test's own.
+func said(kind, text string) *event {
+	return &event{Event: probetest.Event{Kind: kind, Text: text}}
 }
 
-// known is the server's goroutine's own until the server is closed.
-type known struct {
-	server  *probe.Server
-	begun   map[*probe.Client]uint64 // tasks
-	numbers map[uint64]uint64        // by id, of tasks that are not over
-}
-
-func (r recorder) add(kind string, e event) {
-	e.kind, e.server = kind, r.known.server
-	r.events <- &e
-}
-
-func (r recorder) Begin(c *probe.Client, id uint64, q probe.Request) {
-	r.known.begun[c]++
-	r.known.numbers[id] = r.known.begun[c]
-	r.add("begin", event{c: c, id: id, task: r.known.numbers[id], bytes: q.Bytes, r: q})
-}
-
-func (r recorder) Grow(c *probe.Client, id, bytes uint64, wait probe.Wait) {
-	r.add("grow", event{c: c, id: id, task: r.known.numbers[id], bytes: bytes, wait: wait})
-}
-
-func (r recorder) Shrink(c *probe.Client, id, bytes uint64) error {
-	r.add("shrink", event{c: c, id: id, task: r.known.numbers[id], bytes: bytes})
-	return nil
-}
-
-func (r recorder) Decided(*probe.Client, uint64, probe.Outcome) error {
-	panic("of a job that does not decide")
-}
-
-func (r recorder) Shape(c *probe.Client, id uint64, s probe.Shape) {
-	r.add("shape", event{c: c, id: id, task: r.known.numbers[id], shape: s})
-}
-
-func (r recorder) Free(c *probe.Client, id uint64) {
-	r.add("free", event{c: c, id: id, task: r.known.numbers[id]})
-	delete(r.known.numbers, id)
-}
-
-func (r recorder) Revoked(c *probe.Client, id uint64, was probe.Revoked) {
-	r.add("revoked", event{c: c, id: id, task: r.known.numbers[id], was: was})
-}
-
-func (r recorder) Resume(c *probe.Client, id uint64, need probe.Resume) {
-	r.add("resume", event{c: c, id: id, task: r.known.numbers[id], need: need})
-}
-
-func (r recorder) Moved(c *probe.Client, id uint64, moved probe.Moved) {
-	r.add("moved", event{c: c, id: id, task: r.known.numbers[id], moved: moved})
-}
-
-func (r recorder) SwapMore(c *probe.Client, bytes uint64) { r.add("more", event{c: c, bytes: bytes}) }
-
-func (r recorder) SwapReturned(c *probe.Client, bytes uint64) {
-	r.add("returned", event{c: c, bytes: bytes})
-}
-
-func (r recorder) OOM(c *probe.Client, bytes uint64, where string) {
-	r.add("oom", event{c: c, bytes: bytes, where: where})
-}
-
-func (r recorder) Fault(c *probe.Client, code int32, _ time.Time, where string) {
-	r.add("fault", event{c: c, code: code, where: where})
-}
-
-func (r recorder) Starved(error)                       {}
-func (r recorder) Limited(c *probe.Client, why string) { r.add("limited", event{c: c, where: why}) }
-func (r recorder) Silent(c *probe.Client)              { r.add("silent", event{c: c}) }
-
-// Closed has the bytes that the process says it had in use at most.
-func (r recorder) Closed(c *probe.Client) {
-	peak, _ := c.PeakBytes()
-	r.add("closed", event{c: c, bytes: uint64(peak)})
-}
+// recorder hands every event to the test, which answers.
+type recorder struct{ events chan *event }
 
 // patience bounds a wait for what must happen; no test passes because of it.
-const patience = time.Minute
-
-// await asks every millisecond until done says yes, and fails after patience. It is for what only a look can tell, such as
-// what the fakes have in a trace.
-func await(t *testing.T, failure string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(failure)
-		}
-	}
-}
+const patience = probetest.Patience
 
 // next waits for the next event, which must be of the given kind.
 func (r recorder) next(t *testing.T, kind string) event {
 	t.Helper()
 	select {
 	case e := <-r.events:
-		if e.kind != kind {
-			t.Fatalf("event %v, want %s", *e, kind)
+		if e.Kind != kind {
+			t.Fatalf("event %+v, want %s", e.Event, kind)
 		}
 		return *e
 	case <-time.After(patience):
@@ -155,25 +90,23 @@ func (r recorder) next(t *testing.T, kind string) event {
 // start serves until the end of the test, and checks that the close succeeds.
 func start(t testing.TB) (*probe.Server, recorder) {
 	t.Helper()
-	return startServer(t, func(dir string, r recorder) (*probe.Server, error) { return probe.Listen(dir, r, t.Logf) })
+	return startRevoking(t, probe.Config{})
 }
 
-// startRevoking is start for a scheduler that takes memory back.
-func startRevoking(t testing.TB, w probe.Welcome) (*probe.Server, recorder) {
+// startRevoking is start for a scheduler that takes memory back, with the chunk and the window of a configuration.
+func startRevoking(t testing.TB, c probe.Config) (*probe.Server, recorder) {
 	t.Helper()
-	return startServer(t, func(dir string, r recorder) (*probe.Server, error) {
-		return probe.ListenRevoking(dir, r, w, t.Logf)
+	r := recorder{make(chan *event, 1<<14)}
+	var s *probe.Server
+	record := probetest.NewRecorder(func(e probetest.Event) error {
+		r.events <- &event{e, s}
+		return nil
 	})
-}
-
-func startServer(t testing.TB, listen func(string, recorder) (*probe.Server, error)) (*probe.Server, recorder) {
-	t.Helper()
-	r := recorder{events: make(chan *event, 1<<14), known: &known{begun: map[*probe.Client]uint64{}, numbers: map[uint64]uint64{}}}
-	s, err := listen(filepath.Join(t.TempDir(), "s"), r)
+	s, err := probe.Listen(probe.Config{Dir: filepath.Join(t.TempDir(), "s"), Start: time.Now(), Post: record.Post, Warn: t.Logf, Chunk: c.Chunk, Window: c.Window,
+		Swap: record, Starved: func(error) {}, Mended: func(error) {}, Stray: func(int, func(int) runner.Event) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.known.server = s // before any process connects
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -182,26 +115,24 @@ func startServer(t testing.TB, listen func(string, recorder) (*probe.Server, err
 	return s, r
 }
 
-func yielding(ticket uint64) probe.Revocation {
-	return probe.Revocation{Ticket: ticket, Action: probe.Yield, Bytes: 3 << 30, Deadline: 250 * time.Millisecond}
-}
-
 // wantOver: the server has none of the tasks that began any more.
 func wantOver(t *testing.T, events []event) {
 	t.Helper()
 	for _, e := range events {
-		if e.kind != "begin" {
+		if e.Kind != "begin" {
 			continue
 		}
-		if err := e.server.Revoke(e.id, yielding(9)); err == nil || !strings.HasSuffix(err.Error(), "no such task") {
-			t.Errorf("%v: revocation of a task that is over: %v", e, err)
+		if err := e.server.Revoke(e.ID, 9, yielding); err == nil || !strings.HasSuffix(err.Error(), "no such task") {
+			t.Errorf("%+v: revocation of a task that is over: %v", e.Event, err)
 		}
 	}
 }
 
-func mustRevoke(t *testing.T, s *probe.Server, task uint64, r probe.Revocation) {
+var yielding = schedulers.Revocation{Action: schedulers.Yield, Bytes: 3 << 30, Deadline: 250 * time.Millisecond}
+
+func mustRevoke(t *testing.T, s *probe.Server, task schedulers.TaskID, ticket schedulers.Ticket, r schedulers.Revocation) {
 	t.Helper()
-	if err := s.Revoke(task, r); err != nil {
+	if err := s.Revoke(task, ticket, r); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/internal/chance"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // drivenChunk is the unit in which the memory of such a program moves, in bytes (native/lazy/tests/programs/references.cc).
@@ -22,21 +24,21 @@ const drivenChunk = 4 << 20
 type driven struct {
 	*lazyRun
 	said    chan string
-	task    uint64 // the server's number
-	chunks  int    // that the scheduler has left to give
-	ticket  uint64
+	task    schedulers.TaskID
+	chunks  int // that the scheduler has left to give
+	ticket  schedulers.Ticket
 	refuses bool // requests to resume
-	begun   probe.Request
-	resumed []probe.Resume
-	moved   [3]uint64 // bytes, by Way
-	shrunk  uint64    // bytes that it said to have given back
+	begun   schedulers.Task
+	resumed [][2]int64                     // bytes to come, and referenced
+	moved   map[schedulers.Direction]int64 // bytes
+	shrunk  int64                          // bytes that it said to have given back
 }
 
 func startDriven(t *testing.T, version, sizes string, chunks int, env ...string) *driven {
 	t.Helper()
-	s, r := startRevoking(t, probe.Welcome{Chunk: drivenChunk, Window: moving.Window})
+	s, r := startRevoking(t, probe.Config{Chunk: drivenChunk, Window: moving.Window})
 	p := prepareLazyAt(t, s, r, version, "lazy_program", "driven "+sizes, append([]string{movable}, env...)...).start()
-	d := &driven{lazyRun: p, said: make(chan string), chunks: chunks}
+	d := &driven{lazyRun: p, said: make(chan string), chunks: chunks, moved: map[schedulers.Direction]int64{}}
 	go func() {
 		defer close(d.said)
 		for {
@@ -63,20 +65,21 @@ func (d *driven) next(kind string) (string, event) {
 			return line, event{}
 		case next := <-d.r.events:
 			e := *next
-			switch e.kind {
+			switch e.Kind {
 			case "moved":
-				d.moved[e.moved.Way] += e.moved.Bytes
+				moved := e.Posted.(runner.TaskMoved)
+				d.moved[moved.Direction] += moved.Moved.Bytes
 			case "shrink":
-				d.shrunk += e.bytes
+				d.shrunk += e.Bytes
 			case "begin", "grow", "resume":
-				d.task = e.id
-				if e.kind == "begin" {
-					d.begun = e.r
+				d.task = e.ID
+				if e.Kind == "begin" {
+					d.begun = e.Asks()
 				}
-				if e.kind == "resume" {
-					d.resumed = append(d.resumed, e.need)
+				if e.Kind == "resume" {
+					d.resumed = append(d.resumed, [2]int64{e.Needs().Need, e.Needs().Referenced})
 					if d.refuses {
-						if err := e.refuse(probe.ReasonTooLarge, e.need.Referenced, 1, "too much"); err != nil {
+						if err := e.refuse(schedulers.TooLarge, e.Needs().Referenced, 1, "too much"); err != nil {
 							d.t.Error(err)
 						}
 						break
@@ -86,11 +89,11 @@ func (d *driven) next(kind string) (string, event) {
 					d.t.Error(err)
 				}
 			case "more":
-				n := min(d.chunks, int(e.bytes/drivenChunk))
+				n := min(d.chunks, int(e.Bytes/drivenChunk))
 				d.chunks -= n
-				giveSwap(d.t, e, fakeChunks(d.t, n, drivenChunk), drivenChunk)
+				giveSwap(d.t, e, fakeChunks(d.t, n, drivenChunk))
 			}
-			if e.kind == kind {
+			if e.Kind == kind {
 				return "", e
 			}
 		case <-timeout:
@@ -115,21 +118,21 @@ func (d *driven) does(want string, lines ...string) {
 }
 
 // take revokes memory.
-func (d *driven) take(a probe.Action, mib uint64) probe.Revoked {
+func (d *driven) take(a schedulers.Action, mib int64) schedulers.Revoked {
 	d.t.Helper()
 	d.ticket++
-	mustRevoke(d.t, d.server, d.task, probe.Revocation{Ticket: d.ticket, Action: a, Bytes: mib << 20, Deadline: patience})
+	mustRevoke(d.t, d.server, d.task, d.ticket, schedulers.Revocation{Action: a, Bytes: mib << 20, Deadline: patience})
 	_, e := d.next("revoked")
-	if e.was.Ended != probe.Done {
-		d.t.Errorf("take %d MiB: %+v", mib, e.was)
+	if e.Answer().Outcome != schedulers.Done {
+		d.t.Errorf("take %d MiB: %+v", mib, e.Answer())
 	}
-	return e.was
+	return e.Answer()
 }
 
 // revoke takes memory, and wants so many MiB.
-func (d *driven) revoke(a probe.Action, mib uint64) {
+func (d *driven) revoke(a schedulers.Action, mib int64) {
 	d.t.Helper()
-	if was := d.take(a, mib); was.Freed != mib<<20 {
+	if was := d.take(a, mib); was.Moved.Bytes != mib<<20 {
 		d.t.Errorf("take %d MiB: %+v", mib, was)
 	}
 }
@@ -148,11 +151,12 @@ func (d *driven) end() {
 	}
 	d.wantOnlySwapLeft()
 	for d.server.Settle(); len(d.r.events) > 0; {
-		switch e := *<-d.r.events; e.kind {
+		switch e := *<-d.r.events; e.Kind {
 		case "moved":
-			d.moved[e.moved.Way] += e.moved.Bytes
+			moved := e.Posted.(runner.TaskMoved)
+			d.moved[moved.Direction] += moved.Moved.Bytes
 		case "shrink":
-			d.shrunk += e.bytes
+			d.shrunk += e.Bytes
 		}
 	}
 }
@@ -165,11 +169,11 @@ func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
 				d := startDriven(t, version, "4,6,4", 10)
 				d.does("done", way+" 1", way+" 2", way+" 0", way+" 2")
 				d.does("where d dd d", "where")
-				d.revoke(probe.Evict, 4)
+				d.revoke(schedulers.Evict, 4)
 				d.does("where d hd d", "where")
-				d.revoke(probe.Evict, 2)
+				d.revoke(schedulers.Evict, 2)
 				d.does("where d hh d", "where")
-				d.revoke(probe.Evict, 4)
+				d.revoke(schedulers.Evict, 4)
 				d.does("where h hh d", "where")
 				d.does("values 1 1 2", "values")
 				d.end()
@@ -182,7 +186,7 @@ func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
 func TestLazyGivesBackWhatWasAway(t *testing.T) {
 	d := startDriven(t, "13", "8,4", 10)
 	d.does("done", "plus 0", "plus 1", "idle 300")
-	d.revoke(probe.Evict, 4)
+	d.revoke(schedulers.Evict, 4)
 	d.does("where hd d", "where")
 	d.does("done", "free 0")
 	d.end()
@@ -195,10 +199,10 @@ func TestLazyGivesBackWhatWasAway(t *testing.T) {
 func TestLazyCountsAllAsReferencedByUnknownKernels(t *testing.T) {
 	d := startDriven(t, "13", "4,8", 10, "FAKE_CUDA_FAIL=cudaGetFuncBySymbol:1=98")
 	d.does("done", "plus 0", "idle 300", "plus 0", "silent 1")
-	d.revoke(probe.Yield, 12)
+	d.revoke(schedulers.Yield, 12)
 	d.does("where - --", "where")
 	d.does("done", "plus 0")
-	if want := (probe.Resume{Bytes: 12 << 20, Referenced: 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+	if want := ([2]int64{12 << 20, 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
 		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
 	}
 	d.does("where d dd", "where")
@@ -210,11 +214,11 @@ func TestLazyCountsAllAsReferencedByUnknownKernels(t *testing.T) {
 func TestLazyResumesWithWhatIsReferenced(t *testing.T) {
 	d := startDriven(t, "13", "8,4,6", 10)
 	d.does("done", "plus 0", "plus 1", "plus 2", "idle 300", "plus 1")
-	d.revoke(probe.Yield, 18)
+	d.revoke(schedulers.Yield, 18)
 	d.does("where -- - --", "where")
 	d.does("done", "plus 2")
 	// 4 and 6 MiB; the granule of the small allocations is not given to kernels.
-	if want := (probe.Resume{Bytes: 10 << 20, Referenced: 10 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+	if want := ([2]int64{10 << 20, 10 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
 		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
 	}
 	d.does("where hh d dd", "where")
@@ -229,7 +233,7 @@ func TestLazySwapsWithinTheProcess(t *testing.T) {
 		t.Run(env, func(t *testing.T) {
 			d := startDriven(t, "13", "8,8,8", 10, env)
 			d.does("done", "plus 2", "plus 1", "plus 0")
-			d.revoke(probe.Evict, 16)
+			d.revoke(schedulers.Evict, 16)
 			d.does("where dd hh hh", "where")
 			d.does("0 "+fmt.Sprint(deviceMiB(8)), "touches", "where", "touches")
 			for range 3 {
@@ -243,8 +247,8 @@ func TestLazySwapsWithinTheProcess(t *testing.T) {
 				t.Errorf("asked to resume: %+v", d.resumed)
 			}
 			d.end()
-			if want := uint64(9 * 8 << 20); d.moved[probe.In] != want || d.moved[probe.Out] != want {
-				t.Errorf("%d bytes came and %d left, by what the scheduler is told; want %d", d.moved[probe.In], d.moved[probe.Out], want)
+			if want := int64(9 * 8 << 20); d.moved[schedulers.In] != want || d.moved[schedulers.Out] != want {
+				t.Errorf("%d bytes came and %d left, by what the scheduler is told; want %d", d.moved[schedulers.In], d.moved[schedulers.Out], want)
 			}
 		})
 	}
@@ -270,7 +274,7 @@ func TestLazyUsesMemoryOnTheHost(t *testing.T) {
 			d := startDriven(t, "13", "8,4", test.chunks)
 			d.refuses = true
 			d.does("done", "plus 0", "plus 1")
-			d.revoke(probe.Evict, 8)
+			d.revoke(schedulers.Evict, 8)
 			d.does("0 "+fmt.Sprint(deviceMiB(12)), "touches")
 			d.does("done", test.use, test.use)
 			d.does("where hh d", "where")
@@ -288,9 +292,9 @@ func TestLazyAsksForMoreOfTheDevice(t *testing.T) {
 	for _, use := range []string{"plus 0", "both 0 1"} {
 		d := startDriven(t, "13", "8,4", 10)
 		d.does("done", "plus 0", "plus 1")
-		d.revoke(probe.Evict, 8)
+		d.revoke(schedulers.Evict, 8)
 		d.does("where dd d", use, "where")
-		if want := (probe.Resume{Bytes: 8 << 20, Referenced: 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want { // with the granule of small allocations
+		if want := ([2]int64{8 << 20, 14 << 20}); len(d.resumed) != 1 || d.resumed[0] != want { // with the granule of small allocations
 			t.Errorf("%s: resumed with %+v, want %+v", use, d.resumed, want)
 		}
 		d.does("done", use, "plus 1")
@@ -308,7 +312,7 @@ func TestLazyBeginsOnTheHostWhatNoDeviceHasRoomFor(t *testing.T) {
 		d := startDriven(t, version, "8,8,8", 10, fmt.Sprintf("CASE_CAPACITY=%d,%d", 24<<20, 320<<20))
 		d.does("where hd dd hh", "plus 1", "where")
 		// 24 MiB, a granule and the device heap
-		if d.begun.Bytes+d.begun.HeapBytes != 34<<20 || d.begun.HostBytes != 10<<20 {
+		if d.begun.Bytes != 34<<20 || d.begun.Needs() != 24<<20 {
 			t.Errorf("CUDA %s: asked for %+v", version, d.begun)
 		}
 		d.does("0 "+fmt.Sprint(deviceMiB(12)), "touches")
@@ -355,7 +359,7 @@ func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {
 		}
 		d := startDriven(t, version, "6", 10)
 		d.does(said[1], "plus 0", "errors 0")
-		d.revoke(probe.Evict, 6)
+		d.revoke(schedulers.Evict, 6)
 		d.does(said[1], "errors 0")
 		d.does("where hh", "where")
 		d.does(said[2], "values")
@@ -386,7 +390,7 @@ func computesWithMemoryAnywhere(t *testing.T, first uint64, count, steps int) {
 				i, j := random.IntN(arrays), random.IntN(arrays)
 				way := []string{"plus", "plus", "in", "both", "silent", "behind", "graph", "idle", "values"}[random.IntN(9)]
 				if random.IntN(3) == 0 {
-					d.take([]probe.Action{probe.Evict, probe.Yield}[random.IntN(2)], uint64(random.IntN(22)))
+					d.take([]schedulers.Action{schedulers.Evict, schedulers.Yield}[random.IntN(2)], random.Int64N(22))
 				}
 				switch way {
 				case "idle":
@@ -403,7 +407,7 @@ func computesWithMemoryAnywhere(t *testing.T, first uint64, count, steps int) {
 			}
 			d.does("values "+strings.Trim(fmt.Sprint(values), "[]"), "values")
 			for _, r := range d.resumed {
-				if r.Bytes > r.Referenced || r.Referenced > 22<<20 {
+				if r[0] > r[1] || r[1] > 22<<20 {
 					t.Errorf("resumed with %+v", r)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // taker is a scheduler that takes memory back at random moments from the processes of a lazyRun.
@@ -20,49 +21,51 @@ type taker struct {
 	server  *probe.Server
 	random  *rand.Rand
 	uuids   [][16]byte        // of the devices
-	chunk   uint64            // bytes, the unit in which memory moves
+	chunk   int64             // bytes, the unit in which memory moves
 	area    func(n int) []int // gives chunks of host memory, as descriptors
 	next    int               // the device of the next task
 	tasks   map[name]*kept
-	ticket  uint64
-	chunks  int    // of host memory that were given,
-	back    int    // and that came back, because they were offered and not used
-	offers  int    // of host memory that are to come
-	begun   uint64 // bytes of tasks that began on the host
-	short   bool   // host memory was refused
-	revoked []probe.Revoked
+	ticket  schedulers.Ticket
+	chunks  int   // of host memory that were given,
+	back    int   // and that came back, because they were offered and not used
+	offers  int   // of host memory that are to come
+	begun   int64 // bytes of tasks that began on the host
+	short   bool  // host memory was refused
+	revoked []schedulers.Revoked
 }
 
 // name is a task's: its process, and the process's number for it.
 type name struct {
-	c    *probe.Client
+	p    schedulers.Process
 	task uint64
 }
 
 // kept is what the scheduler knows of a task, as schedulers/engine counts it.
 type kept struct {
-	id       uint64 // the server's number
-	home     int    // its device
-	bytes    uint64 // granted, heap included
-	resident uint64 // of these, on the device
-	given    uint64 // of these, given back since it was asked
-	begins   bool   // a part begins on the host, and nothing has shown yet that it is there
-	asked    *probe.Revocation
-	resumes  *event // it wants to,
-	grows    *event // or more memory, and has a ticket
+	id       schedulers.TaskID
+	home     int   // its device
+	bytes    int64 // granted, heap included
+	resident int64 // of these, on the device
+	given    int64 // of these, given back since it was asked
+	begins   bool  // a part begins on the host, and nothing has shown yet that it is there
+	asked    *schedulers.Revocation
+	ticket   schedulers.Ticket // of asked
+	resumes  *event            // it wants to,
+	needs    int64             // then this, in bytes
+	grows    *event            // or more memory, and has a ticket
 }
 
 // newTaker has a server for one program, whose memory moves in such chunks. ready is called once the
 // program can be started.
-func newTaker(t *testing.T, seed, chunk uint64, ready func(*probe.Server, recorder) *lazyRun) (*lazyRun, *taker) {
+func newTaker(t *testing.T, seed uint64, chunk int64, ready func(*probe.Server, recorder) *lazyRun) (*lazyRun, *taker) {
 	t.Helper()
-	s, r := startRevoking(t, probe.Welcome{Chunk: chunk, Window: moving.Window})
+	s, r := startRevoking(t, probe.Config{Chunk: chunk, Window: moving.Window})
 	ticks, ended := time.NewTicker(500*time.Microsecond), make(chan struct{})
 	go func() {
 		for {
 			select {
 			case <-ticks.C:
-				r.events <- &event{kind: "tick"}
+				r.events <- said("tick", "")
 			case <-ended:
 				return
 			}
@@ -84,53 +87,53 @@ func startTaking(t *testing.T, seed uint64, version, program string, env ...stri
 
 // answer serves the process, and takes memory back at most of the ticks.
 func (k *taker) answer(t *testing.T, e event) {
-	of := name{e.c, e.task}
+	of := name{e.Process, e.Task}
 	task := k.tasks[of]
-	switch e.kind {
+	switch e.Kind {
 	case "begin":
 		k.next = (k.next + 1) % len(k.uuids)
-		task = &kept{id: e.id, home: k.next}
-		if e.r.Flags&probe.FlagDevice != 0 {
-			task.home = int(e.r.Device)
+		task = &kept{id: e.ID, home: k.next}
+		if e.Asks().OnDevice != nil {
+			task.home = *e.Asks().OnDevice
 		}
 		k.tasks[of] = task
-		task.bytes = e.r.Bytes + e.r.HeapBytes
-		task.resident = task.bytes - e.r.HostBytes
-		task.begins = e.r.HostBytes > 0
-		k.begun += e.r.HostBytes
+		task.bytes = e.Bytes + e.heap()
+		task.resident = task.bytes - e.host()
+		task.begins = e.host() > 0
+		k.begun += e.host()
 		k.grant(e, task)
 	case "grow":
 		task.grows = &e
 	case "shrink":
-		task.bytes -= e.bytes
+		task.bytes -= e.Bytes
 		task.given += task.resident - min(task.resident, task.bytes)
 		task.resident = min(task.resident, task.bytes)
 	case "free":
 		delete(k.tasks, of)
 	case "resume":
-		if e.need.Bytes > e.need.Referenced || e.need.Referenced > task.bytes || e.need.Bytes > task.bytes-task.resident {
-			k.t.Errorf("%+v of task %d, which has %d bytes on the device, of %d", e.need, e.task, task.resident, task.bytes)
+		if e.Needs().Need > e.Needs().Referenced || e.Needs().Referenced > task.bytes || e.Needs().Need > task.bytes-task.resident {
+			k.t.Errorf("%+v of task %d, which has %d bytes on the device, of %d", e.Needs(), e.Task, task.resident, task.bytes)
 		}
-		task.resumes = &e
+		task.resumes, task.needs = &e, e.Needs().Need
 	case "revoked":
-		k.hear(task, e.was)
+		k.hear(task, e.Answer())
 	case "more":
 		k.swap(e)
 	case "returned":
-		k.back += int(e.bytes / k.chunk)
-	case "closed", "silent":
-		maps.DeleteFunc(k.tasks, func(of name, _ *kept) bool { return of.c == e.c })
+		k.back += int(e.Bytes / k.chunk)
+	case "gone", "disconnected":
+		maps.DeleteFunc(k.tasks, func(of name, _ *kept) bool { return of.p == e.Process })
 	case "tick":
 		k.take()
 	}
 	if task != nil && task.grows != nil && task.asked == nil {
-		task.bytes += task.grows.bytes
-		task.resident += task.grows.bytes
+		task.bytes += task.grows.Bytes
+		task.resident += task.grows.Bytes
 		k.grant(*task.grows, task)
 		task.grows = nil
 	}
 	if task != nil && task.resumes != nil && task.asked == nil {
-		task.resident = min(task.resident+task.resumes.need.Bytes, task.bytes)
+		task.resident = min(task.resident+task.needs, task.bytes)
 		k.grant(*task.resumes, task)
 		task.resumes = nil
 	}
@@ -139,32 +142,32 @@ func (k *taker) answer(t *testing.T, e event) {
 // grant gives a task the device that it has, or gets.
 func (k *taker) grant(e event, task *kept) {
 	if err := e.grant(task.home, k.uuids[task.home]); err != nil {
-		k.t.Logf("%s: %v", e.kind, err) // it has ended meanwhile
+		k.t.Logf("%s: %v", e.Kind, err) // it has ended meanwhile
 	}
 }
 
 // hear takes the answer to a revocation, which must be a possible one.
-func (k *taker) hear(task *kept, was probe.Revoked) {
+func (k *taker) hear(task *kept, was schedulers.Revoked) {
 	r := *task.asked
-	possible := was.Ticket == r.Ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && was.Resident+was.Freed <= task.resident+task.given
-	switch was.Ended {
-	case probe.Done: // enough, in whole chunks; or all that can move and the host has room for
-		enough := was.Freed >= r.Bytes && was.Freed-min(was.Freed, r.Bytes) < k.chunk
-		possible = possible && was.Why == "" && (enough || was.Freed < r.Bytes && (k.short || was.Resident == was.Fixed))
-	case probe.Busy:
-		possible = possible && was.Why == "" && was.Freed == 0
-	case probe.Unable:
-		possible = possible && unmovable.MatchString(was.Why) && was.Freed == 0
+	possible := was.Ticket == task.ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && was.Resident+was.Moved.Bytes <= task.resident+task.given
+	switch was.Outcome {
+	case schedulers.Done: // enough, in whole chunks; or all that can move and the host has room for
+		enough := was.Moved.Bytes >= r.Bytes && was.Moved.Bytes-min(was.Moved.Bytes, r.Bytes) < k.chunk
+		possible = possible && was.Why == "" && (enough || was.Moved.Bytes < r.Bytes && (k.short || was.Resident == was.Fixed))
+	case schedulers.Busy:
+		possible = possible && was.Why == "" && was.Moved.Bytes == 0
+	case schedulers.Unable:
+		possible = possible && unmovable.MatchString(was.Why) && was.Moved.Bytes == 0
 	}
 	if !possible {
 		k.t.Errorf("%+v of a task with %d bytes on the device: %+v", r, task.resident, was)
 	}
 	task.asked = nil
-	if task.resumes != nil && r.Action == probe.Yield { // what has left is to come back too
-		task.resumes.need.Bytes += task.resident - was.Resident
+	if task.resumes != nil && r.Action == schedulers.Yield { // what has left is to come back too
+		task.needs += task.resident - was.Resident
 	}
 	task.resident = was.Resident
-	task.begins = task.begins && was.Ended != probe.Done
+	task.begins = task.begins && was.Outcome != schedulers.Done
 	k.revoked = append(k.revoked, was)
 	k.short = false
 }
@@ -175,41 +178,41 @@ func (k *taker) take() {
 		if k.offers > 0 && k.random.IntN(8) == 0 {
 			k.offers--
 			files := k.area(1 + k.random.IntN(4))
-			if err := of.c.OfferSwap(files...); err == nil {
+			if err := k.server.OfferSwap(of.p, files...); err == nil {
 				k.chunks += len(files)
 			}
 		}
 		if k.random.IntN(32) == 0 {
-			_ = of.c.RecallSwap()
+			_ = k.server.RecallSwap(of.p)
 		}
 		if task.asked != nil || k.random.IntN(4) == 0 {
 			continue
 		}
 		k.ticket++
-		r := probe.Revocation{Ticket: k.ticket, Action: []probe.Action{probe.Yield, probe.Evict}[k.random.IntN(2)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
-		if err := k.server.Revoke(task.id, r); err == nil {
-			task.asked, task.given = &r, 0
+		r := schedulers.Revocation{Action: []schedulers.Action{schedulers.Yield, schedulers.Evict}[k.random.IntN(2)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
+		if err := k.server.Revoke(task.id, k.ticket, r); err == nil {
+			task.asked, task.ticket, task.given = &r, k.ticket, 0
 		}
 	}
 }
 
 // bytes are none, some or more than any task has.
-func (k *taker) bytes() uint64 {
+func (k *taker) bytes() int64 {
 	switch k.random.IntN(5) {
 	case 0:
 		return 0
 	case 1:
-		return 1 + k.random.Uint64N(64<<20)
+		return 1 + k.random.Int64N(64<<20)
 	case 2:
 		return math.MaxInt64
 	}
-	return k.random.Uint64N(200) << 20
+	return k.random.Int64N(200) << 20
 }
 
 // swap gives the process chunks of the fakes' host memory, or sometimes none.
 func (k *taker) swap(e event) {
 	k.t.Helper()
-	n := int(e.bytes / k.chunk)
+	n := int(e.Bytes / k.chunk)
 	asked, begins := false, false // a task that begins on the host needs what it asks for
 	for _, task := range k.tasks {
 		asked, begins = asked || task.asked != nil, begins || task.begins
@@ -217,11 +220,11 @@ func (k *taker) swap(e event) {
 	if asked && !begins && k.random.IntN(5) == 0 {
 		n, k.short = 0, true
 	}
-	k.chunks += giveSwap(k.t, e, k.area(n), k.chunk)
+	k.chunks += giveSwap(k.t, e, k.area(n))
 }
 
 // fakeChunks makes chunks of so many bytes of the fakes' host memory, which are there until the test's end.
-func fakeChunks(t *testing.T, n int, bytes uint64) []int {
+func fakeChunks(t *testing.T, n int, bytes int64) []int {
 	t.Helper()
 	var files []int
 	for range n {
@@ -230,7 +233,7 @@ func fakeChunks(t *testing.T, n int, bytes uint64) []int {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { unix.Close(fd) })
-		if err := unix.Ftruncate(fd, int64(bytes)); err != nil {
+		if err := unix.Ftruncate(fd, bytes); err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, fd)
@@ -239,9 +242,9 @@ func fakeChunks(t *testing.T, n int, bytes uint64) []int {
 }
 
 // giveSwap gives the process these chunks, and returns how many it has got.
-func giveSwap(t *testing.T, e event, files []int, chunk uint64) int {
+func giveSwap(t *testing.T, e event, files []int) int {
 	t.Helper()
-	if err := e.c.GiveSwap(uint64(len(files))*chunk, 0, files...); err != nil {
+	if err := e.server.GiveSwap(e.Process, files...); err != nil {
 		t.Logf("swap: %v", err) // it has ended meanwhile
 		return 0
 	}
@@ -249,11 +252,11 @@ func giveSwap(t *testing.T, e event, files []int, chunk uint64) int {
 }
 
 // count says how often memory was taken, and how much.
-func (k *taker) count() (done int, freed uint64) {
+func (k *taker) count() (done int, freed int64) {
 	for _, r := range k.revoked {
-		if r.Ended == probe.Done {
+		if r.Outcome == schedulers.Done {
 			done++
-			freed += r.Freed
+			freed += r.Moved.Bytes
 		}
 	}
 	return done, freed

@@ -37,7 +37,7 @@ func buildLazy(tb testing.TB) {
 const grantedDevice = 1
 
 // moving is what the scheduler says where memory can move. The memory of most programs here is a few MiB.
-var moving = probe.Welcome{Chunk: 8 << 20, Window: 50 * time.Millisecond}
+var moving = probe.Config{Chunk: 8 << 20, Window: 50 * time.Millisecond}
 
 // lazyRun is one process and what it said to the scheduler.
 type lazyRun struct {
@@ -130,12 +130,12 @@ func (p *lazyRun) start() *lazyRun {
 // grant is the plain scheduler: tasks go to the device they ask for, or else to
 // grantedDevice.
 func grant(t *testing.T, e event) {
-	if e.kind != "begin" && e.kind != "grow" && e.kind != "resume" {
+	if e.Kind != "begin" && e.Kind != "grow" && e.Kind != "resume" {
 		return
 	}
 	device := grantedDevice
-	if e.r.Flags&probe.FlagDevice != 0 {
-		device = int(e.r.Device)
+	if e.Asks().OnDevice != nil {
+		device = *e.Asks().OnDevice
 	}
 	if err := e.grant(device, fakeUUID(device)); err != nil {
 		t.Errorf("grant: %v", err)
@@ -167,7 +167,7 @@ func (p *lazyRun) finish(answer func(*testing.T, event)) *lazyRun {
 			for len(p.r.events) > 0 {
 				e := *<-p.r.events
 				p.events = append(p.events, e)
-				if e.kind != "begin" && e.kind != "grow" { // nobody is left to answer
+				if e.Kind != "begin" && e.Kind != "grow" { // nobody is left to answer
 					answer(p.t, e)
 				}
 			}
@@ -199,7 +199,7 @@ func (p *lazyRun) mustSucceed() {
 func (p *lazyRun) of(kind string) []event {
 	var all []event
 	for _, e := range p.events {
-		if e.kind == kind {
+		if e.Kind == kind {
 			all = append(all, e)
 		}
 	}
@@ -210,8 +210,8 @@ func (p *lazyRun) wantEvents(kinds string) {
 	p.t.Helper()
 	var got []string
 	for _, e := range p.events {
-		if e.kind != "shape" { // whether a launch is news is the library's to say
-			got = append(got, e.kind)
+		if e.Kind != "shape" { // whether a launch is news is the library's to say
+			got = append(got, e.Kind)
 		}
 	}
 	if strings.Join(got, " ") != kinds {

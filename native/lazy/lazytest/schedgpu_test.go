@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/caserun/caserun/runner/probe"
 )
 
 // Programs of native/lazy/tests/programs/schedgpu.cc: what they pre-allocate through schedGPU's
@@ -17,19 +15,19 @@ func TestLazyExplicitMemory(t *testing.T) {
 		p.mustSucceed()
 		var heard []string
 		for _, e := range p.events {
-			switch e.kind {
+			switch e.Kind {
 			case "begin":
-				heard = append(heard, fmt.Sprintf("begin %d, wait %d", e.r.Bytes>>20, int32(e.r.Wait)))
+				heard = append(heard, fmt.Sprintf("begin %d, wait %s", e.Bytes>>20, waitText(e)))
 			case "grow":
-				heard = append(heard, fmt.Sprintf("grow %d, wait %d", e.bytes>>20, int32(e.wait)))
+				heard = append(heard, fmt.Sprintf("grow %d, wait %s", e.Bytes>>20, waitText(e)))
 			case "shrink":
-				heard = append(heard, fmt.Sprintf("shrink %d", e.bytes>>20))
+				heard = append(heard, fmt.Sprintf("shrink %d", e.Bytes>>20))
 			case "shape":
 			default:
-				heard = append(heard, e.kind)
+				heard = append(heard, e.Kind)
 			}
 		}
-		want := "begin 64, wait -1; grow 8, wait 0; grow 24, wait 7; shrink 32; shrink 48; free; closed"
+		want := "begin 64, wait 0s; grow 8, wait default; grow 24, wait 7ms; shrink 32; shrink 48; free; gone"
 		if got := strings.Join(heard, "; "); got != want {
 			t.Errorf("CUDA %s: the scheduler heard\n%s\nwant\n%s", version, got, want)
 		}
@@ -40,17 +38,24 @@ func TestLazyExplicitMemory(t *testing.T) {
 	}
 }
 
+func waitText(e event) string {
+	if w := e.wait(); w != nil {
+		return w.String()
+	}
+	return "default"
+}
+
 // A pre-allocation that gets no room in time changes nothing.
 func TestLazyExplicitWaits(t *testing.T) {
 	p := startLazy(t, "13", "explicit_waits").finish(impatient())
 	p.mustSucceed()
-	p.wantEvents("begin begin grow free closed")
+	p.wantEvents("begin begin grow free gone")
 	if got := strings.Join(p.lines, ", "); got != "pre 600, pre 600" {
 		t.Errorf("output %q", got)
 	}
 	begins := p.of("begin")
-	if begins[0].r.Bytes != 64<<20 || begins[0].r.Wait != 7 || begins[1].r.Bytes != 4<<20 || begins[1].r.Wait != probe.WaitDefault {
-		t.Errorf("begins %+v, %+v", begins[0].r, begins[1].r)
+	if begins[0].Bytes != 64<<20 || waitText(begins[0]) != "7ms" || begins[1].Bytes != 4<<20 || waitText(begins[1]) != "default" {
+		t.Errorf("begins %+v, %+v", begins[0].Event, begins[1].Event)
 	}
 }
 
@@ -58,7 +63,7 @@ func TestLazyExplicitWaits(t *testing.T) {
 func TestExplicitMemoryAlone(t *testing.T) {
 	p := startLazy(t, "13", "explicit_waits", "CASE_BINDING=job").finish(grant)
 	p.mustSucceed()
-	p.wantEvents("begin begin closed")
+	p.wantEvents("begin begin gone")
 	if got := strings.Join(p.lines, ", "); got != "pre 0, pre 0" {
 		t.Errorf("output %q", got)
 	}

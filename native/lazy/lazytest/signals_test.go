@@ -37,7 +37,7 @@ func TestLazyIsInterrupted(t *testing.T) {
 	p.lines = slices.DeleteFunc(p.lines, func(line string) bool { return line == "interrupted 1" })
 	p.wantNative()
 	p.wantNothingLeft()
-	p.wantEvents("begin grow free closed")
+	p.wantEvents("begin grow free gone")
 }
 
 // A handler runs while the process waits for its device; what needs one is refused.
@@ -52,7 +52,7 @@ func TestLazyIsInterruptedWhileItWaits(t *testing.T) {
 	p.finish(grant)
 	p.mustSucceed()
 	p.wantNothingLeft()
-	p.wantEvents("grow free closed")
+	p.wantEvents("grow free gone")
 }
 
 // The same holds while a task that is granted waits for more memory before its first launch.
@@ -69,7 +69,7 @@ func TestLazyIsInterruptedWhileItGrows(t *testing.T) {
 	p.finish(grant)
 	p.mustSucceed()
 	p.wantNothingLeft()
-	p.wantEvents("free closed")
+	p.wantEvents("free gone")
 }
 
 // A process that waits for its device ends when it is told to.

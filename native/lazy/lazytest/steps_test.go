@@ -13,7 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Programs of native/lazy/tests/programs/revoked.cc: what happens in the middle of a revocation, and of
@@ -22,14 +25,14 @@ import (
 // swapArea is host memory that the test hands out in chunks.
 type swapArea struct {
 	t      *testing.T
-	chunk  uint64 // bytes
-	chunks []int  // descriptors
+	chunk  int64 // bytes
+	chunks []int // descriptors
 }
 
 // give answers a process's SwapMore.
 func (a *swapArea) give(e event) {
 	a.t.Helper()
-	if err := e.c.GiveSwap(e.bytes, 0, a.make(int(e.bytes/a.chunk))...); err != nil {
+	if err := e.server.GiveSwap(e.Process, a.make(int(e.Bytes/a.chunk))...); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -66,7 +69,7 @@ func (a *swapArea) wantUnmapped() {
 // everything else.
 type revocable struct {
 	*lazyRun
-	moves uint64 // bytes that can move
+	moves int64 // bytes that can move
 	area  swapArea
 	task  event // its begin
 }
@@ -86,10 +89,10 @@ func startRevocable(t *testing.T, way string, env ...string) *revocable {
 }
 
 // startRevocableIn is the same with memory that moves in such chunks.
-func startRevocableIn(t *testing.T, chunk uint64, way string, env ...string) *revocable {
+func startRevocableIn(t *testing.T, chunk int64, way string, env ...string) *revocable {
 	t.Helper()
-	s, r := startRevoking(t, probe.Welcome{Chunk: chunk, Window: moving.Window})
-	moves := map[uint64]uint64{twoChunks: 10 << 20, elevenChunks: 22 << 20}[chunk]
+	s, r := startRevoking(t, probe.Config{Chunk: chunk, Window: moving.Window})
+	moves := map[int64]int64{twoChunks: 10 << 20, elevenChunks: 22 << 20}[chunk]
 	env = append([]string{movable, fmt.Sprintf("MOVES_MIB=%d", moves>>20)}, env...)
 	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", "revoked "+way, env...), moves: moves, area: swapArea{t: t, chunk: chunk}}
 	p.start()
@@ -99,11 +102,11 @@ func startRevocableIn(t *testing.T, chunk uint64, way string, env ...string) *re
 			if err != nil {
 				break
 			}
-			r.events <- &event{kind: "said", where: strings.TrimSuffix(line, "\n")}
+			r.events <- said("said", strings.TrimSuffix(line, "\n"))
 		}
 		p.err = p.cmd.Wait()
 		s.Settle()
-		r.events <- &event{kind: "ended"}
+		r.events <- said("ended", "")
 	}()
 	p.task = p.next("begin")
 	p.grant(p.task)
@@ -124,17 +127,17 @@ func (p *revocable) next(kinds ...string) event {
 			p.t.Fatalf("%s: no %s; events %v\nstdout %q", p.program, strings.Join(kinds, " or "), p.events, p.lines)
 		}
 		p.events = append(p.events, e)
-		if e.kind == "said" {
-			p.lines = append(p.lines, e.where)
+		if e.Kind == "said" {
+			p.lines = append(p.lines, e.Text)
 		}
 		switch {
-		case slices.Contains(kinds, e.kind):
+		case slices.Contains(kinds, e.Kind):
 			return e
-		case e.kind == "begin" || e.kind == "grow" || e.kind == "resume":
+		case e.Kind == "begin" || e.Kind == "grow" || e.Kind == "resume":
 			p.grant(e)
-		case e.kind == "more":
+		case e.Kind == "more":
 			p.area.give(e)
-		case e.kind == "ended":
+		case e.Kind == "ended":
 			p.t.Fatalf("%s: no %s; events %v\nstdout %q\nstderr:\n%s", p.program, strings.Join(kinds, " or "), p.events, p.lines, p.stderr.String())
 		}
 	}
@@ -149,8 +152,8 @@ func (p *revocable) grant(e event) {
 
 func (p *revocable) wantSaid(line string) {
 	p.t.Helper()
-	if e := p.next("said"); e.where != line {
-		p.t.Fatalf("the program said %q, want %q\nstderr:\n%s", e.where, line, p.stderr.String())
+	if e := p.next("said"); e.Text != line {
+		p.t.Fatalf("the program said %q, want %q\nstderr:\n%s", e.Text, line, p.stderr.String())
 	}
 }
 
@@ -158,40 +161,40 @@ func (p *revocable) wantSaid(line string) {
 func (p *revocable) wantSaidBeside(line, kind string) event {
 	p.t.Helper()
 	var asked, said event
-	for asked.kind == "" || said.kind == "" {
-		if e := p.next("said", kind); e.kind == "said" {
+	for asked.Kind == "" || said.Kind == "" {
+		if e := p.next("said", kind); e.Kind == "said" {
 			said = e
 		} else {
 			asked = e
 		}
 	}
-	if said.where != line {
-		p.t.Fatalf("the program said %q, want %q", said.where, line)
+	if said.Text != line {
+		p.t.Fatalf("the program said %q, want %q", said.Text, line)
 	}
 	return asked
 }
 
 // revoke takes all of the memory. The answer comes as an event.
-func (p *revocable) revoke(action probe.Action) {
+func (p *revocable) revoke(action schedulers.Action) {
 	p.t.Helper()
 	p.revokeIn(patience, action)
 }
 
-func (p *revocable) revokeIn(deadline time.Duration, action probe.Action) {
+func (p *revocable) revokeIn(deadline time.Duration, action schedulers.Action) {
 	p.t.Helper()
-	mustRevoke(p.t, p.server, p.task.id, probe.Revocation{Ticket: 1, Action: action, Bytes: 1 << 40, Deadline: deadline})
+	mustRevoke(p.t, p.server, p.task.ID, 1, schedulers.Revocation{Action: action, Bytes: 1 << 40, Deadline: deadline})
 }
 
 // revoked has all of the memory taken.
-func (p *revocable) revoked(action probe.Action) probe.Revoked {
+func (p *revocable) revoked(action schedulers.Action) schedulers.Revoked {
 	p.t.Helper()
 	p.revoke(action)
-	return p.next("revoked").was
+	return p.next("revoked").Answer()
 }
 
-func (p *revocable) mustBeTaken(action probe.Action) {
+func (p *revocable) mustBeTaken(action schedulers.Action) {
 	p.t.Helper()
-	if was := p.revoked(action); was.Ended != probe.Done || was.Freed != p.moves || was.Resident != 10<<20 || was.Fixed != 10<<20 {
+	if was := p.revoked(action); was.Outcome != schedulers.Done || was.Moved.Bytes != p.moves || was.Resident != 10<<20 || was.Fixed != 10<<20 {
 		p.t.Fatalf("%s: revoked %+v", p.program, was)
 	}
 }
@@ -241,18 +244,18 @@ var showns sync.Map
 // whatever the scheduler wants to have.
 func TestLazyMemoryGoesAndComesBack(t *testing.T) {
 	p := startRevocable(t, "again")
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
-	if e := p.next("resume"); e.need.Bytes != p.moves {
-		t.Errorf("resume %+v", e.need)
+	if e := p.next("resume"); e.Needs().Need != p.moves {
+		t.Errorf("resume %+v", e.Needs())
 	} else {
 		p.grant(e)
 	}
 	p.wantSaid("computed")
-	p.mustBeTaken(probe.Evict)
+	p.mustBeTaken(schedulers.Evict)
 	p.goOn()
 	p.endsWell("computed", p.shown(6))
-	if more := p.of("more"); len(more) != 1 || more[0].bytes != 24<<20 {
+	if more := p.of("more"); len(more) != 1 || more[0].Bytes != 24<<20 {
 		t.Errorf("asked for host memory: %v", more)
 	}
 }
@@ -273,7 +276,7 @@ func (p *revocable) wantMapped(chunks int) {
 // a call that may look at it. The end of the wait maps what does not come back.
 func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	p := startRevocable(t, "names")
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.wantMapped(0)
 	p.goOn()
 	p.wantSaid("named")
@@ -282,7 +285,7 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	p.endsWell("named", p.shown(1))
 
 	p = startRevocable(t, "again")
-	p.mustBeTaken(probe.Evict)
+	p.mustBeTaken(schedulers.Evict)
 	p.wantMapped(2)
 	p.goOn()
 	p.wantSaid("computed")
@@ -290,11 +293,11 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	p.endsWell("computed", p.shown(6))
 
 	p = startRevocable(t, "again")
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
 	e := p.next("resume")
 	p.wantMapped(0)
-	if err := e.refuse(probe.ReasonDeviceFull, p.moves, 0, "device 1 is full"); err != nil {
+	if err := e.refuse(schedulers.DeviceFull, p.moves, 0, "device 1 is full"); err != nil {
 		t.Fatal(err)
 	}
 	p.wantSaid("computed")
@@ -347,8 +350,8 @@ func TestLazyIsReadyForARevocation(t *testing.T) {
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace)
 	before := accesses()
 	p.offers(fakeChunks(t, 8, chunk), fakeChunks(t, 4, chunk))
-	await(t, "the device does not reach what was offered", func() bool { return accesses() >= before+2 })
-	p.mustBeTaken(probe.Yield)
+	probetest.Await(t, "the device does not reach what was offered", func() bool { return accesses() >= before+2 })
+	p.mustBeTaken(schedulers.Yield)
 	if after := accesses(); after != before+2 || len(p.area.chunks) > 0 {
 		t.Errorf("when memory is taken the device reaches host memory in %d calls, and the process asks for %d chunks", after-before-2, len(p.area.chunks))
 	}
@@ -364,8 +367,8 @@ func (p *revocable) offers(chunks ...[]int) {
 	p.t.Helper()
 	for _, files := range chunks {
 		var err error
-		await(p.t, "the process does not read what was sent", func() bool {
-			err = p.task.c.OfferSwap(files...)
+		probetest.Await(p.t, "the process does not read what was sent", func() bool {
+			err = p.server.OfferSwap(p.task.Process, files...)
 			return err == nil || !strings.HasSuffix(err.Error(), "it has not read yet what was sent before")
 		})
 		if err != nil {
@@ -375,12 +378,12 @@ func (p *revocable) offers(chunks ...[]int) {
 }
 
 // recalled is how many bytes the process gives back when it is asked for what it was offered.
-func (p *revocable) recalled() uint64 {
+func (p *revocable) recalled() int64 {
 	p.t.Helper()
-	if err := p.task.c.RecallSwap(); err != nil {
+	if err := p.server.RecallSwap(p.task.Process); err != nil {
 		p.t.Fatal(err)
 	}
-	return p.next("returned").bytes
+	return p.next("returned").Bytes
 }
 
 // What was offered and is not used goes back when it is recalled. The process does not have it mapped any more.
@@ -388,7 +391,7 @@ func TestLazyGivesBackWhatItDoesNotUse(t *testing.T) {
 	const chunk = elevenChunks
 	p := startRevocableIn(t, chunk, "again")
 	p.offers(p.area.make(8), p.area.make(8), p.area.make(8))
-	p.mustBeTaken(probe.Yield) // chunks are reached eight at a time
+	p.mustBeTaken(schedulers.Yield) // chunks are reached eight at a time
 	if back := p.recalled(); back != 8*chunk {
 		t.Fatalf("%d bytes came back. 24 chunks were offered, and the process needs 11", back)
 	}
@@ -420,7 +423,7 @@ func TestLazyKeepsWhatTheDriverDoesNotUnmap(t *testing.T) {
 	if back := p.recalled(); back != 2*chunk {
 		t.Fatalf("%d bytes came back; want two chunks, because the third is not unmapped", back)
 	}
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	if n := len(p.area.chunks); n <= 8 || n > 16 {
 		t.Errorf("the process asked for %d chunks beside the six that it kept, for eleven", n-8)
 	}
@@ -437,10 +440,10 @@ func TestLazyEndsWhileHostMemoryIsOffered(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	imports := func() int { return callsIn(t, trace, "cuMemImportFromShareableHandle") }
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace, "FAKE_CUDA_DELAY_US=cuMemImportFromShareableHandle=200000")
-	if err := p.task.c.OfferSwap(fakeChunks(t, 8, chunk)...); err != nil {
+	if err := p.server.OfferSwap(p.task.Process, fakeChunks(t, 8, chunk)...); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "nothing is imported", func() bool { return imports() > 0 })
+	probetest.Await(t, "nothing is imported", func() bool { return imports() > 0 })
 	p.goOn()
 	p.wantSaid("computed")
 	p.goOn()
@@ -456,13 +459,13 @@ func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
 	steps := callSteps(t, twoChunks)
 	first := steps[slices.IndexFunc(steps, func(s callStep) bool { return s.after && s.call == "cuMemSetAccess" })]
 	p := startRevocable(t, "again", fmt.Sprintf("FAKE_CUDA_FAIL=cuMemSetAccess:%d+=2", first.nth))
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
 	e := p.next("resume")
-	if err := e.refuse(probe.ReasonDeviceFull, p.moves, 0, "device 1 is full"); err != nil {
+	if err := e.refuse(schedulers.DeviceFull, p.moves, 0, "device 1 is full"); err != nil {
 		t.Fatal(err)
 	}
-	if e := p.next("oom"); e.bytes != p.moves || e.where != "mapping memory of the host" {
+	if e := p.next("oom"); e.Bytes != p.moves || e.Text != "mapping memory of the host" {
 		t.Errorf("reported %+v", e)
 	}
 	p.end()
@@ -477,7 +480,7 @@ func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
 // A part of the program that gets a function past the gate may give work at once, so all memory is mapped then.
 func TestLazyMapsMemoryBeforeWorkCanPassTheGate(t *testing.T) {
 	p := startRevocable(t, "looks_up")
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
 	p.wantSaid("looked up")
 	p.wantMapped(2)
@@ -490,14 +493,14 @@ func TestLazyTakesNoMemoryWhileCUDAMayLookAtIt(t *testing.T) {
 	p := startRevocable(t, "interrupted")
 	p.goOn()
 	p.wantSaid("calling")
-	p.revokeIn(2*time.Second, probe.Yield)
-	if was := p.next("revoked").was; was.Ended != probe.Busy || was.Freed != 0 {
+	p.revokeIn(2*time.Second, schedulers.Yield)
+	if was := p.next("revoked").Answer(); was.Outcome != schedulers.Busy || was.Moved.Bytes != 0 {
 		_ = p.cmd.Process.Kill()
 		t.Fatalf("revoked %+v", was)
 	}
 	p.goOn()
 	p.wantSaid("called")
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
 	p.endsWell("calling", "called", p.shown(1))
 }
@@ -508,9 +511,9 @@ func TestLazyEndsWhereTheDriverMapsNothingOnTheWayBack(t *testing.T) {
 	for _, call := range []string{"cuMemMap", "cuMemSetAccess"} {
 		first := steps[slices.IndexFunc(steps, func(s callStep) bool { return s.after && s.call == call })]
 		p := startRevocable(t, "again", fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d+=2", call, first.nth))
-		p.mustBeTaken(probe.Yield)
+		p.mustBeTaken(schedulers.Yield)
 		p.goOn()
-		if e := p.next("oom", "said"); e.kind != "oom" || e.bytes != p.moves || e.where != "mapping memory of the host" {
+		if e := p.next("oom", "said"); e.Kind != "oom" || e.Bytes != p.moves || e.Text != "mapping memory of the host" {
 			_ = p.cmd.Process.Kill()
 			t.Errorf("%s: %+v", call, e)
 			continue
@@ -525,7 +528,7 @@ func TestLazyEndsWhereTheDriverMapsNothingOnTheWayBack(t *testing.T) {
 // Memory that is away is the device's for the program, also where it asks the driver.
 func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 	p := startRevocable(t, "asks")
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
 	p.endsWell(fmt.Sprintf("device %d type 2 at %d of %d same 1", grantedDevice, p.moves/2, p.moves), p.shown(1))
 }
@@ -534,10 +537,10 @@ func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 func TestLazyAllocationWaitsForPermission(t *testing.T) {
 	for _, way := range []string{"allocates", "allocates_from_driver", "allocates_managed", "allocates_array"} {
 		p := startRevocable(t, way)
-		p.mustBeTaken(probe.Yield)
+		p.mustBeTaken(schedulers.Yield)
 		p.goOn()
-		if e := p.next("resume", "said"); e.kind != "resume" {
-			t.Errorf("%s: %q without permission", way, e.where)
+		if e := p.next("resume", "said"); e.Kind != "resume" {
+			t.Errorf("%s: %q without permission", way, e.Text)
 		} else {
 			p.grant(e)
 			p.wantSaid("allocated")
@@ -550,13 +553,13 @@ func TestLazyAllocationWaitsForPermission(t *testing.T) {
 // A task whose last object is freed, and a device that is reset, while a thread waits to give the task
 // work: what is over is over for the scheduler too.
 func TestLazyTaskEndsWhileAThreadResumes(t *testing.T) {
-	for way, events := range map[string]string{"free": "begin more revoked resume free begin free closed", "reset_in_thread": "begin more revoked resume free begin closed"} {
+	for way, events := range map[string]string{"free": "begin more revoked resume free begin free gone", "reset_in_thread": "begin more revoked resume free begin gone"} {
 		p := startRevocable(t, way)
-		p.mustBeTaken(probe.Yield)
+		p.mustBeTaken(schedulers.Yield)
 		p.goOn()
 		waiting := p.wantSaidBeside("launching", "resume")
 		p.goOn()
-		for p.next("said").where != "meanwhile" {
+		for p.next("said").Text != "meanwhile" {
 		}
 		p.grant(waiting)
 		p.endsWell("launching", "meanwhile", "noticed 1")
@@ -567,17 +570,17 @@ func TestLazyTaskEndsWhileAThreadResumes(t *testing.T) {
 // wantHeard: the scheduler has heard these events.
 func (p *revocable) wantHeard(kinds string) {
 	p.t.Helper()
-	p.events = slices.DeleteFunc(p.events, func(e event) bool { return e.kind == "said" || e.kind == "ended" || e.kind == "grow" })
+	p.events = slices.DeleteFunc(p.events, func(e event) bool { return e.Kind == "said" || e.Kind == "ended" || e.Kind == "grow" })
 	p.wantEvents(kinds)
 }
 
 func TestLazyResetsADeviceWhoseMemoryIsTaken(t *testing.T) {
-	for _, action := range []probe.Action{probe.Yield, probe.Evict} {
+	for _, action := range []schedulers.Action{schedulers.Yield, schedulers.Evict} {
 		p := startRevocable(t, "reset")
 		p.mustBeTaken(action)
 		p.goOn()
 		p.endsWell(p.shown(0))
-		p.wantHeard("begin more revoked free begin free closed")
+		p.wantHeard("begin more revoked free begin free gone")
 	}
 }
 
@@ -586,7 +589,7 @@ func TestLazyMemoryIsTakenWhileTheTaskGrows(t *testing.T) {
 	p := startRevocable(t, "grow")
 	p.goOn()
 	waiting := p.wantSaidBeside("growing", "grow")
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
 	p.grant(waiting)
 	p.endsWell("growing", "more 1", p.shown(1))
@@ -596,15 +599,15 @@ func TestLazyMemoryIsTakenWhileTheTaskGrows(t *testing.T) {
 // the error.
 func TestLazyFaultsWhileItsMemoryIsTaken(t *testing.T) {
 	p := startRevocable(t, "fault")
-	p.mustBeTaken(probe.Evict)
+	p.mustBeTaken(schedulers.Evict)
 	p.goOn()
 	p.wantSaid("faulting")
-	if was := p.revoked(probe.Yield); was.Ended != probe.Unable || was.Why != "the device has failed with error 700" || was.Resident != 10<<20 {
+	if was := p.revoked(schedulers.Yield); was.Outcome != schedulers.Unable || was.Why != "the device has failed with error 700" || was.Resident != 10<<20 {
 		t.Errorf("revoked %+v", was)
 	}
 	p.goOn()
 	p.endsWell("faulting", "synchronized 700", "freed 700")
-	if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+	if faults := p.of("fault"); len(faults) != 1 || faults[0].Posted.(runner.Fault).Code != 700 {
 		t.Errorf("events %v", p.events)
 	}
 }
@@ -616,14 +619,14 @@ func TestLazyEndsInTheMiddleOfARevocation(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			p := startRevocable(t, way)
-			p.revoke(probe.Yield)
+			p.revoke(schedulers.Yield)
 			waiting := p.next("more")
 			p.goOn()
 			switch way {
 			case "fork":
 				p.wantSaid("forked")
 				p.area.give(waiting)
-				if was := p.next("revoked").was; was.Ended != probe.Done || was.Freed != p.moves {
+				if was := p.next("revoked").Answer(); was.Outcome != schedulers.Done || was.Moved.Bytes != p.moves {
 					t.Errorf("revoked %+v", was)
 				}
 				p.goOn()
@@ -643,7 +646,7 @@ func TestLazyEndsInTheMiddleOfARevocation(t *testing.T) {
 // The scheduler ends in the middle: the program goes on with its memory where it is.
 func TestLazyLosesItsSchedulerInTheMiddleOfARevocation(t *testing.T) {
 	p := startRevocable(t, "again")
-	p.revoke(probe.Yield)
+	p.revoke(schedulers.Yield)
 	p.next("more")
 	if err := p.server.Close(); err != nil {
 		t.Fatal(err)
@@ -668,8 +671,8 @@ func TestLazyTakesNoMemoryForTheProgramsOwnTask(t *testing.T) {
 	own := r.next(t, "begin")
 	grant(t, own)
 	p.hear("both")
-	mustRevoke(t, s, own.id, yielding(3))
-	if was := r.next(t, "revoked").was; was.Ended != probe.Unable || was.Why != "the program itself has asked for the task" {
+	mustRevoke(t, s, own.ID, 3, yielding)
+	if was := r.next(t, "revoked").Answer(); was.Outcome != schedulers.Unable || was.Why != "the program itself has asked for the task" {
 		t.Errorf("revoked %+v", was)
 	}
 	p.goOn()
@@ -687,7 +690,7 @@ type callStep struct {
 }
 
 // callSteps are all calls that a process makes from a revocation to the end of the way back.
-func callSteps(t *testing.T, chunk uint64) []callStep {
+func callSteps(t *testing.T, chunk int64) []callStep {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
 	counts := map[string]int{}
@@ -709,7 +712,7 @@ func callSteps(t *testing.T, chunk uint64) []callStep {
 	}
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace)
 	more(false, false)
-	p.mustBeTaken(probe.Yield)
+	p.mustBeTaken(schedulers.Yield)
 	more(true, false)
 	p.goOn()
 	p.wantSaid("computed")
@@ -723,14 +726,14 @@ func callSteps(t *testing.T, chunk uint64) []callStep {
 }
 
 // reach brings the program to the step.
-func (s callStep) reach(t *testing.T, chunk uint64, setting string) *revocable {
+func (s callStep) reach(t *testing.T, chunk int64, setting string) *revocable {
 	t.Helper()
 	p := startRevocableIn(t, chunk, "again", fmt.Sprintf(setting, s.call, s.nth))
 	if s.after {
-		p.mustBeTaken(probe.Yield)
+		p.mustBeTaken(schedulers.Yield)
 		p.goOn()
 	} else {
-		p.revoke(probe.Yield)
+		p.revoke(schedulers.Yield)
 	}
 	return p
 }
@@ -757,7 +760,7 @@ func isKilledInTheMiddleOfARevocation(t *testing.T, of func([]callStep) []callSt
 			if p.err == nil || p.err.Error() != "signal: killed" {
 				t.Errorf("ended: %v; events %v", p.err, p.events)
 			}
-			if e := p.of("closed"); len(e) != 1 || e[0].c.SaidBye() || e[0].c.Err() != nil {
+			if e := p.of("gone"); len(e) != 1 || e[0].Posted.(runner.ProcessGone).SaidBye || len(p.of("misbehaved")) > 0 {
 				t.Errorf("closed: %v", e)
 			}
 		})
@@ -782,7 +785,7 @@ func memoryStaysWhereTheDriverRefuses(t *testing.T, of func([]callStep) []callSt
 			t.Parallel()
 			p := s.reach(t, chunk, "FAKE_CUDA_FAIL=%s:%d=2")
 			if !s.after {
-				if was := p.next("revoked").was; was.Ended != probe.Done || was.Freed+was.Resident != p.moves+(10<<20) {
+				if was := p.next("revoked").Answer(); was.Outcome != schedulers.Done || was.Moved.Bytes+was.Resident != p.moves+(10<<20) {
 					t.Errorf("revoked %+v", was)
 				}
 				p.goOn()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/runner"
 )
 
 // Programs of native/lazy/tests/programs/structs.cc: streams and events that are
@@ -34,7 +36,7 @@ func TestLazyBindsAtLaunchesThroughStructures(t *testing.T) {
 		for _, program := range []string{"launch_events", "launch_list"} {
 			p := runLazy(t, version, program)
 			p.wantLine("before: contexts 0 first -1 allocations 0 handles 0 mappings 0 reservations 1 violations 0")
-			if r := p.of("begin")[0].r; r.Blocks != 32 || r.ThreadsPerBlock != 96 {
+			if r := p.of("begin")[0].Asks(); r.Blocks != 32 || r.ThreadsPerBlock != 96 {
 				t.Errorf("%s, %s: begin %+v", version, program, r)
 			}
 		}
@@ -46,17 +48,18 @@ func TestLazyBindsAtLaunchesThroughStructures(t *testing.T) {
 func TestLazyKnowsGraphNodes(t *testing.T) {
 	for _, version := range cudaVersions {
 		p := runLazy(t, version, "graph_nodes")
-		var blocks, grown []uint64
+		var blocks []uint64
+		var grown []int64
 		for _, e := range p.of("shape") {
-			blocks = append(blocks, e.shape.Blocks)
+			blocks = append(blocks, e.Posted.(runner.TaskShape).Blocks)
 		}
 		for _, e := range p.of("grow") {
-			grown = append(grown, e.bytes)
+			grown = append(grown, e.Bytes)
 		}
 		if want := []uint64{400, 3000}; !slices.Equal(blocks, want) {
 			t.Errorf("%s: shapes of %d blocks, want %d", version, blocks, want)
 		}
-		if want := []uint64{4 << 20, 1 << 20}; !slices.Equal(grown, want) {
+		if want := []int64{4 << 20, 1 << 20}; !slices.Equal(grown, want) {
 			t.Errorf("%s: grown by %d, want %d", version, grown, want)
 		}
 	}

@@ -133,7 +133,7 @@ func (p taken) take(t *testing.T, seed uint64) *taker {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 2))
 	version, file, env := p.vary(random)
-	chunk := []uint64{2 << 20, 2 << 20, 8 << 20, 32 << 20}[random.IntN(4)] // most programs have little memory
+	chunk := []int64{2 << 20, 2 << 20, 8 << 20, 32 << 20}[random.IntN(4)] // most programs have little memory
 	run, k := newTaker(t, seed, chunk, func(s *probe.Server, r recorder) *lazyRun {
 		return prepareLazyAt(t, s, r, version, file, p.arguments, env...)
 	})

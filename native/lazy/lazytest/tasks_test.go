@@ -6,27 +6,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // When the last object is freed the task ends; the next may go elsewhere.
 func TestLazyTasksMove(t *testing.T) {
 	next := 0
 	p := startLazy(t, "13", "tasks").finish(func(t *testing.T, e event) {
-		if e.kind == "begin" {
+		if e.Kind == "begin" {
 			next = 1 - next
-			if e.r.Flags != 0 || e.r.Bytes != 2<<20 {
-				t.Errorf("begin %+v", e.r)
+			if e.Asks().OnDevice != nil || e.Asks().Managed || e.Bytes != 2<<20 {
+				t.Errorf("begin %+v", e.Asks())
 			}
 		}
-		if e.kind == "begin" || e.kind == "grow" {
+		if e.Kind == "begin" || e.Kind == "grow" {
 			if err := e.grant(next, fakeUUID(next)); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	p.mustSucceed()
-	p.wantEvents("begin grow free begin grow free begin grow free closed") // each allocates once more when bound
+	p.wantEvents("begin grow free begin grow free begin grow free gone") // each allocates once more when bound
 	p.wantLine("first: contexts 1 first 1 " + nothingLeft)
 	p.wantLine("second: contexts 2 first 1 " + nothingLeft)
 	p.wantLine("third: contexts 2 first 1 " + nothingLeft)
@@ -42,8 +43,8 @@ func TestLazyTasksStayWithTheirState(t *testing.T) {
 			t.Fatalf("%s: %v", program, p.events)
 		}
 		for i, e := range begins {
-			if pinned := e.r.Flags&probe.FlagDevice != 0; pinned != (i > 0) || pinned && e.r.Device != grantedDevice {
-				t.Errorf("%s: request %d %+v", program, i, e.r)
+			if pinned := e.Asks().OnDevice != nil; pinned != (i > 0) || pinned && *e.Asks().OnDevice != grantedDevice {
+				t.Errorf("%s: request %d %+v", program, i, e.Asks())
 			}
 		}
 	}
@@ -52,9 +53,9 @@ func TestLazyTasksStayWithTheirState(t *testing.T) {
 func TestLazyGrows(t *testing.T) {
 	refusals := 0
 	p := startLazy(t, "13", "grow").finish(func(t *testing.T, e event) {
-		if e.kind == "grow" && e.bytes == 64<<20 {
+		if e.Kind == "grow" && e.Bytes == 64<<20 {
 			refusals++
-			if err := e.refuse(probe.ReasonDeviceFull, 64<<20, 32<<20, "device 1 is full"); err != nil {
+			if err := e.refuse(schedulers.DeviceFull, 64<<20, 32<<20, "device 1 is full"); err != nil {
 				t.Error(err)
 			}
 			return
@@ -69,14 +70,14 @@ func TestLazyGrows(t *testing.T) {
 	p.wantLine("again 0")
 	p.wantLine("sum -1830198248188830464")
 	grows := p.of("grow")
-	if len(grows) < 2 || grows[1].bytes != 16<<20 {
+	if len(grows) < 2 || grows[1].Bytes != 16<<20 {
 		t.Errorf("grows %v", grows)
 	}
-	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].bytes != 64<<20 || !strings.Contains(ooms[0].where, "cudaMalloc") {
+	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].Bytes != 64<<20 || !strings.Contains(ooms[0].Text, "cudaMalloc") {
 		t.Errorf("oom %v", ooms)
 	}
 	shapes := p.of("shape")
-	if len(shapes) == 0 || shapes[len(shapes)-1].shape.Blocks != 4000 || shapes[len(shapes)-1].shape.ThreadsPerBlock != 1024 || shapes[len(shapes)-1].shape.BlocksPerSM != 2 {
+	if len(shapes) == 0 || shapes[len(shapes)-1].Posted.(runner.TaskShape).Blocks != 4000 || shapes[len(shapes)-1].Posted.(runner.TaskShape).ThreadsPerBlock != 1024 || shapes[len(shapes)-1].Posted.(runner.TaskShape).BlocksPerSM != 2 {
 		t.Errorf("shapes %v", shapes)
 	}
 	p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
@@ -104,18 +105,18 @@ func TestLazyTasksMoveUnderThreads(t *testing.T) {
 		next := 0
 		home := map[uint64]int{}
 		p := startLazy(t, "13", program).finish(func(t *testing.T, e event) {
-			switch e.kind {
+			switch e.Kind {
 			case "begin":
 				next = 1 - next
-				home[e.task] = next
-				if e.r.Flags != 0 {
-					t.Errorf("%s: begin %+v: nothing holds it", program, e.r)
+				home[e.Task] = next
+				if e.Asks().OnDevice != nil || e.Asks().Managed {
+					t.Errorf("%s: begin %+v: nothing holds it", program, e.Asks())
 				}
 			case "grow":
 			default:
 				return
 			}
-			if err := e.grant(home[e.task], fakeUUID(home[e.task])); err != nil {
+			if err := e.grant(home[e.Task], fakeUUID(home[e.Task])); err != nil {
 				t.Error(err)
 			}
 		})
@@ -131,8 +132,8 @@ func TestLazyThreadsBindOnce(t *testing.T) {
 	p := runLazy(t, "13", "threads")
 	p.wantLine("right 32")
 	for i, e := range p.of("begin") {
-		if i > 0 && (e.r.Flags&probe.FlagDevice == 0 || e.r.Device != grantedDevice) {
-			t.Errorf("request %d %+v: streams hold the process on device %d", i, e.r, grantedDevice)
+		if i > 0 && (e.Asks().OnDevice == nil || *e.Asks().OnDevice != grantedDevice) {
+			t.Errorf("request %d %+v: streams hold the process on device %d", i, e.Asks(), grantedDevice)
 		}
 	}
 }
@@ -145,8 +146,8 @@ func TestLazyPinned(t *testing.T) {
 			t.Errorf("output %q, want %q", got, want)
 		}
 		for i, e := range p.of("begin") {
-			if e.r.Flags&probe.FlagDevice == 0 || int(e.r.Device) != i {
-				t.Errorf("request %d %+v", i, e.r)
+			if e.Asks().OnDevice == nil || *e.Asks().OnDevice != i {
+				t.Errorf("request %d %+v", i, e.Asks())
 			}
 		}
 		if len(p.of("begin")) != 2 || len(p.of("free")) != 2 {
@@ -158,7 +159,7 @@ func TestLazyPinned(t *testing.T) {
 // A child that inherits a task neither ends it nor reports for it.
 func TestLazyChildLeavesTheTaskAlone(t *testing.T) {
 	p := runLazy(t, "13", "forks_bound")
-	p.wantEvents("begin grow free closed")
+	p.wantEvents("begin grow free gone")
 }
 
 // A process may end while one of its threads waits for a device.

@@ -4,40 +4,40 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // peaks are what each process said when it ended, in bytes.
-func (p *lazyRun) peaks() (bytes []uint64) {
-	for _, e := range p.of("closed") {
-		bytes = append(bytes, e.bytes)
+func (p *lazyRun) peaks() (bytes []int64) {
+	for _, e := range p.of("gone") {
+		bytes = append(bytes, e.Bytes)
 	}
 	return bytes
 }
 
 // held is the most that the tasks of each process were granted at one time.
-func (p *lazyRun) held() (bytes []uint64) {
+func (p *lazyRun) held() (bytes []int64) {
 	type key struct {
-		c    *probe.Client
+		p    schedulers.Process
 		task uint64
 	}
-	tasks := map[key]uint64{}
-	now, most := map[*probe.Client]uint64{}, map[*probe.Client]uint64{}
+	tasks := map[key]int64{}
+	now, most := map[schedulers.Process]int64{}, map[schedulers.Process]int64{}
 	for _, e := range p.events {
-		k := key{e.c, e.task}
-		switch e.kind {
+		k := key{e.Process, e.Task}
+		switch e.Kind {
 		case "begin":
-			tasks[k] = e.r.Bytes + e.r.HeapBytes
-			now[e.c] += tasks[k]
+			tasks[k] = e.Bytes + e.heap()
+			now[e.Process] += tasks[k]
 		case "grow":
-			tasks[k] += e.bytes
-			now[e.c] += e.bytes
+			tasks[k] += e.Bytes
+			now[e.Process] += e.Bytes
 		case "free":
-			now[e.c] -= tasks[k]
-		case "closed":
-			bytes = append(bytes, most[e.c])
+			now[e.Process] -= tasks[k]
+		case "gone":
+			bytes = append(bytes, most[e.Process])
 		}
-		most[e.c] = max(most[e.c], now[e.c])
+		most[e.Process] = max(most[e.Process], now[e.Process])
 	}
 	return bytes
 }
@@ -60,7 +60,7 @@ func TestLazyShowsWhatItUses(t *testing.T) {
 	for _, c := range []struct {
 		program string
 		env     string
-		want    uint64
+		want    int64
 	}{
 		{"basic", "", 10*mib + 8*mib}, // and the heap
 		{"basic", "CASE_FOOTPRINT=1073741824,100,64", 10*mib + 8*mib},
@@ -75,7 +75,7 @@ func TestLazyShowsWhatItUses(t *testing.T) {
 		{"launch_only", "CASE_FOOTPRINT=1073741824,100,64", 0},   // nobody saw it allocate
 	} {
 		p := runLazy(t, "13", c.program, append([]string{}, c.env)...)
-		if got := p.peaks(); !slices.Equal(got, []uint64{c.want}) {
+		if got := p.peaks(); !slices.Equal(got, []int64{c.want}) {
 			t.Errorf("%s %s: used %d bytes, want %d: %v", c.program, c.env, got, c.want, p.events)
 		}
 	}

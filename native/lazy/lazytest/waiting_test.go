@@ -94,10 +94,10 @@ func TestLazyWaitsForOneDevice(t *testing.T) {
 		p := startLazy(t, "13", "another_waits "+way, "CASE_PIN=1")
 		p.finish(func(t *testing.T, e event) {
 			switch {
-			case e.kind == "begin" && e.r.Device == 1:
+			case e.Kind == "begin" && *e.Asks().OnDevice == 1:
 				waiting = &e
 				p.goOn()
-			case e.kind == "free" && waiting != nil:
+			case e.Kind == "free" && waiting != nil:
 				grant(t, *waiting)
 				waiting = nil
 			default:
@@ -107,9 +107,9 @@ func TestLazyWaitsForOneDevice(t *testing.T) {
 		p.mustSucceed()
 		p.wantNothingLeft()
 		if way == "memory" {
-			p.wantEvents("begin begin grow free free closed")
+			p.wantEvents("begin begin grow free free gone")
 		} else {
-			p.wantEvents("begin begin grow free closed")
+			p.wantEvents("begin begin grow free gone")
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestLazyLaunchesWhileItReserves(t *testing.T) {
 		p.mustSucceed()
 		p.wantLine("more 0")
 		p.wantNothingLeft()
-		if grows := p.of("grow"); what == "heap" && (len(grows) != 1 || grows[0].bytes != 8<<20) || what == "reserve" && len(grows) != 0 {
+		if grows := p.of("grow"); what == "heap" && (len(grows) != 1 || grows[0].Bytes != 8<<20) || what == "reserve" && len(grows) != 0 {
 			t.Errorf("%s: grows %v", what, grows)
 		}
 	}
@@ -179,7 +179,7 @@ func TestLazyChargesGraphsOfThreads(t *testing.T) {
 	grant(t, growing)
 	p.finish(grant)
 	p.mustSucceed()
-	if grows := p.of("grow"); growing.bytes != 64<<20 || len(grows) != 1 || grows[0].bytes != 32<<20 {
-		t.Errorf("grew by %d, then %v", growing.bytes, grows)
+	if grows := p.of("grow"); growing.Bytes != 64<<20 || len(grows) != 1 || grows[0].Bytes != 32<<20 {
+		t.Errorf("grew by %d, then %v", growing.Bytes, grows)
 	}
 }

@@ -6,22 +6,23 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // startWindowed starts the program in a run that says how much work may be submitted.
 func startWindowed(t *testing.T, window time.Duration, version, program string, env ...string) (*lazyRun, *probe.Server) {
 	t.Helper()
-	s, r := startRevoking(t, probe.Welcome{Chunk: moving.Chunk, Window: window})
+	s, r := startRevoking(t, probe.Config{Chunk: moving.Chunk, Window: window})
 	return prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...).start(), s
 }
 
 // submissionsOf waits until the process has submitted so many kernels and copies.
-func submissionsOf(t *testing.T, c *probe.Client, n int64) {
+func submissionsOf(t *testing.T, e event, n int64) {
 	t.Helper()
 	tick, timeout := time.NewTicker(time.Millisecond), time.After(patience)
 	defer tick.Stop()
 	for {
-		if a, known := c.Activity(); known && a.Submissions >= n {
+		if a, known := e.server.Activity(e.Process); known && a.Submissions >= n {
 			return
 		}
 		select {
@@ -39,8 +40,8 @@ func TestLazyKeepsAWindowOfWorkSubmitted(t *testing.T) {
 		p, s := startWindowed(t, window, "13", "far_ahead", "FAKE_CUDA_KERNEL_US=50000")
 		begin := p.r.next(t, "begin")
 		grant(t, begin)
-		submissionsOf(t, begin.c, launches)
-		mustRevoke(t, s, begin.id, probe.Revocation{Ticket: 1, Action: probe.Evict, Bytes: 1 << 30, Deadline: patience})
+		submissionsOf(t, begin, launches)
+		mustRevoke(t, s, begin.ID, 1, schedulers.Revocation{Action: schedulers.Evict, Bytes: 1 << 30, Deadline: patience})
 		line := p.line()
 		var ahead int
 		if _, err := fmt.Sscanf(line, "%d ahead", &ahead); err != nil {

@@ -1,5 +1,5 @@
 /* wire_test.c: each frame of wire.h against its bytes in testdata, written and
- * read, and the parts of a state file (shared/state.h). runner/probe/wire_test.go and
+ * read, and the parts of a state file (shared/state.h). runner/probe/wire/wire_test.go and
  * runner/schedshm/file_test.go do the same with the same values. */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,0 +1,259 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// take is what becomes of a frame. An error costs the client its connection.
+type take func(c *Client, b []byte) error
+
+// newTakes has what becomes of each frame that a client may send after HELLO. Frames are reused: making one for each
+// packet would take memory from the heap.
+func newTakes() [wire.Kinds]take {
+	return [wire.Kinds]take{
+		wire.KindBegin: taking((*Client).begin),
+		wire.KindGrow: ofTask(held, growing, func(id schedulers.TaskID, f *wire.Grow) runner.Event {
+			return runner.TaskGrow{ID: id, Bytes: f.Bytes, Wait: f.Wait}
+		}),
+		wire.KindShrink: ofTask(held, held, func(id schedulers.TaskID, f *wire.Shrink) runner.Event {
+			return runner.TaskShrink{ID: id, Bytes: f.Bytes}
+		}),
+		wire.KindShape: ofTask(held, held, func(id schedulers.TaskID, f *wire.Shape) runner.Event {
+			return runner.TaskShape{ID: id, Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, BlocksPerSM: f.BlocksPerSM}
+		}),
+		wire.KindFree: ofTask(held, 0, func(id schedulers.TaskID, _ *wire.Free) runner.Event {
+			return runner.TaskFree{ID: id}
+		}),
+		wire.KindResume: ofEvictor(ofTask(held, resuming, func(id schedulers.TaskID, f *wire.Resume) runner.Event {
+			return runner.TaskResume{ID: id, Need: f.Need, Referenced: f.Referenced}
+		})),
+		wire.KindMoved: ofEvictor(ofTask(held, held, func(id schedulers.TaskID, f *wire.Moved) runner.Event {
+			return runner.TaskMoved{ID: id, Direction: f.Direction, Moved: f.Moved}
+		})),
+		wire.KindDecided: taking((*Client).decided),
+		wire.KindRevoked: taking((*Client).revoked),
+		wire.KindMore:    taking((*Client).more),
+		wire.KindKept:    taking((*Client).kept),
+		wire.KindOOM: taking(func(c *Client, f *wire.OOM) error {
+			return c.post(runner.OutOfMemory{Process: c.who(), Bytes: f.Bytes, Where: wire.Printable(f.Where)})
+		}),
+		wire.KindFault: taking((*Client).fault),
+		wire.KindBye: taking(func(c *Client, _ *wire.Bye) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.bye = true
+			return nil
+		}),
+	}
+}
+
+// frameOf is a pointer to the frame F.
+type frameOf[F any] interface {
+	*F
+	wire.Frame
+}
+
+// taking reads a frame and hands it to do.
+func taking[F any, P frameOf[F]](do func(*Client, P) error) take {
+	f := P(new(F))
+	return func(c *Client, b []byte) error {
+		if err := c.server.reader.Decode(f, b); err != nil {
+			return err
+		}
+		return do(c, f)
+	}
+}
+
+// ofTask posts an event of a task that stands as `from`, and then as `to`; 0 is not live.
+func ofTask[F any, P frameOf[F]](from, to standing, event func(schedulers.TaskID, P) runner.Event) take {
+	f := P(new(F))
+	return func(c *Client, b []byte) error {
+		if err := c.server.reader.Decode(f, b); err != nil {
+			return err
+		}
+		id, err := c.stand(wire.Number(b), from, to)
+		if err != nil {
+			return err
+		}
+		if to.asks() {
+			if refused, err := c.limited(id, wire.Number(b)); refused {
+				return err
+			}
+		}
+		return c.post(event(id, f))
+	}
+}
+
+// ofEvictor is for a frame of processes that can evict.
+func ofEvictor(do take) take {
+	return func(c *Client, b []byte) error {
+		if !c.CanEvict() {
+			return errTakesNothing
+		}
+		return do(c, b)
+	}
+}
+
+var errNotForClients = errors.New("not for a client to send, or not now")
+
+var errWhoDecides = errors.New("the run and the process do not agree about who decides")
+
+func (c *Client) begin(f *wire.Begin) error {
+	if f.Decides != c.job.decides {
+		return errWhoDecides
+	}
+	movable := c.CanEvict()
+	if f.Task.Needs() < f.Task.Bytes && !movable {
+		return errTakesNothing
+	}
+	t, p := f.Task, c.who() // before others can see the task
+	id, err := c.stand(f.Number, 0, waiting)
+	if err != nil {
+		return err
+	}
+	if refused, err := c.limited(id, f.Number); refused {
+		return err
+	}
+	t.ID, t.Job, t.Serial = id, p.Job, p.Serial
+	if movable {
+		t.Can = schedulers.Movable
+	}
+	if c.job.bound {
+		t.OnDevice = nil // it sees only its device, as number 0
+	}
+	return c.post(runner.TaskBegin{Task: t, HeapBytes: f.HeapBytes})
+}
+
+func (c *Client) decided(f *wire.Decided) error {
+	id, err := c.decide(f.Number, f.Refusal == nil)
+	if err != nil {
+		return err
+	}
+	if f.Refusal != nil {
+		f.Refusal.Why = "the process itself: " + f.Refusal.Cause.String()
+	}
+	return c.post(runner.TaskDecided{ID: id, Device: f.Device, Refusal: f.Refusal})
+}
+
+// fault posts when the process saw the error. Times of all clients are on one clock, so they order culprit and collateral
+// exactly. A time before the job's start counts as the start, and a time to come counts as now.
+func (c *Client) fault(f *wire.Fault) error {
+	s, e := c.server, runner.Fault{Process: c.who(), Code: int(f.Code), Where: wire.Printable(f.Where)}
+	c.postWork()
+	at := s.At(f.MonotonicNS).Sub(s.config.Start)
+	return s.config.Post(min(max(at, c.job.registered), s.now()), e)
+}
+
+// who is the client's process in events. No other process of the run has its serial: a process id is also that of
+// what the process becomes by exec.
+func (c *Client) who() schedulers.Process {
+	p := schedulers.Process{Job: schedulers.JobID(c.job.index), Serial: c.serial}
+	if c.serial == 0 {
+		s := c.server
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.heard++
+		c.serial, p.Serial = s.heard, s.heard
+		s.known[p] = c
+		s.asked[c.PID()] = true
+	}
+	return p
+}
+
+func (s *Server) now() time.Duration { return time.Since(s.config.Start) }
+
+// post posts an event of now. An event that cannot be breaks the protocol. What a process says of memory that moves is
+// the exception: the process is served until its job has been stopped.
+func (c *Client) post(e runner.Event) error {
+	s, p := c.server, c.who()
+	err := s.config.Post(s.now(), e)
+	switch e.(type) {
+	case runner.TaskRevoked, runner.TaskResume, runner.TaskMoved:
+		if err != nil {
+			err = s.config.Post(s.now(), runner.Misbehaved{Job: int(p.Job), Why: fmt.Sprintf("process %d: %v", c.PID(), err)})
+		}
+	}
+	return err
+}
+
+// postWork tells since when kernels of the process run, where it shows that.
+func (c *Client) postWork() {
+	since, known := c.Busy()
+	if !known {
+		return
+	}
+	w := runner.ProcessWork{Process: c.who()}
+	if !since.IsZero() {
+		w.Since = new(since.Sub(c.server.config.Start))
+	}
+	_ = c.post(w)
+}
+
+// disconnected says that the connection has ended and the process lives on. The process has had a device, and keeps
+// what it holds. A request to grow or to resume is still to be answered, and a process that decides by itself goes on to
+// decide. Tickets of its tasks are settled without an answer: the process may have given memory back or not, and has no
+// permission to submit work until it asks. It may connect again and go on.
+func (c *Client) disconnected() {
+	s, p := c.server, c.who()
+	if s.config.Swap != nil {
+		s.config.Swap.Disconnected(p)
+	}
+	if c.Err() != nil {
+		c.stopJob()
+		return
+	}
+	if c.silent {
+		return
+	}
+	c.silent = true
+	const what = "process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits"
+	now := s.now()
+	_ = s.config.Post(now, runner.Note{Event: results.Event{AtS: now.Seconds(), Kind: results.EventSocketClosed, Job: &c.job.index,
+		Detail: fmt.Sprintf(what+"; have it leave alone the descriptors that it did not open", c.PID())}})
+	if !c.job.silent {
+		c.job.silent = true
+		s.config.Warn("job %d: "+what, c.job.index, c.PID())
+	}
+}
+
+// gone comes last and once for each client. Its process has ended, runs another program, or has never had a device.
+// Everything that it held or waited for is free.
+func (c *Client) gone() {
+	s, p := c.server, c.who()
+	c.postWork()
+	if bytes, known := c.PeakBytes(); known {
+		_ = c.post(runner.ProcessUse{Process: p, Bytes: bytes})
+	}
+	_ = c.post(runner.ProcessGone{Process: p, SaidBye: c.SaidBye()})
+	if s.config.Swap != nil {
+		s.config.Swap.Ended(p)
+	}
+	s.mu.Lock()
+	delete(s.known, p)
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	c.stopJob()
+}
+
+// stopJob has the job of a client stopped that the server has hung up on. It does so once.
+func (c *Client) stopJob() {
+	err := c.Err()
+	if err == nil || c.dropped {
+		return
+	}
+	c.dropped = true
+	s, job := c.server, c.job.index
+	s.mu.Lock()
+	s.hungUp[job] = true
+	s.mu.Unlock()
+	why := fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err)
+	s.config.Warn("job %d: %s; the job is stopped", job, why)
+	_ = s.config.Post(s.now(), runner.Misbehaved{Job: job, Why: why})
+}
