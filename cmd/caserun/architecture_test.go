@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"runner/sweep", "runner/doctor", "runner/replay"},
 	{"runner/nodes"},
 	{"runner/live", "runner/sim"},
-	{"runner/harness"},
+	{"runner/harness", "results/export"},
 	{"results/html", "results/bundle", "results/selection", "results/publication", "results/perfetto"},
 	{"results/report", "results/figures"},
 	{"results/trend", "results/paper", "runner/history", "runner/probe"},

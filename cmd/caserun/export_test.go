@@ -51,7 +51,7 @@ func TestExportForms(t *testing.T) {
 		{[]string{"--parquet", "p", "latest"}, exitOK, filepath.Join("p", "utilization.parquet")},
 		{[]string{"--parquet", "p"}, exitUsage, filepath.Join("p", "cell.parquet") + ": file already exists"},
 		{[]string{"--parquet", "c", "--tag", "typo"}, exitNothing, "no runs match"},
-		{[]string{"--parquet", "-"}, exitUsage, "--parquet writes a file for each table: name a directory, not -"},
+		{[]string{"--parquet", "-"}, exitUsage, "--parquet writes several files: name a directory, not -"},
 		{[]string{"--csv", "-"}, exitUsage, "name a directory"},
 		{[]string{"--markdown", "caserun.db", "--force"}, exitUsage, "write caserun.db: that is a file of the store caserun.db"},
 		{[]string{"--markdown", os.DevNull, "--benchfmt", os.DevNull}, exitOK, os.DevNull},

@@ -93,7 +93,7 @@ func TestExportMatrix(t *testing.T) {
 		{[]string{"--latex", "new.tex", "--figures", "figures/of/sweep"}, exitUsage, "figures/of/sweep/throughput.svg: file already exists"},
 		{[]string{"--figures", "-"}, exitUsage, "--figures writes several files: name a directory"},
 		{[]string{"--latex", "-", "--markdown", "-"}, exitUsage, "cannot both be standard output"},
-		{[]string{"--csv", "c", "--base", "sa"}, exitUsage, "--base is for --latex and --figures"},
+		{[]string{"--csv", "c", "--base", "sa"}, exitUsage, "--base requires --latex or --figures"},
 		{[]string{"--latex", "new.tex", "--base", "zero"}, exitUsage, "--base zero: the selection has no run under it"},
 		{[]string{"--figures", "f", "--sched", "sa"}, exitNothing, "are under one alone"},
 	} {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -73,7 +72,7 @@ func waiting(c *cobra.Command) func(path string) {
 // writeOutput writes to a new file, or to standard output if path is empty or names it.
 func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == "" || isStdout(path) {
-		return write(untilStopped{c.Context(), c.OutOrStdout()})
+		return write(output.UntilStopped(c.Context(), c.OutOrStdout()))
 	}
 	return output.Write(c.Context(), path, output.Policy{Waiting: waiting(c)}, write)
 }
@@ -86,17 +85,4 @@ func newRecords(c *cobra.Command, path string) (w io.Writer, end func(keep bool)
 	}
 	f, err := output.Grow(c.Context(), path, output.Policy{Waiting: waiting(c)})
 	return f, f.End, err
-}
-
-// untilStopped is a writer that fails once the program is to stop.
-type untilStopped struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (u untilStopped) Write(p []byte) (int, error) {
-	if u.ctx.Err() != nil {
-		return 0, context.Cause(u.ctx)
-	}
-	return u.w.Write(p)
 }

@@ -33,7 +33,7 @@ func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (sto
 	f.Mix, f.Tag = input.Name(f.Mix), input.Name(f.Tag)
 	out := store.Filter{Mix: f.Mix, Scheduler: f.Sched, Node: f.Node, Tag: f.Tag, Last: f.Last, Warmups: f.Warmups}
 	if name, _, more := strings.Cut(f.Sched, ":"); more {
-		return out, refuse("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.Sched, name)
+		return out, Refuse("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.Sched, name)
 	}
 	own, err := db.Modes(ctx, store.Filter{Mix: f.Mix, Warmups: true})
 	if err != nil {
@@ -43,7 +43,7 @@ func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (sto
 		out.Mix = m.Name
 	}
 	if f.Last > 0 && len(args) > 0 {
-		return out, refuse("--last %d is for a list of runs: leave it out where runs are named", f.Last)
+		return out, Refuse("--last %d is for a list of runs: leave it out where runs are named", f.Last)
 	}
 	switch f.Sweep {
 	case "":
@@ -56,7 +56,7 @@ func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (sto
 	default:
 		id, err := input.Int64(f.Sweep)
 		if err != nil {
-			return out, refuse("--sweep %q: want a sweep's number, or latest", f.Sweep)
+			return out, Refuse("--sweep %q: want a sweep's number, or latest", f.Sweep)
 		}
 		if _, err := db.Sweep(ctx, id); err != nil {
 			return out, err
@@ -105,7 +105,7 @@ func Run(ctx context.Context, db *store.Store, arg string, f store.Filter) (resu
 	}
 	id, err := input.Int64(arg)
 	if err != nil {
-		return results.Run{}, refuse("run %q: want a run's number from caserun report, or latest", arg)
+		return results.Run{}, Refuse("run %q: want a run's number from caserun report, or latest", arg)
 	}
 	run, err := db.Run(ctx, id)
 	if err != nil {
@@ -114,7 +114,7 @@ func Run(ctx context.Context, db *store.Store, arg string, f store.Filter) (resu
 	f.IDs, f.Warmups = []int64{id}, true
 	selected, err := db.Modes(ctx, f)
 	if err == nil && len(selected) == 0 {
-		return run, refuse("run %d (%s) is not among those that the flags select", id, results.ArmOf(run))
+		return run, Refuse("run %d (%s) is not among those that the flags select", id, results.ArmOf(run))
 	}
 	return run, err
 }
@@ -126,7 +126,7 @@ func Sweep(ctx context.Context, db *store.Store, arg string) (results.Sweep, err
 	}
 	id, err := input.Int64(arg)
 	if err != nil {
-		return results.Sweep{}, refuse("sweep %q: want a sweep's number from caserun sweep list, or latest", arg)
+		return results.Sweep{}, Refuse("sweep %q: want a sweep's number from caserun sweep list, or latest", arg)
 	}
 	return db.Sweep(ctx, id)
 }

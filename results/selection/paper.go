@@ -34,6 +34,9 @@ type NothingError struct{ why string }
 
 func (e *NothingError) Error() string { return e.why }
 
+// Nothing is a NothingError.
+func Nothing(format string, args ...any) error { return &NothingError{fmt.Sprintf(format, args...)} }
+
 // Select groups the selected runs by node, with what the paper's figures need of them.
 func (p Paper) Select(ctx context.Context, db *store.Store) ([]paper.Node, error) {
 	runs, err := p.runs(ctx, db)
@@ -56,7 +59,7 @@ func haveRuns(runs []results.Run, wanted []string) error {
 	}
 	for _, node := range wanted {
 		if len(runs) > 0 && !slices.Contains(there, node) {
-			return refuse("--node %s: none of the selected runs is on it: they are on %s", node, strings.Join(there, " and "))
+			return Refuse("--node %s: none of the selected runs is on it: they are on %s", node, strings.Join(there, " and "))
 		}
 	}
 	return nil
@@ -114,9 +117,9 @@ func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error)
 		}
 		switch {
 		case err == nil && len(runs) == 0 && p.Tag == "":
-			return nil, &NothingError{fmt.Sprintf("paper: no complete run in %s is of a mix of the paper. %s", p.DB, p.Of.Remedy)}
+			return nil, Nothing("paper: no complete run in %s is of a mix of the paper. %s", p.DB, p.Of.Remedy)
 		case err == nil && len(runs) == 0:
-			return nil, &NothingError{fmt.Sprintf("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", p.DB, p.Tag, p.StoreFlag)}
+			return nil, Nothing("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", p.DB, p.Tag, p.StoreFlag)
 		}
 		return p.undoubted(runs), err
 	}
@@ -192,7 +195,7 @@ func (p Paper) SystemFor(node string, devices int) (string, error) {
 	}
 	system, err := p.Of.SystemFor(node, devices)
 	if err != nil {
-		return "", refuse("%v, with --as", err)
+		return "", Refuse("%v, with --as", err)
 	}
 	return system, nil
 }

@@ -30,10 +30,11 @@ type NameError struct{ why string }
 
 func (e *NameError) Error() string { return e.why }
 
-func refuse(format string, args ...any) error { return &NameError{fmt.Sprintf(format, args...)} }
+// Refuse is an error of a name, or of what names select.
+func Refuse(format string, args ...any) error { return &NameError{fmt.Sprintf(format, args...)} }
 
 func sideError(text string) error {
-	return refuse("%q: want the number of a run, sweep:N, latest, or tag:TEXT for any tag", text)
+	return Refuse("%q: want the number of a run, sweep:N, latest, or tag:TEXT for any tag", text)
 }
 
 // Select finds the runs that text names. A number names a run or, if there is no such run, a
@@ -110,7 +111,7 @@ func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag stri
 // checkScheduler refuses an empty part of a side's scheduler.
 func checkScheduler(text, runs, scheduler string) error {
 	if results.HasEmptyPart(scheduler) {
-		return refuse("%q has an empty part: write %s/SCHEDULER or %[2]s/SCHEDULER:KEY=VALUE, or %[2]s alone for all schedulers", text, runs)
+		return Refuse("%q has an empty part: write %s/SCHEDULER or %[2]s/SCHEDULER:KEY=VALUE, or %[2]s alone for all schedulers", text, runs)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package output
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -215,4 +216,19 @@ func LeadsTo(path string, open *os.File) bool {
 	}
 	its, err := open.Stat()
 	return err == nil && os.SameFile(info, its)
+}
+
+// UntilStopped is a writer that fails once the context has ended.
+func UntilStopped(ctx context.Context, w io.Writer) io.Writer { return untilStopped{ctx, w} }
+
+type untilStopped struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u untilStopped) Write(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.w.Write(p)
 }
