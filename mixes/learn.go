@@ -19,7 +19,7 @@ import (
 
 // Learn returns the text of a mix in YAML with measured footprints. A field that measured leaves
 // zero keeps the job's own value. A YAML file keeps its comments and layout; a mix of the catalog
-// or of a .wl file is written anew.
+// or of a .wl file is rewritten.
 func Learn(m Mix, measured func(Job) Footprint, has func(program string) bool) ([]byte, error) {
 	if !IsYAML(m.Source) {
 		learned := m.clone()

@@ -39,7 +39,7 @@ type Config struct {
 	// queue is the number of segments that may wait for Consume; default 8192.
 	queue int
 	// Consume receives each segment in the order of completion, from one of the sampler's
-	// goroutines. It may block: sampling goes on, and segments that do not fit into the queue
+	// goroutines. It may block: sampling continues, and segments that do not fit into the queue
 	// are counted as lost.
 	Consume func(Segment)
 	// hangLimit is how long a driver call may take before its device counts as lost; default 30 s.

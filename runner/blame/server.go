@@ -107,7 +107,7 @@ func (s *Server) Recovering() bool { return s.recovery != healthy }
 
 // Admits reports whether a process with these residencies can be granted the device now.
 // While its recovery is awaited the server turns new clients away, whatever their device
-// (seen on two H200s, 1 ms after a fault on the other device). A client goes on where it
+// (seen on two H200s, 1 ms after a fault on the other device). A client continues where it
 // was, because the server waits for it to end.
 func (s *Server) Admits(rs Residencies, device int) bool {
 	if !s.Recovering() {

@@ -156,7 +156,7 @@ func start(ctx context.Context, cfg Config, foreign string, p patience) (*Daemon
 	return d, nil
 }
 
-// watch asks the daemon at intervals, and kills it if it hangs, so that whoever waits for Done or for an answer goes on.
+// watch asks the daemon at intervals, and kills it if it hangs, so that whoever waits for Done or for an answer continues.
 func (d *Daemon) watch(interval, limit time.Duration) {
 	ask := time.NewTicker(interval)
 	defer ask.Stop()

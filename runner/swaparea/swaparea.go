@@ -40,7 +40,7 @@ type Area struct {
 }
 
 // Start runs bin, which makes an area of so many bytes, in pieces of `piece` bytes each. That takes a
-// second for about 4 GiB. made, if not nil, hears how many bytes there are so far. The memory is given
+// second for about 4 GiB. made, if not nil, is told how many bytes there are so far. The memory is given
 // back when this process ends, even by SIGKILL. ctx limits only the start.
 func Start(ctx context.Context, bin string, bytes, piece int64, made func(bytes int64)) (*Area, error) {
 	a, err := start(ctx, bin, bytes, piece, made)

@@ -50,7 +50,7 @@ func (e *Engine) nodeDeadlock() bool {
 
 // resolveNodeDeadlock grants the first waiting task that fits, whatever the queue's order.
 // The other tasks do not count as passed, because none of them could have gone. If no
-// task fits, the latest growth is refused, so that its task goes on. If nothing waits to grow, the
+// task fits, the latest growth is refused, so that its task continues. If nothing waits to grow, the
 // latest request whose job has a context is refused, so that a job exits.
 func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 	for w := e.queue.candidate(nil); w != nil; w = e.queue.candidate(w) {
@@ -72,7 +72,7 @@ func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 }
 
 // deviceDeadlock returns the latest growth on a device that is in deadlock, or nil. A job
-// that may go on elsewhere will end, so it is not part of a device's deadlock.
+// that may continue elsewhere will end, so it is not part of a device's deadlock.
 func (e *Engine) deviceDeadlock() *growth {
 	for i := len(e.growing) - 1; i >= 0; i-- {
 		g := e.growing[i]

@@ -211,7 +211,7 @@ func (e *Engine) JobExit(job schedulers.JobID) []schedulers.Decision {
 	return e.exit(job, func(p schedulers.Process) bool { return p.Job == job })
 }
 
-// ProcessExit gives back everything that one process holds and waits for. Its job may go on.
+// ProcessExit gives back everything that one process holds and waits for. Its job may continue.
 func (e *Engine) ProcessExit(process schedulers.Process) []schedulers.Decision {
 	return e.exit(process.Job, func(p schedulers.Process) bool { return p == process })
 }

@@ -25,7 +25,7 @@ func (e *Engine) Follow(p schedulers.Plan, now time.Duration) []schedulers.Decis
 }
 
 // Plan is what is left of the plan that is followed. It is a copy, because a search may read it while the engine
-// goes on.
+// continues.
 func (e *Engine) Plan() schedulers.Plan { return e.plan.Clone() }
 
 func (e *Engine) planned() bool { return e.plan.Devices != nil }

@@ -212,7 +212,7 @@ func (m *model) grant(i, d int) {
 	m.enter(i, Held, m.jobs[i].held)
 }
 
-// advance goes on to the next end of a stage.
+// advance moves to the next end of a stage.
 func (m *model) advance() {
 	m.usage.share(m.cores)
 	step := math.Inf(1)

@@ -34,7 +34,7 @@ type Policy struct {
 // Chosen is the policy of files whose names the program chooses, of a command that has a flag --force.
 func Chosen(force bool) Policy { return Policy{Force: force, HasForce: true, Named: true} }
 
-// Kind is a kind of output that is told by its begin. An empty file is of every kind.
+// Kind is a kind of output, known by its first bytes. An empty file is of every kind.
 type Kind struct {
 	Name string // such as "a page of caserun report"
 	Is   func(begin []byte) bool
