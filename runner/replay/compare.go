@@ -11,7 +11,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
-	"github.com/caserun/caserun/runner/nodes"
+	"github.com/caserun/caserun/runner/sim"
 )
 
 // Load makes a Stored of a run of a store.
@@ -34,7 +34,7 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 	}
 	threads := run.Provenance.Cores
 	if run.Mode == results.Simulated {
-		model, err := nodes.Open(ctx, harness.Options{Node: run.Node}, func(string, ...any) {})
+		model, err := sim.Open(harness.Options{Node: run.Node})
 		if err != nil {
 			return nil, err
 		}
