@@ -1,8 +1,10 @@
 package html
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -143,6 +145,23 @@ func TestPolicyAllowsOurOwn(t *testing.T) {
 	}
 	if !strings.HasPrefix(policy, "default-src 'none'") {
 		t.Errorf("policy %q allows by default", policy)
+	}
+}
+
+// All tables are report's, which one template writes.
+func TestOneTemplateWritesTables(t *testing.T) {
+	files, err := fs.Glob(assets, "assets/*.tmpl")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		text, err := fs.ReadFile(assets, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := bytes.Contains(text, []byte("<table")); has != (name == "assets/table.tmpl") {
+			t.Errorf("%s has a table: %v", name, has)
+		}
 	}
 }
 
