@@ -4,7 +4,6 @@ package results
 // device memory that its jobs used.
 type Misdeclared struct {
 	Name          string // of its first job
-	Jobs          int    // jobs whose use is known
 	DeclaredBytes int64
 	UsedBytes     int64 // the most that one job used
 }
@@ -31,7 +30,6 @@ func Misdeclarations(jobs []Job) []Misdeclared {
 			found[d] = m
 			order = append(order, d)
 		}
-		m.Jobs++
 		m.UsedBytes = max(m.UsedBytes, *j.UsedBytes)
 		ok[d] = ok[d] || j.Outcome != nil && *j.Outcome == OK
 	}

@@ -15,8 +15,7 @@ type Metric struct {
 	title          string // on a run's page, where it differs from Heading
 	Unit           string // s, jobs/s, J, bytes, what is counted, or empty for a ratio
 	HigherIsBetter bool
-	// OfWork is whether the figure says nothing of runs without a job that ended ok.
-	OfWork bool
+	ofWork         bool // of the work that was done: it says nothing of the scheduler where no job ended ok
 
 	Compared Comparing
 	About    string // what is compared, in one line
@@ -56,10 +55,10 @@ var metrics = []Metric{
 		Bench: "s/turnaround-mean", Gauge: "caserun_turnaround_mean_seconds", Help: "Mean turnaround of the jobs that ended ok: the median over the runs."},
 	{Name: "turnaround-p95", Column: "turnaround_p95_s", at: func(m *Metrics) any { return &m.TurnaroundP95S }, Heading: "p95 turnaround", title: "95th percentile", Unit: "s",
 		Bench: "s/turnaround-p95", Gauge: "caserun_turnaround_p95_seconds", Help: "95th percentile of the turnaround of the jobs that ended ok: the median over the runs."},
-	{Name: "makespan", Column: "makespan_s", at: func(m *Metrics) any { return &m.MakespanS }, Heading: "makespan", Unit: "s", OfWork: true,
+	{Name: "makespan", Column: "makespan_s", at: func(m *Metrics) any { return &m.MakespanS }, Heading: "makespan", Unit: "s", ofWork: true,
 		Compared: Compared, About: "from the batch's arrival to the end of its last job", Needs: ": it needs a job that ended ok", OfSurvivors: true,
 		Bench: "s/makespan", Gauge: "caserun_makespan_seconds", Help: "Time from the batch's arrival to the last job's end: the median over the runs."},
-	{Name: "wait", Column: "wait_mean_s", at: func(m *Metrics) any { return &m.WaitMeanS }, Heading: "mean wait", Unit: "s", OfWork: true,
+	{Name: "wait", Column: "wait_mean_s", at: func(m *Metrics) any { return &m.WaitMeanS }, Heading: "mean wait", Unit: "s", ofWork: true,
 		Bench: "s/wait-mean", Gauge: "caserun_wait_mean_seconds", Help: "Mean time that jobs waited for a GPU: the median over the runs."},
 	{Name: "ok", Column: "jobs_ok", at: func(m *Metrics) any { return &m.OK }, Heading: "  ok", Unit: "jobs", HigherIsBetter: true},
 	{Name: "oom", Column: "jobs_oom", at: func(m *Metrics) any { return &m.OOM }, Heading: "  out of memory", Unit: "jobs"},
@@ -72,9 +71,9 @@ var metrics = []Metric{
 	{Name: "kernel-utilization", Column: "kernel_utilization_mean", at: func(m *Metrics) any { return &m.KernelUtilizationMean }, Heading: "kernel resident", HigherIsBetter: true},
 	{Name: crashes, Compared: Compared, About: "jobs that did not end ok and were not cancelled: their share, in limits of a gate their number per run",
 		Absolute: true, Exact: true, Gauge: "caserun_crashed_jobs_ratio", Help: "Jobs that crashed, of all jobs of all runs."},
-	{Name: "slowdown", at: func(m *Metrics) any { return &m.Slowdown }, OfWork: true, Compared: Compared, About: "how much longer kernels take than in traced runs under sa",
+	{Name: "slowdown", at: func(m *Metrics) any { return &m.Slowdown }, ofWork: true, Compared: Compared, About: "how much longer kernels take than in traced runs under sa",
 		Needs: ": it needs traced runs, under sa on each side too", Absolute: true},
-	{Name: "energy", Column: "energy_j", at: func(m *Metrics) any { return &m.Energy.UsedJ }, Heading: "energy", Unit: "J", OfWork: true,
+	{Name: "energy", Column: "energy_j", at: func(m *Metrics) any { return &m.Energy.UsedJ }, Heading: "energy", Unit: "J", ofWork: true,
 		Compared: IfNamed, About: "what the GPUs use from the batch's arrival to the end of its last job", Needs: needsEnergy, OfSurvivors: true,
 		Bench: "J/run", Gauge: "caserun_energy_joules", Help: "Energy that the GPUs used: the median over the live runs."},
 	{Name: "energy-per-job", Column: "energy_per_ok_job_j", at: func(m *Metrics) any { return &m.Energy.PerOK }, Heading: "  per ok job", title: "Energy per ok job", Unit: "J",
@@ -125,7 +124,7 @@ func (m Metric) Counts() bool { return m.Name == crashes }
 // Of returns the metric's value of a run; nil if the run has none.
 func (m Metric) Of(r Run) *float64 {
 	v := m.value(r)
-	if v == nil || math.IsNaN(*v) || m.OfWork && r.Metrics.OK == 0 {
+	if v == nil || math.IsNaN(*v) || m.ofWork && r.Metrics.OK == 0 {
 		return nil
 	}
 	return v

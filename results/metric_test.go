@@ -39,7 +39,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %v, want %g", m.Name, got, want)
 		}
 		r.Metrics.OK = 0
-		if got := m.Of(r); (got == nil) != m.OfWork {
+		if got := m.Of(r); (got == nil) != m.ofWork {
 			t.Errorf("%s: %v where no job ended ok", m.Name, got)
 		}
 		if seen[m.Name] {

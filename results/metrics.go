@@ -28,15 +28,6 @@ type Metrics struct {
 	Slowdown              *float64 // of kernels against the traced runs under sa of one side of a comparison; not stored
 }
 
-// OfWork is a figure of the work that was done, such as the makespan or the energy. Where no job ended
-// ok it says nothing of the scheduler, and is nil.
-func (m Metrics) OfWork(figure *float64) *float64 {
-	if m.OK == 0 {
-		return nil
-	}
-	return figure
-}
-
 // Compute derives a run's metrics from its records alone, so that a stored run gives the same
 // figures again. The order of the records does not matter.
 //

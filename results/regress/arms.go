@@ -222,8 +222,8 @@ type Pair struct {
 	ARuns, BRuns []Observation
 	// Warnings say how the arms or their environments differ.
 	Warnings []string
-	// Environment has the differences that can change a figure without a change of caserun.
-	Environment []Difference
+	// environment has the differences that can change a figure without a change of caserun.
+	environment []Difference
 
 	noiseFree bool // a side is one sample, because it was simulated without noise
 }
@@ -339,8 +339,8 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(!p.noiseFree && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
 	warn(leftOut != "", "%s", leftOut)
 	warn(len(common) > 1 && slices.Equal(common, Machines(bRuns)), "compared machine by machine, on %d", len(common))
-	p.Environment = environment(aRuns, bRuns)
-	for _, d := range p.Environment {
+	p.environment = environment(aRuns, bRuns)
+	for _, d := range p.environment {
 		p.Warnings = append(p.Warnings, d.String())
 	}
 	from, other := distinct(aRuns, source), distinct(bRuns, source)

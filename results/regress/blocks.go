@@ -56,9 +56,9 @@ func merged(block []Pair) Pair {
 	for _, p := range block {
 		out.ARuns, out.BRuns = append(out.ARuns, p.ARuns...), append(out.BRuns, p.BRuns...)
 		a, b = append(a, p.A.Mix), append(b, p.B.Mix)
-		for _, d := range p.Environment {
-			if !slices.ContainsFunc(out.Environment, func(o Difference) bool { return o.Kind == d.Kind }) {
-				out.Environment = append(out.Environment, d)
+		for _, d := range p.environment {
+			if !slices.ContainsFunc(out.environment, func(o Difference) bool { return o.Kind == d.Kind }) {
+				out.environment = append(out.environment, d)
 			}
 		}
 	}

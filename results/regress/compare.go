@@ -34,7 +34,7 @@ func (r Row) Survivors() bool {
 type Result struct {
 	A, B      string
 	Rows      []Row
-	Pairs     []Pair
+	pairs     []Pair
 	Names     results.Names // of the arms of both sides
 	Notes     []string      // what limits the comparison
 	Alpha     float64
@@ -58,7 +58,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 	if err != nil {
 		return out, fmt.Errorf("compare %s with %s: %w", a.Label, b.Label, err)
 	}
-	out.Pairs = pairs
+	out.pairs = pairs
 	out.Notes = slices.Concat(together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), remarks(pairs, out.Names))
 	for _, arm := range onlyA {
 		out.Notes = append(out.Notes, leftOut(arm, b, bArms, out.Names))
@@ -158,7 +158,7 @@ func together(a, b []string) []string {
 
 // Simulated reports whether any figure comes from a model.
 func (r Result) Simulated() bool {
-	return slices.ContainsFunc(r.Pairs, func(p Pair) bool {
+	return slices.ContainsFunc(r.pairs, func(p Pair) bool {
 		return p.A.Mode == results.Simulated || p.B.Mode == results.Simulated
 	})
 }

@@ -82,7 +82,7 @@ func (c Check) Rate(side int) float64 { return float64(c.Crashed[side]) / float6
 // Report is the gate's answer.
 type Report struct {
 	Baseline, Candidate string
-	Limits              []Limit
+	limits              []Limit
 	Alpha               float64
 	Checks              []Check // failures first, then what is unsettled; of these, those over several mixes first
 	Pairs               []Pair
@@ -96,7 +96,7 @@ type Report struct {
 // adjusted together. Lost jobs are tested in any case, because other metrics count only beside them, and are
 // a check of their own if the limits say so: see WithCrashes.
 func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
-	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, Limits: limits, Alpha: alpha}
+	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, limits: limits, Alpha: alpha}
 	aArms, bArms := baseline.arms(), candidate.arms()
 	r.Names = namesOf(aArms, bArms)
 	pairs, onlyA, onlyB := pairsOfGate(baseline, candidate, aArms, bArms, r.Names)
@@ -140,11 +140,11 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	}
 	environments := map[results.Arm][]Difference{}
 	for _, p := range pairs {
-		environments[p.A] = p.Environment
+		environments[p.A] = p.environment
 	}
 	for _, block := range blocks(pairs) {
 		all := merged(block)
-		environments[all.A] = all.Environment
+		environments[all.A] = all.environment
 	}
 	found := stats.CompareAll(samples)
 	var lost losses
@@ -200,7 +200,7 @@ func (r *Report) blocksByLimit(pairs []Pair, arms map[results.Arm][]Observation)
 		var order []Limit
 		by := map[string][]Pair{}
 		for _, p := range block {
-			for _, l := range limitsOf(r.Limits, p.A) {
+			for _, l := range limitsOf(r.limits, p.A) {
 				key := l.String()
 				if !l.applies(p.A, arms) || len(valuesOf(l.Metric)(p.ARuns)) == 0 || len(valuesOf(l.Metric)(p.BRuns)) == 0 {
 					continue
@@ -331,7 +331,7 @@ func (r *Report) missing(arms, onlyB []results.Arm, all, candidate map[results.A
 		if others := otherParameters(arm, onlyB); len(others) > 0 {
 			text = fmt.Sprintf("%s ran with other parameters (%s): name one scheduler on each side", arm.Scheduler, parametersOf(r.Names, arm)+" before, "+parametersOf(r.Names, others...)+" now")
 		}
-		for _, l := range limitsOf(r.Limits, arm) {
+		for _, l := range limitsOf(r.limits, arm) {
 			if l.applies(arm, all) {
 				r.Checks = append(r.Checks, Check{Arm: arm, Mixes: 1, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0}, Text: text})
 			}
@@ -339,8 +339,8 @@ func (r *Report) missing(arms, onlyB []results.Arm, all, candidate map[results.A
 	}
 	named := func(l Limit) bool { return l.Mix != "" || l.Scheduler != "" }
 	others := slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Limit.implied }) ||
-		slices.ContainsFunc(r.Limits, func(l Limit) bool { return !named(l) && !l.implied })
-	for _, l := range r.Limits {
+		slices.ContainsFunc(r.limits, func(l Limit) bool { return !named(l) && !l.implied })
+	for _, l := range r.limits {
 		checked := l.None
 		for _, c := range r.Checks {
 			checked = checked || c.Limit.String() == l.String()
@@ -369,7 +369,7 @@ func (r *Report) replaced(l Limit, arms map[results.Arm][]Observation) bool {
 		if !l.fits(arm) || !l.applies(arm, arms) {
 			continue
 		}
-		if slices.ContainsFunc(limitsOf(r.Limits, arm), func(o Limit) bool { return o.String() == l.String() }) {
+		if slices.ContainsFunc(limitsOf(r.limits, arm), func(o Limit) bool { return o.String() == l.String() }) {
 			return false
 		}
 		found = true

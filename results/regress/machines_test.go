@@ -131,8 +131,8 @@ func TestMachinesOfOneSide(t *testing.T) {
 	if r, err = Compare(Side{Label: "old", Runs: on(speeds, 4)}, Side{Label: "new", Runs: on(speeds, 0, 4)}, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if row := r.Rows[0]; row.A.N != 4 || row.B.N != 4 || len(row.Pair.Environment) == 0 {
-		t.Errorf("%d and %d runs, environment %v", row.A.N, row.B.N, row.Pair.Environment)
+	if row := r.Rows[0]; row.A.N != 4 || row.B.N != 4 || len(row.Pair.environment) == 0 {
+		t.Errorf("%d and %d runs, environment %v", row.A.N, row.B.N, row.Pair.environment)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestSimulatedRunsHaveNoMachine(t *testing.T) {
 		}
 		a[i].Seed, b[i].Seed = uint64(i+1), uint64(i+11)
 	}
-	if row := makespan(t, a, b); row.A.N != 4 || row.B.N != 4 || len(row.Pair.Environment) != 0 {
-		t.Errorf("%d and %d runs, environment %v", row.A.N, row.B.N, row.Pair.Environment)
+	if row := makespan(t, a, b); row.A.N != 4 || row.B.N != 4 || len(row.Pair.environment) != 0 {
+		t.Errorf("%d and %d runs, environment %v", row.A.N, row.B.N, row.Pair.environment)
 	}
 }
 

@@ -34,7 +34,7 @@ func (r Result) Settle(in StoreHint) []string {
 			needs = append(needs, row.Settles)
 		}
 	}
-	return settle(needs, "inconclusive results", in, r.Pairs)
+	return settle(needs, "inconclusive results", in, r.pairs)
 }
 
 func settle(needs []int, what string, in StoreHint, compared []Pair) []string {

@@ -12,10 +12,9 @@ import (
 
 // Summary is a sample's median with its confidence interval.
 type Summary struct {
-	N          int
-	Median     float64 // NaN if N is 0
-	Low, High  float64 // order statistics; infinite if not Bounded
-	Confidence float64 // of the interval; at least the requested one
+	N         int
+	Median    float64 // NaN if N is 0
+	Low, High float64 // order statistics; infinite if not Bounded
 }
 
 // Summarize returns the median of values, which may be in any order, and its interval. The
@@ -23,12 +22,12 @@ type Summary struct {
 // interval at 0.95 takes 6 values.
 func Summarize(values []float64, confidence float64) Summary {
 	if len(values) == 0 {
-		return Summary{Median: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), Confidence: 1}
+		return Summary{Median: math.NaN(), Low: math.Inf(-1), High: math.Inf(1)}
 	}
 	s := benchmath.AssumeNothing.Summary(sample(values, 1-confidence), confidence)
-	out := Summary{N: len(values), Median: s.Center, Low: s.Lo, High: s.Hi, Confidence: s.Confidence}
+	out := Summary{N: len(values), Median: s.Center, Low: s.Lo, High: s.Hi}
 	if !out.Bounded() { // benchmath bounds only one side if that is enough
-		out.Low, out.High, out.Confidence = math.Inf(-1), math.Inf(1), 1
+		out.Low, out.High = math.Inf(-1), math.Inf(1)
 	}
 	return out
 }

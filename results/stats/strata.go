@@ -33,7 +33,7 @@ func pool(strata []Stratum, o Options) Comparison {
 	strata = used(strata)
 	alpha := o.alpha()
 	infinite := math.Inf(1)
-	side := Summary{Median: math.NaN(), Low: -infinite, High: infinite, Confidence: 1}
+	side := Summary{Median: math.NaN(), Low: -infinite, High: infinite}
 	c := Comparison{A: side, B: side, Strata: len(strata), P: math.NaN(), MinEffect: o.MinEffect,
 		Change: math.NaN(), Low: -infinite, High: infinite, sizes: sizesOf(strata)}
 	if len(strata) == 0 {
