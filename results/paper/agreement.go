@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -37,9 +38,10 @@ func agreement(t Table, systems []string, apart string) string {
 		if len(both) < stated {
 			text += fmt.Sprintf("%d of %d numbers; ", len(both), stated)
 		}
-		fractions := slices.DeleteFunc(slices.Clone(both), func(r Row) bool { return r.Unit != fraction })
-		others := slices.DeleteFunc(slices.Clone(both), func(r Row) bool { return r.Unit == fraction })
-		switch {
+		of := func(fractions bool) []Row {
+			return slices.DeleteFunc(slices.Clone(both), func(r Row) bool { return (r.Unit == fraction) != fractions })
+		}
+		switch fractions, others := of(true), of(false); {
 		case apart != "":
 			text += "not compared: " + apart
 		case len(fractions) == 0:
@@ -59,49 +61,45 @@ func inPercent(rows []Row) string {
 	if len(rows) == 1 {
 		return fmt.Sprintf("%.2f of the published.", *rows[0].Ratio())
 	}
-	var parts []string
-	var all []float64
-	worst := rows[0]
-	for _, r := range rows {
-		all = append(all, *r.Ratio())
-		if math.Abs(math.Log(*r.Ratio())) > math.Abs(math.Log(*worst.Ratio())) {
-			worst = r
-		}
-	}
-	for _, within := range []float64{0.10, 0.25, 0.50} {
-		n := 0
-		for _, v := range all {
-			if math.Abs(v-1) <= within+1e-9 {
-				n++
-			}
-		}
-		parts = append(parts, fmt.Sprintf("%.0f %% in %d", within*100, n))
-	}
-	return fmt.Sprintf("within %s of %d; median ratio %.2f; furthest: %s, %.2f of the published.", strings.Join(parts, ", "), len(rows),
-		summarize(all).Median, worst.label(), *worst.Ratio())
+	ratio := func(r Row) float64 { return *r.Ratio() }
+	worst := furthest(rows, func(r Row) float64 { return math.Abs(math.Log(ratio(r))) })
+	all := within(rows, func(r Row) float64 { return ratio(r) - 1 }, "%.0f %% in %d", 0.10, 0.25, 0.50)
+	return fmt.Sprintf("%s; median ratio %.2f; furthest: %s, %.2f of the published.", all, summarize(each(rows, ratio)).Median, worst.label(), ratio(worst))
 }
 
 // inPoints is agreement for fractions, which may be 0.
 func inPoints(rows []Row) string {
-	var parts []string
-	sum, worst := 0.0, rows[0]
+	points := func(r Row) float64 { return *r.Difference() }
+	worst := furthest(rows, func(r Row) float64 { return math.Abs(points(r)) })
+	all := within(rows, points, "%.0f points in %d", 0.05, 0.10, 0.20)
+	return fmt.Sprintf("%s; mean difference %+.1f points; furthest: %s, %+.1f points.", all, mean(each(rows, points))*100, worst.label(), points(worst)*100)
+}
+
+func each(rows []Row, of func(Row) float64) (out []float64) {
 	for _, r := range rows {
-		sum += *r.Difference()
-		if math.Abs(*r.Difference()) > math.Abs(*worst.Difference()) {
-			worst = r
-		}
+		out = append(out, of(r))
 	}
-	for _, within := range []float64{0.05, 0.10, 0.20} {
+	return out
+}
+
+// within counts the rows that are off by some fractions at most.
+func within(rows []Row, off func(Row) float64, format string, most ...float64) string {
+	var parts []string
+	for _, m := range most {
 		n := 0
-		for _, r := range rows {
-			if math.Abs(*r.Difference()) <= within+1e-9 {
+		for _, v := range each(rows, off) {
+			if math.Abs(v) <= m+1e-9 {
 				n++
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%.0f points in %d", within*100, n))
+		parts = append(parts, fmt.Sprintf(format, m*100, n))
 	}
-	return fmt.Sprintf("within %s of %d; mean difference %+.1f points; furthest: %s, %+.1f points.", strings.Join(parts, ", "), len(rows),
-		sum/float64(len(rows))*100, worst.label(), *worst.Difference()*100)
+	return fmt.Sprintf("within %s of %d", strings.Join(parts, ", "), len(rows))
+}
+
+// furthest is the first row with the largest distance.
+func furthest(rows []Row, far func(Row) float64) Row {
+	return slices.MaxFunc(rows, func(a, b Row) int { return cmp.Compare(far(a), far(b)) })
 }
 
 // label names a row in a sentence.

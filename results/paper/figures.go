@@ -117,10 +117,7 @@ func (p *Paper) bars(d Drawn, t Table) *Bars {
 
 // curves draws utilization over time, one curve for each scheduler that has a run.
 func (p *Paper) curves(item Item, t Table, a *arms, f *Figure) error {
-	mix := t.Rows[0].Workload
-	if w, known := p.Workloads[mix]; known {
-		mix = a.first(w)
-	}
+	mix := a.first(t.Rows[0].Workload).mix
 	windows := 0.0
 	for _, name := range item.Curves {
 		scheduler, err := p.scheduler(name, a.node.Devices)

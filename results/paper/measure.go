@@ -136,37 +136,36 @@ func (p *Paper) value(a *arms, workload, scheduler string, m Metric) (samples, e
 	case a == nil:
 		return samples{}, errNoNode
 	}
-	one := func(entry string) (samples, error) {
-		mix, own, _ := strings.Cut(entry, under)
-		s, err := p.scheduler(cmp.Or(own, scheduler), a.node.Devices)
+	one := func(e entry) (samples, error) {
+		s, err := p.scheduler(cmp.Or(e.scheduler, scheduler), a.node.Devices)
 		switch {
 		case err != nil:
 			return samples{}, err
 		case m.Of == kernelSlowdown:
-			return a.slowdown(mix, s)
+			return a.slowdown(e.mix, s)
 		case m.Over == "":
-			return a.of(mix, s, a.figure(m.Of))
+			return a.of(e.mix, s, a.figure(m.Of))
 		}
 		base, err := p.scheduler(m.Over, a.node.Devices)
 		if err != nil {
 			return samples{}, err
 		}
-		return a.speedup(mix, s, base, a.figure(m.Of))
+		return a.speedup(e.mix, s, base, a.figure(m.Of))
 	}
-	switch w, known := p.Workloads[workload]; {
-	case !known:
-		return one(workload)
-	case w.Take == first:
-		return one(a.first(w))
-	default:
-		return across(w.Mixes, takes[w.Take], one)
+	take, known := takes[p.Workloads[workload].Take]
+	if !known {
+		return one(a.first(workload))
 	}
+	var all []samples
+	for _, e := range p.entries(workload) { // all mixes must have the figure
+		s, err := one(e)
+		if err != nil {
+			return samples{}, err
+		}
+		all = append(all, s)
+	}
+	return combine(all, take), nil
 }
-
-// under stands in an entry of a workload between the mix and its scheduler.
-const under = " under "
-
-const first = "first"
 
 // takes are what a workload takes of its mixes, besides the first.
 var takes = map[string]func([]float64) float64{"mean": mean, "min": slices.Min[[]float64], "max": slices.Max[[]float64]}
@@ -217,47 +216,42 @@ func (a *arms) speedup(mix, scheduler, base string, f figure) (samples, error) {
 	return out, nil
 }
 
-// across combines a figure over mixes. All mixes must have the figure.
-func across(mixes []string, with func([]float64) float64, one func(string) (samples, error)) (samples, error) {
-	var all []samples
-	for _, mix := range mixes {
-		s, err := one(mix)
-		if err != nil {
-			return samples{}, err
-		}
-		all = append(all, s)
-	}
-	return combine(all, with), nil
+// entry is a mix of a workload.
+type entry struct {
+	mix       string
+	scheduler string // empty: the number's
 }
 
-// first is the first entry of a workload that has runs, under its own scheduler if it names one; the first of all if none has.
-func (a *arms) first(w Workload) string {
-	for _, entry := range w.Mixes {
-		mix, own, _ := strings.Cut(entry, under)
-		for key := range a.runs {
-			if key.Mix == mix && !key.Traced && (own == "" || key.Scheduler+":"+key.Parameters == own) {
-				return entry
-			}
-		}
+// entries are what a workload is of.
+func (p *Paper) entries(workload string) (out []entry) {
+	for _, text := range p.Workloads[workload].Mixes {
+		mix, scheduler, _ := strings.Cut(text, " under ")
+		out = append(out, entry{mix, scheduler})
 	}
-	return w.Mixes[0]
-}
-
-// mixesOf returns the mixes of a workload.
-func (p *Paper) mixesOf(workload string) []string {
-	w, known := p.Workloads[workload]
-	if !known {
-		return []string{workload}
-	}
-	var out []string
-	for _, entry := range w.Mixes {
-		mix, _, _ := strings.Cut(entry, under)
-		out = append(out, mix)
+	if out == nil {
+		return []entry{{mix: workload}}
 	}
 	return out
 }
 
+// first is the first entry of a workload that has runs, under its own scheduler if it names one; the first of all if none has.
+func (a *arms) first(workload string) entry {
+	list := a.paper.entries(workload)
+	for _, e := range list {
+		for key := range a.runs {
+			if key.Mix == e.mix && !key.Traced && (e.scheduler == "" || key.Scheduler+":"+key.Parameters == e.scheduler) {
+				return e
+			}
+		}
+	}
+	return list[0]
+}
+
 // Has reports whether a mix is one of the paper's.
 func (p *Paper) Has(mix string) bool {
-	return slices.ContainsFunc(p.values, func(v Value) bool { return slices.Contains(p.mixesOf(v.Workload), mix) })
+	return slices.ContainsFunc(p.values, func(v Value) bool { return p.isOf(v.Workload, mix) })
+}
+
+func (p *Paper) isOf(workload, mix string) bool {
+	return slices.ContainsFunc(p.entries(workload), func(e entry) bool { return e.mix == mix })
 }

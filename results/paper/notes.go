@@ -35,11 +35,7 @@ func (p *Paper) placeholders(item Item, a *arms) []string {
 	if a == nil {
 		return []string{"{", ""}
 	}
-	mix := p.values[slices.IndexFunc(p.values, func(v Value) bool { return v.Item == item.Source })].Workload
-	if w, known := p.Workloads[mix]; known {
-		mix = a.first(w)
-	}
-	out := []string{"{node}", a.node.Name, "{mix}", mix, "{utilization}", utilizationNote(a.node.Mode), "{others}", p.others(item.Others, a)}
+	out := []string{"{node}", a.node.Name, "{mix}", a.first(p.of(item.Source, item.Systems[0])[0].Workload).mix, "{utilization}", utilizationNote(a.node.Mode), "{others}", p.others(item.Others, a)}
 	for _, name := range p.Pinned {
 		if text, err := p.scheduler(name, a.node.Devices); err == nil {
 			out = append(out, "{"+name+"}", text)
@@ -124,7 +120,7 @@ const named = 10
 func parts(a *arms, rows []Row) []string {
 	var left []string
 	for _, r := range a.node.Parts {
-		if slices.ContainsFunc(rows, func(row Row) bool { return slices.Contains(a.paper.mixesOf(row.Workload), r.Mix) }) {
+		if slices.ContainsFunc(rows, func(row Row) bool { return a.paper.isOf(row.Workload, r.Mix) }) {
 			left = append(left, fmt.Sprintf("%d (%s, %d jobs, from %s)", r.ID, r.Mix, r.Jobs, r.MixSource))
 		}
 	}

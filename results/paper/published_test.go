@@ -96,12 +96,12 @@ func TestFilesOfPapersFit(t *testing.T) {
 			}
 		}
 		for key, w := range p.Workloads {
-			if !used[key] || takes[w.Take] == nil && w.Take != first || len(w.Mixes) == 0 {
+			if !used[key] || takes[w.Take] == nil && w.Take != "first" || len(w.Mixes) == 0 {
 				fail("workload %s: %+v, of a number: %v", key, w, used[key])
 			}
-			for _, entry := range w.Mixes {
-				if _, own, has := strings.Cut(entry, under); has {
-					scheduler(own)
+			for _, e := range p.entries(key) {
+				if e.scheduler != "" {
+					scheduler(e.scheduler)
 				}
 			}
 		}
@@ -110,6 +110,10 @@ func TestFilesOfPapersFit(t *testing.T) {
 				if !slices.Contains(p.SystemNames(), system) || len(p.of(item.Source, system)) == 0 {
 					fail("%s has no number on %s", item.Source, system)
 				}
+			}
+			drawn := func(v Value) bool { return v.Item == item.Source && p.Metrics[v.Metric].Over == item.Bars.Over }
+			if item.Bars.Over != "" && !slices.ContainsFunc(p.values, drawn) {
+				fail("%s has no bars", item.Source)
 			}
 			for _, text := range slices.Concat(item.Curves, item.Bars.Schedulers, item.Others.Over) {
 				scheduler(text)

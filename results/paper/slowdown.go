@@ -13,96 +13,74 @@ import (
 // of them is kept, and so is the pool, whose kernels all mixes may need.
 type slowdowns struct {
 	mixes map[[2]string]samples // by mix and scheduler
-	alone []results.Run         // the runs that are in the pool; nil: not read yet
+	alone []int64               // the runs that are in the pool; nil: not read yet
 	pool  results.Traced
 }
 
-// slowdown gives the kernel slowdown of a mix.
-func (a *arms) slowdown(mix, scheduler string) (samples, error) {
+// slowdown gives the kernel slowdown of a mix, against traced runs of the mix under sa, repetition by repetition. A mix without
+// such runs is compared with all traced runs under sa: each of their jobs had a device to itself.
+func (a *arms) slowdown(mix, scheduler string) (out samples, err error) {
 	key := [2]string{mix, scheduler}
 	if known, ok := a.slow.mixes[key]; ok {
 		return known, nil
 	}
-	found, err := a.slowdownOf(mix, scheduler)
-	if err == nil {
-		a.slow.mixes[key] = found
-	}
-	return found, err
-}
-
-// slowdownOf compares with traced runs of the mix under sa, repetition by repetition. A mix without such runs is compared
-// with all traced runs under sa: each of their jobs had a device to itself.
-func (a *arms) slowdownOf(mix, scheduler string) (samples, error) {
 	runs, err := a.find(mix, scheduler, true)
 	if err != nil {
-		return samples{}, fmt.Errorf("traced: %w", err)
+		return out, fmt.Errorf("traced: %w", err)
 	}
 	base, err := a.find(mix, "sa", true)
-	if errors.As(err, new(noRuns)) {
-		return a.slowerThanAlone(mix, runs)
+	pairs := matched(runs, base)
+	pooled := errors.As(err, new(noRuns))
+	switch {
+	case pooled:
+		if err := a.readAlone(noRuns{mix, "sa"}); err != nil {
+			return out, err
+		}
+		for _, r := range runs {
+			pairs = append(pairs, [2]results.Run{r})
+		}
+		out.runs = slices.Clone(a.slow.alone)
+	case err != nil:
+		return out, fmt.Errorf("traced: %w", err)
+	case len(pairs) == 0:
+		return out, fmt.Errorf("no repetition of %s has both traced %s and traced sa", mix, scheduler)
 	}
-	if err != nil {
-		return samples{}, fmt.Errorf("traced: %w", err)
-	}
-	var out samples
-	for _, pair := range matched(runs, base) {
-		baseline, err := a.node.Trace(pair[1].ID)
+	for _, pair := range pairs {
+		baseline, against := a.slow.pool, "the traced runs under sa"
+		if !pooled {
+			if baseline, err = a.node.Trace(pair[1].ID); err != nil {
+				return out, fatal{err}
+			}
+			out.runs, against = append(out.runs, pair[1].ID), fmt.Sprintf("run %d under sa", pair[1].ID)
+		}
+		own, err := a.node.Trace(pair[0].ID)
 		if err != nil {
-			return samples{}, fatal{err}
+			return out, fatal{err}
 		}
-		slower, err := a.slowerThan(pair[0].ID, baseline)
-		if err != nil {
-			return samples{}, err
+		slower := results.KernelSlowdown(own, baseline)
+		lacks := slices.IndexFunc(slower.Jobs, func(j results.JobSlowdown) bool { return j.Why == results.NotInBaseline })
+		switch {
+		case pooled && lacks >= 0:
+			return out, fmt.Errorf("traced: %w, and no run under sa has its %s", noRuns{mix, "sa"}, slower.Jobs[lacks].Name)
+		case slower.Mean == nil:
+			return out, fmt.Errorf("run %d of %s has no kernels in common with %s", pair[0].ID, mix, against)
 		}
-		if slower.Mean == nil {
-			return samples{}, fmt.Errorf("runs %d and %d of %s have no kernels in common", pair[0].ID, pair[1].ID, mix)
-		}
-		out.add(*slower.Mean, pair[0].ID, pair[1].ID)
+		out.add(*slower.Mean, pair[0].ID)
 	}
-	if len(out.values) == 0 {
-		return samples{}, fmt.Errorf("no repetition of %s has both traced %s and traced sa", mix, scheduler)
-	}
+	a.slow.mixes[key] = out
 	return out, nil
 }
 
-// slowerThanAlone compares traced runs of a mix with all traced runs under sa, which need to have all jobs of the mix.
-func (a *arms) slowerThanAlone(mix string, runs []results.Run) (samples, error) {
-	if err := a.readAlone(); err != nil {
-		return samples{}, err
-	}
-	if len(a.slow.alone) == 0 {
-		return samples{}, fmt.Errorf("traced: %w", noRuns{mix, "sa"})
-	}
-	var out samples
-	for _, r := range runs {
-		slower, err := a.slowerThan(r.ID, a.slow.pool)
-		if err != nil {
-			return samples{}, err
-		}
-		if i := slices.IndexFunc(slower.Jobs, func(j results.JobSlowdown) bool { return j.Why == results.NotInBaseline }); i >= 0 {
-			return samples{}, fmt.Errorf("traced: %w, and no run under sa has its %s", noRuns{mix, "sa"}, slower.Jobs[i].Name)
-		}
-		if slower.Mean == nil {
-			return samples{}, fmt.Errorf("run %d of %s has no kernels in common with the traced runs under sa", r.ID, mix)
-		}
-		out.add(*slower.Mean, r.ID)
-	}
-	for _, r := range a.slow.alone {
-		out.runs = append(out.runs, r.ID)
-	}
-	return out, nil
-}
-
-// readAlone reads the traced runs of all mixes under sa into the pool.
-func (a *arms) readAlone() error {
+// readAlone reads the traced runs of all mixes under sa into the pool. If there are none, the error is none.
+func (a *arms) readAlone(none error) error {
 	if a.slow.alone != nil {
 		return nil
 	}
+	var alone []results.Run
 	mixes := map[string]bool{}
 	for key := range a.runs {
 		mixes[key.Mix] = true
 	}
-	alone := []results.Run{}
 	for _, mix := range slices.Sorted(maps.Keys(mixes)) {
 		runs, err := a.find(mix, "sa", true)
 		if err != nil && !errors.As(err, new(noRuns)) {
@@ -110,22 +88,16 @@ func (a *arms) readAlone() error {
 		}
 		alone = append(alone, runs...)
 	}
+	if len(alone) == 0 {
+		return fmt.Errorf("traced: %w", none)
+	}
 	for _, r := range alone {
 		more, err := a.node.Trace(r.ID)
 		if err != nil {
 			return fatal{err}
 		}
 		a.slow.pool.Pool(more)
+		a.slow.alone = append(a.slow.alone, r.ID)
 	}
-	a.slow.alone = alone
 	return nil
-}
-
-// slowerThan compares a traced run with a baseline.
-func (a *arms) slowerThan(run int64, baseline results.Traced) (results.Slowdown, error) {
-	candidate, err := a.node.Trace(run)
-	if err != nil {
-		return results.Slowdown{}, fatal{err}
-	}
-	return results.KernelSlowdown(candidate, baseline), nil
 }
