@@ -58,7 +58,7 @@ func (f Fields) Pick(names ...string) Fields {
 func (f Fields) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	for i, x := range f {
-		value, err := json.Marshal(x.At)
+		value, err := json.Marshal(x.Value())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", x.Name, err)
 		}
@@ -74,19 +74,8 @@ func (f Fields) With(name string, value any) Fields { return append(f, Field{nam
 // Optional is text that is unknown where it is empty.
 type Optional string
 
-// MarshalJSON gives null for an empty text.
-func (o Optional) MarshalJSON() ([]byte, error) {
-	if o == "" {
-		return []byte("null"), nil
-	}
-	return json.Marshal(string(o))
-}
-
 // Chosen is a name that a user chose, if any.
 type Chosen string
-
-// MarshalJSON gives null for no name.
-func (c Chosen) MarshalJSON() ([]byte, error) { return Optional(c).MarshalJSON() }
 
 // Decimal is a number that may be too large for SQLite's integers and for JSON's.
 type Decimal uint64
@@ -99,9 +88,6 @@ type Count struct {
 	N     *int
 	Known bool
 }
-
-// MarshalJSON gives the number.
-func (c Count) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, int64(*c.N), 10), nil }
 
 // Fields are the columns of a run but its ID.
 func (r *Run) Fields() Fields {
