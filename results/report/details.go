@@ -18,7 +18,9 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true, len(jobs)), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device", Title: "GPU"},
-		Column{Name: "footprint", Heading: "declared", Title: "Footprint", Unit: Bytes, Drop: 4}, Column{Name: "used", Unit: Bytes, Place: used, Drop: 1}, Column{Name: "arrival", Unit: Seconds, Place: arrival, Drop: 5}, Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Title: "Waited", Unit: Seconds},
+		Column{Name: "footprint", Heading: "declared", Title: "Footprint", Unit: Bytes, Drop: 4},
+		Column{Name: "used", Unit: Bytes, Place: used, Drop: 1}, Column{Name: "arrival", Unit: Seconds, Place: arrival, Drop: 5},
+		Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Title: "Waited", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
