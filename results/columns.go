@@ -45,7 +45,7 @@ func (f Field) Value() any {
 // Fields are a record's columns in the order of the store, in which checksums are made: new ones come last.
 type Fields []Field
 
-// Pick returns fields by name, in the order of the names.
+// Pick returns fields by name, in the order of the names. A name that the record lacks is a fault of the caller, and panics.
 func (f Fields) Pick(names ...string) Fields {
 	out := make(Fields, len(names))
 	for i, name := range names {

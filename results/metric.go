@@ -99,7 +99,7 @@ const crashes = "crashes"
 // AllMetrics are in the order of comparisons and exports.
 func AllMetrics() []Metric { return slices.Clone(metrics) }
 
-// MetricNamed returns a metric of the table.
+// MetricNamed returns a metric of the table. A name that the table lacks is a fault of the caller, and panics.
 func MetricNamed(name string) Metric {
 	return metrics[slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })]
 }
