@@ -37,6 +37,28 @@ func Learn(m Mix, measured func(Job) Footprint, has func(program string) bool) (
 	return learnYAML(m.Source, text, measured, has)
 }
 
+// Unmeasured names each command of a mix of which something was not measured.
+func Unmeasured(m Mix, measured func(Job) Footprint) (says []string) {
+	said := map[string]bool{}
+	for _, j := range m.Jobs {
+		f := measured(j)
+		what := "its blocks and threads stay as they are: they were not measured"
+		switch {
+		case f == (Footprint{}):
+			what = "its footprint stays as it is: it was not measured"
+		case f.Bytes == 0:
+			what = "its memory stays as it is: it was not measured"
+		case f.Blocks > 0 && f.ThreadsPerBlock > 0:
+			continue
+		}
+		if line := j.Command() + ": " + what; !said[line] {
+			said[line] = true
+			says = append(says, line)
+		}
+	}
+	return says
+}
+
 // IsYAML reports by a file's name whether it is a mix in YAML.
 func IsYAML(path string) bool { return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) }
 

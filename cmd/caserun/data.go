@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +9,6 @@ import (
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/mixes/suites/graph"
 	"github.com/caserun/caserun/runner/display"
-	"github.com/caserun/caserun/userfile"
-	"github.com/caserun/caserun/userfile/output"
 )
 
 func newData() *cobra.Command {
@@ -49,8 +43,7 @@ func makeData(c *cobra.Command, settings config.Settings, names []string) error 
 		return err
 	}
 	for _, f := range suites.Files(jobs, settings.Seed) {
-		write := func(w io.Writer) error { return f.Write(w, display.Percent(c.ErrOrStderr(), f.Path)) }
-		if err := makeInput(c, filepath.Join(settings.Data, f.Path), write); err != nil {
+		if err := f.Make(c.Context(), settings.Data, display.Percent(c.ErrOrStderr(), f.Path), sayTo(c)); err != nil {
 			return err
 		}
 	}
@@ -78,76 +71,4 @@ func newGraph() *cobra.Command {
 	c.Flags().Uint64("seed", 1, "seed of the graph")
 	c.Flags().StringVarP(&out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	return c
-}
-
-// makeInput makes an input file, unless it is there. A file of the user's own is kept.
-func makeInput(c *cobra.Command, path string, write func(io.Writer) error) error {
-	if err := output.MakeDirectory(filepath.Dir(path)); err != nil {
-		return err
-	}
-	if !userfile.Absent(path) {
-		same, err := isInput(path, write)
-		if err != nil {
-			return err
-		}
-		if !same {
-			sayTo(c)("keeping %s, which is not what caserun data makes with this --seed: remove it to have that", path)
-		} else {
-			sayTo(c)("keeping %s", path)
-		}
-		return nil
-	}
-	if err := output.Write(c.Context(), path, output.Policy{}, write); err != nil {
-		return err
-	}
-	sayTo(c)("made %s", path)
-	return nil
-}
-
-// isInput reports whether a file has what write writes. It refuses what is not an input file at all.
-func isInput(path string, write func(io.Writer) error) (bool, error) {
-	const remedy = "remove it, so that caserun data makes the file, or name another directory with --data"
-	f, err := userfile.Open(path, 0)
-	if err != nil {
-		return false, refuse("input file: %w: %s", err, remedy)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	if info.Size() == 0 { // or a device
-		return false, refuse("input file %s is empty: %s", path, remedy)
-	}
-	compared := &likeness{f: f}
-	err = write(compared)
-	if errors.Is(err, errCompared) {
-		return compared.same, nil
-	}
-	return compared.same && compared.bytes == info.Size(), err
-}
-
-// likeness compares what is written to it with the begin of a file.
-type likeness struct {
-	f     *os.File
-	bytes int64
-	same  bool
-}
-
-// errCompared ends a comparison.
-var errCompared = errors.New("enough was compared")
-
-func (c *likeness) Write(b []byte) (int, error) {
-	const most = 8 << 20 // more than the files have, except the graph
-	have := make([]byte, len(b))
-	n, err := c.f.ReadAt(have, c.bytes)
-	c.same = n == len(b) && bytes.Equal(have, b)
-	c.bytes += int64(n)
-	if !c.same && !errors.Is(err, io.EOF) && err != nil {
-		return 0, err
-	}
-	if !c.same || c.bytes > most {
-		return 0, errCompared
-	}
-	return len(b), nil
 }

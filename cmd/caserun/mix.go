@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
@@ -95,100 +95,63 @@ func (o *mixOptions) do(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := harness.OpenStore(o.settings.DB) // not before the mix is known to be one
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	return o.write(func(db *store.Store) error { // not before the mix is known to be one
+		return o.record(c, db, harness.Request{Configuration: o.settings.Configuration, AllowSimulated: o.settings.AllowSimulated,
+			Mix: mix, Profiles: known, History: before, Store: db, Say: say})
+	})
+}
+
+// record makes the run, and prints it.
+func (o *mixOptions) record(c *cobra.Command, db *store.Store, r harness.Request) (err error) {
 	log, logged, err := o.log.open(c, o.settings.DB)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	r := harness.Request{Configuration: o.settings.Configuration, AllowSimulated: o.settings.AllowSimulated, Mix: mix, Profiles: known, History: before,
-		Store: db, Say: say, Log: log, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
-			return display.NewRun(c.ErrOrStderr(), m, mode, known)
-		}}
+	r.Log, r.Display = log, func(m mixes.Mix, mode results.Mode) harness.Display {
+		return display.NewRun(c.ErrOrStderr(), m, mode, r.Profiles)
+	}
 	var session nodes.Session
 	defer func() { err = errors.Join(err, session.Close()) }()
-	first, runErr := session.Run(ctx, r)
-	tables, ids := o.tables(first, db.Path()), fmt.Sprintf(" %d", first.Run.ID)
-	var failed []failure
-	if runErr == nil {
-		failed = failuresOf(first)
-	}
-	if apart := takenDown(failed); len(apart) > 0 {
-		if o.settings.Isolate {
-			var again harness.Outcome
-			again, runErr = harness.Isolate(ctx, r, first.Run.ID, apart, session.Run)
-			if again.Run.ID != 0 {
-				tables, ids = append(tables, o.tables(again, db.Path())...), ids+fmt.Sprintf(" %d", again.Run.ID)
-			}
-			if runErr == nil {
-				failed = slices.DeleteFunc(failed, func(f failure) bool { return harness.TookDown(f.job) })
-				failed = append(failed, failuresOf(again)...)
-			}
-		} else {
-			say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit", len(apart))
-		}
+	runs, failed, runErr := harness.RunIsolating(c.Context(), r, session.Run)
+	var tables []*report.Table
+	ids := ""
+	for _, run := range runs {
+		tables, ids = append(tables, o.tables(run, db.Path())...), ids+fmt.Sprintf(" %d", run.Run.ID)
 	}
 	if len(tables) > 0 {
 		again := fmt.Sprintf("caserun report%s%s prints it again", ids, o.settings.StoreFlag())
 		runErr = errors.Join(runErr, orAgain(render(c, o.settings.Format, tables...), "what was measured is stored", again))
 	}
-	if runErr != nil || len(failed) == 0 {
+	if runErr != nil {
 		return runErr
 	}
-	if len(failed) == len(mix.Jobs) {
-		return nothingError{fmt.Errorf("nothing was measured: none of the %d jobs ended ok", len(mix.Jobs))}
-	}
-	return jobsFailedError{fmt.Errorf("%d of %d jobs did not end ok; caserun report%s -v%s shows them",
-		len(failed), len(mix.Jobs), runsOf(failed), o.settings.StoreFlag())}
+	return o.judge(len(r.Mix.Jobs), failed)
 }
 
-// tables show a run, if there is one.
-func (o *mixOptions) tables(run harness.Outcome, store string) []*report.Table {
-	if run.Run.ID == 0 {
+// judge is the error of a batch of which jobs failed.
+func (o *mixOptions) judge(jobs int, failed []harness.Failure) error {
+	if len(failed) == 0 {
 		return nil
 	}
+	if len(failed) == jobs {
+		return nothingError{fmt.Errorf("nothing was measured: none of the %d jobs ended ok", jobs)}
+	}
+	args := ""
+	for i, f := range failed { // those of one run are next to each other
+		if i == 0 || f.Run != failed[i-1].Run {
+			args += fmt.Sprintf(" %d", f.Run)
+		}
+	}
+	return jobsFailedError{fmt.Errorf("%d of %d jobs did not end ok; caserun report%s -v%s shows them",
+		len(failed), jobs, args, o.settings.StoreFlag())}
+}
+
+// tables show a run.
+func (o *mixOptions) tables(run harness.Outcome, store string) []*report.Table {
 	tables := []*report.Table{report.RunSummary(run.Run, run.Jobs, run.Devices, store)}
 	if o.verbose {
 		tables = append(tables, report.DeviceTable(run.Run, run.Devices), report.JobTable(run.Run, run.Jobs))
 	}
 	return tables
-}
-
-// failure is a job that did not end ok, and the run that has it.
-type failure struct {
-	run int64
-	job results.Job
-}
-
-// failuresOf are the failures of a run whose jobs all have ended.
-func failuresOf(o harness.Outcome) (failed []failure) {
-	for _, j := range o.Failed() {
-		failed = append(failed, failure{o.Run.ID, j})
-	}
-	return failed
-}
-
-// takenDown are the jobs that a fault took down that was, or may have been, another job's.
-func takenDown(failed []failure) (jobs []results.Job) {
-	for _, f := range failed {
-		if harness.TookDown(f.job) {
-			jobs = append(jobs, f.job)
-		}
-	}
-	return jobs
-}
-
-// runsOf names each run of failures once, as arguments: " 1 2". Failures of one run are next to
-// each other.
-func runsOf(failed []failure) (args string) {
-	for i, f := range failed {
-		if i == 0 || f.run != failed[i-1].run {
-			args += fmt.Sprintf(" %d", f.run)
-		}
-	}
-	return args
 }

@@ -28,7 +28,7 @@ func newMixes() *cobra.Command {
 		Example: "  caserun mixes list",
 		Args:    noArguments,
 		RunE: withSettings(func(c *cobra.Command, settings config.Settings) error {
-			return render(c, settings.Format, mixList())
+			return render(c, settings.Format, report.MixList(mixes.Catalog()))
 		}),
 	}
 	addFormatFlag(list)
@@ -69,7 +69,7 @@ func (o *shownMix) do(c *cobra.Command) error {
 		if o.yaml {
 			return mixes.WriteYAML(c.OutOrStdout(), mix)
 		}
-		return render(c, o.settings.Format, jobList(mix))
+		return render(c, o.settings.Format, report.MixJobs(mix))
 	})
 }
 
@@ -118,52 +118,6 @@ order. The same arguments give the same mix.`,
 	c.Flags().Uint64("seed", 1, "seed of the draw")
 	c.Flags().StringVarP(&out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	return c
-}
-
-func mixList() *report.Table {
-	t := &report.Table{Title: "mixes", Columns: []report.Column{{Name: "mix"}, {Name: "jobs"}, {Name: "large"}, {Name: "small"},
-		{Name: "ratio"}, {Name: "memory", Unit: report.Bytes}, {Name: "description"}}}
-	for _, m := range mixes.Catalog() {
-		var total int64
-		classes := map[string]int{}
-		for _, j := range m.Jobs {
-			total += j.Footprint.Bytes
-			classes[j.Class]++
-		}
-		t.Add(m.Name, len(m.Jobs), classes[mixes.ClassLarge], classes[mixes.ClassSmall], m.Ratio, known(total), m.Description)
-	}
-	return t
-}
-
-// jobList has the columns group and faults in text only where a job has them.
-func jobList(m mixes.Mix) *report.Table {
-	where := func(has func(mixes.Job) bool) report.Place {
-		if slices.ContainsFunc(m.Jobs, has) {
-			return report.Everywhere
-		}
-		return report.DataOnly
-	}
-	t := &report.Table{Title: m.Name, Columns: []report.Column{{Name: "job"}, {Name: "name"}, {Name: "command"}, {Name: "class"},
-		{Name: "memory", Unit: report.Bytes}, {Name: "blocks"}, {Name: "threads_per_block"},
-		{Name: "group", Place: where(func(j mixes.Job) bool { return j.Group > 0 })},
-		{Name: "faults", Place: where(func(j mixes.Job) bool { return j.KnownFault })}}}
-	for i, j := range m.Jobs {
-		f := j.Footprint
-		faults := ""
-		if j.KnownFault {
-			faults = "known"
-		}
-		t.Add(i, j.Name, j.Command(), j.Class, known(f.Bytes), known(int64(f.Blocks)), known(int64(f.ThreadsPerBlock)), j.Group, faults)
-	}
-	return t
-}
-
-// known is nil for 0, with which mixes mark what they do not know.
-func known(v int64) *int64 {
-	if v == 0 {
-		return nil
-	}
-	return &v
 }
 
 // learnOptions are what mixes learn has beyond the shared settings.
@@ -240,7 +194,9 @@ func (o *learnOptions) do(c *cobra.Command) error {
 	if !slices.ContainsFunc(mix.Jobs, func(j mixes.Job) bool { return of(j) != (mixes.Footprint{}) }) {
 		return nothingError{fmt.Errorf("mixes learn: nothing is known of what the jobs of %s used, because the store has no live run that says it: run it on a GPU under a scheduler that binds tasks, such as case-alg3, or measure it with caserun profile --mix %s --out FILE and name that with --profiles", o.mix, o.mix)}
 	}
-	sayUnmeasured(sayTo(c), mix, of)
+	for _, says := range mixes.Unmeasured(mix, of) {
+		sayTo(c)("%s", says)
+	}
 	if !suites.IsMixFile(o.mix) {
 		mix.Name += "-learned" // it is not the one of the catalog
 	}
@@ -283,25 +239,4 @@ func (o *learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mix
 	tasks, err := db.Tasks(c.Context(), run.ID)
 	sayTo(c)("footprints come from run %d (%s)", run.ID, results.ArmOf(run))
 	return profiles.Used(jobs, tasks), err
-}
-
-// sayUnmeasured names each command of which something was not measured.
-func sayUnmeasured(say harness.Say, mix mixes.Mix, measured func(mixes.Job) mixes.Footprint) {
-	said := map[string]bool{}
-	for _, j := range mix.Jobs {
-		f := measured(j)
-		what := "its blocks and threads stay as they are: they were not measured"
-		switch {
-		case f == (mixes.Footprint{}):
-			what = "its footprint stays as it is: it was not measured"
-		case f.Bytes == 0:
-			what = "its memory stays as it is: it was not measured"
-		case f.Blocks > 0 && f.ThreadsPerBlock > 0:
-			continue
-		}
-		if !said[j.Command()] {
-			say("%s: %s", j.Command(), what)
-		}
-		said[j.Command()] = true
-	}
 }

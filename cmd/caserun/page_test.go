@@ -69,9 +69,9 @@ func TestReportHTML(t *testing.T) {
 		{[]string{"1", "--last", "1"}, exitUsage, "--last 1 is for a list"},
 		{[]string{"--html", "x.html", "--base", "zero"}, exitUsage, "--base zero: this page has no run under it: want one of sa, case-alg3"},
 		{[]string{"--base", "sa"}, exitUsage, "--base is for --html: for a table, caserun compare --base sa"},
-		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "--html does not go with --format, which is for tables: leave one of them out"},
-		{[]string{"--html", "x.html", "-v"}, exitUsage, "--html does not go with --verbose"},
-		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "--html does not go with --slowdown"},
+		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "--html cannot be combined with --format, which is for tables"},
+		{[]string{"--html", "x.html", "-v"}, exitUsage, "--html cannot be combined with --verbose"},
+		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "--html cannot be combined with --slowdown"},
 	} {
 		status, out, errs := caserun(t, append([]string{"report"}, c.args...)...)
 		if status != c.status || !strings.Contains(errs, c.says) || out != "" {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +16,6 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
-	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -67,7 +64,7 @@ func (o *reportOptions) settle(c *cobra.Command, args []string) error {
 	}
 	for _, other := range []string{"slowdown", "verbose", "format"} {
 		if o.page != "" && c.Flags().Changed(other) {
-			return fmt.Errorf("--html does not go with --%s, which is for tables: leave one of them out", other)
+			return fmt.Errorf("--html cannot be combined with --%s, which is for tables", other)
 		}
 	}
 	if o.page == "" && o.base != "" {
@@ -89,28 +86,11 @@ func (o *reportOptions) checkTrend() error {
 	}
 	switch {
 	case o.baseline != "":
-		return errors.New("--trend does not go with --slowdown RUN: for kernel slowdowns over time use --trend slowdown")
+		return errors.New("--trend cannot be combined with --slowdown: for kernel slowdowns over time use --trend slowdown")
 	case len(o.runs) > 0:
 		return fmt.Errorf("--trend is of all runs over time: leave out %s, and select with --mix, --sched, --node or --last", strings.Join(o.runs, " "))
 	}
 	return nil
-}
-
-// trendOf follows a metric over the selected runs.
-func trendOf(ctx context.Context, db *store.Store, metric string, selected store.Filter) (trend.Trend, error) {
-	m, err := regress.LookupMetric(metric)
-	if err != nil {
-		return trend.Trend{}, err
-	}
-	runs, err := selection.Observations(ctx, db, selected)
-	if err != nil {
-		return trend.Trend{}, err
-	}
-	t := trend.Of(m, runs)
-	if len(t.Lines) == 0 {
-		return t, nothingError{fmt.Errorf("--trend %s: no complete run in %s has a value of it%s", metric, db.Path(), m.Needs)}
-	}
-	return t, nil
 }
 
 func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
@@ -123,7 +103,7 @@ func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 		return o.writePage(c, db, selected)
 	}
 	if o.trend != "" {
-		t, err := trendOf(ctx, db, o.trend, selected)
+		t, err := selection.Trend(ctx, db, o.trend, selected)
 		if err != nil {
 			return err
 		}
@@ -139,19 +119,25 @@ func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 		}
 		return render(c, o.settings.Format, report.RunList(runs))
 	}
+	return o.showRuns(c, db, selected)
+}
+
+// showRuns prints the tables of each run that is named.
+func (o *reportOptions) showRuns(c *cobra.Command, db *store.Store, selected store.Filter) error {
+	ctx := c.Context()
 	var tables []*report.Table
 	for _, arg := range o.runs {
 		run, err := selection.Run(ctx, db, arg, selected)
 		if err != nil {
 			return err
 		}
-		more, err := runTables(ctx, db, run, o.verbose)
+		more, err := report.RunTables(ctx, db, run, o.verbose)
 		if err != nil {
 			return err
 		}
 		tables = append(tables, more...)
 		if o.baseline != "" {
-			if more, err = slowdownTables(ctx, db, run, o.baseline); err != nil {
+			if more, err = selection.SlowdownTables(ctx, db, run, o.baseline); err != nil {
 				return err
 			}
 			tables = append(tables, more...)
@@ -160,71 +146,10 @@ func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 	return render(c, o.settings.Format, tables...)
 }
 
-func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bool) ([]*report.Table, error) {
-	jobs, err := db.Jobs(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	devices, err := db.Devices(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	tables := []*report.Table{report.RunSummary(run, jobs, devices, db.Path())}
-	if !verbose {
-		return tables, nil
-	}
-	tasks, err := db.Tasks(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	events, err := db.Events(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	kernels, err := db.Kernels(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	swaps, err := db.Swaps(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	expected, err := db.Predictions(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	tables = append(tables, report.DeviceTable(run, devices), report.JobTable(run, jobs), report.TaskTable(run, tasks))
-	if len(expected) > 0 {
-		tables = append(tables, report.PredictionTable(run, jobs, expected))
-	}
-	if len(swaps) > 0 {
-		tables = append(tables, report.SwapTable(run, swaps))
-	}
-	return append(tables, report.KernelTable(run, kernels), report.EventTable(run, events)), nil
-}
-
-// slowdownTables compares a run's kernels with those of the baseline that arg names.
-func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg string) ([]*report.Table, error) {
-	base, err := selection.Run(ctx, db, arg, store.Filter{})
-	if err != nil {
-		return nil, err
-	}
-	var both [2]results.Traced
-	for i, r := range []results.Run{run, base} {
-		if !r.Traced {
-			return nil, refuse("--slowdown: run %d was not traced: run the mix again with caserun mix --trace", r.ID)
-		}
-		if both[i], err = selection.Traced(ctx, db, r.ID); err != nil {
-			return nil, err
-		}
-	}
-	return report.SlowdownTables(run, base, results.KernelSlowdown(both[0], both[1])), nil
-}
-
 // writePage writes the runs that are named, or all that the filter selects, as one page, and
 // prints the page's path. The path - is standard output.
 func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected store.Filter) error {
-	ctx, args, path := c.Context(), o.runs, o.page
+	ctx, path := c.Context(), o.page
 	policy := output.Policy{Own: &html.File, Waiting: waiting(c)}
 	if !isStdout(path) {
 		if err := output.Check(path, policy); err != nil {
@@ -234,23 +159,11 @@ func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected st
 			return err
 		}
 	}
-	runs, err := selection.Named(ctx, db, args, selected)
-	if err == nil && len(args) == 0 {
-		runs, err = db.Runs(ctx, selected)
-	}
+	runs, err := o.pageRuns(c, db, selected)
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(runs) == 0:
-		return nothingError{fmt.Errorf("--html: no run of %s is selected", db.Path())}
-	case len(runs) > html.MaxRuns && o.trend != "":
-		sayTo(c)("--html: the page shows the last %d of %d runs; its trend is of all", html.MaxRuns, len(runs))
-		runs = runs[len(runs)-html.MaxRuns:]
-	case len(runs) > html.MaxRuns:
-		return refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", len(runs), html.MaxRuns)
-	}
-	overTime, err := o.pageTrend(ctx, db, selected)
+	overTime, err := selection.PageTrend(ctx, db, o.trend, len(o.runs) > 0, selected)
 	if err != nil {
 		return err
 	}
@@ -268,26 +181,24 @@ func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected st
 	return nil
 }
 
-// pageTrend is the trend that a page shows: of the metric that is asked for, or of throughput if
-// a line has enough points to be a line. A page of named runs has none.
-func (o *reportOptions) pageTrend(ctx context.Context, db *store.Store, selected store.Filter) (*trend.Trend, error) {
-	const fewest = 3
-	if o.trend != "" {
-		t, err := trendOf(ctx, db, o.trend, selected)
-		return &t, err
+// pageRuns are the runs of a page.
+func (o *reportOptions) pageRuns(c *cobra.Command, db *store.Store, selected store.Filter) ([]results.Run, error) {
+	ctx := c.Context()
+	runs, err := selection.Named(ctx, db, o.runs, selected)
+	if err == nil && len(o.runs) == 0 {
+		runs, err = db.Runs(ctx, selected)
 	}
-	if len(o.runs) > 0 {
-		return nil, nil
-	}
-	t, err := trendOf(ctx, db, "throughput", selected)
-	var nothing nothingError
-	switch {
-	case errors.As(err, &nothing):
-		return nil, nil
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case !slices.ContainsFunc(t.Lines, func(l trend.Line) bool { return len(l.Points) >= fewest }):
-		return nil, nil
 	}
-	return &t, nil
+	switch {
+	case len(runs) == 0:
+		return nil, nothingError{fmt.Errorf("--html: no run of %s is selected", db.Path())}
+	case len(runs) > html.MaxRuns && o.trend != "":
+		sayTo(c)("--html: the page shows the last %d of %d runs; its trend is of all", html.MaxRuns, len(runs))
+		runs = runs[len(runs)-html.MaxRuns:]
+	case len(runs) > html.MaxRuns:
+		return nil, refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", len(runs), html.MaxRuns)
+	}
+	return runs, nil
 }

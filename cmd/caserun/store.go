@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,14 +111,11 @@ func (o *storeMerge) do(c *cobra.Command) error {
 			return err
 		}
 	}
-	merges := []sweepParts{{parts: o.parts}}
-	if o.add {
-		var err error
-		if merges, err = sweepsOf(c.Context(), o.parts); err != nil {
-			return err
-		}
-	}
-	merged, err := o.mergeAll(c, merges)
+	progress := display.NewRecords(c.ErrOrStderr(), "parts merged", time.Now())
+	merged, err := store.MergeAll(c.Context(), o.out, o.parts, store.Merging{Add: o.add, Open: openPart}, func(done, all int) {
+		progress.Done(int64(done), int64(all), time.Now())
+	})
+	progress.Stop()
 	if errors.Is(err, store.ErrBusy) {
 		return refusal{fmt.Errorf("%w: wait for it", err)}
 	}
@@ -131,67 +126,4 @@ func (o *storeMerge) do(c *cobra.Command) error {
 	settings.DB = o.out
 	err = render(c, settings.Format, report.MergedSweeps(merged, o.out))
 	return orAgain(err, "the merge is done", "caserun sweep list"+settings.StoreFlag()+" shows what there is")
-}
-
-// sweepParts is one sweep with the parts that have it.
-type sweepParts struct {
-	sweep string // uid; "": the latest of the first part
-	parts []string
-}
-
-// mergeAll merges one sweep after another, up to the first error.
-func (o *storeMerge) mergeAll(c *cobra.Command, merges []sweepParts) (merged []store.Merged, err error) {
-	reads, all := 0, 0
-	for _, m := range merges {
-		all += len(m.parts)
-	}
-	progress := display.NewRecords(c.ErrOrStderr(), "parts merged", time.Now())
-	defer progress.Stop()
-	for _, m := range merges {
-		one, err := store.Merge(c.Context(), o.out, m.parts, store.Merging{Sweep: m.sweep, Add: o.add, Open: openPart, Progress: func(int) {
-			reads++
-			progress.Done(int64(reads), int64(all), time.Now())
-		}})
-		if err != nil {
-			return merged, err
-		}
-		merged = append(merged, one)
-	}
-	return merged, nil
-}
-
-// sweepsOf are the sweeps of all parts, in the order in which the parts name them.
-func sweepsOf(ctx context.Context, parts []string) (out []sweepParts, err error) {
-	for _, path := range parts {
-		uids, err := sweepUIDs(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		for _, uid := range uids {
-			i := slices.IndexFunc(out, func(m sweepParts) bool { return m.sweep == uid })
-			if i < 0 {
-				i = len(out)
-				out = append(out, sweepParts{sweep: uid})
-			}
-			out[i].parts = append(out[i].parts, path)
-		}
-	}
-	return out, nil
-}
-
-func sweepUIDs(ctx context.Context, path string) (uids []string, err error) {
-	s, done, err := openPart(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	sweeps, err := s.Sweeps(ctx)
-	if err == nil && len(sweeps) == 0 {
-		_, err = s.LatestSweep(ctx) // which says that there is none
-	}
-	for _, w := range sweeps {
-		uid, failed := s.SweepUID(ctx, w.ID)
-		uids, err = append(uids, uid), errors.Join(err, failed)
-	}
-	return uids, err
 }

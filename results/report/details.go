@@ -1,11 +1,13 @@
 package report
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
 )
 
 // JobTable has a row for each job. Notes below it say why jobs failed, with the end of
@@ -107,4 +109,48 @@ func EventTable(r results.Run, events []results.Event) *Table {
 		t.Add(r.ID, r.Mode, e.AtS, e.Kind, e.Job, e.Device, strings.Join(of, ", "), e.Detail)
 	}
 	return t
+}
+
+// RunTables show a run of a store, and if verbose all its records.
+func RunTables(ctx context.Context, db *store.Store, run results.Run, verbose bool) ([]*Table, error) {
+	jobs, err := db.Jobs(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := db.Devices(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	tables := []*Table{RunSummary(run, jobs, devices, db.Path())}
+	if !verbose {
+		return tables, nil
+	}
+	tasks, err := db.Tasks(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	events, err := db.Events(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	kernels, err := db.Kernels(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	swaps, err := db.Swaps(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	expected, err := db.Predictions(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	tables = append(tables, DeviceTable(run, devices), JobTable(run, jobs), TaskTable(run, tasks))
+	if len(expected) > 0 {
+		tables = append(tables, PredictionTable(run, jobs, expected))
+	}
+	if len(swaps) > 0 {
+		tables = append(tables, SwapTable(run, swaps))
+	}
+	return append(tables, KernelTable(run, kernels), EventTable(run, events)), nil
 }

@@ -42,7 +42,7 @@ type Merging struct {
 	Add bool
 	// Open opens a part for reading; nil: OpenUpdated. done is called when the part was read.
 	Open func(ctx context.Context, path string) (s *Store, done func() error, err error)
-	// Progress is told how many parts were read; nil: nobody is.
+	// Progress takes how many parts were read; nil: not needed.
 	Progress func(read int)
 }
 

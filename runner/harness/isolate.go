@@ -13,9 +13,51 @@ func (o Outcome) Failed() []results.Job {
 	return slices.DeleteFunc(slices.Clone(o.Jobs), results.Job.EndedOK)
 }
 
-// TookDown reports whether a fault took a job down that was, or may have been, another job's.
-func TookDown(j results.Job) bool {
+// tookDown reports whether a fault took a job down that was, or may have been, another job's.
+func tookDown(j results.Job) bool {
 	return *j.Outcome == results.Collateral || *j.Outcome == results.FaultSuspect
+}
+
+// Failure is a job that did not end ok, and the run that has it.
+type Failure struct {
+	Run int64
+	Job results.Job
+}
+
+// RunIsolating makes a run and, if the request wants that, another of the jobs that a fault took down, each alone. It returns
+// the runs that were made and, if there is no error, the jobs that failed at last. run is what makes a run.
+func RunIsolating(ctx context.Context, r Request, run func(context.Context, Request) (Outcome, error)) (made []Outcome, failed []Failure, err error) {
+	keep := func(o Outcome) {
+		if o.Run.ID != 0 {
+			made = append(made, o)
+		}
+	}
+	fail := func(o Outcome) {
+		for _, j := range o.Failed() {
+			failed = append(failed, Failure{o.Run.ID, j})
+		}
+	}
+	first, err := run(ctx, r)
+	keep(first)
+	if err != nil {
+		return made, nil, err
+	}
+	fail(first)
+	apart := slices.DeleteFunc(first.Failed(), func(j results.Job) bool { return !tookDown(j) })
+	switch {
+	case len(apart) == 0:
+		return made, failed, nil
+	case !r.Isolate:
+		r.Say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit", len(apart))
+		return made, failed, nil
+	}
+	again, err := Isolate(ctx, r, first.Run.ID, apart, run)
+	keep(again)
+	failed = slices.DeleteFunc(failed, func(f Failure) bool { return tookDown(f.Job) })
+	if err == nil {
+		fail(again)
+	}
+	return made, failed, err
 }
 
 // Isolate runs jobs of an earlier run again as a run of their own, each alone on a device and

@@ -1,0 +1,54 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/caserun/caserun/mixes"
+)
+
+// MixList lists mixes.
+func MixList(all []mixes.Mix) *Table {
+	t := &Table{Title: "mixes", Columns: []Column{{Name: "mix"}, {Name: "jobs"}, {Name: "large"}, {Name: "small"},
+		{Name: "ratio"}, {Name: "memory", Unit: Bytes}, {Name: "description"}}}
+	for _, m := range all {
+		var total int64
+		classes := map[string]int{}
+		for _, j := range m.Jobs {
+			total += j.Footprint.Bytes
+			classes[j.Class]++
+		}
+		t.Add(m.Name, len(m.Jobs), classes[mixes.ClassLarge], classes[mixes.ClassSmall], m.Ratio, unlessZero(total), m.Description)
+	}
+	return t
+}
+
+// MixJobs lists the jobs of a mix. It has the columns group and faults in text only where a job has them.
+func MixJobs(m mixes.Mix) *Table {
+	where := func(has func(mixes.Job) bool) Place {
+		if slices.ContainsFunc(m.Jobs, has) {
+			return Everywhere
+		}
+		return DataOnly
+	}
+	t := &Table{Title: m.Name, Columns: []Column{{Name: "job"}, {Name: "name"}, {Name: "command"}, {Name: "class"},
+		{Name: "memory", Unit: Bytes}, {Name: "blocks"}, {Name: "threads_per_block"},
+		{Name: "group", Place: where(func(j mixes.Job) bool { return j.Group > 0 })},
+		{Name: "faults", Place: where(func(j mixes.Job) bool { return j.KnownFault })}}}
+	for i, j := range m.Jobs {
+		f := j.Footprint
+		faults := ""
+		if j.KnownFault {
+			faults = "known"
+		}
+		t.Add(i, j.Name, j.Command(), j.Class, unlessZero(f.Bytes), unlessZero(int64(f.Blocks)), unlessZero(int64(f.ThreadsPerBlock)), j.Group, faults)
+	}
+	return t
+}
+
+// unlessZero is nil for 0, with which mixes mark what they do not know.
+func unlessZero(v int64) *int64 {
+	if v == 0 {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,72 @@
+package selection
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/results/trend"
+)
+
+// Trend follows a metric over the selected runs.
+func Trend(ctx context.Context, db *store.Store, metric string, selected store.Filter) (trend.Trend, error) {
+	m, err := regress.LookupMetric(metric)
+	if err != nil {
+		return trend.Trend{}, err
+	}
+	runs, err := Observations(ctx, db, selected)
+	if err != nil {
+		return trend.Trend{}, err
+	}
+	t := trend.Of(m, runs)
+	if len(t.Lines) == 0 {
+		return t, Nothing("--trend %s: no complete run in %s has a value of it%s", metric, db.Path(), m.Needs)
+	}
+	return t, nil
+}
+
+// PageTrend is the trend that a page shows: of the metric that is asked for, or of throughput if
+// a line has enough points to be a line. A page of named runs has none.
+func PageTrend(ctx context.Context, db *store.Store, metric string, named bool, selected store.Filter) (*trend.Trend, error) {
+	const fewest = 3
+	if metric != "" {
+		t, err := Trend(ctx, db, metric, selected)
+		return &t, err
+	}
+	if named {
+		return nil, nil
+	}
+	t, err := Trend(ctx, db, "throughput", selected)
+	var nothing *NothingError
+	switch {
+	case errors.As(err, &nothing):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !slices.ContainsFunc(t.Lines, func(l trend.Line) bool { return len(l.Points) >= fewest }):
+		return nil, nil
+	}
+	return &t, nil
+}
+
+// SlowdownTables compares a run's kernels with those of the baseline that arg names.
+func SlowdownTables(ctx context.Context, db *store.Store, run results.Run, arg string) ([]*report.Table, error) {
+	base, err := Run(ctx, db, arg, store.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	var both [2]results.Traced
+	for i, r := range []results.Run{run, base} {
+		if !r.Traced {
+			return nil, Refuse("--slowdown: run %d was not traced: run the mix again with caserun mix --trace", r.ID)
+		}
+		if both[i], err = Traced(ctx, db, r.ID); err != nil {
+			return nil, err
+		}
+	}
+	return report.SlowdownTables(run, base, results.KernelSlowdown(both[0], both[1])), nil
+}
