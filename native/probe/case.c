@@ -132,8 +132,7 @@ static struct {
 	bool evicts;      /* said so over this connection, which has a thread that reads: */
 	pthread_t reader;
 	enum { NO_WELCOME, DUE, CAME, WELCOMED } welcome;
-	struct case_wire_welcome welcome_frame; /* when CAME, with its files */
-	struct link_files welcome_files;
+	struct case_wire_welcome welcome_frame; /* when CAME */
 	bool serving;     /* a thread calls hooks: */
 	pthread_t server;
 	struct swap *swap; /* the request that waits for an answer */
@@ -250,7 +249,6 @@ static void after_fork_in_child(void)
 	process.client = false;
 	process.reading = false;
 	process.evicts = false;
-	link_close(&process.welcome_files);
 	link_close(&process.offer);
 	process.recalled = false;
 	process.serving = false;
@@ -402,7 +400,6 @@ static void settle(void)
 {
 	for (struct entry *e = process.tasks; e != NULL; e = e->next)
 		e->asked = false;
-	link_close(&process.welcome_files);
 	link_close(&process.offer);
 	process.recalled = false;
 	process.swap = NULL;
@@ -626,14 +623,12 @@ static bool take_answer(const union link_frame *frame)
 	return true;
 }
 
-static bool take_welcome(const struct case_wire_welcome *frame, struct link_files *files)
+static bool take_welcome(const struct case_wire_welcome *frame)
 {
 	if (process.welcome != DUE)
 		return false;
 	process.welcome = CAME;
 	process.welcome_frame = *frame;
-	process.welcome_files = *files;
-	files->count = 0;
 	return true;
 }
 
@@ -716,7 +711,7 @@ static void deliver(enum link_event event, const union link_frame *frame, struct
 	}
 	if (event == LINK_FRAME && (process.welcome != DUE || frame->header.type == CASE_WIRE_WELCOME))
 		switch (frame->header.type) {
-		case CASE_WIRE_WELCOME: allowed = take_welcome(&frame->welcome, files); break;
+		case CASE_WIRE_WELCOME: allowed = take_welcome(&frame->welcome); break;
 		case CASE_WIRE_REVOKE: allowed = take_revoke(&frame->revoke); break;
 		case CASE_WIRE_SWAP_SPACE: allowed = take_space(&frame->space, files); break;
 		case CASE_WIRE_SWAP_RECALL: allowed = take_recall(); break;
@@ -873,11 +868,8 @@ static void greet(const struct caller *caller)
 	struct client_welcome welcome = {
 		.chunk_bytes = process.welcome_frame.chunk_bytes,
 		.window_us = process.welcome_frame.window_us,
-		.file_count = process.welcome_files.count,
 	};
 
-	memcpy(welcome.files, process.welcome_files.fd, sizeof welcome.files);
-	process.welcome_files.count = 0;
 	process.welcome = WELCOMED;
 	begin_wait((void *)caller);
 	process.hooks->welcome(&welcome);
@@ -1076,7 +1068,7 @@ static void answer_with(struct entry *e, const struct shared_answer *answer)
 	struct case_wire_refuse *refuse = &e->reply.refuse;
 
 	memset(&e->reply, 0, sizeof e->reply);
-	if (answer->reason == 0) {
+	if (answer->cause == 0) {
 		grant->header = link_header(CASE_WIRE_GRANT, sizeof *grant);
 		grant->task = e->id;
 		grant->ordinal = answer->ordinal;
@@ -1085,7 +1077,7 @@ static void answer_with(struct entry *e, const struct shared_answer *answer)
 	}
 	refuse->header = link_header(CASE_WIRE_REFUSE, sizeof *refuse);
 	refuse->task = e->id;
-	refuse->reason = answer->reason;
+	refuse->cause = answer->cause;
 	refuse->need = answer->need;
 	refuse->capacity = answer->capacity;
 	link_text(refuse->text, sizeof refuse->text, answer->text);
@@ -1094,13 +1086,13 @@ static void answer_with(struct entry *e, const struct shared_answer *answer)
 /* report_decided tells the run how the request of e ended. */
 static bool report_decided(const struct entry *e, const struct shared_answer *answer)
 {
-	const bool granted = answer->reason == 0;
+	const bool granted = answer->cause == 0;
 	const struct case_wire_task_decided frame = {
 		.header = link_header(CASE_WIRE_TASK_DECIDED, sizeof frame),
 		.task = e->id,
 		.need = granted ? 0 : answer->need,
 		.capacity = granted ? 0 : answer->capacity,
-		.reason = answer->reason,
+		.cause = answer->cause,
 		.ordinal = granted ? answer->ordinal : 0,
 	};
 
@@ -1150,7 +1142,7 @@ static bool clients_ask(struct entry *e, union request *request, const struct ca
 		return false;
 	}
 	answer_with(e, &answer);
-	if (answer.reason == 0) {
+	if (answer.cause == 0) {
 		e->bytes += need.bytes;
 		e->device = answer.device;
 	}
@@ -1171,10 +1163,10 @@ static int ask(struct entry *e, union request *request, const struct caller *cal
 	         " bytes, %.2f GiB)",
 	         r->task, r->text, r->need, (double)r->need / (1 << 30), r->capacity,
 	         (double)r->capacity / (1 << 30));
-	if (r->reason == CASE_REASON_TIMEOUT)
+	if (r->cause == CASE_CAUSE_TIMED_OUT)
 		return CASE_TIMED_OUT;
 	/* What would fit is too large only where it may not go. */
-	return r->reason == CASE_REASON_TOO_LARGE && r->need <= r->capacity ? CASE_NO_DEVICE : CASE_REFUSED;
+	return r->cause == CASE_CAUSE_TOO_LARGE && r->need <= r->capacity ? CASE_NO_DEVICE : CASE_REFUSED;
 }
 
 static bool possible(const struct case_need *need)

@@ -47,8 +47,6 @@ void client_hint(const char *what);
 struct client_welcome {
 	uint64_t chunk_bytes; /* unit in which memory moves; 0: this run takes nothing back */
 	uint32_t window_us;   /* at most so much work is to be submitted at a time */
-	int file_count;       /* of the swap area; fewer than the run has if the process can have no more */
-	int files[CASE_WIRE_FILES];
 };
 
 struct client_revocation {
@@ -69,8 +67,8 @@ struct client_revoked {
 
 struct client_space {
 	uint64_t bytes;  /* 0: the server has no more to give */
-	uint64_t offset; /* without files: in the swap area of client_welcome. Of an offer: in all that was offered */
-	int file_count;  /* with files: each has an equal part of the bytes */
+	uint64_t offset; /* of an offer: in all that was offered */
+	int file_count;  /* each has an equal part of the bytes */
 	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */
 };
 
@@ -79,7 +77,7 @@ struct client_space {
  * waits in a client_await_ function must hold no lock that a hook takes.
  *
  * welcome comes before the first grant has returned to anybody, and again after each reconnection, with
- * the same contents. The files, close-on-exec, are the hook's to close.
+ * the same contents.
  *
  * revoke fills in *answer, which is all zero. The permission of the task is gone already
  * (activity_permitted). It comes back with the answer, but after a yield that is done with

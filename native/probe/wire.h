@@ -57,7 +57,7 @@
  *
  * The server records the first CASE_WIRE_REPORTS OOM and FAULT frames of a process each and
  * counts further ones. It refuses requests of a job that has too many open
- * (CASE_REASON_TOO_MANY), and connections of a process or job that has too many.
+ * (CASE_CAUSE_TOO_MANY), and connections of a process or job that has too many.
  *
  * runner/probe/wire is the Go side. testdata/ holds one frame of each type, which both
  * sides test against. A change of layout changes
@@ -102,13 +102,12 @@ enum case_wire_type {
 };
 
 /* Why a request was refused. */
-enum case_wire_reason {
-	CASE_REASON_TOO_LARGE = 1,   /* fits no device that it may use, even empty */
-	CASE_REASON_DEVICE_FULL = 2, /* no room beside what nobody will give back */
-	CASE_REASON_TIMEOUT = 3,     /* waited as long as it, or the scheduler, allows */
-	CASE_REASON_STOPPING = 4,    /* the run is ending */
-	CASE_REASON_PROTOCOL = 5,    /* task is 0: the server hangs up after this */
-	CASE_REASON_TOO_MANY = 6     /* its job has too many requests or tasks open */
+enum case_wire_cause {
+	CASE_CAUSE_TOO_LARGE = 1,   /* fits no device that it may use, even empty */
+	CASE_CAUSE_DEVICE_FULL = 2, /* no room beside what nobody will give back */
+	CASE_CAUSE_TIMED_OUT = 3,   /* waited as long as it, or the scheduler, allows */
+	CASE_CAUSE_PROTOCOL = 5,    /* task is 0: the server hangs up after this */
+	CASE_CAUSE_TOO_MANY = 6     /* its job has too many requests or tasks open */
 };
 
 /* What a process can do when it is told to (HELLO). Other bits are 0. */
@@ -159,7 +158,7 @@ struct case_wire_welcome {
 	struct case_wire_header header;
 	uint64_t chunk_bytes; /* unit in which memory moves; 0: this run takes nothing back */
 	uint32_t window_us;   /* at most so much work is to be submitted at a time */
-	uint32_t files;       /* descriptors of the swap area that come with the frame */
+	uint32_t files;       /* descriptors that come with the frame; 0: nobody needs any */
 };
 
 struct case_wire_task_begin {
@@ -190,7 +189,7 @@ struct case_wire_refuse {
 	uint64_t task;
 	uint64_t need;     /* bytes */
 	uint64_t capacity; /* bytes */
-	uint32_t reason;
+	uint32_t cause;
 	uint32_t zero;
 	char text[CASE_WIRE_TEXT]; /* NUL-terminated, filled up with NUL */
 };
@@ -215,7 +214,7 @@ struct case_wire_task_decided {
 	uint64_t task;
 	uint64_t need;     /* bytes, below 2^63; 0 where it was granted */
 	uint64_t capacity; /* the same */
-	uint32_t reason;   /* 0: granted; else 1 to 3 of enum case_wire_reason */
+	uint32_t cause;    /* 0: granted; else 1 to 3 of enum case_wire_cause */
 	int32_t ordinal;   /* as in GRANT; 0 where it was refused */
 };
 
@@ -289,9 +288,8 @@ struct case_wire_swap_more {
 	uint64_t bytes; /* more than it has; below 2^63, not 0 */
 };
 
-/* Without files, the memory is at `offset` of the area whose files WELCOME brought, laid end to
- * end. With files, each has an equal part of it, and offset is 0. If it is offered, offset is how much was
- * offered to the process before, less what it gave back. */
+/* Each of the files has an equal part of it. If it is offered, offset is how much was offered to the process
+ * before, less what it gave back; else it is 0. */
 struct case_wire_swap_space {
 	struct case_wire_header header;
 	uint64_t bytes; /* 0: the server has no more to give */
@@ -402,7 +400,7 @@ static_assert(offsetof(struct case_wire_grant, ordinal) == 32, "ordinal");
 static_assert(offsetof(struct case_wire_refuse, task) == 8, "task");
 static_assert(offsetof(struct case_wire_refuse, need) == 16, "need");
 static_assert(offsetof(struct case_wire_refuse, capacity) == 24, "capacity");
-static_assert(offsetof(struct case_wire_refuse, reason) == 32, "reason");
+static_assert(offsetof(struct case_wire_refuse, cause) == 32, "cause");
 static_assert(offsetof(struct case_wire_refuse, text) == 40, "text");
 static_assert(offsetof(struct case_wire_task_grow, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_grow, bytes) == 16, "bytes");
@@ -412,7 +410,7 @@ static_assert(offsetof(struct case_wire_task_shrink, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_decided, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_decided, need) == 16, "need");
 static_assert(offsetof(struct case_wire_task_decided, capacity) == 24, "capacity");
-static_assert(offsetof(struct case_wire_task_decided, reason) == 32, "reason");
+static_assert(offsetof(struct case_wire_task_decided, cause) == 32, "cause");
 static_assert(offsetof(struct case_wire_task_decided, ordinal) == 36, "ordinal");
 static_assert(offsetof(struct case_wire_task_free, task) == 8, "task");
 static_assert(offsetof(struct case_wire_revoke, task) == 8, "task");

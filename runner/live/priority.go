@@ -22,7 +22,7 @@ type priorities struct {
 	autogroup bool
 }
 
-// CanPrioritize implements runner.Prioritizer. It tries what the jobs will need: to raise a priority
+// CanPrioritize tries what the jobs will need: to raise a priority
 // again that was lowered.
 func (x *Executor) CanPrioritize() error {
 	var err error

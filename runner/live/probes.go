@@ -16,7 +16,7 @@ const window = 50 * time.Millisecond
 // serve opens the probe's socket. A job whose connection cannot be taken is not measured, which ends the run.
 func (x *Executor) serve(dir string) (err error) {
 	c := probe.Config{Dir: dir, Start: x.config.Start, Post: x.loop.TryPost, Warn: x.config.Warn, Mended: x.socketMended, Stray: x.stray,
-		Starved: func(err error) { x.fail(lack(fmt.Errorf("take a connection of a job: %w", err))) }}
+		AcceptFailed: func(err error) { x.fail(lack(fmt.Errorf("take a connection of a job: %w", err))) }}
 	var space *swapSpace
 	if x.config.Swap != nil {
 		space = newSwapSpace(x.config.Swap)

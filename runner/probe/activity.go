@@ -67,7 +67,7 @@ type Activity struct {
 
 // Activity returns what the process shows now; known is false if it shows nothing. A process that
 // is gone shows what it showed last, until the Handler's Closed has returned.
-func (c *Client) Activity() (a Activity, known bool) {
+func (c *client) Activity() (a Activity, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.page == nil {
@@ -88,20 +88,20 @@ func (c *Client) Activity() (a Activity, known bool) {
 
 // Busy returns since when the process may have kernels running, or the zero time if it has
 // none. known is false if the process does not tell.
-func (c *Client) Busy() (since time.Time, known bool) {
+func (c *client) Busy() (since time.Time, known bool) {
 	a, known := c.Activity()
 	return a.Busy, known
 }
 
 // PeakBytes returns the most device memory that the process's tasks had in use at one time;
 // known is false if the process does not tell.
-func (c *Client) PeakBytes() (bytes int64, known bool) {
+func (c *client) PeakBytes() (bytes int64, known bool) {
 	a, _ := c.Activity()
 	return a.PeakBytes, a.PeakBytes != 0
 }
 
 // show takes the page in the place of the last one. nil: there is none.
-func (c *Client) show(page []byte) {
+func (c *client) show(page []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.page != nil {

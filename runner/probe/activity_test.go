@@ -74,7 +74,7 @@ func TestActivityPage(t *testing.T) {
 			if err != nil || string(in[:n]) != "hello" {
 				t.Fatalf("received %q, %v", in[:n], err)
 			}
-			client := &Client{server: s, page: page}
+			client := &client{server: s, page: page}
 			since, known := client.Busy()
 			if known != c.known || since.IsZero() != (c.since == 0) || c.since != 0 && since.Sub(started) != c.since {
 				t.Errorf("busy since %v (%v), known %v; want %v, %v", since, since.Sub(started), known, c.since, c.known)
@@ -94,7 +94,7 @@ func TestActivityPage(t *testing.T) {
 func TestActivitySnapshot(t *testing.T) {
 	file := memfd(t, activitySize, unix.F_SEAL_SHRINK, 0, 0)
 	started := time.Now()
-	c := &Client{server: &Server{started: started, startedNS: 1000}, page: mapActivity(file)}
+	c := &client{server: &Server{started: started, startedNS: 1000}, page: mapActivity(file)}
 	show := func(words ...uint64) {
 		var page []byte
 		for _, w := range words {

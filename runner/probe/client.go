@@ -40,9 +40,9 @@ const (
 // asks reports whether an answer is due.
 func (s standing) asks() bool { return s >= waiting }
 
-// Client is a copy of the library in a process of a job; a process usually has one. Its methods
+// client is a copy of the library in a process of a job; a process usually has one. Its methods
 // may be called from any goroutine and never block on the process.
-type Client struct {
+type client struct {
 	server  *Server
 	process *process
 
@@ -52,7 +52,7 @@ type Client struct {
 	instance uint32
 	image    image
 	closed   bool
-	silent   bool // it has closed a connection, and may have made another
+	told     bool // the run knows that it has closed a connection
 	dropped  bool // its job is being stopped, because the server hung up on it
 
 	mu        sync.Mutex
@@ -72,15 +72,15 @@ type Client struct {
 }
 
 // Job returns the job whose token the process showed.
-func (c *Client) Job() int { return c.job.index }
+func (c *client) Job() int { return c.job.index }
 
 // PID returns the process ID that the kernel recorded at connect (SO_PEERCRED).
-func (c *Client) PID() int { return c.process.pid }
+func (c *client) PID() int { return c.process.pid }
 
 // Err returns why the server hung up on the client: a protocol error, or replies that the
 // client did not read. It is nil if the client closed its connection. After an error the
 // process may live on and is not served, so the run should end the job.
-func (c *Client) Err() error {
+func (c *client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -88,7 +88,7 @@ func (c *Client) Err() error {
 
 // SaidBye reports whether the process ended through exit rather than by a
 // signal or _exit.
-func (c *Client) SaidBye() bool {
+func (c *client) SaidBye() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bye
@@ -96,7 +96,7 @@ func (c *Client) SaidBye() bool {
 
 // grant answers the outstanding request of a task with yes. The process calls the task
 // number.
-func (c *Client) grant(id schedulers.TaskID, number uint64, device int, uuid [16]byte) error {
+func (c *client) grant(id schedulers.TaskID, number uint64, device int, uuid [16]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.answerable(id, number); err != nil {
@@ -120,7 +120,7 @@ func (c *Client) grant(id schedulers.TaskID, number uint64, device int, uuid [16
 }
 
 // refuse is grant with no.
-func (c *Client) refuse(id schedulers.TaskID, number uint64, r schedulers.Refusal) error {
+func (c *client) refuse(id schedulers.TaskID, number uint64, r schedulers.Refusal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.answerable(id, number); err != nil {
@@ -136,7 +136,7 @@ func (c *Client) refuse(id schedulers.TaskID, number uint64, r schedulers.Refusa
 	return nil
 }
 
-func (c *Client) answerable(id schedulers.TaskID, number uint64) error {
+func (c *client) answerable(id schedulers.TaskID, number uint64) error {
 	switch t := c.tasks[number]; {
 	case t.id == id && t.standing.asks():
 		return nil
@@ -148,12 +148,12 @@ func (c *Client) answerable(id schedulers.TaskID, number uint64) error {
 
 var errNotAsked = errors.New("no request is outstanding")
 
-func (c *Client) failed(what string, task uint64, err error) error {
+func (c *client) failed(what string, task uint64, err error) error {
 	return fmt.Errorf("%s task %d of job %d (pid %d): %w", what, task, c.Job(), c.PID(), err)
 }
 
 // conclude, with mu held, ends the task's outstanding request.
-func (c *Client) conclude(number uint64, granted bool) {
+func (c *client) conclude(number uint64, granted bool) {
 	if granted || c.tasks[number].standing != waiting {
 		c.set(number, held)
 	} else {
@@ -163,7 +163,7 @@ func (c *Client) conclude(number uint64, granted bool) {
 
 // set, with mu held, is the one place where a task's standing changes. It returns the task
 // as it was or, if it is new, as it is.
-func (c *Client) set(number uint64, to standing) task {
+func (c *client) set(number uint64, to standing) task {
 	t := c.tasks[number]
 	from := t.standing
 	if from == 0 && to != 0 {
@@ -190,11 +190,11 @@ func (c *Client) set(number uint64, to standing) task {
 }
 
 // encode, with mu held, returns the frame's bytes, which are valid until the next call.
-func (c *Client) encode(f wire.Frame) []byte { return c.writer.Encode(f, c.out[:]) }
+func (c *client) encode(f wire.Frame) []byte { return c.writer.Encode(f, c.out[:]) }
 
 // send is called with mu held. A send that would block means errSlow. A task has at most one
 // answer and one revocation on their way, so the queue of a client that reads is never full.
-func (c *Client) send(f wire.Frame, files ...int) error {
+func (c *client) send(f wire.Frame, files ...int) error {
 	var err error
 	if b := c.encode(f); len(files) == 0 {
 		err = sendNow(c.fd, b)
@@ -216,7 +216,7 @@ func (c *Client) send(f wire.Frame, files ...int) error {
 
 // hangUp, with mu held, ends the connection. The loop then wakes, closes the descriptor and
 // reports. Err keeps the first error.
-func (c *Client) hangUp(err error) {
+func (c *client) hangUp(err error) {
 	if c.ended {
 		return
 	}
@@ -228,7 +228,7 @@ func (c *Client) hangUp(err error) {
 
 // reject ends the connection of a client that broke the protocol, and tells the client why if
 // it still reads.
-func (c *Client) reject(err error) {
+func (c *client) reject(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -241,7 +241,7 @@ func (c *Client) reject(err error) {
 
 // stand moves a task to a new standing if it has the expected one, 0 being
 // "not live" on both sides, and returns its id.
-func (c *Client) stand(number uint64, from, to standing) (id schedulers.TaskID, err error) {
+func (c *client) stand(number uint64, from, to standing) (id schedulers.TaskID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -260,7 +260,7 @@ func (c *Client) stand(number uint64, from, to standing) (id schedulers.TaskID, 
 }
 
 // decide ends the task's outstanding request as the process itself has decided.
-func (c *Client) decide(number uint64, granted bool) (id schedulers.TaskID, err error) {
+func (c *client) decide(number uint64, granted bool) (id schedulers.TaskID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tasks[number]
@@ -277,7 +277,7 @@ func (c *Client) decide(number uint64, granted bool) (id schedulers.TaskID, err 
 }
 
 // step takes one frame from a client that is ready.
-func (c *Client) step() {
+func (c *client) step() {
 	in := c.server.in[:]
 	var n int
 	var err error
@@ -313,7 +313,7 @@ func (c *Client) step() {
 
 // endOrEmpty distinguishes the end of the connection (nil) from a packet of no bytes. A read
 // returns 0 for both.
-func (c *Client) endOrEmpty() error {
+func (c *client) endOrEmpty() error {
 	if !hungUp(c.fd) {
 		return errors.New("empty frame")
 	}
@@ -321,8 +321,8 @@ func (c *Client) endOrEmpty() error {
 }
 
 // disconnect ends the connection. A process that has had a device and lives on keeps what it
-// holds. Its client is silent until the process ends or connects again.
-func (c *Client) disconnect() {
+// holds. Its client is disconnected until the process ends or connects again.
+func (c *client) disconnect() {
 	withdrawn, charged := c.detach()
 	if err := c.Err(); err != nil && c.job == nil {
 		c.server.turnAway(fmt.Errorf("pid %d: %w", c.PID(), err))
@@ -352,7 +352,7 @@ func (c *Client) disconnect() {
 
 // detach closes the socket, and settles the tickets that came over it. It forgets and returns the
 // tasks that wait for a device, because their process cannot be answered. A client that decides by itself has no such tasks.
-func (c *Client) detach() (withdrawn []schedulers.TaskID, charged bool) {
+func (c *client) detach() (withdrawn []schedulers.TaskID, charged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fd >= 0 {
@@ -373,7 +373,7 @@ func (c *Client) detach() (withdrawn []schedulers.TaskID, charged bool) {
 }
 
 // close reports that the client is gone, with all that it had.
-func (c *Client) close() {
+func (c *client) close() {
 	if c.closed {
 		return
 	}
@@ -393,7 +393,7 @@ func (c *Client) close() {
 }
 
 // greet takes the first frame, which must be HELLO with a token of this run.
-func (c *Client) greet(b []byte) error {
+func (c *client) greet(b []byte) error {
 	k, err := wire.Check(b)
 	if err != nil {
 		return err
@@ -425,7 +425,7 @@ func (c *Client) greet(b []byte) error {
 
 // before is the client of the same copy of the library on an earlier connection, or nil. It
 // closes clients of programs that the process ran before exec.
-func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
+func (p *process) before(c *client, job *job, instance uint32) (old *client) {
 	for _, o := range slices.Clone(p.clients) {
 		same := o.job == job && o.instance == instance && instance != 0
 		switch {
@@ -443,7 +443,7 @@ func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
 }
 
 // resume has c go on with the connection of as, which is the same copy of the library.
-func (c *Client) resume(as *Client, can uint32) error {
+func (c *client) resume(as *client, can uint32) error {
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("HELLO again of a process that broke the protocol: %w", err)
 	}
@@ -459,7 +459,7 @@ func (c *Client) resume(as *Client, can uint32) error {
 }
 
 // take handles any frame after HELLO. An error costs the client its connection.
-func (c *Client) take(b []byte) error {
+func (c *client) take(b []byte) error {
 	k, err := wire.Check(b)
 	if err != nil {
 		return err
@@ -480,7 +480,7 @@ func (c *Client) take(b []byte) error {
 
 // limited refuses a request of a job that has too much open already. For a job that decides for
 // itself the request is a breach of the protocol, because the server does not answer it.
-func (c *Client) limited(id schedulers.TaskID, number uint64) (bool, error) {
+func (c *client) limited(id schedulers.TaskID, number uint64) (bool, error) {
 	why := ""
 	switch {
 	case c.job.open.Load() > jobRequests:

@@ -53,19 +53,19 @@ type play struct {
 	ends  [3]int   // the process's, of each connection; -1: none
 	input []byte
 
-	tasks   map[schedulers.TaskID]*Client           // live, by id
+	tasks   map[schedulers.TaskID]*client           // live, by id
 	asked   map[schedulers.TaskID]bool              // of these, with a request
 	tickets map[schedulers.TaskID]schedulers.Ticket // of these, by id
-	more    map[*Client]bool                        // asked for swap space
+	more    map[*client]bool                        // asked for swap space
 	last    schedulers.Ticket
 
-	offered  map[*Client]int64 // bytes of swap space
-	recalled map[*Client]bool  // was asked for them
+	offered  map[*client]int64 // bytes of swap space
+	recalled map[*client]bool  // was asked for them
 }
 
 func newPlay(t *testing.T, how byte) *play {
-	p := &play{t: t, ends: [3]int{-1, -1, -1}, tasks: map[schedulers.TaskID]*Client{}, asked: map[schedulers.TaskID]bool{},
-		tickets: map[schedulers.TaskID]schedulers.Ticket{}, more: map[*Client]bool{}, offered: map[*Client]int64{}, recalled: map[*Client]bool{}}
+	p := &play{t: t, ends: [3]int{-1, -1, -1}, tasks: map[schedulers.TaskID]*client{}, asked: map[schedulers.TaskID]bool{},
+		tickets: map[schedulers.TaskID]schedulers.Ticket{}, more: map[*client]bool{}, offered: map[*client]int64{}, recalled: map[*client]bool{}}
 	record := probetest.NewRecorder(p.take)
 	c := newRecorder().config("", &logbook{})
 	c.Post, c.Swap = record.Post, record
@@ -111,7 +111,7 @@ func (p *play) connect(i int) {
 	if of == nil || of.handle < 0 {
 		of = &process{pid: 1, handle: -1}
 	}
-	c := &Client{server: p.s, process: of, fd: pair[0], tasks: map[uint64]task{}}
+	c := &client{server: p.s, process: of, fd: pair[0], tasks: map[uint64]task{}}
 	p.s.clients[int32(pair[0])] = c
 	of.clients = append(of.clients, c)
 	p.ends[i] = pair[1]

@@ -10,7 +10,7 @@ import (
 
 // What the run asks about processes: those that have said something and are not gone.
 
-func (s *Server) knownClients() []*Client {
+func (s *Server) knownClients() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.known))
@@ -47,7 +47,7 @@ func (s *Server) Holders() map[int]bool {
 	return had
 }
 
-// Activity returns what the process shows now, as Client.Activity does.
+// Activity returns what the process shows now, as client.Activity does.
 func (s *Server) Activity(p schedulers.Process) (a Activity, known bool) {
 	s.mu.Lock()
 	c := s.known[p]
@@ -87,15 +87,15 @@ func (s *Server) AwaitGone(job int, limit time.Duration) bool {
 	if !has() {
 		return true
 	}
-	late := false
+	expired := false
 	timer := time.AfterFunc(limit, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		late = true
+		expired = true
 		s.changed.Broadcast()
 	})
 	defer timer.Stop()
-	for has() && !late {
+	for has() && !expired {
 		s.changed.Wait()
 	}
 	return !has()

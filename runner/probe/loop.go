@@ -89,7 +89,7 @@ func (s *Server) serve() {
 					// No descriptors or no memory. The connection stays in the
 					// backlog; asking again at once would spin.
 					s.config.Warn("probe: accept: %v", err)
-					s.config.Starved(err)
+					s.config.AcceptFailed(err)
 					_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
 					timeout = retryMS
 				}
@@ -122,7 +122,7 @@ func (s *Server) hangUpAll() {
 		c.mu.Unlock()
 		c.close()
 	}
-	for _, p := range s.handles { // the silent ones
+	for _, p := range s.handles { // the disconnected ones
 		for _, c := range slices.Clone(p.clients) {
 			c.close()
 		}
@@ -141,7 +141,7 @@ func (s *Server) accept() error {
 		return err
 	}
 	if fd >= s.limit {
-		s.config.Starved(unix.EMFILE) // before the peer hears of it
+		s.config.AcceptFailed(unix.EMFILE) // before the peer hears of it
 		_ = unix.Close(fd)
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *Server) accept() error {
 	// As many unread replies as the system allows before a client is slow.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20)
 	p := s.processOf(fd, int(peer.Pid))
-	c := &Client{server: s, process: p, fd: fd, tasks: map[uint64]task{}}
+	c := &client{server: s, process: p, fd: fd, tasks: map[uint64]task{}}
 	s.clients[int32(fd)] = c
 	p.clients = append(p.clients, c)
 	if len(p.clients) > processConnections {

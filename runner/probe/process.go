@@ -16,7 +16,7 @@ import (
 type process struct {
 	pid     int
 	handle  int       // a pidfd; -1: the process cannot be seen from here, and the end of its socket counts as its end
-	clients []*Client // connected, or silent
+	clients []*client // connected, or disconnected
 	ending  bool      // it is being heard out
 }
 
@@ -107,7 +107,7 @@ func (s *Server) processEnded(p *process) {
 
 // hearOut takes what the client has sent. A process that still has the other end can send
 // nothing more.
-func (c *Client) hearOut() {
+func (c *client) hearOut() {
 	if c.fd >= 0 {
 		_ = unix.Shutdown(c.fd, unix.SHUT_RD)
 	}
@@ -117,8 +117,8 @@ func (c *Client) hearOut() {
 }
 
 // leave takes a closed client out of its process. After the last client the handle is closed.
-func (p *process) leave(c *Client) {
-	p.clients = slices.DeleteFunc(p.clients, func(o *Client) bool { return o == c })
+func (p *process) leave(c *client) {
+	p.clients = slices.DeleteFunc(p.clients, func(o *client) bool { return o == c })
 	if s := c.server; len(p.clients) == 0 && p.handle >= 0 {
 		if s.processes[p.pid] == p {
 			delete(s.processes, p.pid)

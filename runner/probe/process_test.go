@@ -16,7 +16,7 @@ import (
 // its connection is not.
 
 // holder is a process with a task.
-func holder(t *testing.T) (*Server, recorder, *logbook, *probetest.Driver, *Client) {
+func holder(t *testing.T) (*Server, recorder, *logbook, *probetest.Driver, *client) {
 	t.Helper()
 	s, r, log := start(t)
 	d := driveJob(t, s, 1)
@@ -37,12 +37,12 @@ func TestClosedSocketKeepsTheTasks(t *testing.T) {
 			d.Say("close")
 			d.Hear("closed")
 			if e := r.next(t, "disconnected"); e.c != c {
-				t.Fatalf("silent %v", e)
+				t.Fatalf("disconnected %v", e)
 			}
 			s.Settle()
 			r.none(t)
 			if err := c.Grant(1, 0, [16]byte{}); err == nil {
-				t.Error("a silent client took an answer")
+				t.Error("a disconnected client took an answer")
 			}
 			end(d)
 			s.Settle()

@@ -17,7 +17,7 @@ import (
 // event is what a process said, with its client.
 type event struct {
 	probetest.Event
-	c *Client
+	c *client
 }
 
 // recorder hands every event to the test, which answers. Its tasks are called what their process calls them.
@@ -27,7 +27,7 @@ func newRecorder() recorder { return recorder{make(chan *event, 1<<14)} }
 
 // config has the server's events recorded.
 func (r recorder) config(dir string, log *logbook) Config {
-	return Config{Dir: dir, Start: time.Now(), Warn: log.logf, Starved: func(error) {}, Mended: func(error) {},
+	return Config{Dir: dir, Start: time.Now(), Warn: log.logf, AcceptFailed: func(error) {}, Mended: func(error) {},
 		Stray: func(int, func(int) runner.Event) {}}
 }
 
@@ -46,22 +46,22 @@ func (r recorder) take(s *Server, e probetest.Event) error {
 	return nil
 }
 
-func (s *Server) clientOf(p schedulers.Process) *Client {
+func (s *Server) clientOf(p schedulers.Process) *client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known[p]
 }
 
 // Grant and Refuse are those of the server for a task by the number that the process gave it.
-func (c *Client) Grant(number uint64, device int, uuid [16]byte) error {
+func (c *client) Grant(number uint64, device int, uuid [16]byte) error {
 	return c.grant(c.idOf(number), number, device, uuid)
 }
 
-func (c *Client) Refuse(number uint64, r schedulers.Refusal) error {
+func (c *client) Refuse(number uint64, r schedulers.Refusal) error {
 	return c.refuse(c.idOf(number), number, r)
 }
 
-func (c *Client) idOf(number uint64) schedulers.TaskID {
+func (c *client) idOf(number uint64) schedulers.TaskID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tasks[number].id

@@ -48,7 +48,7 @@ var (
 	errRecalled = errors.New("it has not given back yet what it was offered")
 )
 
-func (c *Client) revoke(id schedulers.TaskID, number uint64, ticket schedulers.Ticket, r schedulers.Revocation) error {
+func (c *client) revoke(id schedulers.TaskID, number uint64, ticket schedulers.Ticket, r schedulers.Revocation) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tasks[number]
@@ -78,13 +78,13 @@ func (c *Client) revoke(id schedulers.TaskID, number uint64, ticket schedulers.T
 }
 
 // CanEvict reports whether the process can be told to give memory back.
-func (c *Client) CanEvict() bool {
+func (c *client) CanEvict() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.can&wire.CanEvict != 0
 }
 
-func (c *Client) revoked(f *wire.Revoked) error {
+func (c *client) revoked(f *wire.Revoked) error {
 	id, err := c.answered(f.Number, f.Answer.Ticket)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *Client) revoked(f *wire.Revoked) error {
 }
 
 // answered takes the answer to the task's ticket.
-func (c *Client) answered(number uint64, ticket schedulers.Ticket) (id schedulers.TaskID, err error) {
+func (c *client) answered(number uint64, ticket schedulers.Ticket) (id schedulers.TaskID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tasks[number]
@@ -113,7 +113,7 @@ func (c *Client) answered(number uint64, ticket schedulers.Ticket) (id scheduler
 
 var errTakesNothing = errors.New("the process cannot evict, or the run takes nothing back")
 
-func (c *Client) more(f *wire.More) error {
+func (c *client) more(f *wire.More) error {
 	if err := c.askSwap(); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *Client) more(f *wire.More) error {
 	return nil
 }
 
-func (c *Client) askSwap() error {
+func (c *client) askSwap() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -137,7 +137,7 @@ func (c *Client) askSwap() error {
 }
 
 // swapping does something about a process's host memory, with its client's mu held.
-func (s *Server) swapping(what string, p schedulers.Process, do func(*Client) error) error {
+func (s *Server) swapping(what string, p schedulers.Process, do func(*client) error) error {
 	s.mu.Lock()
 	c := s.known[p]
 	s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Server) space(files []int) (*wire.Space, error) {
 // error says that the process does not have the memory, and may be answered otherwise while it lives. The caller keeps its
 // descriptors.
 func (s *Server) GiveSwap(p schedulers.Process, files ...int) error {
-	return s.swapping("give swap space to", p, func(c *Client) error {
+	return s.swapping("give swap space to", p, func(c *client) error {
 		f, err := s.space(files)
 		switch {
 		case err != nil:
@@ -183,7 +183,7 @@ func (s *Server) GiveSwap(p schedulers.Process, files ...int) error {
 // OfferSwap gives the process host memory, as GiveSwap does, for which it has not asked, so that it is ready for a
 // revocation. It has the memory to its end, or until it is recalled.
 func (s *Server) OfferSwap(p schedulers.Process, files ...int) error {
-	return s.swapping("offer swap space to", p, func(c *Client) error {
+	return s.swapping("offer swap space to", p, func(c *client) error {
 		f, err := s.space(files)
 		switch {
 		case err != nil:
@@ -206,7 +206,7 @@ func (s *Server) OfferSwap(p schedulers.Process, files ...int) error {
 // RecallSwap asks the process to give back what it was offered and has not used. Its answer is Swap.Returned. Nothing is
 // offered until then. An error says that nothing was sent.
 func (s *Server) RecallSwap(p schedulers.Process) error {
-	return s.swapping("recall swap space of", p, func(c *Client) error {
+	return s.swapping("recall swap space of", p, func(c *client) error {
 		if err := c.canTake(); err != nil && err != errUnread { // the frame is small, and there is one at most
 			return err
 		}
@@ -218,7 +218,7 @@ func (s *Server) RecallSwap(p schedulers.Process) error {
 	})
 }
 
-func (c *Client) kept(f *wire.Kept) error {
+func (c *client) kept(f *wire.Kept) error {
 	back, err := c.keeps(f.Bytes)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (c *Client) kept(f *wire.Kept) error {
 }
 
 // keeps takes how much the process keeps of what it was offered, and returns what it gives back.
-func (c *Client) keeps(bytes int64) (back int64, err error) {
+func (c *client) keeps(bytes int64) (back int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -245,7 +245,7 @@ func (c *Client) keeps(bytes int64) (back int64, err error) {
 
 // canTake, with mu held, is why the process can be sent nothing about offers. One that has not read all that was sent may not
 // read what comes next either, and a send that would block ends its connection.
-func (c *Client) canTake() error {
+func (c *client) canTake() error {
 	switch {
 	case c.ended || c.bye:
 		return errGone
@@ -262,7 +262,7 @@ func (c *Client) canTake() error {
 
 // welcome, with mu held, answers a HELLO with capabilities. In a run that takes nothing back, and
 // for a job that decides for itself, the capabilities count for nothing.
-func (c *Client) welcome(can uint32) error {
+func (c *client) welcome(can uint32) error {
 	if can == 0 {
 		c.can = 0
 		return nil

@@ -42,7 +42,7 @@ func (c *raw) welcome(token string) *raw {
 func evictor(t *testing.T, s *Server) *raw { return connect(t, s).welcome(s.Register(1)) }
 
 // holds has the client's task granted.
-func (c *raw) holds(r recorder, task uint64) (id schedulers.TaskID, at *Client) {
+func (c *raw) holds(r recorder, task uint64) (id schedulers.TaskID, at *client) {
 	c.t.Helper()
 	c.send(beginOf(task, 10))
 	e := r.next(c.t, "begin")
@@ -298,7 +298,7 @@ func TestResumptionsAreLimited(t *testing.T) {
 	}
 }
 
-// startSeeing is startRevoking, but sees the processes of its clients: a client may be silent, and live.
+// startSeeing is startRevoking, but sees the processes of its clients: a client may be disconnected, and live.
 func startSeeing(t *testing.T) (*Server, recorder) {
 	t.Helper()
 	s, r, _ := startWith(t, welcomed, openProcess)
@@ -319,10 +319,10 @@ func TestConnectionsEndSettlesTickets(t *testing.T) {
 	c.close()
 	r.next(t, "disconnected")
 	if err := s.Revoke(id, 8, yielding); !errors.Is(err, errGone) {
-		t.Errorf("of a silent process: %v", err)
+		t.Errorf("of a disconnected process: %v", err)
 	}
 	if err := s.GiveSwap(at.who()); !errors.Is(err, errGone) {
-		t.Errorf("swap space of a silent process: %v", err)
+		t.Errorf("swap space of a disconnected process: %v", err)
 	}
 	again := connect(t, s).welcome(token)
 	again.send(frame(&wire.Resume{Number: 1, Need: 3})) // it had given its memory back

@@ -37,9 +37,9 @@ type Config struct {
 	Post func(at time.Duration, e runner.Event) error
 	// Warn hears of every connection that the server ended and why. Several goroutines call it.
 	Warn func(format string, args ...any)
-	// Starved hears that connections cannot be taken, because this process or the machine lacks something. They wait, or
+	// AcceptFailed hears that connections cannot be accepted, because this process or the machine lacks something. They wait, or
 	// are closed after the call.
-	Starved func(err error)
+	AcceptFailed func(err error)
 	// Mended hears that the socket had been removed, replaced or locked. It is in its place again, or err says why not.
 	Mended func(err error)
 	// Stray takes the event of a job that is not known, because a process did not show its token. session is what the process
@@ -96,7 +96,7 @@ type Server struct {
 	jobs     map[[wire.TokenSize]byte]*job
 	settling []chan struct{}
 	tasks    map[schedulers.TaskID]owner    // live ones
-	known    map[schedulers.Process]*Client // that events have named, and that are not gone
+	known    map[schedulers.Process]*client // that events have named, and that are not gone
 	heard    int                            // clients that were ever known
 	asked    map[int]bool                   // their PIDs
 	hungUp   map[int]bool                   // jobs that have a process on which the server hung up
@@ -105,7 +105,7 @@ type Server struct {
 	lastTask atomic.Uint64 // id of the task that began last
 
 	loop      sync.WaitGroup     // the goroutine that owns what follows
-	clients   map[int32]*Client  // connected ones, by descriptor
+	clients   map[int32]*client  // connected ones, by descriptor
 	processes map[int]*process   // those with a handle, by number
 	handles   map[int32]*process // the same, by handle
 	turned    int                // connections turned away that the log has heard of
@@ -117,7 +117,7 @@ type Server struct {
 
 // owner is whose task it is, and the number that the process gave it.
 type owner struct {
-	client *Client
+	client *client
 	number uint64
 }
 
@@ -129,7 +129,7 @@ type job struct {
 	bound      bool          // its processes see one device
 	clients    int           // the loop's own
 	limited    bool          // Limited has come; the loop's own
-	silent     bool          // one of its clients has been; the loop's own
+	warned     bool          // Warn has heard that one of its clients is disconnected; the loop's own
 	open       atomic.Int64  // requests without an answer
 	live       atomic.Int64  // tasks
 }
@@ -159,8 +159,8 @@ func newServer(c Config, open func(fd, pid int) int) (*Server, error) {
 	s := &Server{
 		config: c, dir: c.Dir, path: filepath.Join(c.Dir, socketName), reports: -1, notice: -1, uid: uint32(os.Geteuid()),
 		open: open, jobs: map[[wire.TokenSize]byte]*job{}, tasks: map[schedulers.TaskID]owner{},
-		known: map[schedulers.Process]*Client{}, asked: map[int]bool{}, hungUp: map[int]bool{},
-		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{}, takes: newTakes(),
+		known: map[schedulers.Process]*client{}, asked: map[int]bool{}, hungUp: map[int]bool{},
+		clients: map[int32]*client{}, processes: map[int]*process{}, handles: map[int32]*process{}, takes: newTakes(),
 	}
 	s.changed = sync.NewCond(&s.mu)
 	return s, nil

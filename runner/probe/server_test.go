@@ -196,7 +196,7 @@ func TestManyConnectionsAtOnce(t *testing.T) {
 		c.expect(wire.KindGrant)
 		c.close()
 	}
-	seen := map[*Client]bool{}
+	seen := map[*client]bool{}
 	for range clients {
 		if e := r.next(t, "gone"); seen[e.c] {
 			t.Fatal("closed twice")
@@ -275,7 +275,7 @@ func TestConnectionsLeaveDescriptorsFree(t *testing.T) {
 	})
 	r, starved := newRecorder(), make(chan error, peers)
 	c := r.config(filepath.Join(t.TempDir(), "s"), &logbook{})
-	c.Starved = func(err error) { starved <- err }
+	c.AcceptFailed = func(err error) { starved <- err }
 	s := serving(t, r, c, ownUnseen)
 	for _, fd := range sockets {
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Path()}); err != nil {

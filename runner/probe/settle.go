@@ -85,7 +85,7 @@ func (s *Server) acceptWaiting() {
 		}
 		if err := s.accept(); err != nil {
 			s.config.Warn("probe: accept: %v", err)
-			s.config.Starved(err)
+			s.config.AcceptFailed(err)
 			return
 		}
 	}

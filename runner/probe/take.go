@@ -12,13 +12,13 @@ import (
 )
 
 // take is what becomes of a frame. An error costs the client its connection.
-type take func(c *Client, b []byte) error
+type take func(c *client, b []byte) error
 
 // newTakes has what becomes of each frame that a client may send after HELLO. Frames are reused: making one for each
 // packet would take memory from the heap.
 func newTakes() [wire.Kinds]take {
 	return [wire.Kinds]take{
-		wire.KindBegin: taking((*Client).begin),
+		wire.KindBegin: taking((*client).begin),
 		wire.KindGrow: ofTask(held, growing, func(id schedulers.TaskID, f *wire.Grow) runner.Event {
 			return runner.TaskGrow{ID: id, Bytes: f.Bytes, Wait: f.Wait}
 		}),
@@ -37,15 +37,15 @@ func newTakes() [wire.Kinds]take {
 		wire.KindMoved: ofEvictor(ofTask(held, held, func(id schedulers.TaskID, f *wire.Moved) runner.Event {
 			return runner.TaskMoved{ID: id, Direction: f.Direction, Moved: f.Moved}
 		})),
-		wire.KindDecided: taking((*Client).decided),
-		wire.KindRevoked: taking((*Client).revoked),
-		wire.KindMore:    taking((*Client).more),
-		wire.KindKept:    taking((*Client).kept),
-		wire.KindOOM: taking(func(c *Client, f *wire.OOM) error {
+		wire.KindDecided: taking((*client).decided),
+		wire.KindRevoked: taking((*client).revoked),
+		wire.KindMore:    taking((*client).more),
+		wire.KindKept:    taking((*client).kept),
+		wire.KindOOM: taking(func(c *client, f *wire.OOM) error {
 			return c.post(runner.OutOfMemory{Process: c.who(), Bytes: f.Bytes, Where: wire.Printable(f.Where)})
 		}),
-		wire.KindFault: taking((*Client).fault),
-		wire.KindBye: taking(func(c *Client, _ *wire.Bye) error {
+		wire.KindFault: taking((*client).fault),
+		wire.KindBye: taking(func(c *client, _ *wire.Bye) error {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.bye = true
@@ -61,9 +61,9 @@ type frameOf[F any] interface {
 }
 
 // taking reads a frame and hands it to do.
-func taking[F any, P frameOf[F]](do func(*Client, P) error) take {
+func taking[F any, P frameOf[F]](do func(*client, P) error) take {
 	f := P(new(F))
-	return func(c *Client, b []byte) error {
+	return func(c *client, b []byte) error {
 		if err := c.server.reader.Decode(f, b); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func taking[F any, P frameOf[F]](do func(*Client, P) error) take {
 // ofTask posts an event of a task that stands as `from`, and then as `to`; 0 is not live.
 func ofTask[F any, P frameOf[F]](from, to standing, event func(schedulers.TaskID, P) runner.Event) take {
 	f := P(new(F))
-	return func(c *Client, b []byte) error {
+	return func(c *client, b []byte) error {
 		if err := c.server.reader.Decode(f, b); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func ofTask[F any, P frameOf[F]](from, to standing, event func(schedulers.TaskID
 
 // ofEvictor is for a frame of processes that can evict.
 func ofEvictor(do take) take {
-	return func(c *Client, b []byte) error {
+	return func(c *client, b []byte) error {
 		if !c.CanEvict() {
 			return errTakesNothing
 		}
@@ -105,7 +105,7 @@ var errNotForClients = errors.New("not for a client to send, or not now")
 
 var errWhoDecides = errors.New("the run and the process do not agree about who decides")
 
-func (c *Client) begin(f *wire.Begin) error {
+func (c *client) begin(f *wire.Begin) error {
 	if f.Decides != c.job.decides {
 		return errWhoDecides
 	}
@@ -131,7 +131,7 @@ func (c *Client) begin(f *wire.Begin) error {
 	return c.post(runner.TaskBegin{Task: t, HeapBytes: f.HeapBytes})
 }
 
-func (c *Client) decided(f *wire.Decided) error {
+func (c *client) decided(f *wire.Decided) error {
 	id, err := c.decide(f.Number, f.Refusal == nil)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (c *Client) decided(f *wire.Decided) error {
 
 // fault posts when the process saw the error. Times of all clients are on one clock, so they order culprit and collateral
 // exactly. A time before the job's start counts as the start, and a time to come counts as now.
-func (c *Client) fault(f *wire.Fault) error {
+func (c *client) fault(f *wire.Fault) error {
 	s, e := c.server, runner.Fault{Process: c.who(), Code: int(f.Code), Where: wire.Printable(f.Where)}
 	c.postWork()
 	at := s.At(f.MonotonicNS).Sub(s.config.Start)
@@ -153,7 +153,7 @@ func (c *Client) fault(f *wire.Fault) error {
 
 // who is the client's process in events. No other process of the run has its serial: a process id is also that of
 // what the process becomes by exec.
-func (c *Client) who() schedulers.Process {
+func (c *client) who() schedulers.Process {
 	p := schedulers.Process{Job: schedulers.JobID(c.job.index), Serial: c.serial}
 	if c.serial == 0 {
 		s := c.server
@@ -171,7 +171,7 @@ func (s *Server) now() time.Duration { return time.Since(s.config.Start) }
 
 // post posts an event of now. An event that cannot be breaks the protocol. What a process says of memory that moves is
 // the exception: the process is served until its job has been stopped.
-func (c *Client) post(e runner.Event) error {
+func (c *client) post(e runner.Event) error {
 	s, p := c.server, c.who()
 	err := s.config.Post(s.now(), e)
 	switch e.(type) {
@@ -184,7 +184,7 @@ func (c *Client) post(e runner.Event) error {
 }
 
 // postWork tells since when kernels of the process run, where it shows that.
-func (c *Client) postWork() {
+func (c *client) postWork() {
 	since, known := c.Busy()
 	if !known {
 		return
@@ -200,7 +200,7 @@ func (c *Client) postWork() {
 // what it holds. A request to grow or to resume is still to be answered, and a process that decides by itself goes on to
 // decide. Tickets of its tasks are settled without an answer: the process may have given memory back or not, and has no
 // permission to submit work until it asks. It may connect again and go on.
-func (c *Client) disconnected() {
+func (c *client) disconnected() {
 	s, p := c.server, c.who()
 	if s.config.Swap != nil {
 		s.config.Swap.Disconnected(p)
@@ -209,23 +209,23 @@ func (c *Client) disconnected() {
 		c.stopJob()
 		return
 	}
-	if c.silent {
+	if c.told {
 		return
 	}
-	c.silent = true
+	c.told = true
 	const what = "process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits"
 	now := s.now()
 	_ = s.config.Post(now, runner.Note{Event: results.Event{AtS: now.Seconds(), Kind: results.EventSocketClosed, Job: &c.job.index,
 		Detail: fmt.Sprintf(what+"; have it leave alone the descriptors that it did not open", c.PID())}})
-	if !c.job.silent {
-		c.job.silent = true
+	if !c.job.warned {
+		c.job.warned = true
 		s.config.Warn("job %d: "+what, c.job.index, c.PID())
 	}
 }
 
 // gone comes last and once for each client. Its process has ended, runs another program, or has never had a device.
 // Everything that it held or waited for is free.
-func (c *Client) gone() {
+func (c *client) gone() {
 	s, p := c.server, c.who()
 	c.postWork()
 	if bytes, known := c.PeakBytes(); known {
@@ -243,7 +243,7 @@ func (c *Client) gone() {
 }
 
 // stopJob has the job of a client stopped that the server has hung up on. It does so once.
-func (c *Client) stopJob() {
+func (c *client) stopJob() {
 	err := c.Err()
 	if err == nil || c.dropped {
 		return

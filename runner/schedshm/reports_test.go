@@ -42,7 +42,7 @@ func witness(t *testing.T) (s *probe.Server, heard chan string) {
 func listen(tb testing.TB, r *probetest.Recorder) *probe.Server {
 	tb.Helper()
 	s, err := probe.Listen(probe.Config{Dir: filepath.Join(tb.TempDir(), "s"), Start: time.Now(), Post: r.Post, Swap: r, Warn: tb.Logf,
-		Starved: func(err error) { tb.Error(err) }, Mended: func(error) {}, Stray: func(int, func(int) runner.Event) {}})
+		AcceptFailed: func(err error) { tb.Error(err) }, Mended: func(error) {}, Stray: func(int, func(int) runner.Event) {}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func startRevoking(t testing.TB, c probe.Config) (*probe.Server, recorder) {
 		return nil
 	})
 	s, err := probe.Listen(probe.Config{Dir: filepath.Join(t.TempDir(), "s"), Start: time.Now(), Post: record.Post, Warn: t.Logf, Chunk: c.Chunk, Window: c.Window,
-		Swap: record, Starved: func(error) {}, Mended: func(error) {}, Stray: func(int, func(int) runner.Event) {}})
+		Swap: record, AcceptFailed: func(error) {}, Mended: func(error) {}, Stray: func(int, func(int) runner.Event) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

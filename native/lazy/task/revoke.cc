@@ -146,13 +146,10 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 	}
 }
 
-static void close_all(const int *files, int count) { std::for_each(files, files + count, close); }
-
 static void welcome(const client_welcome *w)
 {
 	welcomed.store(use_chunks(w->chunk_bytes));
 	window.store(uint64_t{w->window_us} * 1000u);
-	close_all(w->files, w->file_count);
 }
 
 // A process without memory may not have chosen what the driver is to see (device/confine.cc), so the driver must not start here.
@@ -160,7 +157,7 @@ static void offer(const client_space *space)
 {
 	if (welcomed && resident_bytes() + away_bytes() > 0)
 		offer_host_chunks(*space, home());
-	close_all(space->files, space->file_count);
+	std::for_each(space->files, space->files + space->file_count, close);
 }
 
 void forget_revocation() { must_ask.store(false); }

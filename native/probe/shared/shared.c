@@ -98,9 +98,9 @@ static bool device_of(const struct shared *s, int32_t ordinal, uint32_t *device)
 	return false;
 }
 
-static void refuse(struct shared_answer *answer, uint32_t reason, const char *text)
+static void refuse(struct shared_answer *answer, uint32_t cause, const char *text)
 {
-	answer->reason = reason;
+	answer->cause = cause;
 	answer->text = text;
 }
 
@@ -118,12 +118,12 @@ static bool possible(const struct shared *s, const struct shared_need *need, str
 	const uint64_t beside = need->held + d->context_bytes;
 	answer->need = need->bytes > INT64_MAX - beside ? INT64_MAX : need->bytes + beside;
 	if (!there)
-		refuse(answer, CASE_REASON_TOO_LARGE, "this scheduler does not use the device that it names");
+		refuse(answer, CASE_CAUSE_TOO_LARGE, "this scheduler does not use the device that it names");
 	else if (answer->need > answer->capacity && need->grows)
-		refuse(answer, CASE_REASON_DEVICE_FULL, "the device is too small");
+		refuse(answer, CASE_CAUSE_DEVICE_FULL, "the device is too small");
 	else if (answer->need > answer->capacity)
-		refuse(answer, CASE_REASON_TOO_LARGE, "fits no device even when the node is empty");
-	return answer->reason == 0;
+		refuse(answer, CASE_CAUSE_TOO_LARGE, "fits no device even when the node is empty");
+	return answer->cause == 0;
 }
 
 static uint64_t expiry(const struct shared *s, uint32_t wait_ms, uint64_t now)
@@ -147,10 +147,10 @@ static void take_answer(struct shared *s, struct case_shared_request *r, struct 
 		t->tasks += r->grows ? 0 : 1;
 		break;
 	case CASE_SHARED_TIMED_OUT:
-		refuse(answer, CASE_REASON_TIMEOUT, "no room within the time that it may wait");
+		refuse(answer, CASE_CAUSE_TIMED_OUT, "no room within the time that it may wait");
 		break;
 	default:
-		refuse(answer, CASE_REASON_DEVICE_FULL,
+		refuse(answer, CASE_CAUSE_DEVICE_FULL,
 		       "out of memory: every client of the device waits for another, and this one came last");
 	}
 	books_withdraw(&s->books, r);
@@ -239,7 +239,7 @@ static bool ask(struct shared *s, const struct shared_need *need, const struct p
 			*id = 0;
 			const struct case_shared_request *asked = s->asks < CASE_SHARED_REQUESTS ? books_ask(books, &wanted) : NULL;
 			if (asked == NULL) {
-				refuse(answer, CASE_REASON_TOO_MANY, "too many clients wait");
+				refuse(answer, CASE_CAUSE_TOO_MANY, "too many clients wait");
 				return shared_end(s, why, why_size);
 			}
 			*id = asked->id;
@@ -280,7 +280,7 @@ bool shared_ask(struct shared *s, const struct shared_need *need, const struct p
 {
 	uint64_t id = 0;
 
-	*answer = (struct shared_answer){.reason = 0};
+	*answer = (struct shared_answer){.cause = 0};
 	if (!possible(s, need, answer))
 		return true;
 	const bool done = ask(s, need, pause, answer, &id, why, why_size);

@@ -24,7 +24,7 @@ struct shared_need {
 
 /* What was decided. */
 struct shared_answer {
-	uint32_t reason;   /* 0: granted; else CASE_REASON_* of wire.h */
+	uint32_t cause;    /* 0: granted; else CASE_CAUSE_* of wire.h */
 	uint32_t device;   /* its place in the configuration */
 	int32_t ordinal;
 	uint8_t uuid[16];

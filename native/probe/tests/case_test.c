@@ -254,7 +254,7 @@ static void last_words(void)
 	struct call a;
 	struct case_wire_task_begin f;
 	struct case_wire_refuse r = {{CASE_WIRE_REFUSE, CASE_WIRE_VERSION + 1, sizeof r}, 0, 0, 0,
-	                             CASE_REASON_PROTOCOL, 0, "you speak nonsense"};
+	                             CASE_CAUSE_PROTOCOL, 0, "you speak nonsense"};
 
 	start(&a, 1);
 	int fd = greet(listener);
@@ -387,7 +387,7 @@ static void needs_and_shapes(void)
 
 static void refuse_timeout(int fd, uint64_t task)
 {
-	struct case_wire_refuse f = {{CASE_WIRE_REFUSE, CASE_WIRE_VERSION, sizeof f}, task, 2, 1, CASE_REASON_TIMEOUT, 0, "late"};
+	struct case_wire_refuse f = {{CASE_WIRE_REFUSE, CASE_WIRE_VERSION, sizeof f}, task, 2, 1, CASE_CAUSE_TIMED_OUT, 0, "late"};
 	CHECK(send(fd, &f, sizeof f, MSG_NOSIGNAL) == sizeof f);
 }
 
@@ -1433,7 +1433,7 @@ static void another_version(void)
 		int listener = serve();
 		struct call a;
 		struct case_wire_hello hello;
-		struct case_wire_refuse r = {{CASE_WIRE_REFUSE, version, sizeof r}, 0, 0, 0, CASE_REASON_PROTOCOL, 0,
+		struct case_wire_refuse r = {{CASE_WIRE_REFUSE, version, sizeof r}, 0, 0, 0, CASE_CAUSE_PROTOCOL, 0,
 		                             "HELLO of protocol version 4; this scheduler speaks another"};
 		pid_t child = fork();
 		if (child == 0) {

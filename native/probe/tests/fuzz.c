@@ -50,11 +50,7 @@ static uint64_t chunk; /* bytes, of the last welcome */
 
 static unsigned char next(void) { return position < played->size ? played->bytes[position++] : 0; }
 
-static void welcome(const struct client_welcome *w)
-{
-	for (int i = 0; i < w->file_count; i++)
-		close(w->files[i]);
-}
+static void welcome(const struct client_welcome *w) { (void)w; }
 
 static struct client_need needs(void) { return (struct client_need){900, 600}; }
 

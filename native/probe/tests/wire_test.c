@@ -66,11 +66,11 @@ static void encode(void)
 		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2, 30000, 0, 1 << 30};
 	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};
 	struct case_wire_refuse refuse = {HEADER(CASE_WIRE_REFUSE, refuse), 7, 20ull << 30, 16ull << 30,
-	                                  CASE_REASON_TOO_LARGE, 0, "fits no device"};
+	                                  CASE_CAUSE_TOO_LARGE, 0, "fits no device"};
 	struct case_wire_task_grow grow = {HEADER(CASE_WIRE_TASK_GROW, grow), 7, 1 << 20, CASE_WAIT_NONE, 0};
 	struct case_wire_task_shrink shrink = {HEADER(CASE_WIRE_TASK_SHRINK, shrink), 7, 3 << 20};
 	struct case_wire_task_decided decided = {HEADER(CASE_WIRE_TASK_DECIDED, decided), 7, 20ull << 30, 16ull << 30,
-	                                         CASE_REASON_TIMEOUT, 0};
+	                                         CASE_CAUSE_TIMED_OUT, 0};
 	struct case_wire_task_shape shape = {HEADER(CASE_WIRE_TASK_SHAPE, shape), 7, 2097152, 256, 8};
 	struct case_wire_task_free release = {HEADER(CASE_WIRE_TASK_FREE, release), 7};
 	struct case_wire_oom oom = {HEADER(CASE_WIRE_OOM, oom), 1 << 30, "cudaMalloc"};
@@ -150,7 +150,7 @@ static void decode(void)
 	expect("REFUSE reads as written",
 	       refuse.header.type == CASE_WIRE_REFUSE && refuse.header.size == sizeof refuse &&
 	       refuse.task == 7 && refuse.need == 20ull << 30 && refuse.capacity == 16ull << 30 &&
-	       refuse.reason == CASE_REASON_TOO_LARGE && strcmp(refuse.text, "fits no device") == 0);
+	       refuse.cause == CASE_CAUSE_TOO_LARGE && strcmp(refuse.text, "fits no device") == 0);
 }
 
 int main(int argc, char **argv)
