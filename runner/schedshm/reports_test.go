@@ -24,7 +24,10 @@ func witness(t *testing.T) (s *probe.Server, heard chan string) {
 		case runner.TaskBegin:
 			line = fmt.Sprintf("begin %d: %d bytes", e.Task, p.Task.Bytes)
 		case runner.TaskDecided:
-			line = fmt.Sprintf("decided %d: device %d, %v", e.Task, p.Device, p.Refusal)
+			line = fmt.Sprintf("decided %d: device %d", e.Task, p.Device)
+			if r := p.Refusal; r != nil {
+				line = fmt.Sprintf("decided %d: %s, needs %d, capacity %d", e.Task, r.Why, r.NeedBytes, r.CapacityBytes)
+			}
 		case runner.TaskShape:
 			line = fmt.Sprintf("shape %d: %d", e.Task, p.Blocks)
 		case runner.Fault:
@@ -90,15 +93,15 @@ func TestReports(t *testing.T) {
 	}
 	want := []string{
 		"begin 1: 90001 bytes",
-		"decided 1: device 0, the process itself: too large for any device: needs 100001 bytes, capacity 100000 bytes",
+		"decided 1: the process itself: too large for any device, needs 100001, capacity 100000",
 		"begin 2: 32000 bytes",
-		"decided 2: device 0, <nil>",
+		"decided 2: device 0",
 		"grow 2: 9000",
-		"decided 2: device 0, <nil>",
+		"decided 2: device 0",
 		"shape 2: 4096",
 		"shrink 2: 4000",
 		"grow 2: 45000",
-		"decided 2: device 0, the process itself: waited too long: needs 92000 bytes, capacity 100000 bytes",
+		"decided 2: the process itself: waited too long, needs 92000, capacity 100000",
 		"oom 0: 7",
 		"fault 700",
 		"free 2: 0",
