@@ -127,7 +127,7 @@ func TestTooLittleFree(t *testing.T) {
 	bin, _ := build(t, map[string]uint64{"TOTAL": 4 * gib, "USED": 3 * gib})
 	_, err := Start(context.Background(), bin, "0", 2*gib)
 	if !errors.Is(err, errNoRoom) {
-		t.Fatalf("error %v, want ErrNoRoom", err)
+		t.Fatalf("error %v, want errNoRoom", err)
 	}
 	for _, n := range []uint64{512 * mib, 4 * gib, 2 * gib} {
 		if !strings.Contains(err.Error(), fmt.Sprint(n)) {

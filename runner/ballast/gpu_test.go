@@ -29,7 +29,7 @@ func TestGPU(t *testing.T) {
 	}
 	// A second ballast on the same device has no room, and says so.
 	if second, err := Start(context.Background(), bin, held.Device, 4*gib); !errors.Is(err, errNoRoom) {
-		t.Errorf("a second ballast: %v, want ErrNoRoom", err)
+		t.Errorf("a second ballast: %v, want errNoRoom", err)
 		if err == nil {
 			second.Close()
 		}

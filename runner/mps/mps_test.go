@@ -266,7 +266,7 @@ func TestDaemonDies(t *testing.T) {
 	<-d.Done()
 	for name, err := range map[string]error{"health": d.health(background), "quit": d.Quit(background)} {
 		if !errors.Is(err, errDied) || !strings.Contains(err.Error(), "out of cheese") || !strings.Contains(err.Error(), "exit status 3") {
-			t.Errorf("%s: %v, want ErrDied with the exit status and the end of the log", name, err)
+			t.Errorf("%s: %v, want errDied with the exit status and the end of the log", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "Cmd:") {
 			t.Errorf("%s: the log's end is full of our own commands: %v", name, err)
@@ -286,7 +286,7 @@ func TestServerDies(t *testing.T) {
 	}
 	steer(t, d, "fake_kill_server")
 	if err := d.health(background); !errors.Is(err, errDied) || !strings.Contains(err.Error(), "exited with status 9") {
-		t.Errorf("health: %v, want ErrDied with the end of the log", err)
+		t.Errorf("health: %v, want errDied with the end of the log", err)
 	}
 	steer(t, d, "fake_connect 4002")
 	if err := d.health(background); err != nil {
@@ -302,7 +302,7 @@ func TestStartErrors(t *testing.T) {
 	t.Run("not installed", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
 		if _, err := start(background, Config{}, noDaemon(t), usual); !errors.Is(err, errNotInstalled) {
-			t.Errorf("error %v, want ErrNotInstalled", err)
+			t.Errorf("error %v, want errNotInstalled", err)
 		}
 	})
 	t.Run("fails at start", func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestStartErrors(t *testing.T) {
 		t.Setenv("TMPDIR", dir)
 		_, err := start(background, Config{}, noDaemon(t), usual)
 		if !errors.Is(err, errDied) || !strings.Contains(err.Error(), "an MPS client is not allowed here") || !strings.Contains(err.Error(), "exit status 7") {
-			t.Errorf("error %v, want ErrDied with what it said", err)
+			t.Errorf("error %v, want errDied with what it said", err)
 		}
 		mustBeEmpty(t, dir)
 	})
@@ -354,7 +354,7 @@ func TestForeignDaemon(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	_, err := start(background, Config{}, filepath.Join(d.root, "pipe"), usual)
 	if !errors.Is(err, errForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.PID())) {
-		t.Errorf("error %v, want ErrForeignDaemon with its PID", err)
+		t.Errorf("error %v, want errForeignDaemon with its PID", err)
 	}
 	// The PID in the file of a dead daemon may belong to another process by now.
 	stale := t.TempDir()
@@ -511,6 +511,6 @@ func TestAwaitHealthy(t *testing.T) {
 	}
 	<-d.Done()
 	if err := d.AwaitHealthy(background, unexpected); !errors.Is(err, errDied) {
-		t.Errorf("without the daemon: %v, want ErrDied at once", err)
+		t.Errorf("without the daemon: %v, want errDied at once", err)
 	}
 }

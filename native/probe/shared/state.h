@@ -8,7 +8,7 @@
  *
  * The backup, PATH.backup, is a copy of a state file whose other copy of the books is empty.
  *
- * runner/schedshm is the Go side; testdata/state.hex holds one file's bytes that both sides
+ * runner/schedshm makes it from Go; testdata/state.hex holds one file's bytes that both sides
  * test against. Integers are little-endian; unused bytes are zero. A change of layout
  * changes CASE_SHARED_VERSION; the magic number and the version never move.
  */
