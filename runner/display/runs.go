@@ -53,7 +53,8 @@ func NewRun(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.Set) *
 	return p
 }
 
-// Start implements harness.Display.
+var _ harness.Display = (*Run)(nil)
+
 func (r *Run) Start(shared bool) {
 	r.shared = shared
 	r.began = time.Now()
@@ -75,7 +76,6 @@ func (r *Run) Start(shared bool) {
 	})
 }
 
-// Stop implements harness.Display.
 func (r *Run) Stop() {
 	close(r.done)
 	r.ended.Wait()

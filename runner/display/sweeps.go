@@ -36,7 +36,8 @@ func NewSweep(w io.Writer, mode results.Mode, now time.Time) *Sweep {
 	return s
 }
 
-// Ended implements sweep.Display.
+var _ sweep.Display = (*Sweep)(nil)
+
 func (s *Sweep) Ended(c results.Cell, run results.Run, at *sweep.Progress, now time.Time) {
 	if now.Sub(s.last) < s.every {
 		return
@@ -67,7 +68,7 @@ func sweepLine(c results.Cell, run results.Run, done, total int, left func() tim
 	return line
 }
 
-// Run implements sweep.Display. Off a terminal the line of the sweep's run is enough.
+// Run is silent off a terminal, where the line of the sweep's run is enough.
 func (s *Sweep) Run(m mixes.Mix, mode results.Mode, known profiles.Set) harness.Display {
 	run := NewRun(s.w, m, mode, known)
 	run.silent = run.silent || !run.animated
@@ -75,5 +76,4 @@ func (s *Sweep) Run(m mixes.Mix, mode results.Mode, known profiles.Set) harness.
 	return run
 }
 
-// Stop implements sweep.Display.
 func (s *Sweep) Stop() { s.line.Clear() }
