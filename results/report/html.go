@@ -24,7 +24,7 @@ type Cell struct {
 type Page struct {
 	Label   string // of the region in which the table scrolls; empty: the title
 	Caption string
-	Class   string
+	Class   string              // with "sortable", cells have the numbers to sort by
 	Rows    []template.HTMLAttr // attributes of the rows
 	Named   bool                // each cell names its column, for narrow screens
 	Foot    bool                // the last row sums up the others
@@ -75,7 +75,7 @@ func (t *Table) Headings() []HTMLCell {
 // HTML are the rows with all columns for a template. The first column names the rows, unless it is a measure.
 func (t *Table) HTML() []HTMLRow {
 	out := make([]HTMLRow, len(t.Rows))
-	headings := t.Headings()
+	headings, sortable := t.Headings(), strings.Contains(t.Page.Class, "sortable")
 	for r, row := range t.Rows {
 		out[r].Foot = t.Page.Foot && r == len(t.Rows)-1
 		if r < len(t.Page.Rows) {
@@ -86,6 +86,9 @@ func (t *Table) HTML() []HTMLRow {
 			c.Class, c.Head = headings[i].Class, i == 0 && t.Columns[i].Unit == None
 			if t.Page.Named && !c.Head {
 				c.Of = headings[i].Text
+			}
+			if !sortable {
+				c.Sort = ""
 			}
 			out[r].Cells = append(out[r].Cells, c)
 		}

@@ -14,7 +14,7 @@ func TestCellsOfPages(t *testing.T) {
 	table.Add(Cell{Value: 7, Text: "7 ⚠", Link: "#run-7"}, "x", Cell{Value: 0.25, Small: "1 of 4"}, Cell{Value: 1.84, Doubt: "survivors only"}, 0.5, 3)
 	table.Add(8, "x", 0.0, nil, nil, 12_345_678)
 	table = table.Pick("n", "run_id", "crash_rate", "throughput", "wait_s")
-	table.Page = Page{Named: true, Foot: true}
+	table.Page = Page{Class: "sortable", Named: true, Foot: true}
 
 	type shown struct{ Text, Small, Doubt, Link, Class, Sort, Of string }
 	of := func(cells []HTMLCell) (out []shown) {
