@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/caserun/caserun/results"
 )
 
 // agreement says in words, for each system, how far the rows agree that have both numbers. It
@@ -30,11 +28,7 @@ func agreement(t Table, systems []string, apart string) string {
 			sentences = append(sentences, fmt.Sprintf("Beside the paper's %s: not measured in these runs.", system))
 			continue
 		}
-		how := "measured"
-		if both[0].Mode == results.Simulated {
-			how = "SIMULATED"
-		}
-		text := fmt.Sprintf("Beside the paper's %s, %s on %s: ", system, how, both[0].Node)
+		text := fmt.Sprintf("Beside the paper's %s, %s on %s: ", system, Says(both[0].Mode), both[0].Node)
 		if len(both) < stated {
 			text += fmt.Sprintf("%d of %d numbers; ", len(both), stated)
 		}

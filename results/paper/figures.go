@@ -90,13 +90,12 @@ func (p *Paper) bars(d Drawn, t Table) *Bars {
 	b := &Bars{XLabel: "Workload"}
 	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return p.Metrics[r.Metric].Over != d.Over || p.group(r) == "" })
 	b.YLabel = fmt.Sprintf("%s over %s, ratio", capital(p.Metrics[rows[0].Metric].Of), d.Over)
-	for _, r := range rows {
-		if g := p.group(r); g != meanGroup && !slices.Contains(b.Groups, g) {
-			b.Groups = append(b.Groups, g)
+	for _, last := range []bool{false, true} {
+		for _, r := range rows {
+			if g := p.group(r); (g == meanGroup) == last && !slices.Contains(b.Groups, g) {
+				b.Groups = append(b.Groups, g)
+			}
 		}
-	}
-	if slices.ContainsFunc(rows, func(r Row) bool { return p.group(r) == meanGroup }) {
-		b.Groups = append(b.Groups, meanGroup)
 	}
 	one := Series{Name: d.Over, Bars: make([]*stats.Summary, len(b.Groups))}
 	b.Series = append(b.Series, one)
@@ -166,40 +165,28 @@ func (a *arms) curve(name string, r results.Run) (Curve, error) {
 			}
 		}
 	}
-	c := Curve{Name: name, What: utilizationOf(r.Mode), Run: r.ID, Mode: r.Mode, WindowS: windowS(longest), Mean: meanUse(r)}
-	c.Levels = results.UtilizationWindows(segments, series(r.Mode), *r.Metrics.MakespanS, c.WindowS)
+	of, what := series(r.Mode)
+	c := Curve{Name: name, What: what, Run: r.ID, Mode: r.Mode, WindowS: windowS(longest), Mean: meanUse(r)}
+	c.Levels = results.UtilizationWindows(segments, of, *r.Metrics.MakespanS, c.WindowS)
 	c.Peak, err = a.peak(r)
 	return c, err
 }
 
-// series is the series of a run that is comparable with NVML's utilization, which the paper has.
-func series(mode results.Mode) results.Series {
+// series is the series of a run that is comparable with NVML's utilization, which papers have, and what it is called.
+func series(mode results.Mode) (results.Series, string) {
 	if mode == results.Simulated {
-		return results.SeriesResident
+		return results.SeriesResident, "Kernel resident"
 	}
-	return results.SeriesGPU
-}
-
-// utilizationOf names what series has.
-func utilizationOf(mode results.Mode) string {
-	if mode == results.Simulated {
-		return "Kernel resident"
-	}
-	return "Utilization"
+	return results.SeriesGPU, "Utilization"
 }
 
 // drawnOn returns the line inside a figure.
 func drawnOn(t Table) string {
-	for _, r := range t.Rows {
-		if r.Node == "" {
-			continue
-		}
-		if r.Mode == results.Simulated {
-			return "SIMULATED on " + r.Node
-		}
-		return "measured on " + r.Node
+	i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Node != "" })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return Says(t.Rows[i].Mode) + " on " + t.Rows[i].Node
 }
 
 // repetitions says what bars and their error bars are.

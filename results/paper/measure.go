@@ -77,7 +77,8 @@ func (a *arms) peak(r results.Run) (*float64, error) {
 	if err != nil || len(segments) == 0 {
 		return nil, err
 	}
-	return new(slices.Max(results.UtilizationWindows(segments, series(r.Mode), *r.Metrics.MakespanS, nvmlS))), nil
+	of, _ := series(r.Mode)
+	return new(slices.Max(results.UtilizationWindows(segments, of, *r.Metrics.MakespanS, nvmlS))), nil
 }
 
 // memory is the mean of the memory that jobs had in use, as a share of what was for jobs.

@@ -4,6 +4,7 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,19 +88,23 @@ func (t Table) Measured() int {
 	return n
 }
 
+// Says says whether a mode measures.
+func Says(mode results.Mode) string {
+	if mode == results.Simulated {
+		return "SIMULATED"
+	}
+	return "measured"
+}
+
 // How says in one phrase where the table's numbers come from.
 func (t Table) How() string {
-	simulated := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Mode == results.Simulated })
-	live := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Mode == results.Live })
-	switch {
-	case simulated && live:
-		return "measured or SIMULATED"
-	case simulated:
-		return "SIMULATED"
-	case live:
-		return "measured"
+	var how []string
+	for _, mode := range []results.Mode{results.Live, results.Simulated} {
+		if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Mode == mode }) {
+			how = append(how, Says(mode))
+		}
 	}
-	return "not measured"
+	return cmp.Or(strings.Join(how, " or "), "not measured")
 }
 
 // Title says what the table shows and, if it is simulated, says so.

@@ -66,7 +66,7 @@ type Metric struct {
 type Sweep struct {
 	Name       string
 	Of         string // the suite
-	Optional   string // what is missing if the suite's programs are; empty: then there is no sweep
+	Optional   string // what is missing where a suite lacks the programs and the sweep is left out; empty: then it is an error
 	Mixes      []string
 	Schedulers map[string][]string // by system
 }
@@ -109,10 +109,8 @@ type Value struct {
 	Source    string // where in the paper: "Table 7", "section 5.2.4", "slide 36"
 }
 
-const (
-	fraction = "fraction"
-	ratio    = "ratio"
-)
+// fraction is the unit of numbers that are compared by difference.
+const fraction = "fraction"
 
 // numbers is the format of the published numbers.
 var numbers = csvfile.Format[Value]{Record: "number",

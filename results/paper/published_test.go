@@ -75,7 +75,7 @@ func TestFilesOfPapersFit(t *testing.T) {
 				fail("no item %s on %s", v.Item, v.System)
 			case !known:
 				fail("no metric %s of %s", v.Metric, v.Item)
-			case !slices.Contains([]string{fraction, ratio, "s", "jobs/s"}, v.Unit):
+			case !slices.Contains([]string{fraction, "ratio", "s", "jobs/s"}, v.Unit):
 				fail("%s has the unit %s", v.Item, v.Unit)
 			case v.Value == nil && p.Items[at].Bars.Over == "":
 				fail("%s of %s in %s has no value, and no bar", v.Metric, v.Workload, v.Item)

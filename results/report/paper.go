@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 )
 
@@ -133,10 +132,6 @@ func PaperPage(w io.Writer, p paper.Page) error {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# %s's evaluation, published and from runs\n\n", p.Paper.Title)
 	for _, n := range p.Nodes {
-		how := "measured"
-		if n.Mode == results.Simulated {
-			how = "SIMULATED"
-		}
 		machines := ""
 		if n.Machines != "" {
 			machines = " of several machines (" + literal(oneLine(n.Machines)) + "); the first is named"
@@ -145,7 +140,7 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		if len(n.Parts) > 0 {
 			parts = fmt.Sprintf("; left out: %d of other mixes with a paper mix's name", len(n.Parts))
 		}
-		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s%s.\n", n.System, how, literal(oneLine(n.Name)), literal(oneLine(n.Hardware)), len(n.Runs), machines, parts)
+		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s%s.\n", n.System, paper.Says(n.Mode), literal(oneLine(n.Name)), literal(oneLine(n.Hardware)), len(n.Runs), machines, parts)
 	}
 	fmt.Fprintf(&out, "- Measured or simulated values are medians over N repetitions; low and high bound a %.0f %% confidence interval of the median, for which 6 repetitions are needed.\n", paper.Confidence*100)
 	fmt.Fprintf(&out, "- Published values are of %s. A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n", p.Paper.Cite)
