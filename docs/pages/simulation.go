@@ -146,16 +146,13 @@ func (r trial) metrics(mix string) results.Metrics {
 	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(done)}, devices, done, seen.segments, seen.kernels)
 }
 
-// records keeps of a run what its metrics need. It implements runner.Recorder.
+// records keeps of a run what its metrics need.
 type records struct {
+	runner.Forgetful
 	segments []results.Segment
 	kernels  results.Residence
 }
 
-func (*records) Job(results.Job)             {}
-func (*records) Task(results.Task)           {}
-func (*records) Swap(results.Swap)           {}
-func (*records) Event(results.Event)         {}
 func (r *records) Kernel(k results.Kernel)   { r.kernels.Add(k) }
 func (r *records) Segment(s results.Segment) { r.segments = append(r.segments, s) }
 

@@ -37,6 +37,7 @@ type alone struct {
 // notebook keeps records in memory: the tasks of one job and the sum of its kernels and
 // copies, or what the sampler saw.
 type notebook struct {
+	runner.Forgetful
 	warn harness.Say
 
 	mu       sync.Mutex
@@ -44,9 +45,6 @@ type notebook struct {
 	segments []results.Segment
 	trace    *profiles.Trace
 }
-
-func (*notebook) Job(results.Job)   {}
-func (*notebook) Swap(results.Swap) {}
 
 // Event passes on what the tracer has to say; the job's outcome says the rest.
 func (n *notebook) Event(e results.Event) {

@@ -23,6 +23,7 @@ import (
 
 // traceTape is a recorder of a run that keeps what concerns the tracer.
 type traceTape struct {
+	runner.Forgetful
 	mu      sync.Mutex
 	kernels []results.Kernel
 	copies  []results.Copy
@@ -49,11 +50,6 @@ func (r *traceTape) Event(e results.Event) {
 	defer r.mu.Unlock()
 	r.events = append(r.events, fmt.Sprintf("%s of job %d: %s", e.Kind, *e.Job, e.Detail))
 }
-
-func (*traceTape) Job(results.Job)         {}
-func (*traceTape) Task(results.Task)       {}
-func (*traceTape) Swap(results.Swap)       {}
-func (*traceTape) Segment(results.Segment) {}
 
 // traced runs jobs that are shell scripts under sa, with the device of the
 // tracer's sample as device 1. The sample is $SAMPLE in the scripts.

@@ -237,7 +237,7 @@ func (s *Stored) Under(ctx context.Context, scheduler policies.Scheduler) ([]res
 		c.Devices = append(c.Devices, schedulers.Device{Name: d.Name, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
-	jobs, err := runner.Run(ctx, c, x, forgetful{func(e results.Event) {
+	jobs, err := runner.Run(ctx, c, x, eventsOnly{say: func(e results.Event) {
 		if e.Kind == results.EventUnplanned {
 			s.assume("under %s, %s", scheduler.Name, e.Detail)
 		}
@@ -248,12 +248,10 @@ func (s *Stored) Under(ctx context.Context, scheduler policies.Scheduler) ([]res
 	return jobs, err
 }
 
-// forgetful is a Recorder for replays. It keeps nothing, and says what happens.
-type forgetful struct{ say func(results.Event) }
+// eventsOnly is a Recorder for replays that says what happens.
+type eventsOnly struct {
+	runner.Forgetful
+	say func(results.Event)
+}
 
-func (forgetful) Job(results.Job)         {}
-func (forgetful) Task(results.Task)       {}
-func (forgetful) Swap(results.Swap)       {}
-func (forgetful) Kernel(results.Kernel)   {}
-func (forgetful) Segment(results.Segment) {}
-func (f forgetful) Event(e results.Event) { f.say(e) }
+func (r eventsOnly) Event(e results.Event) { r.say(e) }

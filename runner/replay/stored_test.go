@@ -166,6 +166,7 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 
 // records keeps the latest record of each task, in order.
 type records struct {
+	runner.Forgetful
 	order []results.Task
 	at    map[[2]int]int
 }
@@ -179,11 +180,6 @@ func (r *records) Task(t results.Task) {
 	}
 	r.order[i] = t
 }
-func (*records) Job(results.Job)         {}
-func (*records) Swap(results.Swap)       {}
-func (*records) Event(results.Event)     {}
-func (*records) Kernel(results.Kernel)   {}
-func (*records) Segment(results.Segment) {}
 
 // Under its own scheduler, a replay of a run's records ends every job when the run did. Noise tells
 // apart what equal jobs ask at once: records do not have who came first.

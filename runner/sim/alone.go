@@ -52,13 +52,10 @@ func alone(model Node, j mixes.Job, known profiles.Set) (e results.Expected, ran
 
 // watched keeps what Observe needs of one job, and sums up its kernels.
 type watched struct {
+	runner.Forgetful
 	tasks               []results.Task // by Seq
 	kernelsS, smSeconds float64
 }
-
-func (*watched) Job(results.Job)     {}
-func (*watched) Swap(results.Swap)   {}
-func (*watched) Event(results.Event) {}
 
 func (w *watched) Task(t results.Task) {
 	if t.Seq == len(w.tasks) {

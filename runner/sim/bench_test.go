@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers/engine/enginetest"
@@ -59,16 +58,6 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-// nobody takes records and keeps none.
-type nobody struct{}
-
-func (nobody) Job(results.Job)         {}
-func (nobody) Task(results.Task)       {}
-func (nobody) Swap(results.Swap)       {}
-func (nobody) Kernel(results.Kernel)   {}
-func (nobody) Segment(results.Segment) {}
-func (nobody) Event(results.Event)     {}
-
 // BenchmarkJobs measures what a job costs in batches of 10,000 and 100,000 under each scheduler, and
 // with CASERUN_BENCH_MILLION=1 of a million: time, processor time, bytes allocated, and bytes that
 // are left at the end, its place in the mix included. Nothing is stored.
@@ -91,12 +80,12 @@ func BenchmarkJobs(b *testing.B) {
 				for b.Loop() {
 					held := inUse()
 					jobs := slices.Repeat(w1, n/len(w1)+1)[:n]
-					x, err := NewExecutor(Config{Node: node, Jobs: jobs, MPS: scheduler.Shares, Revokes: scheduler.Revokes, Profiles: known}, nobody{})
+					x, err := NewExecutor(Config{Node: node, Jobs: jobs, MPS: scheduler.Shares, Revokes: scheduler.Revokes, Profiles: known}, runner.Forgetful{})
 					if err != nil {
 						b.Fatal(err)
 					}
 					ended, err := runner.Run(b.Context(), runner.Config{Jobs: jobs, Devices: node.Devices(scheduler.Shares), Scheduler: scheduler,
-						Workers: node.Threads(), MPS: scheduler.Shares}, x, nobody{})
+						Workers: node.Threads(), MPS: scheduler.Shares}, x, runner.Forgetful{})
 					if err != nil {
 						b.Fatal(err)
 					}
