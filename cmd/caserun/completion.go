@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
@@ -73,7 +74,7 @@ func fromStore(offer func(ctx context.Context, db *store.Store, typed string) ([
 		if err != nil {
 			return nil, directive
 		}
-		db, done, err := openWith(c.Context(), settings.DB, store.OpenReadOnly) // which changes no store of an earlier version
+		db, done, err := bundle.OpenWith(c.Context(), settings.DB, store.OpenReadOnly) // which changes no store of an earlier version
 		if err != nil {
 			return nil, directive
 		}

@@ -34,5 +34,5 @@ func TestVariablesThatAreKnown(t *testing.T) {
 	}
 	environment = append(environment, "CASERUN_CONFIG=x", "CASERUN_LIBCASE=x", mainEnv+"=1", store.KillVariable+"=run-begun:9",
 		"CASERUN_REQUIRE_GPU=1", "CASERUN_FIGURES=x", "CASERUN_SCREENSHOTS=x", "CASERUN_ACTIVE_HELP=0", "NODES=2", "XCASERUN_NODES=2")
-	warnOfVariables(environment, t.Errorf)
+	config.WarnOfVariables(environment, t.Errorf)
 }

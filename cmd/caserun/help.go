@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -78,49 +76,13 @@ func subcommands(c *cobra.Command) string {
 			if g.ID == "" || g == groups[1] {
 				b.WriteString("\n")
 			}
-			b.WriteString(g.Title + "\n" + pairs(listed[g.ID], 11))
+			b.WriteString(g.Title + "\n" + report.Pairs(listed[g.ID], 11))
 		}
 	}
 	if len(topics) > 0 {
-		fmt.Fprintf(&b, "\nAdditional help topics (%s help TOPIC):\n%s", c.CommandPath(), pairs(topics, 11))
+		fmt.Fprintf(&b, "\nAdditional help topics (%s help TOPIC):\n%s", c.CommandPath(), report.Pairs(topics, 11))
 	}
 	return b.String()
-}
-
-// textWidth is the width of help, but for flags and examples: what a terminal has at least.
-const textWidth = 80
-
-// pairs are the lines of names, in at least so many columns, and what each means.
-func pairs(rows [][2]string, column int) string {
-	for _, r := range rows {
-		column = max(column, utf8.RuneCountInString(r[0]))
-	}
-	var b strings.Builder
-	for _, r := range rows {
-		name := r[0]
-		for _, line := range wrap(r[1], textWidth-column-4) {
-			b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s  %s", column, name, line), " ") + "\n")
-			name = ""
-		}
-	}
-	return b.String()
-}
-
-// wrap breaks a text into lines of at most so many columns.
-func wrap(text string, columns int) []string {
-	lines := []string{""}
-	for _, word := range strings.Fields(text) {
-		line := &lines[len(lines)-1]
-		switch {
-		case *line == "":
-			*line = word
-		case utf8.RuneCountInString(*line)+1+utf8.RuneCountInString(word) <= columns:
-			*line += " " + word
-		default:
-			lines = append(lines, word)
-		}
-	}
-	return lines
 }
 
 // ofTopic annotates a flag that a help topic describes, and not the help of its command.
@@ -161,9 +123,9 @@ mem-cap its key in files. All other flags are flags only. With --show-config a
 command prints the settings that it would have.
 
 Settings:
-` + pairs(settings, 0) + `
+` + report.Pairs(settings, 0) + `
 Other variables:
-` + strings.TrimSuffix(pairs(others, 0), "\n")
+` + strings.TrimSuffix(report.Pairs(others, 0), "\n")
 }
 
 func aboutStatuses() string {
@@ -172,7 +134,7 @@ func aboutStatuses() string {
 		rows = append(rows, [2]string{s.numbers(), plainText.ReplaceAllString(s.meaning, "")})
 	}
 	return "An exit status names a kind of end, and is never a count. stderr has the reason.\n\n" +
-		pairs(rows, 0) + "\ndocs/reference/exit-statuses.md says when each command has which."
+		report.Pairs(rows, 0) + "\ndocs/reference/exit-statuses.md says when each command has which."
 }
 
 // plainText matches what marks text in documents.
@@ -183,8 +145,8 @@ func aboutFormats(root *cobra.Command) string {
 	for _, f := range report.Formats() {
 		tables = append(tables, [2]string{string(f), f.About()})
 	}
-	return "--format of the commands that print tables:\n\n" + pairs(tables, 0) +
-		"\nFiles that caserun export writes:\n\n" + pairs(fileFlags(root, "export"), 0) +
+	return "--format of the commands that print tables:\n\n" + report.Pairs(tables, 0) +
+		"\nFiles that caserun export writes:\n\n" + report.Pairs(fileFlags(root, "export"), 0) +
 		"\ndocs/reference/exports.md has the columns and fields."
 }
 
@@ -219,7 +181,7 @@ func aboutMetrics() string {
 	return `These metrics can be named in --metrics of caserun compare, --max-regression of
 caserun regress and --trend of caserun report. A run has one value of each.
 
-` + pairs(rows, 0) + "\ndocs/reference/statistics.md describes the tests of comparisons, and\ndocs/reference/store.md what a run has."
+` + report.Pairs(rows, 0) + "\ndocs/reference/statistics.md describes the tests of comparisons, and\ndocs/reference/store.md what a run has."
 }
 
 func aboutSlurm(root *cobra.Command) string {
@@ -238,7 +200,7 @@ sbatch, and submits nothing. docs/guide/cluster.md has the whole way.
   caserun sweep cancel
 
 Flags of caserun sweep that go with --slurm:
-` + strings.TrimSuffix(flagsOfTopic(c, topicSlurm).FlagUsagesWrapped(textWidth), "\n")
+` + strings.TrimSuffix(flagsOfTopic(c, topicSlurm).FlagUsagesWrapped(report.TextWidth), "\n")
 }
 
 // helpCommand makes an unknown word after help an error, and completes topics too.
@@ -276,38 +238,3 @@ func helpCommand(root, help *cobra.Command) {
 		return offers, cobra.ShellCompDirectiveNoFileComp
 	}
 }
-
-// flagName finds a flag also under the other number of its name, --mix as --mixes, because which of both a command
-// has depends on how many it takes. --out and --output are names of the flag that -o is.
-func flagName(flags *pflag.FlagSet, name string) pflag.NormalizedName {
-	var names []string
-	written := ""
-	flags.VisitAll(func(f *pflag.Flag) {
-		names = append(names, f.Name)
-		if f.Shorthand == "o" {
-			written = f.Name
-		}
-	})
-	has := func(name string) bool { return slices.Contains(names, name) }
-	switch {
-	case has(name):
-	case (name == "out" || name == "output") && written != "":
-		return pflag.NormalizedName(written)
-	default:
-		for one, many := range plurals {
-			if name == one && has(many) {
-				return pflag.NormalizedName(many)
-			}
-			if name == many && has(one) {
-				return pflag.NormalizedName(one)
-			}
-		}
-	}
-	return pflag.NormalizedName(name)
-}
-
-// plurals are flags that commands have in one of two numbers. Not among them are --run and --runs, a run and a
-// directory, and --part and --parts, one part and how many there are.
-var plurals = map[string]string{"mix": "mixes", "sched": "scheds", "probe": "probes", "device": "devices", "node": "nodes",
-	"sweep": "sweeps", "tag": "tags", "metric": "metrics", "rep": "reps", "warmup": "warmups", "worker": "workers", "job": "jobs",
-	"profile": "profiles", "workload": "workloads"}

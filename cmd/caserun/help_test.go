@@ -51,8 +51,8 @@ func TestHelpFitsAScreen(t *testing.T) {
 			if strings.HasPrefix(c.CommandPath(), "caserun completion ") {
 				break // cobra's words
 			}
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > textWidth {
-				t.Errorf("%v: %d columns, want %d at most: %s", args, n, textWidth, line)
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > report.TextWidth {
+				t.Errorf("%v: %d columns, want %d at most: %s", args, n, report.TextWidth, line)
 			}
 		}
 		if c.Runnable() && !c.HasAvailableSubCommands() && !c.Hidden && !strings.Contains(out, "\nExamples:\n  caserun ") {
@@ -182,7 +182,7 @@ func TestNumbersOfFlagsAreUnambiguous(t *testing.T) {
 	eachCommand(newRoot(), func(c *cobra.Command) {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		for one, many := range plurals {
+		for one, many := range config.Plurals {
 			if slices.Contains(names, one) && slices.Contains(names, many) {
 				t.Errorf("%s has --%s and --%s", c.CommandPath(), one, many)
 			}

@@ -41,19 +41,19 @@ this machine or on a simulated node, measures it, stores it and reports.`,
 	addCommands(root)
 	completeFlags(root, flagCompletions())
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
-		warnOfVariables(os.Environ(), sayTo(c))
+		config.WarnOfVariables(os.Environ(), sayTo(c))
 		if err := refuseEmpty(c, args); err != nil {
 			return err
 		}
 		return requireFlags(c)
 	}
-	root.SetFlagErrorFunc(sayWanted)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.SayWanted(c.Flags(), err) })
 	showConfig(root)
 	makeStrict(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("completion")
 	completionExamples(root)
-	root.SetGlobalNormalizationFunc(flagName)
+	root.SetGlobalNormalizationFunc(config.FlagName)
 	printCompletions(root)
 	refuseUnknown(root)
 	return root
@@ -204,29 +204,6 @@ func helpAlone(c *cobra.Command, _ []string) error {
 	return c.Help()
 }
 
-// sayWanted replaces a library's error about a flag's value by what the flag wants.
-func sayWanted(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
-		var flags []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-		if hint := near.DidYouMean("--", unknown.GetSpecifiedName(), flags); hint != "" {
-			return fmt.Errorf("%w: %s", err, hint)
-		}
-	}
-	var missing *pflag.ValueRequiredError
-	if errors.As(err, &missing) {
-		f := missing.GetFlag()
-		kind, usage := pflag.UnquoteUsage(f)
-		return fmt.Errorf("--%s needs a value, %s: %s", f.Name, kind, usage)
-	}
-	var bad *pflag.InvalidValueError
-	if errors.As(err, &bad) {
-		return config.SayWanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
-	}
-	return err
-}
-
 // requireFlags names a required flag that is missing, and what it is for. --show-config requires none; cobra, which
 // would look for them once more, is not told of them.
 func requireFlags(c *cobra.Command) (err error) {
@@ -267,24 +244,6 @@ func makeStrict(c *cobra.Command) {
 	}
 	config.Strict(c.Flags())
 	config.Strict(c.PersistentFlags())
-}
-
-// warnOfVariables names the variables that look like settings and are not, and those that are empty.
-func warnOfVariables(environment []string, say harness.Say) {
-	for _, name := range config.EmptyVariables(environment) {
-		say("%s is empty, which counts as not set", name)
-	}
-	var known []string
-	for _, name := range config.Variables() {
-		known = append(known, strings.TrimPrefix(name, config.VariablePrefix))
-	}
-	for _, name := range config.UnknownVariables(environment) {
-		hint := near.DidYouMean(config.VariablePrefix, strings.TrimPrefix(name, config.VariablePrefix), known)
-		if hint == "" {
-			hint = "caserun help environment lists all settings"
-		}
-		say("unknown setting %s (ignored): %s", name, hint)
-	}
 }
 
 // ownConfig annotates a command that answers --show-config itself.

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
-	"github.com/caserun/caserun/internal/near"
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
@@ -22,7 +18,6 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
-	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -135,31 +130,11 @@ func spareStore(db, path string) error {
 // first bytes tell which it is. The caller must call done, which also removes what a bundle was
 // unpacked to.
 func openForReading(ctx context.Context, path string) (s *store.Store, done func() error, err error) {
-	s, done, err = openPart(ctx, path)
+	s, done, err = bundle.OpenStore(ctx, path)
 	if err != nil && userfile.Absent(path) {
 		err = noStore(path)
 	}
 	return s, done, err
-}
-
-// openPart is openForReading for a store that the user has named as an argument.
-func openPart(ctx context.Context, path string) (s *store.Store, done func() error, err error) {
-	return openWith(ctx, path, store.OpenUpdated)
-}
-
-// openWith opens a bundle, or a store with open.
-func openWith(ctx context.Context, path string, open func(string) (*store.Store, error)) (s *store.Store, done func() error, err error) {
-	if bundle.Is(path) {
-		b, err := bundle.Open(ctx, path)
-		if err != nil {
-			return nil, nil, err
-		}
-		return b.Store, b.Close, nil
-	}
-	if s, err = open(path); err != nil {
-		return nil, nil, err
-	}
-	return s, s.Close, nil
 }
 
 // noStore is the error of a command whose store is missing.
@@ -172,38 +147,7 @@ func noStore(path string) error {
 
 // nothingMatches is the error of a command whose flags select no run.
 func nothingMatches(ctx context.Context, db *store.Store, command string, settings config.Settings, f selection.Filter) error {
-	return nothingError{fmt.Errorf("%s: no runs match in %s%s; caserun report%s lists what there is", command, settings.DB, meant(ctx, db, f), settings.StoreFlag())}
-}
-
-// meant names what a filter may mean by a name that neither the program nor the store has.
-func meant(ctx context.Context, db *store.Store, f selection.Filter) string {
-	names, _ := db.Names(ctx) // without them the program's remain
-	for _, s := range policies.Listed() {
-		names.Schedulers = append(names.Schedulers, s.Name)
-	}
-	for _, m := range mixes.Catalog() {
-		names.Mixes = append(names.Mixes, m.Name)
-	}
-	for _, asked := range [][2]string{{"--sched", f.Sched}, {"--mix", f.Mix}, {"--node", f.Node}, {"--tag", f.Tag}} {
-		parameters := strings.Contains(asked[1], ":") // which have commas
-		if !parameters && (strings.ContainsAny(asked[1], ",*") || strings.Contains(asked[1], "..")) {
-			return fmt.Sprintf(": %s takes one value, not %q", asked[0], asked[1])
-		}
-	}
-	name, _, _ := strings.Cut(f.Sched, ":")
-	for _, asked := range []struct {
-		flag, name string
-		known      []string
-	}{{"--sched ", name, names.Schedulers}, {"--mix ", f.Mix, names.Mixes}, {"--node ", f.Node, names.Nodes}, {"--tag ", f.Tag, names.Tags}} {
-		if asked.name == "" || slices.Contains(asked.known, asked.name) {
-			continue
-		}
-		slices.Sort(asked.known)
-		if hint := near.DidYouMean(asked.flag, asked.name, slices.Compact(asked.known)); hint != "" {
-			return ": " + hint
-		}
-	}
-	return ""
+	return nothingError{fmt.Errorf("%s: no runs match in %s%s; caserun report%s lists what there is", command, settings.DB, f.Meant(ctx, db), settings.StoreFlag())}
 }
 
 // addAlphaFlag adds --alpha.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
@@ -112,7 +113,7 @@ func (o *storeMerge) do(c *cobra.Command) error {
 		}
 	}
 	progress := display.NewRecords(c.ErrOrStderr(), "parts merged", time.Now())
-	merged, err := store.MergeAll(c.Context(), o.out, o.parts, store.Merging{Add: o.add, Open: openPart}, func(done, all int) {
+	merged, err := store.MergeAll(c.Context(), o.out, o.parts, store.Merging{Add: o.add, Open: bundle.OpenStore}, func(done, all int) {
 		progress.Done(int64(done), int64(all), time.Now())
 	})
 	progress.Stop()

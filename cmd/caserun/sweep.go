@@ -17,7 +17,6 @@ import (
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
@@ -457,7 +456,7 @@ func newSweepShow() *cobra.Command {
 		Long: `Show a row for each arm of a sweep: a mix under a scheduler, with a probe. The
 numbers are medians over the arm's complete runs. Warm-ups do not count.
 
-` + sweepColumns() + `
+` + report.SweepColumns() + `
 --format csv has more columns: the interval of each median, the parameters of
 the scheduler, and the probe.`,
 		Example:           "  caserun sweep show latest",
@@ -468,30 +467,6 @@ the scheduler, and the probe.`,
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	return c
-}
-
-// sweepColumns says what each column of the table of a sweep is.
-func sweepColumns() string {
-	about := func(metric string) string {
-		m, err := regress.LookupMetric(metric)
-		if err != nil {
-			panic(err) // it is in the table of metrics
-		}
-		return m.About
-	}
-	return pairs([][2]string{
-		{"mix", "the mix"},
-		{"scheduler", "the scheduler, with the parameters that the sweep gives it"},
-		{"n", "complete runs, which the medians are of"},
-		{"of", "planned runs"},
-		{"jobs", "jobs of one run"},
-		{"crashed", "jobs of one run that did not end ok and were not cancelled"},
-		{"throughput", about("throughput")},
-		{"low, high", "the 95 % confidence interval of the throughput, which takes 6 runs"},
-		{"mean turnaround", about("turnaround")},
-		{"makespan", about("makespan")},
-		{"mean util", "utilization, mean over the devices and over the makespan"},
-	}, 0)
 }
 
 // askedSweep is what requests about a sweep have.
@@ -542,27 +517,10 @@ func redoing(settings config.Settings, id int64) string {
 
 // showArms prints a sweep's arms, and how the sweep goes on if runs are left.
 func showArms(c *cobra.Command, settings config.Settings, db *store.Store, id int64, remedy string) error {
-	w, err := db.Sweep(c.Context(), id)
+	t, err := report.StoredSweepArms(c.Context(), db, id, remedy, redoing(settings, id))
 	if err != nil {
 		return err
 	}
-	cells, err := db.Cells(c.Context(), id)
-	if err != nil {
-		return err
-	}
-	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id})
-	if err != nil {
-		return err
-	}
-	devices, err := db.DevicesOf(c.Context(), store.Filter{Sweep: id})
-	if err != nil {
-		return err
-	}
-	spec, err := results.ReadSpec(w)
-	if err != nil {
-		return err
-	}
-	spec.Sort(cells)
-	err = render(c, settings.Format, report.SweepArms(w, cells, runs, devices, db.Path(), remedy, redoing(settings, id)))
+	err = render(c, settings.Format, t)
 	return orAgain(err, "what was measured is stored", fmt.Sprintf("caserun sweep show %d%s prints it again", id, settings.StoreFlag()))
 }

@@ -121,6 +121,19 @@ func ParseLimits(text string) ([]Limit, error) {
 	return out, nil
 }
 
+// CheckLimits refuses limits, which a user gave as text, that no candidate could break.
+func CheckLimits(limits []Limit, text string) error {
+	if !slices.ContainsFunc(limits, func(l Limit) bool { return !l.None }) {
+		return fmt.Errorf("%s: none of these is a limit, so that nothing would be checked: add one, such as throughput=3%%", text)
+	}
+	for _, l := range limits {
+		if m := l.Metric; m.HigherIsBetter && !m.Absolute && l.Bound >= 1 {
+			return fmt.Errorf("%s: %s cannot fall by more than all of it, so that no run would fail the check: want less than 100%%", l, m.Name)
+		}
+	}
+	return nil
+}
+
 // WithCrashes adds crashes=0 to limits that say nothing of crashes of all arms: a gate checks lost jobs
 // unless the user has said crashes=none.
 func WithCrashes(limits []Limit) []Limit {

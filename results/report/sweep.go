@@ -1,10 +1,12 @@
 package report
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/results/store"
 )
 
 const tracedNote = "The times of traced runs include the kernel tracer's cost: compare them only with each other."
@@ -187,4 +189,48 @@ func median(runs []results.Run, metric string) []any {
 	}
 	s := stats.Summarize(values, 1-stats.DefaultAlpha)
 	return []any{s.Median, finite(s.Low), finite(s.High)}
+}
+
+// SweepColumns says what each column of the table of a sweep is.
+func SweepColumns() string {
+	about := func(metric string) string { return results.MetricNamed(metric).About }
+	return Pairs([][2]string{
+		{"mix", "the mix"},
+		{"scheduler", "the scheduler, with the parameters that the sweep gives it"},
+		{"n", "complete runs, which the medians are of"},
+		{"of", "planned runs"},
+		{"jobs", "jobs of one run"},
+		{"crashed", "jobs of one run that did not end ok and were not cancelled"},
+		{"throughput", about("throughput")},
+		{"low, high", "the 95 % confidence interval of the throughput, which takes 6 runs"},
+		{"mean turnaround", about("turnaround")},
+		{"makespan", about("makespan")},
+		{"mean util", "utilization, mean over the devices and over the makespan"},
+	}, 0)
+}
+
+// StoredSweepArms shows the arms of a stored sweep.
+func StoredSweepArms(ctx context.Context, db *store.Store, id int64, remedy, redo string) (*Table, error) {
+	w, err := db.Sweep(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	cells, err := db.Cells(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := db.Runs(ctx, store.Filter{Sweep: id})
+	if err != nil {
+		return nil, err
+	}
+	devices, err := db.DevicesOf(ctx, store.Filter{Sweep: id})
+	if err != nil {
+		return nil, err
+	}
+	spec, err := results.ReadSpec(w)
+	if err != nil {
+		return nil, err
+	}
+	spec.Sort(cells)
+	return SweepArms(w, cells, runs, devices, db.Path(), remedy, redo), nil
 }

@@ -2,13 +2,16 @@ package selection
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Latest is the name of the latest run or sweep.
@@ -129,4 +132,35 @@ func Sweep(ctx context.Context, db *store.Store, arg string) (results.Sweep, err
 		return results.Sweep{}, Refuse("sweep %q: want a sweep's number from caserun sweep list, or latest", arg)
 	}
 	return db.Sweep(ctx, id)
+}
+
+// Meant names what a filter may mean by a name that neither the program nor the store has.
+func (f Filter) Meant(ctx context.Context, db *store.Store) string {
+	names, _ := db.Names(ctx) // without them the program's remain
+	for _, s := range policies.Listed() {
+		names.Schedulers = append(names.Schedulers, s.Name)
+	}
+	for _, m := range mixes.Catalog() {
+		names.Mixes = append(names.Mixes, m.Name)
+	}
+	for _, asked := range [][2]string{{"--sched", f.Sched}, {"--mix", f.Mix}, {"--node", f.Node}, {"--tag", f.Tag}} {
+		parameters := strings.Contains(asked[1], ":") // which have commas
+		if !parameters && (strings.ContainsAny(asked[1], ",*") || strings.Contains(asked[1], "..")) {
+			return fmt.Sprintf(": %s takes one value, not %q", asked[0], asked[1])
+		}
+	}
+	name, _, _ := strings.Cut(f.Sched, ":")
+	for _, asked := range []struct {
+		flag, name string
+		known      []string
+	}{{"--sched ", name, names.Schedulers}, {"--mix ", f.Mix, names.Mixes}, {"--node ", f.Node, names.Nodes}, {"--tag ", f.Tag, names.Tags}} {
+		if asked.name == "" || slices.Contains(asked.known, asked.name) {
+			continue
+		}
+		slices.Sort(asked.known)
+		if hint := near.DidYouMean(asked.flag, asked.name, slices.Compact(asked.known)); hint != "" {
+			return ": " + hint
+		}
+	}
+	return ""
 }

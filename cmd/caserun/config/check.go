@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
@@ -215,8 +216,8 @@ func (v *strict) Set(text string) (err error) {
 	return err
 }
 
-// SayWanted says of a flag's value, which the flag refused with an error, what the flag takes.
-func SayWanted(flag *pflag.Flag, text string, err error) error {
+// sayWanted says of a flag's value, which the flag refused with an error, what the flag takes.
+func sayWanted(flag *pflag.Flag, text string, err error) error {
 	err = wanted(flag, text, err)
 	if !errors.Is(err, errEmpty) {
 		return fmt.Errorf("--%s %q: %w", flag.Name, text, err)
@@ -229,4 +230,27 @@ func SayWanted(flag *pflag.Flag, text string, err error) error {
 		verb = "name a directory"
 	}
 	return fmt.Errorf("--%s is empty: %s, or leave it out", flag.Name, verb)
+}
+
+// SayWanted replaces a library's error about a flag's value by what the flag wants.
+func SayWanted(flags *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if hint := near.DidYouMean("--", unknown.GetSpecifiedName(), names); hint != "" {
+			return fmt.Errorf("%w: %s", err, hint)
+		}
+	}
+	var missing *pflag.ValueRequiredError
+	if errors.As(err, &missing) {
+		f := missing.GetFlag()
+		kind, usage := pflag.UnquoteUsage(f)
+		return fmt.Errorf("--%s needs a value, %s: %s", f.Name, kind, usage)
+	}
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		return sayWanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
+	}
+	return err
 }

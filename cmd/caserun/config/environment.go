@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/sweep"
 )
@@ -131,4 +133,22 @@ func UnknownVariables(environment []string) (unknown []string) {
 		}
 	}
 	return unknown
+}
+
+// WarnOfVariables names the variables that look like settings and are not, and those that are empty.
+func WarnOfVariables(environment []string, say harness.Say) {
+	for _, name := range EmptyVariables(environment) {
+		say("%s is empty, which counts as not set", name)
+	}
+	var known []string
+	for _, name := range Variables() {
+		known = append(known, strings.TrimPrefix(name, VariablePrefix))
+	}
+	for _, name := range UnknownVariables(environment) {
+		hint := near.DidYouMean(VariablePrefix, strings.TrimPrefix(name, VariablePrefix), known)
+		if hint == "" {
+			hint = "caserun help environment lists all settings"
+		}
+		say("unknown setting %s (ignored): %s", name, hint)
+	}
 }

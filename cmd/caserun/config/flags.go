@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -169,3 +170,38 @@ func AddCatalogMixesFlag(f *pflag.FlagSet, names *[]string, usage string) {
 func addMixesFlag(f *pflag.FlagSet, names *[]string, usage string, split func(string) ([]string, error)) {
 	f.Func("mixes", usage, func(list string) error { return appendTo(names, split, list) })
 }
+
+// FlagName finds a flag also under the other number of its name, --mix as --mixes, because which of both a command
+// has depends on how many it takes. --out and --output are names of the flag that -o is.
+func FlagName(flags *pflag.FlagSet, name string) pflag.NormalizedName {
+	var names []string
+	written := ""
+	flags.VisitAll(func(f *pflag.Flag) {
+		names = append(names, f.Name)
+		if f.Shorthand == "o" {
+			written = f.Name
+		}
+	})
+	has := func(name string) bool { return slices.Contains(names, name) }
+	switch {
+	case has(name):
+	case (name == "out" || name == "output") && written != "":
+		return pflag.NormalizedName(written)
+	default:
+		for one, many := range Plurals {
+			if name == one && has(many) {
+				return pflag.NormalizedName(many)
+			}
+			if name == many && has(one) {
+				return pflag.NormalizedName(one)
+			}
+		}
+	}
+	return pflag.NormalizedName(name)
+}
+
+// Plurals are flags that commands have in one of two numbers. Not among them are --run and --runs, a run and a
+// directory, and --part and --parts, one part and how many there are.
+var Plurals = map[string]string{"mix": "mixes", "sched": "scheds", "probe": "probes", "device": "devices", "node": "nodes",
+	"sweep": "sweeps", "tag": "tags", "metric": "metrics", "rep": "reps", "warmup": "warmups", "worker": "workers", "job": "jobs",
+	"profile": "profiles", "workload": "workloads"}
