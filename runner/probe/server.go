@@ -73,7 +73,6 @@ const backlog = unix.SOMAXCONN
 // Server is a listening probe socket.
 type Server struct {
 	config  Config
-	dir     string
 	madeDir bool
 	path    string
 	fd      int         // listens
@@ -157,7 +156,7 @@ func newServer(c Config, open func(fd, pid int) int) (*Server, error) {
 		return nil, fmt.Errorf("welcome processes that can give memory back: %w", err)
 	}
 	s := &Server{
-		config: c, dir: c.Dir, path: filepath.Join(c.Dir, socketName), reports: -1, notice: -1, uid: uint32(os.Geteuid()),
+		config: c, path: filepath.Join(c.Dir, socketName), reports: -1, notice: -1, uid: uint32(os.Geteuid()),
 		open: open, jobs: map[[wire.TokenSize]byte]*job{}, tasks: map[schedulers.TaskID]owner{},
 		known: map[schedulers.Process]*client{}, asked: map[int]bool{}, hungUp: map[int]bool{},
 		clients: map[int32]*client{}, processes: map[int]*process{}, handles: map[int32]*process{}, takes: newTakes(),
@@ -247,7 +246,7 @@ func (s *Server) openSocket() (fd int, at unix.Stat_t, err error) {
 }
 
 func (s *Server) makeDir() error {
-	err := os.Mkdir(s.dir, 0o700)
+	err := os.Mkdir(s.config.Dir, 0o700)
 	if err == nil {
 		s.madeDir = true
 		return nil
@@ -255,13 +254,13 @@ func (s *Server) makeDir() error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	info, err := os.Stat(s.dir)
+	info, err := os.Stat(s.config.Dir)
 	if err != nil {
 		return err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ok || owner.Uid != s.uid {
-		return fmt.Errorf("%s (%v) is not a directory that only this user can enter", s.dir, info.Mode())
+		return fmt.Errorf("%s (%v) is not a directory that only this user can enter", s.config.Dir, info.Mode())
 	}
 	return nil
 }
@@ -270,7 +269,7 @@ func (s *Server) removeDir() error {
 	if !s.madeDir {
 		return nil
 	}
-	return os.Remove(s.dir)
+	return os.Remove(s.config.Dir)
 }
 
 // stale reports whether path is a socket that nobody listens on, as a server

@@ -118,7 +118,7 @@ func (s *Server) openNotice() {
 
 func (s *Server) noticeAgain() {
 	if s.notice >= 0 {
-		_, _ = unix.InotifyAddWatch(s.notice, s.dir, unix.IN_DELETE|unix.IN_MOVE|unix.IN_ATTRIB|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
+		_, _ = unix.InotifyAddWatch(s.notice, s.config.Dir, unix.IN_DELETE|unix.IN_MOVE|unix.IN_ATTRIB|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
 	}
 }
 
@@ -142,7 +142,7 @@ func (s *Server) intact() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var dir, socket unix.Stat_t
-	return s.closed || s.path == "" || unix.Stat(s.dir, &dir) == nil && dir.Mode&0o700 == 0o700 &&
+	return s.closed || s.path == "" || unix.Stat(s.config.Dir, &dir) == nil && dir.Mode&0o700 == 0o700 &&
 		unix.Lstat(s.path, &socket) == nil && socket.Dev == s.at.Dev && socket.Ino == s.at.Ino && socket.Mode&s.at.Mode == s.at.Mode
 }
 
@@ -183,7 +183,7 @@ func (s *Server) again() error {
 
 // clear makes room for the socket: its directory and the one above are as they were, and nothing has its name.
 func (s *Server) clear() error {
-	for _, dir := range []string{filepath.Dir(s.dir), s.dir} {
+	for _, dir := range []string{filepath.Dir(s.config.Dir), s.config.Dir} {
 		info, err := os.Lstat(dir)
 		if err == nil && !info.IsDir() {
 			if err := os.Remove(dir); err != nil {

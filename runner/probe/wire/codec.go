@@ -26,7 +26,7 @@ type Codec struct {
 // Encode writes the frame to b, which holds MaxFrame bytes, and returns b cut to the frame's size.
 func (c *Codec) Encode(f Frame, b []byte) []byte {
 	k := f.Kind()
-	b = b[:frames[k].size]
+	b = b[:sizes[k]]
 	clear(b)
 	le.PutUint16(b[0:], uint16(k))
 	le.PutUint16(b[2:], version)

@@ -55,31 +55,43 @@ const (
 )
 
 var frames = [Kinds]struct {
-	name string // as in wire.h
-	size int
+	name  string // as in wire.h
+	blank Frame
 }{
-	KindHello:   {"HELLO", headerSize + 4 + 4 + TokenSize + 2*4},
-	KindBegin:   {"TASK_BEGIN", headerSize + 5*8 + 6*4},
-	KindGrant:   {"GRANT", headerSize + 8 + 16 + 4 + 4},
-	KindRefuse:  {"REFUSE", headerSize + 3*8 + 4 + 4 + textSize},
-	KindGrow:    {"TASK_GROW", headerSize + 2*8 + 2*4},
-	KindFree:    {"TASK_FREE", headerSize + 8},
-	KindOOM:     {"OOM", headerSize + 8 + whereSize},
-	KindFault:   {"FAULT", headerSize + 8 + 4 + 4 + whereSize},
-	KindBye:     {"BYE", headerSize},
-	KindShape:   {"TASK_SHAPE", headerSize + 2*8 + 2*4},
-	KindShrink:  {"TASK_SHRINK", headerSize + 2*8},
-	KindDecided: {"TASK_DECIDED", headerSize + 3*8 + 2*4},
-	KindWelcome: {"WELCOME", headerSize + 8 + 2*4},
-	KindRevoke:  {"REVOKE", headerSize + 3*8 + 2*4},
-	KindRevoked: {"REVOKED", headerSize + 8*8 + 2*4 + whySize},
-	KindResume:  {"TASK_RESUME", headerSize + 3*8},
-	KindMore:    {"SWAP_MORE", headerSize + 8},
-	KindSpace:   {"SWAP_SPACE", headerSize + 2*8 + 2*4},
-	KindMoved:   {"TASK_MOVED", headerSize + 4*8 + 2*4},
-	KindRecall:  {"SWAP_RECALL", headerSize},
-	KindKept:    {"SWAP_KEPT", headerSize + 8},
+	KindHello:   {"HELLO", &Hello{}},
+	KindBegin:   {"TASK_BEGIN", &Begin{}},
+	KindGrant:   {"GRANT", &Grant{}},
+	KindRefuse:  {"REFUSE", &Refuse{}},
+	KindGrow:    {"TASK_GROW", &Grow{}},
+	KindFree:    {"TASK_FREE", &Free{}},
+	KindOOM:     {"OOM", &OOM{}},
+	KindFault:   {"FAULT", &Fault{}},
+	KindBye:     {"BYE", &Bye{}},
+	KindShape:   {"TASK_SHAPE", &Shape{}},
+	KindShrink:  {"TASK_SHRINK", &Shrink{}},
+	KindDecided: {"TASK_DECIDED", &Decided{}},
+	KindWelcome: {"WELCOME", &Welcome{}},
+	KindRevoke:  {"REVOKE", &Revoke{}},
+	KindRevoked: {"REVOKED", &Revoked{}},
+	KindResume:  {"TASK_RESUME", &Resume{}},
+	KindMore:    {"SWAP_MORE", &More{}},
+	KindSpace:   {"SWAP_SPACE", &Space{}},
+	KindMoved:   {"TASK_MOVED", &Moved{}},
+	KindRecall:  {"SWAP_RECALL", &Recall{}},
+	KindKept:    {"SWAP_KEPT", &Kept{}},
 }
+
+// sizes are those of frames, with their headers.
+var sizes = func() (sizes [Kinds]int) {
+	for k, f := range frames {
+		if f.blank != nil {
+			c := Codec{rest: make([]byte, MaxFrame-headerSize)}
+			f.blank.fields(&c)
+			sizes[k] = MaxFrame - len(c.rest)
+		}
+	}
+	return sizes
+}()
 
 func (k Kind) String() string {
 	if k.known() {
@@ -96,7 +108,7 @@ const (
 	CanPrepare uint32 = 2 // CASE_CAN_PREPARE
 )
 
-// Causes of a Refuse that the scheduler's are not. The others of enum case_wire_reason are the schedulers' own.
+// Causes of a Refuse that are the server's own. The others of enum case_wire_cause are the scheduler's.
 const (
 	Protocol schedulers.Cause = 5 // with task 0: the server hangs up after this
 	TooMany  schedulers.Cause = 6 // its job has too many requests or tasks open
@@ -115,7 +127,7 @@ const (
 	flagDecided uint32 = 4
 )
 
-// Waits of TASK_BEGIN and TASK_GROW that are no milliseconds.
+// Waits of TASK_BEGIN and TASK_GROW that are not milliseconds.
 const (
 	waitDefault uint32 = 0
 	waitNone    uint32 = math.MaxUint32
@@ -133,8 +145,8 @@ func Check(b []byte) (Kind, error) {
 		return 0, fmt.Errorf("%v of protocol version %d; this scheduler speaks %d", k, v, version)
 	case !k.known():
 		return 0, fmt.Errorf("unknown %v", k)
-	case len(b) != frames[k].size || int64(size) != int64(len(b)):
-		return 0, fmt.Errorf("%v of %d bytes that claims %d; it has %d", k, len(b), size, frames[k].size)
+	case len(b) != sizes[k] || int64(size) != int64(len(b)):
+		return 0, fmt.Errorf("%v of %d bytes that claims %d; it has %d", k, len(b), size, sizes[k])
 	}
 	return k, nil
 }

@@ -23,12 +23,7 @@ func encode(f Frame, b []byte) []byte { return new(Codec).Encode(f, b) }
 func decode(f Frame, b []byte) error { return new(Codec).Decode(f, b) }
 
 func blank(k Kind) Frame {
-	return [...]Frame{
-		KindHello: &Hello{}, KindBegin: &Begin{}, KindGrant: &Grant{}, KindRefuse: &Refuse{}, KindGrow: &Grow{}, KindFree: &Free{},
-		KindOOM: &OOM{}, KindFault: &Fault{}, KindBye: &Bye{}, KindShape: &Shape{}, KindShrink: &Shrink{}, KindDecided: &Decided{},
-		KindWelcome: &Welcome{}, KindRevoke: &Revoke{}, KindRevoked: &Revoked{}, KindResume: &Resume{}, KindMore: &More{},
-		KindSpace: &Space{}, KindMoved: &Moved{}, KindRecall: &Recall{}, KindKept: &Kept{},
-	}[k]
+	return reflect.New(reflect.TypeOf(frames[k].blank).Elem()).Interface().(Frame)
 }
 
 // samples holds the values of native/probe/testdata, which tests/wire_test.c
@@ -85,16 +80,6 @@ func TestFramesMatchFixtures(t *testing.T) {
 	}
 }
 
-// The fields of a frame take all of its bytes.
-func TestFieldsFillTheirFrame(t *testing.T) {
-	for k := KindHello; k.known(); k++ {
-		c := Codec{rest: make([]byte, frames[k].size-headerSize)}
-		if blank(k).fields(&c); len(c.rest) > 0 {
-			t.Errorf("%v: %d bytes are no field", k, len(c.rest))
-		}
-	}
-}
-
 // The sizes here and the ones that wire.h asserts are the same.
 func TestSizesMatchHeader(t *testing.T) {
 	header, err := os.ReadFile(filepath.Join(nativeDir, "wire.h"))
@@ -102,20 +87,20 @@ func TestSizesMatchHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	asserted := regexp.MustCompile(`static_assert\(sizeof\(struct case_wire_\w+\) == (\d+), "([A-Z_]+)"\)`).FindAllSubmatch(header, -1)
-	sizes := map[string]int{}
+	stated := map[string]int{}
 	for _, m := range asserted {
-		sizes[string(m[2])], _ = strconv.Atoi(string(m[1]))
+		stated[string(m[2])], _ = strconv.Atoi(string(m[1]))
 	}
 	for k := KindHello; k.known(); k++ {
-		if sizes[k.String()] != frames[k].size {
-			t.Errorf("%v has %d bytes here and %d in wire.h", k, frames[k].size, sizes[k.String()])
+		if stated[k.String()] != sizes[k] {
+			t.Errorf("%v has %d bytes here and %d in wire.h", k, sizes[k], stated[k.String()])
 		}
-		if frames[k].size > MaxFrame {
+		if sizes[k] > MaxFrame {
 			t.Errorf("%v is larger than MaxFrame", k)
 		}
 	}
-	if len(sizes) != len(frames)-1 {
-		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), len(frames)-1)
+	if len(stated) != len(frames)-1 {
+		t.Errorf("wire.h asserts %d frame sizes, want %d", len(stated), len(frames)-1)
 	}
 }
 
