@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/harness"
@@ -22,7 +21,7 @@ func Know(ctx context.Context, o harness.Options, m *mixes.Mix, known profiles.S
 	estimated, notes := known.Estimate(m.Jobs, opener(ctx, o.Data))
 	if len(notes) > 0 {
 		node, err := Settle(ctx, o, func(string, ...any) {})
-		if err == nil && strings.HasPrefix(node, simulatedPrefix) {
+		if err == nil && node != Local {
 			known = estimated
 			tell(notes, say)
 		}

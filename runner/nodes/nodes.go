@@ -52,10 +52,8 @@ func Settle(ctx context.Context, o harness.Options, say harness.Say) (string, er
 	switch {
 	case strings.HasPrefix(o.Node, simulatedPrefix) && o.Devices != "":
 		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices: leave out --devices, the key devices of caserun.yaml and CASERUN_DEVICES", o.Devices, o.Node))
-	case strings.HasPrefix(o.Node, simulatedPrefix), o.Node == Local:
-		return o.Node, nil
 	case o.Node != "":
-		return "", Check(o.Node)
+		return o.Node, Check(o.Node)
 	}
 	gpus, err := live.OpenGPUs(ctx, o.Devices)
 	if errors.Is(err, nvml.ErrNoGPU) && !o.Trace && o.Devices == "" {
