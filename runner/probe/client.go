@@ -21,10 +21,12 @@ var errGone = errors.New("client is gone")
 // replies.
 var errSlow = errors.New("does not read its replies")
 
-// task is what the connection knows of a live task.
+// task is a task of a client, whose mu guards it.
 type task struct {
+	client   *client
 	id       schedulers.TaskID // the server's, which no other task has
-	standing standing
+	number   uint64            // the process's
+	standing standing          // 0: it is not live any more
 	ticket   schedulers.Ticket // of a revocation without an answer; 0: none
 }
 
@@ -66,7 +68,7 @@ type client struct {
 	swapAsked bool                // SWAP_MORE without an answer
 	offered   int64               // bytes of host memory that it was offered, less what it gave back
 	recalled  bool                // what was offered, without an answer
-	tasks     map[uint64]task     // by the number that the process gave it
+	tasks     map[uint64]*task    // live ones, by number
 	out       [wire.MaxFrame]byte // the frame being sent
 	writer    wire.Codec          // of out
 }
@@ -94,85 +96,28 @@ func (c *client) SaidBye() bool {
 	return c.bye
 }
 
-// grant answers the outstanding request of a task with yes. The process calls the task
-// number.
-func (c *client) grant(id schedulers.TaskID, number uint64, device int, uuid [16]byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.answerable(id, number); err != nil {
-		return c.failed("grant", number, err)
-	}
-	if t := c.tasks[number]; t.standing == resuming && t.ticket != 0 {
-		return c.failed("grant", number, errRevoking)
-	}
-	c.conclude(number, true)
-	if c.ended {
-		return c.failed("grant", number, errGone)
-	}
-	c.charged = true
-	if c.job.bound {
-		device = 0 // the only one that it sees
-	}
-	if err := c.send(&wire.Grant{Number: number, UUID: uuid, Device: int32(device)}); err != nil {
-		return c.failed("grant", number, err)
-	}
-	return nil
+var (
+	errNotAsked = errors.New("no request is outstanding")
+	errNoTask   = errors.New("no such task")
+)
+
+// newTask is a task that becomes live.
+func (c *client) newTask(number uint64) *task {
+	s := c.server
+	t := &task{client: c, id: schedulers.TaskID(s.lastTask.Add(1)), number: number}
+	c.tasks[number] = t
+	c.job.live.Add(1)
+	c.charged = c.charged || c.job.decides // it may have its device before it says so
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks[t.id] = t
+	return t
 }
 
-// refuse is grant with no.
-func (c *client) refuse(id schedulers.TaskID, number uint64, r schedulers.Refusal) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.answerable(id, number); err != nil {
-		return c.failed("refuse", number, err)
-	}
-	c.conclude(number, false)
-	if c.ended {
-		return c.failed("refuse", number, errGone)
-	}
-	if err := c.send(&wire.Refuse{Number: number, Refusal: r}); err != nil {
-		return c.failed("refuse", number, err)
-	}
-	return nil
-}
-
-func (c *client) answerable(id schedulers.TaskID, number uint64) error {
-	switch t := c.tasks[number]; {
-	case t.id == id && t.standing.asks():
-		return nil
-	case c.ended:
-		return errGone
-	}
-	return errNotAsked
-}
-
-var errNotAsked = errors.New("no request is outstanding")
-
-func (c *client) failed(what string, task uint64, err error) error {
-	return fmt.Errorf("%s task %d of job %d (pid %d): %w", what, task, c.Job(), c.PID(), err)
-}
-
-// conclude, with mu held, ends the task's outstanding request.
-func (c *client) conclude(number uint64, granted bool) {
-	if granted || c.tasks[number].standing != waiting {
-		c.set(number, held)
-	} else {
-		c.set(number, 0)
-	}
-}
-
-// set, with mu held, is the one place where a task's standing changes. It returns the task
-// as it was or, if it is new, as it is.
-func (c *client) set(number uint64, to standing) task {
-	t := c.tasks[number]
-	from := t.standing
-	if from == 0 && to != 0 {
-		t.id = schedulers.TaskID(c.server.lastTask.Add(1))
-		c.job.live.Add(1)
-		c.charged = c.charged || c.job.decides // it may have its device before it says so
-		c.server.noteTask(t.id, owner{c, number})
-	}
-	if from.asks() {
+// set, with mu held, is the one place where a task's standing changes.
+func (t *task) set(to standing) {
+	c := t.client
+	if t.standing.asks() {
 		c.job.open.Add(-1)
 	}
 	if to.asks() {
@@ -181,12 +126,20 @@ func (c *client) set(number uint64, to standing) task {
 	t.standing = to
 	if to == 0 {
 		c.job.live.Add(-1)
-		c.server.noteEnd(t.id)
-		delete(c.tasks, number)
-	} else {
-		c.tasks[number] = t
+		delete(c.tasks, t.number)
+		c.server.mu.Lock()
+		defer c.server.mu.Unlock()
+		delete(c.server.tasks, t.id)
 	}
-	return t
+}
+
+// conclude, with mu held, ends the task's outstanding request.
+func (t *task) conclude(granted bool) {
+	if granted || t.standing != waiting {
+		t.set(held)
+	} else {
+		t.set(0)
+	}
 }
 
 // encode, with mu held, returns the frame's bytes, which are valid until the next call.
@@ -239,41 +192,42 @@ func (c *client) reject(err error) {
 	c.hangUp(err)
 }
 
-// stand moves a task to a new standing if it has the expected one, 0 being
-// "not live" on both sides, and returns its id.
-func (c *client) stand(number uint64, from, to standing) (id schedulers.TaskID, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return 0, errGone
-	}
-	switch now := c.tasks[number].standing; {
-	case now == from:
-	case from == 0:
-		return 0, fmt.Errorf("begin of task %d, which is live", number)
-	case now == 0:
-		return 0, fmt.Errorf("task %d is not live", number)
-	default:
-		return 0, fmt.Errorf("task %d has a request outstanding", number)
-	}
-	return c.set(number, to).id, nil
-}
-
-// decide ends the task's outstanding request as the process itself has decided.
-func (c *client) decide(number uint64, granted bool) (id schedulers.TaskID, err error) {
+// stand moves a task to a new standing if it has the expected one, 0 being "not live" on both sides.
+func (c *client) stand(number uint64, from, to standing) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tasks[number]
 	switch {
 	case c.ended:
-		return 0, errGone
-	case !c.job.decides:
-		return 0, errWhoDecides
-	case !t.standing.asks():
-		return 0, fmt.Errorf("task %d has no request outstanding", number)
+		return nil, errGone
+	case t == nil && from == 0:
+		t = c.newTask(number)
+	case t == nil:
+		return nil, fmt.Errorf("task %d is not live", number)
+	case from == 0:
+		return nil, fmt.Errorf("begin of task %d, which is live", number)
+	case t.standing != from:
+		return nil, fmt.Errorf("task %d has a request outstanding", number)
 	}
-	c.conclude(number, granted)
-	return t.id, nil
+	t.set(to)
+	return t, nil
+}
+
+// decide ends the task's outstanding request as the process itself has decided.
+func (c *client) decide(number uint64, granted bool) (*task, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tasks[number]
+	switch {
+	case c.ended:
+		return nil, errGone
+	case !c.job.decides:
+		return nil, errWhoDecides
+	case t == nil || !t.standing.asks():
+		return nil, fmt.Errorf("task %d has no request outstanding", number)
+	}
+	t.conclude(granted)
+	return t, nil
 }
 
 // step takes one frame from a client that is ready.
@@ -360,12 +314,11 @@ func (c *client) detach() (withdrawn []schedulers.TaskID, charged bool) {
 		_ = unix.Close(c.fd) // which takes it out of the epoll set
 	}
 	c.fd, c.ended, c.swapAsked, c.recalled = -1, true, false, false
-	for number, t := range c.tasks {
+	for _, t := range c.tasks {
 		t.ticket = 0
-		c.tasks[number] = t
 		if t.standing == waiting && !c.job.decides {
 			withdrawn = append(withdrawn, t.id)
-			c.set(number, 0)
+			t.set(0)
 		}
 	}
 	slices.Sort(withdrawn)
@@ -380,8 +333,8 @@ func (c *client) close() {
 	c.closed = true
 	c.detach()
 	c.mu.Lock()
-	for number := range c.tasks { // set also takes them out of the job's counts
-		c.set(number, 0)
+	for _, t := range c.tasks { // set also takes them out of the job's counts
+		t.set(0)
 	}
 	c.mu.Unlock()
 	c.process.leave(c)
@@ -480,7 +433,7 @@ func (c *client) take(b []byte) error {
 
 // limited refuses a request of a job that has too much open already. For a job that decides for
 // itself the request is a breach of the protocol, because the server does not answer it.
-func (c *client) limited(id schedulers.TaskID, number uint64) (bool, error) {
+func (c *client) limited(t *task) (bool, error) {
 	why := ""
 	switch {
 	case c.job.open.Load() > jobRequests:
@@ -497,6 +450,6 @@ func (c *client) limited(id schedulers.TaskID, number uint64) (bool, error) {
 		c.job.limited = true
 		c.post(runner.Limited{Job: c.job.index, Why: why})
 	}
-	_ = c.refuse(id, number, schedulers.Refusal{Cause: wire.TooMany, Why: why}) // its error ends the connection
+	_ = c.server.Refuse(t.id, schedulers.Refusal{Cause: wire.TooMany, Why: why}) // its error ends the connection
 	return true, nil
 }

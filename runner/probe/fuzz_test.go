@@ -111,7 +111,7 @@ func (p *play) connect(i int) {
 	if of == nil || of.handle < 0 {
 		of = &process{pid: 1, handle: -1}
 	}
-	c := &client{server: p.s, process: of, fd: pair[0], tasks: map[uint64]task{}}
+	c := &client{server: p.s, process: of, fd: pair[0], tasks: map[uint64]*task{}}
 	p.s.clients[int32(pair[0])] = c
 	of.clients = append(of.clients, c)
 	p.ends[i] = pair[1]
@@ -299,8 +299,7 @@ func (p *play) offer(i int, how byte) {
 func (p *play) answer(id schedulers.TaskID, yes bool) {
 	standing := standing(0)
 	if c := p.tasks[id]; c != nil {
-		o, _ := p.s.owner(id)
-		standing = c.tasks[o.number].standing
+		standing = p.s.task(id).standing
 	}
 	was, kept := p.asked[id], standing
 	var err error
@@ -328,10 +327,9 @@ func (p *play) answer(id schedulers.TaskID, yes bool) {
 func (p *play) compare() {
 	open := 0
 	for id, c := range p.tasks {
-		o, ok := p.s.owner(id)
-		t := c.tasks[o.number]
-		if !ok || o.client != c || t.id != id || t.ticket != p.tickets[id] || t.standing.asks() != p.asked[id] {
-			p.t.Fatalf("task %d is %+v (%v), want ticket %d, asks %v", id, t, ok, p.tickets[id], p.asked[id])
+		t := p.s.task(id)
+		if t == nil || t.client != c || c.tasks[t.number] != t || t.id != id || t.ticket != p.tickets[id] || t.standing.asks() != p.asked[id] {
+			p.t.Fatalf("task %d is %+v, want ticket %d, asks %v", id, t, p.tickets[id], p.asked[id])
 		}
 		if t.standing.asks() {
 			open++

@@ -160,7 +160,7 @@ func (s *Server) accept() error {
 	// As many unread replies as the system allows before a client is slow.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20)
 	p := s.processOf(fd, int(peer.Pid))
-	c := &client{server: s, process: p, fd: fd, tasks: map[uint64]task{}}
+	c := &client{server: s, process: p, fd: fd, tasks: map[uint64]*task{}}
 	s.clients[int32(fd)] = c
 	p.clients = append(p.clients, c)
 	if len(p.clients) > processConnections {

@@ -54,17 +54,20 @@ func (s *Server) clientOf(p schedulers.Process) *client {
 
 // Grant and Refuse are those of the server for a task by the number that the process gave it.
 func (c *client) Grant(number uint64, device int, uuid [16]byte) error {
-	return c.grant(c.idOf(number), number, device, uuid)
+	return c.server.Grant(c.idOf(number), device, uuid)
 }
 
 func (c *client) Refuse(number uint64, r schedulers.Refusal) error {
-	return c.refuse(c.idOf(number), number, r)
+	return c.server.Refuse(c.idOf(number), r)
 }
 
 func (c *client) idOf(number uint64) schedulers.TaskID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tasks[number].id
+	if t := c.tasks[number]; t != nil {
+		return t.id
+	}
+	return 0
 }
 
 // patience bounds a wait for what must happen; no test passes because of it.
@@ -164,8 +167,7 @@ func recorded(t *testing.T, r recorder, c Config, open func(fd, pid int) int) *S
 	var s *Server
 	record := probetest.NewRecorder(func(e probetest.Event) error { return r.take(s, e) })
 	record.Number = func(id schedulers.TaskID) uint64 {
-		o, _ := s.owner(id)
-		return o.number
+		return s.task(id).number
 	}
 	c.Post, c.Swap = record.Post, record
 	s, err := newServer(c, open)

@@ -29,16 +29,30 @@ type Swap interface {
 
 // Revoke sends a revocation to a task that has a device. An error says that nothing was sent, and
 // that the ticket does not count.
-func (s *Server) Revoke(task schedulers.TaskID, ticket schedulers.Ticket, r schedulers.Revocation) error {
-	o, ok := s.owner(task)
-	if !ok {
-		return fmt.Errorf("revoke task %d: %w", task, errNoTask)
-	}
-	return o.client.revoke(task, o.number, ticket, r)
+func (s *Server) Revoke(id schedulers.TaskID, ticket schedulers.Ticket, r schedulers.Revocation) error {
+	return s.tell("revoke", id, func(t *task) error {
+		c := t.client
+		switch {
+		case c.ended || c.bye:
+			return errGone
+		case c.can&wire.CanEvict == 0:
+			return errUnable
+		case t.standing == waiting:
+			return errNoDevice
+		case t.ticket != 0:
+			return errRevoking
+		case ticket == 0 || r.Action == 0 || r.Bytes < 0 || r.Deadline < 0 || r.Deadline.Milliseconds() > math.MaxUint32:
+			return fmt.Errorf("ticket %d, %+v", ticket, r)
+		}
+		if err := c.send(&wire.Revoke{Number: t.number, Ticket: ticket, Revocation: r}); err != nil {
+			return err
+		}
+		t.ticket = ticket
+		return nil
+	})
 }
 
 var (
-	errNoTask   = errors.New("no such task")
 	errNoDevice = errors.New("it has no device")
 	errUnable   = errors.New("its process cannot give memory back")
 	errRevoking = errors.New("a revocation of it is not answered yet")
@@ -48,35 +62,6 @@ var (
 	errRecalled = errors.New("it has not given back yet what it was offered")
 )
 
-func (c *client) revoke(id schedulers.TaskID, number uint64, ticket schedulers.Ticket, r schedulers.Revocation) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.tasks[number]
-	var err error
-	switch {
-	case c.ended || c.bye:
-		err = errGone
-	case t.id != id:
-		err = errNoTask
-	case c.can&wire.CanEvict == 0:
-		err = errUnable
-	case t.standing == waiting:
-		err = errNoDevice
-	case t.ticket != 0:
-		err = errRevoking
-	case ticket == 0 || r.Action == 0 || r.Bytes < 0 || r.Deadline < 0 || r.Deadline.Milliseconds() > math.MaxUint32:
-		err = fmt.Errorf("ticket %d, %+v", ticket, r)
-	default:
-		err = c.send(&wire.Revoke{Number: number, Ticket: ticket, Revocation: r})
-	}
-	if err != nil {
-		return c.failed("revoke", number, err)
-	}
-	t.ticket = ticket
-	c.tasks[number] = t
-	return nil
-}
-
 // CanEvict reports whether the process can be told to give memory back.
 func (c *client) CanEvict() bool {
 	c.mu.Lock()
@@ -85,30 +70,29 @@ func (c *client) CanEvict() bool {
 }
 
 func (c *client) revoked(f *wire.Revoked) error {
-	id, err := c.answered(f.Number, f.Answer.Ticket)
+	t, err := c.answered(f.Number, f.Answer.Ticket)
 	if err != nil {
 		return err
 	}
 	f.Answer.Why = wire.Printable(f.Answer.Why)
-	return c.post(runner.TaskRevoked{ID: id, Answer: f.Answer})
+	return c.post(runner.TaskRevoked{ID: t.id, Answer: f.Answer})
 }
 
 // answered takes the answer to the task's ticket.
-func (c *client) answered(number uint64, ticket schedulers.Ticket) (id schedulers.TaskID, err error) {
+func (c *client) answered(number uint64, ticket schedulers.Ticket) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tasks[number]
 	switch {
 	case c.ended:
-		return 0, errGone
-	case t.standing == 0:
-		return 0, fmt.Errorf("task %d is not live", number)
+		return nil, errGone
+	case t == nil:
+		return nil, fmt.Errorf("task %d is not live", number)
 	case t.ticket == 0 || t.ticket != ticket:
-		return 0, fmt.Errorf("ticket %d of task %d is not outstanding", ticket, number)
+		return nil, fmt.Errorf("ticket %d of task %d is not outstanding", ticket, number)
 	}
 	t.ticket = 0
-	c.tasks[number] = t
-	return t.id, nil
+	return t, nil
 }
 
 var errTakesNothing = errors.New("the process cannot evict, or the run takes nothing back")
@@ -290,16 +274,16 @@ func (s *Server) PostActivity() {
 	s.mu.Lock()
 	tasks := maps.Clone(s.tasks)
 	s.mu.Unlock()
-	for id, o := range tasks {
-		if !o.client.CanEvict() {
+	for id, t := range tasks {
+		if !t.client.CanEvict() {
 			continue
 		}
-		a, known := o.client.Activity()
+		a, known := t.client.Activity()
 		now := schedulers.Activity{Running: !known || a.Calls > 0, Referenced: a.Referenced, Fixed: a.Fixed}
 		if !a.LastCall.IsZero() {
 			now.Last = max(0, a.LastCall.Sub(s.config.Start))
 		}
 		_ = s.config.Post(s.now(), runner.TaskActive{ID: id, Activity: now})
-		s.config.Swap.Active(o.client.who(), a.Resident-a.Fixed)
+		s.config.Swap.Active(t.client.who(), a.Resident-a.Fixed)
 	}
 }

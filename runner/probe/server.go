@@ -94,7 +94,7 @@ type Server struct {
 	closed   bool
 	jobs     map[[wire.TokenSize]byte]*job
 	settling []chan struct{}
-	tasks    map[schedulers.TaskID]owner    // live ones
+	tasks    map[schedulers.TaskID]*task    // live ones
 	known    map[schedulers.Process]*client // that events have named, and that are not gone
 	heard    int                            // clients that were ever known
 	asked    map[int]bool                   // their PIDs
@@ -112,12 +112,6 @@ type Server struct {
 	reader    wire.Codec // of in
 	takes     [wire.Kinds]take
 	events    [64]unix.EpollEvent
-}
-
-// owner is whose task it is, and the number that the process gave it.
-type owner struct {
-	client *client
-	number uint64
 }
 
 // job is what the clients of a job share.
@@ -157,7 +151,7 @@ func newServer(c Config, open func(fd, pid int) int) (*Server, error) {
 	}
 	s := &Server{
 		config: c, path: filepath.Join(c.Dir, socketName), reports: -1, notice: -1, uid: uint32(os.Geteuid()),
-		open: open, jobs: map[[wire.TokenSize]byte]*job{}, tasks: map[schedulers.TaskID]owner{},
+		open: open, jobs: map[[wire.TokenSize]byte]*job{}, tasks: map[schedulers.TaskID]*task{},
 		known: map[schedulers.Process]*client{}, asked: map[int]bool{}, hungUp: map[int]bool{},
 		clients: map[int32]*client{}, processes: map[int]*process{}, handles: map[int32]*process{}, takes: newTakes(),
 	}
@@ -340,42 +334,63 @@ func (s *Server) Close() error {
 
 // Grant answers the task's outstanding request with yes: it runs on the
 // device with this number (PCI bus order) and UUID.
-func (s *Server) Grant(task schedulers.TaskID, device int, uuid [16]byte) error {
-	o, ok := s.owner(task)
-	if !ok {
-		return fmt.Errorf("grant task %d: %w", task, errNotAsked)
-	}
-	return o.client.grant(task, o.number, device, uuid)
+func (s *Server) Grant(id schedulers.TaskID, device int, uuid [16]byte) error {
+	return s.tell("grant", id, func(t *task) error {
+		c := t.client
+		if t.standing == resuming && t.ticket != 0 {
+			return errRevoking
+		}
+		if c.job.bound {
+			device = 0 // the only one that it sees
+		}
+		return t.answer(true, &wire.Grant{Number: t.number, UUID: uuid, Device: int32(device)})
+	})
 }
 
 // Refuse answers the task's outstanding request with no. A refused begin
 // ends the task; a refused grow or resume leaves it as it was. The bytes
 // and the first 119 bytes of Why reach the user's stderr.
-func (s *Server) Refuse(task schedulers.TaskID, r schedulers.Refusal) error {
-	o, ok := s.owner(task)
-	if !ok {
-		return fmt.Errorf("refuse task %d: %w", task, errNotAsked)
+func (s *Server) Refuse(id schedulers.TaskID, r schedulers.Refusal) error {
+	return s.tell("refuse", id, func(t *task) error { return t.answer(false, &wire.Refuse{Number: t.number, Refusal: r}) })
+}
+
+// answer, with mu held, answers the task's outstanding request.
+func (t *task) answer(granted bool, f wire.Frame) error {
+	if !t.standing.asks() {
+		return errNotAsked
 	}
-	return o.client.refuse(task, o.number, r)
+	t.conclude(granted)
+	c := t.client
+	if c.ended {
+		return errGone
+	}
+	c.charged = c.charged || granted
+	return c.send(f)
 }
 
-func (s *Server) owner(task schedulers.TaskID) (owner, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o, ok := s.tasks[task]
-	return o, ok
+// tell does something about a live task, with its client's mu held.
+func (s *Server) tell(what string, id schedulers.TaskID, do func(*task) error) error {
+	t := s.task(id)
+	if t == nil {
+		return fmt.Errorf("%s task %d: %w", what, id, errNoTask)
+	}
+	c := t.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := errNoTask // it has ended just now
+	if t.standing != 0 {
+		err = do(t)
+	}
+	if err != nil {
+		return fmt.Errorf("%s task %d of job %d (pid %d): %w", what, t.number, c.Job(), c.PID(), err)
+	}
+	return nil
 }
 
-func (s *Server) noteTask(task schedulers.TaskID, o owner) {
+func (s *Server) task(id schedulers.TaskID) *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tasks[task] = o
-}
-
-func (s *Server) noteEnd(task schedulers.TaskID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.tasks, task)
+	return s.tasks[id]
 }
 
 func (s *Server) jobOf(token [wire.TokenSize]byte) *job {

@@ -78,16 +78,16 @@ func ofTask[F any, P frameOf[F]](from, to standing, event func(schedulers.TaskID
 		if err := c.server.reader.Decode(f, b); err != nil {
 			return err
 		}
-		id, err := c.stand(wire.Number(b), from, to)
+		t, err := c.stand(wire.Number(b), from, to)
 		if err != nil {
 			return err
 		}
 		if to.asks() {
-			if refused, err := c.limited(id, wire.Number(b)); refused {
+			if refused, err := c.limited(t); refused {
 				return err
 			}
 		}
-		return c.post(event(id, f))
+		return c.post(event(t.id, f))
 	}
 }
 
@@ -113,33 +113,34 @@ func (c *client) begin(f *wire.Begin) error {
 	if f.Task.Needs() < f.Task.Bytes && !movable {
 		return errTakesNothing
 	}
-	t, p := f.Task, c.who() // before others can see the task
-	id, err := c.stand(f.Number, 0, waiting)
+	p := c.who() // before others can see the task
+	t, err := c.stand(f.Number, 0, waiting)
 	if err != nil {
 		return err
 	}
-	if refused, err := c.limited(id, f.Number); refused {
+	if refused, err := c.limited(t); refused {
 		return err
 	}
-	t.ID, t.Job, t.Serial = id, p.Job, p.Serial
+	asks := f.Task
+	asks.ID, asks.Job, asks.Serial = t.id, p.Job, p.Serial
 	if movable {
-		t.Can = schedulers.Movable
+		asks.Can = schedulers.Movable
 	}
 	if c.job.bound {
-		t.OnDevice = nil // it sees only its device, as number 0
+		asks.OnDevice = nil // it sees only its device, as number 0
 	}
-	return c.post(runner.TaskBegin{Task: t, HeapBytes: f.HeapBytes})
+	return c.post(runner.TaskBegin{Task: asks, HeapBytes: f.HeapBytes})
 }
 
 func (c *client) decided(f *wire.Decided) error {
-	id, err := c.decide(f.Number, f.Refusal == nil)
+	t, err := c.decide(f.Number, f.Refusal == nil)
 	if err != nil {
 		return err
 	}
 	if f.Refusal != nil {
 		f.Refusal.Why = "the process itself: " + f.Refusal.Cause.String()
 	}
-	return c.post(runner.TaskDecided{ID: id, Device: f.Device, Refusal: f.Refusal})
+	return c.post(runner.TaskDecided{ID: t.id, Device: f.Device, Refusal: f.Refusal})
 }
 
 // fault posts when the process saw the error. Times of all clients are on one clock, so they order culprit and collateral
