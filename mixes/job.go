@@ -255,3 +255,13 @@ func labelOf(program string) string {
 	}
 	return input.Name(base)
 }
+
+// Distinct are the mix's jobs with different commands, in its order.
+func (m Mix) Distinct() []Job {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(m.Jobs), func(j Job) bool {
+		again := seen[j.Command()]
+		seen[j.Command()] = true
+		return again
+	})
+}

@@ -59,28 +59,20 @@ docs/reference/statistics.md describes the tests.`,
   caserun compare sweep:3/sa sweep:3/case-alg3
   caserun compare nightly-2026-11-20 nightly-2026-11-21
   caserun compare 11 12 --metrics makespan`,
-		Args:              upToTwo,
+		Args:              atMostArgs(2),
 		ValidArgsFunction: atMost(2, others(fromStore(selection.OfferSides))),
 		RunE:              verb(onStore{&o}),
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
 	addFormatFlag(c)
-	addDoubtedFlag(c.Flags(), &o.doubted)
-	addAlphaFlag(c.Flags(), &o.alpha)
+	config.AddDoubtedFlag(c.Flags(), &o.doubted)
+	config.AddAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
 	config.AddListFlag(c.Flags(), &o.metrics, "metrics", "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.by, "by", "", "of one side, print the matrix by `WHAT`: "+byMix)
 	return c
-}
-
-// upToTwo are the sides.
-func upToTwo(c *cobra.Command, args []string) error {
-	if len(args) <= 2 {
-		return nil
-	}
-	return named("A", "B")(c, args)
 }
 
 func (o *compareOptions) settle(c *cobra.Command, args []string) error {
@@ -116,7 +108,7 @@ func (o *compareOptions) fits(c *cobra.Command) error {
 // check checks the options and gives them to the library.
 func (o *compareOptions) check() error {
 	o.Options = regress.Options{Alpha: o.alpha, MinEffect: o.minEffect / 100}
-	if err := validateAlpha(o.alpha); err != nil {
+	if err := config.CheckAlpha(o.alpha); err != nil {
 		return err
 	}
 	if !(o.minEffect >= 0 && o.minEffect < 100) {
@@ -138,13 +130,10 @@ func (o *compareOptions) check() error {
 func (o *compareOptions) look(c *cobra.Command, db *store.Store) (err error) {
 	both := make([]regress.Side, len(o.sides))
 	for i, text := range o.sides {
-		if both[i], err = selection.Select(c.Context(), db, text); err != nil {
+		if both[i], err = o.selectSide(c, db, "compare", text); err != nil {
 			return err
 		}
 		both[i].Doubted = o.doubted
-		if len(both[i].Runs) == 0 {
-			return refuse("compare: %s: %s; caserun report%s lists what there is", both[i].Label, selection.WhyEmpty(c.Context(), db, text, o.settings.DB), o.settings.StoreFlag())
-		}
 	}
 	if len(both) == 1 {
 		return o.compareSchedulers(c, both[0])
@@ -185,18 +174,9 @@ func (o *compareOptions) compareSchedulers(c *cobra.Command, side regress.Side) 
 	wide, _ := c.Flags().GetBool("verbose")
 	var tables []*report.Table
 	for _, m := range matrices {
-		if len(m.Rows) < 2 {
-			continue
-		}
-		warnUnseen(c, o.settings.Format, m.Notes)
-		f := report.Format(o.settings.Format)
-		switch {
-		case o.by == "":
-			tables = append(tables, report.MatrixTable(m))
-		case f == report.CSV || f == report.JSON:
-			tables = append(tables, report.MatrixCells(m))
-		default:
-			tables = append(tables, report.MatrixByMix(m, wide || f == report.Markdown)...)
+		if len(m.Rows) >= 2 {
+			warnUnseen(c, o.settings.Format, m.Notes)
+			tables = append(tables, report.MatrixTables(m, report.Format(o.settings.Format), o.by == byMix, wide)...)
 		}
 	}
 	if len(tables) == 0 {

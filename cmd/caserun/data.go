@@ -31,7 +31,7 @@ Files that exist are kept.`,
 	}
 	c.Flags().String("data", "data", "`DIR` for the files")
 	c.Flags().Uint64("seed", 1, "seed of their contents")
-	addCatalogMixesFlag(c, &only, "`LIST` of the catalog's mixes whose jobs are to find their files, as W1..W8 or D-*; default: all")
+	config.AddCatalogMixesFlag(c.Flags(), &only, "`LIST` of the catalog's mixes whose jobs are to find their files, as W1..W8 or D-*; default: all")
 	c.AddCommand(newGraph())
 	return c
 }

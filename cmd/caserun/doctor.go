@@ -7,7 +7,6 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes/suites"
-	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/doctor"
 )
 
@@ -30,7 +29,7 @@ is 3 if something is missing.`,
 	config.AddProbeFlag(c.Flags())
 	c.Flags().Lookup("probe").Usage = "check what runs with this `PROBE` need: lazy, static or explicit"
 	config.AddDirectories(c.Flags())
-	addCatalogMixesFlag(c, &only, "`LIST` of mixes to check programs and data of, as W1..W8 or D-*; default: all")
+	config.AddCatalogMixesFlag(c.Flags(), &only, "`LIST` of mixes to check programs and data of, as W1..W8 or D-*; default: all")
 	return c
 }
 
@@ -43,14 +42,7 @@ func runDoctor(c *cobra.Command, settings config.Settings, only []string) error 
 	if err != nil {
 		return err
 	}
-	t := &report.Table{Title: "doctor", Columns: []report.Column{{Name: "check"}, {Name: "verdict"}, {Name: "detail"}}}
-	bad := 0
-	for _, f := range findings {
-		t.Add(f.Check, f.Verdict, f.Detail)
-		if f.Verdict == doctor.Failed {
-			bad++
-		}
-	}
+	t, bad := doctor.Table(findings)
 	if err := render(c, settings.Format, t); err != nil {
 		return err
 	}

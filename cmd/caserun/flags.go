@@ -21,12 +21,6 @@ func addFormatFlag(c *cobra.Command) {
 	}
 }
 
-// addCatalogMixesFlag adds --mixes with its completion to a command that takes mixes of the
-// catalog alone.
-func addCatalogMixesFlag(c *cobra.Command, names *[]string, usage string) {
-	config.AddCatalogMixesFlag(c.Flags(), names, usage)
-}
-
 // filterFlags are the flags that select runs of a store.
 type filterFlags struct{ selection.Filter }
 
@@ -60,20 +54,22 @@ func named(names ...string) cobra.PositionalArgs {
 		if len(args) < len(names) {
 			return fmt.Errorf("%s is missing: %s", names[len(args)], c.UseLine())
 		}
-		if len(args) > len(names) {
-			return fmt.Errorf("%q is one argument too many: %s", args[len(names)], c.UseLine())
+		return atMostArgs(len(names))(c, args)
+	}
+}
+
+// atMostArgs takes up to so many arguments.
+func atMostArgs(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > n {
+			return fmt.Errorf("%q is one argument too many: %s", args[n], c.UseLine())
 		}
 		return nil
 	}
 }
 
 // atMostOne takes one argument or none.
-func atMostOne(c *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return fmt.Errorf("%q is one argument too many: %s", args[1], c.UseLine())
-	}
-	return nil
-}
+var atMostOne = atMostArgs(1)
 
 // logFlag is --log-json of a command that makes runs.
 type logFlag struct{ path string }
@@ -99,11 +95,6 @@ func (f logFlag) open(c *cobra.Command, db string) (log harness.Log, done func()
 		return nil, nil, err
 	}
 	return l, l.Close, nil
-}
-
-// addDoubtedFlag adds --doubted to a command that compares.
-func addDoubtedFlag(f *pflag.FlagSet, doubted *bool) {
-	f.BoolVar(doubted, "doubted", false, "take in doubtful runs, which may not have measured their jobs")
 }
 
 // conflict is two flags that cannot be combined, and why or what to do.

@@ -186,45 +186,11 @@ func (o *historyOptions) all(c *cobra.Command, db *store.Store, file history.Fil
 
 // ofMix is what a run of the mix would be told of each of its commands.
 func (o *historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.File) (found []results.Known, title string, err error) {
-	ctx, say := c.Context(), sayTo(c)
-	known, err := o.settings.KnownProfiles(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	mix, _, err := o.settings.ReadMix(ctx, o.mix, known, say)
-	if err != nil {
-		return nil, "", err
-	}
-	if known, err = nodes.Know(ctx, o.settings.Options, &mix, known, say); err != nil {
-		return nil, "", refusal{err}
-	}
-	backend, err := nodes.Open(ctx, o.settings.Options, say)
-	if err != nil {
-		return nil, "", err
-	}
-	defer func() { err = errors.Join(err, backend.Close()) }()
-	node, err := backend.History(known)
-	if err != nil {
-		return nil, "", err
-	}
-	jobs, err := history.Known(ctx, db, mix.Jobs, node, history.Options{File: file, Runs: true, Probe: o.settings.Probe, Before: o.before, NotMixes: o.except})
-	if err != nil {
-		return nil, "", err
-	}
-	seen := map[string]bool{}
-	for i, j := range mix.Jobs {
-		if command := j.Command(); !seen[command] {
-			seen[command] = true
-			k := results.Known{Command: command}
-			if jobs[i] != nil {
-				k = *jobs[i]
-			}
-			found = append(found, k)
-		}
-	}
+	found, mix, node, err := nodes.Expected(c.Context(), o.settings.Options, o.mix, db,
+		history.Options{File: file, Runs: true, Probe: o.settings.Probe, Before: o.before, NotMixes: o.except}, sayTo(c))
 	title = fmt.Sprintf("what is known of the jobs of %s", mix.Name)
-	if node.Mode == results.Simulated {
-		title = "SIMULATED " + title + " on " + backend.Options().Node
+	if node != nodes.Local {
+		title = "SIMULATED " + title + " on " + node
 	}
-	return found, title, nil
+	return found, title, err
 }

@@ -263,7 +263,7 @@ func TestLogIsRefused(t *testing.T) {
 		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: write none/l.jsonl: the directory none does not exist: make it, or name another"},
 		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: write none/l.jsonl: the directory none does not exist"},
 		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--dry-run", "--log-json", "l.jsonl"}, "--log-json cannot be combined with --dry-run"},
-		{[]string{"paper", "--log-json", "l.jsonl"}, "--log-json is for --run"},
+		{[]string{"paper", "--log-json", "l.jsonl"}, "--log-json requires --run"},
 	} {
 		if status, _, errs := caserun(t, c.args...); status != exitUsage || !strings.Contains(errs, c.says) {
 			t.Errorf("%v: exit %d, want %d with %q: %s", c.args, status, exitUsage, c.says, errs)

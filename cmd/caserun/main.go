@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -99,12 +100,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		err = *refused
 	}
-	if lost := out.Err(); lost != nil && !errors.As(err, new(workError)) {
+	if lost := out.Err(); lost != nil && !as[workError](err) {
 		err = workError{fmt.Errorf("what was to be printed is lost: %w", lost)}
 	}
 	if err == nil {
 		return exitOK
 	}
+	return tell(ctx, err, said)
+}
+
+// tell says why the program fails, and returns its exit status.
+func tell(ctx context.Context, err error, said io.Writer) int {
 	if nobodyReads(err) {
 		return exitPipe
 	}
@@ -160,36 +166,36 @@ func nobodyReads(err error) bool {
 func statusOf(err error) int {
 	var part *live.PartError
 	switch {
-	case !errors.As(err, new(workError)):
+	case !as[workError](err):
 		return exitUsage
-	case errors.As(err, new(regressionError)):
+	case as[regressionError](err):
 		return exitRegression
-	case errors.As(err, new(jobsFailedError)), errors.As(err, new(policytest.BrokenError)):
+	case as[jobsFailedError](err), as[policytest.BrokenError](err):
 		return exitJobsFailed
-	case errors.As(err, new(nothingError)), errors.As(err, new(*selection.NothingError)), errors.As(err, new(sweep.LimitError)):
+	case as[nothingError](err), as[*selection.NothingError](err), as[sweep.LimitError](err):
 		return exitNothing
 	case errors.As(err, &part) && part.Measured == 0:
 		return exitNothing
 	case part != nil:
 		return exitJobsFailed
-	case isWrongUsage(err):
+	case slices.ContainsFunc(wrongUsage, func(matches func(error) bool) bool { return matches(err) }):
 		return exitUsage
 	}
 	return exitInfrastructure
 }
 
-// isWrongUsage reports whether the user has to ask for something else.
-func isWrongUsage(err error) bool {
-	return errors.As(err, new(refusal)) ||
-		errors.As(err, new(mixes.InputErrors)) ||
-		errors.As(err, new(*suites.MixError)) ||
-		errors.As(err, new(*harness.RequestError)) ||
-		errors.As(err, new(*sweep.PlanError)) ||
-		errors.As(err, new(*selection.NameError)) ||
-		errors.As(err, new(*output.Refusal)) ||
-		errors.As(err, new(*regress.BaseError)) ||
-		errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) || errors.Is(err, store.ErrOtherPlan) || errors.Is(err, store.ErrDiffer) ||
-		errors.Is(err, regress.ErrNotApart) || errors.Is(err, regress.ErrAmbiguous) || errors.Is(err, regress.ErrModes)
+// as matches errors of a type, and is matches a value.
+func as[E error](err error) bool { return errors.As(err, new(E)) }
+
+func is(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// wrongUsage matches errors after which the user has to ask for something else.
+var wrongUsage = []func(error) bool{
+	as[refusal], as[mixes.InputErrors], as[*suites.MixError], as[*harness.RequestError], as[*sweep.PlanError], as[*selection.NameError],
+	as[*output.Refusal], as[*regress.BaseError], is(store.ErrNoRun), is(store.ErrNoSweep), is(store.ErrOtherPlan), is(store.ErrDiffer),
+	is(regress.ErrNotApart), is(regress.ErrAmbiguous), is(regress.ErrModes),
 }
 
 // workError is an error of a command's work.

@@ -77,19 +77,12 @@ func (o *mixOptions) settle(c *cobra.Command, args []string) error {
 
 func (o *mixOptions) do(c *cobra.Command) (err error) {
 	ctx, say := c.Context(), sayTo(c)
-	known, err := o.settings.KnownProfiles(ctx)
-	if err != nil {
-		return err
-	}
-	mix, _, err := o.settings.ReadMix(ctx, o.mix, known, say)
+	mix, known, err := nodes.Read(ctx, o.settings.Options, o.mix, say)
 	if err != nil {
 		return err
 	}
 	if len(mix.Jobs) > largeMix {
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
-	}
-	if known, err = nodes.Know(ctx, o.settings.Options, &mix, known, say); err != nil {
-		return refusal{err}
 	}
 	before, err := o.settings.KnownHistory(ctx)
 	if err != nil {

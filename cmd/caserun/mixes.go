@@ -11,11 +11,11 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/userfile/output"
 )
@@ -213,30 +213,6 @@ func (o *learnOptions) do(c *cobra.Command) error {
 
 // used are the footprints that the jobs of a run had, by command.
 func (o *learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mixes.Footprint, err error) {
-	db, done, err := openForReading(c.Context(), o.settings.DB)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	selected := store.Filter{}
-	if o.run == selection.Latest {
-		selected = store.Filter{Mix: mix.Name, Mode: results.Live}
-	}
-	run, err := selection.Run(c.Context(), db, o.run, selected)
-	if o.run == selection.Latest && errors.Is(err, store.ErrNoRun) {
-		return nil, nil // nothing is known
-	}
-	if err != nil {
-		return nil, err
-	}
-	if run.Mode != results.Live {
-		return nil, refuse("run %d is simulated, and measured nothing: name another", run.ID)
-	}
-	jobs, err := db.Jobs(c.Context(), run.ID)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := db.Tasks(c.Context(), run.ID)
-	sayTo(c)("footprints come from run %d (%s)", run.ID, results.ArmOf(run))
-	return profiles.Used(jobs, tasks), err
+	err = o.read(c, func(db *store.Store) error { out, err = nodes.Used(c.Context(), db, mix, o.run, sayTo(c)); return err })
+	return out, err
 }

@@ -42,45 +42,45 @@ type paperOptions struct {
 	log    logFlag
 }
 
+// paperConflicts are flags of paper that cannot be combined.
+var paperConflicts = []conflict{{"run", "sweep", "it does a sweep of its own"}, {"sweep", "tag", "both select runs"}}
+
 // validate finds what contradicts itself before anything runs.
-func (o *paperOptions) validate() error {
-	switch settings := o.settings; {
-	case o.run && len(o.sweeps) > 0:
-		return errors.New("--run does a sweep of its own: leave --sweep out")
-	case len(o.sweeps) > 0 && settings.Tag != "":
-		return errors.New("--sweep and --tag both select runs: give one of them")
+func (o *paperOptions) validate(flags *pflag.FlagSet) error {
+	if err := refuseConflicts(flags, paperConflicts); err != nil {
+		return err
+	}
+	for _, name := range o.ofRuns() {
+		if err := requireFlag(flags, name, "run"); err != nil {
+			return err
+		}
+	}
+	switch {
 	case o.system != "" && !slices.Contains(o.paper.SystemNames(), o.system):
 		return fmt.Errorf("--as %s: want %s", o.system, strings.Join(o.paper.SystemNames(), " or "))
 	case o.run && len(o.paper.Sweeps) == 0:
 		return fmt.Errorf("--run: no sweep measures what is in %s: leave it out. %s", o.name, o.paper.Remedy)
-	case o.reps > 0 && !o.run:
-		return errors.New("--reps is for --run")
-	case len(o.mixes) > 0 && !o.run:
-		return errors.New("--mixes is for --run: --sweep or --tag chooses stored runs")
-	case o.log.path != "" && !o.run:
-		return errors.New("--log-json is for --run: add that, or leave --log-json out")
 	case o.out == "-":
 		return errors.New("--out -: it is a directory of files: name one")
-	case o.force && o.out == "":
-		return errors.New("--force is for --out")
-	case o.run && settings.Trace:
+	case o.run && o.settings.Trace:
 		return errors.New("--run measures times, which tracing changes: run caserun sweep --mixes W1..W8 --scheds sa,case-alg2,case-alg3 --trace, and give both sweeps with --sweep")
 	}
-	return nil
+	return requireFlag(flags, "force", "out")
 }
 
-// refuseForRuns refuses flags that only change runs. Settings of the environment and of a file
-// are not refused, because they are for other commands too.
-func refuseForRuns(given *pflag.FlagSet) (err error) {
-	ofRuns := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.AddNodeFlags(ofRuns)
-	config.AddProbeFlag(ofRuns)
-	given.Visit(func(f *pflag.Flag) {
-		if f.Name != "node" && f.Name != "tag" && ofRuns.Lookup(f.Name) != nil {
-			err = fmt.Errorf("--%s is for --run: add that, or leave --%[1]s out", f.Name)
+// ofRuns are the flags that only change runs. Settings of the environment and of a file may change
+// them too, because they are for other commands as well.
+func (o *paperOptions) ofRuns() []string {
+	names := []string{"reps", "mixes", "log-json"}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.AddNodeFlags(flags)
+	config.AddProbeFlag(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "node" && f.Name != "tag" {
+			names = append(names, f.Name)
 		}
 	})
-	return err
+	return names
 }
 
 // selection says which runs the tables are made of.
@@ -134,7 +134,7 @@ figures to SVG, PNG and PDF.`,
 	c.Flags().StringVarP(&o.out, "out", "o", "", "`DIR` for the page, CSV files and figures")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.run, "run", false, "first do the sweeps, under every scheduler of the paper")
-	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: the paper's")
+	config.AddCatalogMixesFlag(c.Flags(), &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: the paper's")
 	config.AddCountFlag(c.Flags(), &o.reps, "reps", "`NUMBER` of repetitions of --run; default: "+config.DefaultReps())
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(selection.OfferSweeps)))
@@ -166,20 +166,14 @@ func (o *paperOptions) settle(c *cobra.Command, args []string) (err error) {
 			}
 		}
 	}
-	if err := o.validate(); err != nil {
+	if err := o.validate(c.Flags()); err != nil || o.out == "" {
 		return err
 	}
-	if c.Flags().Changed("reps") && o.reps < 1 {
-		return fmt.Errorf("--reps \"%d\": want a whole number, 1 or more", o.reps)
-	}
-	if !o.run {
-		if err := refuseForRuns(c.Flags()); err != nil {
-			return err
-		}
-	}
-	if o.out == "" {
-		return nil
-	}
+	return o.checkOutput()
+}
+
+// checkOutput refuses files that could not be written, before a sweep whose tables they have.
+func (o *paperOptions) checkOutput() error {
 	page, err := o.paper.Build(nil)
 	if err != nil {
 		return err
@@ -192,7 +186,7 @@ func (o *paperOptions) settle(c *cobra.Command, args []string) (err error) {
 			return fmt.Errorf("--log-json %s: --out writes that file: name another", o.log.path)
 		}
 	}
-	return publication.Check(o.paper, o.out, o.force) // before a sweep whose tables could not be written
+	return publication.Check(o.paper, o.out, o.force)
 }
 
 func (o *paperOptions) do(c *cobra.Command) (err error) {

@@ -159,7 +159,7 @@ func TestProbesThatCannotBe(t *testing.T) {
 		{sweep("lazy,lazy"), exitUsage, "--probes: lazy is named twice"},
 		{sweep("eager"), exitUsage, `"eager": want lazy, static or explicit`},
 		{[]string{"mix", "W1", "--probe", "eager"}, exitUsage, "want lazy, static or explicit"},
-		{[]string{"paper", "--probe", "static"}, exitUsage, "--probe is for --run"},
+		{[]string{"paper", "--probe", "static"}, exitUsage, "--probe requires --run"},
 		{[]string{"paper", "--run", "--mixes", "W1", "--node", "sim:4xV100", "--probe", "static"}, exitUsage, "--probe static: not available on sim:4xV100"},
 	} {
 		status, text := finish(t, onFakes(dir, library, nil, c.args...))

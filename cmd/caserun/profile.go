@@ -1,12 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"os/exec"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +21,6 @@ type profileOptions struct {
 	asked
 	mix, stdin, name, out string
 	untraced, once        bool
-	command               []string
 }
 
 func newProfile() *cobra.Command {
@@ -69,11 +65,6 @@ it with steps: in a mix. docs/reference/profiles.md describes both files.`,
 	return c
 }
 
-func (o *profileOptions) settle(c *cobra.Command, args []string) error {
-	o.command = args
-	return o.asked.settle(c, args)
-}
-
 func (o *profileOptions) validate(args []string) error {
 	switch {
 	case (o.mix == "") == (len(args) == 0):
@@ -87,50 +78,15 @@ func (o *profileOptions) validate(args []string) error {
 // jobs are the distinct commands to profile, in the mix's order.
 func (o *profileOptions) jobs(ctx context.Context, say harness.Say) ([]mixes.Job, error) {
 	if o.mix == "" {
-		program, err := o.program()
-		if _, notMix := mixes.Lookup(o.command[0]); err != nil && notMix == nil {
-			return nil, refuse("%s is a mix: caserun profile --mix %[1]s", o.command[0])
-		}
-		if err != nil {
-			return nil, err
-		}
-		j := mixes.FromCommand(append([]string{program}, o.command[1:]...))
-		if o.name != "" {
-			j.Name = input.Name(o.name)
-		}
-		if o.stdin != "" {
-			j.Stdin = o.stdin
-		}
-		return []mixes.Job{j}, nil
+		j, err := suites.Command(o.settings.Suite, o.settings.Data, o.args)
+		j.Name, j.Stdin = cmp.Or(input.Name(o.name), j.Name), cmp.Or(o.stdin, j.Stdin)
+		return []mixes.Job{j}, err
 	}
 	mix, _, err := o.settings.ReadMix(ctx, o.mix, profiles.Set{}, say)
-	if err != nil {
-		return nil, err
-	}
-	seen := map[string]bool{}
-	return slices.DeleteFunc(mix.Jobs, func(j mixes.Job) bool {
-		again := seen[j.Command()]
-		seen[j.Command()] = true
-		return again
-	}), nil
+	return mix.Distinct(), err
 }
 
-// program is the program of the command as jobs have it. A name of the suite's stays. Any other
-// name is looked up as a shell does.
-func (o *profileOptions) program() (string, error) {
-	name := o.command[0]
-	suite, err := suites.Own(o.settings.Suite, o.settings.Data)
-	if err != nil || strings.Contains(name, "/") || slices.Contains(mixes.SuitePrograms(), name) || suite.Has(name) {
-		return name, err
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("program %s: %w", name, err)
-	}
-	return path, nil
-}
-
-// run keeps what was measured also if the rest failed or was stopped, by whatever signal.
+// do keeps what was measured also if the rest failed or was stopped, by whatever signal.
 func (o *profileOptions) do(c *cobra.Command) error {
 	say := sayTo(c)
 	jobs, err := o.jobs(c.Context(), say)

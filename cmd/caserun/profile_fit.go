@@ -16,7 +16,7 @@ import (
 // fitOptions are what profile fit is asked for.
 type fitOptions struct {
 	asked
-	side, out string
+	out string
 }
 
 func newProfileFit() *cobra.Command {
@@ -50,11 +50,6 @@ traced go before traced ones. SIDE is
 	return c
 }
 
-func (o *fitOptions) settle(c *cobra.Command, args []string) error {
-	o.side = args[0]
-	return o.asked.settle(c, args)
-}
-
 func (o *fitOptions) do(c *cobra.Command) error {
 	if err := spareStore(o.settings.DB, o.out); err != nil {
 		return err
@@ -65,12 +60,9 @@ func (o *fitOptions) do(c *cobra.Command) error {
 	}
 	var fit history.Fit
 	err = o.read(c, func(db *store.Store) error {
-		side, err := selection.Select(c.Context(), db, o.side)
+		side, err := o.selectSide(c, db, "profile fit", o.args[0])
 		if err != nil {
 			return err
-		}
-		if len(side.Runs) == 0 {
-			return refuse("profile fit: %s: %s; caserun report%s lists what there is", side.Label, selection.WhyEmpty(c.Context(), db, o.side, o.settings.DB), o.settings.StoreFlag())
 		}
 		fit, err = history.FitProfiles(c.Context(), db, side, known)
 		return err

@@ -126,7 +126,7 @@ func TestProfileCommandLine(t *testing.T) {
 	if err != nil || len(jobs) == 0 || len(jobs) >= len(mix.Jobs) {
 		t.Errorf("%d commands of W7's %d jobs, %v: want each once", len(jobs), len(mix.Jobs), err)
 	}
-	jobs, err = (&profileOptions{name: "label", stdin: "in", command: []string{"./solver", "-n", "5"}}).jobs(t.Context(), silent)
+	jobs, err = (&profileOptions{name: "label", stdin: "in", asked: asked{args: []string{"./solver", "-n", "5"}}}).jobs(t.Context(), silent)
 	if err != nil || jobs[0].Command() != "./solver -n 5 < in" || jobs[0].Name != "label" || jobs[0].Dir != "." {
 		t.Errorf("jobs %+v, %v", jobs, err)
 	}

@@ -78,9 +78,9 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	}
 	config.AddStoreFlag(c.Flags())
 	config.AddAllowSimulatedFlag(c.Flags())
-	addDoubtedFlag(c.Flags(), &o.doubted)
+	config.AddDoubtedFlag(c.Flags(), &o.doubted)
 	addFormatFlag(c)
-	addAlphaFlag(c.Flags(), &o.alpha)
+	config.AddAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
 	config.AddLimitsFlag(c.Flags(), defaultLimits)
@@ -110,7 +110,7 @@ func (o *regressOptions) settle(c *cobra.Command, args []string) (err error) {
 
 // check refuses options that contradict themselves, and reads the limits.
 func (o *regressOptions) check(text string) ([]regress.Limit, error) {
-	if err := validateAlpha(o.alpha); err != nil {
+	if err := config.CheckAlpha(o.alpha); err != nil {
 		return nil, err
 	}
 	if o.baseline == "" || o.candidate == "" {
@@ -134,14 +134,19 @@ func (o *regressOptions) check(text string) ([]regress.Limit, error) {
 	if err := regress.CheckLimits(limits, text); err != nil {
 		return nil, fmt.Errorf("--max-regression %w", err)
 	}
+	return regress.WithCrashes(limits), checkSchedulers(limits)
+}
+
+// checkSchedulers refuses limits of schedulers that there are not.
+func checkSchedulers(limits []regress.Limit) error {
 	for _, l := range limits {
 		if l.Scheduler != "" {
 			if err := config.Check("sched", l.Scheduler); err != nil {
-				return nil, fmt.Errorf("--max-regression %s: %w", l, err)
+				return fmt.Errorf("--max-regression %s: %w", l, err)
 			}
 		}
 	}
-	return regress.WithCrashes(limits), nil
+	return nil
 }
 
 func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
@@ -150,7 +155,7 @@ func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
 		return err
 	}
 	if len(baseline.Runs) == 0 {
-		return o.matchesNothing(c.Context(), db, "baseline", o.baseline)
+		return o.matchesNothing(c, db, "--baseline "+o.baseline, o.baseline)
 	}
 	candidate, err := selection.Select(c.Context(), db, o.candidate)
 	if err != nil {
@@ -177,16 +182,9 @@ func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
 		}
 	}
 	if len(candidate.Runs) == 0 { // the report has said so too, for who reads nothing else
-		return o.matchesNothing(c.Context(), db, "candidate", o.candidate)
+		return o.matchesNothing(c, db, "--candidate "+o.candidate, o.candidate)
 	}
 	return verdict(r)
-}
-
-// matchesNothing is the error of a side without runs, which is a slip of the user or a sweep that
-// began no run. It is not the answer of a gate.
-func (o *regressOptions) matchesNothing(ctx context.Context, db *store.Store, flag, side string) error {
-	return refuse("--%s %s: %s; nothing was compared; caserun report%s lists what there is",
-		flag, side, selection.WhyEmpty(ctx, db, side, o.settings.DB), o.settings.StoreFlag())
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.

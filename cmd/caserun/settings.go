@@ -7,14 +7,12 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
-	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
@@ -38,9 +36,13 @@ func loadOver(c *cobra.Command, over map[string]any) (config.Settings, error) {
 }
 
 // asked is what all requests have.
-type asked struct{ settings config.Settings }
+type asked struct {
+	settings config.Settings
+	args     []string
+}
 
-func (a *asked) settle(c *cobra.Command, _ []string) (err error) {
+func (a *asked) settle(c *cobra.Command, args []string) (err error) {
+	a.args = args
 	a.settings, err = load(c)
 	return err
 }
@@ -145,21 +147,23 @@ func noStore(path string) error {
 	return fmt.Errorf("store %s: no such file: caserun mix and caserun sweep make a store; --db names one in another place", path)
 }
 
+// selectSide finds the runs that a text names for a command, and refuses a text that matches none.
+func (a *asked) selectSide(c *cobra.Command, db *store.Store, command, text string) (regress.Side, error) {
+	side, err := selection.Select(c.Context(), db, text)
+	if err == nil && len(side.Runs) == 0 {
+		err = a.matchesNothing(c, db, command+": "+side.Label, text)
+	}
+	return side, err
+}
+
+// matchesNothing is the error of a text that matches no run, which is a slip of the user or a sweep that began no run.
+func (a *asked) matchesNothing(c *cobra.Command, db *store.Store, what, text string) error {
+	return refuse("%s: %s; caserun report%s lists what there is", what, selection.WhyEmpty(c.Context(), db, text, a.settings.DB), a.settings.StoreFlag())
+}
+
 // nothingMatches is the error of a command whose flags select no run.
 func nothingMatches(ctx context.Context, db *store.Store, command string, settings config.Settings, f selection.Filter) error {
 	return nothingError{fmt.Errorf("%s: no runs match in %s%s; caserun report%s lists what there is", command, settings.DB, f.Meant(ctx, db), settings.StoreFlag())}
-}
-
-// addAlphaFlag adds --alpha.
-func addAlphaFlag(f *pflag.FlagSet, alpha *float64) {
-	f.Float64Var(alpha, "alpha", stats.DefaultAlpha, "`PROBABILITY` of any false finding among all comparisons together")
-}
-
-func validateAlpha(alpha float64) error {
-	if !(alpha > 0 && alpha < 1) {
-		return fmt.Errorf("--alpha %g: want a probability above 0 and below 1", alpha)
-	}
-	return nil
 }
 
 // storeHint says how a command in a hint finds the store that a command read.

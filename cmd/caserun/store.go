@@ -29,9 +29,7 @@ func newStore() *cobra.Command {
 // storeMerge is what store merge is asked for.
 type storeMerge struct {
 	asked
-	out   string
-	parts []string
-	add   bool
+	add bool
 }
 
 func newStoreMerge() *cobra.Command {
@@ -75,23 +73,18 @@ it open.`,
 	return c
 }
 
-func (o *storeMerge) settle(c *cobra.Command, args []string) error {
-	o.out, o.parts = args[0], args[1:]
-	return o.asked.settle(c, args)
-}
-
 // check refuses what can be seen before the parts are read.
-func (o *storeMerge) check() error {
-	if strings.HasSuffix(o.out, ".tar.gz") {
-		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", o.out)
+func (o *storeMerge) check(out string, parts []string) error {
+	if strings.HasSuffix(out, ".tar.gz") {
+		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", out)
 	}
-	if o.out == stdoutName {
+	if out == stdoutName {
 		return refuse("merge into -: a store cannot be standard output: name a file")
 	}
-	if err := cmp.Or(userfile.CheckLink(o.out), userfile.CheckDirectory(o.out)); err != nil {
-		return refusal{fmt.Errorf("merge into %s: %w", o.out, err)}
+	if err := cmp.Or(userfile.CheckLink(out), userfile.CheckDirectory(out)); err != nil {
+		return refusal{fmt.Errorf("merge into %s: %w", out, err)}
 	}
-	for _, part := range o.parts {
+	for _, part := range parts {
 		if userfile.Absent(part) {
 			return fmt.Errorf("part %s: no such file: name the stores or bundles of the parts", part)
 		}
@@ -100,11 +93,12 @@ func (o *storeMerge) check() error {
 }
 
 func (o *storeMerge) do(c *cobra.Command) error {
-	if err := o.check(); err != nil {
+	out, parts := o.args[0], o.args[1:]
+	if err := o.check(out, parts); err != nil {
 		return err
 	}
-	if !userfile.Absent(o.out) {
-		db, err := harness.OpenStore(o.out) // runs whose processes died become interrupted
+	if !userfile.Absent(out) {
+		db, err := harness.OpenStore(out) // runs whose processes died become interrupted
 		if err == nil {
 			err = db.Close()
 		}
@@ -113,7 +107,7 @@ func (o *storeMerge) do(c *cobra.Command) error {
 		}
 	}
 	progress := display.NewRecords(c.ErrOrStderr(), "parts merged", time.Now())
-	merged, err := store.MergeAll(c.Context(), o.out, o.parts, store.Merging{Add: o.add, Open: bundle.OpenStore}, func(done, all int) {
+	merged, err := store.MergeAll(c.Context(), out, parts, store.Merging{Add: o.add, Open: bundle.OpenStore}, func(done, all int) {
 		progress.Done(int64(done), int64(all), time.Now())
 	})
 	progress.Stop()
@@ -124,7 +118,7 @@ func (o *storeMerge) do(c *cobra.Command) error {
 		return err
 	}
 	settings := o.settings
-	settings.DB = o.out
-	err = render(c, settings.Format, report.MergedSweeps(merged, o.out))
+	settings.DB = out
+	err = render(c, settings.Format, report.MergedSweeps(merged, out))
 	return orAgain(err, "the merge is done", "caserun sweep list"+settings.StoreFlag()+" shows what there is")
 }

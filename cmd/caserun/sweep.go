@@ -326,18 +326,18 @@ func (o *sweepOptions) resumeIn(c *cobra.Command, db *store.Store) (submit int64
 	if o.dryRun {
 		return 0, o.previewResumed(c, db, r)
 	}
-	if err := r.CheckFree(); err != nil && !o.force {
-		return 0, err
-	}
-	if o.slurm.submit && !r.Extends() { // which needs neither the node nor the mixes
-		return w.ID, nil
-	}
 	return o.continueIn(c, db, r)
 }
 
 // continueIn does what is left of a sweep, with the repetitions that the user wants.
 func (o *sweepOptions) continueIn(c *cobra.Command, db *store.Store, r *sweep.Resumption) (submit int64, err error) {
 	ctx, say := c.Context(), sayTo(c)
+	if err := r.CheckFree(); err != nil && !o.force {
+		return 0, err
+	}
+	if o.slurm.submit && !r.Extends() { // which needs neither the node nor the mixes
+		return r.Sweep.ID, nil
+	}
 	if err := r.Load(ctx, db, o.part, say); err != nil {
 		return 0, err
 	}

@@ -94,6 +94,11 @@ func (o *slurmOptions) check(flags *pflag.FlagSet) error {
 			return fmt.Errorf("--%s %q: want what sbatch takes, such as gpu:4 or a,b, without spaces and without an empty part", name, f.Value)
 		}
 	}
+	return o.checkValues(flags)
+}
+
+// checkValues refuses values that no task can have.
+func (o *slurmOptions) checkValues(flags *pflag.FlagSet) error {
 	if flags.Changed("time") && o.array.Time <= slurm.Warning {
 		return fmt.Errorf("--time %v: want more than %v, the time that a task has to end", o.array.Time, slurm.Warning)
 	}

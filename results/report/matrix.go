@@ -333,3 +333,14 @@ func anyLevel(m regress.Matrix, is func(regress.Level) bool) bool {
 		return slices.ContainsFunc(s.Over, is) || slices.ContainsFunc(s.Cells, func(c regress.Cell) bool { return slices.ContainsFunc(c.Levels, is) })
 	})
 }
+
+// MatrixTables show a matrix in a format: a row for each scheduler, or if byMix the ratios of each mix.
+func MatrixTables(m regress.Matrix, f Format, byMix, wide bool) []*Table {
+	switch {
+	case !byMix:
+		return []*Table{MatrixTable(m)}
+	case f == CSV || f == JSON:
+		return []*Table{MatrixCells(m)}
+	}
+	return MatrixByMix(m, wide || f == Markdown)
+}

@@ -282,3 +282,15 @@ func (e *examination) disk(dir string) {
 	}
 	e.add("disk", verdict, "%s free for %s", report.Human(free, report.Bytes), dir)
 }
+
+// Table shows findings, and counts those that failed.
+func Table(findings []Finding) (t *report.Table, failed int) {
+	t = &report.Table{Title: "doctor", Columns: []report.Column{{Name: "check"}, {Name: "verdict"}, {Name: "detail"}}}
+	for _, f := range findings {
+		t.Add(f.Check, f.Verdict, f.Detail)
+		if f.Verdict == Failed {
+			failed++
+		}
+	}
+	return t, failed
+}

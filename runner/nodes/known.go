@@ -10,10 +10,58 @@ import (
 	"path/filepath"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/userfile"
 )
+
+// Read reads a mix with what is known of its jobs on the node that is to run it.
+func Read(ctx context.Context, o harness.Options, arg string, say harness.Say) (m mixes.Mix, known profiles.Set, err error) {
+	if known, err = o.KnownProfiles(ctx); err != nil {
+		return m, known, err
+	}
+	if m, _, err = o.ReadMix(ctx, arg, known, say); err != nil {
+		return m, known, err
+	}
+	known, err = Know(ctx, o, &m, known, say)
+	return m, known, harness.Refuse(err)
+}
+
+// Expected is what a run of a mix on its node would be told of each of the mix's commands.
+func Expected(ctx context.Context, o harness.Options, arg string, db *store.Store, h history.Options, say harness.Say) (found []results.Known, m mixes.Mix, node string, err error) {
+	m, known, err := Read(ctx, o, arg, say)
+	if err != nil {
+		return nil, m, "", err
+	}
+	backend, err := Open(ctx, o, say)
+	if err != nil {
+		return nil, m, "", err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	of, err := backend.History(known)
+	if err != nil {
+		return nil, m, "", err
+	}
+	jobs, err := history.Known(ctx, db, m.Jobs, of, h)
+	if err != nil {
+		return nil, m, "", err
+	}
+	seen := map[string]bool{}
+	for i, j := range m.Jobs {
+		if command := j.Command(); !seen[command] {
+			seen[command] = true
+			k := results.Known{Command: command}
+			if jobs[i] != nil {
+				k = *jobs[i]
+			}
+			found = append(found, k)
+		}
+	}
+	return found, m, backend.Options().Node, nil
+}
 
 // Know completes what is known of a mix's jobs. They get the footprints of their profiles, and the set the steps files that they
 // name. On a simulated node it also gets estimates for commands that were not measured; say tells of each.

@@ -11,6 +11,7 @@ import (
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/sweep"
 )
@@ -169,6 +170,24 @@ func AddCatalogMixesFlag(f *pflag.FlagSet, names *[]string, usage string) {
 // addMixesFlag adds --mixes, which may be given again.
 func addMixesFlag(f *pflag.FlagSet, names *[]string, usage string, split func(string) ([]string, error)) {
 	f.Func("mixes", usage, func(list string) error { return appendTo(names, split, list) })
+}
+
+// AddDoubtedFlag adds --doubted to a command that compares.
+func AddDoubtedFlag(f *pflag.FlagSet, doubted *bool) {
+	f.BoolVar(doubted, "doubted", false, "take in doubtful runs, which may not have measured their jobs")
+}
+
+// AddAlphaFlag adds --alpha.
+func AddAlphaFlag(f *pflag.FlagSet, alpha *float64) {
+	f.Float64Var(alpha, "alpha", stats.DefaultAlpha, "`PROBABILITY` of any false finding among all comparisons together")
+}
+
+// CheckAlpha checks the value of --alpha.
+func CheckAlpha(alpha float64) error {
+	if !(alpha > 0 && alpha < 1) {
+		return fmt.Errorf("--alpha %g: want a probability above 0 and below 1", alpha)
+	}
+	return nil
 }
 
 // FlagName finds a flag also under the other number of its name, --mix as --mixes, because which of both a command
