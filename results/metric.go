@@ -81,7 +81,7 @@ var metrics = []Metric{
 		Bench: "J/ok-job", Gauge: "caserun_energy_per_ok_job_joules", Help: "Energy that the GPUs used for each job that ended ok: the median over the live runs."},
 	{Name: "idle-energy", Column: "energy_idle_j", at: func(m *Metrics) any { return &m.Energy.IdleJ }, Heading: "  with no task (estimated)", title: "Energy with no task (estimated)", Unit: "J"},
 	{Name: "swaps", Column: "swaps", at: func(m *Metrics) any { return &m.Swapping.Swaps }, Heading: "swaps", Unit: "swaps"},
-	{Name: "swaps-in-vain", Column: "swaps_in_vain", at: func(m *Metrics) any { return &m.Swapping.InVain }, Heading: "  asked in vain", Unit: "swaps"},
+	{Name: "swaps-in-vain", Column: "swaps_in_vain", at: func(m *Metrics) any { return &m.Swapping.InVain }, Heading: "  unsuccessful", Unit: "swaps"},
 	{Name: "swapped-out", Column: "swapped_out_bytes", at: func(m *Metrics) any { return &m.Swapping.OutBytes }, Heading: "  to the host", title: "Moved to the host", Unit: "bytes",
 		Gauge: "caserun_swapped_out_bytes", Help: "GPU memory that moved to the host: the median over the runs whose scheduler asked for memory."},
 	{Name: "swapped-in", Column: "swapped_in_bytes", at: func(m *Metrics) any { return &m.Swapping.InBytes }, Heading: "  back", title: "Moved back", Unit: "bytes",

@@ -248,8 +248,8 @@ type Copy struct {
 	EndS   float64
 }
 
-// Swap is memory of a task that moved between its device and the host, or that the scheduler asked
-// for in vain.
+// Swap is memory of a task that moved between its device and the host, or that did not although the
+// scheduler asked for it.
 type Swap struct {
 	Job           int
 	Task          int // within the job

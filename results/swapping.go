@@ -15,7 +15,7 @@ type Swapping struct {
 	InVain        *int64 // answers that a process was busy or unable
 	OutBytes      *int64
 	InBytes       *int64
-	DrainS        *float64 // sums over swaps, which can overlap; those in vain included
+	DrainS        *float64 // sums over swaps, which can overlap; unsuccessful ones included
 	CopyS         *float64
 	BookkeepingS  *float64
 	HostPeakBytes *int64 // the most that was on the host at one time

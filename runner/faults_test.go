@@ -99,10 +99,10 @@ func TestCulpritAndCollateral(t *testing.T) {
 					for i, h := range c.jobs {
 						switch second {
 						case h.fault:
-							f.tellWork(place[i], h)
+							f.reportWork(place[i], h)
 							f.batch.ReportFault(place[i], 1, cmp.Or(h.code, 700), "cudaFree", f.now)
 						case h.kill:
-							f.tellWork(place[i], h)
+							f.reportWork(place[i], h)
 							f.batch.ProcessGone(place[i], 1, false, f.now)
 							f.batch.JobEnded(place[i], runner.Exit{Signal: new("SIGKILL")}, f.now)
 							ended[place[i]] = true
@@ -178,8 +178,8 @@ func (f *fake) beginOn(job, process, device int) {
 	f.batch.TaskBegin(job, schedulers.Task{Serial: process, Bytes: 2, OnDevice: &device}, f.now)
 }
 
-// tellWork is what the job's probe tells of its kernels.
-func (f *fake) tellWork(job int, h happening) {
+// reportWork is what the job's probe reports of its kernels.
+func (f *fake) reportWork(job int, h happening) {
 	switch {
 	case h.since == idle:
 		f.batch.Working(job, 1, nil)

@@ -247,7 +247,7 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 func (e Planned) apply(b *Batch, now time.Duration) error {
 	a := b.ahead
 	if a == nil || !a.searching {
-		return errors.New("a plan that nobody asked for")
+		return errors.New("a plan, and no search for one is under way")
 	}
 	a.searching, a.first = false, false
 	b.carryOut(b.engine.Follow(e.Plan, now), now)

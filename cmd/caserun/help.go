@@ -101,33 +101,6 @@ func flagsOfTopic(c *cobra.Command, topic string) *pflag.FlagSet {
 	return out
 }
 
-func aboutEnvironment() string {
-	var settings, others [][2]string
-	for _, s := range config.AllSettings() {
-		meaning := s.Meaning
-		if s.Default != "" {
-			meaning += " (" + s.Default + ")"
-		}
-		settings = append(settings, [2]string{s.Variable, meaning})
-	}
-	for _, o := range config.OtherVariables() {
-		if !strings.HasSuffix(o.Name, "_") && !o.Internal {
-			others = append(others, [2]string{o.Name, o.Meaning})
-		}
-	}
-	return `A setting comes from the first of these that has it: the flag; the
-environment; the file of caserun sweep FILE; the file that --config or
-CASERUN_CONFIG names, or else caserun.yaml in the working directory; the
-default, here in brackets. CASERUN_MEM_CAP is the variable of --mem-cap, and
-mem-cap its key in files. All other flags are flags only. With --show-config a
-command prints the settings that it would have.
-
-Settings:
-` + report.Pairs(settings, 0) + `
-Other variables:
-` + strings.TrimSuffix(report.Pairs(others, 0), "\n")
-}
-
 func aboutStatuses() string {
 	var rows [][2]string
 	for _, s := range exitStatuses() {

@@ -76,13 +76,14 @@ func (o *historyOptions) settle(c *cobra.Command, args []string) error {
 	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
+	if err := refuseConflicts(c.Flags(), []conflict{{"out", "format", "it is a CSV file"}}); err != nil {
+		return err
+	}
 	switch {
 	case o.before < 0:
 		return fmt.Errorf("--before %d: want the number of a run, or 0 for all", o.before)
 	case o.mix == "" && (c.Flags().Changed("node") || c.Flags().Changed("devices")):
 		return errors.New("--node and --devices are for a mix: name one, as in caserun history W7 --node sim:4xV100")
-	case o.out != "" && c.Flags().Changed("format"):
-		return errors.New("--out is a CSV file, which --format does not change: leave one of them out")
 	case len(nodes.Split(o.settings.Node)) > 1:
 		return fmt.Errorf("--node %s: want one node", o.settings.Node)
 	}

@@ -113,7 +113,7 @@ func TestHistoryRefuses(t *testing.T) {
 		"history --node sim:1xV100":                       "are for a mix",
 		"history W1 W2":                                   `"W2" is one argument too many`,
 		"history --before -1":                             "--before -1",
-		"history -o x.csv --format json":                  "--out is a CSV file",
+		"history -o x.csv --format json":                  "--out cannot be combined with --format: it is a CSV file",
 		"history W1 --node sim:1xV100,sim:2xV100":         "want one node",
 		"history W1 --node sim:1xV100 --profiles bad.csv": "bad.csv:1: want the header job,command",
 		"history --profiles bad.csv":                      "bad.csv:1: want the header job,command",

@@ -90,7 +90,7 @@ func TestRequireLive(t *testing.T) {
 		{"sweep --mixes W1 --scheds sa", "true", exitInfrastructure, "no NVIDIA GPU"},
 		{"paper --run --require-live", "", exitInfrastructure, "no NVIDIA GPU"},
 		{"sweep --mixes W1 --scheds sa --dry-run --require-live", "", exitInfrastructure, "no NVIDIA GPU"},
-		{"mix W1 --require-live --node sim:2xP100", "", exitUsage, "require-live: node sim:2xP100 is simulated: leave one of both out"},
+		{"mix W1 --require-live --node sim:2xP100", "", exitUsage, "require-live cannot be combined with node sim:2xP100, which is simulated"},
 		{"mix W1 --require-live --node cloud", "", exitUsage, `node "cloud": use local`},
 		{"sweep --mixes W1 --scheds sa --node sim:2xP100 --reps 1", "", exitOK, "SIMULATED sweep 1"},
 		{"sweep --resume 1 --require-live", "", exitUsage, "resume sweep 1: it is SIMULATED, on sim:2xP100"},

@@ -171,7 +171,7 @@ func TestNumbersOfFlagsArePlainDecimal(t *testing.T) {
 func TestFlagsTakeOneValue(t *testing.T) {
 	inTempDir(t)
 	for _, c := range []struct{ args, want string }{
-		{"mix W1 --tag a --tags b", `--tag "b": it takes one value, and "a" is given too: leave one of both out`},
+		{"mix W1 --tag a --tags b", `--tag "b": it takes one value, and "a" is given too: omit one`},
 		{"mix W1 --sched sa --scheds cg", `--sched "cg": it takes one value, and "sa" is given too`},
 		{"mix W1 --seed 1 --seed 2", `--seed "2": it takes one value, and "1" is given too`},
 		{"mix W1 --timeout 1m --timeout 2m", `--timeout "2m": it takes one value`},

@@ -89,7 +89,7 @@ func addCommands(root *cobra.Command) {
 	root.SetHelpCommandGroupID("look")
 	root.SetCompletionCommandGroupID("files")
 	root.AddCommand(
-		&cobra.Command{Use: "environment", Short: "Settings as variables and in files", Long: aboutEnvironment()},
+		&cobra.Command{Use: "environment", Short: "Settings as variables and in files", Long: config.About()},
 		&cobra.Command{Use: "exit-codes", Aliases: []string{"exit-statuses"}, Short: "What each exit status means", Long: aboutStatuses()},
 		&cobra.Command{Use: "formats", Short: "What --format prints, and the files of caserun export", Long: aboutFormats(root)},
 		&cobra.Command{Use: "metrics", Short: "What runs are compared by", Long: aboutMetrics()},

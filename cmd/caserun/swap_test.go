@@ -87,7 +87,7 @@ func TestSwapsOfASimulatedRun(t *testing.T) {
 		t.Errorf("swap.csv has %q (%v)", rows, err)
 	}
 	page, err := os.ReadFile("page.html")
-	if err != nil || !strings.Contains(string(page), "2 swaps (90 GiB to the host, 90 GiB back), 0 asked in vain") {
+	if err != nil || !strings.Contains(string(page), "2 swaps (90 GiB to the host, 90 GiB back), 0 unsuccessful") {
 		t.Errorf("the page lacks the swaps (%v)", err)
 	}
 	status, text, errs := caserun(t, "report", "--db", "b.tar.gz", "1", "--format", "json")

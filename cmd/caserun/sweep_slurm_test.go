@@ -80,7 +80,7 @@ func TestSlurmDryRun(t *testing.T) {
 	out, _ = dry(bin, nodesSweep("--max-nodes", "8")...)
 	wants(out, "calls of sbatch: 3", "+26 --array=0-24%8 ", "+51 --array=0-9%8 ", "--dependency=afterany:JOB <<'END'")
 	if strings.Contains(out, notKnown) {
-		t.Errorf("Slurm is asked in vain:\n%s", out)
+		t.Errorf("asking Slurm was unsuccessful:\n%s", out)
 	}
 	out, errs := dry(bin, nodesSweep("--format", "csv")...)
 	wants(errs, "\nsbatch --parsable")

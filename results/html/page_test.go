@@ -521,10 +521,10 @@ func TestPageShowsSwaps(t *testing.T) {
 		r.swaps = swaps
 		m.add(r)
 	}
-	shown := []string{"above: its memory moves to the host", "below: it comes back", "2 swaps (6 GiB to the host, 6 GiB back), 0 asked in vain",
+	shown := []string{"above: its memory moves to the host", "below: it comes back", "2 swaps (6 GiB to the host, 6 GiB back), 0 unsuccessful",
 		`<rect class="out" x="30%" width="10%" y="2" height="7"><title>6 GiB to the host, 3.00 s to 4.00 s</title></rect>`,
 		`<rect class="in" x="50%" width="10%" y="9" height="7"><title>6 GiB back from the host, 5.00 s to 6.00 s</title></rect>`,
-		"<dt>Swaps</dt><dd>2, and 0 asked in vain</dd>", "<dt>Moved to the host</dt><dd>6 GiB</dd>", "<dt>Drain</dt><dd>250 ms</dd>", "<dt>Copies</dt><dd>1.00 s</dd>",
+		"<dt>Swaps</dt><dd>2, and 0 unsuccessful</dd>", "<dt>Moved to the host</dt><dd>6 GiB</dd>", "<dt>Drain</dt><dd>250 ms</dd>", "<dt>Copies</dt><dd>1.00 s</dd>",
 		"<dt>Bookkeeping</dt><dd>250 ms</dd>", "<dt>Most on the host</dt><dd>6 GiB</dd>"}
 	for i, slowdown := range []string{"0 s", "–"} {
 		text := write(t, m, m.runs()[i])

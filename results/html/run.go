@@ -118,7 +118,7 @@ func newFacts(r records) []fact {
 		case shown[i] == "jobs" && r.run.Status != results.Running:
 			f.Value += fmt.Sprintf(": %d ok, %d crashed", m.OK, m.Crashed)
 		case shown[i] == "swaps":
-			f.Value += fmt.Sprintf(", and %d asked in vain", *m.Swapping.InVain)
+			f.Value += fmt.Sprintf(", and %d unsuccessful", *m.Swapping.InVain)
 		}
 		out = append(out, f)
 	}

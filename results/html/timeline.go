@@ -214,7 +214,7 @@ func swapBars(swaps []results.Swap, end float64) []bar {
 
 func swapText(swaps []results.Swap) string {
 	w := results.NewSwapping(results.Run{}, nil, swaps)
-	return fmt.Sprintf("%d swaps (%s to the host, %s back), %d asked in vain", *w.Swaps, report.Human(float64(*w.OutBytes), report.Bytes),
+	return fmt.Sprintf("%d swaps (%s to the host, %s back), %d unsuccessful", *w.Swaps, report.Human(float64(*w.OutBytes), report.Bytes),
 		report.Human(float64(*w.InBytes), report.Bytes), *w.InVain)
 }
 

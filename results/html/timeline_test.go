@@ -238,7 +238,7 @@ func TestSwapsInTheRowOfTheirJob(t *testing.T) {
 	if diff := cmp.Diff([]string{"host 0% 100%", "out 20% 20%", "out 80% 10%", "in 60% 10%"}, classes(row.Bars)); diff != "" {
 		t.Error(diff)
 	}
-	if want := "job 0 : ok, 4 swaps (7 GiB to the host, 3 GiB back), 1 asked in vain, ended at 10.00 s"; row.Text != want {
+	if want := "job 0 : ok, 4 swaps (7 GiB to the host, 3 GiB back), 1 unsuccessful, ended at 10.00 s"; row.Text != want {
 		t.Errorf("text %q, want %q", row.Text, want)
 	}
 	for i, want := range []string{"", "3 GiB to the host, 2.00 s to 4.00 s", "4 GiB to the host, 8.00 s to 9.00 s", "3 GiB back from the host, 6.00 s to 7.00 s"} {

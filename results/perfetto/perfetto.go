@@ -212,7 +212,7 @@ func (t *run) job(j results.Job) {
 	}
 }
 
-// swap writes memory that moved, or that was asked for in vain.
+// swap writes memory that moved, or did not although it was asked to.
 func (t *run) swap(on *lanes, s results.Swap) {
 	name := string(s.Direction)
 	if s.Direction == schedulers.Out {

@@ -183,8 +183,8 @@ func (b limitedBlock) isOfItsLosses(other limitedBlock) bool {
 	return other.limit.Metric.Counts() && slices.EqualFunc(b.pairs, other.pairs, func(p, q Pair) bool { return p.A == q.A })
 }
 
-// withLosses adds what nobody asked for, without a limit: the lost jobs of pairs of which another metric
-// is checked.
+// withLosses adds the lost jobs of pairs of which another metric is checked, without a limit, if none was
+// asked for.
 func withLosses(asked []limitedBlock) []limitedBlock {
 	for _, block := range asked {
 		if !slices.ContainsFunc(asked, block.isOfItsLosses) {

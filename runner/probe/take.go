@@ -217,7 +217,7 @@ func (c *client) disconnected() {
 	const what = "process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits"
 	now := s.now()
 	_ = s.config.Post(now, runner.Note{Event: results.Event{AtS: now.Seconds(), Kind: results.EventSocketClosed, Job: &c.job.index,
-		Detail: fmt.Sprintf(what+"; have it leave alone the descriptors that it did not open", c.PID())}})
+		Detail: fmt.Sprintf(what+"; the program must not close descriptors that it did not open", c.PID())}})
 	if !c.job.warned {
 		c.job.warned = true
 		s.config.Warn("job %d: "+what, c.job.index, c.PID())

@@ -84,7 +84,7 @@ func (l *Log) Task(run int64, t results.Task) {
 	}
 }
 
-// Swap says that memory of a task moved, or was asked for in vain.
+// Swap says that memory of a task moved, or did not although it was asked to.
 func (l *Log) Swap(run int64, s results.Swap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -184,7 +184,7 @@ type strict struct {
 type twiceError struct{ first string }
 
 func (e twiceError) Error() string {
-	return fmt.Sprintf("it takes one value, and %q is given too: leave one of both out", e.first)
+	return fmt.Sprintf("it takes one value, and %q is given too: omit one", e.first)
 }
 
 // errEmpty is of a value without a character that can be seen.

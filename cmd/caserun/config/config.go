@@ -125,7 +125,7 @@ func liveNode(node string) (string, error) {
 			return "", err
 		}
 		if name != nodes.Local {
-			return "", fmt.Errorf("%s: node %s is simulated: leave one of both out", requireLive, name)
+			return "", fmt.Errorf("%s cannot be combined with node %s, which is simulated", requireLive, name)
 		}
 	}
 	return nodes.Local, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/sweep"
@@ -151,4 +152,32 @@ func WarnOfVariables(environment []string, say harness.Say) {
 		}
 		say("unknown setting %s (ignored): %s", name, hint)
 	}
+}
+
+// About tells users where settings come from, and lists them.
+func About() string {
+	var settings, others [][2]string
+	for _, s := range AllSettings() {
+		meaning := s.Meaning
+		if s.Default != "" {
+			meaning += " (" + s.Default + ")"
+		}
+		settings = append(settings, [2]string{s.Variable, meaning})
+	}
+	for _, o := range OtherVariables() {
+		if !strings.HasSuffix(o.Name, "_") && !o.Internal {
+			others = append(others, [2]string{o.Name, o.Meaning})
+		}
+	}
+	return `A setting comes from the first of these that has it: the flag; the
+environment; the file of caserun sweep FILE; the file that --config or
+CASERUN_CONFIG names, or else caserun.yaml in the working directory; the
+default, here in brackets. CASERUN_MEM_CAP is the variable of --mem-cap, and
+mem-cap its key in files. All other flags are flags only. With --show-config a
+command prints the settings that it would have.
+
+Settings:
+` + report.Pairs(settings, 0) + `
+Other variables:
+` + strings.TrimSuffix(report.Pairs(others, 0), "\n")
 }
