@@ -294,6 +294,23 @@ func TestPageShowsPower(t *testing.T) {
 	}
 }
 
+// Other programs fill stores too, and may know a total without its parts.
+func TestPageOfPartlyKnownFigures(t *testing.T) {
+	r := liveRun()
+	r.run.Tracer = results.Tracer{Kernels: new(int64(9))}
+	m := memory{}
+	m.add(r)
+	r = m[1]
+	r.run.Metrics.Energy, r.run.Metrics.Swapping = results.Energy{UsedJ: new(2400.0)}, results.Swapping{Swaps: new(int64(2))}
+	m[1] = r
+	text := write(t, m, m.runs()...)
+	for _, want := range []string{"<dt>Energy</dt><dd>2.40 kJ</dd>", "<dt>Swaps</dt><dd>2</dd>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
 // The page begins with the schedulers, not with the list of runs.
 func TestPageBeginsWithTheSchedulers(t *testing.T) {
 	m := fixture()

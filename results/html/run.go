@@ -102,7 +102,7 @@ func newFacts(r records) []fact {
 	figures(true, m.Fields())
 	add(true, "parameters", "probe", "repetition", "seed", "mix_source", "suite")
 	figures(m.Energy.UsedJ != nil, m.EnergyFields().Pick("energy_j", "energy_per_ok_job_j", "energy_idle_j"))
-	add(m.Energy.UsedJ != nil && *m.Energy.Source == results.EnergyPower, "energy_from")
+	add(m.Energy.UsedJ != nil && m.Energy.Source != nil && *m.Energy.Source == results.EnergyPower, "energy_from")
 	figures(m.Swapping.Swaps != nil, m.SwappingFields())
 	add(r.run.Workers > 0, "workers")
 	add(r.run.StartedAt != nil, "started_at")
@@ -117,7 +117,7 @@ func newFacts(r records) []fact {
 		switch {
 		case shown[i] == "jobs" && r.run.Status != results.Running:
 			f.Value += fmt.Sprintf(": %d ok, %d crashed", m.OK, m.Crashed)
-		case shown[i] == "swaps":
+		case shown[i] == "swaps" && m.Swapping.InVain != nil:
 			f.Value += fmt.Sprintf(", and %d unsuccessful", *m.Swapping.InVain)
 		}
 		out = append(out, f)

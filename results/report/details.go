@@ -25,7 +25,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Title: "Waited", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
-		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
+		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome", Crashes: true},
 		Column{Name: "exit", Place: TextOnly, Drop: 2}, Column{Name: "exit_status", Place: DataOnly},
 		Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Place: DataOnly},
 		Column{Name: "stderr_tail", Place: DataOnly}, Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: energy},

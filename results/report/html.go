@@ -129,7 +129,7 @@ func (c Column) bad(v any) bool {
 	case float64:
 		return c.Crashes && v > 0
 	case string:
-		return c.Name == "outcome" && !results.Outcome(v).CountsAsOK()
+		return c.Crashes && !results.Outcome(v).CountsAsOK()
 	}
 	return false
 }

@@ -9,18 +9,23 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// tracerLine says how complete the kernels of a traced run are.
+// tracerLine says how complete the kernels of a traced run are. ? is unknown, as stores of other programs may have it.
 func tracerLine(x results.Tracer) any {
 	if x.Kernels == nil {
 		return nil
 	}
-	parts := []string{fmt.Sprintf("%d kernels and %d copies of %d processes", *x.Kernels, *x.Copies, *x.Processes),
-		fmt.Sprintf("%d records lost", *x.Lost)}
-	if *x.Cut > 0 {
-		parts = append(parts, fmt.Sprintf("%d processes did not exit in order", *x.Cut))
+	number := func(n *int64) string {
+		if n == nil {
+			return "?"
+		}
+		return fmt.Sprint(*n)
 	}
-	if *x.Untraced > 0 {
-		parts = append(parts, fmt.Sprintf("%d jobs left no trace", *x.Untraced))
+	parts := []string{fmt.Sprintf("%d kernels and %s copies of %s processes", *x.Kernels, number(x.Copies), number(x.Processes)), number(x.Lost) + " records lost"}
+	if x.Cut == nil || *x.Cut > 0 {
+		parts = append(parts, number(x.Cut)+" processes did not exit in order")
+	}
+	if x.Untraced == nil || *x.Untraced > 0 {
+		parts = append(parts, number(x.Untraced)+" jobs left no trace")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -126,7 +126,7 @@ const (
 func (t *Table) text(o Options) []byte {
 	paint := func(c Column, s string) string {
 		switch {
-		case !o.Color || c.Name != "outcome" || s == unknown:
+		case !o.Color || !c.Crashes || c.Name != "outcome" || s == unknown:
 			return s
 		case s == string(results.OK):
 			return green + s + reset

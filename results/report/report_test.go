@@ -264,6 +264,10 @@ func TestColourOnlyWhenAsked(t *testing.T) {
 	if jobs := []results.Job{{Outcome: new(results.OKAfterOOM)}}; !strings.Contains(render(t, JobTable(liveRun(), jobs), Text, Options{Color: true}), yellow+"ok-after-oom"+reset) {
 		t.Error("ok-after-oom has the colour of another outcome")
 	}
+	swaps := SwapTable(liveRun(), []results.Swap{{Direction: schedulers.Out, Outcome: schedulers.Done}})
+	if out := render(t, swaps, Text, Options{Color: true}); strings.Contains(out, red) || !strings.Contains(out, "done") {
+		t.Errorf("a swap's outcome has the colour of a job's:\n%s", out)
+	}
 	plain := strings.NewReplacer(bold, "", red, "", green, "", reset, "").Replace(coloured)
 	if diff := cmp.Diff(render(t, table, Text, Options{}), plain); diff != "" {
 		t.Errorf("colour changes the layout:\n%s", diff)

@@ -57,7 +57,8 @@ type Column struct {
 	Cut int
 	// Title is the heading on a page, by default Heading with a capital letter.
 	Title string
-	// Crashes are jobs that crashed: a page marks numbers above 0.
+	// Crashes are numbers of jobs that crashed, or outcomes of jobs: a page marks numbers above 0
+	// and outcomes that are not ok.
 	Crashes bool
 	Class   string // of a page's cells
 }
