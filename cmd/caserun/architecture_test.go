@@ -221,6 +221,63 @@ func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
 	}
 }
 
+// The program's package is flags, printing and exit statuses. What is complex, or long, is in packages.
+func TestCommandsAreSmall(t *testing.T) {
+	const mostLines, mostComplex = 4500, 12
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(text), "\n")
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && complexity(f) > mostComplex {
+				t.Errorf("%s: %s has a complexity of %d, want %d at most: split it, or move what is logic to a package", name, f.Name.Name, complexity(f), mostComplex)
+			}
+		}
+	}
+	if lines > mostLines {
+		t.Errorf("the program's own package has %d lines, want %d at most: move what is not flags, printing or exit statuses to packages", lines, mostLines)
+	}
+}
+
+// complexity is how many ways lead through a function, as gocyclo counts them.
+func complexity(f *ast.FuncDecl) int {
+	n := 1
+	ast.Inspect(f, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			if node.List != nil {
+				n++
+			}
+		case *ast.CommClause:
+			if node.Comm != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if node.Op == token.LAND || node.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
 // verbOf is the verb of a file, such as sweep of sweep.go and of sweep_status.go.
 func verbOf(file string) string {
 	verb, _, _ := strings.Cut(strings.TrimSuffix(file, ".go"), "_")

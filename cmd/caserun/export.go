@@ -99,7 +99,7 @@ func (o *exportOptions) look(c *cobra.Command, db *store.Store) error {
 		if path == o.Paths["bundle"] && bundle.Is(o.settings.DB) {
 			return nil // it was unpacked, and may be written again
 		}
-		return spareStore(o.settings.DB, path)
+		return harness.SpareStore(o.settings.DB, path)
 	}
 	o.Progress = func(what string) (done func(n, all int64), stop func()) {
 		p := display.NewRecords(c.ErrOrStderr(), what, time.Now())

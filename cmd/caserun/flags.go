@@ -87,7 +87,7 @@ func (f logFlag) open(c *cobra.Command, db string) (log harness.Log, done func()
 	if f.path == "-" {
 		return nil, nil, refuse("--log-json -: standard output has the tables: name a file, or /dev/stderr")
 	}
-	if err := spareStore(db, f.path); err != nil {
+	if err := harness.SpareStore(db, f.path); err != nil {
 		return nil, nil, err
 	}
 	l, err := runlog.Open(c.Context(), f.path, waiting(c))

@@ -91,7 +91,7 @@ func (o *historyOptions) settle(c *cobra.Command, args []string) error {
 }
 
 func (o *historyOptions) do(c *cobra.Command) (err error) {
-	if err := spareStore(o.settings.DB, o.out); err != nil {
+	if err := harness.SpareStore(o.settings.DB, o.out); err != nil {
 		return err
 	}
 	file, err := o.settings.KnownHistory(c.Context())

@@ -169,7 +169,7 @@ func (o *learnOptions) settle(c *cobra.Command, args []string) error {
 }
 
 func (o *learnOptions) do(c *cobra.Command) error {
-	if err := spareStore(o.settings.DB, o.out); err != nil {
+	if err := harness.SpareStore(o.settings.DB, o.out); err != nil {
 		return err
 	}
 	known, err := o.settings.KnownProfiles(c.Context())

@@ -179,7 +179,7 @@ func (o *paperOptions) checkOutput() error {
 		return err
 	}
 	for _, path := range publication.Paths(page, o.out) {
-		if err := spareStore(o.settings.DB, path); err != nil {
+		if err := harness.SpareStore(o.settings.DB, path); err != nil {
 			return err
 		}
 		if o.log.path != "" && output.Same(path, o.log.path) {

@@ -12,30 +12,15 @@ import (
 	"github.com/caserun/caserun/userfile/output"
 )
 
-// render prints tables in a format, with an empty line between. In json several tables are one
-// array.
+// render prints tables in a format.
 func render(c *cobra.Command, format string, tables ...*report.Table) error {
 	f, err := report.ParseFormat(format)
 	if err != nil {
 		return err
 	}
-	begin, between, end := "", "\n", ""
-	if f == report.JSON && len(tables) > 1 {
-		begin, between, end = "[\n", ",\n", "]\n"
-	}
 	w := c.OutOrStdout()
 	wide, _ := c.Flags().GetBool("verbose")
-	fmt.Fprint(w, begin)
-	for i, t := range tables {
-		if i > 0 {
-			fmt.Fprint(w, between)
-		}
-		if err := t.Render(w, f, report.Options{Color: display.IsTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide, Columns: display.Columns(w)}); err != nil {
-			return fmt.Errorf("print table: %w", err)
-		}
-	}
-	fmt.Fprint(w, end)
-	return nil
+	return report.RenderAll(w, f, report.Options{Color: display.IsTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide, Columns: display.Columns(w)}, tables...)
 }
 
 // orAgain adds to the error of an output, if there is one, that the measurements are kept, and how to make it again.

@@ -9,6 +9,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
 )
@@ -51,7 +52,7 @@ traced go before traced ones. SIDE is
 }
 
 func (o *fitOptions) do(c *cobra.Command) error {
-	if err := spareStore(o.settings.DB, o.out); err != nil {
+	if err := harness.SpareStore(o.settings.DB, o.out); err != nil {
 		return err
 	}
 	known, err := o.settings.KnownProfiles(c.Context())

@@ -17,6 +17,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/userfile/output"
 )
 
@@ -97,7 +98,7 @@ func (o *regressOptions) settle(c *cobra.Command, args []string) (err error) {
 	if o.limits, err = o.check(o.settings.MaxRegression); err != nil {
 		return err
 	}
-	if err := spareStore(o.settings.DB, o.junit); err != nil {
+	if err := harness.SpareStore(o.settings.DB, o.junit); err != nil {
 		return err
 	}
 	if o.junit != "" {

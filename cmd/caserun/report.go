@@ -155,7 +155,7 @@ func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected st
 		if err := output.Check(path, policy); err != nil {
 			return err
 		}
-		if err := spareStore(o.settings.DB, path); err != nil {
+		if err := harness.SpareStore(o.settings.DB, path); err != nil {
 			return err
 		}
 	}
@@ -191,14 +191,14 @@ func (o *reportOptions) pageRuns(c *cobra.Command, db *store.Store, selected sto
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case len(runs) == 0:
+	if len(runs) == 0 {
 		return nil, nothingError{fmt.Errorf("--html: no run of %s is selected", db.Path())}
-	case len(runs) > html.MaxRuns && o.trend != "":
-		sayTo(c)("--html: the page shows the last %d of %d runs; its trend is of all", html.MaxRuns, len(runs))
-		runs = runs[len(runs)-html.MaxRuns:]
-	case len(runs) > html.MaxRuns:
-		return nil, refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", len(runs), html.MaxRuns)
+	}
+	if n := len(runs); n > html.MaxRuns && o.trend != "" {
+		sayTo(c)("--html: the page shows the last %d of %d runs; its trend is of all", html.MaxRuns, n)
+		return runs[n-html.MaxRuns:], nil
+	} else if n > html.MaxRuns {
+		return nil, refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", n, html.MaxRuns)
 	}
 	return runs, nil
 }

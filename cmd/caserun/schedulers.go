@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -25,14 +26,9 @@ func newSchedulers() *cobra.Command {
 		Short: "List the schedulers, or show one with its parameters",
 		Example: `  caserun schedulers
   caserun schedulers case-alg3`,
-		Args: atMostOne,
-		ValidArgsFunction: atMost(1, func(*cobra.Command, []string, string) (offers []string, _ cobra.ShellCompDirective) {
-			for _, s := range policies.Listed() {
-				offers = append(offers, s.Name+"\t"+s.Brief)
-			}
-			return offers, cobra.ShellCompDirectiveNoFileComp
-		}),
-		RunE: verb(&o),
+		Args:              atMostOne,
+		ValidArgsFunction: atMost(1, words(config.OfferSchedulerName)),
+		RunE:              verb(&o),
 	}
 	addFormatFlag(c)
 	return c

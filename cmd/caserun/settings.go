@@ -17,7 +17,6 @@ import (
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/userfile"
-	"github.com/caserun/caserun/userfile/output"
 )
 
 // load settles a command's settings.
@@ -113,19 +112,6 @@ func printSettings(c *cobra.Command, settings config.Settings) error {
 	}
 	_, err = c.OutOrStdout().Write(text)
 	return err
-}
-
-// spareStore refuses a file to write that is one of the store's.
-func spareStore(db, path string) error {
-	if path == "" {
-		return nil
-	}
-	for _, own := range store.Files(db) {
-		if output.Same(path, own) || output.Same(filepath.Dir(path), own) {
-			return refuse("write %s: that is a file of the store %s: name another file", path, db)
-		}
-	}
-	return nil
 }
 
 // openForReading opens a store's file, or a bundle of caserun export, for reading. The file's

@@ -357,3 +357,22 @@ func (t *Table) json() []byte {
 	out.WriteString("]\n}\n")
 	return out.Bytes()
 }
+
+// RenderAll prints tables with an empty line between. In JSON several tables are one array.
+func RenderAll(w io.Writer, f Format, o Options, tables ...*Table) error {
+	begin, between, end := "", "\n", ""
+	if f == JSON && len(tables) > 1 {
+		begin, between, end = "[\n", ",\n", "]\n"
+	}
+	fmt.Fprint(w, begin)
+	for i, t := range tables {
+		if i > 0 {
+			fmt.Fprint(w, between)
+		}
+		if err := t.Render(w, f, o); err != nil {
+			return fmt.Errorf("print table: %w", err)
+		}
+	}
+	fmt.Fprint(w, end)
+	return nil
+}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // OpenStore opens a store for writing, and makes it where there is none, in a directory that exists. Runs and sweeps whose
@@ -108,6 +110,19 @@ func closeRun(s *store.Store, run results.Run, why string) error {
 	w.Event(results.Event{Kind: results.EventKilled, Detail: why})
 	if err := w.Finish(ctx, run); err != nil {
 		return fmt.Errorf("close run %d, which its process did not finish: %w", run.ID, err)
+	}
+	return nil
+}
+
+// SpareStore refuses a file to write that is one of the store's.
+func SpareStore(db, path string) error {
+	if path == "" {
+		return nil
+	}
+	for _, own := range store.Files(db) {
+		if output.Same(path, own) || output.Same(filepath.Dir(path), own) {
+			return Refuse(fmt.Errorf("write %s: that is a file of the store %s: name another file", path, db))
+		}
 	}
 	return nil
 }

@@ -38,6 +38,9 @@ func InList(offer func(typed string) []string, typed string) (lists []string) {
 	return lists
 }
 
+// OfferSchedulerName offers the schedulers.
+func OfferSchedulerName(string) []string { return OfferScheduler("") }
+
 // OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet.
 func OfferScheduler(typed string) (offers []string) {
 	name, parameters, begun := strings.Cut(typed, ":")
