@@ -141,12 +141,17 @@ func wanted(flag *pflag.Flag, text string, err error) error {
 	default:
 		return err
 	}
+	return wantedNumber(flag.Value.Type(), text, number, most, err)
+}
+
+// wantedNumber says what is wrong with a number.
+func wantedNumber(kind, text, number, most string, err error) error {
 	switch {
 	case strings.HasSuffix(text, "%"):
 		return errors.New(number + ", without %")
 	case errors.Is(err, strconv.ErrRange):
 		return errors.New(strings.TrimSpace(number + " " + most))
-	case flag.Value.Type() == "float64":
+	case kind == "float64":
 		return errors.New(number)
 	}
 	return errors.New(number + spelling(text))

@@ -64,33 +64,13 @@ const (
 // Load settles the configuration for a command with these flags. Settings in over come before
 // settings of the configuration file. warn takes lines for the user.
 func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn harness.Say) (Settings, error) {
-	v := viper.New()
-	for _, key := range keys {
-		if flag := flagOf(flags, key); flag != nil {
-			if err := v.BindPFlag(key, flag); err != nil {
-				return Settings{}, fmt.Errorf("bind --%s: %w", key, err)
-			}
-		}
-		if err := v.BindEnv(key, Variable(key)); err != nil {
-			return Settings{}, fmt.Errorf("bind environment of %s: %w", key, err)
-		}
-	}
-	file, err := flags.GetString("config")
+	v, err := bind(flags)
 	if err != nil {
 		return Settings{}, err
 	}
-	if file == "" {
-		if file = os.Getenv(fileVariable); file != "" && strings.TrimSpace(file) == "" {
-			return Settings{}, fmt.Errorf("%s %q is empty: name a file, or unset it", fileVariable, file)
-		}
-	}
-	explicit := file != ""
-	if !explicit {
-		file = defaultFile
-	}
-	fromFile, err := readSettings(ctx, file)
-	if err != nil && (explicit || !userfile.Absent(file)) {
-		return Settings{}, fmt.Errorf("configuration file %w", err)
+	fromFile, err := loadFile(ctx, flags)
+	if err != nil {
+		return Settings{}, err
 	}
 	if err := checkEnvironment(); err != nil {
 		return Settings{}, err
@@ -115,6 +95,44 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 		}
 	}
 	return s, s.check()
+}
+
+// bind binds flags and the environment.
+func bind(flags *pflag.FlagSet) (*viper.Viper, error) {
+	v := viper.New()
+	for _, key := range keys {
+		if flag := flagOf(flags, key); flag != nil {
+			if err := v.BindPFlag(key, flag); err != nil {
+				return nil, fmt.Errorf("bind --%s: %w", key, err)
+			}
+		}
+		if err := v.BindEnv(key, Variable(key)); err != nil {
+			return nil, fmt.Errorf("bind environment of %s: %w", key, err)
+		}
+	}
+	return v, nil
+}
+
+// loadFile reads the configuration file that the user names, or else the default one if it exists.
+func loadFile(ctx context.Context, flags *pflag.FlagSet) (map[string]any, error) {
+	file, err := flags.GetString("config")
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		if file = os.Getenv(fileVariable); file != "" && strings.TrimSpace(file) == "" {
+			return nil, fmt.Errorf("%s %q is empty: name a file, or unset it", fileVariable, file)
+		}
+	}
+	explicit := file != ""
+	if !explicit {
+		file = defaultFile
+	}
+	settings, err := readSettings(ctx, file)
+	if err != nil && (explicit || !userfile.Absent(file)) {
+		return nil, fmt.Errorf("configuration file %w", err)
+	}
+	return settings, nil
 }
 
 // liveNode is this machine for --require-live, which refuses simulated nodes. A command may take
@@ -220,14 +238,7 @@ func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
 			}
 			value = sweep.Options{}.Noise(s.Options)
 		}
-		if text, ok := value.(string); ok && report.Printable(text, "") != text {
-			value = escaped(text)
-		}
-		if value == "" {
-			shown = fmt.Appendf(shown, "# %s:\n", key) // nothing is set, which a file does not say
-			continue
-		}
-		line, err := yaml.Marshal(yaml.MapSlice{{Key: key, Value: value}})
+		line, err := showSetting(key, value)
 		if err != nil {
 			return nil, fmt.Errorf("print configuration: %w", err)
 		}
@@ -237,6 +248,16 @@ func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
 		return []byte("{}\n"), nil
 	}
 	return shown, nil
+}
+
+func showSetting(key string, value any) ([]byte, error) {
+	if text, ok := value.(string); ok && report.Printable(text, "") != text {
+		value = escaped(text)
+	}
+	if value == "" {
+		return fmt.Appendf(nil, "# %s:\n", key), nil // nothing is set, which a file does not say
+	}
+	return yaml.Marshal(yaml.MapSlice{{Key: key, Value: value}})
 }
 
 // byKey are the settings' values by key.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -69,14 +68,10 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 			_, err = setFlag(planned.Lookup(key), key, value)
 			return err
 		}
-		var known []string
-		for _, flags := range []*pflag.FlagSet{planned, node} {
-			flags.VisitAll(func(flag *pflag.Flag) { known = append(known, flag.Name) })
-		}
-		return failAt(at, "unknown key %q: %s", key, near.OrKnown(key, known))
+		return failAt(at, "unknown key %q: %s", key, near.OrKnown(key, append(namesOf(planned), namesOf(node)...)))
 	})
 	if err == nil && empty {
-		err = fmt.Errorf("%s: %w", path, errors.New("no sweep in the file: write mixes and scheds, each with a list"))
+		err = fmt.Errorf("%s: no sweep in the file: write mixes and scheds, each with a list", path)
 	}
 	if err != nil {
 		return f, fmt.Errorf("sweep file %w", err)
@@ -156,4 +151,10 @@ func ShowSweep(o sweep.Options) ([]byte, error) {
 		return nil, fmt.Errorf("print configuration: %w", err)
 	}
 	return text, nil
+}
+
+// namesOf are the names of flags.
+func namesOf(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	return names
 }

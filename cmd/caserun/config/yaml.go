@@ -54,34 +54,9 @@ func readYAML(ctx context.Context, path string, take func(key string, at, value 
 }
 
 func eachValue(text []byte, take func(key string, at, value ast.Node) error) error {
-	tokens := lexer.Tokenize(string(text))
-	if deep := mixes.TooDeep(tokens); deep != nil {
-		return &yamlError{deep, fmt.Sprintf("nested more than %d deep", mixes.MaxNesting)}
-	}
-	parsed, err := parser.Parse(tokens, 0)
-	if err != nil {
-		var at interface {
-			GetToken() *token.Token
-			GetMessage() string
-		}
-		if errors.As(err, &at) && at.GetToken() != nil {
-			err = &yamlError{at.GetToken(), "not valid YAML: " + at.GetMessage()}
-		}
+	body, err := parseMapping(text)
+	if body == nil || err != nil {
 		return err
-	}
-	docs := slices.DeleteFunc(parsed.Docs, func(d *ast.DocumentNode) bool {
-		_, directive := d.Body.(*ast.DirectiveNode)
-		return d.Body == nil || directive
-	})
-	if len(docs) == 0 {
-		return nil
-	}
-	if len(docs) > 1 {
-		return failAt(docs[1].Body, "more than one YAML document: put each into its own file")
-	}
-	body, ok := plain(docs[0].Body).(*ast.MappingNode)
-	if !ok {
-		return failAt(docs[0].Body, "want keys and values, such as mem-cap: 16GiB")
 	}
 	for _, v := range body.Values {
 		var at ast.Node = v.Key
@@ -97,6 +72,40 @@ func eachValue(text []byte, take func(key string, at, value ast.Node) error) err
 		}
 	}
 	return nil
+}
+
+// parseMapping reads the keys and values of a file; nil if it is empty.
+func parseMapping(text []byte) (*ast.MappingNode, error) {
+	tokens := lexer.Tokenize(string(text))
+	if deep := mixes.TooDeep(tokens); deep != nil {
+		return nil, &yamlError{deep, fmt.Sprintf("nested more than %d deep", mixes.MaxNesting)}
+	}
+	parsed, err := parser.Parse(tokens, 0)
+	if err != nil {
+		var at interface {
+			GetToken() *token.Token
+			GetMessage() string
+		}
+		if errors.As(err, &at) && at.GetToken() != nil {
+			err = &yamlError{at.GetToken(), "not valid YAML: " + at.GetMessage()}
+		}
+		return nil, err
+	}
+	docs := slices.DeleteFunc(parsed.Docs, func(d *ast.DocumentNode) bool {
+		_, directive := d.Body.(*ast.DirectiveNode)
+		return d.Body == nil || directive
+	})
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	if len(docs) > 1 {
+		return nil, failAt(docs[1].Body, "more than one YAML document: put each into its own file")
+	}
+	body, ok := plain(docs[0].Body).(*ast.MappingNode)
+	if !ok {
+		return nil, failAt(docs[0].Body, "want keys and values, such as mem-cap: 16GiB")
+	}
+	return body, nil
 }
 
 // plain is the value that an anchor or a tag marks.
