@@ -138,7 +138,7 @@ func parts(a *arms, rows []Row) []string {
 func (p *Paper) missing(item Item, rows []Row) (notes []string) {
 	for _, system := range slices.Sorted(slices.Values(item.Systems)) {
 		n, total := 0, 0
-		var why []string
+		var why, remedies []string
 		for _, r := range rows {
 			if r.System != system {
 				continue
@@ -146,9 +146,7 @@ func (p *Paper) missing(item Item, rows []Row) (notes []string) {
 			total++
 			if r.Measured == nil {
 				n++
-				if !slices.Contains(why, r.Missing) {
-					why = append(why, r.Missing)
-				}
+				why, remedies = once(why, r.Missing), once(remedies, p.remedy(p.Metrics[r.Metric], system))
 			}
 		}
 		if n == 0 {
@@ -157,16 +155,27 @@ func (p *Paper) missing(item Item, rows []Row) (notes []string) {
 		if len(why) > 3 {
 			why = append(why[:3], fmt.Sprintf("and %d more", len(why)-3))
 		}
-		notes = append(notes, fmt.Sprintf("Missing beside the paper's %s: %d of %d numbers (%s). %s", system, n, total, strings.Join(why, "; "), p.remedy(item, system)))
+		notes = append(notes, fmt.Sprintf("Missing beside the paper's %s: %d of %d numbers (%s).%s", system, n, total, strings.Join(why, "; "), strings.Join(remedies, "")))
 	}
 	return notes
 }
 
-// remedy says how to measure what a table lacks.
-func (p *Paper) remedy(item Item, name string) string {
-	if item.Remedy != "" {
-		return item.Remedy
+// once appends a text that the texts lack.
+func once(texts []string, text string) []string {
+	if slices.Contains(texts, text) {
+		return texts
+	}
+	return append(texts, text)
+}
+
+// remedy is a sentence that says how to measure a metric, after a space; empty if it cannot be measured.
+func (p *Paper) remedy(m Metric, name string) string {
+	switch {
+	case m.Remedy != "":
+		return " " + m.Remedy
+	case m.Of == "":
+		return ""
 	}
 	system := p.Systems[slices.IndexFunc(p.Systems, func(s System) bool { return s.Name == name })]
-	return strings.NewReplacer("{devices}", fmt.Sprint(system.Devices), "{system}", system.Name).Replace(p.Remedy)
+	return " " + strings.NewReplacer("{devices}", fmt.Sprint(system.Devices), "{system}", system.Name).Replace(p.Remedy)
 }

@@ -115,6 +115,10 @@ func TestEveryPublishedNumberHasARow(t *testing.T) {
 		if !strings.Contains(strings.Join(found.Notes, "\n"), "caserun ") {
 			t.Errorf("%s does not say how to measure it: %q", found.Source, found.Notes)
 		}
+		traced := slices.ContainsFunc(found.Rows, func(r paper.Row) bool { return r.Metric == "kernel_slowdown_vs_sa" })
+		if traced != strings.Contains(strings.Join(found.Notes, "\n"), "--trace") {
+			t.Errorf("%s says something else than what its numbers need: %q", found.Source, found.Notes)
+		}
 	}
 	if stated != 131 || page.Measured() != 0 || len(page.Figures) != 0 {
 		t.Errorf("%d published numbers, %d measured, %d figures; want all 131 of the data file, 0 and 0", stated, page.Measured(), len(page.Figures))

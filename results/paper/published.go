@@ -57,9 +57,10 @@ type Workload struct {
 
 // Metric says what a metric of the paper is of runs.
 type Metric struct {
-	Of   string // a metric of results, or one of figures; empty: no run has it
-	Over string // the scheduler over which it is the speedup; empty: it is no speedup
-	Why  string // why no run has it
+	Of     string // a metric of results, or one of figures; empty: no run has it
+	Over   string // the scheduler over which it is the speedup; empty: it is no speedup
+	Why    string // why no run has it
+	Remedy string // in place of the paper's
 }
 
 // Sweep measures the paper's mixes.
@@ -79,7 +80,6 @@ type Item struct {
 	Places  bool     // the numbers are from several places, which are shown
 	Notes   []string // with {node}, {mix}, {utilization}, {others} or a pinned scheduler: for measured nodes only
 	Others  Others
-	Remedy  string // in place of the paper's
 	Apart   string // why the numbers cannot be compared; empty if they can
 	Bars    Drawn  // speedups over a scheduler as bars
 	Curves  []string
