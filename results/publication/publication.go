@@ -22,18 +22,33 @@ import (
 // Page is the Markdown page's name.
 const Page = "paper.md"
 
-// Check refuses a directory in which Write could not write all its files.
+// Check refuses a directory in which Write could not write all its files, or that has files of another paper.
 func Check(p *paper.Paper, dir string, replace bool) error {
 	page, err := p.Build(nil) // the tables are the same whatever was measured
 	if err != nil {
 		return err
 	}
+	own := Paths(page, dir)
 	var files []output.Planned
-	for _, path := range Paths(page, dir) {
+	for _, path := range own {
 		files = append(files, output.Planned{Path: path, Policy: output.Chosen(replace)})
 	}
 	if err := output.CheckAll(files, []string{dir}); err != nil {
 		return fmt.Errorf("--out %s: %w", dir, err)
+	}
+	for _, name := range paper.Names() {
+		other, err := paper.Lookup(name)
+		if err != nil {
+			return err
+		}
+		if page, err = other.Build(nil); err != nil {
+			return err
+		}
+		for _, path := range Paths(page, dir) {
+			if _, err := os.Lstat(path); err == nil && !slices.Contains(own, path) {
+				return fmt.Errorf("--out %s: %s is of caserun paper %s: name another directory", dir, path, name)
+			}
+		}
 	}
 	return nil
 }

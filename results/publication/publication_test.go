@@ -44,6 +44,22 @@ func TestWriteFollowsNoLink(t *testing.T) {
 	}
 }
 
+// Tables of two papers have the same names: no directory has some of each.
+func TestCheckRefusesFilesOfAnotherPaper(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]string{"table-3.csv": "", "text.csv": "text.csv is of caserun paper schedgpu: name another directory"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(paper.Case(), dir, true); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // contents are the files of a directory.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
