@@ -22,10 +22,8 @@ func PaperTables(p paper.Page) []*Table {
 
 // PaperTable has a row for each number.
 func PaperTable(p paper.Table) *Table {
-	unit, mixed := paperUnit(p.Rows[0]), false
-	for _, r := range p.Rows {
-		mixed = mixed || paperUnit(r) != unit
-	}
+	unit := paperUnit(p.Rows[0])
+	mixed := slices.ContainsFunc(p.Rows, func(r paper.Row) bool { return paperUnit(r) != unit })
 	inPoints, inFactors := Everywhere, DataOnly
 	if mixed || unit != Ratio {
 		inPoints, inFactors = DataOnly, Everywhere
@@ -58,32 +56,7 @@ func PaperTable(p paper.Table) *Table {
 	}
 	var lost []string
 	for _, r := range p.Rows {
-		number := func(v any) any {
-			if f, ok := v.(float64); ok && mixed {
-				return Cell{Value: f, Text: Human(f, paperUnit(r))}
-			}
-			return v
-		}
-		var published, median, low, high, n any
-		if r.Published != nil {
-			published = number(*r.Published)
-		}
-		if e := r.Measured; e != nil {
-			median, low, high, n = number(e.Median), number(finite(e.Low)), number(finite(e.High)), e.N
-		}
-		var mode, node any
-		if r.Node != "" {
-			mode, node = r.Mode, r.Node
-		}
-		row := []any{p.Source, r.System, r.Workload, r.Scheduler, r.Metric, strings.ReplaceAll(r.Metric, "_", " "),
-			published, median, low, high, n, r.Ratio(), r.Difference(), node, mode, joined(r.Runs), r.Missing, r.LostMore}
-		if mixed {
-			row = append(row, r.Unit)
-		}
-		if p.Places {
-			row = append(row, r.Source)
-		}
-		t.Add(row...)
+		t.Add(paperCells(p, r, mixed)...)
 		if r.LostMore {
 			lost = append(lost, r.Scheduler+" with "+r.Workload)
 		}
@@ -94,6 +67,32 @@ func PaperTable(p paper.Table) *Table {
 	}
 	t.Say(p.Notes...)
 	return t
+}
+
+// paperCells are the row of a number. If mixed, each cell says its own unit.
+func paperCells(p paper.Table, r paper.Row, mixed bool) []any {
+	number := func(v any) any {
+		if f, ok := v.(float64); ok && mixed {
+			return Cell{Value: f, Text: Human(f, paperUnit(r))}
+		}
+		return v
+	}
+	var published, median, low, high, n any
+	if r.Published != nil {
+		published = number(*r.Published)
+	}
+	if e := r.Measured; e != nil {
+		median, low, high, n = number(e.Median), number(finite(e.Low)), number(finite(e.High)), e.N
+	}
+	row := []any{p.Source, r.System, r.Workload, r.Scheduler, r.Metric, strings.ReplaceAll(r.Metric, "_", " "),
+		published, median, low, high, n, r.Ratio(), r.Difference(), given(r.Node), given(string(r.Mode)), joined(r.Runs), r.Missing, r.LostMore}
+	if mixed {
+		row = append(row, r.Unit)
+	}
+	if p.Places {
+		row = append(row, r.Source)
+	}
+	return row
 }
 
 // PaperCurves is the data behind a figure of curves.

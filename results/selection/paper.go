@@ -110,21 +110,12 @@ func (p Paper) undoubted(runs []results.Run) []results.Run {
 
 // runs are the selected runs that are complete and not doubtful.
 func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error) {
-	if len(p.Sweeps) == 0 && (p.Tag != "" || len(p.Of.Sweeps) == 0) {
-		runs, err := db.Runs(ctx, store.Filter{Tag: p.Tag, Status: results.Complete})
-		if p.Tag == "" {
-			runs = slices.DeleteFunc(runs, func(r results.Run) bool { return !p.Of.Has(r.Mix) })
-		}
-		switch {
-		case err == nil && len(runs) == 0 && p.Tag == "":
-			return nil, Nothing("paper: no complete run in %s is of a mix of the paper. %s", p.DB, p.Of.Remedy)
-		case err == nil && len(runs) == 0:
-			return nil, Nothing("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", p.DB, p.Tag, p.StoreFlag)
-		}
-		return p.undoubted(runs), err
-	}
 	sweeps := p.Sweeps
-	if len(sweeps) == 0 {
+	switch {
+	case len(sweeps) > 0:
+	case p.Tag != "" || len(p.Of.Sweeps) == 0:
+		return p.ofStore(ctx, db)
+	default:
 		sweeps = []string{"latest"}
 	}
 	var runs []results.Run
@@ -152,6 +143,23 @@ func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error)
 		runs = append(runs, p.undoubted(more)...)
 	}
 	return runs, nil
+}
+
+// ofStore are the runs of all sweeps and of none that have the tag, or are of the paper's mixes.
+func (p Paper) ofStore(ctx context.Context, db *store.Store) ([]results.Run, error) {
+	runs, err := db.Runs(ctx, store.Filter{Tag: p.Tag, Status: results.Complete})
+	if err != nil {
+		return nil, err
+	}
+	nothing := Nothing("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", p.DB, p.Tag, p.StoreFlag)
+	if p.Tag == "" {
+		runs = slices.DeleteFunc(runs, func(r results.Run) bool { return !p.Of.Has(r.Mix) })
+		nothing = Nothing("paper: no complete run in %s is of a mix of the paper. %s", p.DB, p.Of.Remedy)
+	}
+	if len(runs) == 0 {
+		return nil, nothing
+	}
+	return p.undoubted(runs), nil
 }
 
 // node is a run's node without its runs.
