@@ -216,7 +216,7 @@ func TestPartGoesOnElsewhere(t *testing.T) {
 
 	writeFiles(t, map[string]string{"late.db": late})
 	change("late.db", "UPDATE run SET makespan_s = 3600, checksum = NULL WHERE status = 'complete' AND scheduler = (SELECT scheduler FROM run WHERE status = 'complete' ORDER BY id DESC LIMIT 1)")
-	if out := run("--resume", "latest", "--part", "1/1", "--db", "late.db", "--time-limit", "30m"); !strings.Contains(out, "part 1/1: goes on here, and is then of two machines") {
+	if out := run("--resume", "latest", "--part", "1/1", "--db", "late.db", "--time-limit", "30m"); !strings.Contains(out, "part 1/1: continues here, and is then of two machines") {
 		t.Errorf("without time for a block it says\n%s", out)
 	}
 }

@@ -68,7 +68,7 @@ func TestReportHTML(t *testing.T) {
 		{[]string{"1", "--mix", "W2"}, exitUsage, "is not among those that the flags select"},
 		{[]string{"1", "--last", "1"}, exitUsage, "--last 1 is for a list"},
 		{[]string{"--html", "x.html", "--base", "zero"}, exitUsage, "--base zero: this page has no run under it: want one of sa, case-alg3"},
-		{[]string{"--base", "sa"}, exitUsage, "--base is for --html: for a table, caserun compare --base sa"},
+		{[]string{"--base", "sa"}, exitUsage, "--base requires --html: for a table, caserun compare --base sa"},
 		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "--html cannot be combined with --format, which is for tables"},
 		{[]string{"--html", "x.html", "-v"}, exitUsage, "--html cannot be combined with --verbose"},
 		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "--html cannot be combined with --slowdown"},

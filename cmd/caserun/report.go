@@ -68,7 +68,7 @@ func (o *reportOptions) settle(c *cobra.Command, args []string) error {
 		}
 	}
 	if o.page == "" && o.base != "" {
-		return errors.New("--base is for --html: for a table, caserun compare --base " + o.base)
+		return errors.New("--base requires --html: for a table, caserun compare --base " + o.base)
 	}
 	if o.trend != "" {
 		return o.checkTrend()

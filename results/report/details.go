@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -114,11 +115,8 @@ func EventTable(r results.Run, events []results.Event) *Table {
 // RunTables show a run of a store, and if verbose all its records.
 func RunTables(ctx context.Context, db *store.Store, run results.Run, verbose bool) ([]*Table, error) {
 	jobs, err := db.Jobs(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	devices, err := db.Devices(ctx, run.ID)
-	if err != nil {
+	devices, err2 := db.Devices(ctx, run.ID)
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, err
 	}
 	tables := []*Table{RunSummary(run, jobs, devices, db.Path())}
@@ -126,23 +124,11 @@ func RunTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 		return tables, nil
 	}
 	tasks, err := db.Tasks(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	events, err := db.Events(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	kernels, err := db.Kernels(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	swaps, err := db.Swaps(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	expected, err := db.Predictions(ctx, run.ID)
-	if err != nil {
+	events, err2 := db.Events(ctx, run.ID)
+	kernels, err3 := db.Kernels(ctx, run.ID)
+	swaps, err4 := db.Swaps(ctx, run.ID)
+	expected, err5 := db.Predictions(ctx, run.ID)
+	if err := cmp.Or(err, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
 	tables = append(tables, DeviceTable(run, devices), JobTable(run, jobs), TaskTable(run, tasks))

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -212,19 +213,10 @@ func SweepColumns() string {
 // StoredSweepArms shows the arms of a stored sweep.
 func StoredSweepArms(ctx context.Context, db *store.Store, id int64, remedy, redo string) (*Table, error) {
 	w, err := db.Sweep(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	cells, err := db.Cells(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := db.Runs(ctx, store.Filter{Sweep: id})
-	if err != nil {
-		return nil, err
-	}
-	devices, err := db.DevicesOf(ctx, store.Filter{Sweep: id})
-	if err != nil {
+	cells, err2 := db.Cells(ctx, id)
+	runs, err3 := db.Runs(ctx, store.Filter{Sweep: id})
+	devices, err4 := db.DevicesOf(ctx, store.Filter{Sweep: id})
+	if err := cmp.Or(err, err2, err3, err4); err != nil {
 		return nil, err
 	}
 	spec, err := results.ReadSpec(w)

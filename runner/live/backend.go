@@ -143,7 +143,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	switch {
 	case err == nil:
 	case n.Cell != nil && n.programs != nil: // CheckMix found all of them when the sweep began
-		n.Say("%v; these jobs will fail, and the sweep goes on", err)
+		n.Say("%v; these jobs will fail, and the sweep continues", err)
 	default:
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,19 +18,10 @@ import (
 // Load makes a Stored of a run of a store.
 func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error) {
 	devices, err := db.Devices(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := db.Jobs(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := db.Tasks(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	swaps, err := db.Swaps(ctx, run.ID)
-	if err != nil {
+	jobs, err2 := db.Jobs(ctx, run.ID)
+	tasks, err3 := db.Tasks(ctx, run.ID)
+	swaps, err4 := db.Swaps(ctx, run.ID)
+	if err := cmp.Or(err, err2, err3, err4); err != nil {
 		return nil, err
 	}
 	threads := run.Provenance.Cores

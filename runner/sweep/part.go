@@ -188,7 +188,7 @@ func (s *Call) again(ctx context.Context, left []results.Cell, times Estimates) 
 	switch now := s.Now(); {
 	case len(blocks) == 0:
 	case !s.Limit.fits(now, Estimate{Seconds: takes.Seconds()}):
-		s.Say("part %s: goes on here, and is then of two machines, because the time limit has no room to do it anew: %s that another machine has begun", s.Part, countBlocks(len(blocks)))
+		s.Say("part %s: continues here, and is then of two machines, because the time limit has no room to do it anew: %s that another machine has begun", s.Part, countBlocks(len(blocks)))
 		return nil, nil
 	default:
 		s.Say("part %s: done anew here, to be of one machine: %s that another machine has begun", s.Part, countBlocks(len(blocks)))

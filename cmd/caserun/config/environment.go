@@ -110,47 +110,31 @@ func checkEnvironment() error {
 	return nil
 }
 
-// EmptyVariables are the names of variables in an environment that matter and are empty, which counts as not set.
-func EmptyVariables(environment []string) (empty []string) {
-	names := append(Variables(), fileVariable, live.LibraryVariable)
+// WarnOfVariables names the variables of an environment that look like settings and are not, and those that are empty.
+func WarnOfVariables(environment []string, say harness.Say) {
+	settings := Variables()
 	for _, variable := range environment {
-		if name, isEmpty := strings.CutSuffix(variable, "="); isEmpty && slices.Contains(names, name) {
-			empty = append(empty, name)
+		name, isEmpty := strings.CutSuffix(variable, "=")
+		if isEmpty && slices.Contains(append(settings, fileVariable, live.LibraryVariable), name) {
+			say("%s is empty, which counts as not set", name)
 		}
 	}
-	return empty
-}
-
-// UnknownVariables are the names in an environment that look like settings' and are not.
-func UnknownVariables(environment []string) (unknown []string) {
-	settings := Variables()
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
 		other := slices.ContainsFunc(OtherVariables(), func(o OtherVariable) bool {
 			return name == o.Name || strings.HasSuffix(o.Name, "_") && strings.HasPrefix(name, o.Name)
 		})
-		if strings.HasPrefix(name, VariablePrefix) && !other && !slices.Contains(settings, name) {
-			unknown = append(unknown, name)
+		if typed, ours := strings.CutPrefix(name, VariablePrefix); ours && !other && !slices.Contains(settings, name) {
+			var known []string
+			for _, setting := range settings {
+				known = append(known, strings.TrimPrefix(setting, VariablePrefix))
+			}
+			hint := near.DidYouMean(VariablePrefix, typed, known)
+			if hint == "" {
+				hint = "caserun help environment lists all settings"
+			}
+			say("unknown setting %s (ignored): %s", name, hint)
 		}
-	}
-	return unknown
-}
-
-// WarnOfVariables names the variables that look like settings and are not, and those that are empty.
-func WarnOfVariables(environment []string, say harness.Say) {
-	for _, name := range EmptyVariables(environment) {
-		say("%s is empty, which counts as not set", name)
-	}
-	var known []string
-	for _, name := range Variables() {
-		known = append(known, strings.TrimPrefix(name, VariablePrefix))
-	}
-	for _, name := range UnknownVariables(environment) {
-		hint := near.DidYouMean(VariablePrefix, strings.TrimPrefix(name, VariablePrefix), known)
-		if hint == "" {
-			hint = "caserun help environment lists all settings"
-		}
-		say("unknown setting %s (ignored): %s", name, hint)
 	}
 }
 

@@ -18,15 +18,12 @@ import (
 // These offer values of flags, to complete what is typed. An offer is a word and, behind a tab, its description. Shells
 // drop offers that do not begin with what is typed.
 
-// WordOf is an offer without its description.
-func WordOf(offer string) string {
-	word, _, _ := strings.Cut(offer, "\t")
-	return word
-}
-
 // Without leaves out the offers of given words.
 func Without(given, offers []string) []string {
-	return slices.DeleteFunc(offers, func(o string) bool { return slices.Contains(given, WordOf(o)) })
+	return slices.DeleteFunc(offers, func(o string) bool {
+		word, _, _ := strings.Cut(o, "\t")
+		return slices.Contains(given, word)
+	})
 }
 
 // InList offers the last name of a list, of names that the list does not have.
