@@ -301,10 +301,11 @@ func (g Growing) Write(b []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if end, notFile := g.Seek(0, io.SeekEnd); n > 0 && notFile == nil {
-		err = errors.Join(err, g.Truncate(end-int64(n)))
+	end, notFile := g.Seek(0, io.SeekEnd)
+	if n == 0 || notFile != nil {
+		return n, err
 	}
-	return 0, err
+	return 0, errors.Join(err, g.Truncate(end-int64(n)))
 }
 
 // End closes the output, and removes the file if it was made and is not to be kept.
