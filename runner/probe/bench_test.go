@@ -45,7 +45,7 @@ func granter(tb testing.TB, also func(probetest.Event)) *Server {
 // a packet to another C process and back stands beside them, and clients that can evict: a thread
 // of theirs reads the answer and wakes the thread that waits.
 func BenchmarkRoundTrip(b *testing.B) {
-	client := filepath.Join(b.TempDir(), "roundtrip")
+	client := built(b, "build/roundtrip")
 	for _, bench := range []struct {
 		name    string
 		clients int
