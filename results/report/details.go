@@ -45,8 +45,8 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	return t
 }
 
-// TaskTable has a row for each GPU task.
-func TaskTable(r results.Run, tasks []results.Task) *Table {
+// taskTable has a row for each GPU task.
+func taskTable(r results.Run, tasks []results.Task) *Table {
 	t := &Table{Title: about("tasks of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "task_seq", Heading: "task"},
 		Column{Name: "device_index", Heading: "device"}, Column{Name: "memory", Unit: Bytes, Place: TextOnly},
@@ -131,12 +131,12 @@ func RunTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 	if err := cmp.Or(err, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
-	tables = append(tables, DeviceTable(run, devices), JobTable(run, jobs), TaskTable(run, tasks))
+	tables = append(tables, DeviceTable(run, devices), JobTable(run, jobs), taskTable(run, tasks))
 	if len(expected) > 0 {
-		tables = append(tables, PredictionTable(run, jobs, expected))
+		tables = append(tables, predictionTable(run, jobs, expected))
 	}
 	if len(swaps) > 0 {
-		tables = append(tables, SwapTable(run, swaps))
+		tables = append(tables, swapTable(run, swaps))
 	}
-	return append(tables, KernelTable(run, kernels), EventTable(run, events)), nil
+	return append(tables, kernelTable(run, kernels), EventTable(run, events)), nil
 }

@@ -17,8 +17,8 @@ func expectedValues(e results.Expected) []any {
 	return []any{e.BeforeS, e.HeldS, e.AfterS, e.Bytes, e.Bytes, e.Kernels, e.SMs}
 }
 
-// PredictionTable has a row for each job of which the run's scheduler knew something.
-func PredictionTable(r results.Run, jobs []results.Job, expected []results.Prediction) *Table {
+// predictionTable has a row for each job of which the run's scheduler knew something.
+func predictionTable(r results.Run, jobs []results.Job, expected []results.Prediction) *Table {
 	columns := slices.Concat([]Column{{Name: "job_index", Heading: "job"}, {Name: "name", Place: TextOnly}}, expectedColumns(), []Column{{Name: "source"}})
 	t := &Table{Title: about("predictions of run", r), Detail: true, Columns: ofRun(columns...)}
 	names := map[int]string{}

@@ -72,7 +72,7 @@ func TestKernelTableIsNarrow(t *testing.T) {
 	for _, name := range longKernels {
 		kernels = append(kernels, results.Kernel{Name: name, Grid: "1x1x1", BusyS: 1.25, Registers: 255, StaticSharedBytes: 48 << 10})
 	}
-	table := KernelTable(tracedRun(), kernels)
+	table := kernelTable(tracedRun(), kernels)
 	for _, c := range []struct{ columns, width int }{{0, 120}, {120, 120}, {80, 80}} {
 		text := render(t, table, Text, Options{Wide: true, Columns: c.columns})
 		if n := longestLine(text); n > c.width {

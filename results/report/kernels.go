@@ -30,8 +30,8 @@ func tracerLine(x results.Tracer) any {
 	return strings.Join(parts, ", ")
 }
 
-// KernelTable sums up the kernels of each job by name, in descending order of their time.
-func KernelTable(r results.Run, kernels []results.Kernel) *Table {
+// kernelTable sums up the kernels of each job by name, in descending order of their time.
+func kernelTable(r results.Run, kernels []results.Kernel) *Table {
 	t := &Table{Title: about("kernels of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"},
 		Column{Name: "name", Heading: "kernel", Cut: leastName}, Column{Name: "launches"},

@@ -60,9 +60,9 @@ func MatrixTable(m regress.Matrix) *Table {
 	return t
 }
 
-// MatrixByMix has a table for each metric: a row for each mix, a column for each scheduler. Unless
+// matrixByMix has a table for each metric: a row for each mix, a column for each scheduler. Unless
 // wide, tables that are wider than Width with intervals have none.
-func MatrixByMix(m regress.Matrix, wide bool) []*Table {
+func matrixByMix(m regress.Matrix, wide bool) []*Table {
 	how, out := "In parentheses: confidence intervals.", ByMix(m, levelText)
 	if !wide && slices.ContainsFunc(out, func(t *Table) bool { return !t.fits() }) {
 		how, out = "-v also prints confidence intervals.", ByMix(m, levelTextAlone)
@@ -77,9 +77,9 @@ func MatrixByMix(m regress.Matrix, wide bool) []*Table {
 // figures, because a line of text has no room for them.
 func MatrixLaTeX(m regress.Matrix) []*Table {
 	if len(m.Rows) < 2 {
-		return []*Table{MatrixCells(m)}
+		return []*Table{matrixCells(m)}
 	}
-	return append(append([]*Table{MatrixTable(m)}, ByMix(m, levelTextAlone)...), MatrixCells(m))
+	return append(append([]*Table{MatrixTable(m)}, ByMix(m, levelTextAlone)...), matrixCells(m))
 }
 
 // ByMix has a table for each metric: a row for each mix, and a last one over several mixes; a column for each scheduler.
@@ -120,8 +120,8 @@ func ByMix(m regress.Matrix, cell func(results.Metric, regress.Count, regress.Le
 	return out
 }
 
-// MatrixCells has a row for each scheduler of each mix, with medians and with ratios to the base.
-func MatrixCells(m regress.Matrix) *Table {
+// matrixCells has a row for each scheduler of each mix, with medians and with ratios to the base.
+func matrixCells(m regress.Matrix) *Table {
 	t := &Table{Title: matrixTitle(m, "medians by mix"), Columns: slices.Concat(
 		[]Column{{Name: "mix"}, {Name: "jobs_of_mix", Place: DataOnly}}, schedulerColumns(),
 		[]Column{{Name: "runs"}, {Name: "jobs", Place: DataOnly}, {Name: "jobs_crashed", Place: DataOnly}, {Name: "crash_rate", Heading: "crashed", Unit: Ratio}})}
@@ -340,7 +340,7 @@ func MatrixTables(m regress.Matrix, f Format, byMix, wide bool) []*Table {
 	case !byMix:
 		return []*Table{MatrixTable(m)}
 	case f == CSV || f == JSON:
-		return []*Table{MatrixCells(m)}
+		return []*Table{matrixCells(m)}
 	}
-	return MatrixByMix(m, wide || f == Markdown)
+	return matrixByMix(m, wide || f == Markdown)
 }

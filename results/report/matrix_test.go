@@ -88,7 +88,7 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 			}
 		}
 	}
-	byMix := MatrixByMix(matrixWithCrashes(t, "sa"), false)
+	byMix := matrixByMix(matrixWithCrashes(t, "sa"), false)
 	for i, want := range []string{"W1,1.00×,\"1.50× (1.49 to 1.50), 25.0 % crashed‡\"\n", "W1,1.00×,0.50× (0.50 to 0.50)‡\n", "W1,1.00×,0.50× (0.50 to 0.50)‡\n"} {
 		text := render(t, byMix[i], CSV, Options{})
 		if _, w2, _ := strings.Cut(text, "\nW2,"); !strings.Contains(text, want) || strings.ContainsAny(strings.SplitN(w2, "\n", 2)[0], SurvivorsMark+lostMoreMark) {

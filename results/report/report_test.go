@@ -92,21 +92,21 @@ func views() map[string]*Table {
 		"list":        RunList([]results.Run{live, sim, {ID: 5, Mix: "W2", Scheduler: "cg", Node: "local", Mode: results.Live, Status: results.Running, Jobs: 9}}),
 		"jobs":        JobTable(live, someJobs()),
 		"jobs_sim":    JobTable(sim, simJobs()),
-		"tasks":       TaskTable(live, tasks),
+		"tasks":       taskTable(live, tasks),
 		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
 		"events":      EventTable(live, events),
 
 		"summary_swapped":      RunSummary(swappedRun(results.Simulated), nil, nil, "/tmp/caserun.db"),
 		"summary_swapped_live": RunSummary(swappedRun(results.Live), nil, nil, "/tmp/caserun.db"),
 		"list_swapped":         RunList([]results.Run{live, swappedRun(results.Simulated)}),
-		"swaps":                SwapTable(swappedRun(results.Simulated), someSwaps()),
-		"swaps_live":           SwapTable(swappedRun(results.Live), someSwaps()[:2]),
+		"swaps":                swapTable(swappedRun(results.Simulated), someSwaps()),
+		"swaps_live":           swapTable(swappedRun(results.Live), someSwaps()[:2]),
 
 		"summary_traced":  RunSummary(tracedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
 		"list_traced":     RunList([]results.Run{live, tracedRun()}),
 		"summary_guarded": RunSummary(guardedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
 		"list_guarded":    RunList([]results.Run{live, guardedRun()}),
-		"kernels":         KernelTable(tracedRun(), someKernels()),
+		"kernels":         kernelTable(tracedRun(), someKernels()),
 		"slowdown":        someSlowdown()[0],
 		"slowdown_jobs":   someSlowdown()[1],
 		"trend":           someTrend()[0],
@@ -189,9 +189,9 @@ func TestSimulatedNumbersSaySoInEveryFormat(t *testing.T) {
 	sim := simRun()
 	for name, table := range map[string]*Table{
 		"summary": RunSummary(sim, nil, nil, "x"), "list": RunList([]results.Run{sim}),
-		"jobs": JobTable(sim, someJobs()), "tasks": TaskTable(sim, []results.Task{{}}),
+		"jobs": JobTable(sim, someJobs()), "tasks": taskTable(sim, []results.Task{{}}),
 		"devices": DeviceTable(sim, someDevices("x", 1)), "events": EventTable(sim, []results.Event{{}}),
-		"kernels": KernelTable(sim, someKernels()),
+		"kernels": kernelTable(sim, someKernels()),
 	} {
 		for _, f := range []Format{Text, Markdown} {
 			if first, _, _ := strings.Cut(render(t, table, f, Options{}), "\n"); !strings.Contains(first, "SIMULATED") {
@@ -264,7 +264,7 @@ func TestColourOnlyWhenAsked(t *testing.T) {
 	if jobs := []results.Job{{Outcome: new(results.OKAfterOOM)}}; !strings.Contains(render(t, JobTable(liveRun(), jobs), Text, Options{Color: true}), yellow+"ok-after-oom"+reset) {
 		t.Error("ok-after-oom has the colour of another outcome")
 	}
-	swaps := SwapTable(liveRun(), []results.Swap{{Direction: schedulers.Out, Outcome: schedulers.Done}})
+	swaps := swapTable(liveRun(), []results.Swap{{Direction: schedulers.Out, Outcome: schedulers.Done}})
 	if out := render(t, swaps, Text, Options{Color: true}); strings.Contains(out, red) || !strings.Contains(out, "done") {
 		t.Errorf("a swap's outcome has the colour of a job's:\n%s", out)
 	}

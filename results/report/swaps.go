@@ -16,8 +16,8 @@ func swappingColumns(runs []results.Run) []Column {
 	return []Column{{Name: "swaps", Drop: 11}, {Name: "swapped_out", Unit: Bytes, Drop: 10}, {Name: "swapped_in", Unit: Bytes, Drop: 10}}
 }
 
-// SwapTable has a row for each swap, in the order of their times.
-func SwapTable(r results.Run, swaps []results.Swap) *Table {
+// swapTable has a row for each swap, in the order of their times.
+func swapTable(r results.Run, swaps []results.Swap) *Table {
 	why := whereKnown(slices.ContainsFunc(swaps, func(s results.Swap) bool { return s.Why != "" }))
 	t := &Table{Title: about("swaps of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "task_seq", Heading: "task"}, Column{Name: "device_index", Heading: "device"},

@@ -93,7 +93,7 @@ func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (
 		if !usable(r) || r.Scheduler != "sa" {
 			continue
 		}
-		more, err := Traced(ctx, db, r.ID)
+		more, err := traced(ctx, db, r.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (
 		if !ok || !usable(r) || r.Scheduler == "sa" {
 			continue
 		}
-		own, err := Traced(ctx, db, r.ID)
+		own, err := traced(ctx, db, r.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +117,8 @@ func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (
 	return out, nil
 }
 
-// Traced reads the jobs and kernels of a run.
-func Traced(ctx context.Context, db *store.Store, run int64) (results.Traced, error) {
+// traced reads the jobs and kernels of a run.
+func traced(ctx context.Context, db *store.Store, run int64) (results.Traced, error) {
 	jobs, err := db.Jobs(ctx, run)
 	if err != nil {
 		return results.Traced{}, err

@@ -179,7 +179,7 @@ func (p Paper) node(ctx context.Context, db *store.Store, r results.Run) (paper.
 	}
 	return paper.Node{Name: r.Node, Hardware: hardware, Mode: r.Mode, Devices: len(devices), System: system, CapacityBytes: capacity,
 		Utilization: func(r results.Run) ([]results.Segment, error) { return utilization(ctx, db, r) },
-		Trace:       func(run int64) (results.Traced, error) { return Traced(ctx, db, run) }}, nil
+		Trace:       func(run int64) (results.Traced, error) { return traced(ctx, db, run) }}, nil
 }
 
 // utilization reads what paper.Node.Utilization has.

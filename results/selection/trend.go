@@ -64,7 +64,7 @@ func SlowdownTables(ctx context.Context, db *store.Store, run results.Run, arg s
 		if !r.Traced {
 			return nil, Refuse("--slowdown: run %d was not traced: run the mix again with caserun mix --trace", r.ID)
 		}
-		if both[i], err = Traced(ctx, db, r.ID); err != nil {
+		if both[i], err = traced(ctx, db, r.ID); err != nil {
 			return nil, err
 		}
 	}

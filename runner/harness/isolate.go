@@ -51,7 +51,7 @@ func RunIsolating(ctx context.Context, r Request, run func(context.Context, Requ
 		r.Say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit", len(apart))
 		return made, failed, nil
 	}
-	again, err := Isolate(ctx, r, first.Run.ID, apart, run)
+	again, err := isolate(ctx, r, first.Run.ID, apart, run)
 	keep(again)
 	failed = slices.DeleteFunc(failed, func(f Failure) bool { return tookDown(f.Job) })
 	if err == nil {
@@ -60,10 +60,10 @@ func RunIsolating(ctx context.Context, r Request, run func(context.Context, Requ
 	return made, failed, err
 }
 
-// Isolate runs jobs of an earlier run again as a run of their own, each alone on a device and
-// without MPS. A job that faults alone is the culprit. Isolate corrects the outcomes of the
+// isolate runs jobs of an earlier run again as a run of their own, each alone on a device and
+// without MPS. A job that faults alone is the culprit. It corrects the outcomes of the
 // earlier run in the store by that. run is what makes the run.
-func Isolate(ctx context.Context, r Request, first int64, jobs []results.Job, run func(context.Context, Request) (Outcome, error)) (Outcome, error) {
+func isolate(ctx context.Context, r Request, first int64, jobs []results.Job, run func(context.Context, Request) (Outcome, error)) (Outcome, error) {
 	batch := r.Mix
 	r.Mix.Source = fmt.Sprintf("jobs of run %d, of %s, each alone", first, batch.Source)
 	r.Mix.Name += "-isolated" // it is not a repetition of the mix under sa, even with as many jobs

@@ -43,7 +43,7 @@ func TestIsolateTellsTheLog(t *testing.T) {
 	alone := func(context.Context, Request) (Outcome, error) {
 		return Outcome{Run: results.Run{ID: first + 1}, Jobs: []results.Job{{Outcome: new(results.OK)}, {Outcome: new(results.OK)}, {Outcome: new(results.Fault)}}}, nil
 	}
-	if _, err := Isolate(ctx, r, first, jobs, alone); err != nil {
+	if _, err := isolate(ctx, r, first, jobs, alone); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"run 1 job 0 collateral", "run 1 job 2 fault", "run 1 verdict", "run 1 verdict"}

@@ -106,7 +106,7 @@ func bind(flags *pflag.FlagSet) (*viper.Viper, error) {
 				return nil, fmt.Errorf("bind --%s: %w", key, err)
 			}
 		}
-		if err := v.BindEnv(key, Variable(key)); err != nil {
+		if err := v.BindEnv(key, variable(key)); err != nil {
 			return nil, fmt.Errorf("bind environment of %s: %w", key, err)
 		}
 	}

@@ -16,18 +16,18 @@ import (
 	"github.com/caserun/caserun/runner/sweep"
 )
 
-// VariablePrefix begins the names of the variables that are settings.
-const VariablePrefix = "CASERUN_"
+// variablePrefix begins the names of the variables that are settings.
+const variablePrefix = "CASERUN_"
 
-// Variable is the environment's name of a setting.
-func Variable(key string) string {
-	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+// variable is the environment's name of a setting.
+func variable(key string) string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
 }
 
 // Variables are the variables of all settings.
 func Variables() (names []string) {
 	for _, key := range keys {
-		names = append(names, Variable(key))
+		names = append(names, variable(key))
 	}
 	return names
 }
@@ -46,7 +46,7 @@ func AllSettings() (all []Setting) {
 		}
 		f := flags.Lookup(key)
 		value, meaning := pflag.UnquoteUsage(f)
-		s := Setting{Key: key, Variable: Variable(key), Value: value, Default: f.DefValue, Meaning: meaning}
+		s := Setting{Key: key, Variable: variable(key), Value: value, Default: f.DefValue, Meaning: meaning}
 		if s.Default == "0" || s.Default == "0s" || s.Default == "false" {
 			s.Default = ""
 		}
@@ -91,7 +91,7 @@ const ofTests = "of this project's tests"
 func checkEnvironment() error {
 	flags := allFlags()
 	for _, key := range keys {
-		name := Variable(key)
+		name := variable(key)
 		text := os.Getenv(name)
 		if text == "" {
 			continue
@@ -124,12 +124,12 @@ func WarnOfVariables(environment []string, say harness.Say) {
 		other := slices.ContainsFunc(OtherVariables(), func(o OtherVariable) bool {
 			return name == o.Name || strings.HasSuffix(o.Name, "_") && strings.HasPrefix(name, o.Name)
 		})
-		if typed, ours := strings.CutPrefix(name, VariablePrefix); ours && !other && !slices.Contains(settings, name) {
+		if typed, ours := strings.CutPrefix(name, variablePrefix); ours && !other && !slices.Contains(settings, name) {
 			var known []string
 			for _, setting := range settings {
-				known = append(known, strings.TrimPrefix(setting, VariablePrefix))
+				known = append(known, strings.TrimPrefix(setting, variablePrefix))
 			}
-			hint := near.DidYouMean(VariablePrefix, typed, known)
+			hint := near.DidYouMean(variablePrefix, typed, known)
 			if hint == "" {
 				hint = "caserun help environment lists all settings"
 			}
