@@ -1,4 +1,3 @@
-// Package local makes runs on the GPUs of this machine, and measures jobs alone on one of them.
 package live
 
 import (

@@ -120,7 +120,7 @@ func TestJobsOfTheBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(text) != want {
-		t.Errorf("%s is not what the profiles and the model say: run this test with -update, then benchmarks/bounds/bounds.py, then go run ./docs/pages", boundJobs)
+		t.Errorf("%s is not what the profiles and the model say: run this test with -update, then benchmarks/bounds/bounds.py, then go test -tags full ./docs/pages -update", boundJobs)
 	}
 }
 

@@ -1,22 +1,11 @@
-// Command pages writes the tables of documents that come from simulations and from committed runs:
-//
-//	go run ./docs/pages [PAGE ...]
-//
-// Without pages it writes all of them, which takes some 40 s. Tests of this package compare the
-// pages with what it would write. The claims about these simulations are tested here too, so that each
-// simulation is made once.
-package main
+package pages
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"slices"
 	"strings"
 )
-
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // page is a document and its tables.
 type page struct {
@@ -33,47 +22,7 @@ type table struct {
 
 const whole = ""
 
-// pages has plan.md, which takes most of the time, last.
-var pages = []page{picturePage, readmePage, simulationPage, boundsPage, fourPage, evaluationPage("two"), planPage}
-
 var fourPage = evaluationPage("four")
-
-func run(args []string, stdout, stderr io.Writer) int {
-	if _, err := os.Stat("docs/pages"); err != nil {
-		fmt.Fprintln(stderr, "pages: run this in the root of the repository")
-		return 2
-	}
-	all := append(slices.Clone(pages), readmePlanPage)
-	for _, a := range args {
-		if !slices.ContainsFunc(all, func(p page) bool { return p.path == a }) {
-			fmt.Fprintf(stderr, "pages: %s has no tables that are generated\n", a)
-			return 2
-		}
-	}
-	status := 0
-	for _, p := range all {
-		if len(args) > 0 && !slices.Contains(args, p.path) {
-			continue
-		}
-		if err := p.write(stdout); err != nil {
-			fmt.Fprintf(stderr, "pages: %s: %v\n", p.path, err)
-			status = 1
-		}
-	}
-	return status
-}
-
-func (p page) write(stdout io.Writer) error {
-	shown, generated, err := p.texts()
-	if err != nil || shown == generated {
-		return err
-	}
-	if err := os.WriteFile(p.path, []byte(generated), 0o644); err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "%s has changed: read the text around its tables again\n", p.path)
-	return nil
-}
 
 // texts are the page as it is, and with its tables generated.
 func (p page) texts() (shown, generated string, err error) {
@@ -127,7 +76,7 @@ func errorOf(simulated, measured float64) string {
 	return fmt.Sprintf("%+.0f", 100*(simulated/measured-1))
 }
 
-// ctx is that of all simulations: the command has nothing to end before it ends.
+// ctx is that of all simulations.
 var ctx = context.Background()
 
 // failure is an error on its way from a generator to made.
