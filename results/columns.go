@@ -54,6 +54,8 @@ func (f Fields) Pick(names ...string) Fields {
 	return out
 }
 
+var _ json.Marshaler = Fields(nil)
+
 // MarshalJSON makes an object whose keys are in the order of the fields.
 func (f Fields) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
@@ -79,6 +81,8 @@ type Chosen string
 
 // Decimal is a number that may be too large for SQLite's integers and for JSON's.
 type Decimal uint64
+
+var _ encoding.TextMarshaler = Decimal(0)
 
 // MarshalText gives its digits.
 func (d Decimal) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(d), 10), nil }

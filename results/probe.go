@@ -25,7 +25,10 @@ var probes = [...]string{Lazy: "lazy", Static: "static", Explicit: "explicit"}
 // Probes are the names of all probes, the default first.
 func Probes() []string { return probes[:] }
 
-var _ encoding.TextUnmarshaler = (*Probe)(nil)
+var (
+	_ encoding.TextMarshaler   = Probe(0)
+	_ encoding.TextUnmarshaler = (*Probe)(nil)
+)
 
 func (p Probe) String() string { return probes[p] }
 

@@ -31,8 +31,8 @@ func summaryCell(s stats.Summary, u report.Unit) report.Cell {
 }
 
 // verdicts judges every arm against the first arm, the base, with one correction for all
-// comparisons. Each arm's comparisons are in the order of shownMetrics; the base has none. Nobody is better
-// who lost significantly more jobs.
+// comparisons. Each arm's comparisons are in the order of shownMetrics; the base has none. An arm
+// that lost significantly more jobs is not better.
 func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	var pairs []stats.Pair
 	var others [][]results.Run

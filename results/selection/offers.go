@@ -31,7 +31,7 @@ func describe(s results.Sweep) string {
 }
 
 // lookedAt is how many runs are looked through: a completion must not take long. shownRuns is how
-// many are offered: nobody reads more.
+// many are offered: a longer list is not read.
 const (
 	lookedAt  = 1000
 	shownRuns = 50

@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/runner/slurm"
 )
 
-// Progress is told how far a submission is: its tasks as Slurm has them, and the runs of the sweep that are
+// Progress shows how far a submission is: its tasks as Slurm has them, and the runs of the sweep that are
 // merged, of so many.
 type Progress func(tasks []slurm.Task, done, of int)
 
@@ -59,7 +59,7 @@ type collector struct {
 	// file at least once, on a local disk.
 	mergeFiles func(ctx context.Context, files []string) (complete bool, err error)
 	say        func(format string, args ...any)
-	// show is told of the tasks each time.
+	// show gets the tasks each time.
 	show func(tasks []slurm.Task)
 }
 

@@ -15,7 +15,7 @@ type moves struct {
 	say   func(format string, args ...any)
 }
 
-// follow is told of the tasks each time. A controller that was killed may have a task leave a node that is well, and
+// follow gets the tasks each time. A controller that was killed may have a task leave a node that is well, and
 // may not count that as a restart. It may also have forgotten a task on a node that is lost, and find later that the
 // node is down. So nodes are asked about until a task runs on them again.
 func (m moves) follow(ctx context.Context, tasks []slurm.Task) {

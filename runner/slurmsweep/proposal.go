@@ -36,7 +36,7 @@ func Propose(ctx context.Context, db *store.Store, id int64, r Request, say harn
 	before, err := Latest(ctx, db, id, r.Shared)
 	switch {
 	case err == nil:
-		say("sweep %d was submitted as %s: what its tasks have published, and nobody has collected, counts as left here", id, before.Name)
+		say("sweep %d was submitted as %s: what its tasks have published and is not collected yet counts as left here", id, before.Name)
 	case !errors.Is(err, ErrNone):
 		return p, err
 	}

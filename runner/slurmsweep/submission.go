@@ -164,8 +164,8 @@ func (s Submission) left(ctx context.Context) (int, error) {
 	return left, err
 }
 
-// Start returns the submission of a sweep whose tasks are in the queue, or submits what is left of the sweep. Nobody may
-// have the store open, because what earlier tasks published is merged first.
+// Start returns the submission of a sweep whose tasks are in the queue, or submits what is left of the sweep. The store
+// must not be open, because what earlier tasks published is merged first.
 func Start(ctx context.Context, path string, id int64, r Request, say harness.Say) (s Submission, err error) {
 	open := func(do func(*store.Store) error) error {
 		db, err := store.OpenUpdated(path)
