@@ -243,9 +243,14 @@ func Steps(segments []Segment, device int, series Series, end float64) []Step {
 // UtilizationWindows divides [0, end] into windows of the given length, of which the last may
 // be shorter. It returns for each window the mean over devices of each device's time-weighted
 // mean of one series. The mean is NaN if a device has no value in the window but has one in
-// another window.
+// another window. There are no windows of no time, and none where they would not fit into memory.
 func UtilizationWindows(segments []Segment, series Series, end, window float64) []float64 {
-	levels := make([]float64, int(math.Ceil(end/window-1e-9)))
+	const most = 1 << 24
+	windows := math.Ceil(end/window - 1e-9)
+	if math.IsNaN(windows) || windows > most {
+		return nil
+	}
+	levels := make([]float64, int(windows))
 	devices := 0
 	for _, index := range deviceIndexes(segments, series) {
 		own := ofSeries(segments, index, series)

@@ -26,6 +26,16 @@ func TestUtilizationWindows(t *testing.T) {
 	}
 }
 
+// A foreign store may have any time.
+func TestNoUtilizationWindows(t *testing.T) {
+	segments := []Segment{{Series: SeriesGPU, FirstS: 0, LastS: 1, Value: known(1.0)}}
+	for _, end := range []float64{0, 1e12, 1e300} {
+		if got := UtilizationWindows(segments, SeriesGPU, end, min(end, 1)); len(got) > 0 {
+			t.Errorf("%d windows of %g s", len(got), end)
+		}
+	}
+}
+
 // The series of kernel residency has the fractions of time that KernelUtilizationMean has.
 func TestResidentSegments(t *testing.T) {
 	devices := []Device{{Index: 0}, {Index: 1}}

@@ -146,7 +146,7 @@ func windowS(makespan float64) float64 {
 			return w
 		}
 	}
-	return 300
+	return max(300, makespan/200)
 }
 
 func (a *arms) curve(name string, r results.Run) (Curve, error) {

@@ -74,11 +74,12 @@ func (a *arms) peak(r results.Run) (*float64, error) {
 		return r.Metrics.UtilizationPeak, nil
 	}
 	segments, err := a.node.Utilization(r)
-	if err != nil || len(segments) == 0 {
+	of, _ := series(r.Mode)
+	levels := results.UtilizationWindows(segments, of, *r.Metrics.MakespanS, nvmlS)
+	if err != nil || len(segments) == 0 || len(levels) == 0 {
 		return nil, err
 	}
-	of, _ := series(r.Mode)
-	return new(slices.Max(results.UtilizationWindows(segments, of, *r.Metrics.MakespanS, nvmlS))), nil
+	return new(slices.Max(levels)), nil
 }
 
 // memory is the mean of the memory that jobs had in use, as a share of what was for jobs.
@@ -99,11 +100,11 @@ func (a *arms) memory(r results.Run) (*float64, error) {
 	if first == nil {
 		return nil, nil
 	}
-	used := results.UtilizationWindows(segments, results.SeriesMemory, *r.Metrics.MakespanS, *r.Metrics.MakespanS)[0]
-	if math.IsNaN(used) {
+	used := results.UtilizationWindows(segments, results.SeriesMemory, *r.Metrics.MakespanS, *r.Metrics.MakespanS)
+	if len(used) == 0 || math.IsNaN(used[0]) {
 		return nil, nil
 	}
-	return new((used - *first.Value) / float64(a.node.CapacityBytes)), nil
+	return new((used[0] - *first.Value) / float64(a.node.CapacityBytes)), nil
 }
 
 // measure puts a value of the paper beside the same value computed from runs.

@@ -463,6 +463,21 @@ func TestUtilizationOfSimulatedNodesIsKernelResidency(t *testing.T) {
 	if r := row(t, table(t, build(t, n), "Figure 7"), "4xV100", "W7", "sa"); r.Measured != nil || !strings.Contains(r.Missing, "has no utilization") {
 		t.Errorf("the peak of a run without kernels: %+v", r)
 	}
+	n = simulated()
+	for i := range n.Runs {
+		n.Runs[i].Metrics.MakespanS = new(1e300)
+	}
+	page := build(t, n)
+	if r := row(t, table(t, page, "Figure 7"), "4xV100", "W7", "sa"); r.Measured != nil || !strings.Contains(r.Missing, "has no utilization") {
+		t.Errorf("the peak of an endless run: %+v", r)
+	}
+	for _, f := range page.Figures {
+		for _, c := range f.Curves {
+			if len(c.Levels) == 0 || len(c.Levels) > 201 {
+				t.Errorf("%s has %d windows in an endless run", f.ID, len(c.Levels))
+			}
+		}
+	}
 }
 
 // schedGPU's tables take the runs of benchmarks/schedgpu.sh, whose mixes are not in the catalog.
