@@ -174,11 +174,7 @@ func (o *paperOptions) settle(c *cobra.Command, args []string) (err error) {
 
 // checkOutput refuses files that could not be written, before a sweep whose tables they have.
 func (o *paperOptions) checkOutput() error {
-	page, err := o.paper.Build(nil)
-	if err != nil {
-		return err
-	}
-	for _, path := range publication.Paths(page, o.out) {
+	for _, path := range publication.Paths(o.paper, o.out) {
 		if err := harness.SpareStore(o.settings.DB, path); err != nil {
 			return err
 		}

@@ -24,11 +24,7 @@ const Page = "paper.md"
 
 // Check refuses a directory in which Write could not write all its files, or that has files of another paper.
 func Check(p *paper.Paper, dir string, replace bool) error {
-	page, err := p.Build(nil) // the tables are the same whatever was measured
-	if err != nil {
-		return err
-	}
-	own := Paths(page, dir)
+	own := Paths(p, dir)
 	var files []output.Planned
 	for _, path := range own {
 		files = append(files, output.Planned{Path: path, Policy: output.Chosen(replace)})
@@ -41,10 +37,7 @@ func Check(p *paper.Paper, dir string, replace bool) error {
 		if err != nil {
 			return err
 		}
-		if page, err = other.Build(nil); err != nil {
-			return err
-		}
-		for _, path := range Paths(page, dir) {
+		for _, path := range Paths(other, dir) {
 			if _, err := os.Lstat(path); err == nil && !slices.Contains(own, path) {
 				return fmt.Errorf("--out %s: %s is of caserun paper %s: name another directory", dir, path, name)
 			}
@@ -65,31 +58,17 @@ func MakeWritable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// Paths are the files that a page can have in a directory.
-func Paths(page paper.Page, dir string) []string {
-	paths := filesOf(page)
-	for i, name := range paths {
-		paths[i] = filepath.Join(dir, name)
+// Paths are the files that a paper's page can have in a directory.
+func Paths(p *paper.Paper, dir string) []string {
+	paths := []string{filepath.Join(dir, Page)}
+	for _, item := range p.Items {
+		name := filepath.Join(dir, paper.Table{Source: item.Source}.ID())
+		paths = append(paths, name+".csv", name+"-curves.csv")
+		for _, format := range figures.Formats() {
+			paths = append(paths, name+"."+string(format))
+		}
 	}
 	return paths
-}
-
-// filesOf are the files that a page can have.
-func filesOf(page paper.Page) []string {
-	names := []string{Page}
-	for _, t := range page.Tables {
-		names = append(append(names, t.ID()+".csv"), figureFiles(t)...)
-	}
-	return names
-}
-
-// figureFiles are the files that the figure of a table can have.
-func figureFiles(t paper.Table) []string {
-	names := []string{t.ID() + "-curves.csv"}
-	for _, format := range figures.Formats() {
-		names = append(names, t.ID()+"."+string(format))
-	}
-	return names
 }
 
 // Write writes the page, the data and the figures in these formats. They get their names together, and the page is the last,
@@ -101,7 +80,7 @@ func Write(ctx context.Context, page paper.Page, dir string, replace bool, forma
 	set := output.NewSet(ctx, output.Chosen(replace))
 	defer func() { err = errors.Join(err, set.Discard()) }()
 	stale := map[string]bool{}
-	for _, path := range Paths(page, dir) {
+	for _, path := range Paths(page.Paper, dir) {
 		if err := output.Check(path, output.Chosen(replace)); err != nil {
 			return err
 		}
