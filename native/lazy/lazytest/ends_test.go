@@ -75,8 +75,8 @@ func TestLazyResetsFormerDevices(t *testing.T) {
 			p.wantNative()
 			p.wantNothingLeft()
 			p.wantEvents(map[string]string{
-				"CASE_MOVABLE=0": "begin grow free begin grow free begin grow free closed",
-				movable:          "begin free begin free begin free closed",
+				"CASE_MOVABLE=0": "begin grow free begin grow free begin grow free gone",
+				movable:          "begin free begin free begin free gone",
 			}[arm])
 		}
 	}
