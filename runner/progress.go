@@ -111,7 +111,7 @@ func (p place) compare(q place) int {
 func listed(items []string) string {
 	const most = 8
 	if len(items) == 0 {
-		return "nobody"
+		return "none"
 	}
 	if more := len(items) - most; more > 0 {
 		items = append(slices.Clone(items[:most]), fmt.Sprintf("and %d more", more))

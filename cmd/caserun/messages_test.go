@@ -10,7 +10,6 @@ import (
 	"github.com/caserun/caserun/runner/display"
 )
 
-// What a terminal shows of a line never reaches the next row.
 // A terminal is redrawn, and shows what names would do to it.
 func TestMessagesOnATerminal(t *testing.T) {
 	master, terminal := openTerminal(t, 80)

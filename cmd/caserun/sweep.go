@@ -503,7 +503,7 @@ func showSweep(c *cobra.Command, settings config.Settings, db *store.Store, id i
 	return showArms(c, settings, db, id, continuing(settings, id, sweep.Part{}))
 }
 
-// continuing says how a part of a sweep that was stopped goes on.
+// continuing says how to continue a part of a sweep that was stopped.
 func continuing(settings config.Settings, id int64, part sweep.Part) string {
 	in := storeHint(settings)
 	return fmt.Sprintf("caserun sweep --resume %d%s%s continues it%s", id, part.Flag(), in.Flag, in.Unpack)
@@ -515,7 +515,7 @@ func redoing(settings config.Settings, id int64) string {
 	return fmt.Sprintf("caserun sweep --resume %d --redo-doubted%s makes them again%s", id, in.Flag, in.Unpack)
 }
 
-// showArms prints a sweep's arms, and how the sweep goes on if runs are left.
+// showArms prints a sweep's arms and, if runs are left, the remedy.
 func showArms(c *cobra.Command, settings config.Settings, db *store.Store, id int64, remedy string) error {
 	t, err := report.StoredSweepArms(c.Context(), db, id, remedy, redoing(settings, id))
 	if err != nil {

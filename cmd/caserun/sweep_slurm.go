@@ -26,7 +26,7 @@ import (
 // slurmList matches a list as sbatch takes it.
 var slurmList = regexp.MustCompile(`^[^,:\s]+([,:][^,:\s]+)*$`)
 
-// slurmOptions are how a sweep is spread over the nodes of a Slurm cluster.
+// slurmOptions are how a sweep is run on a Slurm cluster.
 type slurmOptions struct {
 	submit, collect bool
 	array           slurm.Array
@@ -117,7 +117,7 @@ func (o *slurmOptions) checkValues(flags *pflag.FlagSet) error {
 }
 
 // submit submits what is left of a sweep, unless its tasks are in the queue already, and waits for it if the user
-// wants that. Nobody has the store open.
+// wants that. The store must not be open.
 func (o *sweepOptions) submit(c *cobra.Command, id int64) error {
 	ctx, say, path := c.Context(), sayTo(c), o.settings.DB
 	request, err := o.request()
@@ -143,7 +143,7 @@ func (o *sweepOptions) submit(c *cobra.Command, id int64) error {
 	return o.read(c, func(db *store.Store) error { return showSweep(c, o.settings, db, id) })
 }
 
-// request is how the user wants a sweep to be spread.
+// request is what the options ask of Slurm.
 func (o *sweepOptions) request() (slurmsweep.Request, error) {
 	program, err := os.Executable()
 	return slurmsweep.Request{Array: o.slurm.array, Shared: o.slurm.dir(o.settings.DB), LeastS: o.slurm.least.Seconds(),
@@ -202,7 +202,7 @@ func newSweepCancel() *cobra.Command {
 		Use:   "cancel [NUMBER|latest]",
 		Short: "Cancel the tasks of a sweep that was submitted to Slurm",
 		Long: `Cancel the tasks of a sweep that was submitted with --slurm. What they have
-published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
+published stays, and caserun sweep --resume NUMBER --slurm resumes from it.`,
 		Example:           "  caserun sweep cancel",
 		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fromStore(selection.OfferSweeps)),

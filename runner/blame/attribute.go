@@ -237,7 +237,7 @@ func (a *Attribution) suspect(e *episode) {
 	case len(able) > 0:
 		e.suspects, e.because = able, "only it can have had kernels running when the MPS server broke"
 	default:
-		e.suspects, e.because = e.faults, "nobody else showed an error"
+		e.suspects, e.because = e.faults, "no other job showed an error"
 	}
 	slices.SortStableFunc(e.suspects, func(x, y Incident) int {
 		return cmp.Or(cmp.Compare(jobOf(x), jobOf(y)), cmp.Compare(x.At, y.At))

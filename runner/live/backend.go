@@ -133,7 +133,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	return nil
 }
 
-func (b *Backend) Close() error { return CloseGPUs(b.gpus, b.say) }
+func (b *Backend) Close() error { return closeGPUs(b.gpus, b.say) }
 
 func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
 	n := &node{Batch: batch, to: to, cores: b.cores}

@@ -105,8 +105,8 @@ func FindGPUs(ctx context.Context, devices string) (*nvml.Node, error) {
 	return node, nil
 }
 
-// CloseGPUs ends the session of NVML. A shutdown that does not return is said, and spoils nothing: the process ends without it.
-func CloseGPUs(node *nvml.Node, say harness.Say) error {
+// closeGPUs ends the session of NVML. A shutdown that does not return is said, and spoils nothing: the process ends without it.
+func closeGPUs(node *nvml.Node, say harness.Say) error {
 	err := node.Close()
 	if errors.Is(err, nvml.ErrHung) {
 		say("%v; it is skipped, and what was measured before counts", err)

@@ -1,16 +1,12 @@
 package live
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
 	"github.com/caserun/caserun/installation"
 )
-
-// ErrNotBuilt is wrapped when a native part of caserun is not there.
-var ErrNotBuilt = errors.New("programs not found")
 
 // FindBallast finds the program that holds device memory.
 func FindBallast() (string, error) { return findNative("ballast program", "ballast", "ballast") }
@@ -28,7 +24,7 @@ func findNative(what, dir, file string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("find the %s: %w", what, err)
 	case !found:
-		return "", fmt.Errorf("the %s is not built (%w): %s", what, ErrNotBuilt, installation.Make("native"))
+		return "", fmt.Errorf("the %s is not built (programs not found): %s", what, installation.Make("native"))
 	}
 	return path, nil
 }

@@ -47,7 +47,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 	if err != nil {
 		return 0, fmt.Errorf("profile measures on a GPU of this machine: %w", err)
 	}
-	defer func() { err = errors.Join(err, CloseGPUs(gpus, p.Say)) }()
+	defer func() { err = errors.Join(err, closeGPUs(gpus, p.Say)) }()
 	callers(os.Environ(), p.Jobs, p.Say)
 	if err := gpus.Select("0", ""); err != nil {
 		return 0, err

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -182,8 +181,8 @@ func monotonic(t *testing.T) int64 {
 func TestATracerThatIsNotBuilt(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, err := findTracer(context.Background())
-	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "libcupti-dev") {
-		t.Errorf("error %v, want ErrNotBuilt that says what to install", err)
+	if err == nil || !strings.Contains(err.Error(), "is not built") || !strings.Contains(err.Error(), "libcupti-dev") {
+		t.Errorf("error %v, want one that says what to install", err)
 	}
 }
 

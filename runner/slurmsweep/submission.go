@@ -27,7 +27,7 @@ import (
 	"github.com/caserun/caserun/userfile/strictjson"
 )
 
-// Request is how a sweep is to be spread.
+// Request is what is asked of Slurm for a sweep.
 type Request struct {
 	Array   slurm.Array   // what is asked of Slurm; Submit fills in the name, the tasks and the command
 	Shared  string        // directory that all nodes share

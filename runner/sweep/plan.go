@@ -368,7 +368,7 @@ func cellSeed(seed uint64, c results.Cell) uint64 {
 }
 
 // Store stores the plan, and returns the sweep's number. Unless allowSimulated, it refuses a tag
-// that has runs of the other mode. It heeds no end of ctx.
+// that has runs of the other mode. The end of ctx does not stop it.
 func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, say harness.Say) (id int64, err error) {
 	ctx = context.WithoutCancel(ctx)
 	if !allowSimulated {

@@ -99,7 +99,7 @@ func takenOver(id int64, err error) error {
 // interrupted if another part is not done. The note is for the sweep's row.
 func (s *Call) Run(ctx context.Context, note string) (err error) {
 	host, _ := os.Hostname()           // as in provenance
-	plan := context.WithoutCancel(ctx) // each heeds the context
+	plan := context.WithoutCancel(ctx) // only runs end with the context
 	if err := s.Store.ClaimSweep(plan, s.ID, host, os.Getpid(), note); err != nil {
 		return Busy(err)
 	}

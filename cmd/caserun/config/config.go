@@ -149,11 +149,11 @@ func liveNode(node string) (string, error) {
 	return nodes.Local, nil
 }
 
-// IsKey reports whether a name is a setting's.
-func IsKey(name string) bool { return slices.Contains(keys, name) }
+// isKey reports whether a name is a setting's.
+func isKey(name string) bool { return slices.Contains(keys, name) }
 
 // IsSetting reports whether a flag is a setting, and not another flag with a setting's name.
-func IsSetting(flag *pflag.Flag) bool { return IsKey(flag.Name) && flag.Annotations[noSetting] == nil }
+func IsSetting(flag *pflag.Flag) bool { return isKey(flag.Name) && flag.Annotations[noSetting] == nil }
 
 // flagOf is the flag of a setting, if the command has that setting.
 func flagOf(flags *pflag.FlagSet, key string) *pflag.Flag {

@@ -153,7 +153,7 @@ func setFlag(flag *pflag.Flag, key string, value ast.Node) (string, error) {
 		return "", failAt(value, "%s %q: %v", key, text, err)
 	}
 	err = checkText(key, text)
-	if err == nil && IsKey(key) {
+	if err == nil && isKey(key) {
 		err = Check(key, text)
 	}
 	if err != nil {
