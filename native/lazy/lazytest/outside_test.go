@@ -57,7 +57,7 @@ func TestLazyMarginsTakeOneGranule(t *testing.T) {
 }
 
 // Margins are on the device of the task, whatever device that of the last one was, and go
-// with the allocation, or with the device's reset.
+// with the allocation. A reset leaves nothing on any of them.
 func TestLazyMarginsMove(t *testing.T) {
 	const context = 8 << 20
 	for _, version := range cudaVersions {
@@ -66,7 +66,7 @@ func TestLazyMarginsMove(t *testing.T) {
 		p.wantNative()
 		p.wantNothingLeft()
 		for when, want := range map[string][2]int{"first": {0, context}, "second": {context, context}, "third": {context, context},
-			"reset": {0, context}, "reset again": {0, 0}} {
+			"reset": {0, 0}, "reset again": {0, 0}} {
 			if got := p.used(when); got != want {
 				t.Errorf("CUDA %s, %s: %d bytes in use, want %d", version, when, got, want)
 			}
