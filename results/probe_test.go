@@ -57,7 +57,7 @@ func TestPlansHaveProbes(t *testing.T) {
 	spec.Sort(cells)
 	var got []string
 	for _, c := range cells {
-		got = append(got, c.Mix+" "+c.Way())
+		got = append(got, c.Mix+" "+c.SchedulerText())
 	}
 	want := "W1 sa:probe=static, W1 cg:workers=2,probe=static, W1 sa, W1 cg:workers=2, W2 sa:probe=static, W2 cg:workers=2,probe=static, W2 sa, W2 cg:workers=2"
 	if text := strings.Join(got, ", "); text != want {

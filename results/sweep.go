@@ -79,8 +79,8 @@ type Cell struct {
 	Run        *int64 // the latest run that began for it
 }
 
-// Way is the cell's scheduler and probe, as "case-alg3" or "case-alg3:queue=fifo,probe=static".
-func (c Cell) Way() string { return WithProbe(c.Scheduler, c.Probe) }
+// SchedulerText is the cell's scheduler and probe, as "case-alg3" or "case-alg3:queue=fifo,probe=static".
+func (c Cell) SchedulerText() string { return WithProbe(c.Scheduler, c.Probe) }
 
 // Spec is what a sweep was planned from, as its row keeps it. It is enough to resume the sweep,
 // and to notice that something has changed on which the sweep depends.

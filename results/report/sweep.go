@@ -96,7 +96,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		if len(a.runs) > 0 {
 			jobs, parameters, traced = &a.runs[0].Jobs, &a.runs[0].Parameters, a.runs[0].Traced
 		}
-		row := []any{w.ID, w.Mode, a.cell.Mix, Cell{Value: a.cell.Scheduler, Text: a.cell.Way()}, parameters, done, a.planned, jobs, median(a.runs, "crashed")[0]}
+		row := []any{w.ID, w.Mode, a.cell.Mix, Cell{Value: a.cell.Scheduler, Text: a.cell.SchedulerText()}, parameters, done, a.planned, jobs, median(a.runs, "crashed")[0]}
 		for _, metric := range []string{"throughput", "turnaround", "makespan"} {
 			row = append(row, median(a.runs, metric)...)
 		}
@@ -168,7 +168,7 @@ func armsOf(cells []results.Cell, runs map[int64]results.Run) []*sweepArm {
 		if c.Warmup {
 			continue
 		}
-		k := key{c.Mix, c.Way()}
+		k := key{c.Mix, c.SchedulerText()}
 		a := index[k]
 		if a == nil {
 			a = &sweepArm{cell: c}

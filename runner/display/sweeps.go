@@ -60,7 +60,7 @@ func sweepLine(c results.Cell, run results.Run, done, total int, left func() tim
 	if c.Warmup {
 		what = fmt.Sprintf("warm-up %d", c.Repetition)
 	}
-	line += fmt.Sprintf("run %d: %s under %s, %s: %d of %d jobs ok", run.ID, c.Mix, c.Way(), what,
+	line += fmt.Sprintf("run %d: %s under %s, %s: %d of %d jobs ok", run.ID, c.Mix, c.SchedulerText(), what,
 		run.Metrics.OK, run.Jobs)
 	if run.Metrics.MakespanS != nil {
 		line += fmt.Sprintf(", makespan %.1f s", *run.Metrics.MakespanS)

@@ -205,7 +205,7 @@ type LimitError struct {
 func (e LimitError) Error() string {
 	human := func(d time.Duration) string { return report.Human(d.Seconds(), report.Seconds) }
 	text := fmt.Sprintf("%s under %s would take about %s (estimate: %s), and %s of --time-limit %v is left",
-		e.next.Mix, e.next.Way(), human(e.takes.duration()), e.takes.Ground, human(max(e.left, 0)), e.limit)
+		e.next.Mix, e.next.SchedulerText(), human(e.takes.duration()), e.takes.Ground, human(max(e.left, 0)), e.limit)
 	if e.first {
 		text = "no run began, because " + text + "; give more time, or leave --time-limit out"
 	}

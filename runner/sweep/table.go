@@ -19,7 +19,7 @@ func (p *Plan) Table(cells []results.Cell, times Estimates) *report.Table {
 	for _, cell := range cells {
 		e := times.Of(cell)
 		total += e.Seconds
-		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Way(), cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String())
+		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.SchedulerText(), cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String())
 	}
 	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
 		countRuns(len(cells)), report.Human(total, report.Seconds))})
