@@ -76,8 +76,7 @@ func (s *swapSpace) Active(p schedulers.Process, bytes int64) {
 	if h == nil {
 		h = &share{}
 	}
-	piece := s.area.Piece()
-	lacks := (bytes+piece-1)/piece - int64(len(h.kept)+len(h.offered))
+	lacks := s.piecesOf(bytes) - int64(len(h.kept)+len(h.offered))
 	if lacks <= 0 || !h.recalled.IsZero() {
 		return
 	}
@@ -98,10 +97,15 @@ func (s *swapSpace) Active(p schedulers.Process, bytes int64) {
 func (s *swapSpace) More(p schedulers.Process, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	piece := s.area.Piece()
-	s.of(p).wants = int(min((bytes+piece-1)/piece, maxPieces))
+	s.of(p).wants = int(min(s.piecesOf(bytes), maxPieces))
 	s.asking = append(s.asking, p)
 	s.answer()
+}
+
+// piecesOf is how many pieces hold so many bytes. A process may say any number.
+func (s *swapSpace) piecesOf(bytes int64) int64 {
+	piece := s.area.Piece()
+	return bytes/piece + min(bytes%piece, 1)
 }
 
 // answer, with mu held, answers who asks, until somebody has to wait.

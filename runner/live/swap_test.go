@@ -2,6 +2,7 @@ package live
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -211,6 +212,18 @@ func TestNobodyWaitsForOffersLong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who says that it needs more than any number of pieces holds gets what there is.
+func TestAnyNumberOfBytesIsAskedFor(t *testing.T) {
+	area := newPool(4)
+	s, all := newTakers(area, 1)
+	s.Active(serial(0), math.MaxInt64)
+	if len(all[0].offered) != 2 {
+		t.Errorf("%d pieces are offered, want 2 of 4", len(all[0].offered))
+	}
+	s.More(serial(0), math.MaxInt64)
+	all[0].wantGiven(t, 2)
 }
 
 // Who has ended while it waited gets nothing, and keeps nobody waiting.
