@@ -66,7 +66,7 @@ type Activity struct {
 }
 
 // Activity returns what the process shows now; known is false if it shows nothing. A process that
-// is gone shows what it showed last, until the Handler's Closed has returned.
+// is gone shows what it showed last, until its ProcessGone is posted.
 func (c *client) Activity() (a Activity, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

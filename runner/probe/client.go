@@ -395,7 +395,7 @@ func (p *process) before(c *client, job *job, instance uint32) (old *client) {
 	return old
 }
 
-// resume has c go on with the connection of as, which is the same copy of the library.
+// resume has c take over the connection of as, which is the same copy of the library.
 func (c *client) resume(as *client, can uint32) error {
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("HELLO again of a process that broke the protocol: %w", err)

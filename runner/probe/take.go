@@ -198,9 +198,9 @@ func (c *client) postWork() {
 }
 
 // disconnected says that the connection has ended and the process lives on. The process has had a device, and keeps
-// what it holds. A request to grow or to resume is still to be answered, and a process that decides by itself goes on to
+// what it holds. A request to grow or to resume is still to be answered, and a process that decides by itself continues to
 // decide. Tickets of its tasks are settled without an answer: the process may have given memory back or not, and has no
-// permission to submit work until it asks. It may connect again and go on.
+// permission to submit work until it asks. It may connect again and continue.
 func (c *client) disconnected() {
 	s, p := c.server, c.who()
 	if s.config.Swap != nil {
