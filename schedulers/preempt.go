@@ -135,8 +135,5 @@ type TaskView struct {
 	Asked   bool          // it has a ticket, or answered Busy less than the ticket's deadline ago
 }
 
-// HostBytes is the part of the task's memory that is only on the host.
-func (t TaskView) HostBytes() int64 { return t.Allocated - t.Resident }
-
 // CanAsk reports whether the task may be asked for the action now.
 func (t TaskView) CanAsk(a Action) bool { return t.Can.Has(a) && !t.Asked }
