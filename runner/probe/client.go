@@ -297,7 +297,7 @@ func (c *client) disconnect() {
 		return
 	}
 	for _, task := range withdrawn {
-		c.post(runner.TaskFree{ID: task})
+		_ = c.post(runner.TaskFree{ID: task})
 	}
 	if !exits { // else ProcessGone follows by itself
 		c.disconnected()
@@ -448,7 +448,7 @@ func (c *client) limited(t *task) (bool, error) {
 	}
 	if !c.job.limited {
 		c.job.limited = true
-		c.post(runner.Limited{Job: c.job.index, Why: why})
+		_ = c.post(runner.Limited{Job: c.job.index, Why: why})
 	}
 	_ = c.server.Refuse(t.id, schedulers.Refusal{Cause: wire.TooMany, Why: why}) // its error ends the connection
 	return true, nil

@@ -47,7 +47,7 @@ func (a *swapArea) make(n int) []int {
 			a.t.Fatal(err)
 		}
 		a.t.Cleanup(func() { unix.Close(fd) })
-		if err := unix.Ftruncate(fd, int64(a.chunk)); err != nil {
+		if err := unix.Ftruncate(fd, a.chunk); err != nil {
 			a.t.Fatal(err)
 		}
 		a.chunks = append(a.chunks, fd)
@@ -227,9 +227,9 @@ func (p *revocable) endsWell(lines ...string) {
 
 // shown is what such a program shows when its kernels have added so much.
 func (p *revocable) shown(by int64) string {
-	once, _ := showns.LoadOrStore([2]int64{int64(p.moves), by}, sync.OnceValue(func() string {
+	once, _ := showns.LoadOrStore([2]int64{p.moves, by}, sync.OnceValue(func() string {
 		all := int64(0)
-		for i := range int64(p.moves / 4) {
+		for i := range p.moves / 4 {
 			all = all*31 + 7 + i*i%97 + by
 		}
 		return fmt.Sprintf("x %d", all)

@@ -113,7 +113,7 @@ func keepsResultsWhenMemoryIsTaken(t *testing.T, first, count int) {
 				good, _ := k.count()
 				answered.Add(int64(len(k.revoked)))
 				done.Add(int64(good))
-				begun.Add(int64(k.begun))
+				begun.Add(k.begun)
 				back.Add(int64(k.back))
 			})
 		}
