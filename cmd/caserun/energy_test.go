@@ -54,8 +54,12 @@ func TestEnergyOfARun(t *testing.T) {
 			if fell := has(events, results.EventEnergy, "the energy counter fell"); fell != strings.Contains(tt.meters, "falls") {
 				t.Errorf("events %+v", events)
 			}
+			first := ""
+			if run.Sampler.FirstError != nil {
+				first = *run.Sampler.FirstError
+			}
 			if failed := *run.Sampler.Errors > 0; failed != strings.Contains(tt.meters, "fails") {
-				t.Errorf("%d calls failed: %v", *run.Sampler.Errors, run.Sampler.FirstError)
+				t.Errorf("%d calls failed, the first: %s", *run.Sampler.Errors, first)
 			}
 			for name, v := range map[string]*float64{"run": e.UsedJ, "idle": e.IdleJ, "per job": e.PerOK, "GPU 0": devices[0].EnergyJ, "job": jobs[0].EnergyEstimateJ} {
 				if tt.known != (v != nil) {

@@ -302,6 +302,7 @@ static unsigned watts(Device d) { return 100 * (unsigned)d; }
 
 int nvmlDeviceGetTotalEnergyConsumption(Device d, unsigned long long *millijoules) {
   static unsigned calls[16];
+  static unsigned long long fallen[16];
   struct timespec now;
 
   NEEDS(d);
@@ -309,7 +310,8 @@ int nvmlDeviceGetTotalEnergyConsumption(Device d, unsigned long long *millijoule
   if (lost(calls, d)) return GPU_IS_LOST;
   clock_gettime(CLOCK_MONOTONIC, &now);
   *millijoules = (unsigned long long)(watts(d) * (1e3 * (double)now.tv_sec + (double)now.tv_nsec / 1e6));
-  if (meter("falls") && calls[d % 16] > 1) *millijoules = 0;
+  if (meter("falls") && calls[d % 16] == 2) fallen[d % 16] = *millijoules;
+  *millijoules -= fallen[d % 16];
   if (odd("energy")) *millijoules = ~0ULL;
   return SUCCESS;
 }
