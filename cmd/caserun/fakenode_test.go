@@ -48,7 +48,11 @@ func TestFakeNode(t *testing.T) {
 		{"--sched", "vgpu:n=4,victims=0", "--workers", "4"},
 	} {
 		args = append([]string{"mix", "native/fake-node.yaml", "--node", "local"}, args...)
-		status, text := onFakeNode(t, dir, []string{"FAKE_CUDA_KERNEL_US=5000"}, args...)
+		env := []string{"FAKE_CUDA_KERNEL_US=5000"}
+		if slices.Contains(args, "--workers") { // all hold memory at one time, however late each of them starts
+			env = append(env, fmt.Sprintf("SWAPPED_MEET=%s,4", t.TempDir()))
+		}
+		status, text := onFakeNode(t, dir, env, args...)
 		if status != exitOK || !strings.Contains(text, "2 x Fake GPU (64 MiB)") {
 			t.Fatalf("%v: exit %d:\n%s", args, status, text)
 		}
