@@ -142,7 +142,7 @@ func (s *Server) intact() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var dir, socket unix.Stat_t
-	return s.closed || s.path == "" || unix.Stat(s.config.Dir, &dir) == nil && dir.Mode&0o700 == 0o700 &&
+	return s.closed || s.path == "" || unix.Lstat(s.config.Dir, &dir) == nil && dir.Mode&(unix.S_IFMT|0o700) == unix.S_IFDIR|0o700 &&
 		unix.Lstat(s.path, &socket) == nil && socket.Dev == s.at.Dev && socket.Ino == s.at.Ino && socket.Mode&s.at.Mode == s.at.Mode
 }
 
