@@ -70,7 +70,7 @@ func (f Fields) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// With appends a field that is no column.
+// With appends a field that the store does not have as a column.
 func (f Fields) With(name string, value any) Fields { return append(f, Field{name, value}) }
 
 // Optional is text that is unknown where it is empty.

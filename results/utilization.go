@@ -243,7 +243,7 @@ func Steps(segments []Segment, device int, series Series, end float64) []Step {
 // UtilizationWindows divides [0, end] into windows of the given length, of which the last may
 // be shorter. It returns for each window the mean over devices of each device's time-weighted
 // mean of one series. The mean is NaN if a device has no value in the window but has one in
-// another window. There are no windows of no time, and none where they would not fit into memory.
+// another window. The result is empty if the time is 0, or if the windows would not fit into memory.
 func UtilizationWindows(segments []Segment, series Series, end, window float64) []float64 {
 	const most = 1 << 24
 	windows := math.Ceil(end/window - 1e-9)

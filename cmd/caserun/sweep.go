@@ -250,7 +250,7 @@ func (o *sweepOptions) begin(c *cobra.Command, db *store.Store, p *sweep.Plan) (
 	return 0, o.work(c, p, db, log, id, "")
 }
 
-// preview prints what would be done of a new plan. db is nil if there is no store.
+// preview prints a new plan and what it would run. db is nil if the store does not exist yet.
 func (o *sweepOptions) preview(c *cobra.Command, db *store.Store, p *sweep.Plan) error {
 	ctx := c.Context()
 	if o.slurm.submit {

@@ -33,7 +33,7 @@ type Paper struct {
 	Cite      string
 	Systems   []System
 	Remedy    string   // says how to measure what is missing
-	Pinned    []string // schedulers whose parameters the paper does not give: the defaults are meant, and no others
+	Pinned    []string // schedulers whose parameters the paper does not give: only runs with the defaults count
 	Workloads map[string]Workload
 	Metrics   map[string]Metric
 	Sweeps    []Sweep // that measure what the paper did
@@ -58,7 +58,7 @@ type Workload struct {
 // Metric says what a metric of the paper is of runs.
 type Metric struct {
 	Of     string // a metric of results, or one of figures; empty: no run has it
-	Over   string // the scheduler over which it is the speedup; empty: it is no speedup
+	Over   string // the scheduler with which it is compared, if the metric is a speedup; else empty
 	Why    string // why no run has it
 	Remedy string // in place of the paper's
 }

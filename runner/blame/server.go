@@ -96,7 +96,7 @@ func (s *Server) Healthy(at time.Duration) (awaitAgain, wasBroken bool) {
 	return false, wasBroken
 }
 
-// GivenUp notes that the server's recovery is no longer awaited: its outages last.
+// GivenUp notes that the run has stopped waiting for the server to recover, so its outages have no end.
 func (s *Server) GivenUp(at time.Duration) {
 	s.Broken(at)
 	s.recovery, s.broken = healthy, false

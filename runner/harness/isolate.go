@@ -25,7 +25,7 @@ type Failure struct {
 }
 
 // RunIsolating makes a run and, if the request wants that, another of the jobs that a fault took down, each alone. It returns
-// the runs that were made and, if there is no error, the jobs that failed at last. run is what makes a run.
+// the runs that were made and, if there is no error, the jobs that failed in the end. run makes one run.
 func RunIsolating(ctx context.Context, r Request, run func(context.Context, Request) (Outcome, error)) (made []Outcome, failed []Failure, err error) {
 	keep := func(o Outcome) {
 		if o.Run.ID != 0 {

@@ -75,7 +75,7 @@ func (d *Daemon) pids(ctx context.Context, line string) ([]int, error) {
 	return list, nil
 }
 
-// listServers lists the servers. There is no server before the first client.
+// listServers lists the servers. The first client starts the first server, so the list is empty before.
 func (d *Daemon) listServers(ctx context.Context) ([]int, error) {
 	list, err := d.pids(ctx, "get_server_list")
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *Daemon) terminate(ctx context.Context, c client) error {
 	return nil
 }
 
-// drain waits until there are no clients. If ctx ends first, drain returns ctx's cause with the
+// drain waits until the last client has left. If ctx ends first, drain returns ctx's cause with the
 // remaining clients.
 func (d *Daemon) drain(ctx context.Context) error {
 	poll := time.NewTicker(pollInterval)

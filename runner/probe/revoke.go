@@ -144,7 +144,7 @@ func (s *Server) space(files []int) (*wire.Space, error) {
 	return &wire.Space{Bytes: int64(len(files)) * s.config.Chunk, Files: uint32(len(files))}, nil
 }
 
-// GiveSwap answers Swap.More with host memory: a chunk in each of the descriptors, at most 64. None: there is no more. An
+// GiveSwap answers Swap.More with host memory: a chunk in each of the descriptors, at most 64. Without descriptors it says that no memory is left. An
 // error says that the process does not have the memory, and may be answered otherwise while it lives. The caller keeps its
 // descriptors.
 func (s *Server) GiveSwap(p schedulers.Process, files ...int) error {

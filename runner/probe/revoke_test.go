@@ -427,7 +427,7 @@ func TestSwapSpace(t *testing.T) {
 	}
 	c.send(frame(&wire.More{Bytes: 32 << 20}))
 	r.next(t, "more")
-	if err := s.GiveSwap(e.Process); err != nil { // there is no more
+	if err := s.GiveSwap(e.Process); err != nil { // no memory is left
 		t.Fatal(err)
 	}
 	if err := decode(&space, c.expect(wire.KindSpace)); err != nil || space != (wire.Space{}) {
