@@ -93,7 +93,9 @@ func NewBatch(c Config) (*Batch, error) {
 		policy = c.Scheduler.Plans.Unplanned
 		c.Notes = append(slices.Clone(c.Notes), results.Event{Kind: results.EventUnplanned, Detail: unplanned})
 	}
-	engine, err := engine.New(c.Devices, policy, c.Scheduler.Config)
+	settings := c.Scheduler.Config
+	settings.Grace = c.Grace
+	engine, err := engine.New(c.Devices, policy, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +325,8 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		case d.Kind == schedulers.Revoke:
 			b.command(Revoke{d})
 			b.tasks[d.Task.ID].revocation = b.revocation(d, now)
+		case d.Kind == schedulers.Unanswered:
+			b.recordUnanswered(b.tasks[d.Task.ID], now)
 		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):
 			b.held = append(b.held, d)
 		case d.Task.ID != binding(i):

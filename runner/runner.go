@@ -98,6 +98,8 @@ type Config struct {
 	OOMFails  bool            // a job with a failed allocation is never ok-after-oom
 	MPS       bool            // processes share a server, so that a fault can spread to neighbours (Recoverer)
 	Notes     []results.Event // what is known of the jobs before the run; recorded after their rows
+	// Grace is how long after its deadline a process may answer a revocation (engine.Config); 0: as long as it likes.
+	Grace time.Duration
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before
 	// an event says so; 0: no event says so.
 	NoProgressAfter time.Duration

@@ -31,11 +31,26 @@ func (b *Batch) revocation(d schedulers.Decision, now time.Duration) *results.Sw
 
 // recordRevoked records the answer to t's revocation.
 func (b *Batch) recordRevoked(t *task, answer schedulers.Revoked, now time.Duration) {
-	s := *t.revocation
-	t.revocation = nil
+	s, late := *t.revocation, t.unanswered
+	t.revocation, t.unanswered = nil, false
+	if late && answer.Outcome == schedulers.Busy { // as recorded
+		return
+	}
 	s.Outcome, s.Why = answer.Outcome, answer.Why
 	s.ResidentBytes, s.FixedBytes = &answer.Resident, &answer.Fixed
 	b.recordSwap(s, answer.Moved, now)
+}
+
+// recordUnanswered records that t's process has not answered a revocation in time. What it answers later is
+// recorded beside it.
+func (b *Batch) recordUnanswered(t *task, now time.Duration) {
+	s := *t.revocation
+	t.unanswered = true
+	s.Outcome = schedulers.Busy
+	b.recordSwap(s, schedulers.Moved{}, now)
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnanswered, Job: &s.Job, Device: &s.Device,
+		Detail: fmt.Sprintf("a process was asked to move memory to the host, and has not answered for %.1f s. "+
+			"Other jobs get what others can give, and it is asked again only after its answer", s.EndS-s.StartS)})
 }
 
 // recordSwap completes the record of a swap that ends now. Events can come out of the order of

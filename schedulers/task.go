@@ -119,10 +119,11 @@ const (
 	Revoke        // the task's process is asked to give something back
 	Resumed       // the task's context has its permit, and what the task lacks may come onto the device
 	ResumeRefused // the task will not get what it lacks; it keeps its device
+	Unanswered    // the task's process has not answered a Revoke in time: others may have the device until it does
 )
 
 func (k DecisionKind) String() string {
-	return [...]string{"granted", "refused", "grown", "grow refused", "revoke", "resumed", "resume refused"}[k]
+	return [...]string{"granted", "refused", "grown", "grow refused", "revoke", "resumed", "resume refused", "unanswered"}[k]
 }
 
 // Decision answers one Submit, Grow or Resume, or asks a task to give something back. Refusals have
@@ -134,7 +135,7 @@ type Decision struct {
 	Passed int // how often a later task was granted while this one waited
 	Reason *Refusal
 
-	Ticket     Ticket      // of a Revoke; its answer names it
+	Ticket     Ticket      // of a Revoke, which its answer names, or of an Unanswered
 	Revocation *Revocation // of a Revoke
 }
 

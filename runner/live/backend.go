@@ -233,6 +233,9 @@ const noRecoveryVariable = "CASERUN_BENCH_NO_RECOVERY"
 // first runs of two stores apart that begin at once on different GPUs.
 const dirTime = "20060102T150405.000000"
 
+// answerGrace is how long after its deadline a process may answer a revocation.
+const answerGrace = 2 * time.Second
+
 // noProgressAfter is how long a live batch may make no progress before a line says so.
 const noProgressAfter = time.Minute
 
@@ -265,6 +268,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		return nil, err
 	}
 	batch := n.Config(devices, n.cores)
+	batch.Grace = answerGrace
 	batch.NoProgressAfter, batch.Notes, batch.OOMFails = noProgressAfter, n.notes, n.AfterOOM == harness.AlwaysOOM
 	return runner.Run(ctx, batch, n.executor, n.to)
 }

@@ -150,6 +150,7 @@ type rig struct {
 	terminate  func(pids ...int) error
 	mendServer func() (bool, error)
 	observe    func(runner.Step)
+	grace      time.Duration                        // for answers to revocations; 0: without end
 	patience   time.Duration                        // with clients that do not go; 0: as ever
 	after      func(time.Duration) <-chan time.Time // what waits for an interruption instead of time.After
 
@@ -183,7 +184,7 @@ func (r *rig) config(sched string) runner.Config {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := runner.Config{Jobs: r.jobs, Workers: r.workers, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores}
+	c := runner.Config{Jobs: r.jobs, Workers: r.workers, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores, Grace: r.grace}
 	for i := range r.jobs { // anything, so that there are plans
 		c.Predictions = append(c.Predictions, &schedulers.Prediction{Before: time.Duration(i%3) * 10 * time.Millisecond, Held: time.Duration(i%5) * 10 * time.Millisecond, Bytes: int64(i%7) * 2 * gib})
 	}

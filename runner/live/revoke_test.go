@@ -8,10 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/mixes"
+	"golang.org/x/sys/unix"
+
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -111,6 +115,48 @@ func TestMemoryMoves(t *testing.T) {
 			r.wantWholeArea()
 		})
 	}
+}
+
+// A job that is stopped when its memory is asked for keeps nobody waiting for ever: others give what they can. Once it
+// continues, its late answer counts, and all jobs compute what they compute alone.
+func TestNobodyWaitsForAStoppedProcess(t *testing.T) {
+	alone := newSwapRig(t, "sa", 1)
+	alone.mustRun()
+	want := computed(alone, 0)
+	r := newSwapRig(t, "demand", 4)
+	r.meet()
+	r.grace, r.limit = 50*time.Millisecond, ample
+	var victim *process
+	var asked schedulers.Ticket
+	var answered schedulers.Outcome
+	r.observe = func(s runner.Step) {
+		if e, ok := s.Event.(runner.TaskRevoked); ok && e.Answer.Ticket == asked {
+			answered = e.Answer.Outcome
+		}
+		for _, c := range s.Commands {
+			switch c := c.(type) {
+			case runner.Revoke:
+				if victim == nil {
+					victim, asked = r.x.running()[int(c.Decision.Task.Job)], c.Decision.Ticket
+					victim.signal(unix.SIGSTOP) // before it is told
+				}
+			case runner.RecordEvent:
+				if c.Event.Kind == results.EventUnanswered {
+					victim.signal(unix.SIGCONT)
+				}
+			}
+		}
+	}
+	jobs, rec := r.mustRun()
+	for i, j := range jobs {
+		if *j.Outcome != results.OK || computed(r, i) != want {
+			t.Errorf("job %d: %s: %s\n%s\nwant\n%s", i, *j.Outcome, j.Detail, r.output(i), want)
+		}
+	}
+	if rec.count(results.EventUnanswered) == 0 || answered == "" {
+		t.Errorf("the late answer: %q; events %+v", answered, rec.events)
+	}
+	r.wantWholeArea()
 }
 
 // There is too little host memory for all jobs, and some may have been offered what others need. All compute what they compute alone.

@@ -115,7 +115,7 @@ func (e *Engine) allGrow(d *device) bool {
 		return d.growing == d.tasks
 	}
 	for _, h := range d.held {
-		if h.growth == nil && h.resume == nil || h.ticket != nil || h.rest > 0 {
+		if h.growth == nil && h.resume == nil || h.due() || h.rest > 0 {
 			return false
 		}
 	}

@@ -37,6 +37,11 @@ type Config struct {
 	AgeLimit  int           // a task is passed at most this often before it blocks later tasks; 0: any number of times
 	WaitLimit time.Duration // a request without its own limit that waits longer is refused; 0: it may wait for ever
 
+	// Grace is how long after its deadline an answer to a revocation may come, beside the time to copy
+	// (slowestCopy). After that the device is not kept for the request any more; 0: it is kept until the answer
+	// comes, or the task ends.
+	Grace time.Duration
+
 	// Exhaustive asks the policy about each waiting task at each call, and computes everything again.
 	// It is what tests and benchmarks compare the engine with: the same decisions, but slow.
 	Exhaustive bool
@@ -240,10 +245,17 @@ func (e *Engine) NextExpiry() time.Duration {
 	for _, g := range e.growing {
 		next = min(next, g.limit.expires)
 	}
+	if e.config.Grace > 0 && e.preempter != nil {
+		for h := range e.listed() {
+			if h.due() {
+				next = min(next, h.ticket.ends)
+			}
+		}
+	}
 	return min(next, e.nextPassing())
 }
 
-// Expire refuses the requests that have waited as long as they may.
+// Expire refuses the requests that have waited as long as they may, and waits no longer for answers whose time is over.
 func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
 	e.at(now)
 	var decisions []schedulers.Decision
@@ -257,6 +269,7 @@ func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
 			decisions = append(decisions, e.growRefused(g.holding, g.bytes, schedulers.TimedOut, g.limit.why()))
 		}
 	}
+	decisions = append(decisions, e.endTickets()...)
 	if len(decisions) == 0 && e.settled {
 		return nil
 	}

@@ -19,7 +19,8 @@ import (
 //   - Tickets: a task has one at most. It gets nothing while it has one, so that its answer says
 //     exactly what it has. A task that answers Busy is not asked again for the length of its
 //     deadline, and a task that answers Unable never again for that action. The end of a task
-//     withdraws its ticket.
+//     withdraws its ticket. A process that does not answer in time (Config.Grace) keeps its ticket: it is
+//     asked for nothing more and gets nothing, and its answer counts whenever it comes. But nobody waits for it.
 //   - Reservation: a device on which room is being made for a request is open to no other request
 //     of the queue, until every answer is in and the policy asks no other task.
 //   - Deadlock: a request to resume waits like one to grow (deadlock.go). A device on which an
@@ -41,7 +42,34 @@ type revocable struct {
 
 type ticket struct {
 	id                    schedulers.Ticket
-	schedulers.Revocation // Bytes: what is still to go out
+	schedulers.Revocation               // Bytes: what is still to go out
+	ends                  time.Duration // when nobody waits for the answer any more
+	late                  bool          // that time is over
+}
+
+// slowestCopy is how fast memory that moves goes to the host at least, in bytes per second: that of a
+// PCIe 3.0 link that several processes share.
+const slowestCopy = 1 << 30
+
+// due reports whether an answer to a revocation is waited for.
+func (h *holding) due() bool { return h.ticket != nil && !h.ticket.late }
+
+// endTickets no longer waits for the answers whose time is over.
+func (e *Engine) endTickets() []schedulers.Decision {
+	if e.config.Grace == 0 || e.preempter == nil {
+		return nil
+	}
+	var decisions []schedulers.Decision
+	for h := range e.listed() {
+		if !h.due() || h.ticket.ends > e.now {
+			continue
+		}
+		h.ticket.late = true
+		e.settled = false
+		e.touch(h.task.Job)
+		decisions = append(decisions, schedulers.Decision{Kind: schedulers.Unanswered, Task: h.task, Device: h.at.Device, Ticket: h.ticket.id})
+	}
+	return decisions
 }
 
 // Resume asks for the permit of a context whose task id has its device: need bytes of the task
@@ -240,7 +268,8 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 				continue
 			}
 			e.issued++
-			h.ticket = &ticket{e.issued, r}
+			h.ticket = &ticket{id: e.issued, Revocation: r,
+				ends: e.now + r.Deadline + e.config.Grace + time.Duration(float64(r.Bytes)/slowestCopy*float64(time.Second))}
 			d.reserved = &h.ticket.For
 			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: new(r)})
 		}
@@ -250,7 +279,7 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 		before := d.reserved
 		d.reserved = nil
 		for _, h := range d.held {
-			if h.ticket != nil && waits(requests, h.ticket.For) {
+			if h.due() && waits(requests, h.ticket.For) {
 				d.reserved = &h.ticket.For
 				break
 			}
@@ -281,7 +310,7 @@ func (e *Engine) requests() []schedulers.Request {
 	}
 	var asked []schedulers.TaskID // those for which others are
 	for h := range e.listed() {
-		if h.ticket != nil {
+		if h.due() {
 			asked = append(asked, h.ticket.For)
 		}
 	}

@@ -53,6 +53,41 @@ func TestRoomForARequestThatEnded(t *testing.T) {
 	}
 }
 
+// Nobody waits without end for an answer: others are asked, the device is open to what fits, and the late answer counts.
+func TestAnswersHaveATime(t *testing.T) {
+	const grace, over = 900 * ms, 1003 * ms
+	for scheduler, asked := range map[string]string{"demand": "yield(1,4)", "vgpu:n=4,victims=0": "yield(1,10)"} {
+		n := enginetest.NewNodeWithGrace(t, grace, scheduler, enginetest.Small)
+		n.Submit(movable(1, 10), "1@0")
+		n.Idle(1, ms)
+		n.Submit(movable(2, 10), asked)
+		n.Submit(movable(3, 2), "")
+		if at := n.Engine.NextExpiry(); at < grace || at > over {
+			t.Errorf("%s: an answer is waited for until %v", scheduler, at)
+		}
+		n.Expire(grace, "")
+		n.Expire(over, "?1@0 3@0")
+		if at := n.Engine.NextExpiry(); at != schedulers.Never || n.Task(1).CanAsk(schedulers.Yield) {
+			t.Errorf("%s: waits until %v, task 1 has %+v", scheduler, at, n.Task(1))
+		}
+		n.Grow(1, 1, "") // it gets nothing before its answer
+		n.Expire(2*over, "")
+		n.Answer(1, schedulers.Done, 3, 2*over, "+1@0 2@0")
+		if got := n.Task(1); got.Resident != 4 || !got.CanAsk(schedulers.Evict) {
+			t.Errorf("%s: task 1 has %+v", scheduler, got)
+		}
+	}
+	n := enginetest.NewNodeWithGrace(t, grace, "demand", enginetest.Small)
+	n.Submit(movable(1, 6), "1@0")
+	n.Submit(movable(2, 6), "2@0")
+	n.Idle(1, ms)
+	n.Idle(2, 2*ms)
+	n.Submit(movable(3, 10), "yield(1,6)")
+	n.Expire(over, "?1@0 yield(2,6)")
+	n.Give(2, "3@0")
+	n.Answer(1, schedulers.Busy, 0, 2*over, "")
+}
+
 // A task with a ticket gets nothing before its answer.
 func TestATaskWithATicketWaits(t *testing.T) {
 	n := enginetest.NewNode(t, "demand", enginetest.Small)

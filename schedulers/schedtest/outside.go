@@ -212,7 +212,7 @@ func logTask(rt *rapid.T, t schedulers.Task) {
 func Text(ds []schedulers.Decision) string {
 	var out []string
 	for _, d := range ds {
-		sign := map[schedulers.DecisionKind]string{schedulers.Grown: "+", schedulers.GrowRefused: "-", schedulers.Resumed: "^", schedulers.ResumeRefused: "_"}[d.Kind]
+		sign := map[schedulers.DecisionKind]string{schedulers.Grown: "+", schedulers.GrowRefused: "-", schedulers.Resumed: "^", schedulers.ResumeRefused: "_", schedulers.Unanswered: "?"}[d.Kind]
 		switch d.Kind {
 		case schedulers.Refused:
 			out = append(out, fmt.Sprintf("!%d", d.Task.ID))

@@ -28,10 +28,17 @@ type Node struct {
 
 func NewNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node {
 	t.Helper()
+	return NewNodeWithGrace(t, 0, scheduler, devices...)
+}
+
+// NewNodeWithGrace returns a node whose answers to revocations have a time (engine.Config).
+func NewNodeWithGrace(t *testing.T, grace time.Duration, scheduler string, devices ...schedulers.Device) Node {
+	t.Helper()
 	s, err := policies.Parse(scheduler, len(devices))
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Config.Grace = grace
 	e, err := engine.New(devices, s.Policy, s.Config)
 	if err != nil {
 		t.Fatal(err)
