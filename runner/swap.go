@@ -50,7 +50,7 @@ func (b *Batch) recordUnanswered(t *task, now time.Duration) {
 	b.recordSwap(s, schedulers.Moved{}, now)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnanswered, Job: &s.Job, Device: &s.Device,
 		Detail: fmt.Sprintf("a process was asked to move memory to the host, and has not answered for %.1f s. "+
-			"Other jobs get what others can give, and it is asked again only after its answer", s.EndS-s.StartS)})
+			"Other jobs get what others can give, and it is asked again only after its answer", seconds(now)-s.StartS)})
 }
 
 // recordSwap completes the record of a swap that ends now. Events can come out of the order of

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,9 @@ func TestNobodyWaitsForAStoppedProcess(t *testing.T) {
 			case runner.RecordEvent:
 				if c.Event.Kind == results.EventUnanswered {
 					victim.signal(unix.SIGCONT)
+					if !regexp.MustCompile(`has not answered for \d+\.\d s`).MatchString(c.Event.Detail) {
+						t.Errorf("event %+v", c.Event)
+					}
 				}
 			}
 		}
