@@ -10,18 +10,20 @@ import "time"
 // permit belongs to a context, which is a process on a device. It comes with each grant of a task
 // of the context, and lasts until a Yield.
 type Preempter interface {
-	// Revoke says what to take back so that requests that cannot go now can go later. waiting has
+	// Revoke says what to take back so that requests that cannot go now can go later, or what to move. waiting has
 	// every request that waits, in the order in which the engine serves them. The engine asks when
-	// a request cannot be placed, at each answer, and at each tick before which something has changed
-	// in waiting or v. It drops a revocation
+	// a request cannot be placed, at each answer, and at each tick that the policy wanted. It drops a revocation
 	//   - of a task that may not be asked for that action now (TaskView.CanAsk);
 	//   - of a task on a device where room is being made for another request;
 	//   - for a request that does not wait.
 	// waiting is valid until Revoke or NextTick returns.
-	Revoke(waiting []Request, v View) []Revocation
-	// NextTick says when the policy wants to be asked again without any other event, or Never.
-	// It is later than now.
+	Revoke(waiting []Request, v View, now time.Duration) []Revocation
+	// NextTick says when the policy wants to act although nothing else happens, or Never. Such a tick is always
+	// made, with the activity pages read before. It is later than now.
 	NextTick(waiting []Request, v View, now time.Duration) time.Duration
+	// NextLook says when the policy wants the activity pages to be read again, or Never. Such a tick may be left
+	// out while nothing can have changed on the pages. It is later than now.
+	NextLook(waiting []Request, now time.Duration) time.Duration
 }
 
 // Action is what a process is asked to do with one of its tasks. Each action waits until the
@@ -33,9 +35,19 @@ const (
 	Yield Action = iota + 1
 	// Evict: at least Revocation.Bytes go out. The context keeps its permit if it has one.
 	Evict
+	// Advise: at least Revocation.Bytes go out and stay there, where the task's kernels reach them over the link,
+	// until the task resumes.
+	Advise
+	// Move: all that the task has on its device goes to Revocation.Device, where the task is from then on.
+	Move
+	// Stop: the kernels that run end before they are done. They run again, from their beginning, once the context
+	// resumes. Else as Yield.
+	Stop
 )
 
-func (a Action) String() string { return [...]string{Yield: "yield", Evict: "evict"}[a] }
+func (a Action) String() string {
+	return [...]string{Yield: "yield", Evict: "evict", Advise: "advise", Move: "move", Stop: "stop"}[a]
+}
 
 // Actions is a set of actions.
 type Actions uint8
@@ -48,15 +60,16 @@ func (s Actions) Without(a Action) Actions { return s &^ (1 << a) }
 
 // Revocation takes something back from a task.
 type Revocation struct {
-	Task   TaskID
-	Action Action
-	Bytes  int64 // that go out at least
-	// Unmap: what goes out need not stay mapped from the host, because the process's kernels
-	// use only memory that they are given.
-	Unmap    bool
+	Task     TaskID
+	Action   Action
+	Bytes    int64         // that go out at least
 	Deadline time.Duration // to finish what is under way; then the answer is Busy
-	For      TaskID        // the waiting request that gets the room
+	For      TaskID        // the waiting request that gets the room; Nobody: it is not for a request
+	Device   int           // of a Move, in node order: where the task goes; else 0
 }
+
+// Nobody is the id of no task.
+const Nobody = TaskID(1<<64 - 1)
 
 // Ticket identifies a revocation until its answer is in.
 type Ticket uint64
@@ -101,6 +114,7 @@ type Moved struct {
 // Activity is what a process's activity page says of a task.
 type Activity struct {
 	Running    bool          // a call that touches the device is under way
+	Busy       bool          // work that it submitted is on the device
 	Last       time.Duration // when the latest such call ended
 	Referenced int64         // bytes that the latest launches referenced
 	Fixed      int64         // bytes on the device that cannot move
@@ -116,6 +130,7 @@ type Request struct {
 	Own int64
 	// Asked: others are being asked to make room for it.
 	Asked bool
+	Since time.Duration // when it came
 }
 
 // TaskView is a task on a device under a Preempter.
@@ -129,10 +144,15 @@ type TaskView struct {
 	// Running: the context has a permit, and a call of the task is under way or has yet to come since
 	// it was granted its device or resumed. A launch that waits for a permit is not such a call.
 	Running bool
-	Last    time.Duration // when its latest call ended, or it was granted something
-	Permit  bool          // its context may launch without asking
-	Can     Actions       // that it has not answered Unable to
-	Asked   bool          // it has a ticket, or answered Busy less than the ticket's deadline ago
+	// Busy: work that the task submitted is on the device, whether or not a call waits for it.
+	Busy   bool
+	Last   time.Duration // when its latest call ended, or it was granted something
+	Permit bool          // its context may launch without asking
+	// PermitSince is when its context got the permit that it has, and ResidentSince when the task last got
+	// something onto its device.
+	PermitSince, ResidentSince time.Duration
+	Can                        Actions // that it has not answered Unable to
+	Asked                      bool    // it has a ticket, or answered Busy less than the ticket's deadline ago
 }
 
 // CanAsk reports whether the task may be asked for the action now.

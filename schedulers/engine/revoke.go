@@ -210,7 +210,7 @@ func (e *Engine) NextTick() time.Duration {
 	if !e.settled {
 		requests = e.requests()
 	}
-	next := e.preempter.NextTick(requests, e.state, e.now)
+	next := min(e.preempter.NextTick(requests, e.state, e.now), e.preempter.NextLook(requests, e.now))
 	if len(requests) > 0 && e.resting > 0 {
 		for h := range e.listed() {
 			if h.rest > 0 {
@@ -258,7 +258,7 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened bool) {
 	requests := e.requests()
 	if len(requests) > 0 {
-		for _, r := range e.preempter.Revoke(requests, e.state) {
+		for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
 			h, ok := e.held[r.Task]
 			if !ok || !waits(requests, r.For) || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
 				continue

@@ -340,13 +340,17 @@ type asked struct {
 	times int
 }
 
-func (a *asked) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
+func (a *asked) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
 	a.times++
-	return a.Policy.(schedulers.Preempter).Revoke(waiting, v)
+	return a.Policy.(schedulers.Preempter).Revoke(waiting, v, now)
 }
 
 func (a *asked) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
 	return a.Policy.(schedulers.Preempter).NextTick(waiting, v, now)
+}
+
+func (a *asked) NextLook(waiting []schedulers.Request, now time.Duration) time.Duration {
+	return a.Policy.(schedulers.Preempter).NextLook(waiting, now)
 }
 
 // A tick before which nothing has changed asks nobody.

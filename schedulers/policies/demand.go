@@ -3,6 +3,7 @@ package policies
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
@@ -55,7 +56,7 @@ func byLoad(t schedulers.Task, v schedulers.View) []int {
 	return out
 }
 
-func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
+func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	for at, r := range waiting {
 		if r.Asked {

@@ -93,11 +93,15 @@ const (
 	lookEvery = 5 * time.Millisecond
 )
 
-// Looks asks for a tick every 5 ms while a request waits, so that the policy learns which tasks are
-// idle. The ticks keep their times whatever else happens.
+// Looks asks for the activity pages every 5 ms while a request waits, so that the policy learns which tasks are
+// idle. The looks keep their times whatever else happens. The policy never acts without another event.
 type Looks struct{}
 
-func (Looks) NextTick(waiting []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
+func (Looks) NextTick([]schedulers.Request, schedulers.View, time.Duration) time.Duration {
+	return schedulers.Never
+}
+
+func (Looks) NextLook(waiting []schedulers.Request, now time.Duration) time.Duration {
 	if len(waiting) == 0 {
 		return schedulers.Never
 	}

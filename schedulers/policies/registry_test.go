@@ -30,8 +30,8 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"cg:isolate=known", "isolate=known,workers=8"},
 		{"schedgpu:arch=server", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"schedgpu:arch=shared", "age-limit=0,arch=shared,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
-		{"vgpu", "age-limit=64,n=4,queue=mmu,references=safe,victims=1,wait-limit=0s"},
-		{"vgpu:n=8,victims=0,references=complete", "age-limit=64,n=8,queue=mmu,references=complete,victims=0,wait-limit=0s"},
+		{"vgpu", "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s"},
+		{"vgpu:n=8,victims=0", "age-limit=64,n=8,queue=mmu,victims=0,wait-limit=0s"},
 		{"demand", "age-limit=64,queue=mmu,wait-limit=0s"},
 		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
@@ -77,7 +77,6 @@ func TestParseErrors(t *testing.T) {
 		{"case-alg3:isolate=all", "scheduler case-alg3: isolate=all: use none or known"},
 		{"vgpu:n=0", "scheduler vgpu: n=0: want a whole number of 1 or more"},
 		{"vgpu:victims=2", "scheduler vgpu: victims=2: use 1, or 0 for as many as it takes"},
-		{"vgpu:references=all", "scheduler vgpu: references=all: use safe or complete"},
 		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
 		{"cg:workers=many", "workers=many: want a whole number"},
 		{"schedgpu:device=4", "device=4: the node has devices 0 to 3"},

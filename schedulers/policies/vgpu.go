@@ -33,15 +33,9 @@ type virtualGPUs struct {
 	MemoryHard // for growth, which needs no slot
 	IgnoresSMs
 	Looks
-	slots   int  // of each device
-	victims int  // contexts that are asked for one request; 0: as many as it takes
-	unmap   bool // what goes out within an application is unmapped
+	slots   int // of each device
+	victims int // contexts that are asked for one request; 0: as many as it takes
 }
-
-const (
-	referencesSafe     = "safe"
-	referencesComplete = "complete"
-)
 
 var vgpu = entry{
 	Info: Info{Name: "vgpu", Binds: BindsTask, Shares: true, Revokes: true,
@@ -51,10 +45,9 @@ var vgpu = entry{
 		Params: []Param{
 			{Name: "n", Default: "4", Help: "slots (virtual GPUs) on each device; 1: one process at a time"},
 			{Name: "victims", Default: "1", Help: "neighbours that are swapped out for one request; 0: as many as it takes"},
-			{Name: "references", Default: referencesSafe, Help: "safe: what a process's next kernel is not given stays mapped from the host; complete: it is unmapped, because kernels use only memory that they are given"},
 			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
-		p := virtualGPUs{unmap: s["references"] == referencesComplete}
+		p := virtualGPUs{}
 		var err error
 		if p.slots, err = s.number("n", 1); err != nil {
 			return nil, err
@@ -64,9 +57,6 @@ var vgpu = entry{
 		}
 		if p.victims > 1 {
 			return nil, fmt.Errorf("victims=%d: use 1, or 0 for as many as it takes", p.victims)
-		}
-		if v := s["references"]; v != referencesSafe && v != referencesComplete {
-			return nil, fmt.Errorf("references=%s: use %s or %s", v, referencesSafe, referencesComplete)
 		}
 		return p, nil
 	},
@@ -112,7 +102,7 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	return out
 }
 
-func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
+func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	for at, r := range waiting {
 		if r.Asked {
@@ -152,7 +142,7 @@ func (p virtualGPUs) within(waiting []schedulers.Request, at int, d schedulers.D
 	ask := func(task schedulers.TaskID, bytes int64) {
 		if bytes = min(bytes, lacks); bytes > 0 {
 			lacks -= bytes
-			out = append(out, schedulers.Revocation{Task: task, Action: schedulers.Evict, Bytes: bytes, Unmap: p.unmap, Deadline: closing, For: r.Task.ID})
+			out = append(out, schedulers.Revocation{Task: task, Action: schedulers.Evict, Bytes: bytes, Deadline: closing, For: r.Task.ID})
 		}
 	}
 	ask(r.Task.ID, r.Own)

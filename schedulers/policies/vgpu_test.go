@@ -93,26 +93,24 @@ func TestALaunchThatFindsMemoryGoesOn(t *testing.T) {
 
 // Step 2: a process gives up what its next kernel does not reference, before any neighbour is asked.
 func TestRoomIsMadeWithinTheApplicationFirst(t *testing.T) {
-	for _, references := range []string{"safe", "complete"} {
-		n := enginetest.NewNode(t, "vgpu:references="+references, enginetest.Small)
-		n.Submit(movable(1, 8), "1@0") // a neighbour
-		n.Idle(1, ms)
-		task := movable(2, 40)
-		task.Need = new(int64(8))
-		n.Submit(task, "2@0")
-		n.Resume(2, 5, 7, "evict(2,5)") // 2 of its 8 bytes there are referenced, so that 6 may go
-		if r := n.Revocation(2); r.Unmap != (references == "complete") || r.For != 2 || r.Deadline != 100*ms {
-			t.Errorf("%s: %+v", references, r)
-		}
-		if used := n.Device(0).UsedBytes(); used != 16 {
-			t.Errorf("%d bytes in use before the answer, want 16", used)
-		}
-		n.Give(2, "^2@0")
-		n.Idle(2, ms)
-		n.Resume(2, 7, 10, "evict(2,5)") // all that it does not reference
-		n.Give(2, "yield(1,8)")          // and a neighbour for the other 2, with all that it has
-		n.Give(1, "^2@0")
+	n := enginetest.NewNode(t, "vgpu", enginetest.Small)
+	n.Submit(movable(1, 8), "1@0") // a neighbour
+	n.Idle(1, ms)
+	task := movable(2, 40)
+	task.Need = new(int64(8))
+	n.Submit(task, "2@0")
+	n.Resume(2, 5, 7, "evict(2,5)") // 2 of its 8 bytes there are referenced, so that 6 may go
+	if r := n.Revocation(2); r.For != 2 || r.Deadline != 100*ms {
+		t.Errorf("%+v", r)
 	}
+	if used := n.Device(0).UsedBytes(); used != 16 {
+		t.Errorf("%d bytes in use before the answer, want 16", used)
+	}
+	n.Give(2, "^2@0")
+	n.Idle(2, ms)
+	n.Resume(2, 7, 10, "evict(2,5)") // all that it does not reference
+	n.Give(2, "yield(1,8)")          // and a neighbour for the other 2, with all that it has
+	n.Give(1, "^2@0")
 }
 
 // Several tasks of a process are one application.
