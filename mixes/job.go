@@ -31,7 +31,7 @@ type Job struct {
 	Dir string
 	// Env holds KEY=VALUE entries added to the parent's environment.
 	Env []string
-	// Footprint is what is known before the run about the job's need for device resources.
+	// Footprint is what is known before the run about the job's need for device resources, on each of its devices.
 	Footprint Footprint
 	// Class follows from Footprint.Bytes: ClassLarge, ClassSmall, or "" if the bytes are
 	// unknown.
@@ -55,6 +55,10 @@ type Job struct {
 	Pin bool
 	// Binding says when the job's device is chosen.
 	Binding Binding
+	// GPUs is how many devices the job has at once, from two on; 0: it has one. Its binding is BindDeclared.
+	GPUs int `json:",omitempty"`
+	// Share is the part of a device's time that the job asks for, above 0 and up to 1; 0: it asks for none.
+	Share float64 `json:",omitempty"`
 	// Timeout is the longest run time of the job; 0: the run's own limit.
 	Timeout time.Duration
 	// Wait is the longest time that a request of the job waits for a device or for memory, in
@@ -199,7 +203,7 @@ func (j Job) equal(k Job) bool {
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.Priority == k.Priority &&
-		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout &&
+		j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout &&
 		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 

@@ -36,10 +36,13 @@ func TestLoadYAML(t *testing.T) {
 	big := catalogJob(t, "lavaMD-100")
 	big.Name, big.Footprint.Bytes, big.Binding = "big", 9<<30, BindDeclared
 	big.KnownFault, big.Group, big.Wait = true, 3, new(time.Duration(0))
+	two, part := catalogJob(t, "needle-16384"), catalogJob(t, "needle-16384")
+	two.Group, two.GPUs, two.Binding = 3, 2, BindDeclared
+	part.Group, part.Share = 3, 0.3
 	want := Mix{
 		Name: "nightly set", Description: "two lines\nof text\n", Ratio: "3:1", Source: "testdata/good.yaml",
-		Jobs:  []Job{needle, isolated, isolated, solver, solver, srad, big},
-		Lines: []int{8, 9, 9, 10, 10, 24, 26},
+		Jobs:  []Job{needle, isolated, isolated, solver, solver, srad, big, two, part},
+		Lines: []int{8, 9, 9, 10, 10, 24, 26, 27, 28},
 	}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("got  %+v\nwant %+v", m, want)

@@ -3,6 +3,7 @@ package mixes
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,6 +110,12 @@ func anyJob(t *rapid.T) Job {
 		}
 		if j.Footprint.Bytes > 0 && rapid.Bool().Draw(t, "declared") {
 			j.Binding = BindDeclared
+			if !j.Pin {
+				j.GPUs = rapid.SampledFrom([]int{0, 2, maxGPUs}).Draw(t, "gpus")
+			}
+		}
+		if !j.Isolate && j.GPUs == 0 {
+			j.Share = rapid.SampledFrom([]float64{0, leastShare, 0.3, 1}).Draw(t, "share")
 		}
 	}
 	if rapid.Bool().Draw(t, "profiled") {
@@ -244,6 +251,10 @@ func TestWriteYAMLRefuses(t *testing.T) {
 		"bad env":         with(func(j *Job) { j.Env = []string{"A"} }),
 		"bad binding":     with(func(j *Job) { j.Binding = 7 }),
 		"undeclared":      with(func(j *Job) { j.Binding = BindDeclared }),
+		"unbound gpus":    with(func(j *Job) { j.GPUs, j.Footprint.Bytes, j.Class = 2, 1, ClassSmall }),
+		"too many gpus":   with(func(j *Job) { j.GPUs, j.Footprint.Bytes, j.Class, j.Binding = 1000, 1, ClassSmall, BindDeclared }),
+		"one gpu":         with(func(j *Job) { j.GPUs = 1 }),
+		"no share":        with(func(j *Job) { j.Share = math.NaN() }),
 	} {
 		var b bytes.Buffer
 		if err := WriteYAML(&b, m); err == nil || !strings.HasPrefix(err.Error(), "write mix ") || b.Len() > 0 {

@@ -107,6 +107,10 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Binding != BindProbe {
 		put("binding", j.Binding.String())
 	}
+	putNumber("gpus", uint64(j.GPUs))
+	if j.Share != 0 {
+		put("share", strconv.FormatFloat(j.Share, 'f', -1, 64))
+	}
 	if j.Timeout != 0 {
 		put("timeout", j.Timeout.String())
 	}

@@ -48,6 +48,8 @@ const MaxNesting = 32
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    pin: true            keeps its own device choice
 //	    binding: declared    or probe, the default
+//	    gpus: 2              devices that it has at once; see Job.GPUs
+//	    share: 0.3           part of a device's time that it asks for; see Job.Share
 //	    timeout: 10m
 //	    profile: {host: 5s, kernel: 2s}   what it does alone; see profile.go
 //	    steps: own.jsonl     the same as a file, in place of profile; see Job.Steps
@@ -357,7 +359,7 @@ func (r *mixReader) add(body ast.Node) Mix {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "group", "priority", "pin", "binding", "timeout", "wait", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "group", "priority", "pin", "binding", "gpus", "share", "timeout", "wait", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -374,6 +376,12 @@ const maxWait = 1000 * time.Hour
 
 // maxExitStatus is what wait(2) has room for.
 const maxExitStatus = 255
+
+// maxGPUs is the largest node that can be simulated.
+const maxGPUs = 999
+
+// leastShare is the smallest share that counts.
+const leastShare = 1e-6
 
 // maxPriority catches typing errors.
 const maxPriority = 1000
@@ -521,20 +529,67 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["wait"]; found {
 		j.Wait = r.wait(f.value)
 	}
+	r.binding(j, fields)
+}
+
+// binding reads the keys that say how the job gets its devices.
+func (r *yamlReader) binding(j *Job, fields map[string]field) {
+	_, stated := fields["memory"]
+	stated = stated || j.Footprint.Bytes != 0
 	f, found := fields["binding"]
-	if !found {
+	if found {
+		switch s, ok := r.value(f.value, "binding", "write probe or declared"); {
+		case !ok || s == BindProbe.String():
+		case s == BindDeclared.String():
+			j.Binding = BindDeclared
+			if !stated {
+				r.fail(f.key, "add memory:, such as memory: 2GiB", "binding: declared needs the job's memory")
+			}
+		default:
+			r.fail(f.value.GetToken(), "write probe or declared", "bad binding %q", s)
+		}
+	}
+	share, shares := fields["share"]
+	if shares {
+		j.Share = r.share(share.value)
+		if j.Isolate {
+			r.fail(share.key, "remove one", "share beside isolate: true: a job that has its device alone shares no time")
+		}
+	}
+	gpus, several := fields["gpus"]
+	if !several {
 		return
 	}
-	switch s, ok := r.value(f.value, "binding", "write probe or declared"); {
-	case !ok || s == BindProbe.String():
-	case s == BindDeclared.String():
-		j.Binding = BindDeclared
-		if _, stated := fields["memory"]; !stated && j.Footprint.Bytes == 0 {
-			r.fail(f.key, "add memory:, such as memory: 2GiB", "binding: declared needs the job's memory")
-		}
-	default:
-		r.fail(f.value.GetToken(), "write probe or declared", "bad binding %q", s)
+	if j.GPUs = int(r.number(gpus.value, "gpus", maxGPUs)); j.GPUs <= 1 {
+		j.GPUs = 0
+		return
 	}
+	switch {
+	case j.Pin:
+		r.fail(gpus.key, "remove one", "gpus: %d beside pin: true: the scheduler chooses the devices of such a job", j.GPUs)
+	case shares:
+		r.fail(share.key, "remove one", "share beside gpus: %d: a share is a part of one device's time", j.GPUs)
+	case found && j.Binding == BindProbe:
+		r.fail(f.key, "remove it", "binding: probe beside gpus: %d: the devices of such a job are chosen before it starts", j.GPUs)
+	case !found && !stated:
+		r.fail(gpus.key, "add memory:, such as memory: 2GiB", "gpus: %d needs the job's memory, on each of them", j.GPUs)
+	}
+	j.Binding = BindDeclared
+}
+
+// share reads a part of a device's time. It returns 0 after an error.
+func (r *yamlReader) share(n ast.Node) float64 {
+	const instead = "write a number above 0 and up to 1, such as 0.3"
+	s, ok := r.value(n, "share", instead)
+	if !ok {
+		return 0
+	}
+	v, err := input.Float(s)
+	if err != nil || !(v >= leastShare && v <= 1) {
+		r.fail(n.GetToken(), instead, "bad share %q", s)
+		return 0
+	}
+	return v
 }
 
 // args reads a list of arguments, or one string that it splits at spaces and tabs. Quotes and
