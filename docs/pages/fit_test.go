@@ -3,6 +3,7 @@ package pages
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/runner/sim"
@@ -38,7 +39,8 @@ func values(source, system string) []paper.Value {
 // factors. It stops at the first error beyond the bound: the number is the largest error only if it is within the bound.
 func (f *fit) largestError(host, device, bound float64) float64 {
 	node := f.node
-	node.Model.HostFactor, node.Model.DeviceFactor = host, device
+	node.Groups = slices.Clone(node.Groups)
+	node.Host.Factor, node.Groups[0].DeviceFactor = host, device
 	worst := 0.0
 	for k := range mixNames {
 		i := (f.first + k) % len(mixNames)

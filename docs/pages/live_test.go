@@ -59,11 +59,11 @@ func simulateRun(db *store.Store, run results.Run, own profiles.Set) sweepCell {
 	jobs := must(db.Jobs(ctx, run.ID))
 	r := trial{node: parse(fmt.Sprintf("%dxH200", len(devices))), scheduler: policies.With(run.Scheduler, run.Parameters), workers: run.Workers, profiles: own}
 	s := must(policies.Parse(r.scheduler, len(devices)))
-	if r.node.Model.MemoryBytes = devices[0].CapacityBytes; s.Shares {
-		r.node.Model.MemoryBytes += runner.ServerBytes
+	if r.node.Groups[0].MemoryBytes = devices[0].CapacityBytes; s.Shares {
+		r.node.Groups[0].MemoryBytes += runner.ServerBytes
 	}
-	if r.node.Cores() != run.Provenance.Cores {
-		fail("%s has %d cores, and the machine of run %d had %d", r.node.Name, r.node.Cores(), run.ID, run.Provenance.Cores)
+	if r.node.Host.Cores != run.Provenance.Cores {
+		fail("%s has %d cores, and the machine of run %d had %d", r.node.Name, r.node.Host.Cores, run.ID, run.Provenance.Cores)
 	}
 	mix := mixOf(run.Mix).Jobs
 	if !slices.EqualFunc(mix, jobs, func(m mixes.Job, j results.Job) bool { return m.Command() == j.Command }) {
@@ -71,7 +71,7 @@ func simulateRun(db *store.Store, run results.Run, own profiles.Set) sweepCell {
 	}
 	c := sweepCell{live: throughput(run.Metrics), simulated: r.repeated(run.Mix, repetitions).median(throughput), machine: devices[0].UUID, gpu: devices[0].Name, seconds: map[string][]float64{}, profiles: profiles.Catalog().With(own), simulate: func(hostFactor float64, own profiles.Set) float64 {
 		r := r
-		r.node.Model.HostFactor, r.profiles = hostFactor, own
+		r.node.Host.Factor, r.profiles = hostFactor, own
 		return r.repeated(run.Mix, repetitions).median(throughput)
 	}}
 	for i, j := range jobs {

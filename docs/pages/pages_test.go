@@ -198,7 +198,7 @@ func TestFactorsAreTheBestOnTheGrid(t *testing.T) {
 	for _, system := range systems {
 		t.Run(system, func(t *testing.T) {
 			f := newFit(system)
-			host, device := f.node.Model.HostFactor, f.node.Model.DeviceFactor
+			host, device := f.node.Host.Factor, f.node.Groups[0].DeviceFactor
 			own := f.largestError(host, device, math.Inf(1))
 			better := func(h, d float64) {
 				if e := f.largestError(h, d, own); e < own-1e-9 {

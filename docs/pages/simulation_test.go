@@ -131,15 +131,15 @@ func (r trial) repeated(mix string, n int) (out sample) {
 
 // metrics is what a run of a mix measures.
 func (r trial) metrics(mix string) results.Metrics {
-	jobs, s := mixOf(mix).Jobs, must(policies.Parse(r.scheduler, r.node.Count))
+	jobs, s := mixOf(mix).Jobs, must(policies.Parse(r.scheduler, r.node.Count()))
 	seen, workers := &records{}, r.workers
 	if workers == 0 && s.Binds != policies.BindsJob {
-		workers = r.node.Threads() // as caserun mix does
+		workers = r.node.Host.Threads // as caserun mix does
 	}
 	x := must(sim.NewExecutor(sim.Config{Node: r.node, Jobs: jobs, MPS: s.Shares, Revokes: s.Revokes, Profiles: profiles.Catalog().With(r.profiles), Seed: r.seed, Noise: r.noise}, seen))
 	done := must(runner.Run(ctx, runner.Config{Jobs: jobs, Devices: r.node.Devices(s.Shares), Scheduler: s, Workers: workers, MPS: s.Shares,
-		Predictions: r.predictions, Cores: r.node.Cores(), Seed: r.seed}, x, seen))
-	devices := make([]results.Device, r.node.Count)
+		Predictions: r.predictions, Cores: r.node.Host.Cores, Seed: r.seed}, x, seen))
+	devices := make([]results.Device, r.node.Count())
 	for i := range devices {
 		devices[i].Index = i
 	}

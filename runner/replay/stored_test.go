@@ -194,7 +194,7 @@ func TestARunIsReplayedAsItWas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, rec := scheduler(t, sched, node.Count), &records{at: map[[2]int]int{}}
+			s, rec := scheduler(t, sched, node.Count()), &records{at: map[[2]int]int{}}
 			x, err := sim.NewExecutor(sim.Config{Node: node, Jobs: m.Jobs, MPS: s.Shares, Profiles: profiles.Catalog(), Seed: 1, Noise: 0.02}, rec)
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -14,16 +15,22 @@ import (
 )
 
 func (b *Backend) History(known profiles.Set) (history.Node, error) {
-	return history.Node{Mode: results.Simulated, GPUs: []string{gpuName(b.model.Model.Name)}, Suite: suite,
+	var gpus []string
+	for _, g := range b.model.Groups {
+		if name := gpuName(g.Name); !slices.Contains(gpus, name) {
+			gpus = append(gpus, name)
+		}
+	}
+	return history.Node{Mode: results.Simulated, GPUs: gpus, Suite: suite,
 		Alone: func(j mixes.Job) (results.Expected, bool, error) { return alone(b.model, j, known) }}, nil
 }
 
-// alone returns what a job does on one device of the model that it has to itself. It is what a batch of
+// alone returns what a job does on the node's first device if it has it to itself. It is what a batch of
 // this job alone does, so that profiles are scaled in one place.
 func alone(model Node, j mixes.Job, known profiles.Set) (e results.Expected, ran bool, err error) {
 	// Nothing of this changes what the job does; most of it has no meaning for a job alone.
 	j.Binding, j.Pin, j.Isolate, j.Group, j.Timeout, j.Wait = mixes.BindProbe, false, false, 0, 0, nil
-	model.Count = 1
+	model.Groups = []Group{{model.Groups[0].Model, 1}}
 	var seen watched
 	x, err := NewExecutor(Config{Node: model, Jobs: []mixes.Job{j}, Profiles: known}, &seen)
 	if errors.Is(err, profiles.ErrNone) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +21,8 @@ import (
 
 // Backend is a simulated node.
 type Backend struct {
-	model   Node  // with the memory that --mem-cap leaves
-	memory  int64 // bytes of each device
+	model   Node // with the memory that --mem-cap leaves
+	whole   Node
 	options harness.Options
 }
 
@@ -34,14 +35,16 @@ func Open(o harness.Options) (*Backend, error) {
 	if o.Trace {
 		return nil, harness.Refuse(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", o.Node))
 	}
-	b := &Backend{model, model.Model.MemoryBytes, o}
+	b := &Backend{model, model, o}
 	if o.MemCap == (mixes.Size{}) {
 		return b, nil
 	}
 	limit := o.MemCap.Bytes
 	b.model = model.Capped(limit)
-	if d := b.model.Devices(true)[0]; d.CapacityBytes <= d.ContextBytes {
-		return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(limit-d.CapacityBytes+d.ContextBytes)))
+	for _, d := range b.model.Devices(true) {
+		if d.CapacityBytes <= d.ContextBytes {
+			return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(runner.DefaultContextBytes+runner.ServerBytes)))
+		}
 	}
 	return b, nil
 }
@@ -57,8 +60,8 @@ func (b *Backend) Options() harness.Options {
 	return o
 }
 
-// isCapped reports whether --mem-cap leaves less memory than a device has.
-func (b *Backend) isCapped() bool { return b.model.Model.MemoryBytes < b.memory }
+// isCapped reports whether --mem-cap leaves a device less memory than it has.
+func (b *Backend) isCapped() bool { return !slices.Equal(b.model.Groups, b.whole.Groups) }
 
 func (b *Backend) Ignored() (flags []string) {
 	o, none := b.options, mixes.Size{}
@@ -75,7 +78,7 @@ func (b *Backend) Ignored() (flags []string) {
 }
 
 func (b *Backend) Size() (devices, threads int, err error) {
-	return b.model.Count, b.model.Threads(), nil
+	return b.model.Count(), b.model.Host.Threads, nil
 }
 
 func (*Backend) Machine() (string, error) { return "", nil }
@@ -154,7 +157,7 @@ func (*Backend) Close() error { return nil }
 type node struct {
 	harness.Batch
 	model    Node
-	memory   int64 // bytes of each device
+	whole    Node // without --mem-cap
 	executor *Executor
 }
 
@@ -166,13 +169,14 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 	if err != nil {
 		return nil, err
 	}
-	return &node{batch, b.model, b.memory, x}, nil
+	return &node{batch, b.model, b.whole, x}, nil
 }
 
 func (n *node) Devices() (devices []results.Device) {
+	whole := n.whole.models()
 	for i, d := range n.model.Devices(n.MPS()) {
 		devices = append(devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.model.Name, i), Name: gpuName(d.Name),
-			MemoryBytes: n.memory, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
+			MemoryBytes: whole[i].MemoryBytes, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
 	return devices
@@ -186,7 +190,7 @@ func (n *node) Describe(run *results.Run) {
 func (*node) Helpers() map[string]<-chan struct{} { return nil }
 
 func (n *node) Execute(ctx context.Context, _ int64, _ time.Time) ([]results.Job, error) {
-	return runner.Run(ctx, n.Config(n.model.Devices(n.MPS()), n.model.Cores()), n.executor, n.executor.rec)
+	return runner.Run(ctx, n.Config(n.model.Devices(n.MPS()), n.model.Host.Cores), n.executor, n.executor.rec)
 }
 
 func (*node) Close(*results.Run) []error { return nil }

@@ -50,7 +50,7 @@ func BenchmarkSteps(b *testing.B) {
 	for _, scheduler := range []string{"sa", "case-alg2", "case-alg3"} {
 		b.Run(scheduler, func(b *testing.B) {
 			s := stepping(b, mustNode(b, "sim:4xH200"), scheduler, text)
-			s.jobs, s.workers = slices.Repeat(s.jobs, 1000), s.node.Threads()
+			s.jobs, s.workers = slices.Repeat(s.jobs, 1000), s.node.Host.Threads
 			for b.Loop() {
 				s.must(b)
 			}
@@ -70,7 +70,7 @@ func BenchmarkJobs(b *testing.B) {
 	for _, info := range enginetest.Policies() {
 		for _, n := range sizes {
 			b.Run(fmt.Sprintf("%s/%d", info.Name, n), func(b *testing.B) {
-				scheduler, err := policies.Parse(info.Name, node.Count)
+				scheduler, err := policies.Parse(info.Name, node.Count())
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func BenchmarkJobs(b *testing.B) {
 						b.Fatal(err)
 					}
 					ended, err := runner.Run(b.Context(), runner.Config{Jobs: jobs, Devices: node.Devices(scheduler.Shares), Scheduler: scheduler,
-						Workers: node.Threads(), MPS: scheduler.Shares}, x, runner.Forgetful{})
+						Workers: node.Host.Threads, MPS: scheduler.Shares}, x, runner.Forgetful{})
 					if err != nil {
 						b.Fatal(err)
 					}

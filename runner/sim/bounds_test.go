@@ -98,7 +98,7 @@ func jobsOfBounds(t testing.TB) string {
 			}
 			for _, j := range first {
 				before, held, after := phases(t, n, j)
-				line(n.name, n.node.Count, n.node.Cores(), n.node.Devices(true)[0].CapacityBytes, mix, j.Command(), count[j.Command()],
+				line(n.name, n.node.Count(), n.node.Host.Cores, n.node.Devices(true)[0].CapacityBytes, mix, j.Command(), count[j.Command()],
 					j.Footprint.Bytes+runner.DefaultContextBytes, before, held, after)
 			}
 		}

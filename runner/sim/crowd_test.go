@@ -12,7 +12,7 @@ import (
 func uncrowded(t testing.TB, text string) Node {
 	t.Helper()
 	n := mustNode(t, text)
-	n.Model.Crowd = Crowd{}
+	n.Host.Crowd = Crowd{}
 	return n
 }
 
@@ -21,7 +21,7 @@ func uncrowded(t testing.TB, text string) Node {
 func crowded(t *testing.T, cores int, seconds ...int) trial {
 	t.Helper()
 	r := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", workers: len(seconds)}
-	r.node.Model.Crowd, r.node.Model.CoresPerDevice = Crowd{cores, cores, 1.5}, cores
+	r.node.Host.Crowd, r.node.Host.Cores = Crowd{cores, cores, 1.5}, cores
 	for _, s := range seconds {
 		r.jobs = append(r.jobs, mixes.Job{Name: "host", Program: "./host", Footprint: mixes.Footprint{Bytes: 1 << 30, Blocks: 1, ThreadsPerBlock: 32},
 			Profile: &mixes.Profile{Before: time.Duration(s) * time.Second}})
@@ -72,7 +72,7 @@ func TestACrowdSaturatesTheHost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := crowded(t, c.cores, slices.Repeat([]int{2}, c.jobs)...)
-			r.node.Model.Crowd = c.crowd
+			r.node.Host.Crowd = c.crowd
 			jobs, _ := r.must(t)
 			for _, j := range jobs {
 				wantEnd(t, j, 2*c.slowdown)
@@ -84,7 +84,7 @@ func TestACrowdSaturatesTheHost(t *testing.T) {
 // Copies and kernels are not on the host's cores.
 func TestACrowdSlowsTheHostOnly(t *testing.T) {
 	r := phased(t, 2, "1,2,4,,0.5,0.25,,0.125", "0:0.25", 1)
-	r.node.Model.Crowd = Crowd{16, 16, 1.5}
+	r.node.Host.Crowd = Crowd{16, 16, 1.5}
 	jobs, _ := r.must(t)
 	for _, j := range jobs {
 		wantEnd(t, j, 1.1*(1+2+4)+0.5+0.25+0.125)

@@ -52,6 +52,7 @@ var (
 
 type device struct {
 	index     int
+	model     *Model
 	free      int64
 	managed   []*object // the least recently used first
 	sms       *pool
@@ -63,11 +64,11 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, kindOf: make([]int32, len(c.Jobs)), procs: map[int]*process{}, cores: newPool(float64(c.Node.Cores()))}
+	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, kindOf: make([]int32, len(c.Jobs)), procs: map[int]*process{}, cores: newPool(float64(c.Node.Host.Cores))}
 	x.wake = x.tick
-	x.cores.crowd = c.Node.Model.Crowd
-	for i := range c.Node.Count {
-		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1), link: newPool(1)}
+	x.cores.crowd = c.Node.Host.Crowd
+	for i, m := range c.Node.models() {
+		d := &device{index: i, model: m, free: m.MemoryBytes, sms: newPool(1), link: newPool(1)}
 		if c.MPS {
 			d.free -= runner.ServerBytes
 		}
@@ -98,11 +99,11 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 
 // kind is what jobs do that do the same. A large mix has few kinds.
 type kind struct {
-	steps   []profiles.Step
-	rounds  int    // among which what they do with their memory is divided
-	movable bool   // their memory can go to the host (swap.go)
-	factors        // of their profile
-	common  []step // process.plan
+	steps    []profiles.Step
+	rounds   int    // among which what they do with their memory is divided
+	movable  bool   // their memory can go to the host (swap.go)
+	profiled *Model // on which their profile was measured
+	common   []step // process.plan
 }
 
 // kindKey says which jobs are of one kind.
@@ -119,7 +120,7 @@ func (x *Executor) makeKind(j *mixes.Job) (kind, error) {
 	}
 	steps := p.Steps(j.Footprint)
 	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps),
-		factors: x.config.Node.Model.factorsFor(p.GPU)}, nil
+		profiled: modelOf(p.GPU)}, nil
 }
 
 // newProcess makes the process of a job.

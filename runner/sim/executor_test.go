@@ -79,17 +79,17 @@ func TestMemoryIsGivenBackBeforeTheHostPhaseAfterIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs, _ := trial{node: uncrowded(t, "sim:1xV100"), scheduler: "sa", jobs: []mixes.Job{j}, profiles: own}.must(t)
-	v100 := uncrowded(t, "sim:1xV100").Model
-	wantEnd(t, jobs[0], 7*v100.HostFactor+8*v100.DeviceFactor)
+	v100 := uncrowded(t, "sim:1xV100").Groups[0].Model
+	wantEnd(t, jobs[0], 7*v100.Host.Factor+8*v100.DeviceFactor)
 	// The same profile, measured on another model.
 	for gpu, want := range map[string]float64{
-		"NVIDIA H100 80GB HBM3": 7*v100.HostFactor + 8*v100.DeviceFactor,
+		"NVIDIA H100 80GB HBM3": 7*v100.Host.Factor + 8*v100.DeviceFactor,
 		"Tesla V100-SXM2-16GB":  7 + 8,
-		"Tesla P100-PCIE-16GB":  7*v100.HostFactor/1.18 + 8*v100.DeviceFactor/8.8,
-		"Quadro P1000":          7*v100.HostFactor + 8*v100.DeviceFactor,
-		"NVIDIA RTX A1000":      7*v100.HostFactor + 8*v100.DeviceFactor,
-		"NVIDIA RTX A6000":      7*v100.HostFactor + 8*v100.DeviceFactor,
-		"NVIDIA A100-SXM4-40GB": 7*v100.HostFactor + 8*v100.DeviceFactor/3.1,
+		"Tesla P100-PCIE-16GB":  7*v100.Host.Factor/1.18 + 8*v100.DeviceFactor/8.8,
+		"Quadro P1000":          7*v100.Host.Factor + 8*v100.DeviceFactor,
+		"NVIDIA RTX A1000":      7*v100.Host.Factor + 8*v100.DeviceFactor,
+		"NVIDIA RTX A6000":      7*v100.Host.Factor + 8*v100.DeviceFactor,
+		"NVIDIA A100-SXM4-40GB": 7*v100.Host.Factor + 8*v100.DeviceFactor/3.1,
 	} {
 		measured, err := profiles.Read("own.csv", strings.NewReader(strings.Replace(file, ",traced,,,,,,", ",traced,,,,"+gpu+",,", 1)))
 		if err != nil {
@@ -168,7 +168,7 @@ func TestAProcessWithoutMPSPaysForItsContext(t *testing.T) {
 		{"cg", runner.DefaultContextBytes + runner.ServerBytes - 1, results.OOM},
 	} {
 		node := uncrowded(t, "sim:1xV100")
-		node.Model.MemoryBytes = one[0].Footprint.Bytes + c.spare
+		node.Groups[0].MemoryBytes = one[0].Footprint.Bytes + c.spare
 		jobs, _ := trial{node: node, scheduler: c.scheduler, jobs: one}.must(t)
 		if *jobs[0].Outcome != c.want {
 			t.Errorf("%s with %d bytes beside the footprint: %s, want %s", c.scheduler, c.spare, *jobs[0].Outcome, c.want)

@@ -4,130 +4,139 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
 )
 
-const mib = int64(1) << 20
-
-// Model is a device model with its common host. Limits are the vendor's published ones.
-// HostFactor and DeviceFactor scale the host and kernel times of an H200 system.
-type Model struct {
-	Name             string
-	MemoryBytes      int64
-	SMs              int
-	WarpsPerSM       int
-	BlocksPerSM      int
-	LinkBytesPerS    float64 // PCIe, one direction
-	CoresPerDevice   int     // physical cores of the host
-	ThreadsPerDevice int     // hardware threads: as many workers start by default
-	HostFactor       float64
-	DeviceFactor     float64
-	Crowd            Crowd
-	Source           string // of the limits and of the factors
-}
-
-// Crowd is what host phases that run at once cost each other on a host with Cores cores. With n of them in use, a phase takes
-// 1 + Cost × (n - 1) ÷ (SaturatedAt - 1) times as long as alone, up to n = SaturatedAt; with more, all phases together get no more
-// done. The zero value costs nothing. A host with fewer cores is taken for a part of this one, and one with more for several.
-type Crowd struct {
-	Cores       int
-	SaturatedAt int // cores
-	Cost        float64
-}
-
-const (
-	pcie3x16 = 15.75e9
-	pcie4x16 = 31.5e9
-	pcie5x16 = 63e9
-)
-
-// The crowds of the hosts of one H200 and of four H100s, as benchmarks/crowd measured them (docs/design/simulator.md).
-var (
-	crowdH200 = Crowd{16, 16, 0.005}
-	crowdH100 = Crowd{64, 34, 0.423}
-)
-
-var models = map[string]Model{
-	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.18, 8.8, Crowd{},
-		"NVIDIA P100 whitepaper; host as on Chameleon (two 12-core E5-2670 v3); factors fitted to CASE's Table 7, SA-P100"},
-	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.315, 1.5, Crowd{},
-		"NVIDIA V100 whitepaper; host as AWS p3.8xlarge (32 threads, 16 cores); factors fitted to CASE's Table 7, SA-V100"},
-	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1, Crowd{},
-		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},
-	"H100": {"H100", 81559 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH100,
-		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor from the kernels of 15 jobs in sum, which differ one by one (docs/design/simulator.md)"},
-	"H200": {"H200", 143771 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH200,
-		"NVIDIA H200 datasheet; the system that was profiled"},
-}
-
-// Node is a simulated node of equal devices.
+// Node is a simulated node. Its devices are those of its groups, in their order.
 type Node struct {
-	Name  string // as the user wrote it, "sim:4xV100"
-	Model Model
+	Name   string // canonical, such as "sim:4xV100" or "sim:2xC2050+1xQuadro2000"
+	Host   Host   // of the first group's kind, with the cores and threads of all groups
+	Groups []Group
+}
+
+// Group is devices of one model.
+type Group struct {
+	Model
 	Count int
 }
 
-var nodeForm = regexp.MustCompile(`^sim:([1-9][0-9]{0,2})x([A-Za-z0-9]+)$`)
+// mostDevices is how many devices a node may have.
+const mostDevices = 999
 
-// ParseNode reads "sim:COUNTxMODEL".
+var groupForm = regexp.MustCompile(`^([0-9]+)x([A-Za-z0-9]+)$`)
+
+// ParseNode reads "sim:" and groups COUNTxMODEL, joined by "+". Neighbouring groups of one model are one.
 func ParseNode(text string) (Node, error) {
-	names := strings.Join(slices.Sorted(maps.Keys(models)), ", ")
-	m := nodeForm.FindStringSubmatch(text)
-	if m == nil {
-		return Node{}, fmt.Errorf("node %q: want sim:COUNTxMODEL such as sim:4xV100, with a model of %s", text, names)
+	groups, found := strings.CutPrefix(text, "sim:")
+	if !found {
+		return Node{}, fmt.Errorf("node %q: %w", text, errForm())
+	}
+	var n Node
+	for part := range strings.SplitSeq(groups, "+") {
+		g, err := parseGroup(part)
+		if err != nil {
+			return Node{}, fmt.Errorf("node %q: %w", text, err)
+		}
+		if last := len(n.Groups) - 1; last >= 0 && n.Groups[last].Name == g.Name {
+			n.Groups[last].Count += g.Count
+		} else {
+			n.Groups = append(n.Groups, g)
+		}
+	}
+	if n.Count() > mostDevices {
+		return Node{}, fmt.Errorf("node %q: %d devices: a node has at most %d", text, n.Count(), mostDevices)
+	}
+	n.Host = n.Groups[0].Host
+	n.Host.Cores, n.Host.Threads = 0, 0
+	var names []string
+	for _, g := range n.Groups {
+		n.Host.Cores += g.Count * g.Host.Cores
+		n.Host.Threads += g.Count * g.Host.Threads
+		names = append(names, fmt.Sprintf("%dx%s", g.Count, g.Name))
+	}
+	n.Name = "sim:" + strings.Join(names, "+")
+	return n, nil
+}
+
+func errForm() error {
+	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, with models of %s", strings.Join(modelNames(), ", "))
+}
+
+// The forms of clusters and of devices that are split.
+var (
+	clusterForm = regexp.MustCompile(`^[0-9]+x[0-9]+x`)
+	errCluster  = errors.New("clusters, NODESxCOUNTxMODEL, are not built yet: want COUNTxMODEL, the devices of one node")
+	errSplit    = errors.New("devices that are split (MIG) are not built yet: want COUNTxMODEL, without /")
+)
+
+func parseGroup(text string) (Group, error) {
+	m := groupForm.FindStringSubmatch(text)
+	switch {
+	case strings.Contains(text, "/"):
+		return Group{}, errSplit
+	case clusterForm.MatchString(text):
+		return Group{}, errCluster
+	case m == nil:
+		return Group{}, errForm()
 	}
 	model, ok := models[strings.ToUpper(m[2])]
 	if !ok {
-		return Node{}, fmt.Errorf("node %q: no model %q: use one of %s", text, m[2], names)
+		return Group{}, fmt.Errorf("no model %q: %s", m[2], near.OrKnown(m[2], modelNames()))
 	}
 	count, err := strconv.Atoi(m[1])
-	if err != nil {
-		return Node{}, fmt.Errorf("node %q: %w", text, err)
+	if err != nil || count < 1 || count > mostDevices {
+		return Group{}, fmt.Errorf("%s devices of model %s: want 1 to %d", m[1], model.Name, mostDevices)
 	}
-	return Node{Name: fmt.Sprintf("sim:%dx%s", count, model.Name), Model: model, Count: count}, nil
+	return Group{*model, count}, nil
+}
+
+// Count is the number of devices.
+func (n Node) Count() (count int) {
+	for _, g := range n.Groups {
+		count += g.Count
+	}
+	return count
 }
 
 // Capped is the node with devices that have this much memory, if they have more.
 func (n Node) Capped(bytes int64) Node {
-	n.Model.MemoryBytes = min(n.Model.MemoryBytes, bytes)
+	n.Groups = slices.Clone(n.Groups)
+	for i := range n.Groups {
+		n.Groups[i].MemoryBytes = min(n.Groups[i].MemoryBytes, bytes)
+	}
 	return n
 }
 
-// factors are how many times as long as in its profile a job's host phases and kernels last.
-type factors struct{ hostFactor, deviceFactor float64 }
+// first is the model of the first device.
+func (n Node) first() *Model { return &n.Groups[0].Model }
 
-// factorsFor returns the factors of m for a profile of a GPU with this name. The name counts as an H200 if no word of it is one of the models.
-func (m Model) factorsFor(gpu string) factors {
-	of := models["H200"]
-	for word := range strings.FieldsFuncSeq(strings.ToUpper(gpu), func(r rune) bool { return r == ' ' || r == '-' }) {
-		if other, found := models[word]; found {
-			of = other
-		}
+// models are the devices' models, in their order.
+func (n Node) models() (of []*Model) {
+	for i := range n.Groups {
+		of = append(of, slices.Repeat([]*Model{&n.Groups[i].Model}, n.Groups[i].Count)...)
 	}
-	return factors{m.HostFactor / of.HostFactor, m.DeviceFactor / of.DeviceFactor}
+	return of
 }
-
-// Cores is the number of physical cores of the host.
-func (n Node) Cores() int { return n.Count * n.Model.CoresPerDevice }
-
-// Threads is the number of hardware threads of the host.
-func (n Node) Threads() int { return n.Count * n.Model.ThreadsPerDevice }
 
 // Devices are the node's devices as a scheduler may use them, less what an MPS
 // server takes of each.
-func (n Node) Devices(mps bool) []schedulers.Device {
-	d := schedulers.Device{Name: n.Model.Name, CapacityBytes: n.Model.MemoryBytes, ContextBytes: runner.DefaultContextBytes,
-		SMs: n.Model.SMs, WarpsPerSM: n.Model.WarpsPerSM, BlocksPerSM: n.Model.BlocksPerSM}
-	if mps {
-		d.CapacityBytes -= runner.ServerBytes
+func (n Node) Devices(mps bool) (devices []schedulers.Device) {
+	for _, m := range n.models() {
+		d := schedulers.Device{Name: m.Name, CapacityBytes: m.MemoryBytes, ContextBytes: runner.DefaultContextBytes,
+			SMs: m.SMs, WarpsPerSM: m.WarpsPerSM, BlocksPerSM: m.BlocksPerSM}
+		if mps {
+			d.CapacityBytes -= runner.ServerBytes
+		}
+		devices = append(devices, d)
 	}
-	return slices.Repeat([]schedulers.Device{d}, n.Count)
+	return devices
 }

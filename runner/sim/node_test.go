@@ -15,23 +15,40 @@ func TestParseNode(t *testing.T) {
 		{"sim:8xA100", "sim:8xA100", 8, 48, 96, 108},
 		{"sim:1xH200", "sim:1xH200", 1, 16, 16, 132},
 		{"sim:2xh100", "sim:2xH100", 2, 32, 32, 132},
+		{"sim:2xC2050+1xquadro2000", "sim:2xC2050+1xQuadro2000", 3, 12, 20, 14},
+		{"sim:1xV100+2xV100", "sim:3xV100", 3, 12, 24, 80},
+		{"sim:1xV100+1xP100+01xV100", "sim:1xV100+1xP100+1xV100", 3, 20, 40, 80},
+		{"sim:999xL40S", "sim:999xL40S", 999, 15984, 15984, 142},
 	} {
 		n, err := ParseNode(c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if n.Name != c.name || n.Count != c.devices || n.Cores() != c.cores || n.Threads() != c.threads || n.Model.SMs != c.sms {
+		if n.Name != c.name || n.Count() != c.devices || n.Host.Cores != c.cores || n.Host.Threads != c.threads || n.Groups[0].SMs != c.sms {
 			t.Errorf("%s: %s with %d devices of %d SMs, %d cores, %d threads, want %+v",
-				c.text, n.Name, n.Count, n.Model.SMs, n.Cores(), n.Threads(), c)
+				c.text, n.Name, n.Count(), n.Groups[0].SMs, n.Host.Cores, n.Host.Threads, c)
 		}
 	}
 	for _, c := range []struct{ text, want string }{
-		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, with a model of A100, H100, H200, P100, V100"},
-		{"sim:0xV100", "want sim:COUNTxMODEL"},
-		{"sim:1000xV100", "want sim:COUNTxMODEL"},
+		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, with models of A10, A100, B200, C1060,"},
+		{"sim:", "want sim:COUNTxMODEL"},
+		{"sim:4xV100+", "want sim:COUNTxMODEL"},
+		{"sim:4xV100,1xP100", "want sim:COUNTxMODEL"},
+		{"sim:V100", "want sim:COUNTxMODEL"},
+		{"sim:-1xV100", "want sim:COUNTxMODEL"},
 		{"sim:4xV100 ", "want sim:COUNTxMODEL"},
-		{"sim:4xK80", `no model "K80": use one of A100, H100, H200, P100, V100`},
+		{"sim:0xV100", "0 devices of model V100: want 1 to 999"},
+		{"sim:1xP100+1000xV100", "1000 devices of model V100: want 1 to 999"},
+		{"sim:99999999999999999999xV100", "99999999999999999999 devices of model V100: want 1 to 999"},
+		{"sim:999xV100+1xP100", "1000 devices: a node has at most 999"},
+		{"sim:600xV100+600xV100", "1200 devices: a node has at most 999"},
+		{"sim:2xC2050+1xC2060", `no model "C2060": did you mean C1060 or C2050 or C2070?`},
+		{"sim:4xK80", `no model "K80": known are A10, A100, B200,`},
+		{"sim:2x4xV100", "clusters, NODESxCOUNTxMODEL, are not built yet"},
+		{"sim:4xV100+2x4xV100", "clusters, NODESxCOUNTxMODEL, are not built yet"},
+		{"sim:1xA100/7x1g.5gb", "devices that are split (MIG) are not built yet"},
+		{"sim:1xA100/2x3g.20gb,1x1g.5gb", "devices that are split (MIG) are not built yet"},
 	} {
 		if _, err := ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)

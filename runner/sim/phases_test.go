@@ -82,9 +82,9 @@ func TestKernelPhasesShareTheSMs(t *testing.T) {
 		several := phased(t, c.jobs, "1,0,0,,0,4,,0", c.phases, 20)
 		several.node = uncrowded(t, c.node)
 		jobs, _ := several.must(t)
-		m := several.node.Model
+		m := several.node.Groups[0]
 		for _, j := range jobs {
-			wantEnd(t, j, m.HostFactor+m.DeviceFactor*c.wantS)
+			wantEnd(t, j, m.Host.Factor+m.DeviceFactor*c.wantS)
 		}
 	}
 }

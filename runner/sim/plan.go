@@ -18,7 +18,7 @@ const (
 	sms                     // of the process's device
 )
 
-// step is a step of a job as its process does it on this node.
+// step is a step of a job as its process does it on a device.
 type step struct {
 	*profiles.Step
 	on     resource
@@ -26,8 +26,8 @@ type step struct {
 	soloS  float64 // seconds at full speed
 }
 
-// plan is what the process does, with the noise of this run. Steps of no length are left out. Jobs of one kind have
-// one plan in common, unless they have noise or rounds of their own.
+// plan is what the process does if all of it is on the node's first device, with the noise of this run. Steps of no length are
+// left out. Jobs of one kind have one plan in common, unless they have noise or rounds of their own.
 func (p *process) plan() []step {
 	if p.noise != nil || p.rounds > 1 {
 		return p.makePlan()
@@ -41,7 +41,7 @@ func (p *process) plan() []step {
 func (p *process) makePlan() []step {
 	steps := make([]step, len(p.steps))
 	for i := range p.steps {
-		steps[i] = p.here(&p.steps[i])
+		steps[i] = p.on(p.x.config.Node.first(), &p.steps[i])
 	}
 	if p.rounds > 1 {
 		// Behind the first host time and the allocation, before the release and the last host time.
@@ -50,33 +50,53 @@ func (p *process) makePlan() []step {
 	return slices.DeleteFunc(steps, func(s step) bool { return s.on != nothing && s.soloS <= 0 })
 }
 
-// here scales a step to the node and draws its noise.
-func (p *process) here(s *profiles.Step) step {
-	m := p.x.config.Node.Model
-	out := step{Step: s}
-	switch s.Kind {
-	case profiles.Host:
-		out.on, out.demand, out.soloS = cores, 1, s.S*p.hostFactor
-	case profiles.CopyIn, profiles.CopyOut:
-		// Alone a copy lasts as long as profiled, scaled as host time because pageable copies are
-		// bound by the host, but not less than the link needs.
-		least := float64(s.Bytes) / m.LinkBytesPerS
-		out.on, out.soloS = link, max(s.S*p.hostFactor, least)
-		if out.soloS > 0 {
-			out.demand = least / out.soloS
-		}
-	case profiles.Kernel:
-		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*p.deviceFactor
-	}
+// on scales a step to the node and a device of a model, and draws its noise.
+func (p *process) on(m *Model, s *profiles.Step) step {
+	out := p.scaled(m, s)
 	if p.noise != nil && out.soloS > 0 {
 		out.soloS *= math.Exp(p.x.config.Noise * p.noise.NormFloat64())
 	}
 	return out
 }
 
+// here returns a step of the plan as the process does it on its device, which may be of another model than the node's first.
+func (p *process) here(planned *step) *step {
+	if planned.on != link && planned.on != sms {
+		return planned
+	}
+	m, first := p.x.devices[p.device].model, p.x.config.Node.first()
+	if m == first {
+		return planned
+	}
+	p.elsewhere = p.scaled(m, planned.Step)
+	p.elsewhere.soloS *= planned.soloS / p.scaled(first, planned.Step).soloS // its noise, and its part in a round
+	return &p.elsewhere
+}
+
+// scaled scales a step to the node and a device of a model.
+func (p *process) scaled(m *Model, s *profiles.Step) step {
+	hostFactor := p.x.config.Node.Host.Factor / p.profiled.Host.Factor
+	out := step{Step: s}
+	switch s.Kind {
+	case profiles.Host:
+		out.on, out.demand, out.soloS = cores, 1, s.S*hostFactor
+	case profiles.CopyIn, profiles.CopyOut:
+		// Alone a copy lasts as long as profiled, scaled as host time because pageable copies are
+		// bound by the host, but not less than the link needs.
+		least := float64(s.Bytes) / m.LinkBytesPerS
+		out.on, out.soloS = link, max(s.S*hostFactor, least)
+		if out.soloS > 0 {
+			out.demand = least / out.soloS
+		}
+	case profiles.Kernel:
+		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*(m.DeviceFactor/p.profiled.DeviceFactor)
+	}
+	return out
+}
+
 // filledBy is the share of a device's SMs that a kernel fills alone, at most 1. If nothing is known
 // of its registers and shared memory, it is the kernel's blocks and warps divided by the device's.
-func (m Model) filledBy(k *profiles.Step) float64 {
+func (m *Model) filledBy(k *profiles.Step) float64 {
 	fills := k.SMs / float64(m.SMs)
 	if k.Blocks > 0 && k.BlocksPerSM > 0 {
 		fills = float64(k.Blocks) / float64(k.BlocksPerSM) / float64(m.SMs)

@@ -37,7 +37,7 @@ func batch(t *testing.T, node Node, sched string, jobs []mixes.Job, seed uint64,
 // batchOf is batch with other profiles than the catalog's.
 func batchOf(t *testing.T, node Node, known profiles.Set, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
 	t.Helper()
-	s, err := policies.Parse(sched, node.Count)
+	s, err := policies.Parse(sched, node.Count())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func batchOf(t *testing.T, node Node, known profiles.Set, sched string, jobs []m
 	}
 	devices := node.Devices(true)
 	out, err := runner.Run(t.Context(), runner.Config{Jobs: jobs, Devices: devices, Scheduler: s, Workers: workers, MPS: true,
-		Predictions: predictions, Cores: node.Cores(), Seed: seed}, x, seen)
+		Predictions: predictions, Cores: node.Host.Cores, Seed: seed}, x, seen)
 	if err != nil {
 		t.Fatalf("%s: %v", sched, err)
 	}

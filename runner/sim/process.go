@@ -29,6 +29,7 @@ type process struct {
 	pool         *pool     // in which it works now
 	work         *activity // nil, or own
 	own          activity  // of the step that it does
+	elsewhere    step      // the latest that is not as planned (here)
 	doing        *step     // with work
 	then         func()    // what follows it
 	kernels      bool      // run, or have just run
@@ -76,10 +77,10 @@ func (p *process) proceed() {
 		case s.Kind == profiles.CopyIn && !p.task.open:
 			p.task.record(s)
 		case s.Kind == profiles.Kernel:
-			p.launch(s)
+			p.launch(p.here(s))
 			return
 		default:
-			p.do(s, nil)
+			p.do(p.here(s), nil)
 			return
 		}
 	}
@@ -125,9 +126,10 @@ func (p *process) did() {
 // launch runs a kernel when its managed memory is there.
 func (p *process) launch(s *step) {
 	p.tellShape(s.Step)
-	if carried := p.x.devices[p.device].page(p, s.Step); carried > 0 {
+	d := p.x.devices[p.device]
+	if carried := d.page(p, s.Step); carried > 0 {
 		p.recordKernels()
-		pages := p.here(&profiles.Step{Kind: profiles.CopyIn, Bytes: carried})
+		pages := p.on(d.model, &profiles.Step{Kind: profiles.CopyIn, Bytes: carried})
 		p.do(&pages, func() { p.run(s) })
 		return
 	}

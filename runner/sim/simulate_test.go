@@ -46,7 +46,7 @@ type trial struct {
 }
 
 func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error) {
-	s, err := policies.Parse(r.scheduler, r.node.Count)
+	s, err := policies.Parse(r.scheduler, r.node.Count())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -85,7 +85,7 @@ func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
 		err = errors.New("host activities are left")
 	}
 	for _, d := range x.devices {
-		whole := r.node.Model.MemoryBytes
+		whole := d.model.MemoryBytes
 		if x.config.MPS {
 			whole -= runner.ServerBytes
 		}

@@ -28,8 +28,8 @@ const gib = 1 << 30
 func small(t testing.TB, devices int) Node {
 	t.Helper()
 	n := uncrowded(t, fmt.Sprintf("sim:%dxH200", devices))
-	n.Model.LinkBytesPerS = gib
-	n.Model.MemoryBytes = 10*gib + 2*runner.DefaultContextBytes + runner.ServerBytes
+	n.Groups[0].LinkBytesPerS = gib
+	n.Groups[0].MemoryBytes = 10*gib + 2*runner.DefaultContextBytes + runner.ServerBytes
 	return n
 }
 
@@ -198,7 +198,7 @@ func TestTasksOfOneProcessFollowEachOther(t *testing.T) {
 // process would need for its own.
 func TestTheContextStaysWhenATaskEnds(t *testing.T) {
 	node := small(t, 1)
-	node.Model.MemoryBytes -= runner.DefaultContextBytes
+	node.Groups[0].MemoryBytes -= runner.DefaultContextBytes
 	jobs, _ := stepping(t, node, "cg:workers=2", allocate("a", "1GiB")+kernel(8, 1, "")+free("a")+host(4),
 		host(2)+allocate("b", "10GiB")+kernel(8, 1, "")).must(t)
 	wantOutcome(t, jobs[0], results.OK, 5)
@@ -303,7 +303,7 @@ func TestTheFirstKnownOccupancyIsTold(t *testing.T) {
 // Managed memory of 12 GiB on a device with room for 10 and another process's context.
 func TestManagedMemoryThatExceedsItsDevice(t *testing.T) {
 	node := small(t, 1)
-	node.Model.MemoryBytes -= runner.DefaultContextBytes
+	node.Groups[0].MemoryBytes -= runner.DefaultContextBytes
 	steps := managed("m", "12GiB") +
 		kernel(8, 1, "") + // all come, 10 stay, 2 go back: 14 s
 		kernel(8, 1, `, "reads": ["m"]`) + // 2 come, and need not go back: 2 s
@@ -340,7 +340,7 @@ func TestManagedMemoryMakesRoom(t *testing.T) {
 func TestManagedMemoryMovesByItsLastUse(t *testing.T) {
 	read := func(object string) string { return kernel(8, 1, fmt.Sprintf(`, "reads": [%q]`, object)) }
 	node := small(t, 1)
-	node.Model.MemoryBytes -= runner.DefaultContextBytes
+	node.Groups[0].MemoryBytes -= runner.DefaultContextBytes
 	_, rec := stepping(t, node, "case-alg3:managed=exceed", managed("all", "11GiB")+managed("a", "4GiB")+managed("b", "4GiB")+managed("c", "4GiB")+
 		read("a")+read("b")+read("a")+read("c")+read("a")+read("b")).must(t)
 	wantKernels(t, rec, 4, 5, 9, 11, 15, 17, 19, 20)
@@ -456,7 +456,7 @@ func TestAnyStepsAloneAddUp(t *testing.T) {
 			rt.Skip("pages move")
 		}
 		node := small(t, 1)
-		node.Model.MemoryBytes *= 10
+		node.Groups[0].MemoryBytes *= 10
 		r := stepping(t, node, "case-alg3", `{"step": "allocate", "object": "all", "bytes": 1, "binds": true}`+"\n"+text)
 		jobs, _, err := r.clean(t.Context())
 		if err != nil || *jobs[0].Outcome != results.OK || math.Abs(*jobs[0].EndS-want) > 1e-6 {

@@ -44,7 +44,7 @@ type move struct {
 
 // move returns the step in which so many bytes change their place. `copied` of them must be copied,
 // because the other side lacks their contents.
-func (m Model) move(bytes, copied int64) move {
+func (m *Model) move(bytes, copied int64) move {
 	least := float64(copied) / m.LinkBytesPerS
 	copyS := least / pinnedShare
 	solo := copyS + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds
@@ -143,7 +143,7 @@ func (p *process) resumed() {
 		p.proceed()
 		return
 	}
-	moves, begun, id := p.x.config.Node.Model.move(bytes, copied), p.x.now, p.id()
+	moves, begun, id := d.model.move(bytes, copied), p.x.now, p.id()
 	p.do(&moves.step, func() {
 		if back > 0 { // else it is new memory
 			p.post(runner.TaskMoved{ID: id, Direction: schedulers.In, Moved: moves.took(back, p.x.now-begun)})
@@ -268,8 +268,9 @@ func (p *process) moveOut() {
 		over(schedulers.Moved{})
 		return
 	}
-	m := p.x.config.Node.Model.move(bytes, copied)
-	w.moving = p.x.share(p.x.devices[p.device].link, &activity{demand: m.demand, solo: m.soloS, done: func() { over(m.took(bytes, p.x.now-begun)) }})
+	d := p.x.devices[p.device]
+	m := d.model.move(bytes, copied)
+	w.moving = p.x.share(d.link, &activity{demand: m.demand, solo: m.soloS, done: func() { over(m.took(bytes, p.x.now-begun)) }})
 }
 
 func (p *process) answer(o schedulers.Outcome, took schedulers.Moved) {

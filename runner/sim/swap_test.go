@@ -219,7 +219,7 @@ func TestAnySwapsAddUp(t *testing.T) {
 			steps = append(steps, text+allocate("last", "1GiB")+kernel(1, 1, "")+host(1)+kernel(1, 1, ""))
 		}
 		node := small(t, 1)
-		node.Model.MemoryBytes -= 6 * gib
+		node.Groups[0].MemoryBytes -= 6 * gib
 		r := stepping(t, node, rapid.SampledFrom([]string{"vgpu:n=2", "vgpu:victims=0", "demand"}).Draw(rt, "policy"), steps...)
 		_, rec, err := r.clean(t.Context())
 		if err == nil {
@@ -239,7 +239,7 @@ func TestAnySwapsAddUp(t *testing.T) {
 
 // Who shares the link slows copies and bookkeeping alike.
 func TestAMoveThatIsSlowedDown(t *testing.T) {
-	m := small(t, 1).Model.move(6*gib, 3*gib)
+	m := small(t, 1).Groups[0].move(6*gib, 3*gib)
 	solo := time.Duration(m.soloS * float64(time.Second))
 	alone, shared := m.took(6*gib, solo), m.took(6*gib, 2*solo)
 	if alone.Copy+alone.Bookkeeping != solo || math.Abs(alone.Copy.Seconds()-moving(0, 3)) > 1e-6 || alone.Bytes != 6*gib {
@@ -248,7 +248,7 @@ func TestAMoveThatIsSlowedDown(t *testing.T) {
 	if shared.Copy+shared.Bookkeeping != 2*solo || math.Abs(shared.Copy.Seconds()-2*moving(0, 3)) > 1e-6 {
 		t.Errorf("shared %+v, want twice as long as %+v", shared, alone)
 	}
-	if m := small(t, 1).Model.move(gib, 0); m.took(gib, time.Second).Copy != 0 {
+	if m := small(t, 1).Groups[0].move(gib, 0); m.took(gib, time.Second).Copy != 0 {
 		t.Error("what is not copied takes time to copy")
 	}
 }

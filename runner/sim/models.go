@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+const mib = int64(1) << 20
+
+// Model is a device model with the part of a host that goes with one device. Limits are the vendor's published ones,
+// of warps and blocks those of the compute capability in the CUDA C++ programming guide.
+type Model struct {
+	Name          string
+	MemoryBytes   int64
+	SMs           int
+	WarpsPerSM    int
+	BlocksPerSM   int
+	LinkBytesPerS float64 // PCIe, one direction
+	Host          Host    // for one device
+	DeviceFactor  float64 // how many times as long as on an H200 kernels last
+	Source        string  // of the limits, of the host and of the factors
+}
+
+// Host is the host of a node, or the part of it for one device.
+type Host struct {
+	Cores   int     // physical
+	Threads int     // hardware threads: as many workers start by default
+	Factor  float64 // how many times as long as on the host of one H200 host phases last
+	Crowd   Crowd
+}
+
+// Crowd is what host phases that run at once cost each other on a host with Cores cores. With n of them in use, a phase takes
+// 1 + Cost × (n - 1) ÷ (SaturatedAt - 1) times as long as alone, up to n = SaturatedAt; with more, all phases together get no more
+// done. The zero value costs nothing. A host with fewer cores is taken for a part of this one, and one with more for several.
+type Crowd struct {
+	Cores       int
+	SaturatedAt int // cores
+	Cost        float64
+}
+
+const (
+	pcie2x16 = 8e9
+	pcie3x16 = 15.75e9
+	pcie4x16 = 31.5e9
+	pcie5x16 = 63e9
+)
+
+// The crowds of the hosts of one H200 and of four H100s, as benchmarks/crowd measured them (docs/design/simulator.md).
+var (
+	crowdH200 = Crowd{16, 16, 0.005}
+	crowdH100 = Crowd{64, 34, 0.423}
+)
+
+// estimated is the device factor of a model of which no kernel was measured: kernels last longer by as much as SMs × cores ×
+// clock of an H200 (132, 128, 1980 MHz) are more. The clock is the highest that the vendor states.
+func estimated(sms, coresPerSM int, mhz float64) float64 {
+	return 132 * 128 * 1980 / (float64(sms*coresPerSM) * mhz)
+}
+
+// seed is what the sources of many old models have in common.
+const seed = "dissertation on CPU-GPU clusters, "
+
+// models are by their names in upper case.
+var models = byName(
+	Model{"P100", 16276 * mib, 56, 64, 32, pcie3x16, Host{12, 24, 1.18, Crowd{}}, 8.8,
+		"NVIDIA P100 whitepaper; host as on Chameleon (two 12-core E5-2670 v3); factors fitted to CASE's Table 7, SA-P100"},
+	Model{"V100", 16160 * mib, 80, 64, 32, pcie3x16, Host{4, 8, 1.315, Crowd{}}, 1.5,
+		"NVIDIA V100 whitepaper; host as AWS p3.8xlarge (32 threads, 16 cores); factors fitted to CASE's Table 7, SA-V100"},
+	Model{"A100", 40536 * mib, 108, 64, 32, pcie4x16, Host{6, 12, 1, Crowd{}}, 3.1,
+		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},
+	Model{"H100", 81559 * mib, 132, 64, 32, pcie5x16, Host{16, 16, 1, crowdH100}, 1,
+		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor from the kernels of 15 jobs in sum, which differ one by one (docs/design/simulator.md)"},
+	Model{"H200", 143771 * mib, 132, 64, 32, pcie5x16, Host{16, 16, 1, crowdH200}, 1,
+		"NVIDIA H200 datasheet; the system that was profiled"},
+
+	// The kernels of these were not measured, and their hosts' factors are not fitted.
+	Model{"C1060", 4095 * mib, 30, 32, 8, pcie2x16, Host{8, 16, 1, Crowd{}}, estimated(30, 8, 1296),
+		"NVIDIA Tesla C1060 board specification (1.296 GHz); host: " + seed + "3.7.1.1, the node with one of them (E5620: 8 cores)"},
+	Model{"C2050", 2687 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, estimated(14, 32, 1150),
+		"NVIDIA Tesla C2050 board specification (1.15 GHz; 3 GB, of which ECC takes an eighth); " + seed + "3.7.1.1 has 1.15 GHz and 3 GB, Table 4-3 has 1147 MHz and 2.8 GB; host: Table 3-4, Node2"},
+	Model{"C2070", 5375 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, estimated(14, 32, 1150),
+		"NVIDIA Tesla C2070 board specification (1.15 GHz; 6 GB, of which ECC takes an eighth); " + seed + "Table 3-4 has 6 GB, Table 4-3 has 1147 MHz and 5.6 GB; host: Table 3-4, Node2"},
+	Model{"C2075", 5375 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, estimated(14, 32, 1150),
+		"NVIDIA Tesla C2075 board specification (1.15 GHz; 6 GB, of which ECC takes an eighth); " + seed + "Table 3-4 has 6 GB, Table 4-3 has 1147 MHz and 5.6 GB; host: Table 3-4, Node2"},
+	Model{"Quadro2000", 1024 * mib, 4, 48, 8, pcie2x16, Host{4, 4, 1, Crowd{}}, estimated(4, 48, 1250),
+		"NVIDIA Quadro 2000 datasheet (192 cores at 1.25 GHz, 1 GB); " + seed + "Table 4-4 has 1.2 GHz; host: Table 4-4, Type-I"},
+	Model{"GTX460", 1024 * mib, 7, 48, 8, pcie2x16, Host{4, 4, 1, Crowd{}}, estimated(7, 48, 1350),
+		"NVIDIA GeForce GTX 460 1GB specification (1350 MHz); " + seed + "Table 4-4 has 1.4 GHz; host: Table 4-4, Type-II"},
+	Model{"GTX480", 1536 * mib, 15, 48, 8, pcie2x16, Host{2, 4, 1, Crowd{}}, estimated(15, 32, 1401),
+		"NVIDIA GeForce GTX 480 specification (1401 MHz, 1536 MB); " + seed + "Table 4-3 has 1 GB, Table 5-2 has 1401 MHz; host: Table 4-3, Node1"},
+	Model{"K20m", 4799 * mib, 13, 64, 16, pcie2x16, Host{12, 24, 1, Crowd{}}, estimated(13, 192, 706),
+		"NVIDIA Tesla K20 board specification (706 MHz); memory with ECC and host (two 6-core E5-2620 v2): schedGPU, section 4"},
+	Model{"K20c", 4799 * mib, 13, 64, 16, pcie2x16, Host{6, 12, 1, Crowd{}}, estimated(13, 192, 706),
+		"NVIDIA Tesla K20 board specification (706 MHz); memory with ECC; " + seed + "Table 4-3 has 5 GB; host: Table 4-3, Node3"},
+	Model{"K40c", 11519 * mib, 15, 64, 16, pcie3x16, Host{4, 8, 1, Crowd{}}, estimated(15, 192, 875),
+		"NVIDIA Tesla K40 board specification (745 MHz, boost to 875); memory with ECC; " + seed + "Table 4-3 has 876 MHz and 12 GB; host: Table 4-3, Node2"},
+	Model{"T4", 15360 * mib, 40, 32, 16, pcie3x16, Host{16, 16, 1, Crowd{}}, estimated(40, 64, 1590),
+		"NVIDIA T4 datasheet (boost 1590 MHz); memory as nvidia-smi shows it; host as the H200's"},
+	Model{"A10", 23028 * mib, 72, 48, 16, pcie4x16, Host{16, 16, 1, Crowd{}}, estimated(72, 128, 1695),
+		"NVIDIA A10 datasheet (boost 1695 MHz); memory as nvidia-smi shows it; host as the H200's"},
+	Model{"L4", 23034 * mib, 58, 48, 24, pcie4x16, Host{16, 16, 1, Crowd{}}, estimated(58, 128, 2040),
+		"NVIDIA L4 datasheet (boost 2040 MHz); memory as nvidia-smi shows it; host as the H200's"},
+	Model{"L40S", 46068 * mib, 142, 48, 24, pcie4x16, Host{16, 16, 1, Crowd{}}, estimated(142, 128, 2520),
+		"NVIDIA L40S datasheet (boost 2520 MHz); memory as nvidia-smi shows it; host as the H200's"},
+	Model{"B200", 183359 * mib, 148, 64, 32, pcie5x16, Host{16, 16, 1, Crowd{}}, estimated(148, 128, 1965),
+		"NVIDIA HGX B200 datasheet (192 GB, of which 180 are usable); SMs, clock (1965 MHz) and memory as nvidia-smi and the runtime show them; host as the H200's"},
+)
+
+func byName(all ...Model) map[string]*Model {
+	out := map[string]*Model{}
+	for i, m := range all {
+		out[strings.ToUpper(m.Name)] = &all[i]
+	}
+	return out
+}
+
+// modelNames are the names of all models, by the alphabet.
+func modelNames() (names []string) {
+	for _, key := range slices.Sorted(maps.Keys(models)) {
+		names = append(names, models[key].Name)
+	}
+	return names
+}
+
+// modelOf is the model whose name a GPU's name has in it, as one word or as two: the GPU that a profile names, such as
+// "NVIDIA H100 80GB HBM3" or "Quadro 2000". Any other GPU counts as an H200.
+func modelOf(gpu string) *Model {
+	of, last := models["H200"], ""
+	for word := range strings.FieldsFuncSeq(strings.ToUpper(gpu), func(r rune) bool { return r == ' ' || r == '-' }) {
+		for _, name := range []string{last + word, word} {
+			if m, found := models[name]; found {
+				of = m
+				break
+			}
+		}
+		last = word
+	}
+	return of
+}
