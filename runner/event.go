@@ -118,12 +118,15 @@ type (
 	// TaskFree gives a task back, also one that still waits.
 	TaskFree struct{ ID schedulers.TaskID }
 	// TaskResume asks that a task may give its device work again: Need bytes of it must come onto
-	// the device for a kernel that references Referenced bytes. This and the three that
+	// the device for a kernel that references Referenced bytes. This and the four that
 	// follow come only under a scheduler that takes back (schedulers.Preempter).
 	TaskResume struct {
 		ID               schedulers.TaskID
 		Need, Referenced int64
 	}
+	// TaskYielded says that a task's context has given up its permit by itself, because nothing that it has submitted is on
+	// the device any more. TaskResume follows before it submits more.
+	TaskYielded struct{ ID schedulers.TaskID }
 	// TaskActive says what a task's process does. It comes before a Tick (Revoker).
 	TaskActive struct {
 		ID       schedulers.TaskID

@@ -173,6 +173,20 @@ func (e TaskResume) apply(b *Batch, now time.Duration) error {
 	return nil
 }
 
+func (e TaskYielded) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
+	if t == nil {
+		return nil
+	}
+	ds, err := b.engine.Yielded(e.ID, now)
+	if err != nil {
+		return err
+	}
+	b.progress.made(now)
+	b.carryOut(ds, now)
+	return nil
+}
+
 func (e TaskActive) apply(b *Batch, now time.Duration) error {
 	if b.tasks[e.ID] == nil {
 		return nil

@@ -25,6 +25,7 @@ struct page {
 	_Atomic uint64_t calls, last_call, submissions;
 	_Atomic uint64_t resident, referenced, fixed; /* bytes */
 	_Atomic uint64_t permit;
+	_Atomic uint64_t ended;
 };
 static_assert(sizeof(struct page) == sizeof(struct case_activity), "the same page");
 
@@ -73,6 +74,7 @@ void activity_over(uint64_t mark)
 	since *s = &atomic_load(&current)->busy;
 	const uint64_t before = atomic_load(s);
 
+	activity_ended(mark);
 	if (before == 0 || atomic_load(&submitted) != mark)
 		return;
 	atomic_store(s, 0);
@@ -80,11 +82,11 @@ void activity_over(uint64_t mark)
 		start(s, before);
 }
 
-static void raise_to(struct page *p, uint64_t bytes)
+static void raise_to(_Atomic uint64_t *word, uint64_t to)
 {
-	uint64_t most = atomic_load(&p->peak);
+	uint64_t most = atomic_load(word);
 
-	while (most < bytes && !atomic_compare_exchange_weak(&p->peak, &most, bytes))
+	while (most < to && !atomic_compare_exchange_weak(word, &most, to))
 		;
 }
 
@@ -94,8 +96,28 @@ void activity_uses(uint64_t bytes)
 	struct page *to;
 
 	do
-		raise_to(to = atomic_load(&current), bytes);
+		raise_to(&(to = atomic_load(&current))->peak, bytes);
 	while (to != atomic_load(&current));
+}
+
+/* As with activity_uses. */
+void activity_ended(uint64_t mark)
+{
+	struct page *to;
+
+	do
+		raise_to(&(to = atomic_load(&current))->ended, mark);
+	while (to != atomic_load(&current));
+}
+
+/* Of two threads that submit, the one with the lower number may be the later to write it on the page. */
+bool activity_working(void)
+{
+	struct page *const p = atomic_load(&current);
+	const uint64_t all = atomic_load(&submitted);
+
+	raise_to(&p->submissions, all);
+	return atomic_load(&p->ended) < all;
 }
 
 void *activity_enter(void)
@@ -162,7 +184,8 @@ int activity_share(void)
 	struct page *before = atomic_exchange(&current, to); /* another thread may still write there: it stays mapped */
 	if (atomic_load(&before->busy) != 0)
 		start(&to->busy, atomic_load(&before->busy));
-	raise_to(to, atomic_load(&before->peak));
+	raise_to(&to->peak, atomic_load(&before->peak));
+	raise_to(&to->ended, atomic_load(&before->ended));
 	return page;
 }
 
@@ -176,6 +199,7 @@ static void renew(void)
 	atomic_store(&unshared.peak, 0);
 	atomic_store(&unshared.calls, 0);
 	inherit(&unshared, &nothing);
+	atomic_store(&unshared.ended, 0);
 	atomic_store(&submitted, 0);
 	atomic_store(&current, &unshared);
 }

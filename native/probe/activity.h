@@ -24,6 +24,11 @@ void activity_began(void);
 uint64_t activity_mark(void);
 void activity_over(uint64_t mark);
 
+/* activity_ended says that what was submitted before the mark was taken is over on the devices, as activity_over does, though
+ * no wait of the program has seen its end. activity_working: something that was submitted is not known to be over. */
+void activity_ended(uint64_t mark);
+bool activity_working(void);
+
 /* activity_uses says how many bytes the tasks of this process have in use. The most counts. */
 void activity_uses(uint64_t bytes);
 

@@ -868,6 +868,7 @@ static void greet(const struct caller *caller)
 	struct client_welcome welcome = {
 		.chunk_bytes = process.welcome_frame.chunk_bytes,
 		.window_us = process.welcome_frame.window_us,
+		.bursts = process.welcome_frame.bursts != 0,
 	};
 
 	process.welcome = WELCOMED;
@@ -936,6 +937,7 @@ static void take_back(struct entry *e, const struct caller *caller)
 	const struct client_revocation revocation = {
 		.task = revoke.task,
 		.action = (enum case_wire_action)revoke.action,
+		.flags = revoke.flags,
 		.bytes = revoke.bytes,
 		.deadline_ms = revoke.deadline_ms,
 	};
@@ -1405,6 +1407,22 @@ void client_yield(const struct case_task *task)
 		e->revoked = true;
 	show_permit();
 	leave(caller, 0);
+}
+
+bool client_end_burst(const struct case_task *task)
+{
+	const struct case_wire_task_yielded frame = {link_header(CASE_WIRE_TASK_YIELDED, sizeof frame), task->id};
+	struct caller caller = enter();
+	struct entry *const e = find(task->id);
+	const bool welcomed = process.evicts && process.welcome == WELCOMED;
+	const bool ends = e != NULL && welcomed && process.welcome_frame.bursts != 0 && e->holds && e->standing == HELD && permitted(e);
+
+	if (ends) {
+		e->revoked = true;
+		show_permit();
+		report(&frame, sizeof frame);
+	}
+	return leave(caller, ends);
 }
 
 int client_moved(const struct case_task *task, enum case_wire_direction way, const struct client_move *move)

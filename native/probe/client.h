@@ -47,11 +47,13 @@ void client_hint(const char *what);
 struct client_welcome {
 	uint64_t chunk_bytes; /* unit in which memory moves; 0: this run takes nothing back */
 	uint32_t window_us;   /* at most so much work is to be submitted at a time */
+	bool bursts;          /* client_end_burst is wanted */
 };
 
 struct client_revocation {
 	uint64_t task; /* its id */
-	enum case_wire_action action;
+	enum case_wire_action action; /* or another number: the answer is unable, as with flags */
+	uint32_t flags;
 	uint64_t bytes; /* to leave the device, at least */
 	uint32_t deadline_ms; /* from now, for work that is running to end */
 };
@@ -123,6 +125,11 @@ int client_await_resume(struct case_task *task, struct client_need (*need)(void)
 /* client_yield gives up the task's permission by itself, as a revocation takes it. client_await_resume asks for it
  * again, and for as much memory as `need` says then. */
 void client_yield(const struct case_task *task);
+
+/* client_end_burst is client_yield where the scheduler hears of it at once, because nothing of the task is unfinished on the
+ * device, nor any call that submits work under way. false: the task keeps its permission, or has none, because the run does not want
+ * this, the task has a request outstanding, or a revocation has come. */
+bool client_end_burst(const struct case_task *task);
 
 /* client_moved says what came back onto the device after client_await_resume, or what changed places within
  * what the task has there. While the task has a request outstanding, the server is told later. Bytes and times are

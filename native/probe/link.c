@@ -202,11 +202,10 @@ static bool valid(const union link_frame *frame, size_t size)
 	case CASE_WIRE_GRANT:
 		return size == sizeof frame->grant && frame->grant.ordinal >= 0;
 	case CASE_WIRE_WELCOME:
-		return size == sizeof frame->welcome && frame->welcome.chunk_bytes <= CASE_WIRE_MAX_BYTES;
+		return size == sizeof frame->welcome && frame->welcome.chunk_bytes <= CASE_WIRE_MAX_BYTES && frame->welcome.bursts <= 1;
 	case CASE_WIRE_REVOKE:
 		return size == sizeof frame->revoke && frame->revoke.ticket != 0 &&
-		       frame->revoke.bytes <= CASE_WIRE_MAX_BYTES &&
-		       (frame->revoke.action == CASE_REVOKE_YIELD || frame->revoke.action == CASE_REVOKE_EVICT);
+		       frame->revoke.bytes <= CASE_WIRE_MAX_BYTES && frame->revoke.action != 0 && frame->revoke.ordinal >= 0;
 	case CASE_WIRE_SWAP_SPACE:
 		return size == sizeof frame->space && frame->space.bytes <= CASE_WIRE_MAX_BYTES &&
 		       frame->space.offset <= CASE_WIRE_MAX_BYTES - frame->space.bytes &&

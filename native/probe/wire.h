@@ -6,8 +6,8 @@
  * breaks a rule of this file costs its sender the connection.
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN, TASK_DECIDED,
- * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_MOVED, TASK_FREE, REVOKED, SWAP_MORE, SWAP_KEPT,
- * OOM and FAULT;
+ * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_YIELDED, TASK_MOVED, TASK_FREE, REVOKED, SWAP_MORE,
+ * SWAP_KEPT, OOM and FAULT;
  * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
  * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
  * tasks; SWAP_SPACE, one for each SWAP_MORE, and such as are `offered`; SWAP_RECALL; REVOKE.
@@ -15,8 +15,8 @@
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
  * its begin is refused; then it may be used again. TASK_SHAPE, TASK_GROW, TASK_SHRINK,
- * TASK_RESUME, TASK_MOVED and TASK_FREE need a live task that has no request outstanding. TASK_SHAPE,
- * TASK_SHRINK and TASK_MOVED have no answer. A refused grow or resume leaves the task as it was.
+ * TASK_RESUME, TASK_YIELDED, TASK_MOVED and TASK_FREE need a live task that has no request outstanding. TASK_SHAPE,
+ * TASK_SHRINK, TASK_YIELDED and TASK_MOVED have no answer. A refused grow or resume leaves the task as it was.
  *
  * A server may take device memory back from a process whose HELLO said CASE_CAN_EVICT, if its
  * WELCOME had chunk_bytes other than 0. From then on:
@@ -25,19 +25,23 @@
  *     ticket is the server's and is not 0. A task has at most one ticket unanswered.
  *   - REVOKED answers the ticket, over the connection on which REVOKE came. TASK_FREE answers it
  *     too, and so does the end of the connection. Outcome `busy` or `unable`: nothing has changed,
- *     and freed_bytes is 0. Only `unable` has a text.
+ *     and freed_bytes is 0. Only `unable` has a text. It also answers an action that the HELLO did not
+ *     announce, or that the client does not know, and flags that it does not know.
  *   - A REVOKE may cross TASK_FREE, so a client ignores a REVOKE of a task that is not live, and
  *     uses no task id twice. A REVOKE may cross TASK_RESUME too.
- *   - From REVOKE on the task submits no work. After the outcome `done` of a yield it sends
+ *   - From REVOKE on the task submits no work. After the outcome `done` of a yield or a stop it sends
  *     TASK_RESUME before it submits work again. After all others it goes on with its answer. The
  *     server grants a TASK_RESUME only while the task has no ticket unanswered.
+ *   - TASK_YIELDED needs a WELCOME with bursts 1, and a task that may submit work. Nothing that the task's context has submitted is
+ *     unfinished. The task sends TASK_RESUME before it submits work again. TASK_YIELDED may cross REVOKE, which is
+ *     answered nevertheless, and whose answer gives no permission back.
  *   - A connection has at most one SWAP_MORE unanswered.
  *   - A SWAP_SPACE that is offered has files. It needs CASE_CAN_PREPARE, and answers nothing.
  *   - SWAP_RECALL needs CASE_CAN_PREPARE too. SWAP_KEPT answers it, over the same connection. Until
  *     then the server neither recalls nor offers.
  *
  * For any other process, and in a run whose clients decide for themselves, REVOKE, REVOKED,
- * TASK_RESUME, TASK_MOVED, SWAP_MORE, SWAP_SPACE, SWAP_RECALL and SWAP_KEPT break the protocol.
+ * TASK_RESUME, TASK_YIELDED, TASK_MOVED, SWAP_MORE, SWAP_SPACE, SWAP_RECALL and SWAP_KEPT break the protocol.
  *
  * In a run whose clients decide for themselves the server only records. Every TASK_BEGIN has
  * CASE_FLAG_DECIDED there, and nowhere else. The server answers neither it nor a TASK_GROW of
@@ -75,7 +79,7 @@
 #error "frames are the structs' own bytes, which needs a little-endian machine"
 #endif
 
-#define CASE_WIRE_VERSION 4
+#define CASE_WIRE_VERSION 5
 
 enum case_wire_type {
 	CASE_WIRE_HELLO = 1,
@@ -98,7 +102,8 @@ enum case_wire_type {
 	CASE_WIRE_SWAP_SPACE = 18,
 	CASE_WIRE_TASK_MOVED = 19,
 	CASE_WIRE_SWAP_RECALL = 20,
-	CASE_WIRE_SWAP_KEPT = 21
+	CASE_WIRE_SWAP_KEPT = 21,
+	CASE_WIRE_TASK_YIELDED = 22
 };
 
 /* Why a request was refused. */
@@ -110,14 +115,20 @@ enum case_wire_cause {
 	CASE_CAUSE_TOO_MANY = 6     /* its job has too many requests or tasks open */
 };
 
-/* What a process can do when it is told to (HELLO). Other bits are 0. */
-#define CASE_CAN_EVICT 1u   /* give device memory back, and have the same memory again later */
-#define CASE_CAN_PREPARE 2u /* take host memory for which it has not asked, and give it back; with CASE_CAN_EVICT alone */
+/* What a process can do when it is told to (HELLO). Other bits are 0, and all but the first need the first. */
+#define CASE_CAN_EVICT 1u   /* give device memory back, and have the same memory again later: yield and evict */
+#define CASE_CAN_PREPARE 2u /* take host memory for which it has not asked, and give it back */
+#define CASE_CAN_ADVISE 4u
+#define CASE_CAN_MOVE 8u
+#define CASE_CAN_STOP 16u
 
 /* What REVOKE asks of a task. */
 enum case_wire_action {
-	CASE_REVOKE_YIELD = 1, /* move at least `bytes` from the device to the host, and submit no more work */
-	CASE_REVOKE_EVICT = 2  /* move at least `bytes` */
+	CASE_REVOKE_YIELD = 1,  /* move at least `bytes` from the device to the host, and submit no more work */
+	CASE_REVOKE_EVICT = 2,  /* move at least `bytes` */
+	CASE_REVOKE_ADVISE = 3, /* move at least `bytes`, which kernels use from the host until the task resumes */
+	CASE_REVOKE_MOVE = 4,   /* move all that is on the device to the device named, where the task is from then on */
+	CASE_REVOKE_STOP = 5    /* end kernels that run before they are done, to run them again after TASK_RESUME; else as yield */
 };
 
 /* How a revocation ended. */
@@ -159,6 +170,8 @@ struct case_wire_welcome {
 	uint64_t chunk_bytes; /* unit in which memory moves; 0: this run takes nothing back */
 	uint32_t window_us;   /* at most so much work is to be submitted at a time */
 	uint32_t files;       /* descriptors that come with the frame; 0: nobody needs any */
+	uint32_t bursts;      /* 1: TASK_YIELDED ends each burst of work; 0: a task may submit work until it is revoked */
+	uint32_t zero;
 };
 
 struct case_wire_task_begin {
@@ -239,6 +252,9 @@ struct case_wire_revoke {
 	uint64_t bytes; /* below 2^63 */
 	uint32_t action;
 	uint32_t deadline_ms; /* for work that is running to end, from when the frame is read */
+	uint8_t uuid[16]; /* of the device to which it moves, */
+	int32_t ordinal;  /* both as in GRANT; of other actions 0 */
+	uint32_t flags;   /* 0: this version has no flags */
 };
 
 struct case_wire_revoked {
@@ -261,6 +277,12 @@ struct case_wire_task_resume {
 	uint64_t task;
 	uint64_t bytes;            /* of the task that must be on the device; below 2^63 */
 	uint64_t referenced_bytes; /* that the work which waits is known to touch; below 2^63 */
+};
+
+/* The task gives up its permission to submit work by itself. */
+struct case_wire_task_yielded {
+	struct case_wire_header header;
+	uint64_t task;
 };
 
 /* Which way memory has moved. */
@@ -344,14 +366,16 @@ struct case_activity {
 	uint64_t resident_bytes;   /* of its tasks on devices, fixed_bytes included */
 	uint64_t referenced_bytes; /* of its tasks, that its latest kernels were given, on devices or not */
 	uint64_t fixed_bytes;      /* of these, cannot be moved */
-	uint64_t permit; /* 1: work may be submitted without asking. 0: a task has been revoked, or
-	                  * none has been granted. GRANT sets it, REVOKE clears it. */
+	uint64_t permit; /* 1: work may be submitted without asking. 0: a task has been revoked or has
+	                  * yielded, or none has been granted. GRANT sets it, REVOKE clears it. */
+	uint64_t ended; /* of the submissions, known to be over on the devices: all of them, but the latest
+	                 * that are not known to be */
 };
 
-static_assert(sizeof(struct case_activity) == 72, "activity");
+static_assert(sizeof(struct case_activity) == 80, "activity");
 static_assert(sizeof(struct case_wire_header) == 8, "header");
 static_assert(sizeof(struct case_wire_hello) == 40, "HELLO");
-static_assert(sizeof(struct case_wire_welcome) == 24, "WELCOME");
+static_assert(sizeof(struct case_wire_welcome) == 32, "WELCOME");
 static_assert(sizeof(struct case_wire_task_begin) == 72, "TASK_BEGIN");
 static_assert(sizeof(struct case_wire_grant) == 40, "GRANT");
 static_assert(sizeof(struct case_wire_refuse) == 160, "REFUSE");
@@ -359,9 +383,10 @@ static_assert(sizeof(struct case_wire_task_grow) == 32, "TASK_GROW");
 static_assert(sizeof(struct case_wire_task_shrink) == 24, "TASK_SHRINK");
 static_assert(sizeof(struct case_wire_task_decided) == 40, "TASK_DECIDED");
 static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
-static_assert(sizeof(struct case_wire_revoke) == 40, "REVOKE");
+static_assert(sizeof(struct case_wire_revoke) == 64, "REVOKE");
 static_assert(sizeof(struct case_wire_revoked) == 160, "REVOKED");
 static_assert(sizeof(struct case_wire_task_resume) == 32, "TASK_RESUME");
+static_assert(sizeof(struct case_wire_task_yielded) == 16, "TASK_YIELDED");
 static_assert(sizeof(struct case_wire_task_moved) == 48, "TASK_MOVED");
 static_assert(sizeof(struct case_wire_swap_more) == 16, "SWAP_MORE");
 static_assert(sizeof(struct case_wire_swap_space) == 32, "SWAP_SPACE");
@@ -380,6 +405,7 @@ static_assert(offsetof(struct case_wire_hello, capabilities) == 32, "capabilitie
 static_assert(offsetof(struct case_wire_welcome, chunk_bytes) == 8, "chunk");
 static_assert(offsetof(struct case_wire_welcome, window_us) == 16, "window");
 static_assert(offsetof(struct case_wire_welcome, files) == 20, "files");
+static_assert(offsetof(struct case_wire_welcome, bursts) == 24, "bursts");
 static_assert(offsetof(struct case_wire_task_begin, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_begin, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_begin, blocks) == 24, "blocks");
@@ -418,6 +444,9 @@ static_assert(offsetof(struct case_wire_revoke, ticket) == 16, "ticket");
 static_assert(offsetof(struct case_wire_revoke, bytes) == 24, "bytes");
 static_assert(offsetof(struct case_wire_revoke, action) == 32, "action");
 static_assert(offsetof(struct case_wire_revoke, deadline_ms) == 36, "deadline");
+static_assert(offsetof(struct case_wire_revoke, uuid) == 40, "uuid");
+static_assert(offsetof(struct case_wire_revoke, ordinal) == 56, "ordinal");
+static_assert(offsetof(struct case_wire_revoke, flags) == 60, "flags");
 static_assert(offsetof(struct case_wire_revoked, task) == 8, "task");
 static_assert(offsetof(struct case_wire_revoked, ticket) == 16, "ticket");
 static_assert(offsetof(struct case_wire_revoked, freed_bytes) == 24, "freed");
@@ -431,6 +460,7 @@ static_assert(offsetof(struct case_wire_revoked, why) == 80, "why");
 static_assert(offsetof(struct case_wire_task_resume, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_resume, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_resume, referenced_bytes) == 24, "referenced");
+static_assert(offsetof(struct case_wire_task_yielded, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_moved, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_moved, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_moved, copy_ns) == 24, "copy");

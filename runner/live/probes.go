@@ -42,7 +42,11 @@ func (x *Executor) Answer(d schedulers.Decision) {
 // Revoke carries out runner.Revoke. The end of the task withdraws a revocation that nobody has
 // heard of.
 func (x *Executor) Revoke(d schedulers.Decision) {
-	_ = x.server.Revoke(d.Task.ID, d.Ticket, *d.Revocation)
+	var to [16]byte
+	if d.Revocation.Action == schedulers.Move {
+		to = x.config.IDs[d.Revocation.Device]
+	}
+	_ = x.server.Revoke(d.Task.ID, d.Ticket, *d.Revocation, to)
 }
 
 var _ runner.Revoker = (*Executor)(nil)

@@ -10,7 +10,7 @@ import (
 )
 
 // activitySize is that of struct case_activity (native/probe/wire.h).
-const activitySize = 72
+const activitySize = 80
 
 // receiveFirst is receive for a connection's first frame, with which a process passes its
 // activity page. page is nil if the process passes none, or if the page could shrink under
@@ -63,6 +63,7 @@ type Activity struct {
 	Submissions                 int64     // of kernels, graphs, copies and sets so far
 	Resident, Referenced, Fixed int64     // bytes of its tasks on devices
 	Permit                      bool      // it submits work without asking
+	Ended                       int64     // of the submissions, known to be over
 }
 
 // Activity returns what the process shows now; known is false if it shows nothing. A process that
@@ -83,7 +84,7 @@ func (c *client) Activity() (a Activity, known bool) {
 		return t
 	}
 	return Activity{Busy: at(0), PeakBytes: word(1), Calls: word(2), LastCall: at(3), Submissions: word(4),
-		Resident: word(5), Referenced: word(6), Fixed: word(7), Permit: word(8) == 1}, true
+		Resident: word(5), Referenced: word(6), Fixed: word(7), Permit: word(8) == 1, Ended: word(9)}, true
 }
 
 // Busy returns since when the process may have kernels running, or the zero time if it has

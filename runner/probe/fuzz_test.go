@@ -17,14 +17,15 @@ import (
 // handler that answers, revokes and gives swap space as the input says (step). Nothing may panic,
 // and after each step the server's tasks, requests and tickets must be those of a plain model of the
 // protocol. Nothing may be left when all connections have ended. The input's first byte says whether
-// the run takes memory back, and whether the process can be seen, so that its connections resume.
+// the run takes memory back, whether the process can be seen, so that its connections resume, and whether tasks end
+// their bursts.
 func FuzzServer(f *testing.F) {
 	const (
-		hello, begin, revoked, resume, more, free, bye = 0, 1, 2, 3, 4, 5, 10
-		grant, refuse, revoke, give, hangUp            = 20, 21, 22, 23, 24
-		done, busy                                     = 1, 2
+		hello, begin, revoked, resume, more, free, bye, yielded = 0, 1, 2, 3, 4, 5, 10, 13
+		grant, refuse, revoke, give, hangUp, move               = 20, 21, 22, 23, 25, 32 + 22
+		done, busy                                              = 1, 2
 	)
-	for how := range byte(4) {
+	for how := range byte(8) {
 		for _, steps := range [][]byte{
 			{hello, begin, 1, 0, grant, 1, free, 1},
 			{hello, begin, 1, 0, grant, 1, revoke, 1, revoked, 1, done, 1, resume, 1, 0, grant, 1, free, 1},
@@ -33,6 +34,7 @@ func FuzzServer(f *testing.F) {
 			{hello, begin, 1, 0, grant, 1, revoke, 1, revoked, 9, done, 1},
 			{hello, begin, 1, 0, grant, 1, begin, 2, 0, revoke, 1, grant, 2, revoke, 2, revoked, 2, done, 2, revoked, 1, done, 2},
 			{hello, begin, 1, 0, grant, 1, more, 1, give, 2, more, 1, hangUp, hello, more, 1, give, 0},
+			{hello, begin, 1, 0, grant, 1, yielded, 1, resume, 1, 0, grant, 1, revoke, 1, yielded, 1, revoked, 1, done, 1, move, 1},
 		} {
 			f.Add(append([]byte{how}, steps...))
 		}
@@ -70,7 +72,7 @@ func newPlay(t *testing.T, how byte) *play {
 	c := newRecorder().config("", &logbook{})
 	c.Post, c.Swap = record.Post, record
 	if how&1 != 0 {
-		c.Chunk, c.Window = welcomed.Chunk, welcomed.Window
+		c.Chunk, c.Window, c.Bursts = welcomed.Chunk, welcomed.Window, how&4 != 0
 	}
 	var err error
 	if p.s, err = newServer(c, openProcess); err != nil {
@@ -188,7 +190,7 @@ func (s *Server) processEndedForGood(p *process) {
 func (p *play) step(b byte) {
 	i := int(b>>6) % 3
 	switch what := b % 32; {
-	case what < 13:
+	case what < 14:
 		p.connect(i)
 		f := frame(p.frame(what))
 		if b&32 != 0 {
@@ -211,9 +213,13 @@ func (p *play) step(b byte) {
 		id := schedulers.TaskID(p.byte())
 		p.last++
 		c, live := p.tasks[id]
-		err := p.s.Revoke(id, p.last, schedulers.Revocation{Action: schedulers.Evict, Bytes: 1})
-		if err == nil && (!live || !c.CanEvict() || p.tickets[id] != 0) {
-			p.t.Fatalf("task %d of %v was told to evict", id, c)
+		r := schedulers.Revocation{Action: schedulers.Evict, Bytes: 1}
+		if b&32 != 0 {
+			r.Action = schedulers.Move
+		}
+		err := p.s.Revoke(id, p.last, r, [16]byte{})
+		if err == nil && (!live || !c.actions().Has(r.Action) || p.tickets[id] != 0) {
+			p.t.Fatalf("task %d of %v was told to %v", id, c, r.Action)
 		}
 		if err == nil {
 			p.tickets[id] = p.last
@@ -267,8 +273,10 @@ func (p *play) frame(what byte) wire.Frame {
 		return &wire.Kept{Bytes: welcomed.Chunk * (bytes() % 8) / 2}
 	case 12:
 		return &wire.Moved{Number: task(), Direction: []schedulers.Direction{schedulers.In, schedulers.Out}[p.byte()%2], Moved: schedulers.Moved{Bytes: bytes()}}
+	case 13:
+		return &wire.Yielded{Number: task()}
 	}
-	return &wire.Hello{Instance: uint32(p.byte()), Token: p.token, Can: uint32(p.byte() % 3)}
+	return &wire.Hello{Instance: uint32(p.byte()), Token: p.token, Can: uint32(p.byte() % 32)}
 }
 
 // offer offers swap space to the client of connection i, or recalls it.
@@ -368,9 +376,9 @@ func (p *play) take(e probetest.Event) error {
 			p.t.Fatalf("task %d answers ticket %d, and has %d", id, ticket, p.tickets[id])
 		}
 		delete(p.tickets, id)
-	case "moved":
+	case "moved", "yielded":
 		if p.tasks[id] == nil || p.asked[id] {
-			p.t.Fatalf("task %d resumed: it is unknown, or waits", id)
+			p.t.Fatalf("task %d has %s: it is unknown, or waits", id, e.Kind)
 		}
 	case "more":
 		if p.more[c] {

@@ -94,7 +94,7 @@ func TestKill(t *testing.T) {
 			if open, live := e.c.job.open.Load(), e.c.job.live.Load(); open != 0 || live != 0 {
 				t.Errorf("%d requests and %d tasks are left", open, live)
 			}
-			if err := s.Revoke(1, 9, yielding); !errors.Is(err, errNoTask) {
+			if err := s.Revoke(1, 9, yielding, [16]byte{}); !errors.Is(err, errNoTask) {
 				t.Errorf("revocation of a task of the dead: %v", err)
 			}
 		})

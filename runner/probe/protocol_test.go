@@ -55,7 +55,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		{"wrong size field", "claims", fresh, edit(t, wire.KindBegin, func(b []byte) { b[4]++ })},
 		{"unknown type", "unknown frame type 99", fresh, edit(t, wire.KindBye, func(b []byte) { b[0] = 99 })},
 		{"type 0", "unknown", fresh, edit(t, wire.KindBye, func(b []byte) { b[0] = 0 })},
-		{"later version", "version 260", fresh, edit(t, wire.KindBegin, func(b []byte) { b[3] = 1 })},
+		{"later version", "version 261", fresh, edit(t, wire.KindBegin, func(b []byte) { b[3] = 1 })},
 		{"second HELLO", "HELLO", fresh, edit(t, wire.KindHello, func([]byte) {})},
 		{"server's frame", "GRANT", fresh, edit(t, wire.KindGrant, func([]byte) {})},
 		{"task 0", "task id 0", fresh, beginOf(0, 1)},

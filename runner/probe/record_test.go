@@ -139,7 +139,7 @@ func startWith(t *testing.T, with Config, open func(fd, pid int) int) (*Server, 
 	t.Helper()
 	r, l := newRecorder(), &logbook{}
 	c := r.config(filepath.Join(t.TempDir(), "s"), l)
-	c.Chunk, c.Window = with.Chunk, with.Window
+	c.Chunk, c.Window, c.Bursts = with.Chunk, with.Window, with.Bursts
 	return serving(t, r, c, open), r, l
 }
 

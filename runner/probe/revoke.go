@@ -27,24 +27,24 @@ type Swap interface {
 	Ended(p schedulers.Process)
 }
 
-// Revoke sends a revocation to a task that has a device. An error says that nothing was sent, and
-// that the ticket does not count.
-func (s *Server) Revoke(id schedulers.TaskID, ticket schedulers.Ticket, r schedulers.Revocation) error {
+// Revoke sends a revocation to a task that has a device. uuid is that of r.Device, of a Move. An error says that
+// nothing was sent, and that the ticket does not count.
+func (s *Server) Revoke(id schedulers.TaskID, ticket schedulers.Ticket, r schedulers.Revocation, uuid [16]byte) error {
 	return s.tell("revoke", id, func(t *task) error {
 		c := t.client
 		switch {
 		case c.ended || c.bye:
 			return errGone
-		case c.can&wire.CanEvict == 0:
+		case r.Action > 0 && !wire.Actions(c.can).Has(r.Action):
 			return errUnable
 		case t.standing == waiting:
 			return errNoDevice
 		case t.ticket != 0:
 			return errRevoking
-		case ticket == 0 || r.Action == 0 || r.Bytes < 0 || r.Deadline < 0 || r.Deadline.Milliseconds() > math.MaxUint32:
+		case ticket == 0 || r.Action == 0 || r.Bytes < 0 || r.Device < 0 || r.Deadline < 0 || r.Deadline.Milliseconds() > math.MaxUint32:
 			return fmt.Errorf("ticket %d, %+v", ticket, r)
 		}
-		if err := c.send(&wire.Revoke{Number: t.number, Ticket: ticket, Revocation: r}); err != nil {
+		if err := c.send(&wire.Revoke{Number: t.number, Ticket: ticket, Revocation: r, UUID: uuid, Device: int32(r.Device)}); err != nil {
 			return err
 		}
 		t.ticket = ticket
@@ -54,7 +54,7 @@ func (s *Server) Revoke(id schedulers.TaskID, ticket schedulers.Ticket, r schedu
 
 var (
 	errNoDevice = errors.New("it has no device")
-	errUnable   = errors.New("its process cannot give memory back")
+	errUnable   = errors.New("its process has not said that it can do that")
 	errRevoking = errors.New("a revocation of it is not answered yet")
 	errNoSwap   = errors.New("its process did not ask")
 	errNoOffer  = errors.New("its process takes nothing unasked")
@@ -67,6 +67,13 @@ func (c *client) CanEvict() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.can&wire.CanEvict != 0
+}
+
+// actions is what its process can be asked for.
+func (c *client) actions() schedulers.Actions {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wire.Actions(c.can)
 }
 
 func (c *client) revoked(f *wire.Revoked) error {
@@ -254,6 +261,9 @@ func (c *client) welcome(can uint32) error {
 	var f wire.Welcome
 	if s := c.server; s.config.Chunk > 0 && !c.job.decides {
 		f = wire.Welcome{Chunk: s.config.Chunk, WindowUS: uint32(s.config.Window.Microseconds())}
+		if s.config.Bursts {
+			f.Bursts = 1
+		}
 	} else {
 		can = 0
 	}

@@ -55,7 +55,7 @@ var yielding = schedulers.Revocation{Action: schedulers.Yield, Bytes: 3 << 30, D
 
 func mustRevoke(t *testing.T, s *Server, task schedulers.TaskID, ticket schedulers.Ticket, r schedulers.Revocation) {
 	t.Helper()
-	if err := s.Revoke(task, ticket, r); err != nil {
+	if err := s.Revoke(task, ticket, r, [16]byte{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -126,7 +126,7 @@ func TestRevocation(t *testing.T) {
 	mustRevoke(t, s, id, 12, yielding)
 	c.send(frame(&wire.Free{Number: 5})) // they cross
 	r.next(t, "free")
-	if err := s.Revoke(id, 13, yielding); !errors.Is(err, errNoTask) {
+	if err := s.Revoke(id, 13, yielding, [16]byte{}); !errors.Is(err, errNoTask) {
 		t.Errorf("revocation of a task that is over: %v", err)
 	}
 	c.send(frame(&wire.Bye{}))
@@ -144,19 +144,19 @@ func TestRevocationsThatAreNotSent(t *testing.T) {
 	s, r, _ := startRevoking(t)
 	plain := greeted(t, s, 1)
 	id, _ := plain.holds(r, 1)
-	if err := s.Revoke(id, 1, yielding); !errors.Is(err, errUnable) {
+	if err := s.Revoke(id, 1, yielding, [16]byte{}); !errors.Is(err, errUnable) {
 		t.Errorf("of a process that cannot evict: %v", err)
 	}
 	c := evictor(t, s)
 	c.send(beginOf(1, 10))
 	e := r.next(t, "begin")
-	if err := s.Revoke(e.c.idOf(1), 1, yielding); !errors.Is(err, errNoDevice) {
+	if err := s.Revoke(e.c.idOf(1), 1, yielding, [16]byte{}); !errors.Is(err, errNoDevice) {
 		t.Errorf("of a task that waits: %v", err)
 	}
 	mustGrant(t, e)
 	c.expect(wire.KindGrant)
 	id = e.c.idOf(1)
-	if err := s.Revoke(id, 0, yielding); err == nil {
+	if err := s.Revoke(id, 0, yielding, [16]byte{}); err == nil {
 		t.Error("ticket 0 is sent")
 	}
 	for _, wrong := range []schedulers.Revocation{
@@ -164,19 +164,20 @@ func TestRevocationsThatAreNotSent(t *testing.T) {
 		{Action: schedulers.Yield, Bytes: -1},
 		{Action: schedulers.Evict, Deadline: -1},
 		{Action: schedulers.Evict, Deadline: 1 << 62},
+		{Action: schedulers.Evict, Device: -1},
 	} {
-		if err := s.Revoke(id, 1, wrong); err == nil || !strings.Contains(err.Error(), "ticket 1, ") {
+		if err := s.Revoke(id, 1, wrong, [16]byte{}); err == nil || !strings.Contains(err.Error(), "ticket 1, ") {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
 	mustRevoke(t, s, id, 1, yielding)
-	if err := s.Revoke(id, 2, yielding); !errors.Is(err, errRevoking) {
+	if err := s.Revoke(id, 2, yielding, [16]byte{}); !errors.Is(err, errRevoking) {
 		t.Errorf("of a task with a ticket: %v", err)
 	}
 	c.expectRevoke(wire.Revoke{Number: 1, Ticket: 1, Revocation: yielding})
 	c.send(frame(&wire.Bye{}))
 	s.Settle()
-	if err := s.Revoke(id, 3, yielding); !errors.Is(err, errGone) {
+	if err := s.Revoke(id, 3, yielding, [16]byte{}); !errors.Is(err, errGone) {
 		t.Errorf("after BYE: %v", err)
 	}
 	for name, c := range map[string]Config{"chunks": {Chunk: -1}, "a long window": {Chunk: 1, Window: 1 << 62}} {
@@ -249,6 +250,7 @@ func TestProtocolErrorsOfRevocation(t *testing.T) {
 		{"resumed of unknown", "not live", func(*raw) {}, frame(&wire.Moved{Number: 1, Direction: schedulers.In})},
 		{"free while resuming", "outstanding", resuming, frame(&wire.Free{Number: 1})},
 		{"more twice", "no answer yet", asking, frame(&wire.More{Bytes: 1})},
+		{"TASK_YIELDED", "has not asked tasks to end their bursts", live, frame(&wire.Yielded{Number: 1})},
 		{"WELCOME", "not for a client", live, frame(&wire.Welcome{})},
 		{"REVOKE", "not for a client", live, frame(&wire.Revoke{})},
 		{"SWAP_SPACE", "not for a client", live, frame(&wire.Space{})},
@@ -318,7 +320,7 @@ func TestConnectionsEndSettlesTickets(t *testing.T) {
 	c.expect(wire.KindRevoke)
 	c.close()
 	r.next(t, "disconnected")
-	if err := s.Revoke(id, 8, yielding); !errors.Is(err, errGone) {
+	if err := s.Revoke(id, 8, yielding, [16]byte{}); !errors.Is(err, errGone) {
 		t.Errorf("of a disconnected process: %v", err)
 	}
 	if err := s.GiveSwap(at.who()); !errors.Is(err, errGone) {
@@ -351,7 +353,7 @@ func TestConnectionsEndSettlesTickets(t *testing.T) {
 	weak.send(frame(&f))
 	weak.send(frame(&wire.Shrink{Number: 1, Bytes: 1}))
 	r.next(t, "shrink")
-	if err := s.Revoke(id, 10, yielding); !errors.Is(err, errUnable) {
+	if err := s.Revoke(id, 10, yielding, [16]byte{}); !errors.Is(err, errUnable) {
 		t.Errorf("after HELLO without capabilities: %v", err)
 	}
 	weak.send([]byte("nonsense"))
@@ -502,19 +504,96 @@ func TestOffers(t *testing.T) {
 	recalled(32<<20, 96<<20)
 }
 
-// A library of version 3 is told in its own words why it is not served: REFUSE is as it was then.
+// A process is asked for what it has announced, and for nothing else. The device of a move is named as in GRANT.
+func TestActionsThatAProcessAnnounces(t *testing.T) {
+	s, r, _ := startRevoking(t)
+	c, weak := connect(t, s), evictor(t, s)
+	c.send(hello(t, s.Register(1), 5, wire.CanEvict|wire.CanMove|wire.CanStop))
+	c.expect(wire.KindWelcome)
+	c.send(beginOf(5, 10))
+	e := r.next(t, "begin")
+	if can := e.Asks().Can; can != schedulers.Movable|1<<schedulers.Move|1<<schedulers.Stop {
+		t.Errorf("it can do %b", can)
+	}
+	mustGrant(t, e)
+	c.expect(wire.KindGrant)
+	move, to := schedulers.Revocation{Action: schedulers.Move, Device: 1}, [16]byte{1, 2, 3}
+	if err := s.Revoke(e.ID, 1, move, to); err != nil {
+		t.Fatal(err)
+	}
+	c.expectRevoke(wire.Revoke{Number: 5, Ticket: 1, Revocation: schedulers.Revocation{Action: schedulers.Move}, UUID: to, Device: 1})
+	c.send(frame(&wire.Revoked{Number: 5, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Unable, Why: "not yet"}}))
+	if e := r.next(t, "revoked"); e.Answer().Outcome != schedulers.Unable || e.Answer().Why != "not yet" {
+		t.Errorf("answer %+v", e.Answer())
+	}
+	if err := s.Revoke(e.ID, 2, schedulers.Revocation{Action: schedulers.Advise}, [16]byte{}); !errors.Is(err, errUnable) {
+		t.Errorf("advice to a process that has not announced it: %v", err)
+	}
+	id, _ := weak.holds(r, 1)
+	if err := s.Revoke(id, 1, move, to); !errors.Is(err, errUnable) {
+		t.Errorf("a move of a process that has not announced it: %v", err)
+	}
+}
+
+// A task gives up its permission by itself where the run wants that. The frame may cross a revocation, which is answered.
+func TestBursts(t *testing.T) {
+	c := welcomed
+	c.Bursts = true
+	s, r, _ := startWith(t, c, ownUnseen)
+	a := connect(t, s)
+	a.send(evicting(t, s.Register(1)))
+	var w wire.Welcome
+	if err := decode(&w, a.expect(wire.KindWelcome)); err != nil || w.Bursts != 1 {
+		t.Fatalf("welcome %+v: %v", w, err)
+	}
+	id, _ := a.holds(r, 1)
+	yielded := func() {
+		t.Helper()
+		a.send(frame(&wire.Yielded{Number: 1}))
+		if e := r.next(t, "yielded"); e.Posted != (runner.TaskYielded{ID: id}) {
+			t.Errorf("yielded %+v", e.Posted)
+		}
+	}
+	yielded()
+	a.send(frame(&wire.Resume{Number: 1}))
+	mustGrant(t, r.next(t, "resume"))
+	a.expect(wire.KindGrant)
+	mustRevoke(t, s, id, 1, yielding)
+	yielded()
+	a.expect(wire.KindRevoke)
+	a.send(done(1, 1))
+	r.next(t, "revoked")
+
+	a.send(frame(&wire.Resume{Number: 1}))
+	r.next(t, "resume")
+	a.send(frame(&wire.Yielded{Number: 1}))
+	if why := a.expectHangUp(); !strings.Contains(why, "request outstanding") {
+		t.Errorf("it yields while it asks: told %q", why)
+	}
+	r.next(t, "gone")
+	plain := greeted(t, s, 2)
+	plain.holds(r, 1)
+	plain.send(frame(&wire.Yielded{Number: 1}))
+	if why := plain.expectHangUp(); !strings.Contains(why, "cannot evict") {
+		t.Errorf("a process that cannot evict: told %q", why)
+	}
+}
+
+// A library of an older version is told in its own words why it is not served: REFUSE is as it was then.
 func TestOlderVersionIsToldWhy(t *testing.T) {
 	s, r, _ := startRevoking(t)
-	c := connect(t, s)
-	c.send(probetest.Hex(t, filepath.Join(nativeDir, "testdata", "hello_v3.hex")))
-	k, b := c.receive()
-	if k != wire.KindRefuse || len(b) != 160 || binary.LittleEndian.Uint64(b[8:]) != 0 || binary.LittleEndian.Uint32(b[32:]) != uint32(wire.Protocol) {
-		t.Fatalf("received %v % x", k, b)
+	for _, version := range []string{"3", "4"} {
+		c := connect(t, s)
+		c.send(probetest.Hex(t, filepath.Join(nativeDir, "testdata", "hello_v"+version+".hex")))
+		k, b := c.receive()
+		if k != wire.KindRefuse || len(b) != 160 || binary.LittleEndian.Uint64(b[8:]) != 0 || binary.LittleEndian.Uint32(b[32:]) != uint32(wire.Protocol) {
+			t.Fatalf("received %v % x", k, b)
+		}
+		if why := wire.Printable(string(b[40:])); why != "HELLO of protocol version "+version+"; this scheduler speaks 5" {
+			t.Errorf("told %q", why)
+		}
+		c.expect(0)
 	}
-	if why := wire.Printable(string(b[40:])); why != "HELLO of protocol version 3; this scheduler speaks 4" {
-		t.Errorf("told %q", why)
-	}
-	c.expect(0)
 	s.Settle()
 	r.none(t)
 }

@@ -48,6 +48,7 @@ type Config struct {
 
 	Chunk  int64         // bytes, the unit in which memory moves; 0: the run takes nothing back
 	Window time.Duration // with Chunk: at most so much work is to be submitted at a time; whole microseconds
+	Bursts bool          // with Chunk: a task gives up its permission when it has nothing submitted
 	Swap   Swap          // with Chunk
 }
 

@@ -34,6 +34,9 @@ func newTakes() [wire.Kinds]take {
 		wire.KindResume: ofEvictor(ofTask(held, resuming, func(id schedulers.TaskID, f *wire.Resume) runner.Event {
 			return runner.TaskResume{ID: id, Need: f.Need, Referenced: f.Referenced}
 		})),
+		wire.KindYielded: ofEvictor(ofBursts(ofTask(held, held, func(id schedulers.TaskID, _ *wire.Yielded) runner.Event {
+			return runner.TaskYielded{ID: id}
+		}))),
 		wire.KindMoved: ofEvictor(ofTask(held, held, func(id schedulers.TaskID, f *wire.Moved) runner.Event {
 			return runner.TaskMoved{ID: id, Direction: f.Direction, Moved: f.Moved}
 		})),
@@ -101,6 +104,18 @@ func ofEvictor(do take) take {
 	}
 }
 
+// ofBursts is for a frame of runs in which tasks give up their permission by themselves.
+func ofBursts(do take) take {
+	return func(c *client, b []byte) error {
+		if !c.server.config.Bursts {
+			return errNoBursts
+		}
+		return do(c, b)
+	}
+}
+
+var errNoBursts = errors.New("the run has not asked tasks to end their bursts")
+
 var errNotForClients = errors.New("not for a client to send, or not now")
 
 var errWhoDecides = errors.New("the run and the process do not agree about who decides")
@@ -124,7 +139,7 @@ func (c *client) begin(f *wire.Begin) error {
 	asks := f.Task
 	asks.ID, asks.Job, asks.Serial = t.id, p.Job, p.Serial
 	if movable {
-		asks.Can = schedulers.Movable
+		asks.Can = c.actions()
 	}
 	if c.job.bound {
 		asks.OnDevice = nil // it sees only its device, as number 0
@@ -176,7 +191,7 @@ func (c *client) post(e runner.Event) error {
 	s, p := c.server, c.who()
 	err := s.config.Post(s.now(), e)
 	switch e.(type) {
-	case runner.TaskRevoked, runner.TaskResume, runner.TaskMoved:
+	case runner.TaskRevoked, runner.TaskResume, runner.TaskYielded, runner.TaskMoved:
 		if err != nil {
 			err = s.config.Post(s.now(), runner.Misbehaved{Job: int(p.Job), Why: fmt.Sprintf("process %d: %v", c.PID(), err)})
 		}

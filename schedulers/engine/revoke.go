@@ -106,6 +106,20 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	return e.pump(), nil
 }
 
+// Yielded enters that the context of task id has given up its permit by itself: nothing that it has submitted is on the
+// device. A ticket of the task is answered nevertheless.
+func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.Decision, error) {
+	e.at(now)
+	h, ok := e.held[id]
+	if !ok || e.preempter == nil {
+		return nil, fmt.Errorf("task %d gives up its permit: it has no device, or the scheduler takes nothing back", id)
+	}
+	e.state.devices[h.at.Device].permit(h.task.Process(), false)
+	h.last = e.now
+	e.touch(h.task.Job)
+	return e.pump(), nil
+}
+
 // Revoked enters a process's answer. A ticket that is not outstanding, and numbers that cannot
 // be, are errors and change nothing.
 func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now time.Duration) ([]schedulers.Decision, error) {

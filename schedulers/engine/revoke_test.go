@@ -395,3 +395,28 @@ func TestATickAsksAgainOnlyAfterAChange(t *testing.T) {
 	tick(30*ms, false, 0)
 	tick(125*ms, true, 1) // it may be asked again
 }
+
+// A context that gives up its permit by itself waits to resume like any other, and its ticket is answered nevertheless.
+func TestContextsYieldByThemselves(t *testing.T) {
+	n := enginetest.NewNode(t, "vgpu:n=1", enginetest.Small)
+	n.Submit(movable(1, 6), "1@0")
+	n.Submit(movable(2, 4), "")
+	n.Yielded(1, ms, "2@0")
+	if got := n.Task(1); got.Permit || got.Running || got.Resident != 6 {
+		t.Errorf("task 1 has %+v", got)
+	}
+	n.Yielded(2, 2*ms, "")
+	n.Resume(1, 0, 6, "^1@0")
+	if _, err := n.Engine.Yielded(3, 3*ms); err == nil {
+		t.Error("a task without a device yields")
+	}
+	n = enginetest.NewNode(t, "demand", enginetest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Yielded(1, 2*ms, "") // they cross
+	n.Answer(1, schedulers.Busy, 0, 3*ms, "")
+	if n.Task(1).Permit {
+		t.Error("an answer brings the permit back")
+	}
+}

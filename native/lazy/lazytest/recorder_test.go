@@ -122,7 +122,7 @@ func wantOver(t *testing.T, events []event) {
 		if e.Kind != "begin" {
 			continue
 		}
-		if err := e.server.Revoke(e.ID, 9, yielding); err == nil || !strings.HasSuffix(err.Error(), "no such task") {
+		if err := e.server.Revoke(e.ID, 9, yielding, [16]byte{}); err == nil || !strings.HasSuffix(err.Error(), "no such task") {
 			t.Errorf("%+v: revocation of a task that is over: %v", e.Event, err)
 		}
 	}
@@ -132,7 +132,7 @@ var yielding = schedulers.Revocation{Action: schedulers.Yield, Bytes: 3 << 30, D
 
 func mustRevoke(t *testing.T, s *probe.Server, task schedulers.TaskID, ticket schedulers.Ticket, r schedulers.Revocation) {
 	t.Helper()
-	if err := s.Revoke(task, ticket, r); err != nil {
+	if err := s.Revoke(task, ticket, r, [16]byte{}); err != nil {
 		t.Fatal(err)
 	}
 }

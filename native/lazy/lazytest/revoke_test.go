@@ -190,7 +190,7 @@ func (k *taker) take() {
 		}
 		k.ticket++
 		r := schedulers.Revocation{Action: []schedulers.Action{schedulers.Yield, schedulers.Evict}[k.random.IntN(2)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
-		if err := k.server.Revoke(task.id, k.ticket, r); err == nil {
+		if err := k.server.Revoke(task.id, k.ticket, r, [16]byte{}); err == nil {
 			task.asked, task.ticket, task.given = &r, k.ticket, 0
 		}
 	}

@@ -114,16 +114,20 @@ int main(void)
 	CHECK(since != 0);
 	activity_began();
 	CHECK(page->busy_since_ns == since); /* the first counts */
+	CHECK(page->ended == 0 && page->submissions == 2 && activity_working());
+	activity_ended(1);
+	activity_ended(0); /* older news */
+	CHECK(page->ended == 1 && activity_working() && page->busy_since_ns == since);
 
 	const volatile struct case_activity *again = share(); /* after the program closed the first */
-	CHECK(again->busy_since_ns == since);
+	CHECK(again->busy_since_ns == since && again->ended == 1);
 
 	uint64_t mark = activity_mark();
 	activity_began(); /* another thread, during the wait */
 	activity_over(mark);
 	CHECK(again->busy_since_ns == since);
 	activity_over(activity_mark());
-	CHECK(again->busy_since_ns == 0);
+	CHECK(again->busy_since_ns == 0 && again->ended == again->submissions && !activity_working());
 
 	CHECK(again->peak_bytes == 0);
 	activity_uses(5);

@@ -766,15 +766,17 @@ static void send_with(int fd, const void *frame, size_t size, const int *files, 
 	CHECK(sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)size);
 }
 
+static uint32_t bursts; /* of welcomes */
+
 static void welcome(int fd)
 {
-	struct case_wire_welcome f = {{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, sizeof f}, 32 << 20, 50000, 0};
+	struct case_wire_welcome f = {{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, sizeof f}, 32 << 20, 50000, 0, bursts, 0};
 	send_with(fd, &f, sizeof f, NULL, 0);
 }
 
 static void send_revoke(int fd, uint64_t task, uint64_t ticket)
 {
-	struct case_wire_revoke f = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof f}, task, ticket, 3ull << 30, CASE_REVOKE_YIELD, 250};
+	struct case_wire_revoke f = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof f}, task, ticket, 3ull << 30, CASE_REVOKE_YIELD, 250, {0}, 0, 0};
 	send_with(fd, &f, sizeof f, NULL, 0);
 }
 
@@ -992,6 +994,84 @@ static void revoked_task_is_freed(void)
 	said(0, "");
 }
 
+/* A task that has nothing submitted gives up its permission by itself, once, and asks for it again. A revocation that crosses
+ * the frame is answered, and whatever the answer is, it gives no permission. */
+static void bursts_end(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_revoked revoked;
+	struct case_wire_task_grow grow;
+	struct case_wire_task_resume resume;
+	struct case_wire_task_yielded yielded;
+
+	evicts();
+	bursts = 1;
+	hook.answer.outcome = CASE_REVOKED_BUSY;
+	int fd = evictor(listener, &a);
+	CHECK(hook.welcome.bursts);
+	CHECK(client_end_burst(&a.task) && !client_end_burst(&a.task) && !activity_permitted() && !client_permitted(&a.task));
+	take(fd, &yielded, sizeof yielded, CASE_WIRE_TASK_YIELDED);
+	CHECK(yielded.task == a.task.id);
+	send_revoke(fd, a.task.id, 1);
+	sem_wait(&hook.entered);
+	sem_post(&hook.go);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(revoked.outcome == CASE_REVOKED_BUSY && !activity_permitted() && !client_permitted(&a.task));
+	CHECK(pthread_create(&a.thread, NULL, resuming, &a) == 0);
+	take(fd, &resume, sizeof resume, CASE_WIRE_TASK_RESUME);
+	CHECK(!client_end_burst(&a.task));
+	grant(fd, a.task.id, 1);
+	pthread_join(a.thread, NULL);
+	CHECK(a.result == CASE_OK && activity_permitted());
+	send_revoke(fd, a.task.id, 2);
+	sem_wait(&hook.entered);
+	CHECK(!client_end_burst(&a.task)); /* the answer says what becomes of it */
+	sem_post(&hook.go);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(pthread_create(&a.thread, NULL, growing, &a) == 0);
+	take(fd, &grow, sizeof grow, CASE_WIRE_TASK_GROW);
+	CHECK(!client_end_burst(&a.task));
+	grant(fd, a.task.id, 1);
+	pthread_join(a.thread, NULL);
+	CHECK(activity_permitted() && client_end_burst(&a.task));
+	take(fd, &yielded, sizeof yielded, CASE_WIRE_TASK_YIELDED);
+	CHECK(case_task_free(&a.task) == CASE_OK && !client_end_burst(&a.task));
+	bursts = 0;
+}
+
+/* What a revocation asks for that nobody here knows is for the hook to say. */
+static void unknown_action(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_revoked revoked;
+
+	evicts();
+	hook.answer = (struct client_revoked){.outcome = CASE_REVOKED_UNABLE, .why = "unknown"};
+	int fd = evictor(listener, &a);
+	struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, a.task.id, 1, 0, 99, 0, {9}, 3, 7};
+	send_with(fd, &r, sizeof r, NULL, 0);
+	sem_post(&hook.go);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK((int)hook.revocation.action == 99 && hook.revocation.flags == 7);
+	CHECK(revoked.outcome == CASE_REVOKED_UNABLE && strcmp(revoked.why, "unknown") == 0 && activity_permitted());
+}
+
+/* In a run that does not want it, a task keeps its permission. */
+static void permission_lasts(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_task_free freed;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	CHECK(!hook.welcome.bursts && !client_end_burst(&a.task) && activity_permitted());
+	CHECK(case_task_free(&a.task) == CASE_OK);
+	take(fd, &freed, sizeof freed, CASE_WIRE_TASK_FREE);
+}
+
 static struct client_space space;
 static bool has_space;
 static int swap_asks;
@@ -1142,7 +1222,7 @@ static void offers(void)
 /* What a server may not send ends the connection. */
 static void breaches_of_revocation(void)
 {
-	enum { REVOKE_PLAIN, WELCOME_PLAIN, NO_WELCOME_YET, WELCOMED_TWICE, TICKET_0, ACTION_3, TWO_TICKETS, WAITING_TASK, SWAP_UNASKED, OFFER_2, OFFER_EMPTY,
+	enum { REVOKE_PLAIN, WELCOME_PLAIN, NO_WELCOME_YET, WELCOMED_TWICE, TICKET_0, ACTION_0, TWO_TICKETS, WAITING_TASK, SWAP_UNASKED, OFFER_2, OFFER_EMPTY,
 	       OFFER_OF_PARTS, OFFER_RECALLED, RECALLED_TWICE, RECALL_PLAIN,
 	       FILES_WITH_GRANT, TOO_FEW_FILES, NOTHING_TAKEN_BACK, BREACHES };
 	for (int breach = 0; breach < BREACHES; breach++) {
@@ -1151,9 +1231,9 @@ static void breaches_of_revocation(void)
 			int listener = serve();
 			struct case_wire_hello hello;
 			struct case_wire_task_begin begin;
-			struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, 1, 1, 0, CASE_REVOKE_YIELD, 0};
+			struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, 1, 1, 0, CASE_REVOKE_YIELD, 0, {0}, 0, 0};
 			struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, 1, 0, 1, 0};
-			struct case_wire_welcome w = {{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, sizeof w}, 0, 0, 0};
+			struct case_wire_welcome w = {{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, sizeof w}, 0, 0, 0, 0, 0};
 			struct case_wire_grant g = {{CASE_WIRE_GRANT, CASE_WIRE_VERSION, sizeof g}, 2, {9}, 0, 0};
 			struct case_wire_swap_more more;
 			struct call a, b;
@@ -1178,7 +1258,7 @@ static void breaches_of_revocation(void)
 			case WELCOME_PLAIN:
 			case WELCOMED_TWICE: welcome(fd); break;
 			case TICKET_0: r.ticket = 0; break;
-			case ACTION_3: r.action = 3; break;
+			case ACTION_0: r.action = 0; break;
 			case TWO_TICKETS:
 				send_revoke(fd, a.task.id, 5);
 				hook.act = asks_for_swap; /* the hook reads */
@@ -1222,7 +1302,7 @@ static void breaches_of_revocation(void)
 			case TOO_FEW_FILES: send_with(fd, &f, sizeof f, NULL, 0); break;
 			case NO_WELCOME_YET: send_with(fd, &g, sizeof g, NULL, 0); break;
 			}
-			if (breach == REVOKE_PLAIN || breach == TICKET_0 || breach == ACTION_3 || breach == WAITING_TASK || breach == NOTHING_TAKEN_BACK)
+			if (breach == REVOKE_PLAIN || breach == TICKET_0 || breach == ACTION_0 || breach == WAITING_TASK || breach == NOTHING_TAKEN_BACK)
 				send_with(fd, &r, sizeof r, NULL, 0);
 			pthread_join(b.thread, NULL);
 			if (b.result != CASE_DISCONNECTED)
@@ -1361,7 +1441,7 @@ static void exit_with_a_reader(void)
 		welcome(fd);
 		take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
 		grant(fd, begin.task, 0);
-		struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, begin.task, 1, 0, CASE_REVOKE_YIELD, 0};
+		struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, begin.task, 1, 0, CASE_REVOKE_YIELD, 0, {0}, 0, 0};
 		send(fd, &r, sizeof r, MSG_NOSIGNAL); /* the process may be gone */
 		bool bye = false;
 		for (ssize_t n; (n = recv(fd, &frame, sizeof frame, 0)) > 0 || (n < 0 && errno == ECONNRESET);) {
@@ -1434,7 +1514,7 @@ static void another_version(void)
 		struct call a;
 		struct case_wire_hello hello;
 		struct case_wire_refuse r = {{CASE_WIRE_REFUSE, version, sizeof r}, 0, 0, 0, CASE_CAUSE_PROTOCOL, 0,
-		                             "HELLO of protocol version 4; this scheduler speaks another"};
+		                             "HELLO of protocol version 5; this scheduler speaks another"};
 		pid_t child = fork();
 		if (child == 0) {
 			evicts();
@@ -1462,7 +1542,7 @@ static const struct {
 	TEST(fork_reports_anew),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
 	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission),
-	TEST(revoked_task_is_freed), TEST(swap_space), TEST(offers), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
+	TEST(revoked_task_is_freed), TEST(bursts_end), TEST(unknown_action), TEST(permission_lasts), TEST(swap_space), TEST(offers), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
 	TEST(descriptor_taken_from_a_hook), TEST(child_has_a_reader_of_its_own), TEST(exit_with_a_reader),
 	TEST(signals_while_another_reads), TEST(another_version), TEST(closed_standard_descriptors),
 };

@@ -114,11 +114,11 @@ static bool step(void)
 	case 2:
 		size = sizeof f.welcome;
 		chunk = number;
-		f.welcome = (struct case_wire_welcome){{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, 0}, number, 5, files};
+		f.welcome = (struct case_wire_welcome){{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, 0}, number, 5, files, number % 2, 0};
 		break;
 	case 3:
 		size = sizeof f.revoke;
-		f.revoke = (struct case_wire_revoke){{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, 0}, task, 1u + number / 2, number % 2 != 0, 1 + number % 2u, number};
+		f.revoke = (struct case_wire_revoke){{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, 0}, task, 1u + number / 2, number % 2 != 0, 1 + number % 6u, number, {1}, number % 4, number / 64};
 		break;
 	case 4:
 		if (files == 0 && number % 2 != 0) {
@@ -184,6 +184,8 @@ static void *program(void *number)
 			case_task_grow(&task, 5, 0);
 		if ((does & 16) != 0 && client_await_resume(&task, needs) == CASE_OK)
 			client_moved(&task, CASE_MOVED_IN, &(struct client_move){800, 1, 1});
+		if ((does & 64) != 0)
+			client_end_burst(&task);
 		case_task_shape(&task, 2, 64, 1);
 		if ((does & 32) != 0 && i == 1)
 			continue;

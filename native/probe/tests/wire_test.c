@@ -57,7 +57,7 @@ static void expect(const char *what, int ok)
 	}
 }
 
-#define HEADER(type, frame) {type, 4, sizeof(frame)}
+#define HEADER(type, frame) {type, 5, sizeof(frame)}
 
 static void encode(void)
 {
@@ -75,12 +75,13 @@ static void encode(void)
 	struct case_wire_task_free release = {HEADER(CASE_WIRE_TASK_FREE, release), 7};
 	struct case_wire_oom oom = {HEADER(CASE_WIRE_OOM, oom), 1 << 30, "cudaMalloc"};
 	struct case_wire_fault fault = {HEADER(CASE_WIRE_FAULT, fault), 123456789012345, 700, 0, "cudaMemcpy"};
-	struct case_wire_welcome welcome = {HEADER(CASE_WIRE_WELCOME, welcome), 32 << 20, 50000, 2};
-	struct case_wire_revoke revoke = {HEADER(CASE_WIRE_REVOKE, revoke), 7, 99, 3ull << 30, CASE_REVOKE_EVICT, 250};
+	struct case_wire_welcome welcome = {HEADER(CASE_WIRE_WELCOME, welcome), 32 << 20, 50000, 2, 1, 0};
+	struct case_wire_revoke revoke = {HEADER(CASE_WIRE_REVOKE, revoke), 7, 99, 3ull << 30, CASE_REVOKE_MOVE, 250, {0}, 3, 0};
 	struct case_wire_revoked revoked = {HEADER(CASE_WIRE_REVOKED, revoked), 7, 99, 0, 5ull << 30, 517 << 20, 1000000, 2000000, 3000000,
 	                                    CASE_REVOKED_UNABLE, 0, "the swap area is full"};
 	struct case_wire_task_moved moved = {HEADER(CASE_WIRE_TASK_MOVED, moved), 7, 5ull << 30, 2000000, 3000000, CASE_MOVED_OUT, 0};
 	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30};
+	struct case_wire_task_yielded yielded = {HEADER(CASE_WIRE_TASK_YIELDED, yielded), 7};
 	struct case_wire_swap_more more = {HEADER(CASE_WIRE_SWAP_MORE, more), 96 << 20};
 	struct case_wire_swap_space space = {HEADER(CASE_WIRE_SWAP_SPACE, space), 96 << 20, 0, 3, 0};
 	struct case_wire_swap_recall recall = {HEADER(CASE_WIRE_SWAP_RECALL, recall)};
@@ -89,7 +90,7 @@ static void encode(void)
 
 	for (unsigned i = 0; i < 16; i++) {
 		hello.token[i] = (uint8_t)i;
-		grant.uuid[i] = (uint8_t)(0xa0 + i);
+		revoke.uuid[i] = grant.uuid[i] = (uint8_t)(0xa0 + i);
 	}
 	compare("hello", &hello, sizeof hello);
 	compare("task_begin", &begin, sizeof begin);
@@ -108,6 +109,7 @@ static void encode(void)
 	compare("revoked", &revoked, sizeof revoked);
 	compare("task_resume", &resume, sizeof resume);
 	compare("task_moved", &moved, sizeof moved);
+	compare("task_yielded", &yielded, sizeof yielded);
 	compare("swap_more", &more, sizeof more);
 	compare("swap_space", &space, sizeof space);
 	compare("swap_recall", &recall, sizeof recall);

@@ -11,7 +11,7 @@ import (
 
 // Event is what a process said to the scheduler.
 type Event struct {
-	Kind    string             // "begin", "grow", "shrink", "shape", "decided", "free", "revoked", "resume", "moved", "more", "returned", "oom", "fault", "limited", "disconnected", "gone", "misbehaved"
+	Kind    string             // "begin", "grow", "shrink", "shape", "decided", "free", "revoked", "resume", "yielded", "moved", "more", "returned", "oom", "fault", "limited", "disconnected", "gone", "misbehaved"
 	Posted  runner.Event       // nil: host memory, or the test's own
 	At      time.Duration      // of a posted event
 	Process schedulers.Process // that said it
@@ -91,6 +91,8 @@ func (r *Recorder) Post(at time.Duration, posted runner.Event) error {
 		of("revoked", p.ID)
 	case runner.TaskResume:
 		of("resume", p.ID)
+	case runner.TaskYielded:
+		of("yielded", p.ID)
 	case runner.TaskMoved:
 		of("moved", p.ID)
 	case runner.OutOfMemory:

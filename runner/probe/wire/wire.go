@@ -12,7 +12,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-const version = 4 // CASE_WIRE_VERSION
+const version = 5 // CASE_WIRE_VERSION
 
 // Kind is what a frame is (enum case_wire_type).
 type Kind uint16
@@ -39,6 +39,7 @@ const (
 	KindMoved
 	KindRecall
 	KindKept
+	KindYielded
 	Kinds // how many there are, and 0
 )
 
@@ -79,6 +80,7 @@ var frames = [Kinds]struct {
 	KindMoved:   {"TASK_MOVED", &Moved{}},
 	KindRecall:  {"SWAP_RECALL", &Recall{}},
 	KindKept:    {"SWAP_KEPT", &Kept{}},
+	KindYielded: {"TASK_YIELDED", &Yielded{}},
 }
 
 // sizes are those of frames, with their headers.
@@ -106,7 +108,21 @@ func (k Kind) known() bool { return k >= KindHello && k < Kinds }
 const (
 	CanEvict   uint32 = 1 // CASE_CAN_EVICT
 	CanPrepare uint32 = 2 // CASE_CAN_PREPARE
+	CanAdvise  uint32 = 4
+	CanMove    uint32 = 8
+	CanStop    uint32 = 16
 )
+
+// Actions is what a process that can do this can be asked for.
+func Actions(can uint32) (a schedulers.Actions) {
+	for of, does := range map[uint32]schedulers.Actions{CanEvict: schedulers.Movable, CanAdvise: 1 << schedulers.Advise,
+		CanMove: 1 << schedulers.Move, CanStop: 1 << schedulers.Stop} {
+		if can&of != 0 {
+			a |= does
+		}
+	}
+	return a
+}
 
 // Causes of a Refuse that are the server's own. The others of enum case_wire_cause are the scheduler's.
 const (
@@ -210,6 +226,8 @@ type (
 		Need       int64 // bytes of the task that must come onto the device
 		Referenced int64 // that the work which waits is known to touch
 	}
+	// Yielded gives up the permission of a task to submit work.
+	Yielded struct{ Number uint64 }
 	// Moved says that memory of a task has moved, other than for a revocation. It has no Drain.
 	Moved struct {
 		Number    uint64
@@ -238,6 +256,7 @@ type (
 		Chunk    int64
 		WindowUS uint32
 		Files    uint32
+		Bursts   uint32 // 1: Yielded ends each burst
 	}
 	Grant struct {
 		Number uint64
@@ -252,6 +271,8 @@ type (
 		Number     uint64
 		Ticket     schedulers.Ticket
 		Revocation schedulers.Revocation // its Action, Bytes and Deadline
+		UUID       [16]byte              // of the device of a Move
+		Device     int32                 // of the same, as in Grant
 	}
 	// Space is host memory. Its bytes are in the files that come with it.
 	Space struct {
@@ -284,6 +305,7 @@ func (*Space) Kind() Kind   { return KindSpace }
 func (*Moved) Kind() Kind   { return KindMoved }
 func (*Recall) Kind() Kind  { return KindRecall }
 func (*Kept) Kind() Kind    { return KindKept }
+func (*Yielded) Kind() Kind { return KindYielded }
 
 func (f *Hello) fields(c *Codec) {
 	c.u32(&f.PID)
@@ -291,7 +313,7 @@ func (f *Hello) fields(c *Codec) {
 	c.raw(f.Token[:])
 	c.u32(&f.Can)
 	c.unused(4)
-	if f.Can&^(CanEvict|CanPrepare) != 0 || f.Can == CanPrepare {
+	if f.Can&^(CanEvict|CanPrepare|CanAdvise|CanMove|CanStop) != 0 || f.Can != 0 && f.Can&CanEvict == 0 {
 		c.fail("unknown capabilities %#x", f.Can)
 	}
 }
@@ -300,6 +322,8 @@ func (f *Welcome) fields(c *Codec) {
 	c.size(&f.Chunk)
 	c.u32(&f.WindowUS)
 	c.u32(&f.Files)
+	c.u32(&f.Bursts)
+	c.unused(4)
 }
 
 func (f *Begin) fields(c *Codec) {
@@ -420,6 +444,9 @@ func (f *Revoke) fields(c *Codec) {
 	c.u32(&action)
 	c.u32(&deadline)
 	r.Action, r.Deadline = schedulers.Action(action), time.Duration(deadline)*time.Millisecond
+	c.raw(f.UUID[:])
+	c.i32(&f.Device)
+	c.unused(4)
 }
 
 func (f *Revoked) fields(c *Codec) {
@@ -450,6 +477,8 @@ func (f *Resume) fields(c *Codec) {
 	c.size(&f.Need)
 	c.size(&f.Referenced)
 }
+
+func (f *Yielded) fields(c *Codec) { c.u64(&f.Number) }
 
 func (f *Moved) fields(c *Codec) {
 	c.u64(&f.Number)

@@ -30,8 +30,9 @@ func blank(k Kind) Frame {
 // has too.
 func samples() map[Kind]Frame {
 	hello, grant := &Hello{PID: 4242, Instance: 17, Can: CanEvict}, &Grant{Number: 7, Device: 3}
+	move := &Revoke{7, 99, schedulers.Revocation{Bytes: 3 << 30, Action: schedulers.Move, Deadline: 250 * time.Millisecond}, [16]byte{}, 3}
 	for i := range 16 {
-		hello.Token[i], grant.UUID[i] = byte(i), byte(0xa0+i)
+		hello.Token[i], grant.UUID[i], move.UUID[i] = byte(i), byte(0xa0+i), byte(0xa0+i)
 	}
 	moves := schedulers.Moved{Bytes: 5 << 30, Copy: 2 * time.Millisecond, Bookkeeping: 3 * time.Millisecond}
 	answer := schedulers.Revoked{Ticket: 99, Outcome: schedulers.Unable, Resident: 5 << 30, Fixed: 517 << 20, Moved: moves, Why: "the swap area is full"}
@@ -47,8 +48,8 @@ func samples() map[Kind]Frame {
 		KindShape:   &Shape{Number: 7, Blocks: 2097152, ThreadsPerBlock: 256, BlocksPerSM: 8},
 		KindShrink:  &Shrink{7, 3 << 20},
 		KindDecided: &Decided{7, 0, &schedulers.Refusal{Cause: schedulers.TimedOut, NeedBytes: 20 << 30, CapacityBytes: 16 << 30}},
-		KindWelcome: &Welcome{Chunk: 32 << 20, WindowUS: 50000, Files: 2},
-		KindRevoke:  &Revoke{7, 99, schedulers.Revocation{Bytes: 3 << 30, Action: schedulers.Evict, Deadline: 250 * time.Millisecond}},
+		KindWelcome: &Welcome{Chunk: 32 << 20, WindowUS: 50000, Files: 2, Bursts: 1},
+		KindRevoke:  move,
 		KindRevoked: &Revoked{7, answer},
 		KindResume:  &Resume{Number: 7, Need: 5 << 30, Referenced: 1 << 30},
 		KindMoved:   &Moved{7, schedulers.Out, moves},
@@ -56,6 +57,7 @@ func samples() map[Kind]Frame {
 		KindSpace:   &Space{Bytes: 96 << 20, Files: 3},
 		KindRecall:  &Recall{},
 		KindKept:    &Kept{96 << 20},
+		KindYielded: &Yielded{7},
 	}
 }
 
@@ -104,6 +106,29 @@ func TestSizesMatchHeader(t *testing.T) {
 	}
 }
 
+// Actions have the same numbers and names here as in wire.h.
+func TestActionsMatchHeader(t *testing.T) {
+	header, err := os.ReadFile(filepath.Join(nativeDir, "wire.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	actions := regexp.MustCompile(`CASE_REVOKE_([A-Z]+) = (\d)`).FindAllSubmatch(header, -1)
+	for _, m := range actions {
+		if n, _ := strconv.Atoi(string(m[2])); schedulers.Action(n).String() != strings.ToLower(string(m[1])) {
+			t.Errorf("%s is %v here", m[0], schedulers.Action(n))
+		}
+	}
+	if len(actions) != int(schedulers.Stop) {
+		t.Errorf("wire.h has %d actions", len(actions))
+	}
+	for can, want := range map[uint32]schedulers.Actions{0: 0, CanPrepare | CanEvict: schedulers.Movable, CanEvict | CanAdvise: schedulers.Movable | 1<<schedulers.Advise,
+		CanEvict | CanMove | CanStop: schedulers.Movable | 1<<schedulers.Move | 1<<schedulers.Stop} {
+		if got := Actions(can); got != want {
+			t.Errorf("capabilities %#x are actions %b, want %b", can, got, want)
+		}
+	}
+}
+
 func TestTextIsPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"cudaMalloc":         "cudaMalloc",
@@ -145,8 +170,9 @@ func TestDecodeRejects(t *testing.T) {
 		"device without flag":  edit(t, KindBegin, func(b []byte) { b[44] = 1 }),
 		"shape blocks 2^63":    edit(t, KindShape, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
 		"grow by 2^63":         edit(t, KindGrow, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
-		"unknown capability":   edit(t, KindHello, func(b []byte) { b[32] = 4 }),
+		"unknown capability":   edit(t, KindHello, func(b []byte) { b[32] = 33 }),
 		"prepares, not evicts": edit(t, KindHello, func(b []byte) { b[32] = 2 }),
+		"moves, not evicts":    edit(t, KindHello, func(b []byte) { b[32] = 8 }),
 		"hello unused":         edit(t, KindHello, func(b []byte) { b[39] = 1 }),
 		"outcome 0":            edit(t, KindRevoked, func(b []byte) { b[72] = 0 }),
 		"revoked outcome 4":    edit(t, KindRevoked, func(b []byte) { b[72] = 4 }),
@@ -156,6 +182,8 @@ func TestDecodeRejects(t *testing.T) {
 		"drained 2^63 ns":      edit(t, KindRevoked, func(b []byte) { b[55] = 0x80 }),
 		"revoked unused":       edit(t, KindRevoked, func(b []byte) { b[76] = 1 }),
 		"why not terminated":   edit(t, KindRevoked, func(b []byte) { copy(b[80:], bytes.Repeat([]byte{'x'}, whySize)) }),
+		"revoke with a flag":   edit(t, KindRevoke, func(b []byte) { b[60] = 1 }),
+		"welcome unused":       edit(t, KindWelcome, func(b []byte) { b[28] = 1 }),
 		"resume with 2^63":     edit(t, KindResume, func(b []byte) { b[23] = 0x80 }),
 		"0 bytes more":         edit(t, KindMore, func(b []byte) { clear(b[8:]) }),
 		"grant unused":         edit(t, KindGrant, func(b []byte) { b[39] = 1 }),

@@ -68,6 +68,13 @@ func (n Node) Resume(id schedulers.TaskID, need, referenced int64, want string) 
 	n.Want(fmt.Sprintf("resume task %d", id), want, ds, err)
 }
 
+// Yielded has the task's context give up its permit by itself.
+func (n Node) Yielded(id schedulers.TaskID, now time.Duration, want string) {
+	n.t.Helper()
+	ds, err := n.Engine.Yielded(id, now)
+	n.Want(fmt.Sprintf("task %d yields", id), want, ds, err)
+}
+
 // Answer answers the task's latest ticket. resident is what it has on the device then.
 func (n Node) Answer(id schedulers.TaskID, o schedulers.Outcome, resident int64, now time.Duration, want string) {
 	n.t.Helper()
