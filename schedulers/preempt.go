@@ -12,17 +12,19 @@ import "time"
 type Preempter interface {
 	// Revoke says what to take back so that requests that cannot go now can go later, or what to move. waiting has
 	// every request that waits, in the order in which the engine serves them. The engine asks when
-	// a request cannot be placed, at each answer, and at each tick that the policy wanted. It drops a revocation
+	// a request cannot be placed, at each answer while requests wait, and at each tick that the policy wanted, whether
+	// or not any waits. It drops a revocation
 	//   - of a task that may not be asked for that action now (TaskView.CanAsk);
 	//   - of a task on a device where room is being made for another request;
 	//   - for a request that does not wait.
 	// waiting is valid until Revoke or NextTick returns.
 	Revoke(waiting []Request, v View, now time.Duration) []Revocation
 	// NextTick says when the policy wants to act although nothing else happens, or Never. Such a tick is always
-	// made, with the activity pages read before. It is later than now.
+	// made, with the activity pages read before. It is later than now. What was said before does not count any more.
 	NextTick(waiting []Request, v View, now time.Duration) time.Duration
 	// NextLook says when the policy wants the activity pages to be read again, or Never. Such a tick may be left
-	// out while nothing can have changed on the pages. It is later than now.
+	// out while nothing can have changed on the pages. It is later than now, and the first of times that do not depend
+	// on now.
 	NextLook(waiting []Request, now time.Duration) time.Duration
 }
 

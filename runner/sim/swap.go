@@ -173,7 +173,8 @@ func (w *swap) used(p *process, s *step) {
 // tellActivity posts what the process does, for a scheduler that takes back, unless the scheduler knows it: nothing was
 // asked or answered since it was told the same.
 func (p *process) tellActivity() {
-	now := schedulers.Activity{Running: p.worksOnDevice(), Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}
+	works := p.worksOnDevice()
+	now := schedulers.Activity{Running: works, Busy: works, Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}
 	if p.swap.known && p.swap.told == now {
 		return
 	}

@@ -67,6 +67,8 @@ type Engine struct {
 	issued    schedulers.Ticket    // the latest
 	resting   int                  // tasks that are not asked for a while (revocable.rest)
 	settled   bool                 // under a Preempter: the latest pump left nothing to do, and only the time has changed since
+	acts      time.Duration        // when the policy wants to act, as it said last
+	acting    bool                 // that time has come
 	requested []schedulers.Request // those of the latest pump
 
 	plan schedulers.Plan // that is followed; none: the queue's order and the policy decide
@@ -104,8 +106,8 @@ func New(devices []schedulers.Device, policy schedulers.Policy, config Config) (
 	e := &Engine{
 		policy: policy, preempter: preempter, config: config, devices: slices.Clone(devices),
 		state: newState(devices), empty: newState(devices), node: newState(devices), waiters: map[schedulers.JobID]bool{},
-		queue: newQueue(config),
-		held:  map[schedulers.TaskID]*holding{},
+		queue: newQueue(config), acts: schedulers.Never,
+		held: map[schedulers.TaskID]*holding{},
 	}
 	e.ever = e.measuresOf(e.empty)
 	if m := e.measuresOf(e.state); m != nil {
@@ -141,7 +143,7 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 			return []schedulers.Decision{{Kind: schedulers.Refused, Task: t, Device: -1, Reason: e.tooLarge(t)}}, nil
 		}
 	}
-	w := e.queue.push(t, e.limit(t.Wait, now))
+	w := e.queue.push(t, e.limit(t.Wait, now), now)
 	if w.limit.longest == 0 {
 		return e.nowOrNever(w), nil
 	}

@@ -13,6 +13,7 @@ import (
 type growth struct {
 	holding *holding
 	bytes   int64
+	since   time.Duration // when it came
 	limit   limit
 	stalled bool
 	whole   bool // it may have the place of all that its task has there
@@ -69,7 +70,7 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 	if limit.longest == 0 && !e.canGrow(h, bytes) {
 		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.TimedOut, limit.why())}, nil
 	}
-	h.growth = &growth{holding: h, bytes: bytes, limit: limit}
+	h.growth = &growth{holding: h, bytes: bytes, since: now, limit: limit}
 	e.growing = append(e.growing, h.growth)
 	e.state.devices[h.at.Device].growing++
 	e.state.claim(h.at.Device, 1)
@@ -117,6 +118,9 @@ func (e *Engine) pumpGrowth() []schedulers.Decision {
 		e.endGrowth(g)
 		h.allocated += g.bytes
 		e.charge(h, h.bytes+g.bytes)
+		if h.revocable != nil {
+			h.got = e.now
+		}
 		decisions = append(decisions, schedulers.Decision{Kind: schedulers.Grown, Task: h.task, Device: h.at.Device})
 	}
 	return decisions

@@ -78,6 +78,7 @@ func ParseOrder(s string) (Order, error) {
 type waiting struct {
 	task    schedulers.Task
 	arrival uint64
+	since   time.Duration // when it came
 	limit   limit
 	passed  int // how often, once it has left the queue; before, see passes
 	stalled bool
@@ -118,9 +119,9 @@ func newQueue(c Config) *queue {
 	return q
 }
 
-func (q *queue) push(t schedulers.Task, l limit) *waiting {
+func (q *queue) push(t schedulers.Task, l limit, now time.Duration) *waiting {
 	q.arrivals++
-	w := &waiting{task: t, arrival: q.arrivals, limit: l}
+	w := &waiting{task: t, arrival: q.arrivals, since: now, limit: l}
 	q.byID[t.ID] = w
 	q.byJob[t.Job] = append(q.byJob[t.Job], w)
 	q.passes.enter(w)

@@ -15,7 +15,7 @@ import (
 func TestQueueFindsTasks(t *testing.T) {
 	q := newQueue(Config{Queue: LargestFirst, AgeLimit: 2})
 	push := func(id schedulers.TaskID, job schedulers.JobID, bytes int64, expires time.Duration) *waiting {
-		return q.push(schedulers.Task{ID: id, Job: job, Bytes: bytes}, limit{longest: expires, expires: expires})
+		return q.push(schedulers.Task{ID: id, Job: job, Bytes: bytes}, limit{longest: expires, expires: expires}, 0)
 	}
 	want := func(what string, got []*waiting, ids ...schedulers.TaskID) {
 		t.Helper()
@@ -83,7 +83,7 @@ func TestQueueAgainstAList(t *testing.T) {
 			case n < 5 || len(list) == 0:
 				wait := time.Duration(1 + r.IntN(500))
 				task := schedulers.Task{ID: id, Job: schedulers.JobID(r.IntN(6)), Bytes: r.Int64N(20), Priority: r.IntN(3)}
-				list = append(list, q.push(task, limit{wait, wait}))
+				list = append(list, q.push(task, limit{wait, wait}, 0))
 			case n == 5:
 				w := list[r.IntN(len(list))]
 				q.stall(w, !w.stalled)

@@ -33,8 +33,10 @@ type revocable struct {
 	kept       int64 // on the device after it gave less than it was asked for; 0 once it is given something
 	can        schedulers.Actions
 	running    bool // as far as its context has a permit
+	busy       bool
 	last       time.Duration
 	given      time.Duration // when it was last granted its device, or resumed
+	got        time.Duration // when it last got anything onto its device
 	ticket     *ticket
 	rest       time.Duration // until when it is not asked, because it was busy; 0: it may be asked
 	resume     *waiting      // its request to resume
@@ -92,7 +94,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	}
 	e.settled = false
 	d := &e.state.devices[h.at.Device]
-	d.permit(h.task.Process(), false)
+	delete(d.permits, h.task.Process())
 	h.referenced, h.last = referenced, e.now
 	t := h.task
 	t.OnDevice, t.Need, t.Wait = &d.index, &need, nil
@@ -100,7 +102,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	if !e.policy.CanGrow(need, &alone) {
 		return []schedulers.Decision{e.resumeRefused(&waiting{task: t, resumes: h}, schedulers.TooLarge, "its kernel references more than the device has")}, nil
 	}
-	h.resume = e.queue.push(t, e.limit(nil, now))
+	h.resume = e.queue.push(t, e.limit(nil, now), now)
 	h.resume.resumes = h
 	e.touch(t.Job)
 	return e.pump(), nil
@@ -114,8 +116,8 @@ func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.
 	if !ok || e.preempter == nil {
 		return nil, fmt.Errorf("task %d gives up its permit: it has no device, or the scheduler takes nothing back", id)
 	}
-	e.state.devices[h.at.Device].permit(h.task.Process(), false)
-	h.last = e.now
+	delete(e.state.devices[h.at.Device].permits, h.task.Process())
+	h.busy, h.last = false, e.now
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }
@@ -147,8 +149,9 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 		h.can = h.can.Without(r.Action)
 	case schedulers.Done:
 		if r.Action == schedulers.Yield {
-			e.state.devices[h.at.Device].permit(h.task.Process(), false)
+			delete(e.state.devices[h.at.Device].permits, h.task.Process())
 		}
+		h.busy = false // the device had done all of it
 		if freed < r.Bytes {
 			e.spend(h, r.For)
 		}
@@ -183,7 +186,7 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 	case a.Referenced < 0 || a.Fixed < 0:
 		return fmt.Errorf("activity of task %d: %d bytes referenced, %d fixed", id, a.Referenced, a.Fixed)
 	}
-	h.fixed = min(a.Fixed, h.bytes)
+	h.fixed, h.busy = min(a.Fixed, h.bytes), a.Busy
 	if h.resume == nil {
 		h.referenced = min(a.Referenced, h.allocated)
 	}
@@ -195,24 +198,47 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 	return nil
 }
 
-// Tick asks the policy what to take back at this time. The caller enters what the activity pages
-// say (Active) before. If nothing follows from the tick, nothing happens before quiet. Ticks until then
-// would decide nothing, so they count as made, and NextTick leaves them out.
+// Tick asks the policy what to take back at this time, if it wanted to act now or anything has changed. The caller
+// enters what the activity pages say (Active) before. If nothing follows from the tick, nothing happens before quiet.
+// Ticks until then at which the policy would only look would decide nothing, so they count as made, and NextTick
+// leaves them out.
 func (e *Engine) Tick(now, quiet time.Duration) []schedulers.Decision {
 	e.at(now)
-	if !e.settled {
-		if decisions := e.pump(); len(decisions) > 0 {
+	if e.preempter == nil {
+		return nil
+	}
+	e.acting = e.acts <= e.now
+	if e.acting || !e.settled {
+		decisions := e.pump()
+		e.acting, e.acts = false, schedulers.Never
+		if len(decisions) > 0 {
 			return decisions
 		}
 	}
-	for e.settled && e.resting == 0 {
-		next := e.NextTick()
-		if next >= quiet {
-			break
-		}
-		e.now = next
+	if e.settled && e.resting == 0 && quiet > e.now {
+		e.NextTick()
+		e.now = e.lastLook(min(quiet, e.acts))
 	}
 	return nil
+}
+
+// lastLook returns when the policy would look last before a time, which may be many looks away; now if it would not.
+func (e *Engine) lastLook(before time.Duration) time.Duration {
+	next := func(from time.Duration) time.Duration { return e.preempter.NextLook(e.requested, from) }
+	last := next(e.now)
+	if last >= before {
+		return e.now
+	}
+	for back := last - e.now; before-back > last; back *= 2 {
+		if look := next(before - back); look < before {
+			last = look
+			break
+		}
+	}
+	for look := next(last); look < before; look = next(look) {
+		last = look
+	}
+	return last
 }
 
 // NextTick is when Tick must next be called; Never if it need not be.
@@ -224,7 +250,8 @@ func (e *Engine) NextTick() time.Duration {
 	if !e.settled {
 		requests = e.requests()
 	}
-	next := min(e.preempter.NextTick(requests, e.state, e.now), e.preempter.NextLook(requests, e.now))
+	e.acts = e.preempter.NextTick(requests, e.state, e.now)
+	next := min(e.acts, e.preempter.NextLook(requests, e.now))
 	if len(requests) > 0 && e.resting > 0 {
 		for h := range e.listed() {
 			if h.rest > 0 {
@@ -271,7 +298,7 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 // reserved for another request than before, and whether one is open to more requests than before.
 func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened bool) {
 	requests := e.requests()
-	if len(requests) > 0 {
+	if len(requests) > 0 || e.acting {
 		for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
 			h, ok := e.held[r.Task]
 			if !ok || !waits(requests, r.For) || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
@@ -331,10 +358,10 @@ func (e *Engine) requests() []schedulers.Request {
 	for _, g := range e.growthInTurn() {
 		h, t := g.holding, g.holding.task
 		t.OnDevice = &h.at.Device
-		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: slices.Contains(asked, t.ID), Own: e.own(h, g.needed(), g.spent)})
+		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: slices.Contains(asked, t.ID), Own: e.own(h, g.needed(), g.spent), Since: g.since})
 	}
 	for w := range e.queue.all() {
-		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: slices.Contains(asked, w.task.ID)}
+		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: slices.Contains(asked, w.task.ID), Since: w.since}
 		if h := w.resumes; h != nil {
 			r.Own = e.own(h, h.referenced-r.Bytes, w.spent)
 		}
@@ -389,8 +416,8 @@ func (e *Engine) delist(h *holding) {
 
 // give notes that h was granted its device, or resumed.
 func (e *Engine) give(h *holding) {
-	h.running, h.last, h.given, h.kept = true, e.now, e.now, 0
-	e.state.devices[h.at.Device].permit(h.task.Process(), true)
+	h.running, h.last, h.given, h.got, h.kept = true, e.now, e.now, e.now, 0
+	e.state.devices[h.at.Device].permit(h.task.Process(), e.now)
 }
 
 func byID(a, b *holding) int { return cmp.Compare(a.task.ID, b.task.ID) }
@@ -412,10 +439,10 @@ func (h *holding) movable() int64 {
 
 // view is h as policies see it on d, where it is.
 func (d *device) view(h *holding) schedulers.TaskView {
-	permit := d.permits[h.task.Process()]
+	since, permit := d.permits[h.task.Process()]
 	v := schedulers.TaskView{Task: h.task, Allocated: h.allocated, Resident: h.bytes, Referenced: min(h.referenced, h.allocated),
-		Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Last: h.last,
-		Permit: permit, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
+		Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Busy: h.busy, Last: h.last,
+		Permit: permit, PermitSince: since, ResidentSince: h.got, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
 	if !h.can.Has(schedulers.Evict) {
 		v.Fixed = h.bytes
 	}

@@ -338,6 +338,7 @@ func TestRoomIsMadeForOneRequestAtATime(t *testing.T) {
 type asked struct {
 	schedulers.Policy
 	times int
+	acts  time.Duration // when it wants to act; 0: as the policy says
 }
 
 func (a *asked) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
@@ -346,6 +347,9 @@ func (a *asked) Revoke(waiting []schedulers.Request, v schedulers.View, now time
 }
 
 func (a *asked) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+	if a.acts > now {
+		return a.acts
+	}
 	return a.Policy.(schedulers.Preempter).NextTick(waiting, v, now)
 }
 
@@ -419,4 +423,70 @@ func TestContextsYieldByThemselves(t *testing.T) {
 	if n.Task(1).Permit {
 		t.Error("an answer brings the permit back")
 	}
+}
+
+// A tick at which a policy wants to act is made, and asks it, although nothing waits and nothing has changed.
+func TestATickToActIsMade(t *testing.T) {
+	s, err := policies.Parse("demand", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &asked{Policy: s.Policy, acts: 8 * ms}
+	e, err := engine.New([]schedulers.Device{enginetest.Small}, p, s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []time.Duration{8 * ms, schedulers.Never} {
+		if next := e.NextTick(); next != want {
+			t.Errorf("the next tick is at %v, want %v", next, want)
+		}
+		if e.Tick(8*ms, time.Second); p.times != 1 {
+			t.Errorf("tick %d: asked %d times", i, p.times)
+		}
+	}
+	// Looks until the next event are left out, but not the time to act.
+	for job := range schedulers.JobID(2) {
+		if _, err := e.Submit(schedulers.Task{ID: schedulers.TaskID(job + 1), Job: job, Bytes: 10, Can: schedulers.Movable}, 8*ms); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.acts = 42 * ms
+	for _, want := range []time.Duration{42 * ms, 50 * ms} {
+		e.Tick(e.NextTick(), 50*ms)
+		if next := e.NextTick(); next != want {
+			t.Errorf("the next tick is at %v, want %v", next, want)
+		}
+	}
+}
+
+// A Preempter knows since when requests wait, and tasks have what they have.
+func TestTimesThatAPreempterKnows(t *testing.T) {
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
+	want := func(permit, resident time.Duration, busy bool) {
+		t.Helper()
+		if got := n.Task(1); got.PermitSince != permit || got.ResidentSince != resident || got.Busy != busy {
+			t.Errorf("task 1 has %+v", got)
+		}
+	}
+	at := func(now time.Duration, want string, call func(now time.Duration) ([]schedulers.Decision, error)) {
+		t.Helper()
+		ds, err := call(now)
+		n.Want("call", want, ds, err)
+	}
+	at(ms, "1@0", func(now time.Duration) ([]schedulers.Decision, error) { return n.Engine.Submit(movable(1, 10), now) })
+	want(ms, ms, false)
+	at(2*ms, "+1@0", func(now time.Duration) ([]schedulers.Decision, error) { return n.Engine.Grow(1, 1, nil, now) })
+	want(ms, 2*ms, false)
+	at(3*ms, "", func(now time.Duration) ([]schedulers.Decision, error) {
+		return nil, n.Engine.Active(1, schedulers.Activity{Busy: true, Last: now}, now)
+	})
+	want(ms, 2*ms, true)
+	at(4*ms, "", func(now time.Duration) ([]schedulers.Decision, error) { return n.Engine.Submit(movable(2, 10), now) })
+	at(5*ms, "", func(now time.Duration) ([]schedulers.Decision, error) {
+		return nil, n.Engine.Active(1, schedulers.Activity{Last: now}, now)
+	})
+	n.Tick(5*ms, "yield(1,5)") // not before its work on the device is done
+	n.Give(1, "2@0")
+	at(6*ms, "^1@0", func(now time.Duration) ([]schedulers.Decision, error) { return n.Engine.Resume(1, 0, 0, now) })
+	want(6*ms, 6*ms, false)
 }

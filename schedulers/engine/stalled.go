@@ -105,7 +105,9 @@ func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
 			now, d := &e.state.devices[c.device], &node.devices[c.device]
 			node.enter(c.device, c.process)
 			d.isolated = now.isolated // by its job, which is alone there
-			d.permit(c.process, now.permits[c.process])
+			if since, has := now.permits[c.process]; has {
+				d.permit(c.process, since)
+			}
 		}
 	}
 	return node, waits

@@ -3,6 +3,7 @@ package engine
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/caserun/caserun/schedulers"
 )
@@ -57,9 +58,9 @@ type device struct {
 	closers  int                      // tasks here that let no other task join (Placement.Exclusive)
 
 	// Under a Preempter:
-	held     []*holding // the tasks here, by id
-	permits  map[schedulers.Process]bool
-	reserved *schedulers.TaskID // the request that room is being made for; nil: none
+	held     []*holding                           // the tasks here, by id
+	permits  map[schedulers.Process]time.Duration // since when
+	reserved *schedulers.TaskID                   // the request that room is being made for; nil: none
 }
 
 func newState(limits []schedulers.Device) *state {
@@ -116,8 +117,8 @@ func (d *device) SM(i int) schedulers.SM           { return d.sms[i] }
 func (d *device) NextSM() int                      { return d.nextSM }
 
 func (d *device) Context(p schedulers.Process) (here, permit bool) {
-	here = d.contexts[p]
-	return here, here && d.permits[p]
+	_, permit = d.permits[p]
+	return d.contexts[p], permit
 }
 
 func (d *device) Permits() int { return len(d.permits) }
@@ -132,15 +133,13 @@ func (d *device) TaskViews() iter.Seq[schedulers.TaskView] {
 	}
 }
 
-// permit gives the context of p a permit, or takes it.
-func (d *device) permit(p schedulers.Process, has bool) {
-	switch {
-	case !has:
-		delete(d.permits, p)
-	case d.permits == nil:
-		d.permits = map[schedulers.Process]bool{p: true}
-	default:
-		d.permits[p] = true
+// permit gives the context of p a permit, unless it has one.
+func (d *device) permit(p schedulers.Process, now time.Duration) {
+	if d.permits == nil {
+		d.permits = map[schedulers.Process]time.Duration{}
+	}
+	if _, has := d.permits[p]; !has {
+		d.permits[p] = now
 	}
 }
 

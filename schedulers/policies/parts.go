@@ -134,14 +134,14 @@ func home(t schedulers.Task, v schedulers.View) (int, bool) {
 	return 0, false
 }
 
-// idle reports whether t gives way to the request waiting[at]: if it does not run, or waits behind
-// that request. Without the second, tasks that have part of what they need would wait for each
+// idle reports whether t gives way to the request waiting[at]: if it does not run and its device has done its work, or
+// it waits behind that request. Without the second, tasks that have part of what they need would wait for each
 // other.
 func idle(t schedulers.TaskView, waiting []schedulers.Request, at int) bool {
 	if i := position(t, waiting); i >= 0 {
 		return i > at
 	}
-	return !t.Running
+	return !t.Running && !t.Busy
 }
 
 // position returns where t's own request is among those that wait; -1 if it has none.
