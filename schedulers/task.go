@@ -40,6 +40,8 @@ type Task struct {
 	GridUnknown     bool   // Blocks is not known yet: a kernel of any size may follow (engine.Engine.Shape)
 	Managed         bool   // some of Bytes is unified memory
 	OnDevice        *int   // the only device that the task may have; nil = any
+	Devices         int    // that the task has at once, with all of the above on each, all or none; 0 and 1: one. See engine.Engine.Submit
+	Share           int    // of WholeDevice: the part of a device's time that its job asks for; 0: it asks for none. All tasks of a job say the same
 	Priority        int    // under a queue order by priority the larger goes first
 	Isolate         bool   // shares its device with no other job
 	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
@@ -50,6 +52,12 @@ type Task struct {
 	// 0: the task is refused if it cannot be granted now.
 	Wait *time.Duration
 }
+
+// WholeDevice is the share that is all of a device's time.
+const WholeDevice = 1_000_000
+
+// Several reports whether the task has several devices at once.
+func (t Task) Several() bool { return t.Devices > 1 }
 
 // Needs is the memory that must be on the device before the task's first kernel runs.
 func (t Task) Needs() int64 {
@@ -132,8 +140,10 @@ type Decision struct {
 	Kind   DecisionKind
 	Task   Task
 	Device int
-	Passed int // how often a later task was granted while this one waited
-	Reason *Refusal
+	// Devices are those of a granted task that has several, in node order, Device first; nil: it has one.
+	Devices []int
+	Passed  int // how often a later task was granted while this one waited
+	Reason  *Refusal
 
 	Ticket     Ticket      // of a Revoke, which its answer names, or of an Unanswered
 	Revocation *Revocation // of a Revoke

@@ -87,8 +87,9 @@ type holding struct {
 	bytes      int64 // charged: what it has on the device, growth included
 	allocated  int64 // what it has anywhere; less than bytes if it is charged the whole device
 	at         schedulers.Placement
-	growth     *growth // that it waits for; nil: none
-	*revocable         // nil unless the policy is a Preempter
+	others     []*holding // of a task that has several devices, its other places; they have no others
+	growth     *growth    // that it waits for; nil: none
+	*revocable            // nil unless the policy is a Preempter
 }
 
 // New returns an engine for the devices in node order.
@@ -122,8 +123,9 @@ func (e *Engine) View() schedulers.View { return e.state }
 // Waiting is the number of tasks without a device.
 func (e *Engine) Waiting() int { return e.queue.len() }
 
-// Submit asks for a device for t. An id in use or a negative size is an error
-// and changes nothing.
+// Submit asks for a device for t, or for several at once (Task.Devices). An id in use or a negative size is an error
+// and changes nothing. So is a task for several devices of a job that has or had other tasks, or whose memory moves,
+// and a task beside such a task. It cannot grow, shrink, have another shape or resume.
 func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Decision, error) {
 	e.at(now)
 	if t.Bytes < 0 {
@@ -131,6 +133,9 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 	}
 	if e.known(t.ID) {
 		return nil, fmt.Errorf("submit task %d of job %d: the id is in use", t.ID, t.Job)
+	}
+	if err := e.checkSeveral(t); err != nil {
+		return nil, err
 	}
 	if e.preempter == nil {
 		t.Need = nil
@@ -193,9 +198,9 @@ func (e *Engine) Release(id schedulers.TaskID) ([]schedulers.Decision, error) {
 // counts if it is the task's largest so far (Task.WithKernel), or the first of a task
 // whose grid was unknown. The task keeps its device.
 func (e *Engine) Shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32) ([]schedulers.Decision, error) {
-	h, ok := e.held[id]
-	if !ok {
-		return nil, fmt.Errorf("shape of task %d: it has no device", id)
+	h, err := e.one(id, "shape")
+	if err != nil {
+		return nil, err
 	}
 	t, larger := h.task.WithKernel(blocks, threadsPerBlock, blocksPerSM)
 	if !larger {
@@ -307,6 +312,9 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 		return e.resumed(w)
 	}
 	e.leavePlan(w.task.Job)
+	if w.task.Several() {
+		return e.grantSeveral(w)
+	}
 	h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p}
 	e.held[w.task.ID] = h
 	if e.preempter != nil {
@@ -336,6 +344,14 @@ func (e *Engine) place(w *waiting) (schedulers.Placement, bool) {
 	if w.resumes != nil && w.resumes.ticket != nil {
 		return schedulers.Placement{}, false
 	}
+	if w.task.Several() {
+		at, ok := e.askSeveral(w.task)
+		if !ok {
+			return schedulers.Placement{}, false
+		}
+		w.at = at
+		return at[0], true
+	}
 	p, ok := e.ask(w.task)
 	if !ok && e.queue.index != nil {
 		e.queue.index.refused(w)
@@ -346,6 +362,10 @@ func (e *Engine) place(w *waiting) (schedulers.Placement, bool) {
 // ask asks the policy where t may go now, unless the index knows that t may go nowhere. If there is
 // one device for t, the policy is asked about that device only.
 func (e *Engine) ask(t schedulers.Task) (schedulers.Placement, bool) {
+	if t.Several() {
+		_, ok := e.askSeveral(t)
+		return schedulers.Placement{}, ok
+	}
 	if x := e.queue.index; x != nil {
 		x.refresh()
 		one, several := x.where(t)
@@ -362,6 +382,13 @@ func (e *Engine) ask(t schedulers.Task) (schedulers.Placement, bool) {
 // fits reports whether the policy places t in s, whose measures are m; m is nil if the policy does not
 // measure.
 func (e *Engine) fits(t schedulers.Task, s *state, m *measures) bool {
+	if t.Several() {
+		if m != nil && !m.hasSeveral(t) {
+			return false
+		}
+		_, ok := e.together(t, s)
+		return ok
+	}
 	if m != nil {
 		one, several := m.where(t)
 		if one == nil {
@@ -391,6 +418,14 @@ func (e *Engine) drop(h *holding) {
 		e.endGrowth(h.growth)
 	}
 	delete(e.held, h.task.ID)
+	e.leave(h)
+	for _, o := range h.others {
+		e.leave(o)
+	}
+}
+
+// leave gives back one place of a task.
+func (e *Engine) leave(h *holding) {
 	e.state.remove(h.task, h.bytes, h.at)
 	if e.preempter != nil {
 		e.delist(h)

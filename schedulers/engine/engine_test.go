@@ -216,7 +216,7 @@ func TestMisuseIsAnErrorAndChangesNothing(t *testing.T) {
 		{"no such task", func() ([]schedulers.Decision, error) { return n.Engine.Release(9) }},
 		{"it has no device", func() ([]schedulers.Decision, error) { return n.Engine.Grow(2, 1, nil, 0) }},
 		{"negative size -1", func() ([]schedulers.Decision, error) { return n.Engine.Grow(1, -1, nil, 0) }},
-		{"shape of task 2: it has no device", func() ([]schedulers.Decision, error) { return n.Engine.Shape(2, 1, 32, 0) }},
+		{"shape task 2: it has no device", func() ([]schedulers.Decision, error) { return n.Engine.Shape(2, 1, 32, 0) }},
 		{"shrink task 2: it has no device", func() ([]schedulers.Decision, error) { return n.Engine.Shrink(2, 1) }},
 		{"negative size -1", func() ([]schedulers.Decision, error) { return n.Engine.Shrink(1, -1) }},
 		{"shrink task 1 by 11 bytes: it has 10", func() ([]schedulers.Decision, error) { return n.Engine.Shrink(1, 11) }},

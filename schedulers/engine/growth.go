@@ -49,10 +49,10 @@ func (e *Engine) offerWhole(growths []*growth) bool {
 // is stalled. wait is like Task.Wait.
 func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) ([]schedulers.Decision, error) {
 	e.at(now)
-	h, ok := e.held[id]
+	h, err := e.one(id, "grow")
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("grow task %d: it has no device", id)
+	case err != nil:
+		return nil, err
 	case bytes < 0:
 		return nil, fmt.Errorf("grow task %d: negative size %d", id, bytes)
 	case h.growth != nil:
@@ -82,10 +82,10 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 // the task has are an error and change nothing. Under a Preempter the bytes count as those that
 // are not on the device, as far as there are any, until the next answer of the task says more.
 func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decision, error) {
-	h, ok := e.held[id]
+	h, err := e.one(id, "shrink")
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("shrink task %d: it has no device", id)
+	case err != nil:
+		return nil, err
 	case bytes < 0:
 		return nil, fmt.Errorf("shrink task %d: negative size %d", id, bytes)
 	case h.at.WholeMemory: // it keeps the device's whole memory

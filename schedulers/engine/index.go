@@ -108,7 +108,7 @@ func (x *index) candidate(after *waiting) *waiting {
 		if k.line.len == 0 {
 			return
 		}
-		consider(k.line.any.first(k.fresh.largest(), after))
+		consider(k.line.any.first(k.room(), after))
 		for device, t := range k.line.pinned {
 			consider(t.first(k.fresh.of(device), after))
 		}

@@ -26,6 +26,18 @@ type kind struct {
 	fresh rooms   // bytes that a task may have on each device if its job has nothing there
 	known []int64 // bytes, by device, that it may have if its job has a context there
 	line  line    // the waiting tasks of the kind
+	least *int64  // of a kind of tasks for several devices: what room returns; nil: fresh has changed since
+}
+
+// room is how large a task of the kind may be so that it may fit on as many devices as it asks for.
+func (k *kind) room() int64 {
+	if !k.like.Several() {
+		return k.fresh.largest()
+	}
+	if k.least == nil {
+		k.least = new(k.fresh.nthLargest(k.like.Devices))
+	}
+	return *k.least
 }
 
 func newMeasures(m schedulers.Measurer, s *state) *measures {
@@ -44,7 +56,7 @@ func (m *measures) newKind(like schedulers.Task) *kind {
 // kindOf returns the kind of t, which has been measured on each device.
 func (m *measures) kindOf(t schedulers.Task) *kind {
 	like := m.measurer.Like(t)
-	like.Isolate = t.Isolate
+	like.Isolate, like.Devices, like.Share = t.Isolate, t.Devices, t.Share
 	if k := m.byLike[like]; k != nil {
 		return k
 	}
@@ -88,11 +100,11 @@ func (m *measures) measure(k *kind, i int) {
 	d, fresh, known := &m.state.devices[i], int64(-1), int64(-1)
 	if !d.lost && d.claimed == 0 && d.closers == 0 {
 		fresh, known = m.measurer.Measure(k.like, m.state, i)
-		if len(d.jobs) > 0 && (d.isolated || k.like.Isolate) {
+		if len(d.jobs) > 0 && (d.isolated || k.like.Isolate) || d.shares > schedulers.WholeDevice-k.like.Share {
 			fresh = -1
 		}
 	}
-	k.known[i] = known
+	k.known[i], k.least = known, nil
 	k.fresh.set(i, max(-1, fresh))
 }
 

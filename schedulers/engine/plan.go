@@ -13,7 +13,8 @@ import (
 //   - a task that has been passed as often as the age limit allows goes before the plan;
 //   - a stalled request does not hold back others, and goes once it fits;
 //   - growth and deadlocks are resolved as always;
-//   - a request that does not wait is granted if it fits.
+//   - a request that does not wait is granted if it fits;
+//   - a request for several devices is in no plan: it is granted once it fits, and held back by nobody.
 //
 // A job that the plan lacks waits for the next plan, which its request brings about.
 
@@ -33,10 +34,10 @@ func (e *Engine) planned() bool { return e.plan.Devices != nil }
 // nextPlanned returns the task that goes now under the plan, and its placement.
 func (e *Engine) nextPlanned() (*waiting, schedulers.Placement, bool) {
 	for w := range e.queue.all() {
-		if !w.aged && e.queue.stalled == 0 {
+		if !w.aged && e.queue.stalled == 0 && e.queue.several == 0 {
 			break // aged tasks come first
 		}
-		if !w.aged && !w.stalled {
+		if !w.aged && !w.stalled && !w.task.Several() {
 			continue
 		} else if p, ok := e.place(w); ok {
 			return w, p, true
@@ -67,7 +68,7 @@ func (e *Engine) atOnce(w *waiting) (schedulers.Placement, bool) {
 func (e *Engine) headOf(d int) (*waiting, schedulers.Placement, bool) {
 	for _, next := range e.plan.Devices[d] {
 		w := e.waitingOf(next.Job)
-		if w == nil && next.Until <= e.now || w != nil && (w.stalled || !e.couldHave(w.task, d)) {
+		if w == nil && next.Until <= e.now || w != nil && (w.stalled || w.task.Several() || !e.couldHave(w.task, d)) {
 			continue
 		}
 		if w == nil {

@@ -84,9 +84,10 @@ type waiting struct {
 	stalled bool
 	turn
 	entry
-	inQueue node     // of queue.tasks
-	resumes *holding // the task that has its device already; nil: it has none yet
-	spent   bool     // its own memory cannot give more room
+	inQueue node                   // of queue.tasks
+	resumes *holding               // the task that has its device already; nil: it has none yet
+	spent   bool                   // its own memory cannot give more room
+	at      []schedulers.Placement // of a task for several devices, where the policy has just placed it
 }
 
 // limit is how long a request may wait, and when the wait ends. Never in both: for ever.
@@ -110,6 +111,7 @@ type queue struct {
 	byJob    map[schedulers.JobID][]*waiting // by arrival
 	passes   passes
 	stalled  int    // how many of the waiting tasks are
+	several  int    // how many of them ask for several devices
 	index    *index // of the waiting tasks; nil: there is none
 }
 
@@ -124,6 +126,9 @@ func (q *queue) push(t schedulers.Task, l limit, now time.Duration) *waiting {
 	w := &waiting{task: t, arrival: q.arrivals, since: now, limit: l}
 	q.byID[t.ID] = w
 	q.byJob[t.Job] = append(q.byJob[t.Job], w)
+	if t.Several() {
+		q.several++
+	}
 	q.passes.enter(w)
 	q.link(w)
 	return w
@@ -239,6 +244,9 @@ func (q *queue) leave(w *waiting, granted bool) {
 	w.passed = q.passes.of(w)
 	if w.stalled {
 		q.stalled--
+	}
+	if w.task.Several() {
+		q.several--
 	}
 	q.passes.leave(w, granted)
 	q.unlink(w)

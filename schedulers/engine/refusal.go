@@ -25,7 +25,12 @@ func (e *Engine) tooLarge(t schedulers.Task) *schedulers.Refusal {
 	for _, i := range bySize {
 		probe := t
 		probe.Bytes, probe.Need = e.devices[i].CapacityBytes-e.devices[i].ContextBytes, nil
-		if p, ok := e.policy.Place(probe, e.empty); ok {
+		if t.Several() {
+			if _, usable = e.together(probe, e.empty); usable {
+				largest = e.devices[i]
+				break
+			}
+		} else if p, ok := e.policy.Place(probe, e.empty); ok {
 			largest, usable = e.devices[p.Device], true
 			break
 		}
@@ -60,6 +65,12 @@ func (e *Engine) withoutLost() string {
 
 func whyTooLarge(t schedulers.Task, usable bool, devices int) string {
 	switch {
+	case t.Devices > devices:
+		return fmt.Sprintf("asks for %d devices at once, and the node has %d", t.Devices, devices)
+	case t.Several() && !usable:
+		return fmt.Sprintf("the scheduler gives it no %d devices at once even when the node is empty, and would not if it needed less memory", t.Devices)
+	case t.Several():
+		return fmt.Sprintf("does not fit on %d devices at once even when the node is empty", t.Devices)
 	case t.OnDevice == nil && !usable:
 		return "the scheduler gives it no device even when the node is empty, and would not if it needed less memory"
 	case t.OnDevice == nil:

@@ -81,12 +81,12 @@ func (e *Engine) endTickets() []schedulers.Decision {
 // kernel may reference it.
 func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.Duration) ([]schedulers.Decision, error) {
 	e.at(now)
-	h, ok := e.held[id]
+	h, err := e.one(id, "resume")
 	switch {
 	case e.preempter == nil:
 		return nil, fmt.Errorf("resume task %d: the scheduler takes nothing back", id)
-	case !ok:
-		return nil, fmt.Errorf("resume task %d: it has no device", id)
+	case err != nil:
+		return nil, err
 	case need < 0 || need > referenced || referenced > h.allocated:
 		return nil, fmt.Errorf("resume task %d: %d of %d referenced bytes, of %d that it has", id, need, referenced, h.allocated)
 	case h.resume != nil:
@@ -181,7 +181,7 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 	e.at(now)
 	h, ok := e.held[id]
 	switch {
-	case !ok || e.preempter == nil:
+	case !ok || e.preempter == nil || h.task.Several():
 		return fmt.Errorf("activity of task %d: it has no device, or the scheduler takes nothing back", id)
 	case a.Referenced < 0 || a.Fixed < 0:
 		return fmt.Errorf("activity of task %d: %d bytes referenced, %d fixed", id, a.Referenced, a.Fixed)

@@ -1,6 +1,9 @@
 package engine
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // rooms has a number for each device, and finds devices with at least a number in O(log devices). It
 // is a complete binary tree in an array: the devices are its leaves, and each inner node has the
@@ -32,6 +35,15 @@ func (r rooms) of(device int) int64 { return r.most[r.leaves+device] }
 
 // largest is the largest number of all.
 func (r rooms) largest() int64 { return r.most[1] }
+
+// nthLargest is the n-th largest number of all, from n = 1 on; -1 if there are fewer.
+func (r rooms) nthLargest(n int) int64 {
+	if n > r.leaves {
+		return -1
+	}
+	all := slices.Sorted(slices.Values(r.most[r.leaves:]))
+	return all[len(all)-n]
+}
 
 // next returns the first device from device on that has at least so much room; false if there is
 // none.

@@ -56,6 +56,8 @@ type device struct {
 	growing  int                      // tasks here that wait for more memory
 	claimed  int                      // tasks here that wait for more memory and are not stalled
 	closers  int                      // tasks here that let no other task join (Placement.Exclusive)
+	shares   int                      // of the jobs with a task here (schedulers.Task.Share)
+	member   bool                     // a copy in which a member of a task for several devices is here (attempt)
 
 	// Under a Preempter:
 	held     []*holding                           // the tasks here, by id
@@ -160,7 +162,10 @@ func (d *device) Open(t schedulers.Task) bool {
 	if others > 0 && (t.Isolate || d.isolated) {
 		return false
 	}
-	return !d.lost && d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
+	if t.Share > 0 && d.jobs[t.Job] == 0 && d.shares > schedulers.WholeDevice-t.Share {
+		return false
+	}
+	return !d.lost && !d.member && d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
 }
 
 func (d *device) ContextBytes(t schedulers.Task) int64 {
@@ -172,27 +177,39 @@ func (d *device) ContextBytes(t schedulers.Task) int64 {
 
 // add puts t at p and returns the bytes that t is charged.
 func (s *state) add(t schedulers.Task, p schedulers.Placement) (bytes int64) {
-	d := &s.devices[p.Device]
-	bytes = t.Needs()
-	if p.WholeMemory {
-		bytes = d.FreeBytes() - d.ContextBytes(t)
-	}
+	bytes = s.devices[p.Device].charged(t, p)
 	s.put(t, bytes, p)
 	s.latest = p.Device
 	return bytes
 }
 
+// charged is what t is charged at p, which is here.
+func (d *device) charged(t schedulers.Task, p schedulers.Placement) int64 {
+	if p.WholeMemory {
+		return d.FreeBytes() - d.ContextBytes(t)
+	}
+	return t.Needs()
+}
+
 // put puts t at p and charges it bytes.
 func (s *state) put(t schedulers.Task, bytes int64, p schedulers.Placement) {
-	d := &s.devices[p.Device]
 	s.enter(p.Device, t.Process())
 	s.charge(p.Device, bytes)
+	s.devices[p.Device].join(t, p)
+	if job := s.jobs[t.Job]; !t.Several() || len(job.tasks) == 0 {
+		job.tasks = append(job.tasks, t.ID)
+	}
+}
+
+// join counts t, which is at p.
+func (d *device) join(t schedulers.Task, p schedulers.Placement) {
 	d.usedWarps += t.Warps()
 	d.tasks++
-	d.jobs[t.Job]++
+	if d.jobs[t.Job]++; d.jobs[t.Job] == 1 {
+		d.shares += t.Share
+	}
 	d.isolated = d.isolated || t.Isolate
 	d.occupy(p)
-	s.jobs[t.Job].tasks = append(s.jobs[t.Job].tasks, t.ID)
 }
 
 // charge says that bytes more are in use on device i.
@@ -229,7 +246,9 @@ func (s *state) remove(t schedulers.Task, bytes int64, p schedulers.Placement) {
 	s.charge(p.Device, -bytes)
 	d.usedWarps -= t.Warps()
 	d.tasks--
-	d.jobs[t.Job]--
+	if d.jobs[t.Job]--; d.jobs[t.Job] == 0 {
+		d.shares -= t.Share
+	}
 	d.vacate(p)
 	job.tasks = slices.DeleteFunc(job.tasks, func(id schedulers.TaskID) bool { return id == t.ID })
 }

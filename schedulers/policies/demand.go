@@ -66,12 +66,7 @@ func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.D
 		if r.Grows {
 			devices = []int{*r.Task.OnDevice}
 		}
-		for _, i := range devices {
-			if asked := evictIdle(waiting, at, v.Device(i)); len(asked) > 0 {
-				out = append(out, asked...)
-				break
-			}
-		}
+		out = append(out, makeRoom(r, devices, v, func(d schedulers.DeviceView) []schedulers.Revocation { return evictIdle(waiting, at, d) })...)
 	}
 	return out
 }

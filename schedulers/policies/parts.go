@@ -118,10 +118,30 @@ func missing(r schedulers.Request, d schedulers.DeviceView) int64 {
 	return r.Bytes + d.ContextBytes(r.Task) - d.FreeBytes()
 }
 
+// makeRoom asks for room on the first of the devices where there is somebody to ask, as room says. A request for several devices
+// wants so many of them, counting those where the memory is free.
+func makeRoom(r schedulers.Request, devices []int, v schedulers.View, room func(schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {
+	var out []schedulers.Revocation
+	wanted := max(1, r.Task.Devices)
+	for _, i := range devices {
+		d := v.Device(i)
+		if r.Task.Several() && missing(r, d) <= 0 {
+			wanted--
+		} else if asked := room(d); len(asked) > 0 {
+			out = append(out, asked...)
+			wanted--
+		}
+		if wanted == 0 {
+			return out
+		}
+	}
+	return nil
+}
+
 // home returns the device where t's process has a context, if t can ever have that device. A task
-// that must have some device goes there, whatever its process has.
+// that must have some device goes there, whatever its process has. One that has several has no home.
 func home(t schedulers.Task, v schedulers.View) (int, bool) {
-	if t.OnDevice != nil {
+	if t.OnDevice != nil || t.Several() {
 		return 0, false
 	}
 	process := t.Process()

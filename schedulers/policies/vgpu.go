@@ -112,12 +112,7 @@ func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, _ t
 			out = append(out, p.room(waiting, at, v.Device(*r.Task.OnDevice))...)
 			continue
 		}
-		for _, i := range p.seats(r.Task, v) {
-			if asked := p.room(waiting, at, v.Device(i)); len(asked) > 0 {
-				out = append(out, asked...)
-				break
-			}
-		}
+		out = append(out, makeRoom(r, p.seats(r.Task, v), v, func(d schedulers.DeviceView) []schedulers.Revocation { return p.room(waiting, at, d) })...)
 	}
 	return out
 }

@@ -28,7 +28,8 @@ type entry struct {
 	task    schedulers.Task
 	state   state
 	device  int
-	bytes   int64         // the charged memory
+	others  []int         // devices of a task for several, beside device
+	bytes   int64         // the charged memory, on each device
 	request int64         // bytes that it waits to grow by
 	expires time.Duration // when the wait of the task or of the growth ends
 	passed  int
@@ -107,7 +108,7 @@ func (b *books) exit(gone func(schedulers.Process) bool) {
 	}
 	for _, e := range b.entries {
 		if e.device >= 0 && !b.jobsOn(e.device)[e.task.Job] { // the job has left the device, so that its tasks no longer isolate it
-			e.device = -1
+			e.device, e.others = -1, nil
 		}
 	}
 }
@@ -170,9 +171,16 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 				}
 			}
 		}
-		if err := b.place(e, d.Device); err != nil {
+		devices, err := grantedTo(d)
+		if err != nil {
 			return err
 		}
+		for _, device := range devices {
+			if err := b.place(e, device); err != nil {
+				return err
+			}
+		}
+		e.device, e.others = devices[0], devices[1:]
 	case schedulers.Refused:
 		e.state = refused
 	case schedulers.Grown:
@@ -189,6 +197,31 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 		e.state = held
 	}
 	return nil
+}
+
+// grantedTo returns the devices of a grant: as many as the task asks for, each once.
+func grantedTo(d schedulers.Decision) ([]int, error) {
+	if !d.Task.Several() {
+		if d.Devices != nil {
+			return nil, fmt.Errorf("it asks for one device, and has %v", d.Devices)
+		}
+		return []int{d.Device}, nil
+	}
+	if each := slices.Compact(slices.Sorted(slices.Values(d.Devices))); len(each) != d.Task.Devices || len(d.Devices) != len(each) || d.Devices[0] != d.Device {
+		return nil, fmt.Errorf("it asks for %d devices, and has %v", d.Task.Devices, d.Devices)
+	}
+	return d.Devices, nil
+}
+
+// has reports whether the device is the task's, or one of them.
+func (e *entry) has(device int) bool { return e.device == device || slices.Contains(e.others, device) }
+
+// isAlone reports whether the task, on the device, is larger than it.
+func (b *books) isAlone(e *entry, device int) bool {
+	if e.task.Several() {
+		return b.rules.tracksSMs && larger(e.task, b.nodes[device])
+	}
+	return e.alone
 }
 
 // needs returns the memory of the task with its request, without its context.
@@ -213,12 +246,30 @@ func (b *books) place(e *entry, device int) error {
 	}
 	e.alone = e.whole || b.rules.tracksSMs && larger(e.task, d)
 	for _, other := range b.on(device) {
-		if e.alone || other.alone {
+		if b.isAlone(e, device) || b.isAlone(other, device) {
 			return fmt.Errorf("tasks %d and %d share device %d, and one of them is larger than it", other.task.ID, e.task.ID, device)
 		}
 	}
-	e.state, e.device = held, device
+	if left := schedulers.WholeDevice - b.shares(device, anyJob, e.task.Job); e.task.Share > left {
+		return fmt.Errorf("a share of %d on device %d, where %d are left", e.task.Share, device, left)
+	}
+	e.state = held
 	return nil
+}
+
+// shares is what jobs with a task on the device ask of its time. If job is among them, it has its share already, and nothing counts.
+func (b *books) shares(device int, beside func(schedulers.JobID) bool, job schedulers.JobID) int {
+	sum, of := 0, map[schedulers.JobID]bool{}
+	for _, e := range b.on(device) {
+		if e.task.Job == job {
+			return 0
+		}
+		if beside(e.task.Job) && !of[e.task.Job] {
+			of[e.task.Job] = true
+			sum += e.task.Share
+		}
+	}
+	return sum
 }
 
 // larger reports whether an empty d cannot hold t's grid at once.
@@ -237,7 +288,7 @@ func larger(t schedulers.Task, d schedulers.Device) bool {
 func (b *books) on(device int) []*entry {
 	var out []*entry
 	for _, id := range b.in(held, growing) {
-		if e := b.entries[id]; e.device == device {
+		if e := b.entries[id]; e.has(device) {
 			out = append(out, e)
 		}
 	}
@@ -293,6 +344,18 @@ func (b *books) in(states ...state) []schedulers.TaskID {
 }
 
 func (b *books) jobs() []schedulers.JobID { return slices.Sorted(maps.Keys(b.living)) }
+
+// severalTasks returns the living jobs that may have another task: those without one for several devices.
+func (b *books) severalTasks() []schedulers.JobID {
+	return slices.DeleteFunc(b.jobs(), func(j schedulers.JobID) bool {
+		for _, e := range b.entries {
+			if e.task.Job == j && e.task.Several() {
+				return true
+			}
+		}
+		return false
+	})
+}
 
 // holders returns the living jobs that have a context or do not wait, and can therefore exit
 // by themselves.

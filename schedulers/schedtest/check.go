@@ -70,7 +70,7 @@ func (m *machine) checkSMs(rt *rapid.T, i int) {
 	}
 	for _, e := range m.books.on(i) {
 		blocks += min(e.task.Blocks, 1<<32) // the sum cannot wrap
-		alone = alone || e.alone || larger(e.task, limits)
+		alone = alone || m.books.isAlone(e, i) || larger(e.task, limits)
 	}
 	switch {
 	case alone && !d.Saturated():

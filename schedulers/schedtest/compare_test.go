@@ -77,6 +77,7 @@ type style struct {
 	context                   bool  // contexts take memory
 	ends                      int   // per cent of the calls that end something
 	same                      bool  // all devices are alike
+	several, shares           int   // per cent of the tasks, and of the jobs
 }
 
 func drawStyle(r *rand.Rand) style {
@@ -92,6 +93,7 @@ func drawStyle(r *rand.Rand) style {
 		pinned: often(30, 5, 50), isolated: often(30, 3, 30), managed: often(30, 10, 50),
 		pace:    []int{20, 3000}[r.IntN(2)],
 		context: r.IntN(2) == 0, ends: 10 + r.IntN(60), same: r.IntN(2) == 0,
+		several: often(30, 5, 40), shares: often(30, 30, 100),
 	}
 }
 
@@ -207,6 +209,11 @@ func (w *workload) submit() error {
 		if w.IntN(2) == 0 {
 			t.Need = new(w.Int64N(t.Bytes/2 + 1))
 		}
+	}
+	if w.IntN(100) < w.style.several {
+		t.Job, t.Devices, t.OnDevice, t.Need, t.Can = 1000+schedulers.JobID(w.last), 2+w.IntN(len(w.devices)), nil, nil, 0
+	} else if int(t.Job)%100 < w.style.shares {
+		t.Share = 1 + int(t.Job)*37%10*100_000
 	}
 	w.tasks[t.ID], w.ids = &known{task: t, bytes: t.Bytes}, append(w.ids, t.ID)
 	return w.both(fmt.Sprintf("submit %+v", t), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(t, w.now) })

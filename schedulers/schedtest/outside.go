@@ -195,6 +195,8 @@ func logTask(rt *rapid.T, t schedulers.Task) {
 	add(t.GridUnknown, "grid unknown")
 	add(t.Managed, "managed")
 	add(t.Isolate, "isolated")
+	add(t.Devices > 1, "on %d devices at once", t.Devices)
+	add(t.Share > 0, "asks for %g of a device's time", float64(t.Share)/schedulers.WholeDevice)
 	add(t.Priority != 0, "priority %d", t.Priority)
 	if t.OnDevice != nil {
 		add(true, "only on device %d", *t.OnDevice)
@@ -205,7 +207,7 @@ func logTask(rt *rapid.T, t schedulers.Task) {
 	rt.Logf("%s%s", submitted, text)
 }
 
-// Text returns decisions as text: "1@0" task 1 granted device 0,
+// Text returns decisions as text: "1@0" task 1 granted device 0, "1@0+1" devices 0 and 1,
 // "!1" task 1 refused, "+1@0" grown, "-1@0" growth refused; under a Preempter "yield(1,6)" task 1
 // is asked to yield and give 6 bytes, "evict(1,6)" to evict them, "^1@0" resumed, "_1@0" resuming
 // refused.
@@ -219,7 +221,11 @@ func Text(ds []schedulers.Decision) string {
 		case schedulers.Revoke:
 			out = append(out, fmt.Sprintf("%v(%d,%d)", d.Revocation.Action, d.Task.ID, d.Revocation.Bytes))
 		default:
-			out = append(out, fmt.Sprintf("%s%d@%d", sign, d.Task.ID, d.Device))
+			text := fmt.Sprintf("%s%d@%d", sign, d.Task.ID, d.Device)
+			for _, other := range d.Devices[min(1, len(d.Devices)):] {
+				text += fmt.Sprintf("+%d", other)
+			}
+			out = append(out, text)
 		}
 	}
 	return strings.Join(out, " ")

@@ -49,6 +49,7 @@ func (s Subject) Workload(queue engine.Order, rules Rules) func(*rapid.T) {
 		m := newMachine(rt, s, queue, rules)
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit":  m.submit,
+			"several": m.several,
 			"overlap": m.overlap,
 			"join":    m.join,
 			"release": m.release,
@@ -74,6 +75,7 @@ type machine struct {
 	devices   []schedulers.Device
 	rules     Rules
 	exceed    bool // the scheduler's parameter managed
+	shares    bool // jobs ask for parts of a device's time
 	books     books
 	now       time.Duration
 	lastTask  schedulers.TaskID
@@ -81,7 +83,7 @@ type machine struct {
 }
 
 func newMachine(rt *rapid.T, of Subject, queue engine.Order, rules Rules) *machine {
-	m := &machine{devices: drawNode(rt), rules: rules}
+	m := &machine{devices: drawNode(rt), rules: rules, shares: rapid.IntRange(0, 3).Draw(rt, "shares") == 0}
 	s, err := of.Settle(drawParameters(rt, of.Info, queue), len(m.devices))
 	if err != nil {
 		rt.Fatal(err)
@@ -143,12 +145,20 @@ func failIfFailed(rt *rapid.T, p schedulers.Policy) {
 func (m *machine) submit(rt *rapid.T) {
 	job := m.lastJob + 1
 	if m.scheduler.Binds == policies.BindsTask {
-		job = rapid.SampledFrom(append(m.books.jobs(), job)).Draw(rt, "job")
+		job = rapid.SampledFrom(append(m.books.severalTasks(), job)).Draw(rt, "job")
 	}
 	task := drawTask(rt, m.lastTask+1, job, len(m.devices))
 	if m.scheduler.Binds == policies.BindsTask {
 		task.Serial = rapid.IntRange(0, 1).Draw(rt, "process")
 	}
+	m.enter(rt, task)
+}
+
+// several submits a task of a new job for several devices, and sometimes for more than there are.
+func (m *machine) several(rt *rapid.T) {
+	task := drawTask(rt, m.lastTask+1, m.lastJob+1, len(m.devices))
+	task.Devices = rapid.IntRange(2, len(m.devices)+1).Draw(rt, "devices")
+	task.OnDevice, task.Managed = nil, false
 	m.enter(rt, task)
 }
 
@@ -158,7 +168,7 @@ func (m *machine) overlap(rt *rapid.T) {
 	if m.scheduler.Binds != policies.BindsTask {
 		rt.Skip("a job is one task")
 	}
-	e := m.books.entries[m.pick(rt, held)]
+	e := m.books.entries[m.pickOne(rt)]
 	m.enter(rt, schedulers.Task{ID: m.lastTask + 1, Job: e.task.Job, Serial: e.task.Serial,
 		Bytes: rapid.Int64Range(0, m.devices[e.device].CapacityBytes).Draw(rt, "bytes")})
 }
@@ -170,6 +180,9 @@ func (m *machine) join(rt *rapid.T) {
 
 // enter submits the task.
 func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
+	if m.shares && !task.Several() {
+		task.Share = []int{0, 300_000, 500_000, schedulers.WholeDevice}[task.Job%4]
+	}
 	logTask(rt, task)
 	m.lastTask, m.lastJob = task.ID, max(m.lastJob, task.Job)
 	m.books.wait(task, m.now)
@@ -186,14 +199,18 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 		rt.Fatalf("task %d does not wait; it was granted: %v, its turn was then: %v", task.ID, went, *couldGo)
 	}
 	if e := m.books.entries[task.ID]; e.state == refused && e.expires > m.now && m.rules.MemoryHard && !deadlock {
+		fit := 0
 		for i, d := range m.devices {
 			fits := task.Bytes <= d.CapacityBytes-d.ContextBytes || task.Managed && m.exceed
 			if task.OnDevice != nil && *task.OnDevice != i {
 				fits = false
 			}
 			if fits && (m.scheduler.Name != "schedgpu" || i == 0) {
-				rt.Fatalf("task of %d bytes refused at once, but it fits empty device %d: %+v", task.Bytes, i, d)
+				fit++
 			}
+		}
+		if fit >= max(1, task.Devices) {
+			rt.Fatalf("task of %d bytes refused at once, but it fits %d empty devices of %+v", task.Bytes, fit, m.devices)
 		}
 	}
 }
@@ -220,7 +237,7 @@ func (m *machine) settle(rt *rapid.T) {
 }
 
 func (m *machine) grow(rt *rapid.T) {
-	id := m.pick(rt, held)
+	id := m.pickOne(rt)
 	bytes := drawBytes(rt, "grow by")
 	wait := drawWait(rt)
 	m.books.grow(id, bytes, wait, m.now)
@@ -231,14 +248,14 @@ func (m *machine) grow(rt *rapid.T) {
 }
 
 func (m *machine) shrink(rt *rapid.T) {
-	id := m.pick(rt, held)
+	id := m.pickOne(rt)
 	bytes := rapid.Int64Range(0, m.books.entries[id].bytes).Draw(rt, "shrink by")
 	m.books.shrink(id, bytes)
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Shrink(id, bytes) })
 }
 
 func (m *machine) shape(rt *rapid.T) {
-	id := m.pick(rt, held)
+	id := m.pickOne(rt)
 	blocks, threads, perSM := drawBlocks(rt), drawThreads(rt), drawBlocksPerSM(rt)
 	m.books.shape(id, blocks, threads, perSM)
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
@@ -278,6 +295,15 @@ func (m *machine) pick(rt *rapid.T, states ...state) schedulers.TaskID {
 		rt.Skip("no such task")
 	}
 	return rapid.SampledFrom(ids).Draw(rt, "task")
+}
+
+// pickOne picks a task that has one device.
+func (m *machine) pickOne(rt *rapid.T) schedulers.TaskID {
+	id := m.pick(rt, held)
+	if m.books.entries[id].task.Several() {
+		rt.Skip("it has several devices")
+	}
+	return id
 }
 
 // drain lets the jobs exit one by one. A task may wait only while another job holds something.
