@@ -23,22 +23,27 @@ type Batch struct {
 	engine   *engine.Engine
 	commands []Command // that answer the event being applied
 
-	records   []results.Job               // by the jobs' places in the mix
+	records   []results.Job               // by the jobs' places in the mix, and then of the given ones
 	jobs      []*job                      // what else is known of each; nil: nothing, before its start and when it is forgotten
 	tasks     map[schedulers.TaskID]*task // the ledger: those that wait or have a device
 	deadlines deadlines                   // of jobs that have started
-	arrived   int                         // jobs that have arrived: the first ones of the mix
+	arrived   int                         // jobs of the mix that have arrived: the first ones
 	arrivedAt time.Duration               // the latest of them
-	next      int                         // first job that has not been admitted
-	active    int                         // admitted and not ended
+	next      int                         // first job of the mix that has not been admitted
+	open      bool                        // jobs may still be given
+	given     []given
+	nextGiven int      // first given job that has not been admitted
+	said      commands // of the jobs, while more may be given
+	active    int      // admitted and not ended
 	ended     int
 	cancelled bool
 	broken    error // of our own accounting: the run cannot be trusted
 	indexes   []int // of the devices, for records to point to
 
-	nice  []int         // of each job until it has a device; nil: priorities are left alone
-	ahead *ahead        // nil: nothing is planned
-	looks time.Duration // when the engine's next tick is due; it was asked for
+	nice   []int           // of each job until it has a device; nil: priorities are left alone
+	sorted []time.Duration // lengths by which the levels are ordered, if jobs may be given
+	ahead  *ahead          // nil: nothing is planned
+	looks  time.Duration   // when the engine's next tick is due; it was asked for
 
 	progress progress
 	server   blame.Server
@@ -99,45 +104,69 @@ func NewBatch(c Config) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Jobs) == 0 {
+	if len(c.Jobs) == 0 && !c.Open {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
 	b := &Batch{config: c, engine: engine, ahead: ahead, nice: c.niceLevels(ahead), tasks: map[schedulers.TaskID]*task{},
-		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices))}
+		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)),
+		open: c.Open}
+	said := commands{known: map[string]string{}}
 	for i := range b.indexes {
 		b.indexes[i] = i
 	}
-	commands := map[string]string{} // each once: a large mix has few
-	var text []byte
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
 		if i > 0 && spec.Group < c.Jobs[i-1].Group {
 			return nil, fmt.Errorf("run batch: job %d of group %d is listed behind group %d", i, spec.Group, c.Jobs[i-1].Group)
 		}
-		if spec.Binding == mixes.BindDeclared && c.Scheduler.ClientsDecide {
-			return nil, fmt.Errorf("run batch: job %d (%s) has binding: declared, but under arch=shared only processes with a probe get devices: use arch=server", i, spec.Command())
+		if err := c.check(spec); err != nil {
+			return nil, fmt.Errorf("run batch: job %d (%s) %w", i, spec.Command(), err)
 		}
-		if spec.Isolate && c.Scheduler.ClientsDecide {
-			return nil, fmt.Errorf("run batch: job %d (%s) has isolate: true, but under arch=shared clients share what has the memory free: use arch=server", i, spec.Command())
-		}
-		text = spec.AppendCommand(text[:0])
-		command, known := commands[string(text)]
-		if !known {
-			command = string(text)
-			commands[command] = command
-		}
-		b.records[i] = results.Job{Index: i, Name: spec.Name, Command: command, Class: spec.Class}
-		if spec.Footprint.Bytes > 0 {
-			b.records[i].FootprintBytes = &spec.Footprint.Bytes
-		}
+		b.records[i] = said.record(i, spec)
+	}
+	if c.Open {
+		b.said = said
+		b.sorted = c.sortedLengths()
 	}
 	return b, nil
+}
+
+// check refuses a job that the scheduler cannot serve.
+func (c *Config) check(job *mixes.Job) error {
+	switch {
+	case job.Binding == mixes.BindDeclared && c.Scheduler.ClientsDecide:
+		return errors.New("has binding: declared, but under arch=shared only processes with a probe get devices: use arch=server")
+	case job.Isolate && c.Scheduler.ClientsDecide:
+		return errors.New("has isolate: true, but under arch=shared clients share what has the memory free: use arch=server")
+	}
+	return nil
+}
+
+// commands has each command once, because a large mix has few.
+type commands struct {
+	known map[string]string
+	text  []byte
+}
+
+// record is a job's before anything has happened to it.
+func (c *commands) record(i int, spec *mixes.Job) results.Job {
+	c.text = spec.AppendCommand(c.text[:0])
+	command, found := c.known[string(c.text)]
+	if !found {
+		command = string(c.text)
+		c.known[command] = command
+	}
+	r := results.Job{Index: i, Name: spec.Name, Command: command, Class: spec.Class}
+	if spec.Footprint.Bytes > 0 {
+		r.FootprintBytes = &spec.Footprint.Bytes
+	}
+	return r
 }
 
 // job returns what is known of a job, with room for more.
 func (b *Batch) job(i int) *job {
 	if b.jobs[i] == nil {
-		b.jobs[i] = &job{spec: &b.config.Jobs[i], record: &b.records[i], arrived: b.arrivedAt, bound: b.boundBeforeStart(i),
+		b.jobs[i] = &job{spec: b.spec(i), record: &b.records[i], arrived: b.arrival(i), bound: b.boundBeforeStart(i),
 			deadline: schedulers.Never, end: schedulers.Never}
 	}
 	return b.jobs[i]
@@ -176,9 +205,10 @@ func (b *Batch) recordJob(j *results.Job) { b.command(RecordJob{*j}) }
 // recordArrivals records jobs to which nothing has happened yet, except that they have arrived; nil:
 // not even that.
 func (b *Batch) recordArrivals(from, to int, arrivalS *float64) {
+	records := b.records // its names and sizes stay, wherever jobs that are given take the others
 	b.command(RecordJobs{func(yield func(results.Job) bool) {
 		for i := from; i < to; i++ {
-			r := &b.records[i]
+			r := &records[i]
 			if !yield(results.Job{Index: i, Name: r.Name, Command: r.Command, Class: r.Class, FootprintBytes: r.FootprintBytes, ArrivalS: arrivalS}) {
 				return
 			}
@@ -188,8 +218,8 @@ func (b *Batch) recordArrivals(from, to int, arrivalS *float64) {
 
 func (b *Batch) recordEvent(e results.Event) { b.command(RecordEvent{e}) }
 
-// Ended reports whether every job has its outcome.
-func (b *Batch) Ended() bool { return b.ended == len(b.records) }
+// Ended reports whether every job has its outcome, and no more come.
+func (b *Batch) Ended() bool { return !b.open && b.ended == len(b.records) }
 
 // Err is the first error of the batch's own accounting, after which it cannot be trusted.
 func (b *Batch) Err() error {
@@ -222,14 +252,14 @@ func (Arrive) apply(b *Batch, now time.Duration) error {
 	return nil
 }
 
-// arrive lets the next group of jobs arrive once all jobs before it have ended.
+// arrive lets the next group of the mix's jobs arrive once all jobs before it have ended, the given ones too.
 func (b *Batch) arrive(now time.Duration) {
-	if b.arrived > b.ended || b.arrived == len(b.records) {
+	if b.arrived == len(b.config.Jobs) || b.arrived+len(b.given) > b.ended {
 		return
 	}
 	first, at := b.arrived, new(seconds(now))
 	group := b.config.Jobs[first].Group
-	for b.arrived < len(b.records) && b.config.Jobs[b.arrived].Group == group {
+	for b.arrived < len(b.config.Jobs) && b.config.Jobs[b.arrived].Group == group {
 		b.records[b.arrived].ArrivalS = at
 		b.arrived++
 	}
@@ -250,16 +280,19 @@ func (b *Batch) admit(now time.Duration) {
 		limit = len(b.records)
 	}
 	b.arrive(now)
-	for b.next < b.arrived && b.active < limit && !b.cancelled { // binding a job can end the batch
-		if inTurn && b.engine.Waiting() > 0 {
+	for b.active < limit && !b.cancelled { // binding a job can end the batch
+		i, next := b.nextToAdmit()
+		if next == nil || inTurn && b.engine.Waiting() > 0 {
 			return
 		}
-		i := b.next
 		if b.server.Recovering() && !b.boundBeforeStart(i) {
 			return // a new client would be turned away; ServerRecovered goes on
 		}
-		b.next++
+		*next++
 		b.active++
+		if b.ahead != nil {
+			b.ahead.open = append(b.ahead.open, i)
+		}
 		if b.boundBeforeStart(i) {
 			b.bind(i, now)
 		} else {
@@ -271,7 +304,7 @@ func (b *Batch) admit(now time.Duration) {
 // boundBeforeStart reports whether the job's device is settled before its
 // process exists: under a process-bound scheduler, or because it has no probe.
 func (b *Batch) boundBeforeStart(job int) bool {
-	return b.config.Scheduler.Binds == policies.BindsJob || b.config.Jobs[job].Binding == mixes.BindDeclared
+	return b.config.Scheduler.Binds == policies.BindsJob || b.spec(job).Binding == mixes.BindDeclared
 }
 
 // isolated reports whether the job shares its device with no other job.
@@ -288,7 +321,7 @@ func binding(job int) schedulers.TaskID { return wholeJob | schedulers.TaskID(jo
 
 // bind asks for a device for the whole job.
 func (b *Batch) bind(i int, now time.Duration) {
-	spec := &b.config.Jobs[i]
+	spec := b.spec(i)
 	f, wait := spec.Footprint, spec.Wait
 	if b.config.Scheduler.Binds == policies.BindsJob {
 		wait = nil // the job has not asked for it: jobs take turns
@@ -553,7 +586,7 @@ func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration)
 	if b.cancelled || b.Ended() {
 		return
 	}
-	b.cancelled = true
+	b.cancelled, b.open = true, false
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventCancelled, Detail: why})
 	var never []int32
 	for i := range b.records {
@@ -569,9 +602,10 @@ func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration)
 			b.ended++
 		}
 	}
+	records := b.records
 	b.command(RecordJobs{func(yield func(results.Job) bool) {
 		for _, i := range never {
-			if !yield(b.records[i]) { // nothing happens to it any more
+			if !yield(records[i]) { // nothing happens to it any more
 				return
 			}
 		}

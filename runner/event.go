@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/plan"
@@ -37,6 +38,16 @@ type (
 		Device int
 		Why    string
 	}
+	// Given adds a job to a batch that may be given jobs (Config.Open). Its index follows those of all others. It arrives
+	// now, and belongs to the group of the mix that is present. An error says why the batch does not have it.
+	Given struct {
+		Job         mixes.Job
+		Expected    *schedulers.Prediction // as in Config.Predictions
+		FaultsAlone string                 // as in Config.FaultsAlone
+		Notes       []results.Event        // of the job, as in Config.Notes
+	}
+	// NoMore says that no more jobs are given.
+	NoMore struct{}
 	// Note is something that the executor saw, for the record.
 	Note struct{ Event results.Event }
 )

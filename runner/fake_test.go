@@ -157,6 +157,7 @@ type setup struct {
 	expected  []*schedulers.Prediction
 	unable    error // to prioritize
 	oomFails  bool
+	open      bool
 
 	faultsAlone map[int]string
 }
@@ -170,7 +171,7 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	}
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 	rec := newTape()
-	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
+	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Open: s.open, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
 		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, OOMFails: s.oomFails, MPS: s.mps, NoProgressAfter: s.patience, FaultsAlone: s.faultsAlone,
 		Cores: s.cores, Predictions: s.expected}, &fake{t: t, script: script, unable: s.unable}, rec)
 	if err != nil {

@@ -207,7 +207,7 @@ func (b *Batch) AttributeFaults() []Command {
 	jobs := make([]blame.Job, len(b.jobs))
 	for i := range b.jobs {
 		j := b.job(i)
-		jobs[i] = blame.Job{Name: j.record.Name, FaultsAlone: b.config.FaultsAlone[i], Residencies: j.residencies,
+		jobs[i] = blame.Job{Name: j.record.Name, FaultsAlone: b.faultsAlone(i), Residencies: j.residencies,
 			Faults: j.faults, Deaths: j.deaths, End: j.end,
 			Failed: j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0}
 	}

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
@@ -27,6 +29,9 @@ func (c *Config) prioritizer(x Executor) Prioritizer {
 // crowded reports whether more jobs may run at once than the host has cores.
 func (c *Config) crowded() bool {
 	running := len(c.Jobs)
+	if c.Open {
+		running = math.MaxInt
+	}
 	if c.Workers > 0 {
 		running = min(running, c.Workers)
 	}
@@ -43,8 +48,37 @@ func (c *Config) niceLevels(a *ahead) []int {
 		return a.nice
 	}
 	expected := make([]*schedulers.Prediction, len(c.Jobs))
-	if c.Scheduler.Plans == nil || c.Scheduler.Plans.Learn {
+	if c.learns() {
 		copy(expected, c.Predictions)
 	}
 	return schedulers.NiceByLength(expected, schedulers.UntilRequest)
+}
+
+// learns reports whether what is known of jobs counts.
+func (c *Config) learns() bool { return c.Scheduler.Plans == nil || c.Scheduler.Plans.Learn }
+
+// sortedLengths are the lengths of the jobs of which something is known, the shortest first.
+func (c *Config) sortedLengths() (lengths []time.Duration) {
+	if !c.Scheduler.Nice || !c.learns() {
+		return nil
+	}
+	for _, p := range c.Predictions {
+		if p != nil {
+			lengths = append(lengths, schedulers.UntilRequest(p))
+		}
+	}
+	slices.Sort(lengths)
+	return lengths
+}
+
+// levelOf is the nice level of a job that is given: by its place among all jobs so far, as in schedulers.NiceByLength. The
+// others keep theirs.
+func (b *Batch) levelOf(p *schedulers.Prediction) int {
+	if p == nil || !b.config.learns() {
+		return schedulers.NiceLevels / 2
+	}
+	length := schedulers.UntilRequest(p)
+	place, _ := slices.BinarySearch(b.sorted, length)
+	b.sorted = slices.Insert(b.sorted, place, length)
+	return 1 + place*(schedulers.NiceLevels-1)/len(b.sorted)
 }

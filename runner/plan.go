@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/plan"
 )
@@ -16,14 +17,15 @@ type ahead struct {
 	tracker   *plan.Tracker
 	cores     int
 	settings  plan.Settings
-	most      []int64       // that each job is expected to have at one time, in bytes; 0: nobody knows
-	nice      []int         // of each job until it has a device; nil: priorities are left alone
+	most      []int64 // that each job is expected to have at one time, in bytes; 0: nobody knows
+	nice      []int   // of each job until it has a device; nil: priorities are left alone
+	guesses   guesses
 	open      []int         // jobs that were admitted and have not ended
-	admitted  int           // jobs before this one were admitted
 	ended     time.Duration // sum of the turnarounds of the jobs that have ended
 	searching bool
 	stale     bool // something has happened since the search began
 	first     bool // no search has ended
+	dropped   bool // too little is known of jobs that were given, so nothing is planned any more
 }
 
 // mostUnknown is the part of the jobs that may be unknown. Beyond it a plan would be guesswork, and
@@ -37,11 +39,11 @@ func newAhead(c Config) (a *ahead, why string) {
 	if p == nil {
 		return nil, ""
 	}
-	expected, unknown := c.expected()
-	if float64(unknown) > mostUnknown*float64(len(c.Jobs)) {
-		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", unknown, len(c.Jobs))
+	expected, guesses := c.expected()
+	if guesses.tooFew() {
+		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", guesses.unknown, len(c.Jobs))
 	}
-	a = &ahead{cores: c.Cores, settings: p.Settings, first: true, most: c.most()}
+	a = &ahead{cores: c.Cores, settings: p.Settings, first: true, most: c.most(), guesses: guesses}
 	a.settings.Seed = c.Seed
 	if c.Scheduler.Nice {
 		a.nice = plan.Nice(c.begin(expected), expected, a.settings)
@@ -52,16 +54,24 @@ func newAhead(c Config) (a *ahead, why string) {
 
 // most is what earlier runs say that each job has of a device's memory at most, and no more than it can have.
 func (c Config) most() []int64 {
-	out, largest := make([]int64, len(c.Jobs)), int64(0)
-	for _, d := range c.Devices {
-		largest = max(largest, d.CapacityBytes-d.ContextBytes)
-	}
+	out := make([]int64, len(c.Jobs))
 	for i, p := range c.Predictions {
-		if p != nil && i < len(out) {
-			out[i] = min(p.Bytes, largest)
+		if i < len(out) {
+			out[i] = c.mostOf(p)
 		}
 	}
 	return out
+}
+
+func (c Config) mostOf(p *schedulers.Prediction) int64 {
+	if p == nil {
+		return 0
+	}
+	largest := int64(0)
+	for _, d := range c.Devices {
+		largest = max(largest, d.CapacityBytes-d.ContextBytes)
+	}
+	return min(p.Bytes, largest)
 }
 
 // begin is the batch before anything has happened.
@@ -79,44 +89,82 @@ func (c Config) begin(expected []schedulers.Prediction) plan.Situation {
 	return s
 }
 
-// expected returns a prediction for each job. Unknown jobs are expected to be like the mean of the others.
-func (c Config) expected() (all []schedulers.Prediction, unknown int) {
-	var mean schedulers.Prediction
-	all = make([]schedulers.Prediction, len(c.Jobs))
-	known := func(i int) *schedulers.Prediction {
-		if !c.Scheduler.Plans.Learn || i >= len(c.Predictions) {
-			return nil
-		}
-		return c.Predictions[i]
+// guesses says what to expect of jobs: what is known of them, and of unknown ones that they are like the mean of the others.
+type guesses struct {
+	sum            schedulers.Prediction // of the known ones
+	known, unknown int
+	random         *rand.Rand
+	error          float64 // by which durations are falsified at most
+}
+
+// learn takes in what is known of a job.
+func (g *guesses) learn(p *schedulers.Prediction) {
+	if p == nil {
+		g.unknown++
+		return
 	}
-	for i := range c.Jobs {
-		p := known(i)
-		if p == nil {
-			unknown++
-			continue
-		}
-		all[i] = *p
-		mean.Before, mean.Held, mean.After, mean.Bytes = mean.Before+p.Before, mean.Held+p.Held, mean.After+p.After, mean.Bytes+p.Bytes
-		mean.Kernels, mean.SMs = mean.Kernels+p.Kernels, mean.SMs+p.SMs
+	g.known++
+	sum := &g.sum
+	sum.Before, sum.Held, sum.After, sum.Bytes = sum.Before+p.Before, sum.Held+p.Held, sum.After+p.After, sum.Bytes+p.Bytes
+	sum.Kernels, sum.SMs = sum.Kernels+p.Kernels, sum.SMs+p.SMs
+}
+
+// tooFew reports whether too many jobs are unknown for a plan.
+func (g *guesses) tooFew() bool { return float64(g.unknown) > mostUnknown*float64(g.known+g.unknown) }
+
+// expect is what to expect of a job.
+func (g *guesses) expect(p *schedulers.Prediction, job *mixes.Job) (e schedulers.Prediction) {
+	switch {
+	case p != nil:
+		e = *p
+	case g.known > 0:
+		n := time.Duration(g.known)
+		e = schedulers.Prediction{Before: g.sum.Before / n, Held: g.sum.Held / n, After: g.sum.After / n, Bytes: g.sum.Bytes / int64(n),
+			Kernels: g.sum.Kernels / float64(n), SMs: g.sum.SMs / float64(n)}
 	}
-	if n := len(c.Jobs) - unknown; n > 0 {
-		mean.Before, mean.Held, mean.After, mean.Bytes = mean.Before/time.Duration(n), mean.Held/time.Duration(n), mean.After/time.Duration(n), mean.Bytes/int64(n)
-		mean.Kernels, mean.SMs = mean.Kernels/float64(n), mean.SMs/float64(n)
+	if job.Footprint.Bytes > 0 && p == nil {
+		e.Bytes = job.Footprint.Bytes
 	}
-	random := rand.New(rand.NewPCG(c.Seed, 2))
 	falsified := func(d time.Duration) time.Duration {
-		return time.Duration(float64(d) * (1 + c.Scheduler.Plans.Error*(2*random.Float64()-1)))
+		return time.Duration(float64(d) * (1 + g.error*(2*g.random.Float64()-1)))
 	}
-	for i, j := range c.Jobs {
-		if known(i) == nil {
-			all[i] = mean
-		}
-		if j.Footprint.Bytes > 0 && known(i) == nil {
-			all[i].Bytes = j.Footprint.Bytes
-		}
-		all[i].Before, all[i].Held, all[i].After = falsified(all[i].Before), falsified(all[i].Held), falsified(all[i].After)
+	e.Before, e.Held, e.After = falsified(e.Before), falsified(e.Held), falsified(e.After)
+	return e
+}
+
+// expected returns a prediction for each job.
+func (c Config) expected() (all []schedulers.Prediction, g guesses) {
+	g = guesses{random: rand.New(rand.NewPCG(c.Seed, 2)), error: c.Scheduler.Plans.Error}
+	known := make([]*schedulers.Prediction, len(c.Jobs))
+	if c.learns() {
+		copy(known, c.Predictions)
 	}
-	return all, unknown
+	for _, p := range known {
+		g.learn(p)
+	}
+	all = make([]schedulers.Prediction, len(c.Jobs))
+	for i, p := range known {
+		all[i] = g.expect(p, &c.Jobs[i])
+	}
+	return all, g
+}
+
+// extend takes in a job that is given. why says that nothing is planned from now on, because too little is known.
+func (a *ahead) extend(c Config, job *mixes.Job, expected *schedulers.Prediction, nice int) (why string) {
+	p := expected
+	if !c.learns() {
+		p = nil
+	}
+	a.guesses.learn(p)
+	if a.guesses.tooFew() {
+		a.dropped = true
+		return fmt.Sprintf("nothing is known of %d of %d jobs so far, so the plan is dropped: from here on Algorithm 3 places each task as it asks",
+			a.guesses.unknown, a.guesses.unknown+a.guesses.known)
+	}
+	a.tracker.Add(a.guesses.expect(p, job), nice)
+	a.most = append(a.most, c.mostOf(expected))
+	a.stale = true
+	return ""
 }
 
 // standing is what a job has and wants.
@@ -149,8 +197,8 @@ func (b *Batch) standing(i int) (s standing) {
 // follow takes in what an event has changed, and asks for a plan if one is worth it.
 func (b *Batch) follow(now time.Duration) {
 	a := b.ahead
-	for ; a.admitted < b.next; a.admitted++ {
-		a.open = append(a.open, a.admitted)
+	if a.dropped {
+		return
 	}
 	still := a.open[:0]
 	for _, i := range a.open {
@@ -164,7 +212,7 @@ func (b *Batch) follow(now time.Duration) {
 		}
 		a.stale = true
 		if stage == plan.Ended {
-			a.ended += now - b.arrivedAt
+			a.ended += now - b.arrival(i)
 		}
 		a.tracker.Enter(id, stage, has.device, now)
 	}
@@ -219,14 +267,14 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 		if p.Stage == plan.Before && p.Patience <= 0 {
 			continue
 		}
-		p.Arrived, p.Isolate = b.arrivedAt, b.config.isolated(&b.config.Jobs[i])
+		p.Arrived, p.Isolate = b.arrival(i), b.config.isolated(b.spec(i))
 		p.Most = a.most[i]
 		switch has := b.standing(i); p.Stage {
 		case plan.Held:
 			p.Bytes = max(has.holds, p.Most)
 			s.Devices[has.device].FreeBytes -= p.Bytes - has.holds
 		case plan.Waiting:
-			p.Bytes = b.config.Jobs[i].Footprint.Bytes // of a job that asks as a whole
+			p.Bytes = b.spec(i).Footprint.Bytes // of a job that asks as a whole
 			if has.waits != nil {
 				p.Bytes = max(has.waits.asked, p.Most)
 				if d := has.waits.record.PinnedDevice; d != nil {
@@ -236,9 +284,9 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 		}
 		s.Jobs = append(s.Jobs, p)
 	}
-	for i := b.next; i < b.arrived && i < b.next+a.settings.Window; i++ {
+	for _, i := range b.toAdmit(a.settings.Window) {
 		p := a.tracker.Job(schedulers.JobID(i))
-		p.Arrived, p.Isolate = b.arrivedAt, b.config.isolated(&b.config.Jobs[i])
+		p.Arrived, p.Isolate = b.arrival(i), b.config.isolated(b.spec(i))
 		s.Jobs = append(s.Jobs, p)
 	}
 	return s
@@ -250,6 +298,9 @@ func (e Planned) apply(b *Batch, now time.Duration) error {
 		return errors.New("a plan, and no search for one is under way")
 	}
 	a.searching, a.first = false, false
+	if a.dropped {
+		return nil
+	}
 	b.carryOut(b.engine.Follow(e.Plan, now), now)
 	return nil
 }

@@ -89,6 +89,7 @@ func (Forgetful) Event(results.Event)     {}
 // Config is what a batch is made of.
 type Config struct {
 	Jobs      []mixes.Job         // which nobody changes while the batch runs
+	Open      bool                // jobs may be given while the batch runs (Given): it ends when its jobs have ended and NoMore has come
 	Devices   []schedulers.Device // in node order
 	Scheduler policies.Scheduler
 	Workers   int             // jobs of a task-bound scheduler that run at once; 0 = all

@@ -36,12 +36,19 @@ type Request struct {
 	// AllowSimulated lets live and simulated runs have one tag.
 	AllowSimulated bool
 	Mix            mixes.Mix
-	Profiles       profiles.Set
-	History        history.File // what Options.History has
-	Store          *store.Store
-	Cell           *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
-	Restart        int           // how often a batch system started again what makes the runs of a sweep
-	Say            Say
+	// Given, if not nil, is where the run gets jobs from while it runs, beside those of the mix, which may have none. The run
+	// takes one after another; one that it cannot have gets an error, and the run goes on. It ends when the channel is
+	// closed and its jobs have ended. A run that ends before, such as one that is interrupted, takes no more: who sends
+	// must also wait for the run's end.
+	Given <-chan Given
+	// Know completes what is known of a mix's jobs, for those that are given; nil: nothing is to be completed.
+	Know     func(context.Context, *mixes.Mix, profiles.Set) (profiles.Set, error)
+	Profiles profiles.Set
+	History  history.File // what Options.History has
+	Store    *store.Store
+	Cell     *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
+	Restart  int           // how often a batch system started again what makes the runs of a sweep
+	Say      Say
 	// Fallback says that a node was chosen in place of this machine, once the request is checked; "": it was not.
 	Fallback string
 	// Display makes what shows the run to the user; nil: nothing does.
@@ -76,6 +83,7 @@ type Outcome struct {
 	Run     results.Run // its ID is 0 if it did not begin
 	Jobs    []results.Job
 	Devices []results.Device
+	Given   []mixes.Job // that the run got while it ran: its last ones
 }
 
 // Backend carries out runs on one kind of node.
@@ -131,6 +139,7 @@ type Batch struct {
 	FaultsAlone map[int]string
 	// Predictions say what each job is expected to do, under a scheduler that wants to know.
 	Predictions []*schedulers.Prediction
+	Feed        *Feed // nil: the batch has all its jobs
 }
 
 // MPS reports whether the jobs share devices through MPS.
@@ -138,7 +147,7 @@ func (b Batch) MPS() bool { return UsesMPS(b.Options, b.Scheduler) }
 
 // Config is what the batch is made of on a node with these devices and host cores.
 func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
-	return runner.Config{Jobs: b.Mix.Jobs, Devices: devices, Scheduler: b.Scheduler, Workers: b.Workers, Timeout: time.Duration(b.Timeout), MPS: b.MPS(),
+	return runner.Config{Jobs: b.Mix.Jobs, Open: b.Feed != nil, Devices: devices, Scheduler: b.Scheduler, Workers: b.Workers, Timeout: time.Duration(b.Timeout), MPS: b.MPS(),
 		FaultsAlone: b.FaultsAlone, Predictions: b.Predictions, Cores: cores, Seed: b.Seed}
 }
 
@@ -187,18 +196,24 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		}
 	}
 	var known []*results.Known
-	if b.Scheduler.Predicts || b.Scheduler.Nice {
+	if b.predicts() {
 		if known, err = r.known(ctx, backend, b.Scheduler.Plans == nil || b.Scheduler.Plans.Learn); err != nil {
 			return Outcome{}, err
 		}
 		b.Predictions = history.ForScheduler(known)
 	}
 	t := new(tracker)
+	if r.Given != nil {
+		b.Feed = &Feed{batch: b, backend: backend, to: t, known: r.Profiles}
+	}
 	node, err := b.open(t, func(b Batch) (Node, error) { return backend.Open(ctx, b, t) })
 	if err != nil {
 		return Outcome{}, err
 	}
 	b.sayTooLarge(node.Devices())
+	if b.Feed != nil {
+		b.Feed.devices = node.Devices()
+	}
 	run, err := b.record()
 	if err == nil {
 		node.Describe(&run)
@@ -215,8 +230,15 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 			t.Prediction(results.Prediction{Job: i, Expected: k.Expected})
 		}
 	}
-	return t.drive(ctx, node, b.MPS())
+	o, err := t.drive(ctx, node, b.MPS())
+	if b.Feed != nil {
+		o.Given = b.Feed.jobs
+	}
+	return o, err
 }
+
+// predicts reports whether the scheduler asks what jobs are expected to do.
+func (b Batch) predicts() bool { return b.Scheduler.Predicts || b.Scheduler.Nice }
 
 // known returns what is known of the jobs. The runs of a sweep know only what was known before the
 // first of them, so that they do not depend on their order. Those of a simulated sweep know nothing of runs, so that they depend on its plan
@@ -265,7 +287,10 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	if workers == 0 {
 		workers = hostThreads
 	}
-	return s, min(workers, len(r.Mix.Jobs)), nil
+	if r.Given == nil {
+		workers = min(workers, len(r.Mix.Jobs))
+	}
+	return s, workers, nil
 }
 
 // record is the run's row before the run starts.

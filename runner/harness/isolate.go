@@ -51,7 +51,7 @@ func RunIsolating(ctx context.Context, r Request, run func(context.Context, Requ
 		r.Say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit", len(apart))
 		return made, failed, nil
 	}
-	again, err := isolate(ctx, r, first.Run.ID, apart, run)
+	again, err := isolate(ctx, r, first, apart, run)
 	keep(again)
 	failed = slices.DeleteFunc(failed, func(f Failure) bool { return tookDown(f.Job) })
 	if err == nil {
@@ -63,13 +63,14 @@ func RunIsolating(ctx context.Context, r Request, run func(context.Context, Requ
 // isolate runs jobs of an earlier run again as a run of their own, each alone on a device and
 // without MPS. A job that faults alone is the culprit. It corrects the outcomes of the
 // earlier run in the store by that. run is what makes the run.
-func isolate(ctx context.Context, r Request, first int64, jobs []results.Job, run func(context.Context, Request) (Outcome, error)) (Outcome, error) {
-	batch := r.Mix
-	r.Mix.Source = fmt.Sprintf("jobs of run %d, of %s, each alone", first, batch.Source)
+func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run func(context.Context, Request) (Outcome, error)) (Outcome, error) {
+	first, all := of.Run.ID, append(slices.Clip(r.Mix.Jobs), of.Given...)
+	r.Given = nil
+	r.Mix.Source = fmt.Sprintf("jobs of run %d, of %s, each alone", first, r.Mix.Source)
 	r.Mix.Name += "-isolated" // it is not a repetition of the mix under sa, even with as many jobs
 	r.Mix.Jobs, r.Mix.Lines = nil, nil
 	for _, j := range jobs {
-		again := batch.Jobs[j.Index]
+		again := all[j.Index]
 		again.Group = 0 // no other group runs before
 		r.Mix.Jobs = append(r.Mix.Jobs, again)
 	}
@@ -114,8 +115,12 @@ func (r Request) faultsAlone(ctx context.Context) (map[int]string, error) {
 	out := map[int]string{}
 	for i, j := range r.Mix.Jobs {
 		if run, found := known[j.Command()]; found {
-			out[i] = fmt.Sprintf("it faulted without neighbours in run %d", run)
+			out[i] = faultedAlone(run)
 		}
 	}
 	return out, nil
+}
+
+func faultedAlone(run int64) string {
+	return fmt.Sprintf("it faulted without neighbours in run %d", run)
 }

@@ -39,11 +39,14 @@ func TestIsolateTellsTheLog(t *testing.T) {
 		{Index: 2, Name: "c", Outcome: new(results.FaultSuspect), Suspects: []int{0, 2}},
 	}
 	log := new(said)
-	r := Request{Store: s, Log: log, Say: func(string, ...any) {}, Mix: mixes.Mix{Name: "m", Jobs: make([]mixes.Job, 3)}}
-	alone := func(context.Context, Request) (Outcome, error) {
+	r := Request{Store: s, Log: log, Say: func(string, ...any) {}, Mix: mixes.Mix{Name: "m", Jobs: make([]mixes.Job, 2)}}
+	alone := func(_ context.Context, again Request) (Outcome, error) {
+		if got := again.Mix.Jobs[2].Name; got != "given" {
+			t.Errorf("the last job that runs again is %q, want the one that the run was given", got)
+		}
 		return Outcome{Run: results.Run{ID: first + 1}, Jobs: []results.Job{{Outcome: new(results.OK)}, {Outcome: new(results.OK)}, {Outcome: new(results.Fault)}}}, nil
 	}
-	if _, err := isolate(ctx, r, first, jobs, alone); err != nil {
+	if _, err := isolate(ctx, r, Outcome{Run: results.Run{ID: first}, Given: []mixes.Job{{Name: "given"}}}, jobs, alone); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"run 1 job 0 collateral", "run 1 job 2 fault", "run 1 verdict", "run 1 verdict"}

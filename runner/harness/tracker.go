@@ -221,6 +221,7 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.run.Jobs = max(t.run.Jobs, len(jobs)) // some may have been given
 	t.run.Doubts = strings.Join(t.doubts, "\n")
 	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
 	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
@@ -237,7 +238,7 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 		t.run.Provenance.PID = nil // the run is a function of its inputs
 	}
 	finishErr := t.Finish(context.WithoutCancel(ctx), t.run)
-	o := Outcome{t.run, jobs, t.devices}
+	o := Outcome{Run: t.run, Jobs: jobs, Devices: t.devices}
 	logged := t.run
 	if finishErr != nil {
 		logged.Status = results.Interrupted

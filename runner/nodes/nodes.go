@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/sim"
 )
 
@@ -110,6 +112,11 @@ func (s *Session) Run(ctx context.Context, r harness.Request) (harness.Outcome, 
 	backend, err := s.open(ctx, r.Options, r.Say)
 	if err != nil {
 		return harness.Outcome{}, err
+	}
+	if r.Given != nil && r.Know == nil {
+		r.Know = func(ctx context.Context, m *mixes.Mix, known profiles.Set) (profiles.Set, error) {
+			return Know(ctx, r.Options, m, known, r.Say)
+		}
 	}
 	o, err := harness.Execute(ctx, backend, r)
 	return o, errors.Join(err, backend.Close())

@@ -12,6 +12,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -24,8 +25,9 @@ type Config struct {
 	Seed uint64
 	// Profiles is what the jobs do; a job that is not there is an error.
 	Profiles profiles.Set
-	Revokes  bool    // the scheduler takes memory back
-	Noise    float64 // σ of the logarithm of each phase's length; 0 = none
+	Revokes  bool          // the scheduler takes memory back
+	Noise    float64       // σ of the logarithm of each phase's length; 0 = none
+	Feed     *harness.Feed // of more jobs; nil: there are no more
 }
 
 // Executor is a simulated node that runs one batch.
@@ -36,12 +38,15 @@ type Executor struct {
 	rec     runner.Recorder
 	cores   *pool
 	devices []*device
-	kinds   []*kind          // the first is nil
-	kindOf  []int32          // the jobs' places among the kinds; 0: the job's own is made at its start
-	procs   map[int]*process // of the jobs that run
-	wake    func()           // tick
-	wrong   error            // the first event that could not be
-	telling []*process       // those of them that have an open task whose memory can move, by index
+	kinds   []*kind           // the first is nil
+	known   map[kindKey]int32 // the kinds' places
+	kindOf  []int32           // the jobs' places among the kinds; 0: the job's own is made at its start
+	given   []*mixes.Job      // jobs that the feed had
+	coming  *harness.Taken    // a job of the feed whose time has not come
+	procs   map[int]*process  // of the jobs that run
+	wake    func()            // tick
+	wrong   error             // the first event that could not be
+	telling []*process        // those of them that have an open task whose memory can move, by index
 }
 
 var (
@@ -64,7 +69,7 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, kindOf: make([]int32, len(c.Jobs)), procs: map[int]*process{}, cores: newPool(float64(c.Node.Host.Cores))}
+	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, known: map[kindKey]int32{}, kindOf: make([]int32, len(c.Jobs)), procs: map[int]*process{}, cores: newPool(float64(c.Node.Host.Cores))}
 	x.wake = x.tick
 	x.cores.crowd = c.Node.Host.Crowd
 	for i, m := range c.Node.models() {
@@ -74,27 +79,34 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 		}
 		x.devices = append(x.devices, d)
 	}
-	known := map[kindKey]int32{}
 	var text []byte
 	for i := range c.Jobs {
-		j := &c.Jobs[i]
-		if j.Profile != nil && j.Steps == "" { // the mix says what each job does: most may be of their own kind
-			continue
+		var err error
+		if x.kindOf[i], text, err = x.placeOf(&c.Jobs[i], text); err != nil {
+			return nil, fmt.Errorf("simulate job %d (%s): %w", i, c.Jobs[i].Command(), err)
 		}
-		text = j.AppendCommand(text[:0])
-		key := kindKey{string(text), j.Steps, j.Binding, j.Footprint}
-		of := known[key]
-		if of == 0 {
-			k, err := x.makeKind(j)
-			if err != nil {
-				return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
-			}
-			of = int32(len(x.kinds))
-			x.kinds, known[key] = append(x.kinds, &k), of
-		}
-		x.kindOf[i] = of
 	}
 	return x, nil
+}
+
+// placeOf is a job's place among the kinds, where one is made if the job is the first of its kind. text is room for its
+// command.
+func (x *Executor) placeOf(j *mixes.Job, text []byte) (place int32, _ []byte, err error) {
+	if j.Profile != nil && j.Steps == "" { // the mix says what each job does: most may be of their own kind
+		return 0, text, nil
+	}
+	text = j.AppendCommand(text[:0])
+	key := kindKey{string(text), j.Steps, j.Binding, j.Footprint}
+	of := x.known[key]
+	if of == 0 {
+		k, err := x.makeKind(j)
+		if err != nil {
+			return 0, text, err
+		}
+		of = int32(len(x.kinds))
+		x.kinds, x.known[key] = append(x.kinds, &k), of
+	}
+	return of, text, nil
 }
 
 // kind is what jobs do that do the same. A large mix has few kinds.
@@ -125,7 +137,7 @@ func (x *Executor) makeKind(j *mixes.Job) (kind, error) {
 
 // newProcess makes the process of a job.
 func (x *Executor) newProcess(job, device int) *process {
-	p := &process{x: x, index: job, job: &x.config.Jobs[job], device: device, kind: x.kinds[x.kindOf[job]]}
+	p := &process{x: x, index: job, job: x.job(job), device: device, kind: x.kinds[x.kindOf[job]]}
 	p.own.done = p.did
 	if p.kind == nil {
 		k, err := x.makeKind(p.job)
@@ -143,6 +155,8 @@ func (x *Executor) newProcess(job, device int) *process {
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	x.loop = l
 	x.post(runner.Arrive{})
+	x.takeNext(ctx)
+	defer x.leaveNext()
 	for !closed(l.Done()) {
 		if ctx.Err() != nil {
 			x.post(runner.Cancel{Why: context.Cause(ctx).Error()})

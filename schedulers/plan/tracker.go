@@ -32,17 +32,23 @@ const Ended = After + 1
 // NewTracker begins with all jobs to come. nice has their levels until they have a device; nil: all have
 // the first. cores are the host's, 0 if unknown.
 func NewTracker(expected []schedulers.Prediction, nice []int, cores, devices int) *Tracker {
-	t := &Tracker{cores: math.Inf(1), devices: devices, jobs: make([]tracked, len(expected))}
+	t := &Tracker{cores: math.Inf(1), devices: devices, jobs: make([]tracked, 0, len(expected))}
 	if cores > 0 {
 		t.cores = float64(cores)
 	}
 	for i, e := range expected {
-		t.jobs[i] = tracked{expected: e, device: -1, left: e.Before.Seconds(), held: e.Held.Seconds()}
+		level := 0
 		if nice != nil {
-			t.jobs[i].nice = nice[i]
+			level = nice[i]
 		}
+		t.Add(e, level)
 	}
 	return t
+}
+
+// Add adds a job that is to come.
+func (t *Tracker) Add(expected schedulers.Prediction, nice int) {
+	t.jobs = append(t.jobs, tracked{expected: expected, nice: nice, device: -1, left: expected.Before.Seconds(), held: expected.Held.Seconds()})
 }
 
 // Enter says that a job is in a stage since now. device is what it got; it counts only with Held.

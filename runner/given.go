@@ -1,0 +1,134 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// given is a job that a batch got while it ran.
+type given struct {
+	spec        *mixes.Job
+	arrived     time.Duration
+	faultsAlone string
+}
+
+// spec is what the mix says of a job, or who gave it.
+func (b *Batch) spec(i int) *mixes.Job {
+	if n := len(b.config.Jobs); i >= n {
+		return b.given[i-n].spec
+	}
+	return &b.config.Jobs[i]
+}
+
+// arrival is when a job arrived: with its group, or when it was given.
+func (b *Batch) arrival(i int) time.Duration {
+	if n := len(b.config.Jobs); i >= n {
+		return b.given[i-n].arrived
+	}
+	return b.arrivedAt
+}
+
+// faultsAlone says where a job has faulted without neighbours before.
+func (b *Batch) faultsAlone(i int) string {
+	if n := len(b.config.Jobs); i >= n {
+		return b.given[i-n].faultsAlone
+	}
+	return b.config.FaultsAlone[i]
+}
+
+// nextToAdmit is the job that is admitted next, and the counter to which it adds; nil: all that have arrived were
+// admitted. The present group of the mix comes before the jobs that were given during it, and the next group does not
+// arrive before all of them have ended.
+func (b *Batch) nextToAdmit() (job int, counter *int) {
+	switch {
+	case b.next < b.arrived:
+		return b.next, &b.next
+	case b.nextGiven < len(b.given):
+		return len(b.config.Jobs) + b.nextGiven, &b.nextGiven
+	}
+	return 0, nil
+}
+
+// toAdmit are the jobs that are admitted next, n at most.
+func (b *Batch) toAdmit(n int) (jobs []int) {
+	for i := b.next; i < b.arrived && len(jobs) < n; i++ {
+		jobs = append(jobs, i)
+	}
+	for i := b.nextGiven; i < len(b.given) && len(jobs) < n; i++ {
+		jobs = append(jobs, len(b.config.Jobs)+i)
+	}
+	return jobs
+}
+
+func (e Given) apply(b *Batch, now time.Duration) error {
+	switch {
+	case b.cancelled:
+		return errors.New("the batch is cancelled and takes no more jobs")
+	case !b.open:
+		return errors.New("the batch takes no more jobs")
+	}
+	if err := b.config.check(&e.Job); err != nil {
+		return fmt.Errorf("the job %w", err)
+	}
+	i := len(b.records)
+	b.add(given{&e.Job, now, e.FaultsAlone})
+	b.recordJob(&b.records[i])
+	if len(b.given) == 1 {
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventGiven, Job: &i, Detail: "this job and those after it were given to the batch while it ran"})
+	}
+	for _, note := range e.Notes {
+		note.AtS, note.Job = seconds(now), &i
+		b.recordEvent(note)
+	}
+	b.expectGiven(&e.Job, e.Expected, now)
+	b.admit(now)
+	return nil
+}
+
+// add makes the records of one more job, which has arrived.
+func (b *Batch) add(g given) {
+	had := cap(b.records)
+	r := b.said.record(len(b.records), g.spec)
+	r.ArrivalS = new(seconds(g.arrived))
+	b.records = append(b.records, r)
+	b.jobs = append(b.jobs, nil)
+	b.given = append(b.given, g)
+	if cap(b.records) == had {
+		return
+	}
+	for i, j := range b.jobs { // the records are elsewhere
+		if j != nil {
+			j.record = &b.records[i]
+		}
+	}
+}
+
+// expectGiven takes in what is expected of the job that was given last.
+func (b *Batch) expectGiven(spec *mixes.Job, p *schedulers.Prediction, now time.Duration) {
+	level := 0
+	if b.nice != nil {
+		level = b.levelOf(p)
+		b.nice = append(b.nice, level)
+	}
+	if b.ahead == nil || b.ahead.dropped {
+		return
+	}
+	if why := b.ahead.extend(b.config, spec, p, level); why != "" {
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnplanned, Detail: why})
+		b.carryOut(b.engine.Follow(schedulers.Plan{}, now), now)
+	}
+}
+
+func (NoMore) apply(b *Batch, now time.Duration) error {
+	if !b.open {
+		return errors.New("the batch takes no more jobs anyway")
+	}
+	b.open = false
+	b.said = commands{}
+	return nil
+}

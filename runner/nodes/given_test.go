@@ -1,0 +1,169 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
+)
+
+// stated is a job that does these things one after another, alone.
+func stated(t *testing.T, name string, steps ...string) mixes.Job {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+".jsonl")
+	if err := os.WriteFile(file, []byte(strings.Join(steps, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return mixes.Job{Name: name, Steps: file}
+}
+
+const (
+	hostFor5s     = `{"step": "host", "seconds": 5}`
+	allocate1GiB  = `{"step": "allocate", "object": "a", "bytes": "1GiB"}`
+	kernelFor10s  = `{"step": "kernel", "seconds": 10, "blocks": 1, "threads": 32}`
+	freeWhatItHas = `{"step": "free", "object": "a"}`
+)
+
+func openScratch(t *testing.T) *store.Store {
+	t.Helper()
+	db, err := store.Open(filepath.Join(t.TempDir(), "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// giving makes a run on a simulated node that is given these jobs, one after another, and returns the answers.
+func giving(ctx context.Context, t *testing.T, db *store.Store, sched string, of []mixes.Job, given ...harness.Given) (o harness.Outcome, answers []string, err error) {
+	t.Helper()
+	jobs := make(chan harness.Given, len(given))
+	for _, g := range given {
+		g.Answer = func(job int, err error) {
+			if err != nil {
+				answers = append(answers, err.Error())
+				return
+			}
+			answers = append(answers, fmt.Sprint(job))
+		}
+		jobs <- g
+	}
+	close(jobs)
+	m := mixes.Mix{Name: "own", Source: "own.yaml", Jobs: of}
+	options := harness.Options{Node: "sim:1xH200"}
+	known, err := Know(ctx, options, &m, profiles.Catalog(), t.Logf)
+	if err != nil {
+		return o, nil, err
+	}
+	var s Session
+	o, err = s.Run(ctx, harness.Request{Configuration: harness.Configuration{Options: options, Sched: sched, Probe: results.Lazy},
+		Mix: m, Given: jobs, Profiles: known, Store: db, Say: t.Logf})
+	if closing := s.Close(); closing != nil {
+		t.Error(closing)
+	}
+	return o, answers, err
+}
+
+// near allows for the little that a crowd on the host costs.
+func near(got, want float64) bool { return math.Abs(got-want) < 0.01 }
+
+// Jobs that are given in virtual time: what the node cannot run is answered, and the run goes on. The store has each with its
+// arrival.
+func TestASimulatedRunIsGivenJobs(t *testing.T) {
+	db := openScratch(t)
+	work := stated(t, "work", hostFor5s, allocate1GiB, kernelFor10s, freeWhatItHas)
+	missing := work
+	missing.Steps = filepath.Join(t.TempDir(), "none.jsonl")
+	unknown := mixes.Job{Name: "unknown", Program: "./unknown"}
+	o, answers, err := giving(t.Context(), t, db, "case-alg3", []mixes.Job{stated(t, "first", hostFor5s)},
+		harness.Given{Job: work, At: 2 * time.Second},
+		harness.Given{Job: unknown, At: 3 * time.Second, Where: "jobs.yaml:3"},
+		harness.Given{Job: missing, At: 3 * time.Second, Where: "jobs.yaml:4"},
+		harness.Given{Job: work, At: 60 * time.Second}, // nothing else is left by then
+		harness.Given{Job: work, At: 30 * time.Second}) // a time that has passed
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(answers) != 5 || answers[0] != "1" || !strings.HasPrefix(answers[1], `jobs.yaml:3: mix own: no profile of "./unknown"`) || !strings.Contains(answers[1], "caserun profile") ||
+		!strings.HasPrefix(answers[2], "jobs.yaml:4: ") || !strings.Contains(answers[2], "no such file") || answers[3] != "2" || answers[4] != "3" {
+		t.Errorf("answers %q", answers)
+	}
+	if o.Run.Status != results.Complete || len(o.Given) != 3 {
+		t.Errorf("the run is %s, and was given %d jobs", o.Run.Status, len(o.Given))
+	}
+	stored, err := db.Run(t.Context(), o.Run.ID)
+	if err != nil || stored.Jobs != 4 || stored.Metrics.OK != 4 || !near(*stored.Metrics.MakespanS, 75) {
+		t.Errorf("stored: %d jobs, %+v (%v)", stored.Jobs, stored.Metrics, err)
+	}
+	jobs, err := db.Jobs(t.Context(), o.Run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ arrival, end float64 }{{0, 5}, {2, 17}, {60, 75}, {60, 75}} {
+		if j := jobs[i]; j.Index != i || *j.ArrivalS != want.arrival || !near(*j.EndS, want.end) {
+			t.Errorf("job %d: arrival %g s, end %g s, want %+v", i, *j.ArrivalS, *j.EndS, want)
+		}
+	}
+	events, err := db.Events(t.Context(), o.Run.ID)
+	if err != nil || len(events) == 0 || events[0].Kind != results.EventGiven || *events[0].Job != 1 || events[0].AtS != 2 {
+		t.Errorf("events %+v (%v)", events, err)
+	}
+}
+
+// A run without a mix's jobs that is given all at its start is the run that starts with them.
+func TestARunThatIsGivenAllItsJobs(t *testing.T) {
+	db := openScratch(t)
+	all := slices.Repeat(mixes.Jobs()[:6], 2)
+	var given []harness.Given
+	for _, j := range all {
+		given = append(given, harness.Given{Job: j})
+	}
+	for _, sched := range []string{"sa", "cg", "case-alg3", "vgpu", "plan:nice=off,search=10"} {
+		whole, _, err := giving(t.Context(), t, db, sched, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, _, err := giving(t.Context(), t, db, sched, nil, given...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(parts.Jobs) != len(all) || sched != "plan:nice=off,search=10" && *parts.Run.Metrics.MakespanS != *whole.Run.Metrics.MakespanS {
+			t.Errorf("%s: %d jobs in %g s, want %d in %g s", sched, len(parts.Jobs), *parts.Run.Metrics.MakespanS, len(all), *whole.Run.Metrics.MakespanS)
+		}
+	}
+}
+
+// A run that waits for jobs ends when it is stopped, and takes no more. A run may get no jobs.
+func TestARunThatWaitsForJobs(t *testing.T) {
+	db := openScratch(t)
+	ctx, stop := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	jobs := make(chan harness.Given)
+	go func() {
+		jobs <- harness.Given{Job: mixes.Jobs()[0], Answer: func(int, error) { stop(enough) }}
+	}()
+	var s Session
+	defer s.Close()
+	r := harness.Request{Configuration: harness.Configuration{Options: harness.Options{Node: "sim:1xH200"}, Sched: "sa", Probe: results.Lazy},
+		Mix: mixes.Mix{Name: "own"}, Given: jobs, Profiles: profiles.Catalog(), Store: db, Say: t.Logf}
+	o, err := s.Run(ctx, r)
+	if !errors.Is(err, enough) || o.Run.Status != results.Interrupted || len(o.Jobs) != 1 || *o.Jobs[0].Outcome != results.Cancelled {
+		t.Errorf("the run is %s with jobs %+v: %v", o.Run.Status, o.Jobs, err)
+	}
+	o, _, err = giving(t.Context(), t, db, "case-alg3", nil)
+	if err != nil || o.Run.Status != results.Complete || len(o.Jobs) != 0 {
+		t.Errorf("of no jobs: %+v, %v", o, err)
+	}
+}
