@@ -64,6 +64,8 @@ type Job struct {
 	// Wait is the longest time that a request of the job waits for a device or for memory, in
 	// whole milliseconds; nil: as long as the scheduler allows; 0: it does not wait.
 	Wait *time.Duration `json:",omitempty"`
+	// Deadline is how long after its arrival the job should have ended; 0: it has no deadline.
+	Deadline time.Duration `json:",omitempty"`
 	// Profile says what the job does alone, for simulated nodes; nil: its measured profile counts.
 	Profile *Profile `json:",omitempty"`
 	// Steps is a file with the steps that the job does alone, for simulated nodes, relative to the
@@ -203,7 +205,7 @@ func (j Job) equal(k Job) bool {
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.Priority == k.Priority &&
-		j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout &&
+		j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline &&
 		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 

@@ -30,7 +30,7 @@ func TestLoadYAML(t *testing.T) {
 		Name: "solver 512", Program: "./my/solver", Args: []string{"-n", "0512", "-x", "0.50", "-v"},
 		Stdin: "in put.txt", Dir: "/data", Env: []string{"OMP_NUM_THREADS=4", "A=b c", "E="},
 		Footprint: Footprint{1610612736, 4096, 256}, Class: ClassSmall,
-		Pin: true, Binding: BindDeclared, Timeout: 90 * time.Second, Wait: new(2 * time.Minute),
+		Pin: true, Binding: BindDeclared, Timeout: 90 * time.Second, Wait: new(2 * time.Minute), Deadline: time.Hour,
 	}
 	srad := Job{Name: "srad_v1", Program: "srad_v1/srad", Args: []string{"100", "0.50", "0x10", "two words", "", "true"}}
 	big := catalogJob(t, "lavaMD-100")
@@ -42,7 +42,7 @@ func TestLoadYAML(t *testing.T) {
 	want := Mix{
 		Name: "nightly set", Description: "two lines\nof text\n", Ratio: "3:1", Source: "testdata/good.yaml",
 		Jobs:  []Job{needle, isolated, isolated, solver, solver, srad, big, two, part},
-		Lines: []int{8, 9, 9, 10, 10, 24, 26, 27, 28},
+		Lines: []int{8, 9, 9, 10, 10, 25, 27, 28, 29},
 	}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("got  %+v\nwant %+v", m, want)

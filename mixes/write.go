@@ -117,6 +117,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Wait != nil {
 		put("wait", waitText(*j.Wait))
 	}
+	if j.Deadline != 0 {
+		put("deadline", j.Deadline.String())
+	}
 	if j.Profile != nil {
 		put("profile", profileText(j.Profile))
 	}

@@ -51,6 +51,7 @@ const MaxNesting = 32
 //	    gpus: 2              devices that it has at once; see Job.GPUs
 //	    share: 0.3           part of a device's time that it asks for; see Job.Share
 //	    timeout: 10m
+//	    deadline: 30m        after its arrival; see Job.Deadline
 //	    profile: {host: 5s, kernel: 2s}   what it does alone; see profile.go
 //	    steps: own.jsonl     the same as a file, in place of profile; see Job.Steps
 //	    count: 4
@@ -359,7 +360,7 @@ func (r *mixReader) add(body ast.Node) Mix {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "group", "priority", "pin", "binding", "gpus", "share", "timeout", "wait", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "group", "priority", "pin", "binding", "gpus", "share", "timeout", "wait", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -373,6 +374,9 @@ const noWait = "none"
 
 // maxWait is below the limit of libcase, which counts milliseconds in 32 bits.
 const maxWait = 1000 * time.Hour
+
+// maxDeadline catches typing errors.
+const maxDeadline = 10000 * time.Hour
 
 // maxExitStatus is what wait(2) has room for.
 const maxExitStatus = 255
@@ -528,6 +532,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["wait"]; found {
 		j.Wait = r.wait(f.value)
+	}
+	if f, found := fields["deadline"]; found {
+		j.Deadline = r.deadline(f.value)
 	}
 	r.binding(j, fields)
 }
@@ -723,6 +730,19 @@ func (r *yamlReader) timeout(n ast.Node) time.Duration {
 	d, err := input.Duration(s)
 	if err != nil || d <= 0 {
 		r.fail(n.GetToken(), "write a positive time with its unit, such as 90s or 10m", "bad timeout %q", s)
+		return 0
+	}
+	return d
+}
+
+func (r *yamlReader) deadline(n ast.Node) time.Duration {
+	s, ok := r.value(n, "deadline", "write a time with its unit, such as 30m")
+	if !ok {
+		return 0
+	}
+	d, err := input.Duration(s)
+	if err != nil || d <= 0 || d > maxDeadline {
+		r.fail(n.GetToken(), "write how long after the job's arrival it should have ended, such as 90s or 30m, up to 10000h", "bad deadline %q", s)
 		return 0
 	}
 	return d

@@ -108,7 +108,7 @@ func (r *Run) Fields() Fields {
 		{"traced", &r.Traced},
 	}, r.Tracer.Fields(), Fields{
 		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Chosen)(&r.Tag)},
-	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}})
+	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}}, m.DeadlineFields())
 }
 
 // Metrics that are columns of runs, in the order of the store.
@@ -118,6 +118,7 @@ var (
 	figures   = named("makespan", "throughput", "attempted-throughput", "turnaround", "turnaround-p95", "wait",
 		"utilization", "peak-utilization", "kernel-utilization")
 	energies  = named("energy", "idle-energy", "energy-per-job")
+	deadlines = named("deadlines-met")
 	swappings = named("swaps", "swaps-in-vain", "swapped-out", "swapped-in", "swap-drain", "swap-copy", "swap-bookkeeping",
 		"swap-host-peak", "host-mapped-slowdown")
 )
@@ -148,6 +149,9 @@ func (m *Metrics) EnergyFields() Fields { return m.columns(energies, true) }
 
 // SwappingFields are the columns of swapping.
 func (m *Metrics) SwappingFields() Fields { return m.columns(swappings, true) }
+
+// DeadlineFields are the columns of deadlines.
+func (m *Metrics) DeadlineFields() Fields { return m.columns(deadlines, true) }
 
 // Fields are the columns of the sampler.
 func (s *Sampler) Fields() Fields {
@@ -186,6 +190,7 @@ func (j *Job) Fields() Fields {
 		{"start_s", &j.StartS}, {"end_s", &j.EndS}, {"wait_s", &j.WaitS}, {"user_s", &j.UserS}, {"sys_s", &j.SysS}, {"max_rss_bytes", &j.MaxRSSBytes},
 		{"outcome", &j.Outcome}, {"exit_status", &j.ExitStatus}, {"signal", &j.Signal}, {"detail", &j.Detail}, {"stderr_tail", &j.StderrTail},
 		{"arrival_s", &j.ArrivalS}, {"used_bytes", &j.UsedBytes}, {"energy_estimate_j", &j.EnergyEstimateJ},
+		{"deadline_s", &j.DeadlineS},
 	}
 }
 

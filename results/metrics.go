@@ -25,6 +25,7 @@ type Metrics struct {
 	KernelUtilizationMean *float64 // from kernel intervals
 	Energy                Energy   // set by WithEnergy, not by Compute
 	Swapping              Swapping // set by NewSwapping, not by Compute
+	DeadlinesMet          *float64 // met / jobs with a deadline that ended or were refused
 	Slowdown              *float64 // of kernels against the traced runs under sa of one side of a comparison; not stored
 }
 
@@ -36,12 +37,19 @@ type Metrics struct {
 func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels Residence) Metrics {
 	var m Metrics
 	var turnarounds, waits []float64
+	deadlines, met := 0, 0
 	for _, j := range jobs {
 		if j.WaitS != nil {
 			waits = append(waits, *j.WaitS)
 		}
 		if j.Outcome == nil {
 			continue
+		}
+		if in := j.MetDeadline(); in != nil {
+			deadlines++
+			if *in {
+				met++
+			}
 		}
 		switch o := *j.Outcome; {
 		case o.CountsAsOK():
@@ -65,6 +73,9 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 		m.TurnaroundP95S = known(Quantile(turnarounds, 0.95))
 	}
 	m.WaitMeanS = mean(waits)
+	if deadlines > 0 {
+		m.DeadlinesMet = known(float64(met) / float64(deadlines))
+	}
 
 	m.MakespanS = makespan(jobs)
 	if m.MakespanS == nil || *m.MakespanS <= 0 {

@@ -26,6 +26,29 @@ func TestTurnaroundIsFromTheArrival(t *testing.T) {
 	}
 }
 
+// A job that did not end ok has missed its deadline. A job that was stopped says nothing.
+func TestDeadlines(t *testing.T) {
+	jobs := []Job{ended(0, OK, 22.3, 0), ended(1, OK, 22.4, 0), ended(2, Crash, 13, 0), ended(3, OK, 30, 0), ended(4, Cancelled, 13, 0),
+		{Index: 5, DeadlineS: known(10.0)}, ended(6, OKAfterOOM, 12.3, 0), {Index: 7, Outcome: known(Refused), DeadlineS: known(10.0)}}
+	for i := range jobs[:7] {
+		jobs[i].ArrivalS = known(12.3)
+		if i != 3 {
+			jobs[i].DeadlineS = known(10.0)
+		}
+	}
+	for i, want := range []*bool{known(true), known(false), known(false), nil, nil, nil, known(true), known(false)} {
+		if diff := cmp.Diff(want, jobs[i].MetDeadline()); diff != "" {
+			t.Errorf("job %d: %s", i, diff)
+		}
+	}
+	if got := Compute(Run{}, nil, jobs, nil, Residence{}).DeadlinesMet; got == nil || *got != 0.4 {
+		t.Errorf("deadlines met: %v, want 2 of 5", got)
+	}
+	if got := Compute(Run{}, nil, jobs[3:4], nil, Residence{}).DeadlinesMet; got != nil {
+		t.Errorf("deadlines met: %v without a deadline", *got)
+	}
+}
+
 func seg(device int, series Series, first, last, value float64) Segment {
 	return Segment{Device: device, Series: series, FirstS: first, LastS: last, Samples: 1, Value: &value}
 }

@@ -6,6 +6,7 @@
 package results
 
 import (
+	"math"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
@@ -182,7 +183,8 @@ type Job struct {
 	StderrTail     string
 	// EnergyEstimateJ is the job's share of its devices' energy (see WithEnergy).
 	EnergyEstimateJ *float64
-	Suspects        []int // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
+	DeadlineS       *float64 // how long after its arrival it should have ended; nil: it has no deadline
+	Suspects        []int    // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
 }
 
 // TurnaroundS is the time from the job's arrival to its end.
@@ -192,6 +194,19 @@ func (j Job) TurnaroundS() *float64 {
 	}
 	return known(*j.EndS - *j.ArrivalS)
 }
+
+// MetDeadline reports whether the job ended ok by its deadline. It is nil for a job without a deadline, a job that has
+// not ended, and a job that the harness stopped or could not start.
+func (j Job) MetDeadline() *bool {
+	if j.DeadlineS == nil || j.Outcome == nil || j.Outcome.invalid() {
+		return nil
+	}
+	took := j.TurnaroundS()
+	return known(j.EndedOK() && took != nil && nanoseconds(*took) <= nanoseconds(*j.DeadlineS))
+}
+
+// nanoseconds is a time as it was before it became a number of seconds.
+func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
 
 // EndedOK reports whether the job has ended and did its work.
 func (j Job) EndedOK() bool { return j.Outcome != nil && j.Outcome.CountsAsOK() }

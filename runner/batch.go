@@ -160,6 +160,9 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 	if spec.Footprint.Bytes > 0 {
 		r.FootprintBytes = &spec.Footprint.Bytes
 	}
+	if spec.Deadline > 0 {
+		r.DeadlineS = new(seconds(spec.Deadline))
+	}
 	return r
 }
 
@@ -209,7 +212,7 @@ func (b *Batch) recordArrivals(from, to int, arrivalS *float64) {
 	b.command(RecordJobs{func(yield func(results.Job) bool) {
 		for i := from; i < to; i++ {
 			r := &records[i]
-			if !yield(results.Job{Index: i, Name: r.Name, Command: r.Command, Class: r.Class, FootprintBytes: r.FootprintBytes, ArrivalS: arrivalS}) {
+			if !yield(results.Job{Index: i, Name: r.Name, Command: r.Command, Class: r.Class, FootprintBytes: r.FootprintBytes, DeadlineS: r.DeadlineS, ArrivalS: arrivalS}) {
 				return
 			}
 		}
@@ -312,6 +315,14 @@ func (c *Config) isolated(job *mixes.Job) bool {
 	return job.Isolate || job.KnownFault && c.Scheduler.IsolateKnown
 }
 
+// due is when the job should have ended (schedulers.Task).
+func (b *Batch) due(i int) time.Duration {
+	if after := b.spec(i).Deadline; after > 0 {
+		return b.job(i).arrived + after
+	}
+	return 0
+}
+
 // wholeJob is the range of the tasks that stand for a whole job. Executors choose the ids
 // of all others, below it.
 const wholeJob = schedulers.TaskID(1) << 63
@@ -328,7 +339,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 	}
 	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: spec.Priority, Isolate: b.config.isolated(spec), Wait: wait}, now)
+		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Wait: wait}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }

@@ -44,6 +44,9 @@ type Task struct {
 	Share           int    // of WholeDevice: the part of a device's time that its job asks for; 0: it asks for none. All tasks of a job say the same
 	Priority        int    // under a queue order by priority the larger goes first
 	Isolate         bool   // shares its device with no other job
+	// Due is when its job should have ended, since the batch's arrival; 0: it has no deadline. Under the queue order
+	// by deadline the earliest goes first.
+	Due time.Duration
 	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
 	// nil: all. Only a Preempter reads it, because elsewhere nothing is ever on the host.
 	Need *int64

@@ -54,11 +54,11 @@ Baseline and candidate are each
 ` + selection.Help + `
 
 Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
-(3%), slowdown in percentage points (1pp), crashes in jobs per run (0). A
-limit may be for a scheduler or a mix, as cg:crashes=2, W7/cg:throughput=10% or
-W7/*:crashes=1; cg:turnaround=none checks nothing. The limit that names most of
-an arm counts, and of equal ones the last. Limits may be in the configuration
-file, as max-regression: throughput=3%,cg:crashes=2.
+(3%), slowdown and deadlines-met in percentage points (1pp), crashes in jobs per
+run (0). A limit may be for a scheduler or a mix, as cg:crashes=2,
+W7/cg:throughput=10% or W7/*:crashes=1; cg:turnaround=none checks nothing. The
+limit that names most of an arm counts, and of equal ones the last. Limits may
+be in the configuration file, as max-regression: throughput=3%,cg:crashes=2.
 
 Crashes are checked with crashes=0 unless a limit or crashes=none says
 otherwise. Their numbers are tested too, so that chance is not an alarm. Metrics

@@ -558,3 +558,21 @@ func TestPageShowsSwaps(t *testing.T) {
 		t.Error("a run without swaps has a legend or facts of them")
 	}
 }
+
+// Deadlines are a fact of the run and two columns of its jobs, where any job has one.
+func TestPageShowsDeadlines(t *testing.T) {
+	r := simulatedRun("sa", 1, 10)
+	r.jobs[0].DeadlineS, r.jobs[2].DeadlineS = new(10.0), new(10.0)
+	m, none := memory{}, memory{}
+	m.add(r)
+	none.add(simulatedRun("sa", 1, 10))
+	text := write(t, m, m.runs()...)
+	for _, want := range []string{"<dt>Deadlines met</dt><dd>50.0 %</dd>", ">Deadline met<", ">yes<", ">no<"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if text := write(t, none, none.runs()...); strings.Contains(text, "eadline") {
+		t.Error("the page of a run without deadlines names them")
+	}
+}

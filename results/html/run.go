@@ -3,6 +3,7 @@ package html
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -104,6 +105,7 @@ func newFacts(r records) []fact {
 	figures(m.Energy.UsedJ != nil, m.EnergyFields().Pick("energy_j", "energy_per_ok_job_j", "energy_idle_j"))
 	add(m.Energy.UsedJ != nil && m.Energy.Source != nil && *m.Energy.Source == results.EnergyPower, "energy_from")
 	figures(m.Swapping.Swaps != nil, m.SwappingFields())
+	figures(m.DeadlinesMet != nil, m.DeadlineFields())
 	add(r.run.Workers > 0, "workers")
 	add(r.run.StartedAt != nil, "started_at")
 	add(r.run.Tag != "", "tag")
@@ -126,7 +128,11 @@ func newFacts(r records) []fact {
 }
 
 func newJobs(r records) *report.Table {
-	t := report.JobTable(r.run, r.jobs).Pick("job_index", "name", "outcome", "device_index", "footprint", "wait", "start", "end", "exit", "command", "detail")
+	columns := []string{"job_index", "name", "outcome", "device_index", "footprint", "wait", "start", "end", "exit", "command", "detail"}
+	if slices.ContainsFunc(r.jobs, func(j results.Job) bool { return j.DeadlineS != nil }) {
+		columns = slices.Insert(columns, 8, "deadline", "deadline_met")
+	}
+	t := report.JobTable(r.run, r.jobs).Pick(columns...)
 	t.Page = report.Page{Label: fmt.Sprintf("Jobs of run %d", r.run.ID), Class: "sortable"}
 	for _, j := range r.jobs {
 		attributes := rowAttribute("data-job", j.Index)

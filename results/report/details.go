@@ -18,6 +18,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	arrival := where(func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 })
 	used := where(func(j results.Job) bool { return j.UsedBytes != nil })
 	energy := where(func(j results.Job) bool { return j.EnergyEstimateJ != nil })
+	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
 	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true, len(jobs)), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device", Title: "GPU"},
@@ -30,6 +31,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "exit", Place: TextOnly, Drop: 2}, Column{Name: "exit_status", Place: DataOnly},
 		Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Place: DataOnly},
 		Column{Name: "stderr_tail", Place: DataOnly}, Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: energy},
+		Column{Name: "deadline", Unit: Seconds, Place: deadline, Drop: 6}, Column{Name: "deadline_met", Heading: "met", Title: "Deadline met", Place: deadline},
 	)}
 	if energy == Everywhere {
 		t.Say(energyNote)
@@ -40,9 +42,18 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 			exit = *j.Signal
 		}
 		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ)
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j))
 	}
 	return t
+}
+
+// met says whether a job met its deadline; nil if that is unknown.
+func met(j results.Job) any {
+	in := j.MetDeadline()
+	if in == nil {
+		return nil
+	}
+	return Cell{Value: *in, Text: map[bool]string{true: "yes", false: "no"}[*in]}
 }
 
 // taskTable has a row for each GPU task.

@@ -76,6 +76,15 @@ func simJobs() []results.Job {
 	return jobs
 }
 
+// dueJobs have deadlines: the first is met, the others are not.
+func dueJobs() []results.Job {
+	jobs := someJobs()
+	for i := range jobs[:3] {
+		jobs[i].DeadlineS = ptr(123.5)
+	}
+	return jobs
+}
+
 func views() map[string]*Table {
 	live, sim := liveRun(), simRun()
 	tasks := []results.Task{
@@ -92,6 +101,7 @@ func views() map[string]*Table {
 		"list":        RunList([]results.Run{live, sim, {ID: 5, Mix: "W2", Scheduler: "cg", Node: "local", Mode: results.Live, Status: results.Running, Jobs: 9}}),
 		"jobs":        JobTable(live, someJobs()),
 		"jobs_sim":    JobTable(sim, simJobs()),
+		"jobs_due":    JobTable(sim, dueJobs()),
 		"tasks":       taskTable(live, tasks),
 		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
 		"events":      EventTable(live, events),

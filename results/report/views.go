@@ -91,6 +91,9 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	if m.Swapping.Swaps != nil { // the scheduler took memory back
 		show(Everywhere, m.SwappingFields()...)
 	}
+	if m.DeadlinesMet != nil {
+		show(Everywhere, m.DeadlineFields()...)
+	}
 	if r.Mode == results.Live {
 		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(r.Sampler, m.MakespanS))
 	}
@@ -274,6 +277,10 @@ func RunList(runs []results.Run) *Table {
 	t.Columns = append(t.Columns, energyColumns(runs)...)
 	swapping := swappingColumns(runs)
 	t.Columns = append(t.Columns, swapping...)
+	deadlines := slices.ContainsFunc(runs, func(r results.Run) bool { return r.Metrics.DeadlinesMet != nil })
+	if deadlines {
+		t.Columns = append(t.Columns, Column{Name: "deadlines_met", Unit: Ratio, Drop: 9})
+	}
 	if dropNode > 0 && len(runs) > 0 {
 		t.Title += " on " + runs[0].Node
 	}
@@ -306,6 +313,9 @@ func RunList(runs []results.Run) *Table {
 			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), r.Sweep, given(r.Tag), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source}
 		if len(swapping) > 0 {
 			row = append(row, m.Swapping.Swaps, m.Swapping.OutBytes, m.Swapping.InBytes)
+		}
+		if deadlines {
+			row = append(row, m.DeadlinesMet)
 		}
 		t.Add(row...)
 	}

@@ -98,12 +98,10 @@ func stepsOf(queue string, f *schedtest.Failure) *report.Table {
 	return t
 }
 
-// queuesOf are the orders of the queue that a scheduler knows; "" if it has no such parameter.
+// queuesOf are the orders of the queue that a scheduler takes; "" if it has no such parameter.
 func queuesOf(info policies.Info) []engine.Order {
-	for _, p := range info.Params {
-		if p.Name == "queue" {
-			return []engine.Order{engine.FIFO, engine.FirstFit, engine.LargestFirst, engine.PriorityFIFO, engine.PriorityFirstFit}
-		}
+	if orders := info.Orders(); orders != nil {
+		return orders
 	}
 	return []engine.Order{""}
 }

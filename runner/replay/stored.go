@@ -93,6 +93,9 @@ func (b *builder) jobs(jobs []results.Job) {
 			group, arrived = group+1, *at
 		}
 		spec := mixes.Job{Name: j.Name, Program: j.Command, Class: j.Class, Group: group, Footprint: b.footprint(j)}
+		if j.DeadlineS != nil {
+			spec.Deadline = duration(*j.DeadlineS)
+		}
 		if j.StartS != nil && j.EndS != nil {
 			if len(b.of[j.Index]) == 0 && j.Device != nil && b.taskBound() {
 				spec.Binding = mixes.BindDeclared

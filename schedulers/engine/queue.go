@@ -32,7 +32,14 @@ const (
 	// of lower priority wait (schedGPU, policy 4). By the letter of the paper it grants what PriorityFIFO
 	// grants: a task that was passed fits no better after a grant.
 	PriorityFirstFit Order = "priority-mmu"
+	// EarliestDeadline: by Task.Due, then those without a deadline; later tasks may pass a task that does not fit.
+	EarliestDeadline Order = "deadline"
 )
+
+// Orders are all orders, as users see them.
+func Orders() []Order {
+	return []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit, EarliestDeadline}
+}
 
 // blocks reports whether a task that does not fit holds back the next one.
 func (o Order) blocks(misfit, next *waiting) bool {
@@ -56,22 +63,38 @@ func (o Order) byPriority(a, b schedulers.Task) int {
 // before orders two waiting tasks; ties break by arrival.
 func (o Order) before(a, b *waiting) int {
 	by := o.byPriority(a.task, b.task)
-	if o == LargestFirst {
+	switch o {
+	case LargestFirst:
 		by = -cmp.Compare(a.task.Bytes, b.task.Bytes)
+	case EarliestDeadline:
+		by = cmp.Compare(lastIfZero(a.task.Due), lastIfZero(b.task.Due))
 	}
 	return cmp.Or(by, cmp.Compare(a.arrival, b.arrival))
 }
 
+// lastIfZero is d, or Never if d is 0.
+func lastIfZero(d time.Duration) time.Duration {
+	if d == 0 {
+		return schedulers.Never
+	}
+	return d
+}
+
 // ParseOrder reads the name of an order.
 func ParseOrder(s string) (Order, error) {
-	var names []string
-	for _, order := range []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit} {
-		if order == Order(s) {
-			return order, nil
-		}
-		names = append(names, string(order))
+	if slices.Contains(Orders(), Order(s)) {
+		return Order(s), nil
 	}
-	return "", fmt.Errorf("unknown queue order %q: use one of %s", s, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown queue order %q: use one of %s", s, OrderNames(Orders()))
+}
+
+// OrderNames lists orders, for messages.
+func OrderNames(orders []Order) string {
+	var names []string
+	for _, o := range orders {
+		names = append(names, string(o))
+	}
+	return strings.Join(names, ", ")
 }
 
 // waiting is a task in the queue.

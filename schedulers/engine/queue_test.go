@@ -13,7 +13,7 @@ import (
 
 func TestQueueOrders(t *testing.T) {
 	// Task 1 has the device. Waiting, by arrival: 2 needs 10, 3 needs 4,
-	// 4 needs 8, 5 needs 2; 3 and 5 have priority 1. Task 6 takes 8 of the 16
+	// 4 needs 8, 5 needs 2; 3 and 5 have priority 1, 5 is due first, then 2. Task 6 takes 8 of the 16
 	// bytes first, so that 8 are left when 1 goes.
 	for _, c := range []struct{ order, afterRelease, afterSix string }{
 		{"fifo", "", "2@0 3@0"},
@@ -21,15 +21,16 @@ func TestQueueOrders(t *testing.T) {
 		{"largest-first", "4@0", "3@0 5@0"},
 		{"priority-fifo", "3@0 5@0", "2@0"},
 		{"priority-mmu", "3@0 5@0", "2@0"},
+		{"deadline", "5@0 3@0", "2@0"},
 	} {
 		t.Run(c.order, func(t *testing.T) {
 			n := enginetest.NewNode(t, "schedgpu:queue="+c.order, enginetest.Small)
 			n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 			n.Submit(schedulers.Task{ID: 6, Bytes: 8}, "6@0")
-			n.Submit(schedulers.Task{ID: 2, Bytes: 10}, "")
+			n.Submit(schedulers.Task{ID: 2, Bytes: 10, Due: time.Hour}, "")
 			n.Submit(schedulers.Task{ID: 3, Bytes: 4, Priority: 1}, "")
 			n.Submit(schedulers.Task{ID: 4, Bytes: 8}, "")
-			n.Submit(schedulers.Task{ID: 5, Bytes: 2, Priority: 1}, "")
+			n.Submit(schedulers.Task{ID: 5, Bytes: 2, Priority: 1, Due: time.Minute}, "")
 			n.Finish(1, c.afterRelease)
 			n.Finish(6, c.afterSix)
 		})
@@ -125,6 +126,33 @@ func TestLargestFirstTakesEqualTasksByArrival(t *testing.T) {
 	n.Submit(schedulers.Task{ID: 7, Bytes: 4}, "")
 	n.Submit(schedulers.Task{ID: 8, Bytes: 5}, "")
 	n.Finish(1, "8@0 9@0 7@0")
+}
+
+// The earliest deadline goes first, equal ones by arrival, and tasks without one last, by arrival.
+func TestTheEarliestDeadlineGoesFirst(t *testing.T) {
+	n := enginetest.NewNode(t, "case-alg3:queue=deadline", enginetest.Small)
+	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 2}, "")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 2, Due: 9 * time.Second}, "")
+	n.Submit(schedulers.Task{ID: 4, Bytes: 2}, "")
+	n.Submit(schedulers.Task{ID: 5, Bytes: 2, Due: 7 * time.Second}, "")
+	n.Submit(schedulers.Task{ID: 6, Bytes: 2, Due: 9 * time.Second}, "")
+	n.Finish(1, "5@0 3@0 6@0 2@0 4@0")
+}
+
+// A task without a deadline ages, so that it does not starve.
+func TestTasksWithDeadlinesDoNotStarveOthers(t *testing.T) {
+	n := enginetest.NewNode(t, "case-alg3:queue=deadline,age-limit=3", enginetest.Small)
+	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 16}, "")
+	for id := schedulers.TaskID(3); id < 8; id++ {
+		n.Submit(schedulers.Task{ID: id, Bytes: 16, Due: time.Duration(id)}, "")
+	}
+	n.Finish(1, "3@0")
+	n.Finish(3, "4@0")
+	n.Finish(4, "5@0")
+	n.Finish(5, "2@0")
+	n.Finish(2, "6@0")
 }
 
 func TestWaitLimit(t *testing.T) {

@@ -52,10 +52,8 @@ func TestInvariantsWithoutAPlan(t *testing.T) {
 
 // queuesOf returns the scheduler's queue orders; "" if it does not have the parameter.
 func queuesOf(info policies.Info) []engine.Order {
-	for _, p := range info.Params {
-		if p.Name == "queue" {
-			return []engine.Order{engine.FIFO, engine.FirstFit, engine.LargestFirst, engine.PriorityFIFO, engine.PriorityFirstFit}
-		}
+	if orders := info.Orders(); orders != nil {
+		return orders
 	}
 	return []engine.Order{""}
 }

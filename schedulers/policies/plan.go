@@ -31,7 +31,7 @@ var planEntry = entry{
 		Brief:  "memory hard: an order for each device, from what the jobs did in earlier runs",
 		Rule:   "memory hard: an order for each device, found by search over what the jobs of the batch did in earlier runs",
 		Source: "this project; docs/design/plan.md",
-		Params: []Param{paramQueue, withDefault(paramAge, "0"), paramWait, paramRoom, paramManaged, paramIsolate, paramNice,
+		Params: []Param{paramPlanQueue, withDefault(paramAge, "0"), paramWait, paramRoom, paramManaged, paramIsolate, paramNice,
 			{Name: "weight", Default: "0.6", Help: "weight of the makespan, from 0 to 1; the rest is that of the mean turnaround"},
 			{Name: "search", Default: "2000", Help: fmt.Sprintf("random changes of a plan that are tried at each step, at most %d, and ten times as many at the start", plan.MostMoves)},
 			{Name: "candidates", Default: plan.All.String(), Help: "what a search begins with: alg3, greedy, serial, with + between them"},

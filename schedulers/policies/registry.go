@@ -88,12 +88,13 @@ type entry struct {
 }
 
 var (
-	paramQueue   = Param{Name: "queue", Default: string(engine.LargestFirst), Help: "order of waiting tasks: fifo, mmu, largest-first, priority-fifo, priority-mmu"}
-	paramAge     = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones, unless jobs that wait hold what it needs; 0: however often"}
-	paramWait    = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error, unless it says itself how long it waits; 0s: never"}
-	paramWorkers = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
-	paramDevice  = Param{Name: "device", Default: "0", Help: "the device that is shared"}
-	paramIsolate = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", OmitDefault: true}
+	paramQueue     = Param{Name: "queue", Default: string(engine.LargestFirst), Help: "order of waiting tasks: " + engine.OrderNames(engine.Orders())}
+	paramPlanQueue = Param{Name: "queue", Default: string(engine.LargestFirst), Help: "order of waiting tasks before the first plan, and where nothing is planned: " + engine.OrderNames(planOrders())}
+	paramAge       = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones, unless jobs that wait hold what it needs; 0: however often"}
+	paramWait      = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error, unless it says itself how long it waits; 0s: never"}
+	paramWorkers   = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
+	paramDevice    = Param{Name: "device", Default: "0", Help: "the device that is shared"}
+	paramIsolate   = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", OmitDefault: true}
 	// By default no room is left, because growth waits without harm, and jobs that do not
 	// grow cannot use memory that is kept free.
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
@@ -187,7 +188,7 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if s["workers"] == "0" {
 		s["workers"] = strconv.Itoa(2 * nodeDevices)
 	}
-	config, err := s.config()
+	config, err := s.config(en.Orders())
 	if err != nil {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
@@ -226,6 +227,21 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
 		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Program: program, values: s}, nil
+}
+
+// Orders are the queue orders that the scheduler takes; nil if it has no such parameter.
+func (i Info) Orders() []engine.Order {
+	switch {
+	case !slices.ContainsFunc(i.Params, func(p Param) bool { return p.Name == paramQueue.Name }):
+		return nil
+	case i.Predicts:
+		return planOrders()
+	}
+	return engine.Orders()
+}
+
+func planOrders() []engine.Order {
+	return slices.DeleteFunc(engine.Orders(), func(o engine.Order) bool { return o == engine.EarliestDeadline })
 }
 
 // With adds parameters to a scheduler's text. Either may be without parameters.
@@ -270,7 +286,8 @@ func Lookup(name string) (Info, error) {
 // ofServer returns a parameter that only the run's engine implements, and the remedy; "" if
 // no such parameter is set.
 func (s settings) ofServer() (key, remedy string) {
-	if q := engine.Order(s["queue"]); q == engine.LargestFirst {
+	switch engine.Order(s["queue"]) {
+	case engine.LargestFirst, engine.EarliestDeadline:
 		return "queue", "choose one of the paper's four policies"
 	}
 	for _, p := range []Param{withDefault(paramAge, "0"), paramRoom, paramManaged, paramIsolate} {
@@ -370,12 +387,15 @@ func (s settings) memory() (MemoryHard, error) {
 	return MemoryHard{}, fmt.Errorf("managed=%s: use %s or %s", s["managed"], managedFit, managedExceed)
 }
 
-func (s settings) config() (engine.Config, error) {
+func (s settings) config(orders []engine.Order) (engine.Config, error) {
 	c := engine.Config{Queue: engine.FIFO}
 	var err error
 	if text, ok := s["queue"]; ok {
 		if c.Queue, err = engine.ParseOrder(text); err != nil {
 			return c, err
+		}
+		if !slices.Contains(orders, c.Queue) {
+			return c, fmt.Errorf("queue=%s: a plan is an order of its own: use one of %s, which count where nothing is planned", text, engine.OrderNames(orders))
 		}
 	}
 	if c.AgeLimit, err = s.number("age-limit", 0); err != nil {

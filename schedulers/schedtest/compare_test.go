@@ -27,9 +27,9 @@ func TestTheEngineDecidesLikeAnExhaustiveOne(t *testing.T) {
 		if info.External {
 			continue
 		}
-		queues := []engine.Order{""}
-		if slices.ContainsFunc(info.Params, func(p policies.Param) bool { return p.Name == "queue" }) {
-			queues = []engine.Order{engine.FIFO, engine.FirstFit, engine.LargestFirst, engine.PriorityFIFO, engine.PriorityFirstFit}
+		queues := info.Orders()
+		if queues == nil {
+			queues = []engine.Order{""}
 		}
 		for _, queue := range queues {
 			arms = append(arms, arm{info, queue})
@@ -195,7 +195,7 @@ func (w *workload) pick() (schedulers.TaskID, *known) {
 func (w *workload) submit() error {
 	w.last++
 	t := schedulers.Task{ID: w.last, Job: schedulers.JobID(w.last), Bytes: w.bytes(), Managed: w.IntN(100) < w.style.managed,
-		Isolate: w.IntN(100) < w.style.isolated, Priority: w.IntN(3), Wait: w.wait()}
+		Isolate: w.IntN(100) < w.style.isolated, Priority: w.IntN(3), Due: time.Duration(w.IntN(4)) * time.Minute, Wait: w.wait()}
 	if w.binds == policies.BindsTask && w.IntN(3) > 0 {
 		t.Job, t.Serial = schedulers.JobID(w.IntN(w.style.jobs)), w.IntN(8)/7
 	}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
 )
 
 // drawNode draws one to four devices, which differ, and are small enough that random tasks
@@ -25,7 +26,7 @@ func drawNode(rt *rapid.T) []schedulers.Device {
 	return rapid.SliceOfN(device, 1, 4).Draw(rt, "node")
 }
 
-func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices int) schedulers.Task {
+func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices int, queue engine.Order) schedulers.Task {
 	t := schedulers.Task{
 		ID: id, Job: job,
 		Bytes:           drawBytes(rt, "bytes"),
@@ -35,6 +36,9 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices i
 		Managed:         rapid.IntRange(0, 3).Draw(rt, "managed") == 0,
 		Priority:        rapid.IntRange(-1, 2).Draw(rt, "priority"),
 		Isolate:         rapid.IntRange(0, 9).Draw(rt, "isolate") == 0,
+	}
+	if queue == engine.EarliestDeadline {
+		t.Due = time.Duration(rapid.IntRange(0, 3).Draw(rt, "due")) * time.Minute
 	}
 	t.Wait = drawWait(rt)
 	t.GridUnknown = t.Blocks == 0 && rapid.Bool().Draw(rt, "grid unknown")

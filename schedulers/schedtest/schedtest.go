@@ -147,7 +147,7 @@ func (m *machine) submit(rt *rapid.T) {
 	if m.scheduler.Binds == policies.BindsTask {
 		job = rapid.SampledFrom(append(m.books.severalTasks(), job)).Draw(rt, "job")
 	}
-	task := drawTask(rt, m.lastTask+1, job, len(m.devices))
+	task := drawTask(rt, m.lastTask+1, job, len(m.devices), m.scheduler.Config.Queue)
 	if m.scheduler.Binds == policies.BindsTask {
 		task.Serial = rapid.IntRange(0, 1).Draw(rt, "process")
 	}
@@ -156,7 +156,7 @@ func (m *machine) submit(rt *rapid.T) {
 
 // several submits a task of a new job for several devices, and sometimes for more than there are.
 func (m *machine) several(rt *rapid.T) {
-	task := drawTask(rt, m.lastTask+1, m.lastJob+1, len(m.devices))
+	task := drawTask(rt, m.lastTask+1, m.lastJob+1, len(m.devices), m.scheduler.Config.Queue)
 	task.Devices = rapid.IntRange(2, len(m.devices)+1).Draw(rt, "devices")
 	task.OnDevice, task.Managed = nil, false
 	m.enter(rt, task)

@@ -1,0 +1,35 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/results"
+)
+
+// jobOf needs the device of node small alone, for so many seconds.
+func jobOf(seconds float64) string { return allocate("a", "6GiB") + kernel(8, seconds, "") + free("a") }
+
+// Under the order by deadline each job of group 0 meets its deadline where fifo has two misses. The deadline of a job of a
+// later group counts from its arrival.
+func TestDeadlinesAreMet(t *testing.T) {
+	for _, c := range []struct {
+		queue string
+		ends  []float64
+		met   float64
+	}{
+		{"fifo", []float64{4, 7, 9, 10, 13}, 0.5},
+		{"deadline", []float64{4, 10, 7, 5, 13}, 1},
+	} {
+		r := stepping(t, small(t, 1), "case-alg3:queue="+c.queue, jobOf(4), jobOf(3), jobOf(2), jobOf(1), jobOf(3))
+		r.jobs[0].Deadline, r.jobs[2].Deadline, r.jobs[3].Deadline = 4*time.Second, 7*time.Second, 5*time.Second
+		r.jobs[4].Deadline, r.jobs[4].Group = 3*time.Second, 1
+		jobs, _ := r.must(t)
+		for i, end := range c.ends {
+			wantOutcome(t, jobs[i], results.OK, end)
+		}
+		if met := results.Compute(results.Run{}, nil, jobs, nil, results.Residence{}).DeadlinesMet; met == nil || *met != c.met {
+			t.Errorf("queue=%s: deadlines met: %v, want %g", c.queue, met, c.met)
+		}
+	}
+}
