@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Arm is what repetitions repeat. Traced runs are an arm of their own, because tracing costs
@@ -17,9 +19,9 @@ type Arm struct {
 	Probe                            Probe
 }
 
-// ArmOf returns the arm of which a run is a repetition.
+// ArmOf returns the arm of which a run is a repetition. Parameters that had no effect do not count.
 func ArmOf(r Run) Arm {
-	return Arm{r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, r.Jobs, r.Traced, r.Probe}
+	return Arm{r.Mix, r.Scheduler, schedulers.WithoutRetired(r.Scheduler, r.Parameters), r.Node, r.Mode, r.Jobs, r.Traced, r.Probe}
 }
 
 // Batch returns the arm without its scheduler and its probe. Arms with equal batches differ only

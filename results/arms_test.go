@@ -81,3 +81,14 @@ func TestHasEmptyPart(t *testing.T) {
 		}
 	}
 }
+
+// Runs whose parameters differ only in what had no effect are repetitions of one arm.
+func TestArmsWithoutParametersThatWent(t *testing.T) {
+	old := ArmOf(Run{Scheduler: "vgpu", Parameters: "n=4,queue=mmu,references=safe,victims=1"})
+	if now := ArmOf(Run{Scheduler: "vgpu", Parameters: "n=4,queue=mmu,victims=1"}); old != now {
+		t.Errorf("arm %+v, and %+v of a run that was recorded before", now, old)
+	}
+	if a := ArmOf(Run{Scheduler: "other", Parameters: "references=safe"}); a.Parameters != "references=safe" {
+		t.Errorf("arm %+v", a)
+	}
+}

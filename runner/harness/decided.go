@@ -78,7 +78,7 @@ func (b *Batch) open(to Recorder, node func(Batch) (Node, error)) (Node, error) 
 // Decider settles a scheduler for so many devices and starts the program that decides, if there is
 // one. done must be called after a success. It is for batches that are not runs.
 func Decider(text string, devices int) (_ policies.Scheduler, done func() error, err error) {
-	s, err := policies.Parse(text, devices)
+	s, err := policies.ParseStored(text, devices)
 	if err == nil {
 		s, err = Pinned(s)
 	}

@@ -274,7 +274,7 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	if name, rest, _ := strings.Cut(text, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
 		text = policies.With(text, fmt.Sprintf("workers=%d", workers))
 	}
-	s, err := policies.Parse(text, devices)
+	s, err := policies.ParseStored(text, devices)
 	if err == nil {
 		s, err = Pinned(s)
 	}

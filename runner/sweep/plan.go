@@ -25,6 +25,7 @@ import (
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -79,6 +80,12 @@ func (o Options) Validate(isNew bool) error {
 	}
 	if key, err := o.Twice(); err != nil {
 		return refuse("--%s: %w", key, err)
+	}
+	for _, text := range o.Scheds {
+		if name, parameters, _ := strings.Cut(text, ":"); isNew && schedulers.WithoutRetired(name, parameters) != parameters {
+			_, err := policies.Parse(text, 1)
+			return refuse("--scheds: %w", err)
+		}
 	}
 	if !utf8.ValidString(o.Name) || strings.ContainsFunc(o.Name, unicode.IsControl) {
 		return refuse("name %q: want one line of UTF-8 text", o.Name)

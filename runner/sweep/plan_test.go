@@ -211,3 +211,20 @@ func TestResumeKeepsWhatWasPlanned(t *testing.T) {
 		t.Errorf("the plan (-planned +resumed):\n%s", diff)
 	}
 }
+
+// A sweep that was planned with a parameter that had no effect is resumed as planned. A new one is refused.
+func TestResumeWithAParameterThatWent(t *testing.T) {
+	text, err := json.Marshal(results.Spec{Mixes: []results.SpecMix{{Arg: "W1"}}, Scheds: []string{"vgpu:references=safe"}, Reps: 1,
+		Settings: json.RawMessage(`{"node": "sim:1xV100"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = Resume(t.Context(), results.Sweep{ID: 1, Spec: string(text)})
+	if err == nil || !strings.Contains(err.Error(), "mix W1, or a profile of its jobs, is not what it was") {
+		t.Errorf("resumed with %v, which is not of its scheduler", err)
+	}
+	err = Options{Mixes: []string{"W1"}, Scheds: []string{"vgpu:references=safe"}}.Validate(true)
+	if want := `--scheds: scheduler vgpu: parameter "references=safe": references went`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a new sweep: %v, want %q", err, want)
+	}
+}

@@ -173,6 +173,9 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 			return Scheduler{}, fmt.Errorf("scheduler %q: a parameter is empty: write a comma only between two parameters", text)
 		}
 		key, value, ok := en.parameter(i, item)
+		if !ok && schedulers.IsRetired(name, key) {
+			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s went, because it had no effect: leave it out", name, item, key)
+		}
 		if !ok {
 			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s%s%s", name, item, en.paramNames(), en.commaHint(), en.meant(item))
 		}
@@ -242,6 +245,15 @@ func (i Info) Orders() []engine.Order {
 
 func planOrders() []engine.Order {
 	return slices.DeleteFunc(engine.Orders(), func(o engine.Order) bool { return o == engine.EarliestDeadline })
+}
+
+// ParseStored is Parse for the text of a stored run or sweep, which may have parameters that had no effect.
+func ParseStored(text string, nodeDevices int) (Scheduler, error) {
+	name, parameters, _ := strings.Cut(text, ":")
+	if kept := schedulers.WithoutRetired(name, parameters); kept != parameters {
+		text = With(name, kept)
+	}
+	return Parse(text, nodeDevices)
 }
 
 // With adds parameters to a scheduler's text. Either may be without parameters.

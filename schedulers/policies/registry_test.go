@@ -51,6 +51,23 @@ func TestParametersAreCanonical(t *testing.T) {
 	}
 }
 
+// A parameter that had no effect is left out of what runs and sweeps have stored.
+func TestParametersThatWent(t *testing.T) {
+	for text, want := range map[string]string{
+		"vgpu:age-limit=64,n=4,queue=mmu,references=safe,victims=1,wait-limit=0s": "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s",
+		"vgpu:references=complete": "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s",
+		"demand":                   "age-limit=64,queue=mmu,wait-limit=0s",
+	} {
+		s, err := policies.ParseStored(text, 4)
+		if err != nil || s.Parameters() != want {
+			t.Errorf("%s: parameters %s, error %v; want %s", text, s.Parameters(), err, want)
+		}
+	}
+	if _, err := policies.ParseStored("demand:references=safe", 4); err == nil {
+		t.Error("demand never had references")
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", `unknown scheduler "": use one of `},
@@ -75,6 +92,7 @@ func TestParseErrors(t *testing.T) {
 		{"schedgpu:room=10%", "room=10%: want a share"},
 		{"case-alg2:managed=yes", "managed=yes: use fit or exceed"},
 		{"case-alg3:isolate=all", "scheduler case-alg3: isolate=all: use none or known"},
+		{"vgpu:references=safe", `scheduler vgpu: parameter "references=safe": references went, because it had no effect: leave it out`},
 		{"vgpu:n=0", "scheduler vgpu: n=0: want a whole number of 1 or more"},
 		{"vgpu:victims=2", "scheduler vgpu: victims=2: use 1, or 0 for as many as it takes"},
 		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
