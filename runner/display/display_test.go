@@ -78,6 +78,24 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 	}
 }
 
+// Jobs that a run is given are counted with the others from then on.
+func TestProgressOfGivenJobs(t *testing.T) {
+	for _, mode := range []results.Mode{results.Live, results.Simulated} {
+		var out strings.Builder
+		p := NewRun(&out, mixes.Mix{Jobs: []mixes.Job{{Name: "first"}}}, mode, profiles.Catalog())
+		p.Job(results.Job{Index: 1, Name: "given", ArrivalS: new(1.0)})
+		p.Event(results.Event{Kind: results.EventUnscheduled, Job: new(1), Detail: "it never asked"})
+		p.Job(results.Job{Index: 1, Name: "given", StartS: new(1.0), Outcome: new(results.OK)})
+		want := "caserun: job 1 (given): it never asked\n"
+		if mode == results.Live {
+			want += "job 1 (given): ok; 1/2 ended, about"
+		}
+		if !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: said %q, want %q", mode, out.String(), want)
+		}
+	}
+}
+
 func TestASweepSaysOnceWhatItsRunsHaveInCommon(t *testing.T) {
 	var out strings.Builder
 	p := NewSweep(&out, results.Simulated, time.Now())

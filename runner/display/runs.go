@@ -28,6 +28,7 @@ type Run struct {
 	weights  []float64   // expected seconds of each job alone, 1 where unknown
 
 	mu     sync.Mutex
+	given  []string      // names of jobs that came while the run ran
 	jobs   []results.Job // of a run that is not silent
 	began  time.Time
 	ticker *time.Ticker
@@ -87,11 +88,17 @@ func (r *Run) Stop() {
 
 // Job takes a job's new state.
 func (r *Run) Job(j results.Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j.Index == len(r.mix)+len(r.given) {
+		r.given = append(r.given, j.Name)
+		if !r.silent {
+			r.jobs, r.weights = append(r.jobs, j), append(r.weights, 1)
+		}
+	}
 	if r.silent {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	before := r.jobs[j.Index]
 	r.jobs[j.Index] = j
 	if r.animated || j.Outcome == nil || before.Outcome != nil {
@@ -119,9 +126,17 @@ func (r *Run) Event(e results.Event) {
 	defer r.mu.Unlock()
 	who := ""
 	if e.Job != nil {
-		who = fmt.Sprintf("job %d (%s): ", *e.Job, r.mix[*e.Job].Name)
+		who = fmt.Sprintf("job %d (%s): ", *e.Job, r.name(*e.Job))
 	}
 	r.say("%s%s", who, e.Detail)
+}
+
+// name is a job's. Its first record has come if it was given.
+func (r *Run) name(job int) string {
+	if job < len(r.mix) {
+		return r.mix[job].Name
+	}
+	return r.given[job-len(r.mix)]
 }
 
 // line is the state of the batch: how many jobs have ended, how long the others may take, how

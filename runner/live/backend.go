@@ -136,7 +136,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 func (b *Backend) Close() error { return closeGPUs(b.gpus, b.say) }
 
 func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
-	n := &node{Batch: batch, to: to, cores: b.cores}
+	n := &node{Batch: batch, to: to, cores: b.cores, binaries: map[string]string{}}
 	var err error
 	n.programs, n.dirs, err = Resolve(n.Options, n.Probe, n.Mix)
 	switch {
@@ -160,9 +160,13 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		return nil, err
 	}
 	n.around = b.limits
-	n.around.Environment = callers(os.Environ(), n.Mix.Jobs, n.Say)
+	of := n.Mix.Jobs
+	if n.Feed != nil {
+		of = nil // jobs to come may need what those of the mix do not
+	}
+	n.around.Environment = callers(os.Environ(), of, n.Say)
 	checkDescriptors(n.Workers, n.Say)
-	if n.binaries, err = hashes(append(slices.Clone(n.programs), n.library, n.tracer)); err != nil {
+	if err := n.hash(append(slices.Clone(n.programs), n.library, n.tracer)...); err != nil {
 		return nil, err
 	}
 	if n.runs, err = filepath.Abs(n.Runs); err != nil {
@@ -186,7 +190,7 @@ func (n *node) Describe(run *results.Run) {
 	run.Node, run.Mode, run.Traced = "local", results.Live, n.Trace
 	run.StartedAt = new(time.Now())
 	p := &run.Provenance
-	p.PID, p.Binaries, p.Cores = new(os.Getpid()), n.binaries, n.cores
+	p.PID, p.Binaries, p.Cores = new(os.Getpid()), n.hashes(), n.cores
 	p.Surroundings = new(n.around.Text())
 	p.Driver, p.CUDA = &n.versions.Driver, &n.versions.CUDA
 }
@@ -250,7 +254,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir:   filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
-		Swap: n.swap, TaskBytes: taskBytes(devices), Lost: n.lost, Users: n.users, Warn: n.Say, Start: arrival}
+		Swap: n.swap, TaskBytes: taskBytes(devices), Feed: n.Feed, Admit: n.admit, Lost: n.lost, Users: n.users, Warn: n.Say, Start: arrival}
 	if d := n.daemon; d != nil {
 		c.Env, c.MendServer, c.AwaitServer, c.WatchServer = d.Env(), d.Mend, d.AwaitHealthy, d.WatchFaults
 		c.Terminate = func(pids ...int) error { return d.TerminateClients(context.Background(), pids...) } // each command has a limit of its own
@@ -274,6 +278,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 }
 
 func (n *node) Close(run *results.Run) []error {
+	run.Provenance.Binaries = n.hashes() // with those of given jobs
 	if n.executor != nil && run.Traced {
 		run.Tracer = n.executor.Traced()
 	}
@@ -291,11 +296,10 @@ func taskBytes(devices []schedulers.Device) int64 {
 	return most
 }
 
-// hashes is a JSON object of the sha256 of each file that is there. The jobs of a program that is gone fail.
-func hashes(files []string) (string, error) {
-	out := map[string]string{}
+// hash takes the sha256 of files that are there. The jobs of a program that is gone fail.
+func (n *node) hash(files ...string) error {
 	for _, path := range files {
-		if out[path] != "" {
+		if n.binaries[path] != "" {
 			continue
 		}
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
@@ -303,13 +307,18 @@ func hashes(files []string) (string, error) {
 		}
 		sum, err := harness.Hash(path)
 		if err != nil {
-			return "", err
+			return err
 		}
-		out[path] = sum
+		n.binaries[path] = sum
 	}
-	text, err := json.Marshal(out)
+	return nil
+}
+
+// hashes is a JSON object of the files' sha256.
+func (n *node) hashes() string {
+	text, err := json.Marshal(n.binaries)
 	if err != nil {
-		return "", fmt.Errorf("record binaries: %w", err)
+		panic(err) // it is a map of text
 	}
-	return string(text), nil
+	return string(text)
 }

@@ -22,22 +22,29 @@ var errUnbindable = errors.New("it cannot be bound task by task")
 
 // bind settles how the batch's jobs get their devices, and notes what the run's record must
 // say about it.
-func (n *node) bind() error {
-	if n.Scheduler.Binds == policies.BindsTask {
-		jobs, declared, err := bindPrograms(n.Mix.Jobs, n.programs, n.library != "")
-		if err != nil {
-			return harness.Refuse(harness.ToMeasure(err, errUnbindable, n.Options, n.Mix))
-		}
-		n.Mix.Jobs, n.notes = jobs, declared
-	}
-	for i, j := range n.Mix.Jobs {
-		if j.Pin && (n.Scheduler.Binds == policies.BindsJob || j.Binding == mixes.BindDeclared) {
-			n.notes = append(n.notes, results.Event{Kind: results.EventPinIgnored, Job: &i,
-				Detail: "pin: true has no effect: the whole job is bound, and it sees that device only"})
-		}
+func (n *node) bind() (err error) {
+	if n.Mix.Jobs, n.notes, err = n.bound(n.Mix, n.programs); err != nil {
+		return err
 	}
 	n.tell()
 	return nil
+}
+
+// bound is bind for the jobs of a mix.
+func (n *node) bound(m mixes.Mix, programs []string) (jobs []mixes.Job, notes []results.Event, err error) {
+	jobs = m.Jobs
+	if n.Scheduler.Binds == policies.BindsTask {
+		if jobs, notes, err = bindPrograms(jobs, programs, n.library != ""); err != nil {
+			return nil, nil, harness.Refuse(harness.ToMeasure(err, errUnbindable, n.Options, m))
+		}
+	}
+	for i, j := range jobs {
+		if j.Pin && (n.Scheduler.Binds == policies.BindsJob || j.Binding == mixes.BindDeclared) {
+			notes = append(notes, results.Event{Kind: results.EventPinIgnored, Job: &i,
+				Detail: "pin: true has no effect: the whole job is bound, and it sees that device only"})
+		}
+	}
+	return jobs, notes, nil
 }
 
 // tell says each note once, with the jobs that it concerns.

@@ -16,7 +16,7 @@ import (
 // environment is a job's: the parent's without another MPS daemon, what the run needs, then the job's own.
 // native/probe reads the CASE_ variables.
 func (x *Executor) environment(job, device int, traces string) []string {
-	spec := x.config.Jobs[job]
+	spec := x.job(job).spec
 	visible, binding := strings.Join(x.config.UUIDs, ","), "task"
 	if device != runner.Unbound {
 		visible, binding = x.config.UUIDs[device], "job"

@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/scratch"
@@ -59,6 +60,9 @@ type Config struct {
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
 	// Users, where not nil, has the PIDs of the processes that use a device, by its place in node order.
 	Users func(device int) ([]int, error)
+	// Feed, where not nil, has more jobs. Admit finds what each of them needs, and notes what its record must say.
+	Feed  *harness.Feed
+	Admit func(*harness.Taken) (job, error)
 	// Lost, where not nil, has each device that falls off the bus.
 	Lost  <-chan Lost
 	Warn  func(format string, args ...any)
@@ -101,10 +105,10 @@ type Executor struct {
 
 	priorities priorities // settled before the batch starts
 
-	bound []int // device of each job as the batch bound it; settled before the job starts
-
 	mu     sync.Mutex
+	given  []job // that the feed had
 	procs  []*process
+	bound  []int                         // device of each job as the batch bound it; settled before the job starts
 	timers map[time.Duration]*time.Timer // that have not fired
 }
 
@@ -207,6 +211,9 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.clean.Go(x.watchDevices)
 	x.clean.Go(x.watchUsers)
 	x.post(runner.Arrive{})
+	if x.config.Feed != nil {
+		x.clean.Go(func() { x.takeJobs(ctx) })
+	}
 	select {
 	case <-l.Done():
 		x.awaitInterruption(ctx)
@@ -247,12 +254,14 @@ func (x *Executor) awaitInterruption(ctx context.Context) {
 
 // Start carries out runner.Start.
 func (x *Executor) Start(job, device int) {
+	x.mu.Lock()
 	x.bound[job] = device
+	x.mu.Unlock()
 	x.clean.Add(1)
 	x.spawn.do(func() {
 		p, err := x.launch(job, device)
 		if err != nil {
-			err = fmt.Errorf("start job %d (%s): %w", job, x.config.Jobs[job].Command(), err)
+			err = fmt.Errorf("start job %d (%s): %w", job, x.job(job).spec.Command(), err)
 			go func() {
 				defer x.clean.Done()
 				ours := notTheJobs(err)
@@ -354,9 +363,10 @@ func (x *Executor) await(job int, p *process) {
 	x.leaveOutput(p)
 	x.settleStrays(job, p)
 	x.guard.forget(p)
-	check := x.config.Checks[job]
+	of := x.job(job)
+	check := of.check
 	e.Checked, e.Wrong = check.Passes, check.Failed != 0 && e.Status != nil && *e.Status == check.Failed
-	if e.Status != nil && *e.Status != 0 && userfile.HasCR(x.config.Programs[job]) { // as env and a shell end of it
+	if e.Status != nil && *e.Status != 0 && userfile.HasCR(of.program) { // as env and a shell end of it
 		e.Hint = userfile.CR
 	}
 	x.post(runner.JobEnded{Job: job, Exit: e})

@@ -38,12 +38,12 @@ type node struct {
 
 	cores          int // host threads that the jobs may use
 	around         results.Surroundings
-	programs, dirs []string        // by job
-	library        string          // libcase.so; "": nothing is preloaded
-	tracer         string          // "": no tracing
-	binaries       string          // their hashes, JSON
-	runs           string          // directory of the runs' directories, absolute
-	notes          []results.Event // of how jobs get their devices
+	programs, dirs []string          // by job
+	library        string            // libcase.so; "": nothing is preloaded
+	tracer         string            // "": no tracing
+	binaries       map[string]string // the sha256 of each file that was there
+	runs           string            // directory of the runs' directories, absolute
+	notes          []results.Event   // of how jobs get their devices
 }
 
 // prepare takes the GPUs. An error says what is wrong and what to do. Close must follow every success.

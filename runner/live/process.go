@@ -44,7 +44,8 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	if err := x.whyFailed(); err != nil {
 		return nil, &failure{errors.New("the run had failed"), "see the run's event of kind failed"}
 	}
-	spec := x.config.Jobs[job]
+	of := x.job(job)
+	spec := of.spec
 	base := fmt.Sprintf("job-%04d", job)
 	p := &process{ended: make(chan struct{}), undead: make(chan struct{})}
 	started := false
@@ -72,8 +73,8 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		return nil, err
 	}
 	x.looked(job)
-	cmd := exec.Command(x.config.Programs[job], spec.Args...)
-	cmd.Dir = x.config.Dirs[job]
+	cmd := exec.Command(of.program, spec.Args...)
+	cmd.Dir = of.dir
 	cmd.Stdout, cmd.Stderr = p.outputs[0].file, p.outputs[1].file
 	if spec.Stdin != "" {
 		path := spec.Stdin

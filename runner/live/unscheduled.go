@@ -143,10 +143,13 @@ func oneWord(name []byte) string {
 
 // isUnscheduled reports whether a process of the job may not use the device.
 func (x *Executor) isUnscheduled(job, pid, device int) bool {
-	if bound := x.bound[job]; bound != runner.Unbound {
+	x.mu.Lock()
+	bound := x.bound[job]
+	x.mu.Unlock()
+	if bound != runner.Unbound {
 		return bound != device
 	}
-	return x.config.Jobs[job].Binding != mixes.BindDeclared && !x.server.Asked(pid)
+	return x.job(job).spec.Binding != mixes.BindDeclared && !x.server.Asked(pid)
 }
 
 // jobOf is the job that a process belongs to; -1 if it descends from a job that is not known. ours: the run started it.
