@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/nodes"
 )
 
 // Offers are those of package config, or of a store.
@@ -104,7 +105,7 @@ func completeMix(_ *cobra.Command, _ []string, typed string) ([]string, cobra.Sh
 func flagCompletions() map[string]cobra.CompletionFunc {
 	sweeps, runs, compared := fromStore(selection.OfferSweeps), fromStore(selection.OfferRuns), fromStore(selection.OfferSides)
 	return map[string]cobra.CompletionFunc{
-		"format": words(config.OfferFormat), "node": words(config.OfferNode), "probe": words(config.OfferProbe),
+		"format": words(config.OfferFormat), "node": words(nodes.Offer), "probe": words(config.OfferProbe),
 		"probes": inList(words(config.OfferProbe)), "mix": completeMix, "mixes": noSpace(config.OfferCatalogMixes, cobra.ShellCompDirectiveNoFileComp),
 		"sched": completeScheduler, "base": completeScheduler, "scheds": noSpace(config.OfferSchedulers, cobra.ShellCompDirectiveNoFileComp),
 		"tag": fromStore(selection.OfferTags), "sweep": sweeps, "resume": sweeps, "baseline": compared, "candidate": compared,

@@ -35,7 +35,7 @@ func planOn(name string) (out []planned) {
 			if err != nil || !ran {
 				fail("%s alone on %s: %v", j.Command(), name, err)
 			}
-			expected = append(expected, history.ForScheduler([]*results.Known{{Expected: e}})...)
+			expected = append(expected, history.ForScheduler([]*results.Known{&e})...)
 		}
 		out = append(out, planned{mix, boundOf(name, mix), trial{node: n.model, scheduler: "case-alg3", profiles: n.known},
 			trial{node: n.model, scheduler: "plan", profiles: n.known, seed: 1, predictions: expected}})

@@ -17,7 +17,7 @@ import (
 type Node struct {
 	Name          string // "local", "sim:4xV100"
 	Hardware      string // "4 x NVIDIA H200 (16.0 GiB)"
-	CapacityBytes int64  // of the first device, for jobs
+	CapacityBytes int64  // of a device in the mean, for jobs
 	Mode          results.Mode
 	Devices       int
 	System        string // "4xV100"

@@ -173,9 +173,16 @@ func (p Paper) node(ctx context.Context, db *store.Store, r results.Run) (paper.
 		return paper.Node{}, err
 	}
 	hardware, capacity := report.DeviceNames(devices), int64(0)
-	if len(devices) > 0 {
-		hardware += fmt.Sprintf(", of each %s for jobs", report.Human(float64(devices[0].CapacityBytes), report.Bytes))
-		capacity = devices[0].CapacityBytes
+	if n := int64(len(devices)); n > 0 {
+		var each []string // that differ
+		for _, d := range devices {
+			capacity += d.CapacityBytes
+			if text := report.Human(float64(d.CapacityBytes), report.Bytes); !slices.Contains(each, text) {
+				each = append(each, text)
+			}
+		}
+		capacity /= n
+		hardware += fmt.Sprintf(", of each %s for jobs", strings.Join(each, " or "))
 	}
 	return paper.Node{Name: r.Node, Hardware: hardware, Mode: r.Mode, Devices: len(devices), System: system, CapacityBytes: capacity,
 		Utilization: func(r results.Run) ([]results.Segment, error) { return utilization(ctx, db, r) },

@@ -22,9 +22,9 @@ type Node struct {
 	Mode  results.Mode
 	GPUs  []string // the names of its devices
 	Suite string   // of the node's runs, as the store has it
-	// Alone returns what the job's profile does alone on a device of the node. false: its profile
+	// Alone returns what the job's profile does alone on a device of the node, and that device's GPU. false: its profile
 	// cannot run there. nil: the node has no profiles.
-	Alone func(mixes.Job) (e results.Expected, known bool, err error)
+	Alone func(mixes.Job) (e results.Known, known bool, err error)
 }
 
 // Options say what may be known.
@@ -177,8 +177,8 @@ func (n Node) alone() func(mixes.Job) (results.Known, bool, error) {
 			if err != nil {
 				return results.Known{}, false, err
 			}
-			e.Source = sourceProfile
-			a = answer{results.Known{Command: k.command, GPU: n.GPUs[0], Expected: e}, known}
+			e.Command, e.Source = k.command, sourceProfile
+			a = answer{e, known}
 			done[k] = a
 		}
 		return a.e, a.known, nil

@@ -154,9 +154,9 @@ func TestOrderOfSources(t *testing.T) {
 		did{command: "./file", held: 99}, did{command: "./stated", held: 99})
 	record(t, db, nil, did{command: "./live", held: 99})
 	var asked []string
-	node := Node{Mode: results.Simulated, GPUs: []string{"V100 (simulated)"}, Suite: "profiles", Alone: func(j mixes.Job) (results.Expected, bool, error) {
+	node := Node{Mode: results.Simulated, GPUs: []string{"V100 (simulated)"}, Suite: "profiles", Alone: func(j mixes.Job) (results.Known, bool, error) {
 		asked = append(asked, j.Command())
-		return results.Expected{HeldS: 2, Kernels: new(0.5), SMs: new(0.75)}, j.Program != "./huge", nil
+		return results.Known{GPU: "V100 (simulated)", Expected: results.Expected{HeldS: 2, Kernels: new(0.5), SMs: new(0.75)}}, j.Program != "./huge", nil
 	}}
 	f := File{map[string]map[string]results.Known{"./file": {"": {Command: "./file", Expected: results.Expected{HeldS: 7}}}}}
 	jobs := []mixes.Job{{Program: "./run"}, {Program: "./file"}, {Program: "./profile"}, {Program: "./stated", Profile: &mixes.Profile{}}, {Program: "./huge"}, {Program: "./profile"}, {Program: "./live"}}

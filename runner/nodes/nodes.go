@@ -38,24 +38,40 @@ func Split(list string) []string {
 
 // Check refuses a name that is not a node's.
 func Check(name string) error {
-	switch {
-	case name == Local:
-		return nil
-	case !strings.HasPrefix(name, simulatedPrefix):
-		return harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", name, fallback))
-	}
-	_, err := sim.ParseNode(name)
-	return harness.Refuse(err)
+	_, err := Canonical(name)
+	return err
 }
 
-// Settle is the node that the options name. Where they name none, it is this machine, or a
+// Canonical is the name by which runs record a node: sim:2xp100 is sim:2xP100. It refuses a name that is not a node's.
+func Canonical(name string) (string, error) {
+	switch {
+	case name == Local:
+		return name, nil
+	case !strings.HasPrefix(name, simulatedPrefix):
+		return "", harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", name, fallback))
+	}
+	n, err := sim.ParseNode(name)
+	return n.Name, harness.Refuse(err)
+}
+
+// Offer offers names that complete what is typed, each with its description behind a tab.
+func Offer(typed string) []string {
+	if offers := sim.Offer(typed); offers != nil {
+		return offers
+	}
+	return []string{Local + "\tthe GPUs of this machine", "sim:4xV100\tfour simulated V100s", "sim:2xP100\ttwo simulated P100s",
+		"sim:4xH200\tfour simulated H200s", "sim:8xA100\teight simulated A100s",
+		"sim:2xC2050+1xQuadro2000\ta simulated node of devices that differ"}
+}
+
+// Settle is the canonical name of the node that the options name. Where they name none, it is this machine, or a
 // simulated node if this machine has no GPU.
 func Settle(ctx context.Context, o harness.Options, say harness.Say) (string, error) {
 	switch {
 	case strings.HasPrefix(o.Node, simulatedPrefix) && o.Devices != "":
 		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices: leave out --devices, the key devices of caserun.yaml and CASERUN_DEVICES", o.Devices, o.Node))
 	case o.Node != "":
-		return o.Node, Check(o.Node)
+		return Canonical(o.Node)
 	}
 	gpus, err := live.OpenGPUs(ctx, o.Devices)
 	if errors.Is(err, nvml.ErrNoGPU) && !o.Trace && o.Devices == "" {

@@ -21,18 +21,24 @@ func (b *Backend) History(known profiles.Set) (history.Node, error) {
 			gpus = append(gpus, name)
 		}
 	}
-	return history.Node{Mode: results.Simulated, GPUs: gpus, Suite: suite,
-		Alone: func(j mixes.Job) (results.Expected, bool, error) { return alone(b.model, j, known) }}, nil
+	return history.Node{Mode: results.Simulated, GPUs: gpus, Suite: suite, Alone: func(j mixes.Job) (results.Known, bool, error) {
+		for _, g := range b.model.Groups {
+			if e, ran, err := alone(b.model, g.Model, j, known); ran || err != nil {
+				return results.Known{GPU: gpuName(g.Name), Expected: e}, ran, err
+			}
+		}
+		return results.Known{}, false, nil
+	}}, nil
 }
 
-// alone returns what a job does on the node's first device if it has it to itself. It is what a batch of
+// alone returns what a job does on one device of the node that it has to itself. It is what a batch of
 // this job alone does, so that profiles are scaled in one place.
-func alone(model Node, j mixes.Job, known profiles.Set) (e results.Expected, ran bool, err error) {
+func alone(node Node, device Model, j mixes.Job, known profiles.Set) (e results.Expected, ran bool, err error) {
 	// Nothing of this changes what the job does; most of it has no meaning for a job alone.
 	j.Binding, j.Pin, j.Isolate, j.Group, j.Timeout, j.Wait = mixes.BindProbe, false, false, 0, 0, nil
-	model.Groups = []Group{{model.Groups[0].Model, 1}}
+	node.Groups = []Group{{device, 1}}
 	var seen watched
-	x, err := NewExecutor(Config{Node: model, Jobs: []mixes.Job{j}, Profiles: known}, &seen)
+	x, err := NewExecutor(Config{Node: node, Jobs: []mixes.Job{j}, Profiles: known}, &seen)
 	if errors.Is(err, profiles.ErrNone) {
 		return e, false, nil
 	}
@@ -43,7 +49,7 @@ func alone(model Node, j mixes.Job, known profiles.Set) (e results.Expected, ran
 	if err != nil {
 		return e, false, err
 	}
-	jobs, err := runner.Run(context.Background(), runner.Config{Jobs: []mixes.Job{j}, Devices: model.Devices(false), Scheduler: scheduler}, x, &seen)
+	jobs, err := runner.Run(context.Background(), runner.Config{Jobs: []mixes.Job{j}, Devices: node.Devices(false), Scheduler: scheduler}, x, &seen)
 	if err != nil {
 		return e, false, fmt.Errorf("simulate %s alone: %w", j.Command(), err)
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,7 +50,7 @@ func TestAlone(t *testing.T) {
 	const host, kernel = 1.315, 0.001449 * 1.5
 	want := results.Expected{BeforeS: 5 * host, HeldS: (0.196+0.035+1.26755)*host + kernel, Bytes: job.Footprint.Bytes}
 	want.Kernels, want.SMs = new(kernel/want.HeldS), new(1.0)
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-6, 0)); err != nil || !ran || diff != "" {
+	if diff := cmp.Diff(want, got.Expected, cmpopts.EquateApprox(1e-6, 0)); err != nil || !ran || diff != "" {
 		t.Errorf("%v %v (-want +got):\n%s", ran, err, diff)
 	}
 	for _, name := range []string{"sim:1xP100", "sim:1xV100", "sim:1xH200"} {
@@ -98,7 +99,7 @@ func TestAloneWithSteps(t *testing.T) {
 	}
 	got, ran, err := historyOf(t, "sim:2xH200", known).Alone(jobs[0])
 	want := results.Expected{BeforeS: 1, HeldS: 4, AfterS: 0.5, Bytes: 3 << 30, Kernels: new(0.75), SMs: new(1.0)}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-6, 0)); err != nil || !ran || diff != "" {
+	if diff := cmp.Diff(want, got.Expected, cmpopts.EquateApprox(1e-6, 0)); err != nil || !ran || diff != "" {
 		t.Errorf("%v %v (-want +got):\n%s", ran, err, diff)
 	}
 	huge := mixes.Job{Program: "needle", Args: []string{"32768", "10"}, Footprint: mixes.Footprint{Bytes: 20 << 30}}
@@ -114,5 +115,25 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// On a node of devices that differ, a job is known by the first device that it fits, with the host that the node has.
+func TestAloneOnTheFirstDeviceThatFits(t *testing.T) {
+	node := historyOf(t, "sim:1xQuadro2000+2xV100+1xQuadro2000", profiles.Catalog())
+	if want := []string{"Quadro2000 (simulated)", "V100 (simulated)"}; !slices.Equal(node.GPUs, want) {
+		t.Errorf("GPUs %q, want %q", node.GPUs, want)
+	}
+	for _, j := range catalogJobs(t, "backprop-16777216", "lavaMD-120") {
+		for gib, gpu := range []string{"Quadro2000 (simulated)", "V100 (simulated)"} {
+			j.Footprint.Bytes = int64(gib)<<30 + 1<<20
+			if e, ran, err := node.Alone(j); e.GPU != gpu || !ran || err != nil || e.BeforeS <= 0 {
+				t.Errorf("%s with %d GiB: %+v, %v, %v; want it of a %s", j.Name, gib, e, ran, err, gpu)
+			}
+		}
+		j.Footprint.Bytes = 20 << 30
+		if e, ran, err := node.Alone(j); ran || err != nil {
+			t.Errorf("%s with 20 GiB: %+v, %v", j.Name, e, err)
+		}
 	}
 }

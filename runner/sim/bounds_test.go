@@ -19,7 +19,7 @@ import (
 // tests its results.
 const boundJobs = "../../benchmarks/bounds/jobs.csv"
 
-var update = flag.Bool("update", false, "write "+boundJobs)
+var update = flag.Bool("update", false, "write "+boundJobs+", and the table of models")
 
 // boundNode is a node of which there are bounds.
 type boundNode struct {

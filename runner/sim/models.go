@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -52,14 +53,16 @@ var (
 	crowdH100 = Crowd{64, 34, 0.423}
 )
 
-// estimated is the device factor of a model of which no kernel was measured: kernels last longer by as much as SMs × cores ×
-// clock of an H200 (132, 128, 1980 MHz) are more. The clock is the highest that the vendor states.
-func estimated(sms, coresPerSM int, mhz float64) float64 {
-	return 132 * 128 * 1980 / (float64(sms*coresPerSM) * mhz)
+// estimated is a model of which no kernel was measured: kernels last longer by as much as SMs × cores × clock of an H200 are
+// more. The clock is the highest that the vendor states.
+func estimated(coresPerSM int, mhz float64, m Model) Model {
+	m.DeviceFactor = 132 * 128 * 1980 / (float64(m.SMs*coresPerSM) * mhz)
+	m.Source += fmt.Sprintf("; device factor estimated: %d × %d × %g MHz", m.SMs, coresPerSM, mhz)
+	return m
 }
 
-// seed is what the sources of many old models have in common.
-const seed = "dissertation on CPU-GPU clusters, "
+// seed is the dissertation on runtime support for CPU-GPU clusters, whose nodes have many of the older GPUs.
+const seed = "dissertation, "
 
 // models are by their names in upper case.
 var models = byName(
@@ -75,36 +78,36 @@ var models = byName(
 		"NVIDIA H200 datasheet; the system that was profiled"},
 
 	// The kernels of these were not measured, and their hosts' factors are not fitted.
-	Model{"C1060", 4095 * mib, 30, 32, 8, pcie2x16, Host{8, 16, 1, Crowd{}}, estimated(30, 8, 1296),
-		"NVIDIA Tesla C1060 board specification (1.296 GHz); host: " + seed + "3.7.1.1, the node with one of them (E5620: 8 cores)"},
-	Model{"C2050", 2687 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, estimated(14, 32, 1150),
-		"NVIDIA Tesla C2050 board specification (1.15 GHz; 3 GB, of which ECC takes an eighth); " + seed + "3.7.1.1 has 1.15 GHz and 3 GB, Table 4-3 has 1147 MHz and 2.8 GB; host: Table 3-4, Node2"},
-	Model{"C2070", 5375 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, estimated(14, 32, 1150),
-		"NVIDIA Tesla C2070 board specification (1.15 GHz; 6 GB, of which ECC takes an eighth); " + seed + "Table 3-4 has 6 GB, Table 4-3 has 1147 MHz and 5.6 GB; host: Table 3-4, Node2"},
-	Model{"C2075", 5375 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, estimated(14, 32, 1150),
-		"NVIDIA Tesla C2075 board specification (1.15 GHz; 6 GB, of which ECC takes an eighth); " + seed + "Table 3-4 has 6 GB, Table 4-3 has 1147 MHz and 5.6 GB; host: Table 3-4, Node2"},
-	Model{"Quadro2000", 1024 * mib, 4, 48, 8, pcie2x16, Host{4, 4, 1, Crowd{}}, estimated(4, 48, 1250),
-		"NVIDIA Quadro 2000 datasheet (192 cores at 1.25 GHz, 1 GB); " + seed + "Table 4-4 has 1.2 GHz; host: Table 4-4, Type-I"},
-	Model{"GTX460", 1024 * mib, 7, 48, 8, pcie2x16, Host{4, 4, 1, Crowd{}}, estimated(7, 48, 1350),
-		"NVIDIA GeForce GTX 460 1GB specification (1350 MHz); " + seed + "Table 4-4 has 1.4 GHz; host: Table 4-4, Type-II"},
-	Model{"GTX480", 1536 * mib, 15, 48, 8, pcie2x16, Host{2, 4, 1, Crowd{}}, estimated(15, 32, 1401),
-		"NVIDIA GeForce GTX 480 specification (1401 MHz, 1536 MB); " + seed + "Table 4-3 has 1 GB, Table 5-2 has 1401 MHz; host: Table 4-3, Node1"},
-	Model{"K20m", 4799 * mib, 13, 64, 16, pcie2x16, Host{12, 24, 1, Crowd{}}, estimated(13, 192, 706),
-		"NVIDIA Tesla K20 board specification (706 MHz); memory with ECC and host (two 6-core E5-2620 v2): schedGPU, section 4"},
-	Model{"K20c", 4799 * mib, 13, 64, 16, pcie2x16, Host{6, 12, 1, Crowd{}}, estimated(13, 192, 706),
-		"NVIDIA Tesla K20 board specification (706 MHz); memory with ECC; " + seed + "Table 4-3 has 5 GB; host: Table 4-3, Node3"},
-	Model{"K40c", 11519 * mib, 15, 64, 16, pcie3x16, Host{4, 8, 1, Crowd{}}, estimated(15, 192, 875),
-		"NVIDIA Tesla K40 board specification (745 MHz, boost to 875); memory with ECC; " + seed + "Table 4-3 has 876 MHz and 12 GB; host: Table 4-3, Node2"},
-	Model{"T4", 15360 * mib, 40, 32, 16, pcie3x16, Host{16, 16, 1, Crowd{}}, estimated(40, 64, 1590),
-		"NVIDIA T4 datasheet (boost 1590 MHz); memory as nvidia-smi shows it; host as the H200's"},
-	Model{"A10", 23028 * mib, 72, 48, 16, pcie4x16, Host{16, 16, 1, Crowd{}}, estimated(72, 128, 1695),
-		"NVIDIA A10 datasheet (boost 1695 MHz); memory as nvidia-smi shows it; host as the H200's"},
-	Model{"L4", 23034 * mib, 58, 48, 24, pcie4x16, Host{16, 16, 1, Crowd{}}, estimated(58, 128, 2040),
-		"NVIDIA L4 datasheet (boost 2040 MHz); memory as nvidia-smi shows it; host as the H200's"},
-	Model{"L40S", 46068 * mib, 142, 48, 24, pcie4x16, Host{16, 16, 1, Crowd{}}, estimated(142, 128, 2520),
-		"NVIDIA L40S datasheet (boost 2520 MHz); memory as nvidia-smi shows it; host as the H200's"},
-	Model{"B200", 183359 * mib, 148, 64, 32, pcie5x16, Host{16, 16, 1, Crowd{}}, estimated(148, 128, 1965),
-		"NVIDIA HGX B200 datasheet (192 GB, of which 180 are usable); SMs, clock (1965 MHz) and memory as nvidia-smi and the runtime show them; host as the H200's"},
+	estimated(8, 1296, Model{"C1060", 4095 * mib, 30, 32, 8, pcie2x16, Host{8, 16, 1, Crowd{}}, 0,
+		"NVIDIA Tesla C1060 board specification; host: " + seed + "3.7.1.1, the node with one of them (E5620: 8 cores)"}),
+	estimated(32, 1150, Model{"C2050", 2687 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, 0,
+		"NVIDIA Tesla C2050 board specification (3 GB, of which ECC takes an eighth); " + seed + "3.7.1.1 has 1150 MHz and 3 GB, Table 4-3 has 1147 MHz and 2.8 GB; host: Table 3-4, Node2"}),
+	estimated(32, 1150, Model{"C2070", 5375 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, 0,
+		"NVIDIA Tesla C2070 board specification (6 GB, of which ECC takes an eighth); " + seed + "Table 3-4 has 6 GB, Table 4-3 has 1147 MHz and 5.6 GB; host: Table 3-4, Node2"}),
+	estimated(32, 1150, Model{"C2075", 5375 * mib, 14, 48, 8, pcie2x16, Host{4, 8, 1, Crowd{}}, 0,
+		"NVIDIA Tesla C2075 board specification (6 GB, of which ECC takes an eighth); " + seed + "Table 3-4 has 6 GB, Table 4-3 has 1147 MHz and 5.6 GB; host: Table 3-4, Node2"}),
+	estimated(48, 1250, Model{"Quadro2000", 1024 * mib, 4, 48, 8, pcie2x16, Host{4, 4, 1, Crowd{}}, 0,
+		"NVIDIA Quadro 2000 datasheet; " + seed + "Table 4-4 has 1.2 GHz; host: Table 4-4, Type-I"}),
+	estimated(48, 1350, Model{"GTX460", 1024 * mib, 7, 48, 8, pcie2x16, Host{4, 4, 1, Crowd{}}, 0,
+		"NVIDIA GeForce GTX 460 1GB specification; " + seed + "Table 4-4 has 1.4 GHz; host: Table 4-4, Type-II"}),
+	estimated(32, 1401, Model{"GTX480", 1536 * mib, 15, 48, 8, pcie2x16, Host{2, 4, 1, Crowd{}}, 0,
+		"NVIDIA GeForce GTX 480 specification; " + seed + "Tables 4-3 and 5-2 have 1 GB; host: Table 4-3, Node1"}),
+	estimated(192, 706, Model{"K20m", 4799 * mib, 13, 64, 16, pcie2x16, Host{12, 24, 1, Crowd{}}, 0,
+		"NVIDIA Tesla K20 board specification; memory with ECC and host (two 6-core E5-2620 v2): schedGPU paper, section 6"}),
+	estimated(192, 706, Model{"K20c", 4799 * mib, 13, 64, 16, pcie2x16, Host{6, 12, 1, Crowd{}}, 0,
+		"NVIDIA Tesla K20 board specification; memory with ECC; " + seed + "Table 4-3 has 5 GB; host: Table 4-3, Node3"}),
+	estimated(192, 875, Model{"K40c", 11519 * mib, 15, 64, 16, pcie3x16, Host{4, 8, 1, Crowd{}}, 0,
+		"NVIDIA Tesla K40 board specification (745 MHz, boosted 875); memory with ECC; " + seed + "Table 4-3 has 876 MHz and 12 GB; host: Table 4-3, Node2"}),
+	estimated(64, 1590, Model{"T4", 15360 * mib, 40, 32, 16, pcie3x16, Host{16, 16, 1, Crowd{}}, 0,
+		"NVIDIA T4 datasheet; memory as nvidia-smi shows it; cores as the H200's host"}),
+	estimated(128, 1695, Model{"A10", 23028 * mib, 72, 48, 16, pcie4x16, Host{16, 16, 1, Crowd{}}, 0,
+		"NVIDIA A10 datasheet; memory as nvidia-smi shows it; cores as the H200's host"}),
+	estimated(128, 2040, Model{"L4", 23034 * mib, 58, 48, 24, pcie4x16, Host{16, 16, 1, Crowd{}}, 0,
+		"NVIDIA L4 datasheet; memory as nvidia-smi shows it; cores as the H200's host"}),
+	estimated(128, 2520, Model{"L40S", 46068 * mib, 142, 48, 24, pcie4x16, Host{16, 16, 1, Crowd{}}, 0,
+		"NVIDIA L40S datasheet; memory as nvidia-smi shows it; cores as the H200's host"}),
+	estimated(128, 1965, Model{"B200", 183359 * mib, 148, 64, 32, pcie5x16, Host{16, 16, 1, Crowd{}}, 0,
+		"NVIDIA HGX B200 datasheet; SMs, clock and memory as nvidia-smi and the CUDA runtime show them (other lists have 1980 MHz); cores as the H200's host"}),
 )
 
 func byName(all ...Model) map[string]*Model {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -65,6 +66,21 @@ func ParseNode(text string) (Node, error) {
 	}
 	n.Name = "sim:" + strings.Join(names, "+")
 	return n, nil
+}
+
+var modelForm = regexp.MustCompile(`^(sim:(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
+
+// Offer offers the models for a node's name of which all is typed but the last model, each with its description behind a tab.
+func Offer(typed string) (offers []string) {
+	m := modelForm.FindStringSubmatch(typed)
+	if m == nil {
+		return nil
+	}
+	for _, name := range modelNames() {
+		of := models[strings.ToUpper(name)]
+		offers = append(offers, fmt.Sprintf("%s%s\t%d SMs, %s", m[1], name, of.SMs, size.Text(of.MemoryBytes)))
+	}
+	return offers
 }
 
 func errForm() error {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -70,5 +72,39 @@ func TestContextsAreChargedPerProcessAndTheServerOnce(t *testing.T) {
 	}
 	if d := own[1]; d.CapacityBytes != 16160*mib || d.ContextBytes != 576*mib {
 		t.Errorf("without MPS: capacity %d, context %d bytes, want 16160 MiB and 576 MiB", d.CapacityBytes, d.ContextBytes)
+	}
+}
+
+// tableOfModels is what docs/design/simulator.md has behind its marker.
+func tableOfModels() string {
+	var b strings.Builder
+	b.WriteString("| model | memory, MiB | SMs | warps | blocks | link | cores | device factor | source |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, name := range modelNames() {
+		m := models[strings.ToUpper(name)]
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %g | %d | %.4g | %s |\n", m.Name, m.MemoryBytes/mib, m.SMs, m.WarpsPerSM, m.BlocksPerSM,
+			m.LinkBytesPerS/1e9, m.Host.Cores, m.DeviceFactor, strings.TrimSuffix(m.Source, " (docs/design/simulator.md)"))
+	}
+	return b.String()
+}
+
+// The document has all models. go test ./runner/sim -run TestTheDocumentHasAllModels -update writes them.
+func TestTheDocumentHasAllModels(t *testing.T) {
+	const path, marker = "../../docs/design/simulator.md", "<!-- models -->\n\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), marker)
+	table, after, found := strings.Cut(rest, "\n### ")
+	switch {
+	case !found:
+		t.Fatalf("%s has no %q before a heading", path, marker)
+	case table == tableOfModels():
+	case !*update:
+		t.Errorf("the table of models in %s is not that of models.go: run this test with -update", path)
+	default:
+		if err := os.WriteFile(path, []byte(before+marker+tableOfModels()+"\n### "+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

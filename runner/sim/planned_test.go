@@ -43,7 +43,7 @@ func batchOf(t *testing.T, node Node, known profiles.Set, sched string, jobs []m
 	}
 	predictions := make([]*schedulers.Prediction, len(jobs))
 	for i, j := range jobs {
-		e, _, err := alone(node, j, known)
+		e, _, err := alone(node, node.Groups[0].Model, j, known)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -208,6 +208,11 @@ func agree(id int64, spec results.Spec, planned harness.Options, o Options, runs
 	case o.Name != "" && o.Name != spec.Name:
 		return differ("name", o.Name, spec.Name)
 	}
+	for _, o := range []*harness.Options{&runs, &planned} {
+		if name, err := nodes.Canonical(o.Node); err == nil {
+			o.Node = name
+		}
+	}
 	asked, err := runs.ByKey()
 	if err != nil {
 		return err

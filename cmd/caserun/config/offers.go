@@ -167,12 +167,6 @@ func OfferProbe(string) (offers []string) {
 	return offers
 }
 
-// OfferNode offers examples of nodes.
-func OfferNode(string) []string {
-	return []string{"local\tthe GPUs of this machine", "sim:4xV100\tfour simulated V100s", "sim:2xP100\ttwo simulated P100s",
-		"sim:4xH200\tfour simulated H200s", "sim:8xA100\teight simulated A100s"}
-}
-
 // OfferFormat offers the formats of tables.
 func OfferFormat(string) (offers []string) {
 	for _, f := range report.Formats() {
