@@ -21,7 +21,8 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 	jobs, err2 := db.Jobs(ctx, run.ID)
 	tasks, err3 := db.Tasks(ctx, run.ID)
 	swaps, err4 := db.Swaps(ctx, run.ID)
-	if err := cmp.Or(err, err2, err3, err4); err != nil {
+	events, err5 := db.Events(ctx, run.ID)
+	if err := cmp.Or(err, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
 	threads := run.Provenance.Cores
@@ -34,7 +35,7 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 			return nil, err
 		}
 	}
-	s, err := NewStored(run, threads, devices, jobs, tasks, swaps)
+	s, err := NewStored(run, threads, devices, jobs, tasks, swaps, events)
 	return s, harness.Refuse(err)
 }
 

@@ -2,7 +2,7 @@
 // policy. A recording is what runner.Config.Observe was given.
 //
 // A replayed process does what it did in the recording, and as long after what it waited
-// for. An event of a process therefore follows its previous event, and the answers that it
+// for. Jobs that were given come when they came. An event of a process therefore follows its previous event, and the answers that it
 // had by then, by the recorded time. The first event of a process follows the start of its
 // job, and the ends of the job's processes that were gone by then. Under the scheduler of
 // the recording a replay makes the same decisions in the same order, unless the recording
@@ -29,6 +29,7 @@ import (
 // runner.Executor.
 type Executor struct {
 	starts map[int]*node // by job
+	given  []*node       // jobs that came from outside, when they came
 
 	loop    *runner.Loop
 	now     time.Duration
@@ -77,8 +78,12 @@ func New(steps []runner.Step) (*Executor, error) {
 	for i, j := range r.jobs {
 		x.starts[i] = j.start
 	}
+	x.given = r.given
 	return x, nil
 }
+
+// noJob is the job of what is of none.
+const noJob = -1
 
 // recording is turned into nodes, step by step.
 type recording struct {
@@ -87,6 +92,7 @@ type recording struct {
 	jobs    map[int]*job
 	scripts map[schedulers.Process]*script
 	tasks   map[schedulers.TaskID]*task
+	given   []*node
 }
 
 type job struct {
@@ -134,6 +140,8 @@ func (r *recording) event(e runner.Event) error {
 	switch e := e.(type) {
 	case runner.Arrive, runner.Tick, runner.Note, runner.Planned, runner.ServerFaulted, runner.ServerBroken, runner.ServerRecovered:
 		// not of a process
+	case runner.Given, runner.NoMore:
+		r.given = append(r.given, r.add(&node{event: e, job: noJob}))
 	case runner.Cancel, runner.Fail:
 		return errors.New("the batch was cancelled")
 	case runner.JobStarted:
@@ -232,6 +240,9 @@ func (r *recording) answered(id schedulers.TaskID) {
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	x.loop = l
 	l.Post(0, runner.Arrive{})
+	for _, n := range x.given {
+		x.plan(n.at, n.order, func() { x.post(n) })
+	}
 	cancelled := false
 	for !over(l) {
 		if ctx.Err() != nil && !cancelled {

@@ -227,3 +227,23 @@ func TestRecordingsThatDoNotTell(t *testing.T) {
 		}
 	}
 }
+
+// What a batch was given comes at the time of the recording, and a worker more does not bring it earlier.
+func TestAGivenJobComesWhenItCame(t *testing.T) {
+	c := node(t, "case-alg3", 1, 16)
+	c.Workers, c.Open = 1, true
+	steps := record(t, c, happening{0, runner.JobStarted{Job: 0}}, happening{1, begin(1, 0, 1, 10)},
+		happening{2, runner.Given{Job: c.Jobs[0]}}, happening{2, runner.NoMore{}}, happening{9, gone(0, 1)}, happening{9, ended(0)},
+		happening{9, runner.JobStarted{Job: 1}}, happening{10, begin(2, 1, 1, 6)}, happening{12, gone(1, 1)}, happening{12, ended(1)})
+	for workers, want := range map[int]string{1: "asked 10, granted 10, released 12", 2: "asked 3, granted 3, released 5"} {
+		c.Workers = workers
+		jobs, r, err := again(t, c, steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantOutcomes(t, jobs, results.OK, results.OK)
+		if got := r.String(1, 0); got != want || *jobs[1].ArrivalS != 2 {
+			t.Errorf("%d workers: arrived at %g s, %s, want %s", workers, *jobs[1].ArrivalS, got, want)
+		}
+	}
+}

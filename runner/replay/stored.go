@@ -37,7 +37,7 @@ type Stored struct {
 
 // NewStored makes a Stored of a run's records, on a host of so many threads. A run that does not tell
 // what its jobs would do otherwise is an error.
-func NewStored(run results.Run, threads int, devices []results.Device, jobs []results.Job, tasks []results.Task, swaps []results.Swap) (*Stored, error) {
+func NewStored(run results.Run, threads int, devices []results.Device, jobs []results.Job, tasks []results.Task, swaps []results.Swap, events []results.Event) (*Stored, error) {
 	switch {
 	case run.Status != results.Complete:
 		return nil, fmt.Errorf("replay run %d: it is %s, so its jobs did not all do what they would have done: name a complete run", run.ID, run.Status)
@@ -52,7 +52,10 @@ func NewStored(run results.Run, threads int, devices []results.Device, jobs []re
 		s.workers = min(max(threads, 1), len(jobs))
 		s.assume("under a scheduler that binds tasks, %d jobs run at once: the host has %d threads", s.workers, threads)
 	}
-	b := &builder{Stored: s, of: map[int][]results.Task{}}
+	b := &builder{Stored: s, of: map[int][]results.Task{}, given: len(jobs)}
+	if i := slices.IndexFunc(events, func(e results.Event) bool { return e.Kind == results.EventGiven }); i >= 0 {
+		b.given = *events[i].Job
+	}
 	for _, t := range tasks {
 		b.of[t.Job] = append(b.of[t.Job], t)
 	}
@@ -72,6 +75,7 @@ func (s *Stored) assume(format string, args ...any) {
 type builder struct {
 	*Stored
 	of    map[int][]results.Task // by job
+	given int                    // the first job that the run was given while it ran
 	steps []runner.Step
 	ids   schedulers.TaskID
 
@@ -87,25 +91,34 @@ func duration(seconds float64) time.Duration { return time.Duration(math.Round(s
 
 func (b *builder) jobs(jobs []results.Job) {
 	admitted := b.admissions(jobs)
-	group, arrived := 0, 0.0
+	group, arrived, last := 0, 0.0, 0.0
 	for i, j := range jobs {
-		if at := j.ArrivalS; at != nil && *at > arrived {
+		if at := j.ArrivalS; at != nil && *at > arrived && i < b.given {
 			group, arrived = group+1, *at
 		}
 		spec := mixes.Job{Name: j.Name, Program: j.Command, Class: j.Class, Group: group, Footprint: b.footprint(j)}
 		if j.DeadlineS != nil {
 			spec.Deadline = duration(*j.DeadlineS)
 		}
-		if j.StartS != nil && j.EndS != nil {
-			if len(b.of[j.Index]) == 0 && j.Device != nil && b.taskBound() {
-				spec.Binding = mixes.BindDeclared
-				b.alone++
-			}
+		ran := j.StartS != nil && j.EndS != nil
+		if ran && len(b.of[j.Index]) == 0 && j.Device != nil && b.taskBound() {
+			spec.Binding = mixes.BindDeclared
+			b.alone++
+		}
+		if i < b.given {
+			b.Stored.jobs = append(b.Stored.jobs, spec)
+		} else {
+			last = *cmp.Or(j.ArrivalS, new(0.0))
+			b.add(last, runner.Given{Job: spec})
+		}
+		if ran {
 			b.job(j, min(admitted[i], *j.StartS))
 		} else {
 			b.unstarted++
 		}
-		b.Stored.jobs = append(b.Stored.jobs, spec)
+	}
+	if b.given < len(jobs) {
+		b.add(last, runner.NoMore{})
 	}
 	if b.grown > 0 {
 		b.assume("%d tasks grew: each asks at once for the most that it had", b.grown)
@@ -222,14 +235,28 @@ func (s *Stored) Check(scheduler policies.Scheduler) error {
 	return nil
 }
 
+// expecting are the steps with what is expected of given jobs.
+func (s *Stored) expecting() []runner.Step {
+	steps, job := slices.Clone(s.steps), len(s.jobs)
+	for i, step := range steps {
+		if g, is := step.Event.(runner.Given); is && job < len(s.Predictions) {
+			g.Expected = s.Predictions[job]
+			steps[i].Event = g
+			job++
+		}
+	}
+	return steps
+}
+
 // Under replays the batch in virtual time, and returns its jobs. The scheduler must pass Check. What the
 // scheduler cannot have in a replay is added to the assumptions.
 func (s *Stored) Under(ctx context.Context, scheduler policies.Scheduler) ([]results.Job, error) {
-	x, err := New(s.steps)
+	x, err := New(s.expecting())
 	if err != nil {
 		return nil, err
 	}
-	c := runner.Config{Jobs: s.jobs, Scheduler: scheduler, Workers: s.workers, Cores: s.cores, Seed: s.Run.Seed, Predictions: s.Predictions}
+	c := runner.Config{Jobs: s.jobs, Open: len(s.jobs) < len(s.records), Scheduler: scheduler, Workers: s.workers, Cores: s.cores, Seed: s.Run.Seed,
+		Predictions: s.Predictions[:min(len(s.jobs), len(s.Predictions))]}
 	if scheduler.Plans != nil && scheduler.Plans.Learn {
 		s.assume("%s expects of the jobs what %s", scheduler.Name, s.PredictedFrom)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -13,6 +15,7 @@ import (
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/replay"
 	"github.com/caserun/caserun/runner/sim"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -71,7 +74,7 @@ func TestDurationsAreThoseOfTheRun(t *testing.T) {
 	// On one device of 10 bytes, the second job waited from 2 s to 11 s for the first.
 	s, err := replay.NewStored(complete(2), 8, devicesOf(10),
 		[]results.Job{jobOf(0, 0.5, 14), jobOf(1, 0, 20)},
-		[]results.Task{taskOf(0, 0, 6, 1, 1, 11), taskOf(1, 0, 6, 2, 11, 15)}, nil)
+		[]results.Task{taskOf(0, 0, 6, 1, 1, 11), taskOf(1, 0, 6, 2, 11, 15)}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +92,7 @@ func TestDurationsAreThoseOfTheRun(t *testing.T) {
 // A job is let in when there is a worker for it, and its start takes as long as it took.
 func TestWorkersAndGroups(t *testing.T) {
 	s, err := replay.NewStored(complete(1), 8, devicesOf(10), []results.Job{jobOf(0, 0, 10), jobOf(1, 11, 13)},
-		[]results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil) // it waited for 4 s
+		[]results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil, nil) // it waited for 4 s
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +101,7 @@ func TestWorkersAndGroups(t *testing.T) {
 	}
 	late := jobOf(1, 20, 22)
 	late.ArrivalS = new(20.0)
-	if s, err = replay.NewStored(complete(4), 8, devicesOf(10), []results.Job{jobOf(0, 0, 20), late}, []results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil); err != nil {
+	if s, err = replay.NewStored(complete(4), 8, devicesOf(10), []results.Job{jobOf(0, 0, 20), late}, []results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := under(t, s, "case-alg3"), "ok 0-16, ok 16-18"; got != want {
@@ -116,7 +119,7 @@ func TestAssumptions(t *testing.T) {
 	never := results.Job{Index: 3, ArrivalS: new(0.0), EndS: new(0.0), Outcome: new(results.Refused)}
 	refusal := "no device"
 	refused := results.Task{Job: 4, Bytes: 99, SubmitS: 1, Refusal: &refusal}
-	s, err := replay.NewStored(complete(8), 8, devicesOf(10), []results.Job{jobOf(0, 0, 5), failed, declared, never, jobOf(4, 0, 2)}, []results.Task{grown, refused}, nil)
+	s, err := replay.NewStored(complete(8), 8, devicesOf(10), []results.Job{jobOf(0, 0, 5), failed, declared, never, jobOf(4, 0, 2)}, []results.Task{grown, refused}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,18 +140,22 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 	interrupted := complete(1)
 	interrupted.Status = results.Interrupted
 	for want, try := range map[string]func() (*replay.Stored, error){
-		"replay run 7: it is interrupted": func() (*replay.Stored, error) { return replay.NewStored(interrupted, 8, devicesOf(1), jobs, nil, nil) },
-		"its scheduler case-alg3 took memory back": func() (*replay.Stored, error) {
-			return replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, make([]results.Swap, 1))
+		"replay run 7: it is interrupted": func() (*replay.Stored, error) {
+			return replay.NewStored(interrupted, 8, devicesOf(1), jobs, nil, nil, nil)
 		},
-		"it has 0 devices and 1 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, nil, jobs, nil, nil) },
-		"it has 1 devices and 0 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, devicesOf(1), nil, nil, nil) },
+		"its scheduler case-alg3 took memory back": func() (*replay.Stored, error) {
+			return replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, make([]results.Swap, 1), nil)
+		},
+		"it has 0 devices and 1 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, nil, jobs, nil, nil, nil) },
+		"it has 1 devices and 0 jobs": func() (*replay.Stored, error) {
+			return replay.NewStored(complete(1), 8, devicesOf(1), nil, nil, nil, nil)
+		},
 	} {
 		if _, err := try(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	s, err := replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, nil)
+	s, err := replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +166,7 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 	}
 	run := complete(1)
 	run.Scheduler, run.Parameters = "schedgpu", "age-limit=0,arch=shared,queue=fifo"
-	if s, err = replay.NewStored(run, 8, devicesOf(1), jobs, nil, nil); err != nil || s.Own() != "schedgpu:age-limit=0,arch=server,queue=fifo" {
+	if s, err = replay.NewStored(run, 8, devicesOf(1), jobs, nil, nil, nil); err != nil || s.Own() != "schedgpu:age-limit=0,arch=server,queue=fifo" {
 		t.Errorf("%s, %v", s.Own(), err)
 	}
 }
@@ -213,7 +220,7 @@ func TestARunIsReplayedAsItWas(t *testing.T) {
 			}
 			run := complete(workers)
 			run.Scheduler, run.Parameters, run.Jobs = s.Name, s.Parameters(), len(jobs)
-			stored, err := replay.NewStored(run, 8, devices, jobs, rec.order, nil)
+			stored, err := replay.NewStored(run, 8, devices, jobs, rec.order, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,5 +234,34 @@ func TestARunIsReplayedAsItWas(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A job that a run was given comes when it came, whatever the others do: it is no group of its own.
+func TestGivenJobsComeWhenTheyCame(t *testing.T) {
+	given := func(index int, arrival, start, end float64) results.Job {
+		j := jobOf(index, start, end)
+		j.ArrivalS = &arrival
+		return j
+	}
+	s, err := replay.NewStored(complete(4), 8, devicesOf(10), []results.Job{jobOf(0, 0, 20), given(1, 3, 3, 25), given(2, 40, 40, 42)},
+		[]results.Task{taskOf(0, 0, 6, 1, 1, 19), taskOf(1, 0, 6, 4, 19, 24)}, nil,
+		[]results.Event{{Kind: results.EventGiven, Job: new(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sched, want := range map[string]string{
+		"case-alg3":     "ok 0-20, ok 3-25, ok 40-42",
+		"zero":          "ok 0-20, ok 3-10, ok 40-42", // nobody waits: 1 + 5 + 1 s
+		"sa":            "ok 0-20, ok 20-27, ok 40-42",
+		"plan:nice=off": "ok 0-20, ok 3-25, ok 40-42", // nothing is known of them
+	} {
+		if got := under(t, s, sched); got != want {
+			t.Errorf("%s: %s, want %s", sched, got, want)
+		}
+	}
+	s.Predictions = slices.Repeat([]*schedulers.Prediction{{Held: 5 * time.Second}}, 3)
+	if got, want := under(t, s, "plan:nice=off"), "ok 0-20, ok 3-25, ok 40-42"; got != want {
+		t.Errorf("with what is expected: %s, want %s", got, want)
 	}
 }
