@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/internal/input"
 )
 
-// Job is one entry of a mix: one OS process with its children.
+// Job is one entry of a mix: one OS process with its children, or several (Ranks).
 type Job struct {
 	// Name labels the job in tables. It need not be unique in a mix.
 	Name string
@@ -50,6 +50,9 @@ type Job struct {
 	// Priority orders waiting tasks under the priority queue orders; the largest goes first, 0
 	// last.
 	Priority int
+	// Ranks is how many processes of the command the job has; they start and end together. 0: one that
+	// knows nothing of ranks. The footprint is that of each.
+	Ranks int `json:",omitempty"`
 	// Pin keeps the device that the job chooses itself, if the scheduler binds tasks. If the
 	// whole job is bound, it sees only the device to which it is bound.
 	Pin bool
@@ -130,9 +133,19 @@ var suitePrograms = []string{
 	"backprop", "bfs", "srad_v1/srad", "srad_v2/srad", "dwt2d", "needle", "lavaMD", "darknet",
 }
 
+// Processes is how many processes of the job's command start.
+func (j *Job) Processes() int { return max(j.Ranks, 1) }
+
+// OneRank returns the job with one process, which is what profiles tell of. It still hears of ranks if j does.
+func (j Job) OneRank() Job {
+	j.Ranks = min(j.Ranks, 1)
+	return j
+}
+
 // Command returns the program and its arguments, then "< file" if the job reads a file. It
 // identifies jobs that run the same command. Ambiguous words are quoted, so different commands
-// have different identities. Of a job without a program it is "steps: file".
+// have different identities. Of a job without a program it is "steps: file". A job of several
+// ranks begins with their number, as in "4 ranks: ./solver".
 func (j Job) Command() string {
 	var buffer [128]byte
 	return string(j.AppendCommand(buffer[:0]))
@@ -140,6 +153,9 @@ func (j Job) Command() string {
 
 // AppendCommand appends Command to b.
 func (j *Job) AppendCommand(b []byte) []byte {
+	if j.Ranks > 1 {
+		b = append(strconv.AppendInt(b, int64(j.Ranks), 10), " ranks: "...)
+	}
 	if j.Program == "" && j.Steps != "" {
 		return appendWord(append(b, "steps: "...), j.Steps)
 	}
@@ -205,7 +221,7 @@ func (j Job) equal(k Job) bool {
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.Priority == k.Priority &&
-		j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline &&
+		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline &&
 		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 

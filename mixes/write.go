@@ -101,6 +101,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	putNumber("check_status", uint64(j.CheckStatus))
 	putNumber("group", uint64(j.Group))
 	putNumber("priority", uint64(j.Priority))
+	putNumber("ranks", uint64(j.Ranks))
 	if j.Pin {
 		put("pin", "true")
 	}

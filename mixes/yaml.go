@@ -46,6 +46,7 @@ const MaxNesting = 32
 //	    faults: known        the program is known to fault; see Job.KnownFault
 //	    check_status: 4      exit status after a failed output check; see Job.CheckStatus
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
+//	    ranks: 4             processes of the command, which start and end together; see Job.Ranks
 //	    pin: true            keeps its own device choice
 //	    binding: declared    or probe, the default
 //	    gpus: 2              devices that it has at once; see Job.GPUs
@@ -360,7 +361,7 @@ func (r *mixReader) add(body ast.Node) Mix {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "group", "priority", "pin", "binding", "gpus", "share", "timeout", "wait", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "group", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -386,6 +387,9 @@ const maxGPUs = 999
 
 // leastShare is the smallest share that counts.
 const leastShare = 1e-6
+
+// MaxRanks is how many processes of one job can be connected to the scheduler (runner/probe).
+const MaxRanks = 256
 
 // maxPriority catches typing errors.
 const maxPriority = 1000
@@ -527,6 +531,12 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["pin"]; found {
 		j.Pin = r.flag(f.value, "pin")
 	}
+	if f, found := fields["ranks"]; found {
+		j.Ranks = int(r.number(f.value, "ranks", MaxRanks))
+		if j.Ranks > 1 && j.Pin {
+			r.fail(f.key, "remove one", "ranks beside pin: the scheduler places each rank")
+		}
+	}
 	if f, found := fields["timeout"]; found {
 		j.Timeout = r.timeout(f.value)
 	}
@@ -574,6 +584,8 @@ func (r *yamlReader) binding(j *Job, fields map[string]field) {
 	switch {
 	case j.Pin:
 		r.fail(gpus.key, "remove one", "gpus: %d beside pin: true: the scheduler chooses the devices of such a job", j.GPUs)
+	case j.Ranks > 1:
+		r.fail(gpus.key, "remove one", "gpus: %d beside ranks: %d: each rank has one device at a time", j.GPUs, j.Ranks)
 	case shares:
 		r.fail(share.key, "remove one", "share beside gpus: %d: a share is a part of one device's time", j.GPUs)
 	case found && j.Binding == BindProbe:

@@ -34,13 +34,21 @@ func MixJobs(m mixes.Mix) *Table {
 		{Name: "memory", Unit: Bytes}, {Name: "blocks"}, {Name: "threads_per_block"},
 		{Name: "group", Place: where(func(j mixes.Job) bool { return j.Group > 0 })},
 		{Name: "faults", Place: where(func(j mixes.Job) bool { return j.KnownFault })}}}
+	ranked := slices.ContainsFunc(m.Jobs, func(j mixes.Job) bool { return j.Ranks > 1 })
+	if ranked {
+		t.Columns = append(t.Columns, Column{Name: "ranks"})
+	}
 	for i, j := range m.Jobs {
 		f := j.Footprint
 		faults := ""
 		if j.KnownFault {
 			faults = "known"
 		}
-		t.Add(i, j.Name, j.Command(), j.Class, unlessZero(f.Bytes), unlessZero(int64(f.Blocks)), unlessZero(int64(f.ThreadsPerBlock)), j.Group, faults)
+		row := []any{i, j.Name, j.Command(), j.Class, unlessZero(f.Bytes), unlessZero(int64(f.Blocks)), unlessZero(int64(f.ThreadsPerBlock)), j.Group, faults}
+		if ranked {
+			row = append(row, j.Processes())
+		}
+		t.Add(row...)
 	}
 	return t
 }

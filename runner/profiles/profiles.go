@@ -55,7 +55,7 @@ type Profile struct {
 	Driver       string
 	MeasuredAt   time.Time // zero: unknown
 	// Listed are the steps of the job's steps file; nil: the phases above say what it does.
-	Listed []Step `json:",omitempty"`
+	Listed *Listing `json:",omitempty"`
 }
 
 // KernelPhase is the time in kernels whose grids fill about equally many SMs when they run alone.
@@ -73,11 +73,12 @@ const (
 	Untraced  Source = "untraced"  // unknown, and part of HostHeldS
 )
 
-// WallS returns the job's duration alone. It leaves out copies of a steps file that say no time.
+// WallS returns the job's duration alone, of several ranks that of the first. It leaves out copies of a steps file that
+// say no time, messages, and what a rank waits for the others.
 func (p Profile) WallS() float64 {
 	if p.Listed != nil {
 		sum := 0.0
-		for _, s := range p.Listed {
+		for _, s := range p.Listed.of(0) {
 			sum += s.S
 		}
 		return sum
@@ -159,7 +160,7 @@ func (s Set) Lookup(j mixes.Job) (Profile, error) {
 	if j.Profile != nil {
 		return stated(j), nil
 	}
-	p, ok := s.byCommand[j.Command()]
+	p, ok := s.byCommand[j.OneRank().Command()]
 	if !ok {
 		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}
@@ -209,7 +210,7 @@ func (s Set) HasProgram(program string) bool {
 
 // IsEstimated reports whether the job's profile was made of others by Estimate.
 func (s Set) IsEstimated(j mixes.Job) bool {
-	return j.Profile == nil && j.Steps == "" && s.estimated[j.Command()]
+	return j.Profile == nil && j.Steps == "" && s.estimated[j.OneRank().Command()]
 }
 
 // Declare returns the jobs with the footprints of their profiles, for jobs that state no footprint
@@ -217,7 +218,7 @@ func (s Set) IsEstimated(j mixes.Job) bool {
 func (s Set) Declare(jobs []mixes.Job) []mixes.Job {
 	out := make([]mixes.Job, len(jobs))
 	for i, j := range jobs {
-		if p, ok := s.byCommand[j.Command()]; ok && j.Footprint == (mixes.Footprint{}) {
+		if p, ok := s.byCommand[j.OneRank().Command()]; ok && j.Footprint == (mixes.Footprint{}) {
 			j = j.WithFootprint(p.Footprint)
 		}
 		out[i] = j
