@@ -39,15 +39,21 @@ func TestLoadYAML(t *testing.T) {
 	two, part := catalogJob(t, "needle-16384"), catalogJob(t, "needle-16384")
 	two.Group, two.GPUs, two.Binding = 3, 2, BindDeclared
 	part.Group, part.Share = 3, 0.3
+	four, one := catalogJob(t, "needle-16384"), catalogJob(t, "needle-16384")
+	four.Group, four.Ranks = 3, 4
+	one.Group, one.Ranks, one.Pin = 3, 1, true
 	want := Mix{
 		Name: "nightly set", Description: "two lines\nof text\n", Ratio: "3:1", Source: "testdata/good.yaml",
-		Jobs:  []Job{needle, isolated, isolated, solver, solver, srad, big, two, part},
-		Lines: []int{8, 9, 9, 10, 10, 25, 27, 28, 29},
+		Jobs:  []Job{needle, isolated, isolated, solver, solver, srad, big, two, part, four, one},
+		Lines: []int{8, 9, 9, 10, 10, 25, 27, 28, 29, 30, 31},
 	}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("got  %+v\nwant %+v", m, want)
 	}
 	if got, want := srad.Command(), `srad_v1/srad 100 0.50 0x10 "two words" "" true`; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+	if got, want := four.Command(), "4 ranks: needle 16384 10"; got != want {
 		t.Errorf("command %s, want %s", got, want)
 	}
 	if got, want := solver.Command(), `./my/solver -n 0512 -x 0.50 -v < "in put.txt"`; got != want {

@@ -115,6 +115,9 @@ func anyJob(t *rapid.T) Job {
 				j.GPUs = rapid.SampledFrom([]int{0, 2, maxGPUs}).Draw(t, "gpus")
 			}
 		}
+		if !j.Pin && j.GPUs == 0 {
+			j.Ranks = rapid.SampledFrom([]int{0, 1, 2, MaxRanks}).Draw(t, "ranks")
+		}
 		if !j.Isolate && j.GPUs == 0 {
 			j.Share = rapid.SampledFrom([]float64{0, leastShare, 0.3, 1}).Draw(t, "share")
 		}

@@ -534,7 +534,7 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["ranks"]; found {
 		j.Ranks = int(r.number(f.value, "ranks", MaxRanks))
 		if j.Ranks > 1 && j.Pin {
-			r.fail(f.key, "remove one", "ranks beside pin: the scheduler places each rank")
+			r.fail(f.key, "remove one", "ranks: %d beside pin: true: the scheduler places each rank", j.Ranks)
 		}
 	}
 	if f, found := fields["timeout"]; found {

@@ -104,7 +104,7 @@ func (p Profile) lasting(seconds float64) Profile {
 // Set finds profiles by a job's command, because names are not unique, and steps by their file.
 type Set struct {
 	byCommand map[string]Profile
-	steps     map[string][]Step
+	steps     map[string]*Listing
 	estimated map[string]bool // commands whose profiles Estimate made of others
 }
 

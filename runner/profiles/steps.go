@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,8 @@ const (
 	CopyOut                  // copies from an object
 	Kernel                   // runs a kernel
 	Free                     // frees an object
+	Barrier                  // waits until all ranks of the job have come
+	Message                  // ranks of the job send to others
 )
 
 // Step is one thing that a job does. Its length is that of the job alone, on the device on which
@@ -35,7 +38,7 @@ type Step struct {
 	Kind   StepKind
 	S      float64 // seconds; a copy lasts at least as long as its bytes take on the link
 	Object string  // that is allocated, copied or freed
-	Bytes  int64   // that are allocated or copied
+	Bytes  int64   // that are allocated, copied or sent
 
 	Managed bool // the object is unified memory
 	// Binds: the allocation asks for a device at once, as that of managed memory always does.
@@ -50,14 +53,16 @@ type Step struct {
 	// Objects that the kernel reads only, and those that it may write. Both nil: it may write
 	// all that are allocated.
 	Reads, Writes []string
+	// Ranks that send a message, and that it goes to; nil: all.
+	From, To []int `json:",omitempty"`
 }
 
-// Steps are what the job does, one after another: those of its steps file, or else the phases of
-// the profile. f is the job's footprint. The phases are: host, allocation of all memory, copy in,
+// Steps are what a rank of the job does, one after another: those of its steps file, or else the phases of
+// the profile. f is the job's footprint. Jobs without ranks have rank 0 only. The phases are: host, allocation of all memory, copy in,
 // kernels, copy out, host, release of the memory, and host.
-func (p Profile) Steps(f mixes.Footprint) []Step {
+func (p Profile) Steps(f mixes.Footprint, rank int) []Step {
 	if p.Listed != nil {
-		return p.Listed
+		return p.Listed.of(rank)
 	}
 	const object = "memory"
 	steps := append(make([]Step, 0, 8+len(p.KernelPhases)),
@@ -77,9 +82,9 @@ func (p Profile) Steps(f mixes.Footprint) []Step {
 		Step{Kind: Host, S: p.HostAfterS})
 }
 
-// StepsError is a steps file that cannot be read.
+// StepsError is a steps file that cannot be read, or that a job with its ranks cannot do.
 type StepsError struct {
-	Job int // the first that names it
+	Job int // the first of which that is so
 	err error
 }
 
@@ -87,11 +92,19 @@ func (e *StepsError) Error() string { return e.err.Error() }
 
 func (e *StepsError) Unwrap() error { return e.err }
 
-// WithSteps returns s with the steps files that jobs name. The error of a file that cannot be read is a *StepsError.
+// WithSteps returns s with the steps files that jobs name. The error of a file that cannot be read, or that does not go with
+// a job, is a *StepsError.
 func (s Set) WithSteps(ctx context.Context, jobs []mixes.Job) (Set, error) {
 	all := s.With(Set{})
-	for i, j := range jobs {
-		if _, known := all.steps[j.Steps]; known || j.Steps == "" {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Steps == "" {
+			continue
+		}
+		if l, known := all.steps[j.Steps]; known {
+			if err := l.check(j); err != nil {
+				return Set{}, &StepsError{i, err}
+			}
 			continue
 		}
 		text, err := userfile.Read(ctx, j.Steps, maxFileBytes)
@@ -105,6 +118,9 @@ func (s Set) WithSteps(ctx context.Context, jobs []mixes.Job) (Set, error) {
 		if all.steps[j.Steps], err = readSteps(j.Steps, text); err != nil {
 			return Set{}, err
 		}
+		if err := all.steps[j.Steps].check(j); err != nil {
+			return Set{}, &StepsError{i, err}
+		}
 	}
 	return all, nil
 }
@@ -115,33 +131,69 @@ const (
 	maxStepBytes = 1 << 46
 )
 
+// row is a line of a steps file.
+type row struct {
+	number int
+	line   line
+	keys   []string
+	err    error // the line is not a step
+}
+
 // readSteps reads a steps file: one JSON object in each line. Errors name file and line.
-func readSteps(file string, text []byte) ([]Step, error) {
-	r := stepReader{objects: map[string]Step{}}
-	line := 0
-	for row := range bytes.Lines(text) {
-		line++
-		if len(bytes.TrimSpace(row)) == 0 {
+func readSteps(file string, text []byte) (*Listing, error) {
+	var rows []row
+	number := 0
+	for text := range bytes.Lines(text) {
+		number++
+		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		s, err := r.step(row)
-		if err == nil && len(r.steps) == maxSteps {
-			err = fmt.Errorf("more than %d steps: leave some out", maxSteps)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", file, line, err)
-		}
-		r.steps = append(r.steps, s)
+		l, keys, err := parse(text)
+		rows = append(rows, row{number, l, keys, err})
 	}
-	if len(r.steps) == 0 {
+	if len(rows) == 0 {
 		return nil, fmt.Errorf(`%s:1: no steps: write one JSON object in each line, such as {"step": "host", "seconds": 1}`, file)
 	}
-	return r.steps, nil
+	out := &Listing{}
+	readers := rankReaders(rows)
+	for i := range rows {
+		r := &rows[i]
+		err := r.err
+		switch {
+		case i == maxSteps:
+			err = fmt.Errorf("more than %d steps: leave some out", maxSteps)
+		case i*len(readers) >= maxAllSteps:
+			err = fmt.Errorf("more than %d steps of all ranks that the file names: leave some out", maxAllSteps)
+		case err == nil:
+			err = r.check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, r.number, err)
+		}
+		for rank, to := range readers {
+			if to.err == nil && r.line.Rank.has(rank) {
+				to.take(file, r)
+			}
+		}
+		for _, of := range []*ranks{r.line.Rank, r.line.From, r.line.To} {
+			if highest := slices.Max(append(of.named(), 0)); highest > out.highest {
+				out.highest, out.at = highest, fmt.Sprintf("%s:%d", file, r.number)
+			}
+		}
+	}
+	out.others = *readers[others]
+	delete(readers, others)
+	out.named = readers
+	if len(readers) == 0 && out.others.err != nil {
+		return nil, out.others.err
+	}
+	return out, nil
 }
 
 type stepReader struct {
 	steps   []Step
 	objects map[string]Step // allocated so far and not freed
+	err     error           // of the first line that the rank cannot do
 }
 
 // line is a step as it is written.
@@ -158,6 +210,9 @@ type line struct {
 	BlocksPerSM uint32   `json:"blocks_per_sm"`
 	Reads       []string `json:"reads"`
 	Writes      []string `json:"writes"`
+	Rank        *ranks   `json:"rank"`
+	From        *ranks   `json:"from"`
+	To          *ranks   `json:"to"`
 }
 
 // size is written as a number of bytes, or as text such as "2GiB".
@@ -171,42 +226,63 @@ func (s *size) UnmarshalJSON(text []byte) error {
 
 // stepKeys are the keys that each step must have, and those that it may have.
 var stepKeys = map[string]struct{ must, may []string }{
-	"host":     {[]string{"seconds"}, nil},
-	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds"}},
-	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes"}},
-	"free":     {[]string{"object"}, nil},
+	"host":     {[]string{"seconds"}, []string{"rank"}},
+	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "rank"}},
+	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "rank"}},
+	"free":     {[]string{"object"}, []string{"rank"}},
+	"barrier":  {nil, nil},
+	"message":  {[]string{"from", "to", "bytes"}, nil},
 }
 
-func (r *stepReader) step(row []byte) (Step, error) {
-	l, keys, err := parse(row)
-	if err != nil {
-		return Step{}, err
-	}
+// check checks what does not depend on the lines above.
+func (r *row) check() error {
+	l, keys := &r.line, r.keys
 	of, known := stepKeys[l.Step]
 	if !known {
-		return Step{}, fmt.Errorf("unknown step %q: use one of %s", l.Step, strings.Join(slices.Sorted(maps.Keys(stepKeys)), ", "))
+		return fmt.Errorf("unknown step %q: use one of %s", l.Step, strings.Join(slices.Sorted(maps.Keys(stepKeys)), ", "))
 	}
 	for _, key := range of.must {
 		if !slices.Contains(keys, key) {
-			return Step{}, fmt.Errorf("%s without %s: add it", l.Step, key)
+			return fmt.Errorf("%s without %s: add it", l.Step, key)
 		}
 	}
 	for _, key := range keys {
-		if key != "step" && !slices.Contains(of.must, key) && !slices.Contains(of.may, key) {
-			return Step{}, fmt.Errorf("key %q of a step %s: use %s", key, l.Step, strings.Join(slices.Concat(of.must, of.may), ", "))
+		if key != "step" && key != "rank" && !slices.Contains(of.must, key) && !slices.Contains(of.may, key) {
+			return fmt.Errorf("key %q of a step %s: use %s", key, l.Step, cmp.Or(strings.Join(slices.Concat(of.must, of.may), ", "), "step alone"))
 		}
 	}
 	if !(l.Seconds >= 0 && l.Seconds <= csvfile.MaxSeconds) {
-		return Step{}, fmt.Errorf("seconds is %g: write a number from 0 to %s", l.Seconds, csvfile.Plain(csvfile.MaxSeconds))
+		return fmt.Errorf("seconds is %g: write a number from 0 to %s", l.Seconds, csvfile.Plain(csvfile.MaxSeconds))
 	}
+	switch some := l.Rank != nil && !l.Rank.all; {
+	case some && l.Step == "barrier":
+		return errors.New("a barrier of some ranks, which waits for all of them: remove rank")
+	case some && l.Step == "message":
+		return errors.New("rank of a message: its ranks are in from and to: remove rank")
+	case l.Step == "message" && len(l.From.list) == 1 && slices.Equal(l.From.list, l.To.list):
+		return fmt.Errorf("a message of rank %d to itself: write another rank", l.From.list[0])
+	}
+	if slices.Contains(keys, "bytes") && (l.Bytes == 0 || l.Bytes > maxStepBytes) {
+		return fmt.Errorf("bytes is %d: write a number from 1 to %d", l.Bytes, int64(maxStepBytes))
+	}
+	return nil
+}
+
+// take appends the step of a line.
+func (r *stepReader) take(file string, of *row) {
+	s, err := r.step(&of.line, of.keys)
+	if err != nil {
+		r.err = fmt.Errorf("%s:%d: %w", file, of.number, err)
+	}
+	r.steps = append(r.steps, s)
+}
+
+func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {
 	s := Step{S: l.Seconds, Object: l.Object, Bytes: int64(l.Bytes)}
 	object, allocated := r.objects[l.Object]
 	if slices.Contains(keys, "object") && l.Step != "allocate" && !allocated {
 		return Step{}, fmt.Errorf("object %q is not allocated: allocate it in a line above", l.Object)
-	}
-	if slices.Contains(keys, "bytes") && (l.Bytes == 0 || l.Bytes > maxStepBytes) {
-		return Step{}, fmt.Errorf("bytes is %d: write a number from 1 to %d", l.Bytes, int64(maxStepBytes))
 	}
 	switch l.Step {
 	case "allocate":
@@ -226,6 +302,10 @@ func (r *stepReader) step(row []byte) (Step, error) {
 	case "free":
 		s.Kind = Free
 		delete(r.objects, l.Object)
+	case "barrier":
+		s.Kind = Barrier
+	case "message":
+		s.Kind, s.From, s.To = Message, l.From.named(), l.To.named()
 	}
 	return s, err
 }
@@ -261,7 +341,7 @@ func parse(row []byte) (l line, keys []string, err error) {
 	return l, keys, nil
 }
 
-func copied(s *Step, l line, object Step) error {
+func copied(s *Step, l *line, object Step) error {
 	switch l.Direction {
 	case "in":
 		s.Kind = CopyIn

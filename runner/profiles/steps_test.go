@@ -1,10 +1,10 @@
 package profiles
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,13 +24,16 @@ const everyStep = `{"step": "host", "seconds": 0.5}
 {"step": "kernel", "blocks": 1, "threads": 1024, "seconds": 1, "blocks_per_sm": 2, "reads": ["a"], "writes": []}
 {"step": "free", "object": "a"}
 {"step": "allocate", "object": "a", "bytes": 7}
+{"step": "barrier"}
+{"step": "message", "from": 0, "to": "all", "bytes": "4KiB"}
 `
 
 func TestReadSteps(t *testing.T) {
-	got, err := readSteps("own.jsonl", []byte(strings.ReplaceAll(everyStep, "\n", "\r\n")))
+	listing, err := readSteps("own.jsonl", []byte(strings.ReplaceAll(everyStep, "\n", "\r\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := listing.of(1)
 	want := []Step{
 		{Kind: Host, S: 0.5},
 		{Kind: Allocate, Object: "a", Bytes: 3 << 29},
@@ -42,6 +45,8 @@ func TestReadSteps(t *testing.T) {
 		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1024, BlocksPerSM: 2, Reads: []string{"a"}, Writes: []string{}},
 		{Kind: Free, Object: "a"},
 		{Kind: Allocate, Object: "a", Bytes: 7},
+		{Kind: Barrier},
+		{Kind: Message, Bytes: 4096, From: []int{0}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -51,8 +56,8 @@ func TestReadSteps(t *testing.T) {
 func TestReadStepsErrors(t *testing.T) {
 	const first = `{"step": "allocate", "object": "a", "bytes": 8}` + "\n" + `{"step": "allocate", "object": "m", "bytes": 8, "managed": true}` + "\n"
 	for _, c := range []struct{ line, want string }{
-		{`{"step": "barrier"}`, `unknown step "barrier": use one of allocate, copy, free, host, kernel`},
-		{`{"seconds": 1}`, `unknown step "": use one of allocate, copy, free, host, kernel`},
+		{`{"step": "barriers"}`, `unknown step "barriers": use one of allocate, barrier, copy, free, host, kernel, message`},
+		{`{"seconds": 1}`, `unknown step "": use one of allocate, barrier, copy, free, host, kernel, message`},
 		{`host 1`, `not a JSON object: invalid character 'h' looking for beginning of value; write a step such as {"step": "host", "seconds": 1}`},
 		{`[1]`, `not a JSON object: it is an array: want an object; write a step such as {"step": "host", "seconds": 1}`},
 		{`null`, `not a JSON object: it is null; write a step such as {"step": "host", "seconds": 1}`},
@@ -64,7 +69,7 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "host", "seconds": 1, "seconds": 2}`, `key "seconds" twice: remove one`},
 		{`{"step": "host", "seconds": null}`, `key "seconds" is null: remove it, or give it a value`},
 		{`{"step": "host", "Seconds": 1}`, "host without seconds: add it"},
-		{`{"step": "host", "seconds": 1, "object": "a"}`, `key "object" of a step host: use seconds`},
+		{`{"step": "host", "seconds": 1, "object": "a"}`, `key "object" of a step host: use seconds, rank`},
 		{`{"step": "allocate", "object": "a", "bytes": 8}`, `object "a" is allocated already: use another name, or free it first`},
 		{`{"step": "allocate", "object": "", "bytes": 8}`, `object is "": give it a name`},
 		{`{"step": "allocate", "object": "b", "bytes": 0}`, "bytes is 0: write a number from 1 to 70368744177664"},
@@ -102,41 +107,47 @@ func FuzzSteps(f *testing.F) {
 	f.Add([]byte(everyStep))
 	f.Add([]byte(`{"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1e-300}` + "\n\n" + `{"step": null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		steps, err := readSteps("f", text)
+		listing, err := readSteps("f", text)
 		if err != nil {
 			if !stepsPlace.MatchString(err.Error()) {
 				t.Fatalf("error without its place: %v", err)
 			}
 			return
 		}
-		if len(steps) == 0 || len(steps) > bytes.Count(text, []byte("\n"))+1 {
-			t.Fatalf("%d steps", len(steps))
-		}
-		objects := map[string]int64{}
-		sum := int64(0)
-		for i, s := range steps {
-			size, there := objects[s.Object]
-			ok := s.S >= 0
-			switch s.Kind {
-			case Host:
-			case Allocate:
-				ok = ok && !there && s.Bytes > 0 && s.Object != ""
-				objects[s.Object] = s.Bytes
-				sum += s.Bytes
-			case CopyIn, CopyOut:
-				ok = ok && there && s.Bytes > 0 && s.Bytes <= size
-			case Kernel:
-				ok = s.S > 0 && s.Blocks > 0 && s.ThreadsPerBlock > 0
-			case Free:
-				ok = ok && there
-				sum -= size
-				delete(objects, s.Object)
-			}
-			if !ok || sum < 0 {
-				t.Fatalf("step %d: %+v", i, s)
+		for rank := range mixes.MaxRanks {
+			if rank <= listing.highest+1 && listing.reader(rank).err == nil {
+				checkSteps(t, listing.of(rank))
 			}
 		}
 	})
+}
+
+func checkSteps(t *testing.T, steps []Step) {
+	t.Helper()
+	objects := map[string]int64{}
+	sum := int64(0)
+	for i, s := range steps {
+		size, there := objects[s.Object]
+		ok := s.S >= 0
+		switch s.Kind {
+		case Host:
+		case Allocate:
+			ok = ok && !there && s.Bytes > 0 && s.Object != ""
+			objects[s.Object] = s.Bytes
+			sum += s.Bytes
+		case CopyIn, CopyOut:
+			ok = ok && there && s.Bytes > 0 && s.Bytes <= size
+		case Kernel:
+			ok = s.S > 0 && s.Blocks > 0 && s.ThreadsPerBlock > 0
+		case Free:
+			ok = ok && there
+			sum -= size
+			delete(objects, s.Object)
+		}
+		if !ok || sum < 0 {
+			t.Fatalf("step %d: %+v", i, s)
+		}
+	}
 }
 
 // One row is six steps beside the allocation's end; each class of kernels is one.
@@ -153,12 +164,12 @@ func TestStepsOfARow(t *testing.T) {
 		{Kind: Free, Object: "memory"},
 		{Kind: Host, S: 3},
 	}
-	if diff := cmp.Diff(want, row.Steps(f)); diff != "" {
+	if diff := cmp.Diff(want, row.Steps(f, 0)); diff != "" {
 		t.Error(diff)
 	}
 	row.KernelPhases = []KernelPhase{{SMs: 0.5, S: 2}, {SMs: 200, S: 3}}
 	want = append(append(want[:3:3], Step{Kind: Kernel, S: 2, SMs: 0.5}, Step{Kind: Kernel, S: 3, SMs: 200}), want[4:]...)
-	if diff := cmp.Diff(want, row.Steps(f)); diff != "" {
+	if diff := cmp.Diff(want, row.Steps(f, 0)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -184,7 +195,7 @@ func TestStepsOfAJob(t *testing.T) {
 		t.Fatalf("it was read again: %v", err)
 	}
 	p, err := set.With(Catalog()).Lookup(j)
-	if err != nil || len(p.Listed) != 10 || len(p.Steps(j.Footprint)) != 10 || p.Command != "needle 16384 10" || p.WallS() != 0.5+2e-3+1+1 {
+	if err != nil || len(p.Listed.of(0)) != 12 || len(p.Steps(j.Footprint, 0)) != 12 || p.Command != "needle 16384 10" || p.WallS() != 0.5+2e-3+1+1 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	j.Steps = ""
@@ -194,5 +205,67 @@ func TestStepsOfAJob(t *testing.T) {
 	j.Steps = path + ".not"
 	if _, err = set.WithSteps(t.Context(), []mixes.Job{j}); err == nil || !strings.HasPrefix(err.Error(), "the steps of job n: "+path+".not: no such file") {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// Steps may be of some ranks, which must be ranks of each job.
+func TestStepsOfRanks(t *testing.T) {
+	text := `{"step": "allocate", "object": "a", "bytes": 8, "rank": 0}
+{"step": "allocate", "object": "a", "bytes": 9, "rank": [2, 1]}
+{"step": "barrier"}
+{"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1, "writes": ["a"]}
+`
+	l, err := readSteps("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank, bytes := range []int64{8, 9, 9} {
+		if steps := l.of(rank); len(steps) != 3 || steps[0].Bytes != bytes || steps[1].Kind != Barrier {
+			t.Errorf("rank %d: %+v", rank, steps)
+		}
+	}
+	for ranks, want := range map[int]string{
+		2: "f:2: rank 2 of a job with 2: use ranks from 0 to 1, or give the job ranks: 3",
+		3: "",
+		4: `f:4: object "a" is not allocated: allocate it in a line above (rank 3)`,
+	} {
+		if err := l.check(&mixes.Job{Ranks: ranks}); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%d ranks: %v, want %q", ranks, err, want)
+		}
+	}
+	for line, want := range map[string]string{
+		`{"step": "barrier", "rank": 0}`:                                 "a barrier of some ranks, which waits for all of them: remove rank",
+		`{"step": "barrier", "seconds": 1}`:                              `key "seconds" of a step barrier: use step alone`,
+		`{"step": "message", "from": 0, "to": 1}`:                        "message without bytes: add it",
+		`{"step": "message", "from": 0, "to": 1, "bytes": 0}`:            "bytes is 0: write a number from 1 to 70368744177664",
+		`{"step": "message", "from": 0, "to": 0, "bytes": 1}`:            "a message of rank 0 to itself: write another rank",
+		`{"step": "message", "from": 0, "to": 1, "bytes": 1, "rank": 0}`: "rank of a message: its ranks are in from and to: remove rank",
+		`{"step": "host", "seconds": 1, "rank": -1}`:                     "rank -1: write one from 0 to 255",
+		`{"step": "host", "seconds": 1, "rank": 256}`:                    "rank 256: write one from 0 to 255",
+		`{"step": "host", "seconds": 1, "rank": [1, 1]}`:                 "rank 1 twice: remove one",
+		`{"step": "host", "seconds": 1, "rank": []}`:                     `no ranks: write a number, a list of numbers, or "all"`,
+		`{"step": "host", "seconds": 1, "rank": "most"}`:                 `bad ranks "most": write a number, a list of numbers, or "all"`,
+		`{"step": "host", "seconds": 1, "rank": 0.5}`:                    `bad ranks 0.5: write a number, a list of numbers, or "all"`,
+	} {
+		if _, err := readSteps("f", []byte(line)); err == nil || err.Error() != "f:1: "+want {
+			t.Errorf("%s: %v\nwant %s", line, err, want)
+		}
+	}
+}
+
+// Each pair of ranks has the message that one sends and the other gets.
+func TestSends(t *testing.T) {
+	for _, c := range []struct {
+		from, to, sends, gets []int
+	}{
+		{[]int{0}, nil, nil, []int{0}},
+		{nil, []int{1}, nil, []int{0, 2}},
+		{nil, nil, []int{0, 2}, []int{0, 2}},
+		{[]int{1, 2}, []int{0, 1}, []int{0}, []int{2}},
+	} {
+		s := Step{Kind: Message, From: c.from, To: c.to}
+		if to, from := s.Sends(1, 3); !slices.Equal(to, c.sends) || !slices.Equal(from, c.gets) {
+			t.Errorf("%v to %v: rank 1 sends to %v and gets from %v, want %v and %v", c.from, c.to, to, from, c.sends, c.gets)
+		}
 	}
 }
