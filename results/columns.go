@@ -194,6 +194,15 @@ func (j *Job) Fields() Fields {
 	}
 }
 
+// Fields are the columns of a rank, its key first.
+func (r *Rank) Fields() Fields {
+	return Fields{
+		{"job_index", &r.Job}, {"rank", &r.Rank},
+		{"pid", &r.PID}, {"start_s", &r.StartS}, {"end_s", &r.EndS}, {"user_s", &r.UserS}, {"sys_s", &r.SysS}, {"max_rss_bytes", &r.MaxRSSBytes},
+		{"outcome", &r.Outcome}, {"exit_status", &r.ExitStatus}, {"signal", &r.Signal}, {"detail", &r.Detail},
+	}
+}
+
 // Fields are the columns of a task, its key first.
 func (t *Task) Fields() Fields {
 	return Fields{

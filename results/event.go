@@ -59,6 +59,8 @@ const (
 	// For some time no job asked for, got or gave back anything while some waited. The batch
 	// records it.
 	EventNoProgress EventKind = "no-progress"
+	// Ranks of jobs wait for others, and nothing can happen any more. The batch records it on a simulated node.
+	EventStuck EventKind = "stuck"
 	// The MPS server was seen broken. The batch records it.
 	EventMPSBroken EventKind = "mps-broken"
 	// The MPS server serves clients again. The batch records it.

@@ -211,6 +211,22 @@ func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
 // EndedOK reports whether the job has ended and did its work.
 func (j Job) EndedOK() bool { return j.Outcome != nil && j.Outcome.CountsAsOK() }
 
+// Rank is one process of a job that has several (mixes.Job.Ranks).
+type Rank struct {
+	Job         int
+	Rank        int  // from 0
+	PID         *int // nil on simulated nodes
+	StartS      *float64
+	EndS        *float64
+	UserS       *float64
+	SysS        *float64
+	MaxRSSBytes *int64
+	Outcome     *Outcome // Cancelled if it ended because another rank had failed; nil while it runs
+	ExitStatus  *int
+	Signal      *string
+	Detail      string // why it did not end ok, in one line
+}
+
 // Task is one GPU task of a job, as the scheduler saw it.
 type Task struct {
 	Job             int

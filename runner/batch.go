@@ -44,6 +44,7 @@ type Batch struct {
 	sorted []time.Duration // lengths by which the levels are ordered, if jobs may be given
 	ahead  *ahead          // nil: nothing is planned
 	looks  time.Duration   // when the engine's next tick is due; it was asked for
+	idles  bool            // nothing will happen by itself: another look at the processes would show nothing new
 
 	progress progress
 	server   blame.Server
@@ -63,8 +64,7 @@ type job struct {
 	deadline time.Duration
 	timedOut bool
 	stopped  bool
-	oom      string // first report of each kind, as a line for the reader
-	refused  string
+	stuck    string // why it would run for ever
 	lost     string // why its device was lost
 	protocol string // which breach of the protocol it was stopped for
 	overfull string // what it wrote too much
@@ -72,8 +72,10 @@ type job struct {
 	unheard  string // why a process of it could not reach the scheduler
 	reports  map[results.EventKind]*reports
 
+	said
+	ranks *ranks // nil: it has one process
+
 	residencies blame.Residencies
-	faults      []blame.Incident
 	deaths      []blame.Incident   // of processes that had a device and did not say goodbye
 	end         time.Duration      // Never: it has not ended
 	work        map[int]blame.Work // of its processes, where their probes tell
@@ -170,7 +172,7 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 func (b *Batch) job(i int) *job {
 	if b.jobs[i] == nil {
 		b.jobs[i] = &job{spec: b.spec(i), record: &b.records[i], arrived: b.arrival(i), bound: b.boundBeforeStart(i),
-			deadline: schedulers.Never, end: schedulers.Never}
+			ranks: newRanks(i, b.spec(i)), deadline: schedulers.Never, end: schedulers.Never}
 	}
 	return b.jobs[i]
 }
@@ -333,7 +335,7 @@ func binding(job int) schedulers.TaskID { return wholeJob | schedulers.TaskID(jo
 // bind asks for a device for the whole job.
 func (b *Batch) bind(i int, now time.Duration) {
 	spec := b.spec(i)
-	f, wait := spec.Footprint, spec.Wait
+	f, wait := b.whole(spec), spec.Wait
 	if b.config.Scheduler.Binds == policies.BindsJob {
 		wait = nil // the job has not asked for it: jobs take turns
 	}
@@ -387,7 +389,11 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 	if t := b.engine.NextExpiry(); t != schedulers.Never {
 		b.command(WakeAt{t})
 	}
-	if t := b.engine.NextTick(); t != schedulers.Never && t != b.looks {
+	next := b.engine.NextTick
+	if b.idles {
+		next = b.engine.NextAct
+	}
+	if t := next(); t != schedulers.Never && t != b.looks {
 		b.looks = t
 		b.command(WakeAt{t})
 	}
@@ -464,6 +470,9 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	if j.exited != nil {
 		j.end = *j.exited
 	}
+	if j.ranks != nil {
+		e.Exit = j.ranks.exit(e.Exit)
+	}
 	died := e.Exit.Signal != nil && len(j.work) == 0 && slices.ContainsFunc(j.residencies, blame.Residency.Open) // ProcessGone has noted other deaths
 	if died {
 		j.deaths = append(j.deaths, blame.Incident{Process: schedulers.Process{Job: schedulers.JobID(e.Job)}, At: j.end})
@@ -478,7 +487,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	j.record.ExitStatus, j.record.Signal = e.Exit.Status, e.Exit.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
 	j.record.StderrTail = e.Exit.StderrTail
-	outcome, detail := b.outcome(j, e.Exit)
+	outcome, detail := b.outcomeOf(j, e.Exit)
 	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never
 	if outcome == results.OK && j.tasks == 0 && !j.bound {
@@ -509,9 +518,17 @@ func shared(o results.Outcome) *results.Outcome {
 	return &o
 }
 
-// outcome says how a job ended. What the probe reported goes before the exit
+// outcomeOf says how a job ended.
+func (b *Batch) outcomeOf(j *job, e Exit) (results.Outcome, string) {
+	if j.ranks != nil {
+		return b.outcomeOfRanks(j, e)
+	}
+	return b.outcome(j, &j.said, e)
+}
+
+// outcome says how a job, or a rank of it, ended that said this. What the probe reported goes before the exit
 // status: programs that do not check CUDA calls exit 0 after an error.
-func (b *Batch) outcome(j *job, e Exit) (results.Outcome, string) {
+func (b *Batch) outcome(j *job, by *said, e Exit) (results.Outcome, string) {
 	switch {
 	case e.NotStarted:
 		return results.NotStarted, e.Err.Error()
@@ -519,20 +536,22 @@ func (b *Batch) outcome(j *job, e Exit) (results.Outcome, string) {
 		return results.Cancelled, "stopped with the run"
 	case j.timedOut:
 		return results.Timeout, "it ran longer than its limit"
+	case j.stuck != "":
+		return results.Timeout, j.stuck
 	case j.lost != "":
 		return results.Lost, j.lost
 	case j.overfull != "":
 		return results.Crash, j.overfull
 	case e.Err != nil:
 		return results.Crash, e.Err.Error()
-	case j.oom != "" && b.finished(j, e):
-		return results.OKAfterOOM, j.oom + "; it went on, and its output check passed"
-	case j.oom != "":
-		return results.OOM, j.oom
-	case len(j.faults) > 0:
-		return results.Fault, blame.OwnFault(j.faults).Detail
-	case j.refused != "":
-		return results.Refused, j.refused
+	case by.oom != "" && b.finished(j, by, e):
+		return results.OKAfterOOM, by.oom + "; it went on, and its output check passed"
+	case by.oom != "":
+		return results.OOM, by.oom
+	case len(by.faults) > 0:
+		return results.Fault, blame.OwnFault(by.faults).Detail
+	case by.refused != "":
+		return results.Refused, by.refused
 	case j.protocol != "":
 		return results.Crash, j.protocol
 	case j.unheard != "":
@@ -557,8 +576,8 @@ func explained(detail, hint string) string {
 
 // finished reports whether a job did its work although an allocation failed or was refused. Its exit status alone does not
 // show that, because many programs ignore CUDA's errors: a check of its output must have passed.
-func (b *Batch) finished(j *job, e Exit) bool {
-	return !b.config.OOMFails && e.Checked && e.Status != nil && *e.Status == 0 && len(j.faults) == 0 && j.protocol == "" && j.unheard == ""
+func (b *Batch) finished(j *job, by *said, e Exit) bool {
+	return !b.config.OOMFails && e.Checked && e.Status != nil && *e.Status == 0 && len(by.faults) == 0 && j.protocol == "" && j.unheard == ""
 }
 
 func (e Tick) apply(b *Batch, now time.Duration) error {
@@ -572,12 +591,14 @@ func (e Tick) apply(b *Batch, now time.Duration) error {
 	ds := b.engine.Expire(now)
 	if b.config.Scheduler.Revokes {
 		quiet := e.Quiet
-		if len(ds)+len(b.commands) > 0 {
+		if len(ds)+len(b.commands) > 0 || quiet == schedulers.Never {
 			quiet = 0 // what follows comes before
 		}
 		ds = append(ds, b.engine.Tick(now, quiet)...)
+		b.idles = e.Quiet == schedulers.Never && len(ds)+len(b.commands) == 0
 	}
 	b.carryOut(ds, now)
+	b.idles = false
 	b.watchProgress(now)
 	return nil
 }

@@ -23,7 +23,8 @@ type (
 	Arrive struct{}
 	// Tick ends what has waited or run too long. It comes at or soon after each WakeAt.
 	Tick struct {
-		// Quiet: nothing happens before this time unless this tick brings it about. 0: that is not known.
+		// Quiet: nothing happens before this time unless this tick brings it about; Never: nothing ever does. 0: that
+		// is not known.
 		Quiet time.Duration
 	}
 	// Cancel stops the jobs that run and withdraws the others.
@@ -48,6 +49,9 @@ type (
 	}
 	// NoMore says that no more jobs are given.
 	NoMore struct{}
+	// Stuck says that nothing will happen any more, because ranks of jobs wait for others: which do, for what. It ends
+	// the batch.
+	Stuck struct{ Why string }
 	// Note is something that the executor saw, for the record.
 	Note struct{ Event results.Event }
 )
@@ -65,6 +69,23 @@ type (
 	JobEnded struct {
 		Job  int
 		Exit Exit
+	}
+	// RankStarted says that a rank of the job runs, which has several. It comes after JobStarted. PID is nil on
+	// simulated nodes.
+	RankStarted struct {
+		Job, Rank int
+		PID       *int
+	}
+	// RankJoined says to which rank a process belongs. It comes before other events of the process.
+	RankJoined struct {
+		Process schedulers.Process
+		Rank    int
+	}
+	// RankEnded says that a rank's process and its group have ended. The executor ends the other ranks if this one
+	// failed. It comes before JobEnded, whose Exit says nothing then, unless the job could not be started.
+	RankEnded struct {
+		Job, Rank int
+		Exit      Exit
 	}
 	// Limited says that requests of the job are refused without asking the scheduler,
 	// because the job has too many open.
@@ -262,10 +283,11 @@ type (
 	// client's fault or death. ServerRecovered follows, and ServerBroken before it where
 	// the server was not healthy.
 	AwaitServer struct{}
-	// RecordJob, RecordJobs, RecordTask, RecordSwap and RecordEvent are records for the Recorder.
+	// RecordJob, RecordJobs, RecordRank, RecordTask, RecordSwap and RecordEvent are records for the Recorder.
 	RecordJob struct{ Job results.Job }
 	// RecordJobs makes its records when they are asked for, because a whole mix arrives at once.
 	RecordJobs  struct{ Jobs iter.Seq[results.Job] }
+	RecordRank  struct{ Rank results.Rank }
 	RecordTask  struct{ Task results.Task }
 	RecordSwap  struct{ Swap results.Swap }
 	RecordEvent struct{ Event results.Event }
@@ -281,6 +303,7 @@ func (WakeAt) command()      {}
 func (AwaitServer) command() {}
 func (RecordJob) command()   {}
 func (RecordJobs) command()  {}
+func (RecordRank) command()  {}
 func (RecordTask) command()  {}
 func (RecordSwap) command()  {}
 func (RecordEvent) command() {}

@@ -119,6 +119,7 @@ func (f *fake) begin(job int, bytes int64) schedulers.TaskID {
 type tape struct {
 	jobs   map[int]results.Job
 	tasks  map[[2]int]results.Task
+	ranks  []results.Rank
 	swaps  []results.Swap
 	events []results.Event
 }
@@ -129,6 +130,7 @@ func newTape() *tape {
 
 func (r *tape) Job(j results.Job)              { r.jobs[j.Index] = j }
 func (r *tape) Task(t results.Task)            { r.tasks[[2]int{t.Job, t.Seq}] = t }
+func (r *tape) Rank(k results.Rank)            { r.ranks = append(r.ranks, k) }
 func (r *tape) Swap(s results.Swap)            { r.swaps = append(r.swaps, s) }
 func (r *tape) Event(e results.Event)          { r.events = append(r.events, e) }
 func (*tape) Kernel(results.Kernel)            {}

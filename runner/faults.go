@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,9 +67,7 @@ func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	j := b.job(index)
 	detail := fmt.Sprintf("out of memory: %s in %s", size.Text(e.Bytes), e.Where)
 	detail += b.oomRemedy(j, e.Where)
-	if j.oom == "" {
-		j.oom = detail
-	}
+	j.each(e.Process.Serial, func(s *said) { s.oom = cmp.Or(s.oom, detail) })
 	if j.keeps(results.EventOOM, e.Process.Serial) {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: detail})
 	}
@@ -112,7 +111,7 @@ func (e Fault) apply(b *Batch, at time.Duration) error {
 	}
 	f := blame.Incident{Process: e.Process, At: at, Code: e.Code, Work: j.work[e.Process.Serial],
 		Detail: fmt.Sprintf("CUDA error %d in %s", e.Code, e.Where)}
-	j.faults = append(j.faults, f)
+	j.each(e.Process.Serial, func(s *said) { s.faults = append(s.faults, f) })
 	b.recordEvent(results.Event{AtS: seconds(at), Kind: results.EventFault, Job: &index, Device: j.record.Device, Detail: f.Detail})
 	if !f.Contained() {
 		b.suspectOutage(j.residencies.Of(e.Process.Serial), at)
@@ -226,6 +225,9 @@ func (b *Batch) AttributeFaults() []Command {
 		}
 		v := found.Verdict(i)
 		r.Outcome, r.Detail, r.Suspects = &v.Outcome, v.Detail, v.Suspects
+		if of := b.jobs[i].ranks; of != nil && of.failed >= 0 {
+			r.Detail = fmt.Sprintf("rank %d: %s", of.failed, v.Detail)
+		}
 		b.recordJob(r)
 	}
 	return b.take()

@@ -181,7 +181,7 @@ func (b *Batch) standing(i int) (s standing) {
 		return s
 	}
 	if j.bound && j.record.Device != nil { // as a whole, until it ends
-		return standing{holds: j.spec.Footprint.Bytes, granted: true, device: *j.record.Device}
+		return standing{holds: b.whole(j.spec).Bytes, granted: true, device: *j.record.Device}
 	}
 	for _, t := range j.open {
 		switch {

@@ -42,12 +42,13 @@ func (b *Batch) watchProgress(now time.Duration) {
 		return
 	}
 	b.progress.check = 0
-	running, waiting := 0, 0
+	running, waiting, works := 0, 0, false
 	for _, j := range b.jobs {
 		if j != nil && j.runs() {
 			running++
 			if j.blocked > 0 {
 				waiting++
+				works = works || len(j.ranksAtWork()) > 0
 			}
 		}
 	}
@@ -56,7 +57,7 @@ func (b *Batch) watchProgress(now time.Duration) {
 	}
 	b.lookForProgress(now)
 	limit := b.config.NoProgressAfter
-	if waiting < running {
+	if waiting < running || works {
 		limit *= patience
 	}
 	if lasts := now - b.progress.last; !b.server.Recovering() && lasts >= max(limit, 2*b.progress.said) {
@@ -67,44 +68,90 @@ func (b *Batch) watchProgress(now time.Duration) {
 
 // whoWaits says who waits for what, who holds what, and what helps.
 func (b *Batch) whoWaits(lasts time.Duration, waiting, running int) string {
-	asked, held := map[int]int64{}, map[place]int64{} // by job, in bytes
-	for index, j := range b.jobs {
-		if j != nil && j.bound && j.started && j.record.Outcome == nil {
-			held[place{index, *j.record.Device}] = j.spec.Footprint.Bytes
-		}
-	}
-	for _, t := range b.tasks {
-		job := t.record.Job
-		if b.job(job).bound {
-			continue // part of what its job holds
-		}
-		if t.granted {
-			held[place{job, *t.record.Device}] += t.holds
-		}
-		if t.asks {
-			asked[job] += t.asked
-		}
-	}
-	var waits, holds []string
-	for _, job := range slices.Sorted(maps.Keys(asked)) {
-		waits = append(waits, fmt.Sprintf("job %d (%s) for %s", job, b.records[job].Name, size.Text(asked[job])))
-	}
-	for _, at := range slices.SortedFunc(maps.Keys(held), place.compare) {
-		holds = append(holds, fmt.Sprintf("job %d (%s) %s of GPU %d", at.job, b.records[at.job].Name, size.Text(held[at]), at.device))
-	}
+	waits, holds := b.standings()
 	who := fmt.Sprintf("%d of the %d jobs that run wait for the scheduler", waiting, running)
 	if waiting == running {
 		who = "every job that runs waits for the scheduler"
+	}
+	var others []string
+	for i, j := range b.jobs {
+		if rest := j.ranksAtWork(); len(rest) > 0 && j.blocked > 0 {
+			others = append(others, fmt.Sprintf("%s of job %d (%s)", Ranks(rest), i, b.records[i].Name))
+		}
+	}
+	if len(others) > 0 {
+		who += ", some with a part of their ranks. The other ranks may wait for these: " + listed(others)
 	}
 	return fmt.Sprintf("no progress for %v: %s. Waiting: %s. Holding: %s. %s",
 		lasts.Round(time.Second), who, listed(waits), listed(holds), b.remedy())
 }
 
-// place is a job's on a device.
-type place struct{ job, device int }
+// standings says who waits for what, and who holds what.
+func (b *Batch) standings() (waits, holds []string) {
+	asked, held := map[claimant]int64{}, map[place]int64{} // in bytes
+	for index, j := range b.jobs {
+		if j != nil && j.bound && j.started && j.record.Outcome == nil {
+			held[place{claimant{index, noRank}, *j.record.Device}] = b.whole(j.spec).Bytes
+		}
+	}
+	for _, t := range b.tasks {
+		by := b.claimant(t)
+		if b.job(by.job).bound {
+			continue // part of what its job holds
+		}
+		if t.granted {
+			held[place{by, *t.record.Device}] += t.holds
+		}
+		if t.asks {
+			asked[by] += t.asked
+		}
+	}
+	for _, by := range slices.SortedFunc(maps.Keys(asked), claimant.compare) {
+		waits = append(waits, fmt.Sprintf("%s for %s", b.named(by), size.Text(asked[by])))
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(held), place.compare) {
+		holds = append(holds, fmt.Sprintf("%s %s of GPU %d", b.named(at.claimant), size.Text(held[at]), at.device))
+	}
+	return waits, holds
+}
+
+// claimant is a job, or a rank of one.
+type claimant struct{ job, rank int }
+
+// noRank is the rank of a job that has one process, and of a process that no rank is known of.
+const noRank = -1
+
+func (b *Batch) claimant(t *task) claimant {
+	c := claimant{t.record.Job, noRank}
+	if r := b.job(c.job).ranks; r != nil {
+		if rank, known := r.of[t.process.Serial]; known {
+			c.rank = rank
+		}
+	}
+	return c
+}
+
+func (c claimant) compare(d claimant) int {
+	return cmp.Or(cmp.Compare(c.job, d.job), cmp.Compare(c.rank, d.rank))
+}
+
+// named is a claimant as text.
+func (b *Batch) named(c claimant) string {
+	job := fmt.Sprintf("job %d (%s)", c.job, b.records[c.job].Name)
+	if c.rank == noRank {
+		return job
+	}
+	return fmt.Sprintf("rank %d of %s", c.rank, job)
+}
+
+// place is a claimant's on a device.
+type place struct {
+	claimant
+	device int
+}
 
 func (p place) compare(q place) int {
-	return cmp.Or(cmp.Compare(p.job, q.job), cmp.Compare(p.device, q.device))
+	return cmp.Or(p.claimant.compare(q.claimant), cmp.Compare(p.device, q.device))
 }
 
 // listed is the first few of the items.

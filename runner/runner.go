@@ -65,10 +65,11 @@ type Prioritizer interface {
 	Prioritize(job, nice int)
 }
 
-// Recorder keeps records as they complete. Jobs, tasks and segments with the same key replace
+// Recorder keeps records as they complete. Jobs, ranks, tasks and segments with the same key replace
 // each other. Its methods do not block, except in virtual time, which can stand still.
 type Recorder interface {
 	Job(results.Job)
+	Rank(results.Rank)
 	Task(results.Task)
 	Swap(results.Swap)
 	Kernel(results.Kernel)
@@ -80,6 +81,7 @@ type Recorder interface {
 type Forgetful struct{}
 
 func (Forgetful) Job(results.Job)         {}
+func (Forgetful) Rank(results.Rank)       {}
 func (Forgetful) Task(results.Task)       {}
 func (Forgetful) Swap(results.Swap)       {}
 func (Forgetful) Kernel(results.Kernel)   {}
@@ -245,6 +247,8 @@ func (l *Loop) do(c Command) {
 		for j := range c.Jobs {
 			l.recorder.Job(j)
 		}
+	case RecordRank:
+		l.recorder.Rank(c.Rank)
 	case RecordTask:
 		l.recorder.Task(c.Task)
 	case RecordSwap:

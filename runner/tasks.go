@@ -295,9 +295,7 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 	case schedulers.Refused, schedulers.GrowRefused, schedulers.ResumeRefused:
 		why := d.Reason.Error()
 		t.record.Refusal = &why
-		if j.refused == "" {
-			j.refused = why
-		}
+		j.each(t.process.Serial, func(s *said) { s.refused = cmp.Or(s.refused, why) })
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &t.record.Job, Detail: why})
 	}
 	if d.Kind == schedulers.Refused {

@@ -190,12 +190,7 @@ func (o *learnOptions) do(c *cobra.Command) error {
 	} else if measured, err = o.used(c, mix); err != nil {
 		return err
 	}
-	of := func(j mixes.Job) mixes.Footprint {
-		if j.Ranks > 1 && !o.profiled {
-			return mixes.Footprint{} // a run tells what all ranks used together
-		}
-		return measured[j.Command()]
-	}
+	of := func(j mixes.Job) mixes.Footprint { return measured[j.Command()] }
 	if !slices.ContainsFunc(mix.Jobs, func(j mixes.Job) bool { return of(j) != (mixes.Footprint{}) }) {
 		return nothingError{fmt.Errorf("mixes learn: nothing is known of what the jobs of %s used, because the store has no live run that says it: run it on a GPU under a scheduler that binds tasks, such as case-alg3, or measure it with caserun profile --mix %s --out FILE and name that with --profiles", o.mix, o.mix)}
 	}

@@ -59,8 +59,8 @@ func key(section string) []string {
 func TestDocumentHasTheSchema(t *testing.T) {
 	s := openTemp(t)
 	tables, err := s.Tables(context.Background())
-	if err != nil || len(tables) != 12 {
-		t.Fatalf("%d tables (%v), want 12", len(tables), err)
+	if err != nil || len(tables) != 13 {
+		t.Fatalf("%d tables (%v), want 13", len(tables), err)
 	}
 	text := document(t)
 	for _, table := range tables {

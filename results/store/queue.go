@@ -309,6 +309,7 @@ var updates = map[string]string{jobs.table: updateSQL(jobs)}
 var upserts = map[string]string{
 	devices.table:     upsertSQL(devices),
 	jobs.table:        upsertSQL(jobs),
+	ranks.table:       upsertSQL(ranks),
 	tasks.table:       upsertSQL(tasks),
 	shapes.table:      upsertSQL(shapes),
 	launches.table:    upsertSQL(launches),

@@ -249,6 +249,11 @@ func (s *Store) EachCopy(ctx context.Context, run int64, do func(results.Copy) e
 	return each(ctx, s, copies, run, func(t *transfer) error { return do(t.Copy) })
 }
 
+// Ranks returns the ranks of a run's jobs that have several, by job.
+func (s *Store) Ranks(ctx context.Context, run int64) ([]results.Rank, error) {
+	return list(ctx, s, ranks, run)
+}
+
 // Swaps returns a run's swaps by job, in the order in which the Writer got them.
 func (s *Store) Swaps(ctx context.Context, run int64) ([]results.Swap, error) {
 	found, err := list(ctx, s, swaps, run)

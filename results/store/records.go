@@ -59,6 +59,7 @@ var (
 	runs    = listed("run", 0, (*results.Run).Fields)
 	devices = listed("device", 1, (*results.Device).Fields)
 	jobs    = listed("job", 1, (*results.Job).Fields)
+	ranks   = listed("rank", 2, (*results.Rank).Fields)
 	tasks   = listed("task", 2, (*results.Task).Fields)
 )
 

@@ -78,6 +78,7 @@ func fullRun() (results.Run, []results.Device) {
 type rows struct {
 	Devices  []results.Device
 	Jobs     []results.Job
+	Ranks    []results.Rank
 	Tasks    []results.Task
 	Kernels  []results.Kernel
 	Copies   []results.Copy
@@ -97,6 +98,10 @@ func fullRows(found []results.Device) rows {
 			{Index: 1, Name: "lud", Command: "lud -s 1", Class: "large", Outcome: ptr(results.OOM), EndS: ptr(10.0),
 				Signal: ptr("SIGABRT"), Detail: "cudaMalloc of 9 GiB failed", StderrTail: "out of memory\n"},
 			{Index: 2, Name: "waits", Command: "w"},
+		},
+		Ranks: []results.Rank{
+			{Job: 0, Rank: 0, PID: ptr(77), StartS: ptr(0.5), EndS: ptr(9.5), UserS: ptr(8.0), SysS: ptr(1.0), MaxRSSBytes: ptr(int64(1 << 30)), Outcome: ptr(results.OK), ExitStatus: ptr(0)},
+			{Job: 0, Rank: 1, StartS: ptr(0.5), EndS: ptr(9.0), Outcome: ptr(results.Crash), Signal: ptr("SIGABRT"), Detail: "ended by SIGABRT"},
 		},
 		Tasks: []results.Task{
 			{Job: 0, Seq: 0, Bytes: 5 << 30, HeapBytes: 8 << 20, GrownBytes: 1, Blocks: 1 << 40, ThreadsPerBlock: 256,
@@ -156,6 +161,10 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 		w.Job(results.Job{Index: j.Index, Name: "to be replaced"})
 		w.Job(j)
 	}
+	for _, x := range r.Ranks {
+		w.Rank(results.Rank{Job: x.Job, Rank: x.Rank})
+		w.Rank(x)
+	}
 	for _, x := range r.Tasks {
 		w.Task(x)
 	}
@@ -184,7 +193,7 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	t.Helper()
 	ctx := context.Background()
-	var errs [10]error
+	var errs [11]error
 	var run results.Run
 	var r rows
 	run, errs[0] = s.Run(ctx, id)
@@ -196,6 +205,7 @@ func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	r.Events, errs[6] = s.Events(ctx, id)
 	errs[7] = s.EachCopy(ctx, id, func(c results.Copy) error { r.Copies = append(r.Copies, c); return nil })
 	r.Swaps, errs[8] = s.Swaps(ctx, id)
+	r.Ranks, errs[10] = s.Ranks(ctx, id)
 	r.Expected, errs[9] = s.Predictions(ctx, id)
 	for _, err := range errs {
 		if err != nil {

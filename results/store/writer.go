@@ -70,6 +70,9 @@ func (w *Writer) Task(t results.Task) {
 	w.put(e)
 }
 
+// Rank stores a rank's state.
+func (w *Writer) Rank(r results.Rank) { w.put(row(ranks, r)) }
+
 // Prediction stores what the scheduler expects of a job, which may have no row yet.
 func (w *Writer) Prediction(p results.Prediction) { w.put(row(predictions, p)) }
 

@@ -72,6 +72,7 @@ type Display interface {
 type Log interface {
 	Begun(results.Run, []results.Device)
 	Job(run int64, j results.Job)
+	Rank(run int64, r results.Rank)
 	Task(run int64, t results.Task)
 	Swap(run int64, s results.Swap)
 	Event(run int64, e results.Event)

@@ -85,6 +85,7 @@ type unlogged struct{}
 
 func (unlogged) Begun(results.Run, []results.Device) {}
 func (unlogged) Job(int64, results.Job)              {}
+func (unlogged) Rank(int64, results.Rank)            {}
 func (unlogged) Task(int64, results.Task)            {}
 func (unlogged) Swap(int64, results.Swap)            {}
 func (unlogged) Event(int64, results.Event)          {}
@@ -118,6 +119,11 @@ func (t *tracker) Task(k results.Task) {
 		t.tasks = map[taskKey]results.Task{}
 	}
 	t.tasks[taskKey{k.Job, k.Seq}] = k
+}
+
+func (t *tracker) Rank(r results.Rank) {
+	t.Writer.Rank(r)
+	t.log.Rank(t.run.ID, r)
 }
 
 func (t *tracker) Swap(s results.Swap) {

@@ -112,6 +112,9 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 	if i := slices.IndexFunc(jobs, func(j mixes.Job) bool { return j.Program == "" }); i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("job %d (%s) has steps and no program, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program", i, jobs[i].Name))
 	}
+	if i := slices.IndexFunc(jobs, func(j mixes.Job) bool { return j.Ranks > 1 }); i >= 0 {
+		return nil, nil, harness.Refuse(fmt.Errorf("%s: jobs of several ranks run on simulated nodes only: simulate the mix with --node sim:4xV100", m.Where(i)))
+	}
 	ofBuiltin := func(j mixes.Job) bool { return j.OfSuite() && o.Suite == suites.Builtin }
 	if i := slices.IndexFunc(jobs, ofBuiltin); probe == results.Explicit && i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("--probe explicit: %s is a program of the builtin suite, which does not call the task API, so nothing would be scheduled: use --probe lazy or static", jobs[i].Program))

@@ -77,6 +77,7 @@ type tape struct {
 	jobs   map[int]results.Job
 	tasks  map[[2]int]results.Task
 	events []results.Event
+	ranks  map[[2]int]results.Rank
 	swaps  []results.Swap
 	began  chan<- int
 }
@@ -112,6 +113,15 @@ func (r *tape) count(kind results.EventKind) (n int) {
 		}
 	}
 	return n
+}
+
+func (r *tape) Rank(k results.Rank) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ranks == nil {
+		r.ranks = map[[2]int]results.Rank{}
+	}
+	r.ranks[[2]int{k.Job, k.Rank}] = k
 }
 
 func (r *tape) Swap(s results.Swap) {

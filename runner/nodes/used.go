@@ -35,5 +35,11 @@ func Used(ctx context.Context, db *store.Store, mix mixes.Mix, named string, say
 	}
 	tasks, err := db.Tasks(ctx, run.ID)
 	say("footprints come from run %d (%s)", run.ID, results.ArmOf(run))
-	return profiles.Used(jobs, tasks), err
+	used := profiles.Used(jobs, tasks)
+	for _, j := range mix.Jobs {
+		if j.Ranks > 1 {
+			delete(used, j.Command()) // it is what all ranks used together
+		}
+	}
+	return used, err
 }

@@ -73,6 +73,7 @@ type tape map[[2]int]results.Task
 
 func (r tape) Task(t results.Task)   { r[[2]int{t.Job, t.Seq}] = t }
 func (tape) Job(results.Job)         {}
+func (tape) Rank(results.Rank)       {}
 func (tape) Swap(results.Swap)       {}
 func (tape) Event(results.Event)     {}
 func (tape) Kernel(results.Kernel)   {}

@@ -84,6 +84,16 @@ func (l *Log) Task(run int64, t results.Task) {
 	}
 }
 
+// Rank says that a rank has its outcome.
+func (l *Log) Rank(run int64, r results.Rank) {
+	if r.Outcome == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.line(run, "rank_ended", r.EndS, slices.DeleteFunc(r.Fields(), func(f results.Field) bool { return f.Name == "end_s" }))
+}
+
 // Swap says that memory of a task moved, or did not although it was asked to.
 func (l *Log) Swap(run int64, s results.Swap) {
 	l.mu.Lock()

@@ -50,7 +50,7 @@ func boundNodes(t testing.TB) []boundNode {
 func phases(t testing.TB, n boundNode, j mixes.Job) (before, held, after string) {
 	t.Helper()
 	x := &Executor{config: Config{Node: n.node, Profiles: profiles.Catalog().With(n.profiles)}}
-	k, err := x.makeKind(&j)
+	k, err := x.makeKind(&j, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,13 +40,13 @@ type Executor struct {
 	devices []*device
 	kinds   []*kind           // the first is nil
 	known   map[kindKey]int32 // the kinds' places
-	kindOf  []int32           // the jobs' places among the kinds; 0: the job's own is made at its start
+	kindOf  []int32           // the jobs' places among the kinds, of several ranks that of the first; 0: their own are made at their start
 	given   []*mixes.Job      // jobs that the feed had
 	coming  *harness.Taken    // a job of the feed whose time has not come
-	procs   map[int]*process  // of the jobs that run
-	wake    func()            // tick
-	wrong   error             // the first event that could not be
-	telling []*process        // those of them that have an open task whose memory can move, by index
+	procs   map[rankOf]*process
+	wake    func()     // tick
+	wrong   error      // the first event that could not be
+	telling []*process // those of them that have an open task whose memory can move, by index
 }
 
 var (
@@ -69,7 +69,7 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, known: map[kindKey]int32{}, kindOf: make([]int32, len(c.Jobs)), procs: map[int]*process{}, cores: newPool(float64(c.Node.Host.Cores))}
+	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, known: map[kindKey]int32{}, kindOf: make([]int32, len(c.Jobs)), procs: map[rankOf]*process{}, cores: newPool(float64(c.Node.Host.Cores))}
 	x.wake = x.tick
 	x.cores.crowd = c.Node.Host.Crowd
 	for i, m := range c.Node.models() {
@@ -99,17 +99,21 @@ func (x *Executor) placeOf(j *mixes.Job, text []byte) (place int32, _ []byte, er
 	key := kindKey{string(text), j.Steps, j.Binding, j.Footprint}
 	of := x.known[key]
 	if of == 0 {
-		k, err := x.makeKind(j)
-		if err != nil {
-			return 0, text, err
+		var made []*kind
+		for rank := range j.Processes() {
+			k, err := x.makeKind(j, rank)
+			if err != nil {
+				return 0, text, err
+			}
+			made = append(made, &k)
 		}
 		of = int32(len(x.kinds))
-		x.kinds, x.known[key] = append(x.kinds, &k), of
+		x.kinds, x.known[key] = append(x.kinds, made...), of
 	}
 	return of, text, nil
 }
 
-// kind is what jobs do that do the same. A large mix has few kinds.
+// kind is what jobs do that do the same, of several ranks what one does. A large mix has few kinds.
 type kind struct {
 	steps    []profiles.Step
 	rounds   int    // among which what they do with their memory is divided
@@ -125,29 +129,31 @@ type kindKey struct {
 	footprint      mixes.Footprint
 }
 
-func (x *Executor) makeKind(j *mixes.Job) (kind, error) {
+func (x *Executor) makeKind(j *mixes.Job, rank int) (kind, error) {
 	p, err := x.config.Profiles.Lookup(*j)
 	if err != nil {
 		return kind{}, err
 	}
-	steps := p.Steps(j.Footprint)
+	steps := p.Steps(j.Footprint, rank)
 	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps),
 		profiled: modelOf(p.GPU)}, nil
 }
 
-// newProcess makes the process of a job.
-func (x *Executor) newProcess(job, device int) *process {
-	p := &process{x: x, index: job, job: x.job(job), device: device, kind: x.kinds[x.kindOf[job]]}
+// newProcess makes a process of a job.
+func (x *Executor) newProcess(job, rank, device int) *process {
+	p := &process{x: x, index: job, rank: rank, job: x.job(job), device: device}
 	p.own.done = p.did
-	if p.kind == nil {
-		k, err := x.makeKind(p.job)
+	if of := x.kindOf[job]; of > 0 {
+		p.kind = x.kinds[int(of)+rank]
+	} else {
+		k, err := x.makeKind(p.job, rank)
 		if err != nil {
 			panic(err) // what a mix says of a job is not looked up
 		}
 		p.kind = &k
 	}
 	if x.config.Noise > 0 {
-		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(job)))
+		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(rank)<<32|uint64(job)))
 	}
 	return p
 }
@@ -161,7 +167,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 		if ctx.Err() != nil {
 			x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
 		}
-		if !x.step() && !closed(l.Done()) {
+		if !x.step() && !closed(l.Done()) && !x.isStuck() {
 			return errors.New("simulate: nothing is due and jobs are left: they wait for each other")
 		}
 		if x.wrong != nil {
@@ -192,14 +198,18 @@ func closed(c <-chan struct{}) bool {
 
 // Start carries out runner.Start.
 func (x *Executor) Start(job, device int) {
-	p := x.newProcess(job, device)
-	x.procs[job] = p
+	if x.job(job).Processes() > 1 {
+		x.startRanks(job, device)
+		return
+	}
+	p := x.newProcess(job, 0, device)
+	x.procs[rankOf{int32(job), 0}] = p
 	x.at(x.now, p.start)
 }
 
 // Answer carries out runner.Answer.
 func (x *Executor) Answer(d schedulers.Decision) {
-	if p := x.procs[int(d.Task.Job)]; p != nil {
+	if p := x.procs[askedBy(d.Task.ID)]; p != nil {
 		p.swap.known = false
 		x.at(x.now, func() { p.answered(d) })
 	}
@@ -207,7 +217,7 @@ func (x *Executor) Answer(d schedulers.Decision) {
 
 // Revoke carries out runner.Revoke.
 func (x *Executor) Revoke(d schedulers.Decision) {
-	if p := x.procs[int(d.Task.Job)]; p != nil {
+	if p := x.procs[askedBy(d.Task.ID)]; p != nil {
 		p.swap.known = false
 		x.at(x.now, func() { p.revoke(d) })
 	}
@@ -226,14 +236,14 @@ func (x *Executor) CanPrioritize() error { return nil }
 
 // Prioritize carries out runner.Prioritize. It counts from the process's next step on.
 func (x *Executor) Prioritize(job, nice int) {
-	if p := x.procs[job]; p != nil {
+	for p := range x.processesOf(job) {
 		p.nice = nice
 	}
 }
 
 // Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
-	if p := x.procs[job]; p != nil {
+	for p := range x.processesOf(job) {
 		x.at(x.now, func() { p.exit(runner.Exit{Signal: new("SIGKILL")}) })
 	}
 }
@@ -247,13 +257,16 @@ func (x *Executor) tick() {
 	for _, p := range x.telling {
 		p.tellActivity()
 	}
-	quiet, _ := x.next()
+	quiet, more := x.next()
+	if !more {
+		quiet = schedulers.Never
+	}
 	x.post(runner.Tick{Quiet: quiet})
 }
 
 // tells returns the place of a process among those that tell of their task, and whether it is there.
 func (x *Executor) tells(p *process) (at int, found bool) {
-	return slices.BinarySearchFunc(x.telling, p, func(a, b *process) int { return cmp.Compare(a.index, b.index) })
+	return slices.BinarySearchFunc(x.telling, p, func(a, b *process) int { return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.rank, b.rank)) })
 }
 
 // share puts work into a pool.

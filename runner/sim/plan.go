@@ -22,8 +22,15 @@ const (
 type step struct {
 	*profiles.Step
 	on     resource
+	gets   bool    // a message
+	peer   int32   // of a message: the other rank
 	demand float64 // share of the resource that it needs to go at full speed; of cores: their number
 	soloS  float64 // seconds at full speed
+}
+
+// offDevice reports whether the step can be done while the process's memory moves.
+func (s *step) offDevice() bool {
+	return s.Kind == profiles.Host || s.Kind == profiles.Barrier || s.Kind == profiles.Message
 }
 
 // plan is what the process does if all of it is on the node's first device, with the noise of this run. Steps of no length are
@@ -39,9 +46,13 @@ func (p *process) plan() []step {
 }
 
 func (p *process) makePlan() []step {
-	steps := make([]step, len(p.steps))
+	steps := make([]step, 0, len(p.steps))
 	for i := range p.steps {
-		steps[i] = p.on(p.x.config.Node.first(), &p.steps[i])
+		if s := &p.steps[i]; s.Kind == profiles.Message {
+			steps = p.messages(steps, s)
+		} else {
+			steps = append(steps, p.on(p.x.config.Node.first(), s))
+		}
 	}
 	if p.rounds > 1 {
 		// Behind the first host time and the allocation, before the release and the last host time.
@@ -88,6 +99,8 @@ func (p *process) scaled(m *Model, s *profiles.Step) step {
 		if out.soloS > 0 {
 			out.demand = least / out.soloS
 		}
+	case profiles.Message:
+		out.on, out.demand, out.soloS = cores, 1, float64(s.Bytes)/messageBytesPerS
 	case profiles.Kernel:
 		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*(m.DeviceFactor/p.profiled.DeviceFactor)
 	}
@@ -108,13 +121,13 @@ func (m *Model) filledBy(k *profiles.Step) float64 {
 }
 
 // inRounds divides the steps of a profile among its rounds. The rounds of a job begin at a place
-// that depends only on the job's index. Otherwise equal jobs that are granted at once would all
+// that depends only on the job's index and the rank. Otherwise equal jobs that are granted at once would all
 // use the device at the same time, and then all use the host.
 func (p *process) inRounds(round []step) []step {
 	for i := range round {
 		round[i].soloS /= float64(p.rounds)
 	}
-	_, place := math.Modf(float64(p.index) * math.Phi) // spreads any number of jobs evenly
+	_, place := math.Modf(float64(p.index+p.rank) * math.Phi) // spreads any number of jobs evenly
 	return slices.Repeat(begunAt(round, place), p.rounds)
 }
 

@@ -10,11 +10,13 @@ import (
 	"github.com/caserun/caserun/runner/profiles"
 )
 
-// process is a simulated job. It does its steps one after another; its tasks follow from them.
+// process is a simulated job, or one rank of it. It does its steps one after another; its tasks follow from them.
 type process struct {
 	*kind
 	x     *Executor
 	index int
+	rank  int
+	group *group // nil: its job has no other
 	job   *mixes.Job
 	noise *rand.Rand // of the lengths of its steps; nil: none
 
@@ -60,7 +62,7 @@ func (p *process) proceed() {
 		if s.Kind != profiles.Kernel {
 			p.recordKernels()
 		}
-		if p.swap.moving != nil && s.Kind != profiles.Host { // its gate is closed
+		if p.swap.moving != nil && !s.offDevice() { // its gate is closed
 			p.swap.held = p.proceed
 			return
 		}
@@ -79,6 +81,10 @@ func (p *process) proceed() {
 		case s.Kind == profiles.Kernel:
 			p.launch(p.here(s))
 			return
+		case s.Kind == profiles.Barrier || s.Kind == profiles.Message:
+			if !p.meets(s) {
+				return
+			}
 		default:
 			p.do(p.here(s), nil)
 			return
@@ -161,7 +167,7 @@ func (p *process) exit(e runner.Exit) {
 		return
 	}
 	p.gone = true
-	delete(p.x.procs, p.index)
+	delete(p.x.procs, p.key())
 	if p.work != nil {
 		p.x.leave(p.pool, p.work)
 		p.pool, p.work = nil, nil
@@ -183,6 +189,10 @@ func (p *process) exit(e runner.Exit) {
 		p.x.note(p.x.devices[p.device])
 	}
 	p.todo, p.task.objects = nil, nil
+	if p.group != nil {
+		p.group.ended(p, e)
+		return
+	}
 	p.x.at(p.x.now, func() { p.x.post(runner.JobEnded{Job: p.index, Exit: e}) })
 }
 

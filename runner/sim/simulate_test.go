@@ -20,6 +20,7 @@ import (
 type tape struct {
 	Jobs     []results.Job
 	Tasks    []results.Task
+	Ranks    []results.Rank `json:",omitempty"`
 	Swaps    []results.Swap
 	Kernels  []results.Kernel
 	Segments []results.Segment
@@ -28,6 +29,7 @@ type tape struct {
 
 func (r *tape) Job(j results.Job)         { r.Jobs = append(r.Jobs, j) }
 func (r *tape) Task(t results.Task)       { r.Tasks = append(r.Tasks, t) }
+func (r *tape) Rank(k results.Rank)       { r.Ranks = append(r.Ranks, k) }
 func (r *tape) Swap(s results.Swap)       { r.Swaps = append(r.Swaps, s) }
 func (r *tape) Kernel(k results.Kernel)   { r.Kernels = append(r.Kernels, k) }
 func (r *tape) Segment(s results.Segment) { r.Segments = append(r.Segments, s) }

@@ -29,7 +29,15 @@ const recordLimit = 64 * mib
 
 // id is that of the process's latest task.
 func (p *process) id() schedulers.TaskID {
-	return schedulers.TaskID(p.task.begun-1)<<32 | schedulers.TaskID(p.index+1)
+	return schedulers.TaskID(p.rank)<<rankShift | schedulers.TaskID(p.task.begun-1)<<32 | schedulers.TaskID(p.index+1)
+}
+
+// rankShift leaves room for more tasks than a process can have, each of which takes a step (profiles).
+const rankShift = 52
+
+// askedBy returns the process whose task has this id.
+func askedBy(id schedulers.TaskID) rankOf {
+	return rankOf{int32(uint32(id) - 1), int32(id >> rankShift)}
 }
 
 // asks posts what the process must ask the scheduler for before it can do a step, if anything.
@@ -65,7 +73,7 @@ func (t *task) binds(s *profiles.Step) bool {
 // the footprint that the job declares, if it is larger (CASE_FOOTPRINT).
 func (p *process) begin(s *profiles.Step) {
 	t := &p.task
-	want := schedulers.Task{Job: schedulers.JobID(p.index), Bytes: t.used, Managed: s.Managed, Wait: p.job.Wait}
+	want := schedulers.Task{Job: schedulers.JobID(p.index), Serial: p.rank, Bytes: t.used, Managed: s.Managed, Wait: p.job.Wait}
 	switch s.Kind {
 	case profiles.Allocate:
 		want.Bytes += s.Bytes
@@ -231,6 +239,6 @@ func (p *process) tellShape(k *profiles.Step) {
 
 // outOfMemory ends the process for an allocation that failed.
 func (p *process) outOfMemory(bytes int64) {
-	p.x.post(runner.OutOfMemory{Process: schedulers.Process{Job: schedulers.JobID(p.index)}, Bytes: uint64(bytes), Where: "cudaMalloc (simulated)"})
+	p.x.post(runner.OutOfMemory{Process: p.process(), Bytes: uint64(bytes), Where: "cudaMalloc (simulated)"})
 	p.exit(runner.Exit{Status: new(statusOOM), StderrTail: "out of memory (simulated)"})
 }

@@ -242,7 +242,12 @@ func (e *Engine) lastLook(before time.Duration) time.Duration {
 }
 
 // NextTick is when Tick must next be called; Never if it need not be.
-func (e *Engine) NextTick() time.Duration {
+func (e *Engine) NextTick() time.Duration { return e.nextTick(true) }
+
+// NextAct is when Tick must next be called although no process does anything any more; Never if it need not be.
+func (e *Engine) NextAct() time.Duration { return e.nextTick(false) }
+
+func (e *Engine) nextTick(looks bool) time.Duration {
 	if e.preempter == nil {
 		return schedulers.Never
 	}
@@ -251,7 +256,10 @@ func (e *Engine) NextTick() time.Duration {
 		requests = e.requests()
 	}
 	e.acts = e.preempter.NextTick(requests, e.state, e.now)
-	next := min(e.acts, e.preempter.NextLook(requests, e.now))
+	next := e.acts
+	if looks {
+		next = min(next, e.preempter.NextLook(requests, e.now))
+	}
 	if len(requests) > 0 && e.resting > 0 {
 		for h := range e.listed() {
 			if h.rest > 0 {

@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+const barrier = `{"step": "barrier"}` + "\n"
+
+// of is a step that some ranks do.
+func only(ranks, step string) string { return strings.Replace(step, "}", `, "rank": `+ranks+"}", 1) }
+
+func message(from, to string, bytes string) string {
+	return fmt.Sprintf(`{"step": "message", "from": %s, "to": %s, "bytes": %q}`+"\n", from, to, bytes)
+}
+
+// ranked is a trial of one job with ranks that do these steps.
+func ranked(t testing.TB, node Node, scheduler string, ranks int, steps string) trial {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "own.jsonl")
+	if err := os.WriteFile(path, []byte(steps), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := trial{node: node, scheduler: scheduler, jobs: []mixes.Job{{Name: "own", Steps: path, Ranks: ranks}}}
+	var err error
+	if r.profiles, err = r.profiles.WithSteps(t.Context(), r.jobs); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ranks are the latest records of the ranks, by job and rank.
+func (r *tape) ranksOf(job int) (out []results.Rank) {
+	for _, k := range r.Ranks {
+		if k.Job != job {
+			continue
+		}
+		if k.Rank == len(out) {
+			out = append(out, k)
+		}
+		out[k.Rank] = k
+	}
+	return out
+}
+
+func wantRanks(t *testing.T, rec *tape, job int, want ...string) {
+	t.Helper()
+	var got []string
+	for _, k := range rec.ranksOf(job) {
+		got = append(got, fmt.Sprintf("%g-%g %s", *k.StartS, *k.EndS, *k.Outcome))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ranks %q, want %q", got, want)
+	}
+}
+
+// Ranks wait for the last of them at a barrier, and end when each has done its steps.
+func TestBarrier(t *testing.T) {
+	r := ranked(t, small(t, 2), "case-alg3", 3, only("0", host(1))+only("1", host(4))+host(1)+barrier+only("2", host(2)))
+	jobs, rec, _, err := r.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, jobs[0], results.OK, 7)
+	wantRanks(t, rec, 0, "0-5 ok", "0-5 ok", "0-7 ok")
+}
+
+// A message takes its bytes on a core of the sender, which goes on then. Its receiver waits for it.
+func TestMessage(t *testing.T) {
+	node := small(t, 1)
+	r := ranked(t, node, "case-alg3", 3, only("1", host(9))+message("0", "1", "10000000000")+only("0", host(2))+message(`"all"`, "0", "20000000000"))
+	jobs, rec, _, err := r.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// rank 0 sends until 1, works until 3, and gets from rank 2 at 2 and from rank 1 at 11.
+	wantOutcome(t, jobs[0], results.OK, 11)
+	wantRanks(t, rec, 0, "0-11 ok", "0-11 ok", "0-2 ok")
+}
+
+// The first rank that fails ends the others, and the job as it did.
+func TestRankFails(t *testing.T) {
+	r := ranked(t, small(t, 2), "case-alg3", 3, only("0", host(1))+host(1)+only("1", allocate("a", "1TiB")+kernel(1, 1, ""))+barrier)
+	jobs, rec, _, err := r.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, jobs[0], results.Refused, 1)
+	if !strings.HasPrefix(jobs[0].Detail, "rank 1: ") {
+		t.Errorf("detail %q", jobs[0].Detail)
+	}
+	wantRanks(t, rec, 0, "0-1 cancelled", "0-1 refused", "0-1 cancelled")
+	if ranks := rec.ranksOf(0); ranks[0].Detail != "ended because rank 1 had failed" || *ranks[2].Signal != "SIGKILL" {
+		t.Errorf("ranks %+v", ranks)
+	}
+}
+
+// p ranks that meet at a barrier and hold their devices deadlock on k devices of n slots each if p > n k (dissertation, section
+// 3.4, scenario 3). They end if idle ranks give way.
+func TestStuck(t *testing.T) {
+	steps := func(bytes string) string {
+		return allocate("a", bytes) + kernel(1, 1, "") + barrier + kernel(1, 1, "") + free("a")
+	}
+	for _, c := range []struct {
+		scheduler, bytes string
+		devices, ranks   int
+		stuck            bool
+		waits, requests  string
+	}{
+		{"vgpu:n=2", "1GiB", 1, 2, false, "", ""},
+		{"vgpu:n=2", "1GiB", 1, 3, true, "ranks 0, 1 of job 0 (own) at a barrier of 3", "rank 2 of job 0 (own) for 1 GiB"},
+		{"vgpu:n=2", "1GiB", 2, 4, false, "", ""},
+		{"vgpu:n=2", "1GiB", 2, 5, true, "ranks 0, 1, 2, 3 of job 0 (own) at a barrier of 5", "rank 4 of job 0 (own) for 1 GiB"},
+		{"demand", "8GiB", 1, 3, false, "", ""},
+		{"case-alg3", "3GiB", 1, 3, false, "", ""},
+		{"case-alg3", "8GiB", 1, 2, true, "rank 0 of job 0 (own) at a barrier of 2", "rank 1 of job 0 (own) for 8 GiB"},
+	} {
+		r := ranked(t, small(t, c.devices), c.scheduler, c.ranks, steps(c.bytes))
+		jobs, rec, _, err := r.run(t.Context())
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		var said []string
+		for _, e := range rec.Events {
+			if e.Kind == results.EventStuck {
+				said = append(said, e.Detail)
+			}
+		}
+		if !c.stuck {
+			if *jobs[0].Outcome != results.OK || len(said) > 0 {
+				t.Errorf("%+v: %s (%s), events %q", c, *jobs[0].Outcome, jobs[0].Detail, said)
+			}
+			continue
+		}
+		if *jobs[0].Outcome != results.Timeout || len(said) != 1 || jobs[0].Detail != said[0] ||
+			!strings.Contains(said[0], "Waiting for other ranks: "+c.waits+". Waiting for a device: "+c.requests+". ") {
+			t.Errorf("%+v: %s (%s), events %q", c, *jobs[0].Outcome, jobs[0].Detail, said)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package runner
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/results"
+)
+
+func (e Stuck) apply(b *Batch, now time.Duration) error {
+	waits, holds := b.standings()
+	why := fmt.Sprintf("stuck: nothing can happen any more. Waiting for other ranks: %s. Waiting for a device: %s. Holding: %s. %s",
+		e.Why, listed(waits), listed(holds), stuckRemedy)
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventStuck, Detail: why})
+	b.cancelled = true // nothing more is admitted
+	for i := range b.records {
+		r, j := &b.records[i], b.jobs[i]
+		switch {
+		case r.Outcome != nil || j != nil && j.exited != nil:
+		case j != nil && j.started:
+			j.stuck = why
+			b.command(Stop{i})
+		default:
+			r.Outcome, r.Detail = shared(results.Refused), "the run was stuck before it got its turn"
+			b.ended++
+			b.recordJob(r)
+		}
+	}
+	return nil
+}
+
+// stuckRemedy says what ranks need that wait for each other.
+const stuckRemedy = "All ranks of a job that meet need their devices at the same time: give the job fewer ranks, the node more " +
+	"devices or slots, or use a scheduler that takes devices back from ranks that wait, such as demand"
+
+// Ranks is ranks as text.
+func Ranks(ranks []int) string {
+	if len(ranks) == 1 {
+		return "rank " + strconv.Itoa(ranks[0])
+	}
+	const shown = 8
+	var text []string
+	for _, r := range ranks[:min(shown, len(ranks))] {
+		text = append(text, strconv.Itoa(r))
+	}
+	if more := len(ranks) - shown; more > 0 {
+		text = append(text, fmt.Sprintf("and %d more", more))
+	}
+	return "ranks " + strings.Join(text, ", ")
+}
