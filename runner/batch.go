@@ -370,7 +370,8 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		case b.records[i].Outcome != nil: // cancelled while it waited for its device
 		case d.Kind == schedulers.Revoke:
 			b.command(Revoke{d})
-			b.tasks[d.Task.ID].revocation = b.revocation(d, now)
+			t := b.tasks[d.Task.ID]
+			t.revocation, t.to = b.revocation(d, now), d.Revocation.Device
 		case d.Kind == schedulers.Unanswered:
 			b.recordUnanswered(b.tasks[d.Task.ID], now)
 		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):

@@ -21,10 +21,13 @@ func (b *Batch) revocation(d schedulers.Decision, now time.Duration) *results.Sw
 	t := b.tasks[d.Task.ID]
 	s := &results.Swap{Job: t.record.Job, Task: t.record.Seq, Device: d.Device, Direction: schedulers.Out,
 		Action: d.Revocation.Action.String(), StartS: seconds(now)}
-	if wants := d.Revocation.For; wants >= wholeJob {
-		s.ForJob = new(int(wants &^ wholeJob))
-	} else if w := b.tasks[wants]; w != nil {
+	wants := d.Revocation.For
+	switch w := b.tasks[wants]; {
+	case w != nil:
 		s.ForJob, s.ForTask = &w.record.Job, &w.record.Seq
+	case wants == schedulers.Nobody:
+	case wants >= wholeJob:
+		s.ForJob = new(int(wants &^ wholeJob))
 	}
 	return s
 }
@@ -33,12 +36,23 @@ func (b *Batch) revocation(d schedulers.Decision, now time.Duration) *results.Sw
 func (b *Batch) recordRevoked(t *task, answer schedulers.Revoked, now time.Duration) {
 	s, late := *t.revocation, t.unanswered
 	t.revocation, t.unanswered = nil, false
+	if s.Action == schedulers.Move.String() && answer.Outcome == schedulers.Done {
+		b.moved(t, now)
+	}
 	if late && answer.Outcome == schedulers.Busy { // as recorded
 		return
 	}
 	s.Outcome, s.Why = answer.Outcome, answer.Why
 	s.ResidentBytes, s.FixedBytes = &answer.Resident, &answer.Fixed
 	b.recordSwap(s, answer.Moved, now)
+}
+
+// moved notes that t is where its move has taken it.
+func (b *Batch) moved(t *task, now time.Duration) {
+	j := b.job(t.record.Job)
+	t.record.Device = &b.indexes[t.to]
+	j.residencies = j.residencies.Enter(t.process.Serial, t.to, now)
+	b.recordTask(t)
 }
 
 // recordUnanswered records that t's process has not answered a revocation in time. What it answers later is
@@ -49,7 +63,7 @@ func (b *Batch) recordUnanswered(t *task, now time.Duration) {
 	s.Outcome = schedulers.Busy
 	b.recordSwap(s, schedulers.Moved{}, now)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnanswered, Job: &s.Job, Device: &s.Device,
-		Detail: fmt.Sprintf("a process was asked to move memory to the host, and has not answered for %.1f s. "+
+		Detail: fmt.Sprintf("a process was asked to move memory, and has not answered for %.1f s. "+
 			"Other jobs get what others can give, and it is asked again only after its answer", seconds(now)-s.StartS)})
 }
 

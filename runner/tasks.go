@@ -23,6 +23,7 @@ type task struct {
 	holds   int64 // bytes granted and not given back
 
 	revocation *results.Swap // what is known of the swap that a revocation asks for; nil: no ticket is outstanding
+	to         int           // where it asks the task to move
 	unanswered bool          // the time for its answer is over
 	given      time.Duration // when it was last granted its device, or resumed
 }

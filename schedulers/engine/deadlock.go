@@ -108,7 +108,7 @@ func (e *Engine) fitsElsewhere(t schedulers.Task, index int) bool {
 }
 
 // allGrow reports whether each task on the device waits, to grow or to resume, and no answer of a
-// process can change that: none is due, none that was busy will be asked again soon, and no context
+// process can change that: none is due there or of a task that moves there, none that was busy will be asked again soon, and no context
 // has a permit unless its process waits.
 func (e *Engine) allGrow(d *device) bool {
 	if e.preempter == nil {
@@ -122,6 +122,13 @@ func (e *Engine) allGrow(d *device) bool {
 	for p := range d.permits {
 		if !e.processWaits(p) {
 			return false
+		}
+	}
+	if d.arriving > 0 {
+		for h := range e.listed() {
+			if h.due() && h.movesTo(d.index) {
+				return false
+			}
 		}
 	}
 	return true

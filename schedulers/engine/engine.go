@@ -242,7 +242,7 @@ func (e *Engine) exit(job schedulers.JobID, gone func(schedulers.Process) bool) 
 			e.drop(h)
 		}
 	}
-	e.state.leave(job, gone)
+	e.state.leave(job, func(c context) bool { return gone(c.process) })
 	return e.pump()
 }
 
@@ -416,6 +416,9 @@ func (e *Engine) measuresOf(s *state) *measures {
 func (e *Engine) drop(h *holding) {
 	if h.growth != nil {
 		e.endGrowth(h.growth)
+	}
+	if h.revocable != nil && h.ticket != nil && h.ticket.Action == schedulers.Move {
+		e.endMove(h, false)
 	}
 	delete(e.held, h.task.ID)
 	e.leave(h)

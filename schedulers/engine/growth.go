@@ -61,9 +61,7 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 	if h.at.WholeMemory { // the driver makes room by moving its managed pages out
 		return []schedulers.Decision{{Kind: schedulers.Grown, Task: h.task, Device: h.at.Device}}, nil
 	}
-	alone := e.empty.devices[h.at.Device]
-	alone.usedBytes = e.kept(h) + alone.limits.ContextBytes
-	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.allocated {
+	if !e.couldGrow(h, bytes, e.devices[h.at.Device]) || bytes > math.MaxInt64-h.allocated {
 		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.DeviceFull, "the device is too small")}, nil
 	}
 	limit := e.limit(wait, now)
@@ -96,7 +94,11 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 	h.allocated -= bytes
 	if there := min(h.bytes, h.allocated); there < h.bytes {
 		if h.revocable != nil && h.ticket != nil { // it was asked for part of what it gave back
-			h.ticket.Bytes = max(0, h.ticket.Bytes-(h.bytes-there))
+			fewer := min(h.ticket.Bytes, h.bytes-there)
+			h.ticket.Bytes -= fewer
+			if h.ticket.Action == schedulers.Move {
+				e.state.charge(h.ticket.Device, -fewer)
+			}
 		}
 		e.charge(h, there)
 	}
@@ -129,6 +131,11 @@ func (e *Engine) pumpGrowth() []schedulers.Decision {
 // canGrow reports whether h may have bytes more on its device now.
 func (e *Engine) canGrow(h *holding, bytes int64) bool {
 	return (h.revocable == nil || h.ticket == nil) && e.policy.CanGrow(bytes, &e.state.devices[h.at.Device])
+}
+
+// couldGrow reports whether h may have bytes more if it is alone on a device.
+func (e *Engine) couldGrow(h *holding, bytes int64, on schedulers.Device) bool {
+	return e.policy.CanGrow(bytes, &device{limits: on, usedBytes: e.kept(h) + on.ContextBytes})
 }
 
 // charge says that h has bytes on its device.

@@ -21,6 +21,7 @@ import (
 //     deadline, and a task that answers Unable never again for that action. The end of a task
 //     withdraws its ticket. A process that does not answer in time (Config.Grace) keeps its ticket: it is
 //     asked for nothing more and gets nothing, and its answer counts whenever it comes. But nobody waits for it.
+//   - For whom: a revocation that is for nobody reserves nothing, and nobody waits for it.
 //   - Reservation: a device on which room is being made for a request is open to no other request
 //     of the queue, until every answer is in and the policy asks no other task.
 //   - Deadlock: a request to resume waits like one to grow (deadlock.go). A device on which an
@@ -94,18 +95,24 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	}
 	e.settled = false
 	d := &e.state.devices[h.at.Device]
-	delete(d.permits, h.task.Process())
+	d.unpermit(h.task.Process())
 	h.referenced, h.last = referenced, e.now
 	t := h.task
 	t.OnDevice, t.Need, t.Wait = &d.index, &need, nil
-	alone := device{limits: d.limits, usedBytes: sumBytes(d.limits.ContextBytes, max(e.kept(h), referenced-need))}
-	if !e.policy.CanGrow(need, &alone) {
-		return []schedulers.Decision{e.resumeRefused(&waiting{task: t, resumes: h}, schedulers.TooLarge, "its kernel references more than the device has")}, nil
-	}
 	h.resume = e.queue.push(t, e.limit(nil, now), now)
 	h.resume.resumes = h
+	if !e.couldResume(h, d.limits) {
+		return []schedulers.Decision{e.resumeRefused(e.queue.take(h.resume), schedulers.TooLarge, "its kernel references more than the device has")}, nil
+	}
 	e.touch(t.Job)
 	return e.pump(), nil
+}
+
+// couldResume reports whether h, which waits to, could resume if it were alone on a device.
+func (e *Engine) couldResume(h *holding, on schedulers.Device) bool {
+	need := *h.resume.task.Need
+	alone := device{limits: on, usedBytes: sumBytes(on.ContextBytes, max(e.kept(h), h.referenced-need))}
+	return e.policy.CanGrow(need, &alone)
 }
 
 // Yielded enters that the context of task id has given up its permit by itself: nothing that it has submitted is on the
@@ -116,7 +123,7 @@ func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.
 	if !ok || e.preempter == nil {
 		return nil, fmt.Errorf("task %d gives up its permit: it has no device, or the scheduler takes nothing back", id)
 	}
-	delete(e.state.devices[h.at.Device].permits, h.task.Process())
+	e.state.devices[h.at.Device].unpermit(h.task.Process())
 	h.busy, h.last = false, e.now
 	e.touch(h.task.Job)
 	return e.pump(), nil
@@ -134,6 +141,9 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answer.Ticket, answer.Resident, answer.Fixed, h.bytes)
 	}
 	r, freed := h.ticket.Revocation, int64(0)
+	if r.Action == schedulers.Move {
+		e.endMove(h, answer.Outcome == schedulers.Done)
+	}
 	h.ticket = nil
 	if answer.Outcome == schedulers.Done {
 		freed, h.fixed = h.bytes-answer.Resident, answer.Fixed
@@ -142,22 +152,26 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 	if w := h.resume; w != nil && r.For != id { // what went out may be what it asked to have
 		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
 	}
+	var decisions []schedulers.Decision
 	switch answer.Outcome {
 	case schedulers.Busy:
 		e.setRest(h, e.now+r.Deadline)
 	case schedulers.Unable:
 		h.can = h.can.Without(r.Action)
 	case schedulers.Done:
-		if r.Action == schedulers.Yield {
-			delete(e.state.devices[h.at.Device].permits, h.task.Process())
+		h.busy = false // the device had done all of it, or stopped
+		switch r.Action {
+		case schedulers.Yield, schedulers.Stop:
+			e.state.devices[h.at.Device].unpermit(h.task.Process())
+		case schedulers.Move:
+			decisions, r.Bytes = e.stranded(h), 0
 		}
-		h.busy = false // the device had done all of it
 		if freed < r.Bytes {
 			e.spend(h, r.For)
 		}
 	}
 	e.touch(h.task.Job)
-	return e.pump(), nil
+	return append(decisions, e.pump()...), nil
 }
 
 // spend notes that h gave less than it was asked for, so that no request waits for more.
@@ -309,18 +323,17 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 	if len(requests) > 0 || e.acting {
 		for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
 			h, ok := e.held[r.Task]
-			if !ok || !waits(requests, r.For) || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
+			if !ok || r.For != schedulers.Nobody && !waits(requests, r.For) {
 				continue
 			}
 			d := &e.state.devices[h.at.Device]
-			if d.isReservedFrom(r.For) {
+			if !d.view(h).CanAsk(r.Action) || d.isReservedFrom(r.For) || r.Action == schedulers.Move && !e.canMove(h, r.Device) {
 				continue
 			}
-			e.issued++
-			h.ticket = &ticket{id: e.issued, Revocation: r,
-				ends: e.now + r.Deadline + e.config.Grace + time.Duration(float64(r.Bytes)/slowestCopy*float64(time.Second))}
-			d.reserved = &h.ticket.For
-			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: new(r)})
+			decisions = append(decisions, e.issue(h, r))
+			if r.For != schedulers.Nobody {
+				d.reserved = &h.ticket.For
+			}
 		}
 	}
 	for i := range e.state.devices {
@@ -338,6 +351,20 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 		reopened = reopened || moved
 	}
 	return decisions, reserved, reopened
+}
+
+// issue asks h for what r says.
+func (e *Engine) issue(h *holding, r schedulers.Revocation) schedulers.Decision {
+	e.issued++
+	if r.Action == schedulers.Move {
+		r.Bytes = h.bytes
+	}
+	copies := time.Duration(float64(r.Bytes) / slowestCopy * float64(time.Second))
+	h.ticket = &ticket{id: e.issued, Revocation: r, ends: e.now + r.Deadline + e.config.Grace + copies}
+	if r.Action == schedulers.Move {
+		e.beginMove(h)
+	}
+	return schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: &r}
 }
 
 // waits reports whether one of the requests is the task's.
@@ -410,22 +437,21 @@ func (e *Engine) resumeRefused(w *waiting, cause schedulers.Cause, why string) s
 // enlist enters a task that was granted its device.
 func (e *Engine) enlist(h *holding) {
 	h.revocable = &revocable{can: h.task.Can, referenced: h.task.Needs()}
-	d := &e.state.devices[h.at.Device]
-	at, _ := slices.BinarySearchFunc(d.held, h, byID)
-	d.held = slices.Insert(d.held, at, h)
+	e.state.devices[h.at.Device].list(h)
 	e.give(h)
 }
 
 func (e *Engine) delist(h *holding) {
 	e.setRest(h, 0)
-	d := &e.state.devices[h.at.Device]
-	d.held = slices.DeleteFunc(d.held, func(o *holding) bool { return o == h })
+	e.state.devices[h.at.Device].unlist(h)
 }
 
 // give notes that h was granted its device, or resumed.
 func (e *Engine) give(h *holding) {
 	h.running, h.last, h.given, h.got, h.kept = true, e.now, e.now, e.now, 0
-	e.state.devices[h.at.Device].permit(h.task.Process(), e.now)
+	d := &e.state.devices[h.at.Device]
+	d.lend(h.task.Process(), lent{}) // both are its own now
+	d.permit(h.task.Process(), e.now)
 }
 
 func byID(a, b *holding) int { return cmp.Compare(a.task.ID, b.task.ID) }

@@ -63,6 +63,8 @@ type device struct {
 	held     []*holding                           // the tasks here, by id
 	permits  map[schedulers.Process]time.Duration // since when
 	reserved *schedulers.TaskID                   // the request that room is being made for; nil: none
+	lent     map[schedulers.Process]lent
+	arriving int // moves to this device that are under way
 }
 
 func newState(limits []schedulers.Device) *state {
@@ -119,8 +121,7 @@ func (d *device) SM(i int) schedulers.SM           { return d.sms[i] }
 func (d *device) NextSM() int                      { return d.nextSM }
 
 func (d *device) Context(p schedulers.Process) (here, permit bool) {
-	_, permit = d.permits[p]
-	return d.contexts[p], permit
+	return d.contexts[p], d.permitted(p)
 }
 
 func (d *device) Permits() int { return len(d.permits) }
@@ -143,6 +144,34 @@ func (d *device) permit(p schedulers.Process, now time.Duration) {
 	if _, has := d.permits[p]; !has {
 		d.permits[p] = now
 	}
+}
+
+// unpermit takes the permit of p's context.
+func (d *device) unpermit(p schedulers.Process) {
+	delete(d.permits, p)
+	has := d.lent[p]
+	has.permit = false
+	d.lend(p, has)
+}
+
+func (d *device) permitted(p schedulers.Process) bool {
+	_, has := d.permits[p]
+	return has
+}
+
+// list enters a task that is here.
+func (d *device) list(h *holding) {
+	at, _ := slices.BinarySearchFunc(d.held, h, byID)
+	d.held = slices.Insert(d.held, at, h)
+}
+
+func (d *device) unlist(h *holding) {
+	d.held = slices.DeleteFunc(d.held, func(o *holding) bool { return o == h })
+}
+
+// hasTaskOf reports whether a task of p is here.
+func (d *device) hasTaskOf(p schedulers.Process) bool {
+	return slices.ContainsFunc(d.held, func(h *holding) bool { return h.task.Process() == p })
 }
 
 // isReservedFrom reports whether room is being made here for another request.
@@ -242,14 +271,9 @@ func (s *state) enter(i int, p schedulers.Process) {
 // remove gives back what t holds at p, of which t is charged bytes. The process's context
 // stays until leave.
 func (s *state) remove(t schedulers.Task, bytes int64, p schedulers.Placement) {
-	d, job := &s.devices[p.Device], s.jobs[t.Job]
+	job := s.jobs[t.Job]
 	s.charge(p.Device, -bytes)
-	d.usedWarps -= t.Warps()
-	d.tasks--
-	if d.jobs[t.Job]--; d.jobs[t.Job] == 0 {
-		d.shares -= t.Share
-	}
-	d.vacate(p)
+	s.devices[p.Device].part(t, p)
 	job.tasks = slices.DeleteFunc(job.tasks, func(id schedulers.TaskID) bool { return id == t.ID })
 }
 
@@ -269,15 +293,25 @@ func (s *state) contextsOf(job schedulers.JobID) []context {
 	return nil
 }
 
-// leave gives back the contexts of processes of the job that are gone. These processes have no tasks.
-func (s *state) leave(job schedulers.JobID, gone func(schedulers.Process) bool) {
+// part is the reverse of join.
+func (d *device) part(t schedulers.Task, p schedulers.Placement) {
+	d.usedWarps -= t.Warps()
+	d.tasks--
+	if d.jobs[t.Job]--; d.jobs[t.Job] == 0 {
+		d.shares -= t.Share
+	}
+	d.vacate(p)
+}
+
+// leave gives back the contexts of the job that are gone, which have no tasks.
+func (s *state) leave(job schedulers.JobID, gone func(context) bool) {
 	p := s.jobs[job]
 	if p == nil {
 		return
 	}
 	var left []context
 	for _, c := range p.contexts {
-		if !gone(c.process) {
+		if !gone(c) {
 			left = append(left, c)
 			continue
 		}

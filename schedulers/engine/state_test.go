@@ -47,7 +47,7 @@ func TestStateAgainstAList(t *testing.T) {
 					return p.task.Process() == ended
 				})
 				contexts = slices.DeleteFunc(contexts, func(c context) bool { return c.process == ended })
-				s.leave(ended.Job, func(p schedulers.Process) bool { return p == ended })
+				s.leave(ended.Job, func(c context) bool { return c.process == ended })
 			}
 			for i := range devices {
 				var used int64

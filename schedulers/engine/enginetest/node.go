@@ -24,6 +24,7 @@ type Node struct {
 	t       *testing.T
 	Engine  *engine.Engine
 	tickets map[schedulers.TaskID]schedulers.Decision // the latest of each task
+	asks    *asking                                   // nil: only the scheduler asks
 }
 
 func NewNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node {
@@ -34,16 +35,67 @@ func NewNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node 
 // NewNodeWithGrace returns a node whose answers to revocations have a time (engine.Config).
 func NewNodeWithGrace(t *testing.T, grace time.Duration, scheduler string, devices ...schedulers.Device) Node {
 	t.Helper()
-	s, err := policies.Parse(scheduler, len(devices))
+	s := parse(t, scheduler, len(devices))
+	s.Config.Grace = grace
+	return newNode(t, s, devices)
+}
+
+// NewAskingNode returns a node that asks for what Ask says, beside what the scheduler asks for.
+func NewAskingNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node {
+	t.Helper()
+	s := parse(t, scheduler, len(devices))
+	asks := &asking{Policy: s.Policy, at: schedulers.Never}
+	s.Policy = asks
+	n := newNode(t, s, devices)
+	n.asks = asks
+	return n
+}
+
+func parse(t *testing.T, scheduler string, devices int) policies.Scheduler {
+	t.Helper()
+	s, err := policies.Parse(scheduler, devices)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Config.Grace = grace
+	return s
+}
+
+func newNode(t *testing.T, s policies.Scheduler, devices []schedulers.Device) Node {
+	t.Helper()
 	e, err := engine.New(devices, s.Policy, s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Node{t, e, map[schedulers.TaskID]schedulers.Decision{}}
+	return Node{t: t, Engine: e, tickets: map[schedulers.TaskID]schedulers.Decision{}}
+}
+
+// asking is a Preempter that asks for more once.
+type asking struct {
+	schedulers.Policy
+	more []schedulers.Revocation
+	at   time.Duration
+}
+
+func (a *asking) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
+	more := a.more
+	a.more, a.at = nil, schedulers.Never
+	return append(more, a.Policy.(schedulers.Preempter).Revoke(waiting, v, now)...)
+}
+
+func (a *asking) NextTick([]schedulers.Request, schedulers.View, time.Duration) time.Duration {
+	return a.at
+}
+
+func (a *asking) NextLook([]schedulers.Request, time.Duration) time.Duration { return schedulers.Never }
+
+// Ask has the policy ask for more at a time, of a node that NewAskingNode has made.
+func (n Node) Ask(now time.Duration, want string, more ...schedulers.Revocation) {
+	n.t.Helper()
+	n.asks.more, n.asks.at = more, now
+	if next := n.Engine.NextTick(); next != now {
+		n.t.Fatalf("the next tick is at %v, want %v", next, now)
+	}
+	n.Tick(now, want)
 }
 
 func (n Node) Want(call, want string, ds []schedulers.Decision, err error) {
@@ -85,7 +137,11 @@ func (n Node) Answer(id schedulers.TaskID, o schedulers.Outcome, resident int64,
 // Give lets the task do what its latest ticket asks.
 func (n Node) Give(id schedulers.TaskID, want string) {
 	n.t.Helper()
-	n.Answer(id, schedulers.Done, n.Task(id).Resident-n.tickets[id].Revocation.Bytes, 0, want)
+	r, resident := n.tickets[id].Revocation, n.Task(id).Resident
+	if r.Action != schedulers.Move {
+		resident -= r.Bytes
+	}
+	n.Answer(id, schedulers.Done, resident, 0, want)
 }
 
 // Idle says that the task's latest call ended at the time, and that nothing of it runs.
