@@ -77,11 +77,20 @@ func newSeries(r records, end float64, b *budget) []seriesView {
 			v.Top = report.Human(top, s.unit)
 		}
 		for _, d := range r.devices {
-			v.Curves = append(v.Curves, newCurve(fmt.Sprintf("GPU %d", d.Index), results.Steps(own[key{d.Index, s.series}], d.Index, s.series, end), end, top, s.unit, buckets))
+			v.Curves = append(v.Curves, newCurve(r.gpu(d), results.Steps(own[key{d.Index, s.series}], d.Index, s.series, end), end, top, s.unit, buckets))
 		}
 		out = append(out, v)
 	}
 	return out
+}
+
+// gpu is what the page calls a device: by its model too if the run's devices differ.
+func (r records) gpu(d results.Device) string {
+	name := fmt.Sprintf("GPU %d", d.Index)
+	if slices.ContainsFunc(r.devices, func(o results.Device) bool { return o.Name != d.Name }) {
+		name += " " + line(strings.TrimSuffix(strings.TrimPrefix(d.Name, "NVIDIA "), results.SimulatedGPU))
+	}
+	return name
 }
 
 // highest is the upper edge of a series that is not a fraction: its highest value, and of memory

@@ -88,7 +88,7 @@ func newTimeline(r records, end float64) timeline {
 		}
 	}
 	for _, d := range r.devices {
-		rows := deviceRows{Name: fmt.Sprintf("GPU %d", d.Index)}
+		rows := deviceRows{Name: r.gpu(d)}
 		for _, lane := range lanes(held[d.Index]) {
 			var bars []bar
 			for _, h := range lane {
