@@ -286,7 +286,7 @@ type Swap struct {
 	Task          int // within the job
 	Device        int
 	Direction     schedulers.Direction
-	Action        string // yield or evict; empty for In
+	Action        string // of schedulers.Action; empty for In
 	Outcome       schedulers.Outcome
 	Why           string  // of Unable
 	StartS        float64 // the scheduler asked for it; or the process began to move it, for In and for its own launch
