@@ -19,7 +19,7 @@ import (
 // Options say how and where runs are made. All runs of a sweep share them. Their JSON has the
 // names of the command's flags, and is what the store keeps.
 type Options struct {
-	Node    string     `json:"node"`    // nodes.Local or sim:COUNTxMODEL; "": to be settled
+	Node    string     `json:"node"`    // nodes.Local or a simulated node, sim:...; "": to be settled
 	Devices string     `json:"devices"` // GPUs of this machine; "": see live.OpenGPUs
 	Workers int        `json:"workers"` // jobs on the node at once; 0: by the scheduler or the host
 	Timeout Duration   `json:"timeout"` // of each job; 0: none

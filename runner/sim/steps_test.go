@@ -33,6 +33,17 @@ func small(t testing.TB, devices int) Node {
 	return n
 }
 
+// lopsided is a small node of two devices, of which the second is worse than the first in everything.
+func lopsided(t testing.TB) Node {
+	t.Helper()
+	n := small(t, 1)
+	worse := n.Groups[0]
+	worse.Name, worse.SMs, worse.DeviceFactor, worse.LinkBytesPerS = "worse", 4, 3, gib/2
+	worse.MemoryBytes -= 6 * gib
+	n.Groups = append(n.Groups, worse)
+	return n
+}
+
 // stepping is a trial of jobs that do these steps, one steps file each.
 func stepping(t testing.TB, node Node, scheduler string, steps ...string) trial {
 	t.Helper()
@@ -423,7 +434,7 @@ func TestAnyStepsUnderAnyPolicy(t *testing.T) {
 			steps = append(steps, text)
 		}
 		info := rapid.SampledFrom(enginetest.Policies()).Draw(rt, "policy")
-		r := stepping(t, small(t, rapid.IntRange(1, 2).Draw(rt, "devices")), info.Name, steps...)
+		r := stepping(t, rapid.SampledFrom([]Node{small(t, 1), small(t, 2), lopsided(t)}).Draw(rt, "node"), info.Name, steps...)
 		r.timeout = time.Duration(rapid.SampledFrom([]int{0, 0, 5}).Draw(rt, "timeout")) * time.Second
 		r.noise = rapid.SampledFrom([]float64{0, 0.1}).Draw(rt, "noise")
 		jobs, rec, err := r.clean(t.Context())

@@ -218,7 +218,7 @@ func TestAnySwapsAddUp(t *testing.T) {
 			text, _ := anySteps(rt)
 			steps = append(steps, text+allocate("last", "1GiB")+kernel(1, 1, "")+host(1)+kernel(1, 1, ""))
 		}
-		node := small(t, 1)
+		node := rapid.SampledFrom([]Node{small(t, 1), lopsided(t)}).Draw(rt, "node")
 		node.Groups[0].MemoryBytes -= 6 * gib
 		r := stepping(t, node, rapid.SampledFrom([]string{"vgpu:n=2", "vgpu:victims=0", "demand"}).Draw(rt, "policy"), steps...)
 		_, rec, err := r.clean(t.Context())
