@@ -30,6 +30,7 @@ type Batch struct {
 	arrived   int                         // jobs of the mix that have arrived: the first ones
 	arrivedAt time.Duration               // the latest of them
 	next      int                         // first job of the mix that has not been admitted
+	backlog   *backlog                    // nil: jobs are admitted in the order of their arrival
 	open      bool                        // jobs may still be given
 	given     []given
 	nextGiven int      // first given job that has not been admitted
@@ -111,7 +112,7 @@ func NewBatch(c Config) (*Batch, error) {
 	}
 	b := &Batch{config: c, engine: engine, ahead: ahead, nice: c.niceLevels(ahead), tasks: map[schedulers.TaskID]*task{},
 		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)),
-		open: c.Open}
+		open: c.Open, backlog: newBacklog(c.Scheduler.Config)}
 	said := commands{known: map[string]string{}}
 	for i := range b.indexes {
 		b.indexes[i] = i
@@ -270,12 +271,34 @@ func (b *Batch) arrive(now time.Duration) {
 	}
 	b.arrivedAt = now
 	b.recordArrivals(first, b.arrived, at)
+	for i := first; i < b.arrived && b.backlog != nil; i++ {
+		b.wait(i, now)
+	}
 }
 
-// admit is the admission of jobs: those that have arrived are let in, in the mix's order. A
+// wait notes that a job has arrived and is to be admitted.
+func (b *Batch) wait(i int, now time.Duration) {
+	if b.backlog == nil {
+		return
+	}
+	key := schedulers.Never
+	switch b.config.Scheduler.Config.Queue {
+	case engine.ShortestFirst:
+		if expected := b.expected(i); expected != nil {
+			key = *expected
+		}
+	case engine.EarliestDeadline:
+		if due := b.due(i); due != 0 {
+			key = due
+		}
+	}
+	b.backlog.add(i, key, now)
+}
+
+// admit is the admission of jobs: those that have arrived are let in, in the mix's order unless there is a backlog. A
 // task-bound scheduler sees as many of them as there are workers, which is the backpressure of the
-// batch. A process-bound one sees those that run and the next: the jobs behind it could not go before
-// it, and a million of them would take memory in the queue.
+// batch. A process-bound one sees those that run and the next if it serves them in the order of arrival: the jobs behind it
+// could not go before it, and a million of them would take memory in the queue.
 func (b *Batch) admit(now time.Duration) {
 	if b.cancelled {
 		return
@@ -286,14 +309,14 @@ func (b *Batch) admit(now time.Duration) {
 	}
 	b.arrive(now)
 	for b.active < limit && !b.cancelled { // binding a job can end the batch
-		i, next := b.nextToAdmit()
-		if next == nil || inTurn && b.engine.Waiting() > 0 {
+		i, ok := b.nextToAdmit()
+		if !ok || inTurn && b.engine.Waiting() > 0 {
 			return
 		}
 		if b.server.Recovering() && !b.boundBeforeStart(i) {
 			return // a new client would be turned away; ServerRecovered goes on
 		}
-		*next++
+		b.takeNext()
 		b.active++
 		if b.ahead != nil {
 			b.ahead.open = append(b.ahead.open, i)
@@ -320,9 +343,21 @@ func (c *Config) isolated(job *mixes.Job) bool {
 // due is when the job should have ended (schedulers.Task).
 func (b *Batch) due(i int) time.Duration {
 	if after := b.spec(i).Deadline; after > 0 {
-		return b.job(i).arrived + after
+		return b.arrival(i) + after
 	}
 	return 0
+}
+
+// expected is how long the job is expected to have its device (schedulers.Task).
+func (b *Batch) expected(i int) *time.Duration {
+	p := b.prediction(i)
+	switch {
+	case p == nil:
+		return nil
+	case b.boundBeforeStart(i):
+		return new(p.Before + p.Held + p.After)
+	}
+	return &p.Held
 }
 
 // wholeJob is the range of the tasks that stand for a whole job. Executors choose the ids
@@ -341,7 +376,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 	}
 	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Wait: wait}, now)
+		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Expected: b.expected(i), Wait: wait}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }

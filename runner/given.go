@@ -15,6 +15,7 @@ type given struct {
 	spec        *mixes.Job
 	arrived     time.Duration
 	faultsAlone string
+	expected    *schedulers.Prediction // nil: nothing is known of it
 }
 
 // spec is what the mix says of a job, or who gave it.
@@ -41,17 +42,42 @@ func (b *Batch) faultsAlone(i int) string {
 	return b.config.FaultsAlone[i]
 }
 
-// nextToAdmit is the job that is admitted next, and the counter to which it adds; nil: all that have arrived were
-// admitted. The present group of the mix comes before the jobs that were given during it, and the next group does not
-// arrive before all of them have ended.
-func (b *Batch) nextToAdmit() (job int, counter *int) {
-	switch {
-	case b.next < b.arrived:
-		return b.next, &b.next
-	case b.nextGiven < len(b.given):
-		return len(b.config.Jobs) + b.nextGiven, &b.nextGiven
+// prediction is what a job is expected to do; nil: nothing is known of it.
+func (b *Batch) prediction(i int) *schedulers.Prediction {
+	if n := len(b.config.Jobs); i >= n {
+		return b.given[i-n].expected
 	}
-	return 0, nil
+	if i < len(b.config.Predictions) {
+		return b.config.Predictions[i]
+	}
+	return nil
+}
+
+// nextToAdmit is the job that is admitted next; false: all that have arrived were admitted. The present group of the mix
+// comes before the jobs that were given during it, unless there is a backlog. The next group does not arrive before all of
+// them have ended.
+func (b *Batch) nextToAdmit() (job int, ok bool) {
+	switch {
+	case b.backlog != nil:
+		return b.backlog.next()
+	case b.next < b.arrived:
+		return b.next, true
+	case b.nextGiven < len(b.given):
+		return len(b.config.Jobs) + b.nextGiven, true
+	}
+	return 0, false
+}
+
+// takeNext takes out the job that is admitted next.
+func (b *Batch) takeNext() {
+	switch {
+	case b.backlog != nil:
+		b.backlog.admit()
+	case b.next < b.arrived:
+		b.next++
+	default:
+		b.nextGiven++
+	}
 }
 
 // toAdmit are the jobs that are admitted next, n at most.
@@ -76,7 +102,8 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 		return fmt.Errorf("the job %w", err)
 	}
 	i := len(b.records)
-	b.add(given{&e.Job, now, e.FaultsAlone})
+	b.add(given{&e.Job, now, e.FaultsAlone, e.Expected})
+	b.wait(i, now)
 	b.recordJob(&b.records[i])
 	if len(b.given) == 1 {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventGiven, Job: &i, Detail: "this job and those after it were given to the batch while it ran"})

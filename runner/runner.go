@@ -110,7 +110,7 @@ type Config struct {
 	// before, and where: "it faulted without neighbours in run 12".
 	FaultsAlone map[int]string
 	// Predictions say what each job is expected to do, nil where nothing is known of it. They are
-	// for schedulers that plan; empty: the scheduler asks for none.
+	// for schedulers that plan, host priorities and the queue order by length; empty: the scheduler asks for none.
 	Predictions []*schedulers.Prediction
 	// Observe gets each event that was applied, in order, with the commands that answer it
 	// (package replay). It must not block or post events. nil: nobody observes.

@@ -46,6 +46,7 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 		return nil
 	}
 	t.GridUnknown, t.Priority, t.Isolate, t.Due = t.Blocks == 0, j.spec.Priority, b.config.isolated(j.spec), b.due(int(t.Job))
+	t.Expected = b.expected(int(t.Job))
 	entry := &task{id: t.ID, process: t.Process(), asked: t.Bytes, record: results.Task{Job: int(t.Job), Seq: j.tasks, Bytes: t.Bytes - e.HeapBytes, HeapBytes: e.HeapBytes,
 		Managed: new(t.Managed), PinnedDevice: t.OnDevice, SubmitS: seconds(now)}}
 	entry.setKernel(t)

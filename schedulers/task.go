@@ -47,6 +47,9 @@ type Task struct {
 	// Due is when its job should have ended, since the batch's arrival; 0: it has no deadline. Under the queue order
 	// by deadline the earliest goes first.
 	Due time.Duration
+	// Expected is how long its job is expected to have a device, all of its tasks together: the whole job, where that
+	// is bound to its device; nil: nobody knows. Under the queue order by length the shortest goes first.
+	Expected *time.Duration
 	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
 	// nil: all. Only a Preempter reads it, because elsewhere nothing is ever on the host.
 	Need *int64

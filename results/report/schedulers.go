@@ -1,8 +1,10 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
@@ -52,7 +54,11 @@ func schedulerDetails(s policies.Info) *Table {
 		says("never more memory than a device has", promises.MemoryHard)
 	}
 	says("moves memory to the host", s.Revokes)
-	says("uses what jobs did before", s.Predicts)
+	learns := map[bool]string{true: "under queue=" + string(engine.ShortestFirst), false: "no"}[slices.Contains(s.Orders(), engine.ShortestFirst)]
+	if s.Predicts {
+		learns = "yes"
+	}
+	t.Add("uses what jobs did before", learns)
 	return t
 }
 

@@ -84,7 +84,7 @@ func (f *Feed) settle(ctx context.Context, t *Taken) error {
 			t.FaultsAlone = faultedAlone(run)
 		}
 	}
-	if b.predicts() {
+	if b.Scheduler.Expects() {
 		known, err := b.known(ctx, f.backend, false)
 		if err != nil {
 			return err

@@ -197,11 +197,14 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		}
 	}
 	var known []*results.Known
-	if b.predicts() {
+	if b.Scheduler.Expects() {
 		if known, err = r.known(ctx, backend, b.Scheduler.Plans == nil || b.Scheduler.Plans.Learn); err != nil {
 			return Outcome{}, err
 		}
 		b.Predictions = history.ForScheduler(known)
+		if n := unknown(known); n > 0 && b.Scheduler.ShortestFirst() {
+			r.Say("nothing is known of %d of %d jobs, so queue=sjf serves them last, by arrival: caserun history shows what is known", n, len(known))
+		}
 	}
 	t := new(tracker)
 	if r.Given != nil {
@@ -238,8 +241,15 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	return o, err
 }
 
-// predicts reports whether the scheduler asks what jobs are expected to do.
-func (b Batch) predicts() bool { return b.Scheduler.Predicts || b.Scheduler.Nice }
+// unknown counts the jobs of which nothing is known.
+func unknown(known []*results.Known) (n int) {
+	for _, k := range known {
+		if k == nil {
+			n++
+		}
+	}
+	return n
+}
 
 // known returns what is known of the jobs. The runs of a sweep know only what was known before the
 // first of them, so that they do not depend on their order. Those of a simulated sweep know nothing of runs, so that they depend on its plan

@@ -23,7 +23,7 @@ type Stored struct {
 	Run         results.Run
 	Devices     []results.Device
 	Assumptions []string
-	// Predictions say what schedulers that plan expect of the jobs, and PredictedFrom says from where that
+	// Predictions say what schedulers expect of the jobs, and PredictedFrom says from where that
 	// is known.
 	Predictions   []*schedulers.Prediction
 	PredictedFrom string
@@ -166,7 +166,8 @@ func (b *builder) admissions(jobs []results.Job) []float64 {
 	}
 	slices.Sort(ends)
 	out := make([]float64, len(jobs))
-	for i, j := range jobs {
+	for n, i := range b.starts(jobs) {
+		j := jobs[i]
 		if j.ArrivalS != nil {
 			out[i] = *j.ArrivalS
 		}
@@ -174,9 +175,28 @@ func (b *builder) admissions(jobs []results.Job) []float64 {
 		case j.StartS == nil:
 		case !b.taskBound():
 			out[i] = *j.StartS
-		case i >= b.Run.Workers && i-b.Run.Workers < len(ends):
-			out[i] = max(out[i], ends[i-b.Run.Workers])
+		case n >= b.Run.Workers && n-b.Run.Workers < len(ends):
+			out[i] = max(out[i], ends[n-b.Run.Workers])
 		}
+	}
+	return out
+}
+
+// starts are the places of jobs in the order in which they were let in: that of the mix, unless the run's scheduler chose
+// another.
+func (b *builder) starts(jobs []results.Job) []int {
+	out := make([]int, len(jobs))
+	for i := range out {
+		out[i] = i
+	}
+	if s, err := policies.ParseStored(b.Own(), len(b.Devices)); err == nil && s.Admits() {
+		start := func(i int) float64 {
+			if at := jobs[i].StartS; at != nil {
+				return *at
+			}
+			return math.Inf(1)
+		}
+		slices.SortStableFunc(out, func(x, y int) int { return cmp.Compare(start(x), start(y)) })
 	}
 	return out
 }
@@ -257,7 +277,7 @@ func (s *Stored) Under(ctx context.Context, scheduler policies.Scheduler) ([]res
 	}
 	c := runner.Config{Jobs: s.jobs, Open: len(s.jobs) < len(s.records), Scheduler: scheduler, Workers: s.workers, Cores: s.cores, Seed: s.Run.Seed,
 		Predictions: s.Predictions[:min(len(s.jobs), len(s.Predictions))]}
-	if scheduler.Plans != nil && scheduler.Plans.Learn {
+	if scheduler.Plans != nil && scheduler.Plans.Learn || scheduler.ShortestFirst() {
 		s.assume("%s expects of the jobs what %s", scheduler.Name, s.PredictedFrom)
 	}
 	if scheduler.Nice {

@@ -265,3 +265,21 @@ func TestGivenJobsComeWhenTheyCame(t *testing.T) {
 		t.Errorf("with what is expected: %s, want %s", got, want)
 	}
 }
+
+// Where the queue's order says which job starts next, jobs were let in in the order of their starts.
+func TestJobsThatStartedOutOfOrder(t *testing.T) {
+	run := complete(1)
+	run.Parameters = "queue=sjf"
+	jobs := []results.Job{jobOf(0, 2, 6), jobOf(1, 0, 2)}
+	tasks := []results.Task{taskOf(0, 0, 1, 2, 2, 6), taskOf(1, 0, 1, 0, 0, 2)}
+	s, err := replay.NewStored(run, 8, devicesOf(9), jobs, tasks, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Predictions = []*schedulers.Prediction{{Held: 4}, {Held: 2}}
+	for scheduler, want := range map[string]string{"case-alg3:queue=fifo": "ok 0-4, ok 4-6", s.Own(): "ok 2-6, ok 0-2"} {
+		if got := under(t, s, scheduler); got != want {
+			t.Errorf("%s: %s, want %s", scheduler, got, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -45,6 +46,7 @@ type trial struct {
 	seed      uint64
 	noise     float64
 	profiles  profiles.Set // beside the catalog's
+	expected  []*schedulers.Prediction
 }
 
 func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error) {
@@ -63,7 +65,7 @@ func (r trial) under(ctx context.Context, s policies.Scheduler) ([]results.Job, 
 		return nil, nil, nil, err
 	}
 	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: r.node.Devices(s.Shares), Scheduler: s,
-		Workers: r.workers, Timeout: r.timeout, MPS: s.Shares}, x, rec)
+		Workers: r.workers, Timeout: r.timeout, MPS: s.Shares, Predictions: r.expected}, x, rec)
 	return jobs, rec, x, err
 }
 

@@ -32,13 +32,15 @@ const (
 	// of lower priority wait (schedGPU, policy 4). By the letter of the paper it grants what PriorityFIFO
 	// grants: a task that was passed fits no better after a grant.
 	PriorityFirstFit Order = "priority-mmu"
+	// ShortestFirst: by Task.Expected, then those of which nothing is known; later tasks may pass a task that does not fit.
+	ShortestFirst Order = "sjf"
 	// EarliestDeadline: by Task.Due, then those without a deadline; later tasks may pass a task that does not fit.
 	EarliestDeadline Order = "deadline"
 )
 
 // Orders are all orders, as users see them.
 func Orders() []Order {
-	return []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit, EarliestDeadline}
+	return []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit, ShortestFirst, EarliestDeadline}
 }
 
 // blocks reports whether a task that does not fit holds back the next one.
@@ -51,6 +53,9 @@ func (o Order) blocks(misfit, next *waiting) bool {
 	}
 	return false
 }
+
+// Admits reports whether jobs that wait for their start go by the order, too. Under all others they go by arrival.
+func (o Order) Admits() bool { return o == ShortestFirst || o == EarliestDeadline }
 
 // byPriority compares the priorities of two tasks. It returns 0 under orders without priority.
 func (o Order) byPriority(a, b schedulers.Task) int {
@@ -66,10 +71,20 @@ func (o Order) before(a, b *waiting) int {
 	switch o {
 	case LargestFirst:
 		by = -cmp.Compare(a.task.Bytes, b.task.Bytes)
+	case ShortestFirst:
+		by = cmp.Compare(lastIfUnknown(a.task.Expected), lastIfUnknown(b.task.Expected))
 	case EarliestDeadline:
 		by = cmp.Compare(lastIfZero(a.task.Due), lastIfZero(b.task.Due))
 	}
 	return cmp.Or(by, cmp.Compare(a.arrival, b.arrival))
+}
+
+// lastIfUnknown is *d, or Never if d is nil.
+func lastIfUnknown(d *time.Duration) time.Duration {
+	if d == nil {
+		return schedulers.Never
+	}
+	return *d
 }
 
 // lastIfZero is d, or Never if d is 0.

@@ -13,7 +13,7 @@ import (
 
 func TestQueueOrders(t *testing.T) {
 	// Task 1 has the device. Waiting, by arrival: 2 needs 10, 3 needs 4,
-	// 4 needs 8, 5 needs 2; 3 and 5 have priority 1, 5 is due first, then 2. Task 6 takes 8 of the 16
+	// 4 needs 8, 5 needs 2; 3 and 5 have priority 1, 5 is due first, then 2; 4 is shortest, then 3. Task 6 takes 8 of the 16
 	// bytes first, so that 8 are left when 1 goes.
 	for _, c := range []struct{ order, afterRelease, afterSix string }{
 		{"fifo", "", "2@0 3@0"},
@@ -21,6 +21,7 @@ func TestQueueOrders(t *testing.T) {
 		{"largest-first", "4@0", "3@0 5@0"},
 		{"priority-fifo", "3@0 5@0", "2@0"},
 		{"priority-mmu", "3@0 5@0", "2@0"},
+		{"sjf", "4@0", "3@0 5@0"},
 		{"deadline", "5@0 3@0", "2@0"},
 	} {
 		t.Run(c.order, func(t *testing.T) {
@@ -28,8 +29,8 @@ func TestQueueOrders(t *testing.T) {
 			n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 			n.Submit(schedulers.Task{ID: 6, Bytes: 8}, "6@0")
 			n.Submit(schedulers.Task{ID: 2, Bytes: 10, Due: time.Hour}, "")
-			n.Submit(schedulers.Task{ID: 3, Bytes: 4, Priority: 1}, "")
-			n.Submit(schedulers.Task{ID: 4, Bytes: 8}, "")
+			n.Submit(schedulers.Task{ID: 3, Bytes: 4, Priority: 1, Expected: new(time.Minute)}, "")
+			n.Submit(schedulers.Task{ID: 4, Bytes: 8, Expected: new(time.Second)}, "")
 			n.Submit(schedulers.Task{ID: 5, Bytes: 2, Priority: 1, Due: time.Minute}, "")
 			n.Finish(1, c.afterRelease)
 			n.Finish(6, c.afterSix)
@@ -140,19 +141,55 @@ func TestTheEarliestDeadlineGoesFirst(t *testing.T) {
 	n.Finish(1, "5@0 3@0 6@0 2@0 4@0")
 }
 
-// A task without a deadline ages, so that it does not starve.
-func TestTasksWithDeadlinesDoNotStarveOthers(t *testing.T) {
-	n := enginetest.NewNode(t, "case-alg3:queue=deadline,age-limit=3", enginetest.Small)
+// The shortest goes first, equal ones by arrival, and tasks of which nothing is known last, by arrival. A job that is expected
+// to take no time is known.
+func TestTheShortestGoesFirst(t *testing.T) {
+	n := enginetest.NewNode(t, "case-alg3:queue=sjf", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
-	n.Submit(schedulers.Task{ID: 2, Bytes: 16}, "")
-	for id := schedulers.TaskID(3); id < 8; id++ {
-		n.Submit(schedulers.Task{ID: id, Bytes: 16, Due: time.Duration(id)}, "")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 2}, "")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 2, Expected: new(9 * time.Second)}, "")
+	n.Submit(schedulers.Task{ID: 4, Bytes: 2}, "")
+	n.Submit(schedulers.Task{ID: 5, Bytes: 2, Expected: new(7 * time.Second)}, "")
+	n.Submit(schedulers.Task{ID: 6, Bytes: 2, Expected: new(9 * time.Second)}, "")
+	n.Submit(schedulers.Task{ID: 7, Bytes: 2, Expected: new(time.Duration(0))}, "")
+	n.Finish(1, "7@0 5@0 3@0 6@0 2@0 4@0")
+}
+
+// A request to resume has its job's place: before a longer job that came earlier, and after a shorter one.
+func TestResumingKeepsTheJobsPlace(t *testing.T) {
+	for _, order := range []string{"sjf", "deadline"} {
+		n := enginetest.NewNode(t, "vgpu:n=1,queue="+order, enginetest.Small)
+		submit := func(id schedulers.TaskID, seconds time.Duration, want string) {
+			t.Helper()
+			n.Submit(schedulers.Task{ID: id, Bytes: 4, Expected: new(seconds * time.Second), Due: seconds * time.Second}, want)
+		}
+		submit(1, 2, "1@0")
+		n.Yielded(1, 0, "")
+		submit(4, 9, "4@0")
+		submit(2, 3, "")
+		n.Resume(1, 0, 4, "")
+		submit(3, 1, "")
+		n.Finish(4, "3@0")
+		n.Finish(3, "^1@0")
+		n.Finish(1, "2@0")
 	}
-	n.Finish(1, "3@0")
-	n.Finish(3, "4@0")
-	n.Finish(4, "5@0")
-	n.Finish(5, "2@0")
-	n.Finish(2, "6@0")
+}
+
+// A task of which nothing is known, and a task without a deadline, age, so that they do not starve.
+func TestTheLastInOrderDoesNotStarve(t *testing.T) {
+	for _, order := range []string{"sjf", "deadline"} {
+		n := enginetest.NewNode(t, "case-alg3:queue="+order+",age-limit=3", enginetest.Small)
+		n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
+		n.Submit(schedulers.Task{ID: 2, Bytes: 16}, "")
+		for id := schedulers.TaskID(3); id < 8; id++ {
+			n.Submit(schedulers.Task{ID: id, Bytes: 16, Due: time.Duration(id), Expected: new(time.Duration(id))}, "")
+		}
+		n.Finish(1, "3@0")
+		n.Finish(3, "4@0")
+		n.Finish(4, "5@0")
+		n.Finish(5, "2@0")
+		n.Finish(2, "6@0")
+	}
 }
 
 func TestWaitLimit(t *testing.T) {

@@ -103,6 +103,9 @@ var (
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
 
+// turns are the parameters of schedulers under which jobs take turns.
+var turns = []Param{omitDefault(withDefault(paramQueue, string(engine.FIFO))), omitDefault(withDefault(paramAge, "0"))}
+
 const (
 	managedFit    = "fit"
 	managedExceed = "exceed"
@@ -244,7 +247,7 @@ func (i Info) Orders() []engine.Order {
 }
 
 func planOrders() []engine.Order {
-	return slices.DeleteFunc(engine.Orders(), func(o engine.Order) bool { return o == engine.EarliestDeadline })
+	return slices.DeleteFunc(engine.Orders(), func(o engine.Order) bool { return o.Admits() })
 }
 
 // ParseStored is Parse for the text of a stored run or sweep, which may have parameters that had no effect.
@@ -255,6 +258,15 @@ func ParseStored(text string, nodeDevices int) (Scheduler, error) {
 	}
 	return Parse(text, nodeDevices)
 }
+
+// Admits reports whether jobs that wait for their start go by the queue's order, too.
+func (s Scheduler) Admits() bool { return s.Config.Queue.Admits() }
+
+// Expects reports whether the scheduler asks what jobs are expected to do.
+func (s Scheduler) Expects() bool { return s.Predicts || s.Nice || s.ShortestFirst() }
+
+// ShortestFirst reports whether the job that is expected to be shortest goes first.
+func (s Scheduler) ShortestFirst() bool { return s.Config.Queue == engine.ShortestFirst }
 
 // With adds parameters to a scheduler's text. Either may be without parameters.
 func With(text, parameters string) string {
@@ -299,7 +311,8 @@ func Lookup(name string) (Info, error) {
 // no such parameter is set.
 func (s settings) ofServer() (key, remedy string) {
 	switch engine.Order(s["queue"]) {
-	case engine.LargestFirst, engine.EarliestDeadline:
+	case engine.FIFO, engine.FirstFit, engine.PriorityFIFO, engine.PriorityFirstFit:
+	default:
 		return "queue", "choose one of the paper's four policies"
 	}
 	for _, p := range []Param{withDefault(paramAge, "0"), paramRoom, paramManaged, paramIsolate} {

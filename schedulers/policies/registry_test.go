@@ -76,7 +76,7 @@ func TestParseErrors(t *testing.T) {
 		{"exec:./good.py:timeout=2s", `path="./good.py:timeout=2s": parameters follow after a comma: exec:./good.py,timeout=2s`},
 		{"exec:path=./good.py:queue=fifo", `parameters follow after a comma: exec:./good.py,queue=fifo`},
 		{"CASE", `unknown scheduler "CASE"`},
-		{"sa:queue=fifo", `scheduler sa: parameter "queue=fifo": want key=value with a key of none (it has no parameters)`},
+		{"zero:queue=fifo", `scheduler zero: parameter "queue=fifo": want key=value with a key of none (it has no parameters)`},
 		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit, room, managed, isolate"},
 		{"case-alg3:queue", `parameter "queue"`},
 		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of fifo, mmu, largest-first, priority-fifo, priority-mmu`},

@@ -13,7 +13,8 @@ var sa = entry{
 	Info: Info{Name: "sa", Binds: BindsJob,
 		Brief:  "one job per device, in the order of arrival",
 		Rule:   "first free device; one job per device for its lifetime; arrival order",
-		Source: casePaper + ", section 5.1, single assignment"},
+		Source: casePaper + ", section 5.1, single assignment",
+		Params: turns},
 	policy: func(settings) (schedulers.Policy, error) { return singleAssignment{}, nil },
 }
 

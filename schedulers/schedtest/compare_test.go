@@ -196,6 +196,9 @@ func (w *workload) submit() error {
 	w.last++
 	t := schedulers.Task{ID: w.last, Job: schedulers.JobID(w.last), Bytes: w.bytes(), Managed: w.IntN(100) < w.style.managed,
 		Isolate: w.IntN(100) < w.style.isolated, Priority: w.IntN(3), Due: time.Duration(w.IntN(4)) * time.Minute, Wait: w.wait()}
+	if w.IntN(4) > 0 {
+		t.Expected = new(time.Duration(w.IntN(4)) * time.Second)
+	}
 	if w.binds == policies.BindsTask && w.IntN(3) > 0 {
 		t.Job, t.Serial = schedulers.JobID(w.IntN(w.style.jobs)), w.IntN(8)/7
 	}

@@ -37,7 +37,12 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices i
 		Priority:        rapid.IntRange(-1, 2).Draw(rt, "priority"),
 		Isolate:         rapid.IntRange(0, 9).Draw(rt, "isolate") == 0,
 	}
-	if queue == engine.EarliestDeadline {
+	switch queue {
+	case engine.ShortestFirst:
+		if seconds := rapid.IntRange(-1, 3).Draw(rt, "expected"); seconds >= 0 {
+			t.Expected = new(time.Duration(seconds) * time.Second)
+		}
+	case engine.EarliestDeadline:
 		t.Due = time.Duration(rapid.IntRange(0, 3).Draw(rt, "due")) * time.Minute
 	}
 	t.Wait = drawWait(rt)
