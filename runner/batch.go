@@ -190,6 +190,9 @@ func (b *Batch) forget(i int) {
 // the commands that answer it, which are valid until the next call. An error says that the
 // event cannot be; then nothing changes.
 func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
+	if timed, is := b.config.Scheduler.Policy.(schedulers.Timed); is {
+		timed.Tell(now)
+	}
 	err := e.apply(b, now)
 	if b.ahead != nil && err == nil {
 		b.follow(now)

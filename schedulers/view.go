@@ -1,6 +1,9 @@
 package schedulers
 
-import "iter"
+import (
+	"iter"
+	"time"
+)
 
 // View is a node's devices as they stand now. A policy reads a View and cannot
 // change it. What a View returns holds until the engine's next decision.
@@ -117,6 +120,13 @@ type Fallible interface {
 	// Stuck makes it fail because so many requests wait although nothing is on the node. A task is queued only if the policy
 	// has said that it would place the task on the empty node, so it contradicts itself. Stuck returns the failure.
 	Stuck(waiting int) error
+}
+
+// A Timed is a Policy that is told the time before it is asked anything, because it asks somebody else.
+type Timed interface {
+	Policy
+	// Tell tells the time since the batch's arrival.
+	Tell(now time.Duration)
 }
 
 // PolicyError is why a Fallible has failed. It says nothing of the node.

@@ -56,6 +56,7 @@ type Policy struct {
 	err      error
 	closed   bool
 	endLimit time.Duration
+	now      time.Duration // since the batch's arrival
 }
 
 // Start starts the program and exchanges greetings. Close must follow a success. If the program starts and fails at its
@@ -69,7 +70,7 @@ func Start(program policies.Program) (*Policy, error) {
 		return nil, fmt.Errorf("start policy %s: %w", program.Path, unwrapped(userfile.NotStarted(program.Path, "", err)))
 	}
 	p.greeting = ask[greeting](p, startLimit, "greet", func(id uint64) any {
-		return hello{id, "hello", protocol, schedulers.SlotsPerWarp}
+		return hello{id, "hello", first, schedulers.SlotsPerWarp}
 	}, func(g greeting) error { return g.check() })
 	if p.err != nil {
 		return p, p.err
@@ -127,15 +128,7 @@ func (p *Policy) start() (err error) {
 
 func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	a := ask[placeAnswer](p, p.program.Timeout, about("place", t), func(id uint64) any {
-		q := placeQuestion{ID: id, Kind: "place", Task: taskOf(t), Devices: make([]device, v.Len())}
-		if latest := v.Latest(); latest >= 0 {
-			q.Latest = &latest
-		}
-		for i := range q.Devices {
-			d := v.Device(i)
-			q.Devices[i] = device{i, usageOf(d, p.greeting.SMs), d.ContextBytes(t), d.TasksOf(t.Job), d.Open(t)}
-		}
-		return q
+		return placeQuestion{ID: id, Kind: "place", Now: p.time(), Task: p.taskOf(t), Latest: latestOf(v), Devices: p.devicesOf(v, &t)}
 	}, func(a placeAnswer) error {
 		switch {
 		case !a.Device.there:
@@ -154,6 +147,33 @@ func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 		return schedulers.Placement{}, false
 	}
 	return a.at().placement(), true
+}
+
+// latestOf is the device of the latest grant; nil before the first.
+func latestOf(v schedulers.View) *int {
+	if latest := v.Latest(); latest >= 0 {
+		return &latest
+	}
+	return nil
+}
+
+// needs is what must be on the device for the task to start.
+func (p *Policy) needs(t schedulers.Task) int64 {
+	if p.greeting.TakesBack {
+		return t.Needs()
+	}
+	return t.Bytes
+}
+
+// Tell tells the time.
+func (p *Policy) Tell(now time.Duration) { p.now = max(p.now, now) }
+
+// time is the time for questions of version 2.
+func (p *Policy) time() *int64 {
+	if p.greeting.Protocol < second {
+		return nil
+	}
+	return new(p.now.Nanoseconds())
 }
 
 func (p *Policy) Stuck(waiting int) error {
@@ -177,7 +197,7 @@ func (p *Policy) CanGrow(bytes int64, d schedulers.DeviceView) bool {
 		return p.err == nil && (!p.promises(memoryHard) || bytes <= d.FreeBytes())
 	}
 	a := ask[growAnswer](p, p.program.Timeout, "grow a task by "+size.Text(bytes), func(id uint64) any {
-		return growQuestion{id, "grow", bytes, usageOf(d, p.greeting.SMs)}
+		return growQuestion{id, "grow", p.time(), bytes, p.usageOf(d)}
 	}, func(a growAnswer) error {
 		switch {
 		case a.Grow == nil:
@@ -195,7 +215,7 @@ func (p *Policy) Reshape(t schedulers.Task, at schedulers.Placement, d scheduler
 		return at
 	}
 	a := ask[placeAnswer](p, p.program.Timeout, about("reshape", t), func(id uint64) any {
-		return reshapeQuestion{id, "reshape", taskOf(t), placementOf(at), usageOf(d, p.greeting.SMs)}
+		return reshapeQuestion{id, "reshape", p.time(), p.taskOf(t), placementOf(at), p.usageOf(d)}
 	}, func(a placeAnswer) error {
 		switch {
 		case a.Device.number == nil || *a.Device.number != at.Device:
@@ -402,4 +422,7 @@ func (t *tail) String() string {
 	}
 }
 
-var _ schedulers.Fallible = (*Policy)(nil)
+var (
+	_ schedulers.Fallible = (*Policy)(nil)
+	_ schedulers.Timed    = (*Policy)(nil)
+)

@@ -17,8 +17,12 @@ import (
 // The messages of the protocol, which docs/reference/policy-protocol.md describes for users. Each is a JSON object
 // on a line of its own. A question has an id, and its answer repeats it.
 
-// protocol is the version that this package speaks.
-const protocol = 1
+// The versions that this package speaks. The greeting is the same in all, and a program's answer to it says which version the program
+// speaks. Version 2 tells more, and lets a program take memory back.
+const (
+	first  = 1
+	second = 2
+)
 
 type (
 	hello struct {
@@ -29,7 +33,8 @@ type (
 	}
 	placeQuestion struct {
 		ID      uint64   `json:"id"`
-		Kind    string   `json:"kind"` // place
+		Kind    string   `json:"kind"`             // place
+		Now     *int64   `json:"now_ns,omitempty"` // since the batch's arrival; nil in version 1
 		Task    task     `json:"task"`
 		Latest  *int     `json:"latest"` // null before the first grant
 		Devices []device `json:"devices"`
@@ -37,12 +42,14 @@ type (
 	growQuestion struct {
 		ID     uint64 `json:"id"`
 		Kind   string `json:"kind"` // grow
+		Now    *int64 `json:"now_ns,omitempty"`
 		Bytes  int64  `json:"bytes"`
 		Device usage  `json:"device"`
 	}
 	reshapeQuestion struct {
 		ID     uint64    `json:"id"`
 		Kind   string    `json:"kind"` // reshape
+		Now    *int64    `json:"now_ns,omitempty"`
 		Task   task      `json:"task"`
 		At     placement `json:"at"`
 		Device usage     `json:"device"` // without the task's blocks
@@ -65,12 +72,28 @@ type task struct {
 	OnDevice        *int              `json:"on_device"`
 	Priority        int               `json:"priority"`
 	Isolate         bool              `json:"isolate"`
+	*more
 }
 
-func taskOf(t schedulers.Task) task {
-	return task{ID: t.ID, Job: t.Job, Process: t.Serial, Bytes: t.Bytes, Blocks: t.Blocks, ThreadsPerBlock: t.ThreadsPerBlock,
+// more is what version 2 says of a task.
+type more struct {
+	NeedBytes int64   `json:"need_bytes"`
+	Devices   int     `json:"devices"`
+	Share     float64 `json:"share"`
+	Due       *int64  `json:"due_ns"`
+}
+
+func (p *Policy) taskOf(t schedulers.Task) task {
+	out := task{ID: t.ID, Job: t.Job, Process: t.Serial, Bytes: t.Bytes, Blocks: t.Blocks, ThreadsPerBlock: t.ThreadsPerBlock,
 		BlocksPerSM: t.BlocksPerSM, WarpsPerBlock: t.WarpsPerBlock(), Warps: t.Warps(), GridUnknown: t.GridUnknown, Managed: t.Managed,
 		OnDevice: t.OnDevice, Priority: t.Priority, Isolate: t.Isolate}
+	if p.greeting.Protocol >= second {
+		out.more = &more{NeedBytes: t.Needs(), Devices: max(1, t.Devices), Share: float64(t.Share) / schedulers.WholeDevice}
+		if t.Due > 0 {
+			out.Due = new(t.Due.Nanoseconds())
+		}
+	}
+	return out
 }
 
 // usage is what a device has and what is in use there, whoever asks.
@@ -89,37 +112,86 @@ type usage struct {
 	FreeBlocks          []int  `json:"free_blocks,omitempty"` // by SM; these three only if the greeting asks for SMs
 	FreeSlots           []int  `json:"free_slots,omitempty"`
 	NextSM              *int   `json:"next_sm,omitempty"`
+	*moreUsage
 }
 
-func usageOf(d schedulers.DeviceView, sms bool) usage {
+// moreUsage is what version 2 says of a device.
+type moreUsage struct {
+	UsedBytes int64       `json:"used_bytes"`
+	Permits   int         `json:"permits"`
+	Residents *[]resident `json:"residents,omitempty"` // only of a program that takes back
+}
+
+func (p *Policy) usageOf(d schedulers.DeviceView) usage {
 	l := d.Limits()
 	u := usage{Name: l.Name, CapacityBytes: l.CapacityBytes, ContextReserveBytes: l.ContextBytes, SMs: l.SMs, WarpsPerSM: l.WarpsPerSM,
 		BlocksPerSM: l.BlocksPerSM, FreeBytes: d.FreeBytes(), UsedWarps: d.UsedWarps(), Tasks: d.Tasks(), Jobs: d.Jobs(), Saturated: d.Saturated()}
-	if sms {
+	if p.greeting.SMs {
 		for i := range l.SMs {
 			m := d.SM(i)
 			u.FreeBlocks, u.FreeSlots = append(u.FreeBlocks, m.FreeBlocks), append(u.FreeSlots, m.FreeSlots)
 		}
 		u.NextSM = new(d.NextSM())
 	}
+	if p.greeting.Protocol >= second {
+		u.moreUsage = &moreUsage{UsedBytes: d.UsedBytes(), Permits: d.Permits()}
+		if p.greeting.TakesBack {
+			u.Residents = new(p.residentsOf(d))
+		}
+	}
 	return u
 }
 
-// device is a usage with what depends on the task that is to be placed.
+// device is a usage with its number and, in place, with what depends on the task.
 type device struct {
 	Device int `json:"device"`
 	usage
+	*asked
+}
+
+// asked is what a device is to a task that asks for one.
+type asked struct {
 	ContextBytes int64 `json:"context_bytes"`
 	TasksOfJob   int   `json:"tasks_of_job"`
 	Open         bool  `json:"open"`
+	*context
+}
+
+// context is what version 2 says of the task's process on a device.
+type context struct {
+	Here   bool `json:"context_here"`
+	Permit bool `json:"permit_here"`
+}
+
+func (p *Policy) devicesOf(v schedulers.View, t *schedulers.Task) []device {
+	out := make([]device, v.Len())
+	for i := range out {
+		d := v.Device(i)
+		out[i] = device{Device: i, usage: p.usageOf(d)}
+		if t != nil {
+			out[i].asked = p.askedOf(d, *t)
+		}
+	}
+	return out
+}
+
+func (p *Policy) askedOf(d schedulers.DeviceView, t schedulers.Task) *asked {
+	a := &asked{ContextBytes: d.ContextBytes(t), TasksOfJob: d.TasksOf(t.Job), Open: d.Open(t)}
+	if p.greeting.Protocol >= second {
+		here, permit := d.Context(t.Process())
+		a.context = &context{here, permit}
+	}
+	return a
 }
 
 type greeting struct {
-	ID       *uint64  `json:"id"`
-	Protocol int      `json:"protocol"`
-	Promises []string `json:"promises"`
-	Asks     []string `json:"asks"`
-	SMs      bool     `json:"sms"`
+	ID        *uint64  `json:"id"`
+	Protocol  int      `json:"protocol"`
+	Promises  []string `json:"promises"`
+	Asks      []string `json:"asks"`
+	SMs       bool     `json:"sms"`
+	TakesBack bool     `json:"takes_back"` // these two in version 2
+	Looks     *int64   `json:"look_every_ns"`
 }
 
 // placement is a schedulers.Placement.
@@ -185,18 +257,30 @@ const (
 const (
 	asksGrow    = "grow"
 	asksReshape = "reshape"
+	asksTick    = "tick" // of one that takes back
 )
 
 func (g greeting) check() error {
-	if g.Protocol != protocol {
-		return fmt.Errorf("it speaks protocol %d, and this caserun speaks protocol %d", g.Protocol, protocol)
+	asks := []string{asksGrow, asksReshape}
+	switch {
+	case g.Protocol != first && g.Protocol != second:
+		return fmt.Errorf("it speaks protocol %d, and this caserun speaks protocols %d and %d: let it answer with one of these, or take a caserun that speaks its own", g.Protocol, first, second)
+	case g.Protocol == first && (g.TakesBack || g.Looks != nil):
+		return fmt.Errorf("takes_back and look_every_ns are of protocol %d: let it answer with that one", second)
+	case g.TakesBack:
+		asks = append(asks, asksTick)
+	case g.Looks != nil:
+		return errors.New("look_every_ns without takes_back: only a policy that takes back has activity pages")
+	}
+	if l := g.Looks; l != nil && *l != 0 && (*l < leastLook.Nanoseconds() || *l > mostWait.Nanoseconds()) {
+		return fmt.Errorf("look_every_ns is %d: want nanoseconds from %d to %d, or 0, which is never", *l, leastLook.Nanoseconds(), mostWait.Nanoseconds())
 	}
 	for _, list := range []struct {
 		field        string
 		items, known []string
 	}{
 		{"promises", g.Promises, []string{memoryHard, placesWhatFits, oneJobPerDevice}},
-		{"asks", g.Asks, []string{asksGrow, asksReshape}},
+		{"asks", g.Asks, asks},
 	} {
 		for _, item := range list.items {
 			if !slices.Contains(list.known, item) {
@@ -293,7 +377,7 @@ func (p *Policy) checkPlace(t schedulers.Task, a placement, v schedulers.View) e
 	switch {
 	case a.WholeMemory && (d.Tasks() > 0 || free < context):
 		return fmt.Errorf("device %d with whole_memory, where others are", at)
-	case p.promises(memoryHard) && !a.WholeMemory && t.Bytes > free-context:
+	case p.promises(memoryHard) && !a.WholeMemory && p.needs(t) > free-context:
 		return fmt.Errorf("device %d, which has %s free beside the task's context, and it promises %s", at, size.Text(free-context), memoryHard)
 	}
 	if err := p.checkPlacement(t, a, d); err != nil {

@@ -67,7 +67,7 @@ func (b *Batch) open(to Recorder, node func(Batch) (Node, error)) (Node, error) 
 	if program == nil {
 		return nil, err
 	}
-	b.Scheduler.Policy = program
+	b.Scheduler = program.Scheduler(b.Scheduler)
 	n, err := node(*b)
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
@@ -92,6 +92,5 @@ func Decider(text string, devices int) (_ policies.Scheduler, done func() error,
 	if err != nil {
 		return s, nil, err
 	}
-	s.Policy = program
-	return s, program.Close, nil
+	return program.Scheduler(s), program.Close, nil
 }

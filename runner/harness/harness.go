@@ -208,15 +208,22 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	}
 	t := new(tracker)
 	if r.Given != nil {
-		b.Feed = &Feed{batch: b, backend: backend, to: t, known: r.Profiles}
+		b.Feed = &Feed{backend: backend, to: t, known: r.Profiles}
 	}
-	node, err := b.open(t, func(b Batch) (Node, error) { return backend.Open(ctx, b, t) })
+	node, err := b.open(t, func(b Batch) (Node, error) {
+		if b.Scheduler.Program != nil { // its greeting may have said that it takes memory back
+			if err := backend.CheckScheduler(b.Scheduler); err != nil {
+				return nil, err
+			}
+		}
+		return backend.Open(ctx, b, t)
+	})
 	if err != nil {
 		return Outcome{}, err
 	}
 	b.sayTooLarge(node.Devices())
 	if b.Feed != nil {
-		b.Feed.devices = node.Devices()
+		b.Feed.batch, b.Feed.devices = b, node.Devices()
 	}
 	run, err := b.record()
 	if err == nil {

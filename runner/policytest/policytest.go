@@ -170,6 +170,9 @@ func (t *subject) property(queue engine.Order) func(*rapid.T) {
 	if bound, preempts := schedtest.Bounds[t.tested.Info.Name]; preempts {
 		return t.tested.Preempting(queue, bound)
 	}
+	if t.program != nil && t.program.TakesBack() {
+		return t.tested.Preempting(queue, schedtest.NoBound)
+	}
 	return t.tested.Workload(queue, t.rules)
 }
 
@@ -188,8 +191,7 @@ func (t *subject) settle(parameters string, devices int) (policies.Scheduler, er
 		}
 		t.program = again
 	}
-	s.Policy = t.program
-	return s, nil
+	return t.program.Scheduler(s), nil
 }
 
 // keep keeps the first error of the program.

@@ -86,6 +86,9 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 			return nil, fmt.Errorf("simulate job %d (%s): %w", i, c.Jobs[i].Command(), err)
 		}
 	}
+	if c.Feed == nil {
+		x.known = nil // of a large mix they can be many
+	}
 	return x, nil
 }
 

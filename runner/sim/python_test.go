@@ -3,27 +3,87 @@
 package sim
 
 import (
+	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/external"
+	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// The example decides as case-alg3 does, under each queue order: every record of W1 to W8 is equal.
-func TestTheExampleIsAlg3(t *testing.T) {
+// example is the path of a policy in Python.
+func example(t *testing.T, name string) string {
+	t.Helper()
 	if err := exec.Command("python3", "-c", "").Run(); err != nil {
-		t.Fatalf("benchmarks/policies/alg3.py needs python3 (apt-get install python3): %v", err)
+		t.Fatalf("benchmarks/policies/%s needs python3 (apt-get install python3): %v", name, err)
 	}
-	path, err := filepath.Abs("../../benchmarks/policies/alg3.py")
+	path, err := filepath.Abs("../../benchmarks/policies/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks := 0
+	return path
+}
+
+// Four jobs of 20 GiB each: a kernel of 5 s, 20 s on the host, a kernel of 5 s. While one is on the host the next has the device, so that all
+// end after little more than a first kernel, the host phase and four second kernels. Where there is room for one, its memory moves.
+func TestTheExampleOfIdlePreemption(t *testing.T) {
+	path := example(t, "idle.py")
+	steps := []string{`{"step":"allocate","object":"a","bytes":"20GiB"}`, `{"step":"kernel","seconds":5,"blocks":1056,"threads":1024}`,
+		`{"step":"host","seconds":20}`, `{"step":"kernel","seconds":5,"blocks":1056,"threads":1024}`, `{"step":"free","object":"a"}`}
+	file := filepath.Join(t.TempDir(), "steps.jsonl")
+	if err := os.WriteFile(file, []byte(strings.Join(steps, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	jobs := slices.Repeat([]mixes.Job{{Name: "idle", Steps: file}}, 4)
+	known, err := profiles.Catalog().WithSteps(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		memory int64
+		want   float64
+		moves  bool
+	}{{140 << 30, 45, false}, {30 << 30, 47, true}} {
+		s, err := policies.Parse("exec:"+path, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := external.Start(*s.Program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, rec, _, err := trial{node: mustNode(t, "sim:1xH200").Capped(c.memory), jobs: jobs, profiles: known}.under(t.Context(), p.Scheduler(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, bytes := 0.0, int64(0)
+		for _, j := range out {
+			last = max(last, *j.EndS)
+		}
+		for _, s := range rec.Swaps {
+			bytes += s.Bytes
+		}
+		if math.Abs(last-c.want) > 0.1 || (bytes > 0) != c.moves {
+			t.Errorf("with %d GiB the last job ends at %.2f s, want %g, and %d bytes move", c.memory>>30, last, c.want, bytes)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The example decides as case-alg3 does, under each queue order: every record of W1 to W8 is equal.
+func TestTheExampleIsAlg3(t *testing.T) {
+	path, tasks := example(t, "alg3.py"), 0
 	for _, parameters := range []string{"queue=largest-first", "queue=fifo,age-limit=3", "queue=mmu,wait-limit=20s"} {
 		for _, mix := range []string{"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"} {
 			ours, err := policies.Parse("case-alg3:"+parameters, 4)

@@ -21,7 +21,11 @@ import (
 type Bound struct {
 	slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
 	oneVictim bool // one context makes room for a request, or those that wait behind it
+	none      bool // it promises nothing
 }
+
+// NoBound is of a Preempter that promises nothing to a request, as far as anybody knows.
+func NoBound(policies.Scheduler) Bound { return Bound{none: true} }
 
 // Preempting is the property Workload of a scheduler that takes back. Its random processes keep their
 // own account of what they have on their devices, and answer as they like.
@@ -429,6 +433,9 @@ func (m *swapping) settle(rt *rapid.T) {
 
 // checkBound checks that the first request waits only for what stays on its devices, or for a slot.
 func (m *swapping) checkBound(rt *rapid.T) {
+	if m.bound.none {
+		return
+	}
 	ordered := m.scheduler.Config.Queue == engine.FIFO || m.scheduler.Config.Queue == engine.FirstFit
 	if !ordered || m.scheduler.Config.AgeLimit > 0 || len(m.ids(func(t *swapped) bool { return t.growing })) > 0 {
 		return
