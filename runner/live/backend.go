@@ -112,9 +112,6 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 	if i := slices.IndexFunc(jobs, func(j mixes.Job) bool { return j.Program == "" }); i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("job %d (%s) has steps and no program, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program", i, jobs[i].Name))
 	}
-	if i := slices.IndexFunc(jobs, func(j mixes.Job) bool { return j.Ranks > 1 }); i >= 0 {
-		return nil, nil, harness.Refuse(fmt.Errorf("%s: jobs of several ranks run on simulated nodes only: simulate the mix with --node sim:4xV100", m.Where(i)))
-	}
 	ofBuiltin := func(j mixes.Job) bool { return j.OfSuite() && o.Suite == suites.Builtin }
 	if i := slices.IndexFunc(jobs, ofBuiltin); probe == results.Explicit && i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("--probe explicit: %s is a program of the builtin suite, which does not call the task API, so nothing would be scheduled: use --probe lazy or static", jobs[i].Program))
@@ -168,7 +165,11 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		of = nil // jobs to come may need what those of the mix do not
 	}
 	n.around.Environment = callers(os.Environ(), of, n.Say)
-	checkDescriptors(n.Workers, n.Say)
+	processes := 1 // of the job with most
+	for i := range n.Mix.Jobs {
+		processes = max(processes, n.Mix.Jobs[i].Processes())
+	}
+	checkDescriptors(n.Workers, processes, n.Say)
 	if err := n.hash(append(slices.Clone(n.programs), n.library, n.tracer)...); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 // environment is a job's: the parent's without another MPS daemon, what the run needs, then the job's own.
 // native/probe reads the CASE_ variables.
-func (x *Executor) environment(job, device int, traces string) []string {
+func (x *Executor) environment(job, device int, seat seat, traces string) []string {
 	spec := x.job(job).spec
 	visible, binding := strings.Join(x.config.UUIDs, ","), "task"
 	if device != runner.Unbound {
@@ -24,19 +24,14 @@ func (x *Executor) environment(job, device int, traces string) []string {
 	callers, _ := surroundings.WithoutMPS(os.Environ())
 	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY"}, key)
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RANK", "CASE_RANKS", "CASE_RENDEZVOUS"}, key)
 	})
 	env = append(env, x.config.Env...)
-	register := x.server.Register
-	if device != runner.Unbound {
-		register = x.server.RegisterBound
-	}
 	if x.state != "" {
-		register = x.server.RegisterDeciding
 		env = append(env, "CASE_SHARED="+x.state, "CASE_PRIORITY="+strconv.Itoa(spec.Priority))
 	}
 	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
-		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+register(job), "CASE_REQUIRED=1", "CASE_REPORT="+x.server.Report(), "CASE_BINDING="+binding)
+		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+seat.token, "CASE_REQUIRED=1", "CASE_REPORT="+x.server.Report(), "CASE_BINDING="+binding)
 	switch {
 	case device != runner.Unbound:
 	case spec.Pin:
@@ -56,6 +51,7 @@ func (x *Executor) environment(job, device int, traces string) []string {
 	if x.config.Guard {
 		env = append(env, "CASE_GUARD=1")
 	}
+	env = append(env, seat.environment()...)
 	env = append(env, x.tracing(traces)...)
 	env = append(env, spec.Env...)
 	preload := x.preload

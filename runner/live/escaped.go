@@ -216,11 +216,11 @@ const clientLimit = 10 * time.Second
 // process that is still connected does not descend from the job: the job had another program
 // start it. It is killed if it has the job's token. Otherwise it may live on with memory that
 // counts as given back, so the run is not a measurement.
-func (x *Executor) awaitClients(job int, p *process) {
+func (x *Executor) awaitClients(job int, ranks []*process) {
 	x.server.Settle()
 	for _, pid := range x.server.PIDs(job) {
 		if found, err := os.FindProcess(pid); err == nil { // a pidfd, because the PID may be reused before the kill
-			if bears(pid, p.token) {
+			if slices.ContainsFunc(ranks, func(p *process) bool { return bears(pid, p.token) }) {
 				x.terminate(job, pid)
 				_ = found.Kill()
 			}

@@ -263,7 +263,7 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 		r.letGo()
 		<-r.began
 		x.mu.Lock()
-		p := x.procs[0]
+		p := x.procs[0][0]
 		x.mu.Unlock()
 		<-p.ended
 		exited := x.now()

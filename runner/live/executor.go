@@ -75,6 +75,7 @@ type Executor struct {
 	loop     *runner.Loop
 	server   *probe.Server
 	preload  string                             // what jobs find config.Preload by
+	meeting  string                             // the directory of those in which ranks of a job meet
 	links    string                             // the directory of links to it; "": there are none
 	state    string                             // the state file of clients that decide; "": they do not
 	spare    string                             // another name of the state file
@@ -106,8 +107,8 @@ type Executor struct {
 	priorities priorities // settled before the batch starts
 
 	mu     sync.Mutex
-	given  []job // that the feed had
-	procs  []*process
+	given  []job                         // that the feed had
+	procs  [][]*process                  // of each job that has started, by rank
 	bound  []int                         // device of each job as the batch bound it; settled before the job starts
 	timers map[time.Duration]*time.Timer // that have not fired
 }
@@ -118,7 +119,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After,
-		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, procs: make([][]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	return x, nil
 }
 
@@ -132,6 +133,7 @@ func (x *Executor) listen() (closes func() error, err error) {
 	if err = x.serve(filepath.Join(dir.Path(), "probe")); err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
+	x.meeting = dir.Path()
 	links := filepath.Join(dir.Path(), "preload")
 	if x.preload, err = preloadable(x.config.Preload, links); err != nil {
 		x.config.Warn("programs linked with musl will not run, nor scripts that start one: %v", err)
@@ -259,27 +261,19 @@ func (x *Executor) Start(job, device int) {
 	x.mu.Unlock()
 	x.clean.Add(1)
 	x.spawn.do(func() {
-		p, err := x.launch(job, device)
-		if err != nil {
-			err = fmt.Errorf("start job %d (%s): %w", job, x.job(job).spec.Command(), err)
-			go func() {
-				defer x.clean.Done()
-				ours := notTheJobs(err)
-				if ours {
-					x.fail(err)
-				}
-				x.post(runner.JobEnded{Job: job, Exit: runner.Exit{Err: err, NotStarted: ours}})
-			}()
-			return
-		}
+		started, err := x.launchRanks(job, device)
 		x.mu.Lock()
-		x.procs[job] = p
+		x.procs[job] = started
 		x.mu.Unlock()
 		go func() {
 			defer x.clean.Done()
-			x.loop.Post(p.started, runner.JobStarted{Job: job})
-			x.await(job, p)
-			x.readTraces(job, p.traces)
+			if err != nil {
+				x.abort(job, started, fmt.Errorf("start job %d (%s): %w", job, x.job(job).spec.Command(), err))
+				return
+			}
+			x.loop.Post(started[0].started, runner.JobStarted{Job: job})
+			x.await(job, started)
+			x.readTraces(job, started)
 		}()
 	})
 }
@@ -341,9 +335,44 @@ func (x *Executor) watchServer() {
 	})
 }
 
-// await waits until the job's process and its children have ended and the server has read
+// await waits until the job's processes and their children have ended and the server has read
 // everything that they sent. An out-of-memory report counts even if the exit is seen first.
-func (x *Executor) await(job int, p *process) {
+func (x *Executor) await(job int, ranks []*process) {
+	var e runner.Exit
+	if len(ranks) > 1 {
+		x.awaitRanks(job, ranks)
+		x.post(runner.JobExited{Job: job})
+	} else {
+		p := ranks[0]
+		e = x.awaitExit(job, p)
+		x.post(runner.JobExited{Job: job})
+		x.end(job, p)
+	}
+	x.awaitClients(job, ranks)
+	x.leave(job, ranks)
+	if len(ranks) == 1 {
+		x.guard.forget(ranks[0])
+	}
+	x.post(runner.JobEnded{Job: job, Exit: e})
+}
+
+// end settles that a process and its group have ended.
+func (x *Executor) end(job int, p *process) {
+	close(p.ended)
+	x.killRest(job, p)
+}
+
+// leave keeps what the processes of a job leave.
+func (x *Executor) leave(job int, ranks []*process) {
+	for _, p := range ranks {
+		x.leaveOutput(p)
+		x.settleStrays(job, p)
+	}
+	x.leaveRendezvous(job)
+}
+
+// awaitExit waits until a process and its group have ended.
+func (x *Executor) awaitExit(job int, p *process) runner.Exit {
 	e := p.wait()
 	if p.interrupted(e) {
 		x.struck.Store(int64(x.now()))
@@ -356,20 +385,13 @@ func (x *Executor) await(job int, p *process) {
 		x.noteOutlived(job, "a process of it that runs as another user")
 	}
 	x.settleOutput(job, p)
-	x.post(runner.JobExited{Job: job})
-	close(p.ended)
-	x.killRest(job, p)
-	x.awaitClients(job, p)
-	x.leaveOutput(p)
-	x.settleStrays(job, p)
-	x.guard.forget(p)
 	of := x.job(job)
 	check := of.check
 	e.Checked, e.Wrong = check.Passes, check.Failed != 0 && e.Status != nil && *e.Status == check.Failed
 	if e.Status != nil && *e.Status != 0 && userfile.HasCR(of.program) { // as env and a shell end of it
 		e.Hint = userfile.CR
 	}
-	x.post(runner.JobEnded{Job: job, Exit: e})
+	return e
 }
 
 // Plan carries out runner.Search.

@@ -78,20 +78,20 @@ func (x *Executor) whyFailed() error {
 	return x.failed
 }
 
-// descriptorsPerJob is how many descriptors a job of one process takes: one to wait for the
+// descriptorsPerProcess is how many descriptors a process of a job takes: one to wait for the
 // process, one to see its end, two for its connection, and two of its output files.
-const descriptorsPerJob = 6
+const descriptorsPerProcess = 6
 
-// checkDescriptors warns if the limit of open files may be too low for so many jobs at once.
+// checkDescriptors warns if the limit of open files may be too low for so many jobs at once, each of up to so many processes.
 // Go's runtime has raised the soft limit to the hard limit. Jobs start with the soft limit
 // that caserun was started with.
-func checkDescriptors(jobs int, warn func(format string, args ...any)) {
+func checkDescriptors(jobs, processes int, warn func(format string, args ...any)) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return
 	}
 	const others = 2 * probe.Reserved // the store, the helpers, and what connections leave free
-	if need := uint64(jobs*descriptorsPerJob + others); need > limit.Cur {
+	if need := uint64(jobs*processes*descriptorsPerProcess + others); need > limit.Cur {
 		warn("%d jobs at once may take %d file descriptors and the limit is %d: raise it (ulimit -n), or run fewer at once (--workers)", jobs, need, limit.Cur)
 	}
 }

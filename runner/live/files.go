@@ -161,8 +161,8 @@ func (x *Executor) makeFile(name string) (f *os.File, err error) {
 // mend puts the files in their places that a job needs to reach the run.
 func (x *Executor) mend() error {
 	x.server.Mend()
-	for job, p := range x.running() {
-		x.tellOutput(job, p)
+	for _, r := range x.running() {
+		x.tellOutput(r.job, r.process)
 	}
 	if err := x.mendServer(); err != nil {
 		return err
@@ -232,8 +232,8 @@ func (x *Executor) looked(job int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.suspects = append(x.suspects[:0], job)
-	for i, p := range x.procs {
-		if p != nil && !p.over() {
+	for i, ranks := range x.procs {
+		if slices.ContainsFunc(ranks, func(p *process) bool { return !p.over() }) {
 			x.suspects = append(x.suspects, i)
 		}
 	}

@@ -70,8 +70,8 @@ func (x *Executor) watchFiles() {
 		case <-ticker.C:
 			_ = x.mendServer() // a job that starts looks again
 			_ = x.mendState()
-			for job, p := range x.running() {
-				x.checkOutput(job, p, ": it was stopped")
+			for _, r := range x.running() {
+				x.checkOutput(r.job, ": it was stopped")
 			}
 		case <-x.loop.Done():
 			return
@@ -80,8 +80,15 @@ func (x *Executor) watchFiles() {
 }
 
 // checkOutput ends a job that has written too much, also to a file that it has removed, which takes the place on the disk all the same.
-func (x *Executor) checkOutput(job int, p *process, then string) {
-	if written := p.written(); x.config.OutputLimit > 0 && written > x.config.OutputLimit {
+func (x *Executor) checkOutput(job int, then string) {
+	x.mu.Lock()
+	ranks := x.procs[job]
+	x.mu.Unlock()
+	written := int64(0)
+	for _, p := range ranks {
+		written += p.written()
+	}
+	if x.config.OutputLimit > 0 && written > x.config.OutputLimit {
 		much, limit := size.Apart(written, x.config.OutputLimit)
 		x.post(runner.Overfull{Job: job, Why: fmt.Sprintf("it wrote %s to standard output and standard error, and --output-limit is %s%s", much, limit, then)})
 	}
@@ -100,7 +107,7 @@ func (p *process) written() (bytes int64) {
 
 // settleOutput looks at the output files of a job whose leader and group have ended.
 func (x *Executor) settleOutput(job int, p *process) {
-	x.checkOutput(job, p, "")
+	x.checkOutput(job, "")
 	x.tellOutput(job, p)
 }
 
@@ -176,15 +183,22 @@ func (p *process) closeOutputs() {
 	}
 }
 
-// running are the processes of jobs that have not ended, by job.
-func (x *Executor) running() map[int]*process {
+// runs is a process of a job that has not ended.
+type runs struct {
+	job int
+	*process
+}
+
+// running are the processes of jobs that have not ended.
+func (x *Executor) running() (out []runs) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	running := map[int]*process{}
-	for job, p := range x.procs {
-		if p != nil && !p.over() {
-			running[job] = p
+	for job, ranks := range x.procs {
+		for _, p := range ranks {
+			if !p.over() {
+				out = append(out, runs{job, p})
+			}
 		}
 	}
-	return running
+	return out
 }

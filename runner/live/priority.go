@@ -105,13 +105,12 @@ func (p priorities) give(to *process, level int) error {
 func (x *Executor) Prioritize(job, nice int) {
 	x.spawn.do(func() { // after the job's start
 		x.mu.Lock()
-		p := x.procs[job]
+		ranks := x.procs[job]
 		x.mu.Unlock()
-		if p == nil {
-			return // it did not start
-		}
-		if err := x.priorities.give(p, nice); err != nil && !p.over() {
-			x.config.Warn("job %d does not get host priority %d: %v", job, nice, err)
+		for _, p := range ranks { // those that started
+			if err := x.priorities.give(p, nice); err != nil && !p.over() {
+				x.config.Warn("job %d does not get host priority %d: %v", job, nice, err)
+			}
 		}
 	})
 }

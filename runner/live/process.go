@@ -20,14 +20,16 @@ import (
 	"github.com/caserun/caserun/userfile"
 )
 
-// process is a job's process group, which is the first group of the job's session.
+// process is the process group of a job, or of one of its ranks. It is the first group of the session.
 type process struct {
+	rank    int
 	cmd     *exec.Cmd
 	pid     int        // of the leader, the group, and the session
 	token   string     // of tokenOf
 	outputs [2]*output // of standard output and standard error
 	traces  string     // the directory of its traces; "": it is not traced
 	started time.Duration
+	exited  time.Time     // when its leader had ended, or was given up
 	ended   chan struct{} // closed when the leader and the group are gone, or given up, and the batch knows
 	undead  chan struct{} // closed when SIGKILL has not ended it
 
@@ -38,16 +40,16 @@ type process struct {
 	left bool // the group has processes that may not be killed; known when the leader has ended
 }
 
-// launch starts a job's process. It must run on the spawner's thread, because the parent-death
+// launch starts a job's process, of several ranks one. It must run on the spawner's thread, because the parent-death
 // signal is tied to the thread that forks.
-func (x *Executor) launch(job, device int) (*process, error) {
+func (x *Executor) launch(job, device int, seat seat) (*process, error) {
 	if err := x.whyFailed(); err != nil {
 		return nil, &failure{errors.New("the run had failed"), "see the run's event of kind failed"}
 	}
 	of := x.job(job)
 	spec := of.spec
-	base := fmt.Sprintf("job-%04d", job)
-	p := &process{ended: make(chan struct{}), undead: make(chan struct{})}
+	base := fmt.Sprintf("job-%04d", job) + seat.suffix()
+	p := &process{rank: seat.rank, ended: make(chan struct{}), undead: make(chan struct{})}
 	started := false
 	defer func() {
 		if !started {
@@ -92,7 +94,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		cmd.Stdin = in
 	}
 	p.started = x.now() // before the job has a token
-	cmd.Env = x.environment(job, device, traces)
+	cmd.Env = x.environment(job, device, seat, traces)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd, p.token, p.traces = cmd, tokenOf(cmd.Env), traces
 	if err := cmd.Start(); err != nil {
@@ -117,8 +119,10 @@ func (p *process) wait() runner.Exit {
 	select {
 	case <-gone:
 	case <-p.undead:
+		p.exited = time.Now()
 		return runner.Exit{Err: errUndead, StderrTail: tail(p.outputs[1].file)}
 	}
+	p.exited = time.Now()
 	p.signal(unix.SIGKILL) // what is left of the group
 	p.mu.Lock()
 	p.gone = true

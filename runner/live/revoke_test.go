@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,7 +139,8 @@ func TestNobodyWaitsForAStoppedProcess(t *testing.T) {
 			switch c := c.(type) {
 			case runner.Revoke:
 				if victim == nil {
-					victim, asked = r.x.running()[int(c.Decision.Task.Job)], c.Decision.Ticket
+					at := slices.IndexFunc(r.x.running(), func(p runs) bool { return p.job == int(c.Decision.Task.Job) })
+					victim, asked = r.x.running()[at].process, c.Decision.Ticket
 					victim.signal(unix.SIGSTOP) // before it is told
 				}
 			case runner.RecordEvent:

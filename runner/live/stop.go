@@ -1,28 +1,42 @@
 package live
 
-import "slices"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
 // Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
 	x.clean.Add(1)
 	x.spawn.do(func() { // after the job's start
 		x.mu.Lock()
-		p, grace := x.procs[job], x.config.Grace
+		ranks, grace := x.procs[job], x.config.Grace
 		x.mu.Unlock()
 		if x.server.HungUp(job) {
 			grace = 0
 		}
 		go func() {
 			defer x.clean.Done()
-			if p == nil || p.over() {
-				return // it never started, or await takes care of what it left
-			}
-			if x.spares() {
-				x.terminate(job, x.processesOf(job, p)...)
-			}
-			p.stop(grace, x.killed)
+			x.stopAll(job, ranks, grace)
 		}()
 	})
+}
+
+// stopAll stops those processes of a job that run.
+func (x *Executor) stopAll(job int, ranks []*process, grace time.Duration) {
+	run := slices.DeleteFunc(slices.Clone(ranks), (*process).over) // await takes care of what the others left
+	if len(run) == 0 {
+		return
+	}
+	if x.spares() {
+		x.terminate(job, x.processesOf(job, run)...)
+	}
+	var all sync.WaitGroup
+	for _, p := range run {
+		all.Go(func() { p.stop(grace, x.killed) })
+	}
+	all.Wait()
 }
 
 // spares reports whether a process's work is ended through the MPS server before
@@ -41,12 +55,12 @@ func (x *Executor) terminate(job int, pids ...int) {
 	}
 }
 
-// processesOf is the PIDs of the processes in the job's session, and of its processes that are
+// processesOf is the PIDs of the processes in the sessions of the job, and of its processes that are
 // connected to the probe's server.
-func (x *Executor) processesOf(job int, p *process) []int {
+func (x *Executor) processesOf(job int, ranks []*process) []int {
 	pids := x.server.PIDs(job)
 	for _, s := range all() {
-		if s.session == p.pid && !s.ended {
+		if slices.ContainsFunc(ranks, func(p *process) bool { return s.session == p.pid }) && !s.ended {
 			pids = append(pids, s.pid)
 		}
 	}

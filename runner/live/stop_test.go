@@ -129,7 +129,7 @@ func TestProcessThatCannotBeKilled(t *testing.T) {
 				for job := range r.began {
 					if job == 0 {
 						x.mu.Lock()
-						p := x.procs[0]
+						p := x.procs[0][0]
 						x.mu.Unlock()
 						p.mu.Lock()
 						p.gone = true // so no signal reaches it

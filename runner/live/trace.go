@@ -61,21 +61,23 @@ func (x *Executor) Traced() results.Tracer {
 }
 
 // readTraces passes on the traces that the processes of an ended job left.
-func (x *Executor) readTraces(job int, dir string) {
+func (x *Executor) readTraces(job int, ranks []*process) {
 	if x.config.Tracer == "" {
 		return
 	}
 	var found []kernels.Trace
-	names, err := fs.Glob(os.DirFS(dir), "*.trace")
-	if err != nil {
-		x.traceEvent(job, err.Error())
-	}
-	for _, name := range names {
-		t, err := kernels.ReadFile(filepath.Join(dir, name))
+	for _, p := range ranks {
+		names, err := fs.Glob(os.DirFS(p.traces), "*.trace")
 		if err != nil {
 			x.traceEvent(job, err.Error())
 		}
-		found = append(found, t)
+		for _, name := range names {
+			t, err := kernels.ReadFile(filepath.Join(p.traces, name))
+			if err != nil {
+				x.traceEvent(job, err.Error())
+			}
+			found = append(found, t)
+		}
 	}
 	slices.SortStableFunc(found, func(a, b kernels.Trace) int { return int(a.StartedNS - b.StartedNS) })
 	if len(found) == 0 {

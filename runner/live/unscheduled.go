@@ -160,17 +160,19 @@ func (x *Executor) jobOf(pid int) (job int, ours bool) {
 	}
 	x.mu.Lock()
 	leaders := map[int]int{}
-	tokens := map[int]string{}
-	for i, p := range x.procs {
-		if p != nil && !p.over() {
-			leaders[p.pid], tokens[i] = i, p.token
+	tokens := map[string]int{}
+	for i, ranks := range x.procs {
+		for _, p := range ranks {
+			if !p.over() {
+				leaders[p.pid], tokens[p.token] = i, i
+			}
 		}
 	}
 	x.mu.Unlock()
 	if job, known := x.server.JobOf(pid); known {
 		return job, true
 	}
-	for i, token := range tokens {
+	for token, i := range tokens {
 		if bears(pid, token) {
 			return i, true
 		}

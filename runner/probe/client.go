@@ -50,6 +50,8 @@ type client struct {
 
 	// The loop's own.
 	job      *job // nil before HELLO
+	rank     int  // which the token named,
+	ranked   bool // if it did
 	serial   int  // of the process in events; 0: there was none
 	instance uint32
 	image    image
@@ -358,7 +360,7 @@ func (c *client) greet(b []byte) error {
 	if err := c.server.reader.Decode(&f, b); err != nil {
 		return err
 	}
-	job := c.server.jobOf(f.Token)
+	job, rank, ranked := c.server.jobOf(f.Token)
 	if job == nil {
 		return errors.New("HELLO with a token of no job of this run")
 	}
@@ -370,7 +372,7 @@ func (c *client) greet(b []byte) error {
 		return fmt.Errorf("HELLO: job %d has %d processes connected already", job.index, jobClients)
 	}
 	job.clients++
-	c.job, c.instance = job, f.Instance
+	c.job, c.rank, c.ranked, c.instance = job, rank, ranked, f.Instance
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.welcome(f.Can)

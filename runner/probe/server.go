@@ -94,6 +94,7 @@ type Server struct {
 	mu       sync.Mutex
 	closed   bool
 	jobs     map[[wire.TokenSize]byte]*job
+	ranks    map[[wire.TokenSize]byte]int // of the tokens that name one
 	settling []chan struct{}
 	tasks    map[schedulers.TaskID]*task    // live ones
 	known    map[schedulers.Process]*client // that events have named, and that are not gone
@@ -152,7 +153,7 @@ func newServer(c Config, open func(fd, pid int) int) (*Server, error) {
 	}
 	s := &Server{
 		config: c, path: filepath.Join(c.Dir, socketName), reports: -1, notice: -1, uid: uint32(os.Geteuid()),
-		open: open, jobs: map[[wire.TokenSize]byte]*job{}, tasks: map[schedulers.TaskID]*task{},
+		open: open, jobs: map[[wire.TokenSize]byte]*job{}, ranks: map[[wire.TokenSize]byte]int{}, tasks: map[schedulers.TaskID]*task{},
 		known: map[schedulers.Process]*client{}, asked: map[int]bool{}, hungUp: map[int]bool{},
 		clients: map[int32]*client{}, processes: map[int]*process{}, handles: map[int32]*process{}, takes: newTakes(),
 	}
@@ -301,13 +302,32 @@ func (s *Server) RegisterDeciding(index int) (token string) {
 }
 
 func (s *Server) register(j *job) (token string) {
-	var t [wire.TokenSize]byte
-	_, _ = rand.Read(t[:]) // never fails: crypto/rand ends the program instead
+	t := newToken()
 	j.registered = s.now()
 	s.mu.Lock()
 	s.jobs[t] = j
 	s.mu.Unlock()
 	return hex.EncodeToString(t[:])
+}
+
+func newToken() (t [wire.TokenSize]byte) {
+	_, _ = rand.Read(t[:]) // never fails: crypto/rand ends the program instead
+	return t
+}
+
+// Ranks returns other tokens of a job that a token names, one for each of its ranks. Processes with such a token are told to be
+// of the rank (runner.RankJoined).
+func (s *Server) Ranks(token string, count int) (tokens []string) {
+	var whole [wire.TokenSize]byte
+	_, _ = hex.Decode(whole[:], []byte(token)) // it is ours
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for rank := range count {
+		t := newToken()
+		s.jobs[t], s.ranks[t] = s.jobs[whole], rank
+		tokens = append(tokens, hex.EncodeToString(t[:]))
+	}
+	return tokens
 }
 
 // Close stops accepting, hangs up on every client, waits until that is
@@ -394,8 +414,10 @@ func (s *Server) task(id schedulers.TaskID) *task {
 	return s.tasks[id]
 }
 
-func (s *Server) jobOf(token [wire.TokenSize]byte) *job {
+// jobOf returns the job that a token names, and which rank of it, if it names one.
+func (s *Server) jobOf(token [wire.TokenSize]byte) (j *job, rank int, ranked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.jobs[token]
+	rank, ranked = s.ranks[token]
+	return s.jobs[token], rank, ranked
 }

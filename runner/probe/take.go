@@ -171,14 +171,18 @@ func (c *client) fault(f *wire.Fault) error {
 // what the process becomes by exec.
 func (c *client) who() schedulers.Process {
 	p := schedulers.Process{Job: schedulers.JobID(c.job.index), Serial: c.serial}
-	if c.serial == 0 {
-		s := c.server
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.heard++
-		c.serial, p.Serial = s.heard, s.heard
-		s.known[p] = c
-		s.asked[c.PID()] = true
+	if c.serial > 0 {
+		return p
+	}
+	s := c.server
+	s.mu.Lock()
+	s.heard++
+	c.serial, p.Serial = s.heard, s.heard
+	s.known[p] = c
+	s.asked[c.PID()] = true
+	s.mu.Unlock()
+	if c.ranked {
+		_ = s.config.Post(s.now(), runner.RankJoined{Process: p, Rank: c.rank})
 	}
 	return p
 }

@@ -70,7 +70,7 @@ func (s *Server) hearReports() {
 		index := -1
 		var key [wire.TokenSize]byte
 		if _, err := hex.Decode(key[:], []byte(token)); len(token) == hex.EncodedLen(wire.TokenSize) && err == nil {
-			if j := s.jobOf(key); j != nil {
+			if j, _, _ := s.jobOf(key); j != nil {
 				index = j.index
 			}
 		}

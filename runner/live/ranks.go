@@ -1,0 +1,139 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/caserun/caserun/runner"
+)
+
+// seat is what one process of a job knows of the others.
+type seat struct {
+	rank, ranks int    // ranks is 0 for a job that knows nothing of them
+	token       string // CASE_TOKEN
+	meets       string // the directory in which the ranks meet
+}
+
+// suffix tells the names of the ranks' files apart.
+func (s seat) suffix() string {
+	if s.ranks <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("-rank-%d", s.rank)
+}
+
+func (s seat) environment() []string {
+	if s.ranks == 0 {
+		return nil
+	}
+	return []string{"CASE_RANK=" + strconv.Itoa(s.rank), "CASE_RANKS=" + strconv.Itoa(s.ranks), "CASE_RENDEZVOUS=" + s.meets}
+}
+
+// register returns the token of a job whose device was settled before it started, unless that is runner.Unbound.
+func (x *Executor) register(job, device int) string {
+	switch {
+	case x.state != "":
+		return x.server.RegisterDeciding(job)
+	case device != runner.Unbound:
+		return x.server.RegisterBound(job)
+	}
+	return x.server.Register(job)
+}
+
+// launchRanks starts the processes of a job. After an error it returns those that it has started.
+func (x *Executor) launchRanks(job, device int) (started []*process, err error) {
+	spec := x.job(job).spec
+	all := seat{ranks: spec.Ranks, token: x.register(job, device)}
+	if all.ranks > 0 {
+		if all.meets, err = x.makeRendezvous(job); err != nil {
+			return nil, err
+		}
+	}
+	tokens := []string{all.token}
+	if spec.Processes() > 1 {
+		tokens = x.server.Ranks(all.token, spec.Processes())
+	}
+	for rank, token := range tokens {
+		own := all
+		own.rank, own.token = rank, token
+		p, err := x.launch(job, device, own)
+		if err != nil && len(tokens) > 1 {
+			err = fmt.Errorf("rank %d: %w", rank, err)
+		}
+		if err != nil {
+			return started, err
+		}
+		started = append(started, p)
+	}
+	return started, nil
+}
+
+// rendezvousLimit leaves room for a name of 20 bytes in the path of a socket, which has 107 bytes.
+const rendezvousLimit = 86
+
+// rendezvous is the directory in which the ranks of a job meet.
+func (x *Executor) rendezvous(job int) string { return filepath.Join(x.meeting, "r"+strconv.Itoa(job)) }
+
+func (x *Executor) makeRendezvous(job int) (string, error) {
+	path := x.rendezvous(job)
+	if len(path) > rendezvousLimit {
+		return "", &failure{fmt.Errorf("the path of the ranks' rendezvous, %s, has %d bytes, and may have %d: sockets in it would not work", path, len(path), rendezvousLimit),
+			"name a directory with a shorter path with TMPDIR"}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return "", unwritable(fmt.Errorf("make the ranks' rendezvous: %w", err))
+	}
+	return path, nil
+}
+
+func (x *Executor) leaveRendezvous(job int) {
+	if x.job(job).spec.Ranks == 0 {
+		return
+	}
+	if err := os.RemoveAll(x.rendezvous(job)); err != nil {
+		x.config.Warn("what the ranks of job %d left in their rendezvous stays until the end of the run: %v", job, err)
+	}
+}
+
+// abort ends a job of which not all processes could be started.
+func (x *Executor) abort(job int, started []*process, err error) {
+	if len(started) > 0 {
+		x.stopAll(job, started, 0)
+		for _, p := range started {
+			x.awaitExit(job, p)
+			x.end(job, p)
+			x.guard.forget(p)
+		}
+		x.awaitClients(job, started)
+	}
+	x.leave(job, started)
+	ours := notTheJobs(err)
+	if ours {
+		x.fail(err)
+	}
+	x.post(runner.JobEnded{Job: job, Exit: runner.Exit{Err: err, NotStarted: ours}})
+}
+
+// awaitRanks waits until the ranks of a job have ended. The first that fails ends the others.
+func (x *Executor) awaitRanks(job int, ranks []*process) {
+	for _, p := range ranks {
+		x.loop.Post(p.started, runner.RankStarted{Job: job, Rank: p.rank, PID: &p.pid})
+	}
+	var stop sync.Once
+	var all sync.WaitGroup
+	for _, p := range ranks {
+		all.Go(func() {
+			e := x.awaitExit(job, p)
+			x.loop.Post(p.exited.Sub(x.config.Start), runner.RankEnded{Job: job, Rank: p.rank, Exit: e})
+			x.end(job, p)
+			x.guard.forget(p) // its session may be another's before the job ends
+			if e.Failed() {
+				stop.Do(func() { x.stopAll(job, ranks, x.config.Grace) })
+			}
+		})
+	}
+	all.Wait()
+}
