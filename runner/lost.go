@@ -27,7 +27,7 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 			j.lost = why
 		}
 	}
-	b.carryOut(b.engine.Lose(e.Device, now), now)
+	b.carryOut(b.engine.DeviceLost(e.Device, true, now), now)
 	b.admit(now)
 	return nil
 }

@@ -51,8 +51,11 @@ type DeviceView interface {
 	//   - a task here has the device to itself (Placement.Exclusive);
 	//   - a task here waits to grow, and t could take the memory that it waits for;
 	//   - room is being made here for another request (Preempter);
-	//   - it is lost.
+	//   - it is closed, and t need not be here;
+	//   - t's job may not use it (engine.Engine.Limit).
 	Open(t Task) bool
+	// Closed reports whether the device is being taken out of the run, or is lost.
+	Closed() bool
 	// Saturated reports whether a task here has the device to itself.
 	Saturated() bool
 	// SM is what is free on streaming multiprocessor i.

@@ -41,7 +41,7 @@ func (e *Engine) nodeDeadlock() bool {
 		return false
 	}
 	for i := range e.state.devices {
-		if !e.allWait(&e.state.devices[i], e.waits) {
+		if !e.allWait(&e.state.devices[i], func(job schedulers.JobID) bool { return e.waits(job) && !e.isParked(job) }) {
 			return false
 		}
 	}
@@ -86,6 +86,9 @@ func (e *Engine) deviceDeadlock() *growth {
 
 // waitsAt reports whether the job has a request that no other device can serve.
 func (e *Engine) waitsAt(job schedulers.JobID, index int) bool {
+	if e.isParked(job) {
+		return false
+	}
 	return slices.ContainsFunc(e.state.tasksOf(job), func(id schedulers.TaskID) bool {
 		h := e.held[id]
 		return h.growth != nil && h.at.Device == index
@@ -115,7 +118,7 @@ func (e *Engine) allGrow(d *device) bool {
 		return d.growing == d.tasks
 	}
 	for _, h := range d.held {
-		if h.growth == nil && h.resume == nil || h.due() || h.rest > 0 {
+		if h.growth == nil && h.resume == nil || h.due() || h.rest > 0 || e.isParked(h.task.Job) {
 			return false
 		}
 	}

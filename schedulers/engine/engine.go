@@ -62,6 +62,11 @@ type Engine struct {
 	held    map[schedulers.TaskID]*holding
 	growing []*growth // by arrival
 
+	grown        uint64 // growths so far
+	parkedGrowth []*growth
+	limits       map[schedulers.JobID]int // how many devices a job may use
+	shut         int                      // devices that are not open
+
 	now       time.Duration        // of the latest call that said its time
 	preempter schedulers.Preempter // the policy, if it takes back; else nil
 	issued    schedulers.Ticket    // the latest
@@ -120,7 +125,7 @@ func New(devices []schedulers.Device, policy schedulers.Policy, config Config) (
 // View is the accounting as it stands.
 func (e *Engine) View() schedulers.View { return e.state }
 
-// Waiting is the number of tasks without a device.
+// Waiting is the number of requests in the queue.
 func (e *Engine) Waiting() int { return e.queue.len() }
 
 // Submit asks for a device for t, or for several at once (Task.Devices). An id in use or a negative size is an error
@@ -153,6 +158,7 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 		return e.nowOrNever(w), nil
 	}
 	e.queue.stall(w, e.isStalled(t))
+	e.park(w)
 	if !fits || e.queue.len() > 1 {
 		e.touch(t.Job)
 	}
@@ -220,6 +226,7 @@ func (e *Engine) Shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blo
 // however it ended.
 func (e *Engine) JobExit(job schedulers.JobID) []schedulers.Decision {
 	e.leavePlan(job)
+	e.unlimit(job)
 	return e.exit(job, func(p schedulers.Process) bool { return p.Job == job })
 }
 
@@ -249,8 +256,10 @@ func (e *Engine) exit(job schedulers.JobID, gone func(schedulers.Process) bool) 
 // NextExpiry is when Expire must next be called; Never if nothing expires.
 func (e *Engine) NextExpiry() time.Duration {
 	next := e.queue.nextExpiry()
-	for _, g := range e.growing {
-		next = min(next, g.limit.expires)
+	for _, growths := range [][]*growth{e.growing, e.parkedGrowth} {
+		for _, g := range growths {
+			next = min(next, g.limit.expires)
+		}
 	}
 	if e.config.Grace > 0 && e.preempter != nil {
 		for h := range e.listed() {
@@ -270,7 +279,7 @@ func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
 		e.touch(w.task.Job)
 		decisions = append(decisions, e.timedOut(w))
 	}
-	for _, g := range slices.Clone(e.growing) {
+	for _, g := range slices.Concat(e.growing, e.parkedGrowth) {
 		if g.limit.expires <= now {
 			e.endGrowth(g)
 			decisions = append(decisions, e.growRefused(g.holding, g.bytes, schedulers.TimedOut, g.limit.why()))
@@ -292,8 +301,10 @@ func (e *Engine) pump() []schedulers.Decision {
 	if e.preempter != nil {
 		return e.pumpRevoking()
 	}
+	e.enforce()
 	decisions := e.pumpGrowth()
 	for {
+		e.enforce()
 		e.findStalled()
 		if e.nodeDeadlock() {
 			decisions = append(decisions, e.resolveNodeDeadlock())

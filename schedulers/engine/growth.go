@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,6 +16,8 @@ type growth struct {
 	bytes   int64
 	since   time.Duration // when it came
 	limit   limit
+	arrival uint64
+	parked  bool
 	stalled bool
 	whole   bool // it may have the place of all that its task has there
 	spent   bool // its own memory cannot give more room
@@ -68,10 +71,10 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 	if limit.longest == 0 && !e.canGrow(h, bytes) {
 		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.TimedOut, limit.why())}, nil
 	}
-	h.growth = &growth{holding: h, bytes: bytes, since: now, limit: limit}
-	e.growing = append(e.growing, h.growth)
-	e.state.devices[h.at.Device].growing++
-	e.state.claim(h.at.Device, 1)
+	e.grown++
+	h.growth = &growth{holding: h, bytes: bytes, since: now, limit: limit, arrival: e.grown}
+	e.count(h.growth)
+	e.parkGrowth(h.growth)
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }
@@ -130,7 +133,8 @@ func (e *Engine) pumpGrowth() []schedulers.Decision {
 
 // canGrow reports whether h may have bytes more on its device now.
 func (e *Engine) canGrow(h *holding, bytes int64) bool {
-	return (h.revocable == nil || h.ticket == nil) && e.policy.CanGrow(bytes, &e.state.devices[h.at.Device])
+	d := &e.state.devices[h.at.Device]
+	return (h.revocable == nil || h.ticket == nil) && !d.barred[h.task.Job] && e.policy.CanGrow(bytes, d)
 }
 
 // couldGrow reports whether h may have bytes more if it is alone on a device.
@@ -157,14 +161,36 @@ func (e *Engine) refuseGrowth(g *growth) schedulers.Decision {
 }
 
 func (e *Engine) endGrowth(g *growth) {
-	e.growing = slices.DeleteFunc(e.growing, func(o *growth) bool { return o == g })
-	h := g.holding
-	h.growth = nil
-	e.state.devices[h.at.Device].growing--
-	if !g.stalled {
-		e.state.claim(h.at.Device, -1)
+	e.uncount(g)
+	g.holding.growth = nil
+	e.touch(g.holding.task.Job)
+}
+
+// count enters g among those that wait to grow on a device.
+func (e *Engine) count(g *growth) {
+	if g.parked {
+		e.parkedGrowth = append(e.parkedGrowth, g)
+		return
 	}
-	e.touch(h.task.Job)
+	at, _ := slices.BinarySearchFunc(e.growing, g, func(a, b *growth) int { return cmp.Compare(a.arrival, b.arrival) })
+	e.growing = slices.Insert(e.growing, at, g)
+	e.state.devices[g.holding.at.Device].growing++
+	e.state.claim(g.holding.at.Device, 1)
+}
+
+// uncount is the reverse of count.
+func (e *Engine) uncount(g *growth) {
+	same := func(o *growth) bool { return o == g }
+	if g.parked {
+		e.parkedGrowth = slices.DeleteFunc(e.parkedGrowth, same)
+		return
+	}
+	e.growing = slices.DeleteFunc(e.growing, same)
+	e.state.devices[g.holding.at.Device].growing--
+	if !g.stalled {
+		e.state.claim(g.holding.at.Device, -1)
+	}
+	g.stalled = false
 }
 
 // growRefused states the memory that h would hold if it grew, its context included.

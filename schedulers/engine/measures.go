@@ -98,9 +98,9 @@ func (m *measures) refresh(roomier func(device int)) {
 
 func (m *measures) measure(k *kind, i int) {
 	d, fresh, known := &m.state.devices[i], int64(-1), int64(-1)
-	if !d.lost && d.claimed == 0 && d.closers == 0 {
+	if d.phase != gone && d.claimed == 0 && d.closers == 0 {
 		fresh, known = m.measurer.Measure(k.like, m.state, i)
-		if len(d.jobs) > 0 && (d.isolated || k.like.Isolate) || d.shares > schedulers.WholeDevice-k.like.Share {
+		if d.phase == closing || len(d.jobs) > 0 && (d.isolated || k.like.Isolate) || d.shares > schedulers.WholeDevice-k.like.Share {
 			fresh = -1
 		}
 	}

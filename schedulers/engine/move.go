@@ -45,11 +45,17 @@ func (e *Engine) endMove(h *holding, done bool) {
 		e.takeBack(to, h)
 		return
 	}
+	if h.growth != nil {
+		e.uncount(h.growth)
+	}
 	e.state.charge(from.index, -h.bytes)
 	from.part(h.task, h.at)
 	from.unlist(h)
 	h.at, h.got, h.kept = schedulers.Placement{Device: to.index}, e.now, 0
 	to.list(h)
+	if h.growth != nil {
+		e.count(h.growth)
+	}
 	has := to.lent[p]
 	has.context = false
 	if from.permitted(p) {
@@ -63,14 +69,6 @@ func (e *Engine) endMove(h *holding, done bool) {
 	e.takeBack(to, h)
 	if h.resume != nil {
 		h.resume.task.OnDevice = &to.index
-	}
-	if g := h.growth; g != nil {
-		from.growing--
-		to.growing++
-		if !g.stalled {
-			e.state.claim(from.index, -1)
-			e.state.claim(to.index, 1)
-		}
 	}
 }
 

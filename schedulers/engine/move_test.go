@@ -114,7 +114,7 @@ func TestMovesThatCannotBe(t *testing.T) {
 	n.Submit(pin(movable(2, 9), 1), "2@1")
 	n.Submit(pin(schedulers.Task{ID: 3, Bytes: 1, Isolate: true}, 4), "3@4")
 	n.Submit(pin(able(4, 1), 0), "4@0")
-	n.Want("lose device 3", "", n.Engine.Lose(3, 0), nil)
+	n.Want("lose device 3", "", n.Engine.DeviceLost(3, true, 0), nil)
 	n.Ask(ms, "", to(0, 1), to(1, 1), to(2, 1), to(3, 1), to(4, 1), to(5, 1), to(-1, 1), to(2, 2), to(2, 4), to(2, 9))
 	n.Exit(2, "")
 	n.Ask(2*ms, "move(1,8)", to(1, 1), to(1, 1))

@@ -14,8 +14,8 @@ type passes struct {
 	uneven []*waiting // that have been stalled, and have not aged
 }
 
-// gone is the place of a task that has left.
-const gone = -1
+// departed is the place of a task that has left.
+const departed = -1
 
 // turn is what passes knows of a task.
 type turn struct {
@@ -51,7 +51,7 @@ func (p *passes) leave(w *waiting, granted bool) {
 			p.grants[i]++
 		}
 	}
-	w.place = gone
+	w.place = departed
 }
 
 // stall says whether w is stalled from now on.
@@ -87,7 +87,7 @@ func (p *passes) age(limit int) []*waiting {
 	still := p.uneven[:0]
 	for _, w := range p.uneven {
 		switch {
-		case w.place == gone:
+		case w.place == departed:
 		case !w.stalled && p.of(w) >= limit:
 			aged = append(aged, w)
 		default:

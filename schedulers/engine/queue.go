@@ -124,6 +124,7 @@ type waiting struct {
 	entry
 	inQueue node                   // of queue.tasks
 	resumes *holding               // the task that has its device already; nil: it has none yet
+	parked  bool                   // it is not in the queue (limit.go)
 	spent   bool                   // its own memory cannot give more room
 	at      []schedulers.Placement // of a task for several devices, where the policy has just placed it
 }
@@ -148,8 +149,9 @@ type queue struct {
 	byID     map[schedulers.TaskID]*waiting
 	byJob    map[schedulers.JobID][]*waiting // by arrival
 	passes   passes
-	stalled  int    // how many of the waiting tasks are
-	several  int    // how many of them ask for several devices
+	stalled  int // how many of the waiting tasks are
+	several  int // how many of them ask for several devices
+	parked   []*waiting
 	index    *index // of the waiting tasks; nil: there is none
 }
 
@@ -235,13 +237,24 @@ func (q *queue) candidate(after *waiting) *waiting {
 }
 
 // nextExpiry is when the first wait ends; schedulers.Never if none does.
-func (q *queue) nextExpiry() time.Duration { return time.Duration(q.tasks.least()) }
+func (q *queue) nextExpiry() time.Duration {
+	next := time.Duration(q.tasks.least())
+	for _, w := range q.parked {
+		next = min(next, w.limit.expires)
+	}
+	return next
+}
 
 // expire removes the tasks whose wait is over, and returns them by arrival.
 func (q *queue) expire(now time.Duration) []*waiting {
 	var out []*waiting
 	for w := q.tasks.first(int64(now), nil); w != nil; w = q.tasks.first(int64(now), nil) {
 		out = append(out, q.take(w))
+	}
+	for _, w := range slices.Clone(q.parked) {
+		if w.limit.expires <= now {
+			out = append(out, q.take(w))
+		}
 	}
 	slices.SortFunc(out, func(a, b *waiting) int { return cmp.Compare(a.arrival, b.arrival) })
 	return out
@@ -287,12 +300,29 @@ func (q *queue) leave(w *waiting, granted bool) {
 		q.several--
 	}
 	q.passes.leave(w, granted)
-	q.unlink(w)
+	if w.parked {
+		q.parked = slices.DeleteFunc(q.parked, func(o *waiting) bool { return o == w })
+	} else {
+		q.unlink(w)
+	}
 	delete(q.byID, w.task.ID)
 	job := w.task.Job
 	if q.byJob[job] = slices.DeleteFunc(q.byJob[job], func(o *waiting) bool { return o == w }); len(q.byJob[job]) == 0 {
 		delete(q.byJob, job)
 	}
+}
+
+// park takes w out of the queue for a while, or puts it back. It counts as stalled meanwhile.
+func (q *queue) park(w *waiting, parked bool) {
+	w.parked = parked
+	if parked {
+		q.unlink(w)
+		q.parked = append(q.parked, w)
+	} else {
+		q.parked = slices.DeleteFunc(q.parked, func(o *waiting) bool { return o == w })
+		q.link(w)
+	}
+	q.stall(w, parked)
 }
 
 // link puts w where the order has it.

@@ -53,7 +53,7 @@ func (e *Engine) refuse(w *waiting, cause schedulers.Cause, why string) schedule
 func (e *Engine) withoutLost() string {
 	var lost []string
 	for _, d := range e.empty.devices {
-		if d.lost {
+		if d.phase == gone {
 			lost = append(lost, strconv.Itoa(d.index))
 		}
 	}

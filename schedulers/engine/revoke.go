@@ -105,6 +105,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 		return []schedulers.Decision{e.resumeRefused(e.queue.take(h.resume), schedulers.TooLarge, "its kernel references more than the device has")}, nil
 	}
 	e.touch(t.Job)
+	e.park(h.resume)
 	return e.pump(), nil
 }
 
@@ -171,6 +172,9 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 		}
 	}
 	e.touch(h.task.Job)
+	if h.resume != nil { // it can move no more, or has moved
+		e.park(h.resume)
+	}
 	return append(decisions, e.pump()...), nil
 }
 
@@ -274,7 +278,7 @@ func (e *Engine) nextTick(looks bool) time.Duration {
 	if looks {
 		next = min(next, e.preempter.NextLook(requests, e.now))
 	}
-	if len(requests) > 0 && e.resting > 0 {
+	if (len(requests) > 0 || e.reclaims()) && e.resting > 0 {
 		for h := range e.listed() {
 			if h.rest > 0 {
 				next = min(next, h.rest)
@@ -290,12 +294,15 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 	var decisions []schedulers.Decision
 	e.settled = false
 	for {
+		e.enforce()
 		decisions = append(decisions, e.pumpGrowth()...)
 		e.findStalled()
 		if w, p, ok := e.next(); ok {
 			decisions = append(decisions, e.grant(e.queue.grant(w), p))
 			continue
 		}
+		reclaimed := e.reclaim()
+		decisions = append(decisions, reclaimed...)
 		asked, reserved, reopened := e.revoke()
 		decisions = append(decisions, asked...)
 		if reopened {
@@ -310,7 +317,7 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 				decisions = append(decisions, e.refuseGrowth(g))
 			}
 		} else {
-			e.settled = len(asked) == 0 && !reserved && !e.config.Exhaustive
+			e.settled = len(asked)+len(reclaimed) == 0 && !reserved && !e.config.Exhaustive
 			return decisions
 		}
 	}

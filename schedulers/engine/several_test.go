@@ -128,7 +128,7 @@ func TestALostDeviceOfSeveral(t *testing.T) {
 	n.Submit(schedulers.Task{ID: 1, Bytes: 9, Devices: 3}, "1@0+1+2")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Devices: 3}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 9, Devices: 2}, "")
-	ds := n.Engine.Lose(1, 0)
+	ds := n.Engine.DeviceLost(1, true, 0)
 	n.Want("lose device 1", "!2", ds, nil)
 	if why := ds[0].Reason.Why; !strings.Contains(why, "gives it no 3 devices at once even when the node is empty, and would not if it needed less memory, because the run has lost device 1") {
 		t.Errorf("refused because %q", why)

@@ -42,7 +42,7 @@ func (e *Engine) touch(job schedulers.JobID) {
 
 // waits reports whether the job waits, to grow or in the queue.
 func (e *Engine) waits(job schedulers.JobID) bool {
-	return len(e.queue.ofJob(job)) > 0 || len(e.growing) > 0 &&
+	return len(e.queue.ofJob(job)) > 0 || len(e.growing)+len(e.parkedGrowth) > 0 &&
 		slices.ContainsFunc(e.state.tasksOf(job), func(id schedulers.TaskID) bool { return e.held[id].growth != nil })
 }
 
@@ -96,6 +96,9 @@ func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
 	}
 	node := e.node
 	node.clear()
+	for i := range node.devices {
+		node.devices[i].barred = e.state.devices[i].barred
+	}
 	for job := range waits {
 		for _, id := range e.state.tasksOf(job) {
 			h := e.held[id]

@@ -42,8 +42,8 @@ type context struct {
 type device struct {
 	limits    schedulers.Device
 	index     int
-	isChanged bool   // it is in state.changed
-	lost      bool   // no task joins it any more
+	isChanged bool // it is in state.changed
+	phase     phase
 	usedBytes int64  // of tasks and contexts, on the device
 	usedWarps uint64 // whole grids of the tasks here
 	tasks     int
@@ -51,13 +51,14 @@ type device struct {
 	nextSM    int
 
 	contexts map[schedulers.Process]bool
-	jobs     map[schedulers.JobID]int // jobs with a context here -> their tasks here now
-	isolated bool                     // the only job here shares the device with no other job
-	growing  int                      // tasks here that wait for more memory
-	claimed  int                      // tasks here that wait for more memory and are not stalled
-	closers  int                      // tasks here that let no other task join (Placement.Exclusive)
-	shares   int                      // of the jobs with a task here (schedulers.Task.Share)
-	member   bool                     // a copy in which a member of a task for several devices is here (attempt)
+	jobs     map[schedulers.JobID]int  // jobs with a context here -> their tasks here now
+	isolated bool                      // the only job here shares the device with no other job
+	growing  int                       // tasks here that wait for more memory
+	claimed  int                       // tasks here that wait for more memory and are not stalled
+	closers  int                       // tasks here that let no other task join (Placement.Exclusive)
+	shares   int                       // of the jobs with a task here (schedulers.Task.Share)
+	barred   map[schedulers.JobID]bool // jobs that are granted nothing here (Engine.Limit)
+	member   bool                      // a copy in which a member of a task for several devices is here (attempt)
 
 	// Under a Preempter:
 	held     []*holding                           // the tasks here, by id
@@ -85,7 +86,7 @@ func (s *state) clear() {
 		clear(d.contexts)
 		clear(d.jobs)
 		clear(d.permits)
-		*d = device{limits: d.limits, index: i, lost: d.lost, contexts: d.contexts, jobs: d.jobs, permits: d.permits, sms: d.sms}
+		*d = device{limits: d.limits, index: i, phase: d.phase, contexts: d.contexts, jobs: d.jobs, permits: d.permits, sms: d.sms}
 		d.freeSMs()
 	}
 }
@@ -181,7 +182,7 @@ func (d *device) isReservedFrom(id schedulers.TaskID) bool {
 
 // Open is the admission rule.
 func (d *device) Open(t schedulers.Task) bool {
-	if t.OnDevice != nil && *t.OnDevice != d.index {
+	if t.OnDevice != nil && *t.OnDevice != d.index || d.barred[t.Job] {
 		return false
 	}
 	others := len(d.jobs)
@@ -194,8 +195,18 @@ func (d *device) Open(t schedulers.Task) bool {
 	if t.Share > 0 && d.jobs[t.Job] == 0 && d.shares > schedulers.WholeDevice-t.Share {
 		return false
 	}
-	return !d.lost && !d.member && d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
+	return d.admits(t) && !d.member && d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
 }
+
+// admits reports whether t may join the device as far as it is closed.
+func (d *device) admits(t schedulers.Task) bool {
+	return d.phase == open || d.phase == closing && d.belongs(t)
+}
+
+// belongs reports whether t must be here, and its process has its context here.
+func (d *device) belongs(t schedulers.Task) bool { return t.OnDevice != nil && d.contexts[t.Process()] }
+
+func (d *device) Closed() bool { return d.phase != open }
 
 func (d *device) ContextBytes(t schedulers.Task) int64 {
 	if d.limits.ContextBytes == 0 || d.contexts[t.Process()] {

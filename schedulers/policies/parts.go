@@ -147,7 +147,7 @@ func home(t schedulers.Task, v schedulers.View) (int, bool) {
 	process := t.Process()
 	for i := range v.Len() {
 		d := v.Device(i)
-		if here, _ := d.Context(process); here && t.Needs() <= d.Limits().CapacityBytes-d.Limits().ContextBytes {
+		if here, _ := d.Context(process); here && !d.Closed() && t.Needs() <= d.Limits().CapacityBytes-d.Limits().ContextBytes {
 			return i, true
 		}
 	}

@@ -167,7 +167,7 @@ func (w *workload) step() error {
 	if w.IntN(400) == 0 {
 		device := w.IntN(len(w.devices))
 		return w.both(fmt.Sprintf("lose device %d", device), func(e *engine.Engine) ([]schedulers.Decision, error) {
-			return e.Lose(device, w.now), nil
+			return e.DeviceLost(device, true, w.now), nil
 		})
 	}
 	switch n := w.IntN(100); {
