@@ -323,6 +323,13 @@ API CUresult cuEventRecord(cudaEvent_t event, cudaStream_t stream)
 	});
 }
 
+API CUresult cuCtxRecordEvent(CUcontext context, cudaEvent_t event)
+{
+	return on_event("cuCtxRecordEvent", event, [&](fake::Event *e) -> CUresult {
+		return context == machine().current() ? machine().record_all(e) : 400; // CUDA_ERROR_INVALID_HANDLE
+	});
+}
+
 // A thread whose calls may break the captures of others breaks them when it asks about an event.
 static thread_local int capture_mode; // CUstreamCaptureMode: 2 is relaxed
 

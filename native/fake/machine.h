@@ -100,6 +100,7 @@ struct Event {
 	int device;
 	bool live, captured;
 	Mark mark;
+	std::vector<Mark> all; // of a context's: each stream of it
 	std::shared_ptr<int64_t> time; // ns; 0: not reached
 };
 
@@ -187,6 +188,7 @@ public:
 	virtual int event(const void *handle, Event **out);
 	virtual int end_event(Event *e);
 	virtual int record(Event *e, Stream *s);
+	virtual int record_all(Event *e); // of the event's device
 	virtual int await(Stream *s, const Event *e); // cudaStreamWaitEvent
 	virtual int query(Event *e);
 	virtual int elapsed(Event *from, Event *to, float *milliseconds);

@@ -112,8 +112,22 @@ int Machine::record(Event *e, Stream *s)
 	});
 	e->captured = s->capture != nullptr;
 	e->mark = {s, s->submitted};
+	e->all.clear();
 	e->time = time;
 	return 0;
+}
+
+// It is no work of a stream: nothing comes after it, and a poll executes nothing.
+int Machine::record_all(Event *e)
+{
+	const int error = spoil();
+
+	e->captured = false;
+	e->all.clear();
+	for (const auto &s : streams)
+		if (s->device == e->device)
+			e->all.emplace_back(s.get(), s->submitted);
+	return error;
 }
 
 // A wait is work that does nothing and comes after the event. In a capture work is done in order anyway.
@@ -126,6 +140,8 @@ int Machine::await(Stream *s, const Event *e)
 
 int Machine::query(Event *e)
 {
+	if (!e->all.empty())
+		return std::all_of(e->all.begin(), e->all.end(), [this](const Mark &m) { return reached(m); }) ? 0 : cudaErrorNotReady;
 	if (!e->captured)
 		return poll(e->mark);
 	spoil();

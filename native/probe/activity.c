@@ -67,6 +67,29 @@ void activity_began(void)
 
 uint64_t activity_mark(void) { return atomic_load(&submitted); }
 
+/* raise_to reports whether it has changed the word. */
+static bool raise_to(_Atomic uint64_t *word, uint64_t to)
+{
+	uint64_t most = atomic_load(word);
+
+	while (most < to)
+		if (atomic_compare_exchange_weak(word, &most, to))
+			return true;
+	return false;
+}
+
+/* show_ended shows what is over, as with activity_uses, and reports whether that is news. */
+static bool show_ended(uint64_t mark)
+{
+	struct page *to;
+	bool news = false;
+
+	do
+		news = raise_to(&(to = atomic_load(&current))->ended, mark) || news;
+	while (to != atomic_load(&current));
+	return news;
+}
+
 /* A thread that submits after the store sees nothing running and starts anew. A thread that submitted
  * before the store has counted, which this function sees. */
 void activity_over(uint64_t mark)
@@ -74,20 +97,12 @@ void activity_over(uint64_t mark)
 	since *s = &atomic_load(&current)->busy;
 	const uint64_t before = atomic_load(s);
 
-	activity_ended(mark);
+	show_ended(mark);
 	if (before == 0 || atomic_load(&submitted) != mark)
 		return;
 	atomic_store(s, 0);
 	if (atomic_load(&submitted) != mark)
 		start(s, before);
-}
-
-static void raise_to(_Atomic uint64_t *word, uint64_t to)
-{
-	uint64_t most = atomic_load(word);
-
-	while (most < to && !atomic_compare_exchange_weak(word, &most, to))
-		;
 }
 
 /* If the page has been replaced in between, its contents may have been copied already. */
@@ -100,14 +115,10 @@ void activity_uses(uint64_t bytes)
 	while (to != atomic_load(&current));
 }
 
-/* As with activity_uses. */
 void activity_ended(uint64_t mark)
 {
-	struct page *to;
-
-	do
-		raise_to(&(to = atomic_load(&current))->ended, mark);
-	while (to != atomic_load(&current));
+	if (show_ended(mark))
+		raise_to(&atomic_load(&current)->last_call, now());
 }
 
 /* Of two threads that submit, the one with the lower number may be the later to write it on the page. */
@@ -128,14 +139,19 @@ void *activity_enter(void)
 	return p;
 }
 
-void activity_leave(void *entered)
+void activity_leave(void *entered, bool rough)
 {
 	struct page *p = entered;
 
-	/* The same clock at its last tick, which costs a fraction. The next instruction orders the store. */
-	atomic_store_explicit(&p->last_call, time_of(CLOCK_MONOTONIC_COARSE), memory_order_relaxed);
+	/* The same clock at its last tick, which costs a fraction. The last instruction orders the store. A tick
+	 * can be older than a time. */
+	const uint64_t ended = time_of(rough ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC);
+	if (ended > atomic_load_explicit(&p->last_call, memory_order_relaxed))
+		atomic_store_explicit(&p->last_call, ended, memory_order_relaxed);
 	atomic_fetch_sub(&p->calls, 1);
 }
+
+bool activity_calls(void) { return atomic_load(&atomic_load(&current)->calls) != 0; }
 
 /* As with activity_uses. */
 void activity_holds(uint64_t resident, uint64_t referenced, uint64_t fixed)

@@ -25,7 +25,7 @@ uint64_t activity_mark(void);
 void activity_over(uint64_t mark);
 
 /* activity_ended says that what was submitted before the mark was taken is over on the devices, as activity_over does, though
- * no wait of the program has seen its end. activity_working: something that was submitted is not known to be over. */
+ * no wait of the program has seen its end. If that is news, its end is now. activity_working: something that was submitted is not known to be over. */
 void activity_ended(uint64_t mark);
 bool activity_working(void);
 
@@ -33,10 +33,11 @@ bool activity_working(void);
 void activity_uses(uint64_t bytes);
 
 /* activity_enter and activity_leave enclose a call that touches a device or waits for it. activity_leave gets what
- * activity_enter has returned. The time of the end is that of the system's last tick, so up to 10 ms
- * early. */
+ * activity_enter has returned. rough: the time of the end is that of the system's last tick, so up to 10 ms
+ * early, which is faster. activity_calls: there are such calls. */
 void *activity_enter(void);
-void activity_leave(void *entered);
+void activity_leave(void *entered, bool rough);
+bool activity_calls(void);
 
 /* activity_holds says how many bytes the tasks of this process have on devices and how many of these
  * its latest kernels were given, or cannot be moved. Calls are made one at a time. */

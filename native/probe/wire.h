@@ -353,7 +353,7 @@ struct case_wire_bye {
 /* With HELLO comes, as SCM_RIGHTS, the descriptor of a memfd that cannot shrink
  * (F_SEAL_SHRINK), which the process keeps up to date; without it the server knows
  * nothing of its work and its memory. The server may read it at any time and believes no
- * number of it that it need not. Of a process that cannot evict, all but the first two are 0. */
+ * number of it that it need not. Of a process that cannot evict, only the first two count. */
 struct case_activity {
 	uint64_t busy_since_ns; /* CLOCK_MONOTONIC when the first work began whose end the
 	                         * process has not seen; 0: none is running */
@@ -361,7 +361,7 @@ struct case_activity {
 	                      * were granted, device heap included; 0: unknown */
 	uint64_t calls; /* that touch a device or wait for it, and are under way; not those that
 	                 * began before the process connected again */
-	uint64_t last_call_ns; /* CLOCK_MONOTONIC when the last of them ended; 0: none has */
+	uint64_t last_call_ns; /* CLOCK_MONOTONIC when the last of them ended, or what they submitted was seen to be over; 0: never */
 	uint64_t submissions; /* of kernels, graphs, copies and sets so far */
 	uint64_t resident_bytes;   /* of its tasks on devices, fixed_bytes included */
 	uint64_t referenced_bytes; /* of its tasks, that its latest kernels were given, on devices or not */

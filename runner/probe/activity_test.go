@@ -9,7 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/runner/probe/wire"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // memfd is a file of so many bytes with these seals, which begins with the numbers.
@@ -104,17 +107,17 @@ func TestActivitySnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	show(2000, 7, 3, 5000, 11, 900, 600, 100, 1)
+	show(2000, 7, 3, 5000, 11, 900, 600, 100, 1, 10)
 	want := Activity{Busy: started.Add(1000), PeakBytes: 7, Calls: 3, LastCall: started.Add(4000), Submissions: 11,
-		Resident: 900, Referenced: 600, Fixed: 100, Permit: true}
+		Resident: 900, Referenced: 600, Fixed: 100, Permit: true, Ended: 10}
 	if a, known := c.Activity(); !known || a != want {
 		t.Errorf("it shows %+v, %v, want %+v", a, known, want)
 	}
 	all := uint64(math.MaxUint64)
-	show(all, all, all, all, all, all, all, all, all)
+	show(all, all, all, all, all, all, all, all, all, all)
 	most := c.server.At(math.MaxInt64)
 	want = Activity{Busy: most, PeakBytes: math.MaxInt64, Calls: math.MaxInt64, LastCall: most, Submissions: math.MaxInt64,
-		Resident: math.MaxInt64, Referenced: math.MaxInt64, Fixed: math.MaxInt64}
+		Resident: math.MaxInt64, Referenced: math.MaxInt64, Fixed: math.MaxInt64, Ended: math.MaxInt64}
 	if a, known := c.Activity(); !known || a != want {
 		t.Errorf("garbage is %+v, %v, want %+v", a, known, want)
 	}
@@ -128,4 +131,42 @@ func TestActivitySnapshot(t *testing.T) {
 	}
 	c.show(nil)
 	readers.Wait()
+}
+
+// A task is running while a call of its process is under way, and busy until all that was submitted is over.
+func TestActivityIsPosted(t *testing.T) {
+	file := memfd(t, activitySize, unix.F_SEAL_SHRINK, 0, 0)
+	var posted []runner.Event
+	s := &Server{startedNS: 1000, known: map[schedulers.Process]*client{}, asked: map[int]bool{}, tasks: map[schedulers.TaskID]*task{}}
+	s.started = time.Now()
+	s.config = Config{Start: s.started, Chunk: 1, Swap: probetest.NewRecorder(nil), Post: func(_ time.Duration, e runner.Event) error {
+		posted = append(posted, e)
+		return nil
+	}}
+	c := &client{server: s, process: &process{}, job: &job{}, can: wire.CanEvict, page: mapActivity(file)}
+	s.tasks[7] = &task{client: c, id: 7}
+	for _, test := range []struct {
+		calls, submissions, ended uint64
+		want                      schedulers.Activity
+	}{
+		{0, 0, 0, schedulers.Activity{}},
+		{1, 3, 3, schedulers.Activity{Running: true}},
+		{2, 4, 3, schedulers.Activity{Running: true, Busy: true}},
+		{0, 4, 3, schedulers.Activity{Busy: true}},
+		{0, 4, 4, schedulers.Activity{}},
+	} {
+		var page []byte
+		for _, w := range []uint64{0, 0, test.calls, 0, test.submissions, 0, 0, 0, 1, test.ended} {
+			page = binary.LittleEndian.AppendUint64(page, w)
+		}
+		if _, err := unix.Pwrite(file, page, 0); err != nil {
+			t.Fatal(err)
+		}
+		posted = nil
+		s.PostActivity()
+		if want := (runner.TaskActive{ID: 7, Activity: test.want}); len(posted) != 1 || posted[0] != want {
+			t.Errorf("posted %+v, want %+v", posted, want)
+		}
+	}
+	c.show(nil)
 }

@@ -275,8 +275,7 @@ func (c *client) welcome(can uint32) error {
 }
 
 // PostActivity posts what processes show of the tasks that memory can be taken from. A process is
-// running while it is in a call that gives its device work or waits for it. What it has submitted is waited for when
-// it is revoked.
+// running while it is in a call that gives its device work or waits for it, and busy until what it has submitted is over.
 func (s *Server) PostActivity() {
 	if s.config.Chunk == 0 {
 		return
@@ -289,7 +288,7 @@ func (s *Server) PostActivity() {
 			continue
 		}
 		a, known := t.client.Activity()
-		now := schedulers.Activity{Running: !known || a.Calls > 0, Referenced: a.Referenced, Fixed: a.Fixed}
+		now := schedulers.Activity{Running: !known || a.Calls > 0, Busy: a.Submissions > a.Ended, Referenced: a.Referenced, Fixed: a.Fixed}
 		if !a.LastCall.IsZero() {
 			now.Last = max(0, a.LastCall.Sub(s.config.Start))
 		}

@@ -183,7 +183,7 @@ func (r *recording) event(e runner.Event) error {
 	case runner.ProcessGone:
 		j := r.job(int(e.Process.Job))
 		j.gone = append(j.gone, r.ofProcess(e.Process, &node{event: e}))
-	case runner.TaskResume, runner.TaskActive, runner.TaskRevoked, runner.TaskMoved:
+	case runner.TaskResume, runner.TaskYielded, runner.TaskActive, runner.TaskRevoked, runner.TaskMoved:
 		return errors.New("its scheduler took memory back")
 	case runner.TaskDecided:
 		return errors.New("its clients decided by themselves")

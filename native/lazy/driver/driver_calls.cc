@@ -19,6 +19,7 @@
 #include "memory/memory.h"
 #include "probe/activity.h"
 #include "program/objects.h"
+#include "task/burst.h"
 #include "task/bypass.h"
 #include "task/report.h"
 #include "task/submit_gate.h"
@@ -49,6 +50,8 @@ void wait_at_exit()
 {
 	CUcontext context = nullptr;
 
+	if (getpid() == process)
+		stop_looks();
 	if (unseen && getpid() == process && REAL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context != nullptr)
 		checked(REAL_DRIVER(cuCtxSynchronize)(), "the end of the program");
 }
@@ -206,7 +209,7 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		if (real == nullptr)                                                                                   \
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
 		await_window(stream, own);                                                                             \
-		const Submitting submitting;                                                                              \
+		const Submitting submitting(true);                                                                        \
 		return called(#symbol, Effect::begins, [&] { return real arguments; });                                \
 	}
 #define WORK(symbol, name, own, parameters, arguments)                                                                 \

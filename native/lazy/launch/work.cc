@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "probe/activity.h"
 #include "program/mode.h"
+#include "task/burst.h"
 #include "task/report.h"
 #include "work.h"
 
@@ -37,6 +38,7 @@ static void await_and_report_at_exit()
 {
 	if (getpid() != process)
 		return;
+	stop_looks();
 	use_device();
 	const uint64_t here = this_device(), left = unseen.load();
 	if (left & here) // in a context of the program's own, perhaps

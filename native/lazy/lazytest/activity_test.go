@@ -1,9 +1,12 @@
 package lazytest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -74,6 +77,45 @@ func TestLazyShowsItsActivity(t *testing.T) {
 		p.goOn()
 		p.hear("x 4")
 		want("freed", 0, 5, rest, 2*mib, rest)
+		p.goOn()
+		p.finish(grant).mustSucceed()
+	}
+}
+
+// A process looks busy as long as a kernel of it runs, although none of its calls is under way. Then it looks idle, since
+// the kernel's end.
+func TestLazyShowsWorkThatNobodyWaitsFor(t *testing.T) {
+	const kernel = 100 * time.Millisecond
+	for _, version := range cudaVersions {
+		s, r := startRevoking(t, moving)
+		p := prepareLazyAt(t, s, r, version, "lazy_program", "unattended", movable, fmt.Sprintf("FAKE_CUDA_KERNEL_US=%d", kernel.Microseconds())).start()
+		begin := r.next(t, "begin")
+		grant(t, begin)
+		shows := func() probe.Activity {
+			a, known := s.Activity(begin.Process)
+			if !known {
+				t.Fatal("it shows nothing")
+			}
+			return a
+		}
+		p.hear("ready")
+		if a := shows(); a.Ended != a.Submissions || a.Calls != 0 {
+			t.Errorf("CUDA %s: it has waited for its work, and shows %+v", version, a)
+		}
+		p.goOn()
+		var launched int64
+		if _, err := fmt.Sscanf(p.line(), "launched after %d ns", &launched); err != nil {
+			t.Fatal(err)
+		}
+		over := s.At(launched).Add(kernel)
+		p.hear("launched")
+		if a := shows(); time.Now().Before(over) && (a.Ended >= a.Submissions || a.Calls != 0) {
+			t.Errorf("CUDA %s: its kernel runs, and it shows %+v", version, a)
+		}
+		probetest.Await(t, "the kernel never ends", func() bool { a := shows(); return a.Ended == a.Submissions })
+		if a := shows(); a.LastCall.Before(over) {
+			t.Errorf("CUDA %s: idle since %v, and its kernel ended after %v", version, a.LastCall, over)
+		}
 		p.goOn()
 		p.finish(grant).mustSucceed()
 	}

@@ -17,6 +17,7 @@
 #include "memory/memory.h"
 #include "program/mode.h"
 #include "program/objects.h"
+#include "task/burst.h"
 #include "task/record.h"
 #include "task/report.h"
 #include "task/stream_capture.h"
@@ -116,6 +117,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		clear_record();
 		forget_handles();
 		forget_windows();
+		forget_looks();
 	}
 	if (one_device())
 		reset_former_devices();

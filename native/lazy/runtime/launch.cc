@@ -34,7 +34,7 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
 	await_window(real(stream), own);
 	await_references(kernel, arguments);
-	const Submitting submitting;
+	const Submitting submitting(true);
 	if (await_or_defer()) {
 		Locked locked;
 		cudaError_t error = Task::process().await_bound({blocks, threads, blocks_per_sm(kernel, threads, shared)});

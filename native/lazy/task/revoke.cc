@@ -25,6 +25,7 @@
 #include "probe/client.h"
 #include "program/mode.h"
 #include "program/objects.h"
+#include "burst.h"
 #include "bypass.h"
 #include "explicit.h"
 #include "revoke.h"
@@ -123,6 +124,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	answer->drain_ns = now_ns() - began;
 	if (result == CUDA_ERROR_DEINITIALIZED) // the process is ending
 		return;
+	activity_ended(activity_mark());
 	if (result != CUDA_SUCCESS)
 		return unable(answer, ("the device has failed with error " + std::to_string(result)).c_str());
 	if (const std::string why = bypass(); !why.empty()) // since the gate was open
@@ -152,6 +154,8 @@ static void welcome(const client_welcome *w)
 {
 	welcomed.store(use_chunks(w->chunk_bytes));
 	window.store(uint64_t{w->window_us} * 1000u);
+	if (welcomed)
+		start_looks();
 }
 
 // A process without memory may not have chosen what the driver is to see (device/confine.cc), so the driver must not start here.
@@ -187,6 +191,7 @@ void need_mapped()
 void renew_revocation()
 {
 	renew_drain();
+	renew_looks();
 	renew_offered();
 	must_ask.store(false);
 }

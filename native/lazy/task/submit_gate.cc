@@ -69,12 +69,12 @@ void await_open_submit_gate()
 		Locked until_open;
 }
 
-void leave_submit_gate()
+void leave_submit_gate(bool launches)
 {
 	if (--inside.depth > 0)
 		return;
 	if (inside.shown_on != nullptr)
-		activity_leave(inside.shown_on);
+		activity_leave(inside.shown_on, launches);
 	inside.shown_on = nullptr;
 	over.fetch_add(1);
 }
@@ -84,7 +84,7 @@ Waits::Waits() : shown_on_(shown.load(std::memory_order_relaxed) ? activity_ente
 Waits::~Waits()
 {
 	if (shown_on_ != nullptr)
-		activity_leave(shown_on_);
+		activity_leave(shown_on_, false);
 }
 
 // `over` is read first. If `begun` equals it later, no call was under way when `over` was read, and

@@ -18,7 +18,8 @@ namespace lazy {
 // enter_submit_gate waits where a thread has closed the gate (it takes `lock`), and where the scheduler has
 // taken the task's permission (revoke.h).
 void enter_submit_gate();
-void leave_submit_gate();
+// launches: the end of what it has submitted will show (burst.h), so that the time of the call need not be exact.
+void leave_submit_gate(bool launches = false);
 
 // await_open_submit_gate waits until a gate that is closed opens. A thread that is inside does not wait.
 void await_open_submit_gate();
@@ -29,10 +30,13 @@ void show_calls();
 // Submitting is a call that gives work to the device. It begins before the call looks at the task.
 class Submitting {
 public:
-	Submitting() { enter_submit_gate(); }
-	~Submitting() { leave_submit_gate(); }
+	explicit Submitting(bool launches = false) : launches_(launches) { enter_submit_gate(); }
+	~Submitting() { leave_submit_gate(launches_); }
 	Submitting(const Submitting &) = delete;
 	Submitting &operator=(const Submitting &) = delete;
+
+private:
+	const bool launches_;
 };
 
 // enter_to_inspect enters the gate with a call that gives no work, and at which CUDA may look at memory. It needs no permission.

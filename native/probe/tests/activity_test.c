@@ -51,7 +51,7 @@ static void *call(void *unused)
 	for (int i = 0; i < 100000; i++) {
 		void *entered = activity_enter();
 		activity_began();
-		activity_leave(entered);
+		activity_leave(entered, true);
 	}
 	return unused;
 }
@@ -60,18 +60,18 @@ static void *call(void *unused)
 static void revocable(void)
 {
 	const volatile struct case_activity *page = share(), *next;
-	const uint64_t before = activity_mark();
+	const uint64_t before = activity_mark(), last = page->last_call_ns;
 	pthread_t threads[3];
 
-	CHECK(page->calls == 0 && page->last_call_ns == 0 && page->submissions == before && page->permit == 0 && !activity_permitted());
+	CHECK(page->calls == 0 && page->submissions == before && page->permit == 0 && !activity_permitted());
 	activity_permit(true);
 	activity_holds(900, 600, 100);
 	void *entered = activity_enter();
-	CHECK(page->calls == 1 && page->last_call_ns == 0);
+	CHECK(page->calls == 1 && page->last_call_ns == last);
 	next = share();
 	CHECK(next->permit == 1 && next->resident_bytes == 900 && next->referenced_bytes == 600 && next->fixed_bytes == 100);
-	activity_leave(entered); /* on the page on which it began */
-	CHECK(next->calls == 0 && page->calls == 0 && page->last_call_ns != 0);
+	activity_leave(entered, false); /* on the page on which it began */
+	CHECK(next->calls == 0 && page->calls == 0 && page->last_call_ns > last);
 	for (int i = 0; i < 3; i++)
 		CHECK(pthread_create(&threads[i], NULL, call, NULL) == 0);
 	for (int i = 0; i < 3; i++)
@@ -117,7 +117,7 @@ int main(void)
 	CHECK(page->ended == 0 && page->submissions == 2 && activity_working());
 	activity_ended(1);
 	activity_ended(0); /* older news */
-	CHECK(page->ended == 1 && activity_working() && page->busy_since_ns == since);
+	CHECK(page->ended == 1 && activity_working() && page->busy_since_ns == since && page->last_call_ns > since);
 
 	const volatile struct case_activity *again = share(); /* after the program closed the first */
 	CHECK(again->busy_since_ns == since && again->ended == 1);

@@ -1,4 +1,6 @@
 // shown.cc: what the scheduler sees of a process that can give memory back.
+#include <time.h>
+
 #include "program.h"
 
 static const int n = 4 << 20; // 16 MiB
@@ -57,4 +59,20 @@ void shown()
 	wait_after("freed");
 	TRY(cudaFree(small));
 	TRY(cudaStreamDestroy(stream));
+}
+
+// unattended: a kernel runs, and no call waits for it.
+void unattended()
+{
+	int *x = device<int>(n);
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	TRY(cudaDeviceSynchronize());
+	wait_after("ready");
+	timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	say("launched after %lld ns", static_cast<long long>(now.tv_sec) * 1000000000 + now.tv_nsec);
+	wait_after("launched");
+	TRY(cudaFree(x));
 }

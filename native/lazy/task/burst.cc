@@ -1,0 +1,167 @@
+// burst.cc: see burst.h.
+//
+// The page has how many submissions there were, which costs a launch nothing more. How many of them are over is found
+// out by looks, once no call is under way: an event gets behind all work of the context, and is asked about.
+// cuCtxRecordEvent does not wait, nor does other work wait for the event. An older driver than that of CUDA 12.5
+// lacks it. There, and where work may pass the gate, what is submitted counts as over.
+#include <pthread.h>
+#include <unistd.h>
+
+#include "abi/capture_mode.h"
+#include "abi/lock.h"
+#include "abi/symbols.h"
+#include "device/device.h"
+#include "device/driver.h"
+#include "probe/activity.h"
+#include "program/mode.h"
+#include "burst.h"
+#include "bypass.h"
+#include "revoke.h"
+#include "stream_capture.h"
+#include "submit_gate.h"
+#include "task.h"
+
+extern "C" {
+typedef struct CUevent_st *CUevent;
+CUresult cuEventCreate(CUevent *event, unsigned flags);
+CUresult cuEventQuery(CUevent event);
+CUresult cuEventDestroy_v2(CUevent event);
+CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
+}
+
+namespace lazy {
+namespace {
+
+// Between two looks, in milliseconds: while the device has work that nobody waits for, and else.
+const unsigned soon = 1, later = 5;
+
+const unsigned without_timing = 2; // CU_EVENT_DISABLE_TIMING
+
+// Behind is the event behind all that was submitted up to the mark. `lock` guards it.
+struct Behind {
+	CUevent event;
+	CUcontext context; // that it belongs to
+	bool recorded;
+	uint64_t mark;
+} behind;
+
+// reached: the device has done what is before the event.
+bool reached()
+{
+	const RelaxedCapture relaxed;
+	const CUresult result = REAL_DRIVER(cuEventQuery)(behind.event);
+
+	if (result == cudaErrorNotReady)
+		return false;
+	behind.recorded = false; // also if the device has failed
+	return true;
+}
+
+bool record(CUcontext context)
+{
+	if (driver()->set_current(context) != CUDA_SUCCESS)
+		return false;
+	if (behind.context != context)
+		forget_looks();
+	if (behind.event == nullptr && REAL_DRIVER(cuEventCreate)(&behind.event, without_timing) != CUDA_SUCCESS)
+		return false;
+	behind.context = context;
+	behind.mark = activity_mark();
+	behind.recorded = REAL_DRIVER(cuCtxRecordEvent)(context, behind.event) == CUDA_SUCCESS;
+	return behind.recorded;
+}
+
+// can_tell: the library can know when all work is over.
+bool can_tell(CUcontext context)
+{
+	return one_device() && Task::process().phase() == Phase::bound && context != nullptr && driver() != nullptr &&
+	       REAL_DRIVER(cuCtxRecordEvent) != nullptr && bypass().empty();
+}
+
+// Looks are made by a thread of its own, because the thread that reads the connection must not leave its wait: the
+// program may close the descriptor, and the wait keeps the socket.
+struct {
+	bool started;
+	// looking is held during a look, which waits for nothing. CUDA must not be asked while it is torn down.
+	pthread_mutex_t looking;
+	bool stopped;
+} looks = {false, PTHREAD_MUTEX_INITIALIZER, false};
+
+// find_end shows what is over. `lock` is held.
+void find_end()
+{
+	const CUcontext context = context_of_task();
+
+	if (!behind.recorded) {
+		if (!can_tell(context))
+			return activity_ended(activity_mark());
+		use_device(); // this thread's first call of the runtime would be about another
+		const ClosedSubmitGate closed;
+		if (!closed.await_empty(0) || being_captured())
+			return;
+		if (!record(context))
+			return activity_ended(activity_mark());
+	}
+	if (reached())
+		activity_ended(behind.mark);
+}
+
+// look says after how many milliseconds the next look is to come.
+unsigned look()
+{
+	static uint64_t before; // submissions at the look before
+	const uint64_t now = activity_mark();
+	const bool still = now == before && !activity_calls();
+
+	before = now;
+	if (!still || !activity_working())
+		return later;
+	pthread_mutex_lock(&looks.looking);
+	if (!looks.stopped && pthread_mutex_trylock(&lock) == 0) {
+		find_end();
+		pthread_mutex_unlock(&lock);
+	}
+	pthread_mutex_unlock(&looks.looking);
+	return soon;
+}
+
+} // namespace
+
+void start_looks()
+{
+	static const auto look_again_and_again = [](void *) -> void * {
+		for (;;)
+			usleep(1000u * look());
+	};
+	pthread_attr_t detached;
+	pthread_t thread;
+
+	if (looks.started)
+		return;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	looks.started = pthread_create(&thread, &detached, look_again_and_again, nullptr) == 0;
+	pthread_attr_destroy(&detached);
+}
+
+void forget_looks()
+{
+	if (behind.event != nullptr)
+		REAL_DRIVER(cuEventDestroy_v2)(behind.event);
+	behind = {};
+}
+
+void stop_looks()
+{
+	pthread_mutex_lock(&looks.looking);
+	looks.stopped = true;
+	pthread_mutex_unlock(&looks.looking);
+}
+
+void renew_looks()
+{
+	looks = {};
+	behind = {};
+}
+
+} // namespace lazy
