@@ -151,6 +151,8 @@ void activity_leave(void *entered, bool rough)
 	atomic_fetch_sub(&p->calls, 1);
 }
 
+uint64_t activity_last_call(void) { return atomic_load(&atomic_load(&current)->last_call); }
+
 bool activity_calls(void) { return atomic_load(&atomic_load(&current)->calls) != 0; }
 
 /* As with activity_uses. */

@@ -34,10 +34,12 @@ void activity_uses(uint64_t bytes);
 
 /* activity_enter and activity_leave enclose a call that touches a device or waits for it. activity_leave gets what
  * activity_enter has returned. rough: the time of the end is that of the system's last tick, so up to 10 ms
- * early, which is faster. activity_calls: there are such calls. */
+ * early, which is faster. activity_calls: there are such calls.
+ * activity_last_call: what the page says of the last. */
 void *activity_enter(void);
 void activity_leave(void *entered, bool rough);
 bool activity_calls(void);
+uint64_t activity_last_call(void); /* CLOCK_MONOTONIC in nanoseconds */
 
 /* activity_holds says how many bytes the tasks of this process have on devices and how many of these
  * its latest kernels were given, or cannot be moved. Calls are made one at a time. */

@@ -44,6 +44,8 @@ type Config struct {
 	Clients *schedshm.Config
 	// Swap, where not nil, is the host memory of a run whose scheduler takes memory back.
 	Swap *swaparea.Area
+	// Bursts: a task gives up its permission when it has nothing submitted; with Swap.
+	Bursts bool
 	// TaskBytes is the most that one task can have on a device; with Swap.
 	TaskBytes int64
 	// Terminate, where not nil, asks the MPS server to end processes' work

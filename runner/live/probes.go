@@ -20,7 +20,7 @@ func (x *Executor) serve(dir string) (err error) {
 	var space *swapSpace
 	if x.config.Swap != nil {
 		space = newSwapSpace(x.config.Swap)
-		c.Swap, c.Chunk, c.Window = space, x.config.Swap.Piece(), window
+		c.Swap, c.Chunk, c.Window, c.Bursts = space, x.config.Swap.Piece(), window, x.config.Bursts
 	}
 	x.server, err = probe.Listen(c)
 	if space != nil {

@@ -26,6 +26,7 @@ type Config struct {
 	// Profiles is what the jobs do; a job that is not there is an error.
 	Profiles profiles.Set
 	Revokes  bool          // the scheduler takes memory back
+	Bursts   bool          // with Revokes: a permit ends with each burst
 	Noise    float64       // σ of the logarithm of each phase's length; 0 = none
 	Feed     *harness.Feed // of more jobs; nil: there are no more
 }

@@ -66,6 +66,7 @@ func (p *process) proceed() {
 			p.swap.held = p.proceed
 			return
 		}
+		p.endBurst(s)
 		if p.asks(s) || p.resumes(s) {
 			return
 		}

@@ -60,7 +60,7 @@ func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error)
 // under is run with a scheduler that is parsed.
 func (r trial) under(ctx context.Context, s policies.Scheduler) ([]results.Job, *tape, *Executor, error) {
 	rec := &tape{}
-	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Revokes: s.Revokes, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
+	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Revokes: s.Revokes, Bursts: s.Bursts, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -124,6 +124,14 @@ func onDevice(k profiles.StepKind) bool {
 	return k == profiles.Kernel || k == profiles.CopyIn || k == profiles.CopyOut
 }
 
+// endBurst gives up the permission of a process whose next step is none of its device, where the scheduler wants that.
+func (p *process) endBurst(next *step) {
+	if p.x.config.Bursts && p.swap.permit && p.movable && p.task.open && next.offDevice() {
+		p.swap.permit = false
+		p.post(runner.TaskYielded{ID: p.id()})
+	}
+}
+
 // resumed brings what the next step uses to the device.
 func (p *process) resumed() {
 	d, bytes, copied, back := p.x.devices[p.device], int64(0), int64(0), int64(0)

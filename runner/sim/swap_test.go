@@ -60,6 +60,26 @@ func TestMemoryOfAnIdleProcessMoves(t *testing.T) {
 // With one slot on each device nothing moves: the processes follow each other.
 func TestOneSlotIsOneProcessAtATime(t *testing.T) { wantBursts(t, "vgpu:n=1", 1, 7, 8, 14) }
 
+// Where permits end with bursts, nobody has to look who is idle, and one slot is for one burst at a time.
+func TestPermitsEndWithBursts(t *testing.T) {
+	all := moving(6, 6)
+	first := 1 + all + 1
+	second := first + 2*all + 1
+	for _, scheduler := range []string{"vgpu:n=2,bursts=on", "vgpu:n=1,bursts=on"} {
+		wantBursts(t, scheduler, 1, first, second, second+all+1)
+	}
+	some := moving(2, 2)
+	third := 6 + 2*some + 1
+	wantBursts(t, "demand:bursts=on", 1, 1+some+1, third, third+some+1)
+	fits := allocate("x", "2GiB") + kernel(1, 1, "") + host(5) + kernel(1, 1, "") + free("x")
+	for scheduler, want := range map[string]float64{"vgpu:n=1": 14, "vgpu:n=1,bursts=on": 8} {
+		jobs, rec := stepping(t, small(t, 1), scheduler, fits, fits).must(t)
+		if end := max(*jobs[0].EndS, *jobs[1].EndS); end != want || len(rec.Swaps) > 0 {
+			t.Errorf("%s: the jobs end after %v s, with swaps %+v; want %v s and none", scheduler, end, rec.Swaps, want)
+		}
+	}
+}
+
 // A job that is bound as a whole by what it declares keeps its memory, and asks for nothing.
 func TestMemoryOfADeclaredJobStays(t *testing.T) {
 	for _, scheduler := range []string{"vgpu:n=2", "demand"} {
@@ -220,7 +240,7 @@ func TestAnySwapsAddUp(t *testing.T) {
 		}
 		node := rapid.SampledFrom([]Node{small(t, 1), lopsided(t)}).Draw(rt, "node")
 		node.Groups[0].MemoryBytes -= 6 * gib
-		r := stepping(t, node, rapid.SampledFrom([]string{"vgpu:n=2", "vgpu:victims=0", "demand"}).Draw(rt, "policy"), steps...)
+		r := stepping(t, node, rapid.SampledFrom([]string{"vgpu:n=2", "vgpu:victims=0", "demand", "vgpu:n=2,bursts=on", "demand:bursts=on"}).Draw(rt, "policy"), steps...)
 		_, rec, err := r.clean(t.Context())
 		if err == nil {
 			err = checkSwaps(rec.Swaps)

@@ -28,7 +28,7 @@ var demand = entry{
 		Brief:  "a burst starts at once; memory of tasks that do not run moves to the host",
 		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host; a process starts on the device with the least memory in use",
 		Source: "PILOT: a Runtime System to Manage Multi-tenant GPU Unified Memory Footprint, its base without policies",
-		Params: []Param{withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
+		Params: []Param{withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
 	policy: func(settings) (schedulers.Policy, error) { return onDemand{}, nil },
 }
 

@@ -63,6 +63,7 @@ type Scheduler struct {
 	SharedDevice  int
 	Plans         *Planning // nil: the scheduler does not plan
 	Nice          bool      // jobs get host priorities (schedulers.NiceByLength)
+	Bursts        bool      // a context gives up its permit when it has nothing submitted; else a permit lasts until a Yield
 	// Program decides if the scheduler is External. Policy is nil until somebody has started it
 	// (runner/external), because this package starts nothing.
 	Program *Program
@@ -100,6 +101,7 @@ var (
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
 	paramNice    = Param{Name: "nice", Default: niceOn, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and the others by length; off: all are equal"}
 	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", OmitDefault: true}
+	paramBursts  = Param{Name: "bursts", Default: burstsOff, Help: "on: a process gives up its permit when none of its work is left on the device, and asks for it again; off: it keeps the permit until somebody needs it", OmitDefault: true}
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
 
@@ -115,6 +117,9 @@ const (
 
 	niceOn  = "on"
 	niceOff = "off"
+
+	burstsOn  = "on"
+	burstsOff = "off"
 
 	isolateNone  = "none"
 	isolateKnown = "known"
@@ -221,6 +226,9 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if v, ok := s["nice"]; ok && v != niceOn && v != niceOff {
 		return Scheduler{}, fmt.Errorf("scheduler %s: nice=%s: use %s or %s", name, v, niceOn, niceOff)
 	}
+	if v, ok := s["bursts"]; ok && v != burstsOn && v != burstsOff {
+		return Scheduler{}, fmt.Errorf("scheduler %s: bursts=%s: use %s or %s", name, v, burstsOn, burstsOff)
+	}
 	if v, ok := s["isolate"]; ok && v != isolateNone && v != isolateKnown {
 		return Scheduler{}, fmt.Errorf("scheduler %s: isolate=%s: use %s or %s", name, v, isolateNone, isolateKnown)
 	}
@@ -232,7 +240,7 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
-		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Program: program, values: s}, nil
+		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Bursts: s["bursts"] == burstsOn, Program: program, values: s}, nil
 }
 
 // Orders are the queue orders that the scheduler takes; nil if it has no such parameter.

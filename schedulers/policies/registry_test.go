@@ -33,6 +33,8 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"vgpu", "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s"},
 		{"vgpu:n=8,victims=0", "age-limit=64,n=8,queue=mmu,victims=0,wait-limit=0s"},
 		{"demand", "age-limit=64,queue=mmu,wait-limit=0s"},
+		{"demand:bursts=off", "age-limit=64,queue=mmu,wait-limit=0s"},
+		{"vgpu:bursts=on", "age-limit=64,bursts=on,n=4,queue=mmu,victims=1,wait-limit=0s"},
 		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
 		s, err := policies.Parse(c.text, 4)
@@ -94,6 +96,7 @@ func TestParseErrors(t *testing.T) {
 		{"case-alg3:isolate=all", "scheduler case-alg3: isolate=all: use none or known"},
 		{"vgpu:references=safe", `scheduler vgpu: parameter "references=safe": references went, because it had no effect: leave it out`},
 		{"vgpu:n=0", "scheduler vgpu: n=0: want a whole number of 1 or more"},
+		{"demand:bursts=yes", "scheduler demand: bursts=yes: use on or off"},
 		{"vgpu:victims=2", "scheduler vgpu: victims=2: use 1, or 0 for as many as it takes"},
 		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
 		{"cg:workers=many", "workers=many: want a whole number"},

@@ -45,7 +45,7 @@ var vgpu = entry{
 		Params: []Param{
 			{Name: "n", Default: "4", Help: "slots (virtual GPUs) on each device; 1: one process at a time"},
 			{Name: "victims", Default: "1", Help: "neighbours that are swapped out for one request; 0: as many as it takes"},
-			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
+			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		p := virtualGPUs{}
 		var err error

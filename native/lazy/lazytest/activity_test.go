@@ -120,3 +120,38 @@ func TestLazyShowsWorkThatNobodyWaitsFor(t *testing.T) {
 		p.finish(grant).mustSucceed()
 	}
 }
+
+// Where the run wants it, a process gives up its permission when its work is over and none of its calls is under way, and
+// asks for it before it submits more.
+func TestLazyEndsBursts(t *testing.T) {
+	bursts := moving
+	bursts.Bursts = true
+	for _, version := range cudaVersions {
+		s, r := startRevoking(t, bursts)
+		p := prepareLazyAt(t, s, r, version, "lazy_program", "unattended", movable, "FAKE_CUDA_KERNEL_US=50000").start()
+		begin := r.next(t, "begin")
+		grant(t, begin)
+		ended := func() {
+			t.Helper()
+			r.next(t, "yielded")
+			if a, _ := s.Activity(begin.Process); a.Permit || a.Ended != a.Submissions || a.Calls != 0 {
+				t.Errorf("CUDA %s: its burst has ended, and it shows %+v", version, a)
+			}
+		}
+		p.hear("ready")
+		ended()
+		p.goOn()
+		e := r.next(t, "resume")
+		if e.Needs().Need != 0 {
+			t.Errorf("CUDA %s: it lacks %d bytes, and nothing was taken", version, e.Needs().Need)
+		}
+		mustRevoke(t, s, begin.ID, 1, schedulers.Revocation{Action: schedulers.Yield, Deadline: patience}) // and waits
+		r.next(t, "revoked")
+		grant(t, e)
+		p.line()
+		p.hear("launched")
+		ended() // when the kernel is over
+		p.goOn()
+		p.finish(grant).mustSucceed()
+	}
+}

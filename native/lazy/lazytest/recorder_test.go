@@ -78,7 +78,7 @@ func (r recorder) next(t *testing.T, kind string) event {
 	select {
 	case e := <-r.events:
 		if e.Kind != kind {
-			t.Fatalf("event %+v, want %s", e.Event, kind)
+			t.Fatalf("event %+v %+v, want %s", e.Event, e.Posted, kind)
 		}
 		return *e
 	case <-time.After(patience):
@@ -102,7 +102,7 @@ func startRevoking(t testing.TB, c probe.Config) (*probe.Server, recorder) {
 		r.events <- &event{e, s}
 		return nil
 	})
-	s, err := probe.Listen(probe.Config{Dir: filepath.Join(t.TempDir(), "s"), Start: time.Now(), Post: record.Post, Warn: t.Logf, Chunk: c.Chunk, Window: c.Window,
+	s, err := probe.Listen(probe.Config{Dir: filepath.Join(t.TempDir(), "s"), Start: time.Now(), Post: record.Post, Warn: t.Logf, Chunk: c.Chunk, Window: c.Window, Bursts: c.Bursts,
 		Swap: record, AcceptFailed: func(error) {}, Mended: func(error) {}, Stray: func(int, func(int) runner.Event) {}})
 	if err != nil {
 		t.Fatal(err)

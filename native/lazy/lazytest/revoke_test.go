@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ type taker struct {
 	begun   int64 // bytes of tasks that began on the host
 	short   bool  // host memory was refused
 	revoked []schedulers.Revoked
+	bursts  int // that have ended by themselves
 }
 
 // name is a task's: its process, and the process's number for it.
@@ -55,11 +57,26 @@ type kept struct {
 	grows    *event            // or more memory, and has a ticket
 }
 
+// endsBursts reports whether processes are to give up their permission when they have nothing submitted: with every
+// other seed, or as the environment says (CASERUN_TEST_BURSTS=on or off).
+func endsBursts(t *testing.T, seed uint64) bool {
+	t.Helper()
+	switch how := os.Getenv("CASERUN_TEST_BURSTS"); how {
+	case "":
+		return seed%2 == 1
+	case "on", "off":
+		return how == "on"
+	default:
+		t.Fatalf("CASERUN_TEST_BURSTS=%s: use on or off", how)
+		return false
+	}
+}
+
 // newTaker has a server for one program, whose memory moves in such chunks. ready is called once the
 // program can be started.
 func newTaker(t *testing.T, seed uint64, chunk int64, ready func(*probe.Server, recorder) *lazyRun) (*lazyRun, *taker) {
 	t.Helper()
-	s, r := startRevoking(t, probe.Config{Chunk: chunk, Window: moving.Window})
+	s, r := startRevoking(t, probe.Config{Chunk: chunk, Window: moving.Window, Bursts: endsBursts(t, seed)})
 	ticks, ended := time.NewTicker(500*time.Microsecond), make(chan struct{})
 	go func() {
 		for {
@@ -115,6 +132,8 @@ func (k *taker) answer(t *testing.T, e event) {
 			k.t.Errorf("%+v of task %d, which has %d bytes on the device, of %d", e.Needs(), e.Task, task.resident, task.bytes)
 		}
 		task.resumes, task.needs = &e, e.Needs().Need
+	case "yielded":
+		k.bursts++
 	case "revoked":
 		k.hear(task, e.Answer())
 	case "more":

@@ -103,7 +103,7 @@ func keepsResultsWhenMemoryIsTaken(t *testing.T, first, count int) {
 	if count == 0 {
 		count = len(all)
 	}
-	var answered, done, begun, back atomic.Int64
+	var answered, done, begun, back, bursts atomic.Int64
 	t.Run("all", func(t *testing.T) {
 		for seed := first; seed < first+count; seed++ {
 			program := all[seed*stride%len(all)]
@@ -115,10 +115,11 @@ func keepsResultsWhenMemoryIsTaken(t *testing.T, first, count int) {
 				done.Add(int64(good))
 				begun.Add(k.begun)
 				back.Add(int64(k.back))
+				bursts.Add(int64(k.bursts))
 			})
 		}
 	})
-	t.Logf("%d of %d revocations done; %d MiB began on the host; %d chunks that were offered came back", done.Load(), answered.Load(), begun.Load()>>20, back.Load())
+	t.Logf("%d of %d revocations done; %d bursts ended by themselves; %d MiB began on the host; %d chunks that were offered came back", done.Load(), answered.Load(), bursts.Load(), begun.Load()>>20, back.Load())
 	if answered.Load() > int64(count) && (done.Load() == 0 || back.Load() == 0) { // fewer: -run has picked one
 		t.Error("no memory was taken, or nothing that was offered came back")
 	}

@@ -7,7 +7,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "abi/capture_mode.h"
+#include "abi/clock.h"
 #include "abi/lock.h"
 #include "abi/symbols.h"
 #include "device/device.h"
@@ -16,6 +19,7 @@
 #include "program/mode.h"
 #include "burst.h"
 #include "bypass.h"
+#include "explicit.h"
 #include "revoke.h"
 #include "stream_capture.h"
 #include "submit_gate.h"
@@ -32,8 +36,13 @@ CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
 namespace lazy {
 namespace {
 
-// Between two looks, in milliseconds: while the device has work that nobody waits for, and else.
+// Between two looks, in milliseconds: while the device has work that nobody waits for or the end of a burst matters, and
+// else. A burst ends when nothing has changed from one look to the next. So gaps of less than a millisecond between
+// launches, as of a program that works on the host after each, end none: to get the permission again takes about a tenth of that.
 const unsigned soon = 1, later = 5;
+
+// When the process last got its permission, and how much it had submitted then.
+std::atomic<uint64_t> burst_began_ns{0}, submitted_before{0};
 
 const unsigned without_timing = 2; // CU_EVENT_DISABLE_TIMING
 
@@ -106,19 +115,41 @@ void find_end()
 		activity_ended(behind.mark);
 }
 
+// in_burst: the process has its permission and has used it.
+bool in_burst()
+{
+	return ends_bursts() && !revoked() && (activity_mark() != submitted_before || activity_last_call() > burst_began_ns);
+}
+
+// try_end_burst gives up the permission if nothing of the process is under way. `lock` is held.
+void try_end_burst()
+{
+	if (!can_tell(context_of_task()) || cover_of(Task::process().device()).tasks > 0) // perhaps it has several tasks
+		return;
+	use_device();
+	const ClosedSubmitGate closed;
+	if (closed.await_empty(0) && !activity_working() && !activity_calls() && !being_captured())
+		end_burst();
+}
+
 // look says after how many milliseconds the next look is to come.
 unsigned look()
 {
 	static uint64_t before; // submissions at the look before
 	const uint64_t now = activity_mark();
-	const bool still = now == before && !activity_calls();
+	const bool still = now == before && !activity_calls(), working = activity_working();
 
 	before = now;
-	if (!still || !activity_working())
+	if (!working && !in_burst())
 		return later;
+	if (!still)
+		return ends_bursts() ? soon : later;
 	pthread_mutex_lock(&looks.looking);
 	if (!looks.stopped && pthread_mutex_trylock(&lock) == 0) {
-		find_end();
+		if (working)
+			find_end();
+		else
+			try_end_burst();
 		pthread_mutex_unlock(&lock);
 	}
 	pthread_mutex_unlock(&looks.looking);
@@ -142,6 +173,12 @@ void start_looks()
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	looks.started = pthread_create(&thread, &detached, look_again_and_again, nullptr) == 0;
 	pthread_attr_destroy(&detached);
+}
+
+void begin_burst()
+{
+	submitted_before = activity_mark();
+	burst_began_ns = now_ns();
 }
 
 void forget_looks()

@@ -5,8 +5,11 @@
 namespace lazy {
 
 // start_looks starts the thread that shows the scheduler whether the device has work of this process
-// (probe/activity.h). All signals of the caller are blocked.
+// (probe/activity.h), and that gives the permission up where the run wants that (revoke.h). All signals of the caller are blocked.
 void start_looks();
+
+// begin_burst: the process has got its permission. It keeps it for one call at least.
+void begin_burst();
 
 void forget_looks(); // the context is about to go. `lock` is held
 void stop_looks();   // the process is about to exit

@@ -39,8 +39,11 @@ static std::atomic<bool> must_ask{false};
 static std::atomic<bool> prepared{false}; // the scheduler knows that this process can give memory back
 static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
 static std::atomic<uint64_t> window{0};   // ns
+static std::atomic<bool> bursts{false};   // the permission ends with each
 
 uint64_t window_ns() { return window.load(std::memory_order_relaxed); }
+
+bool ends_bursts() { return bursts.load(std::memory_order_relaxed); }
 
 bool revoked() { return must_ask.load(std::memory_order_relaxed); }
 
@@ -154,6 +157,7 @@ static void welcome(const client_welcome *w)
 {
 	welcomed.store(use_chunks(w->chunk_bytes));
 	window.store(uint64_t{w->window_us} * 1000u);
+	bursts.store(w->bursts);
 	if (welcomed)
 		start_looks();
 }
@@ -224,6 +228,14 @@ void give_up_permission()
 	client_yield(&task);
 }
 
+void end_burst()
+{
+	const case_task task = Task::process().grant();
+
+	if (client_end_burst(&task))
+		must_ask.store(true);
+}
+
 // Calls that only look at memory are soon over. One that waits for something else does not look meanwhile.
 static const uint64_t look_ns = 1000000000u;
 
@@ -255,10 +267,13 @@ void await_permission()
 		CUcontext own = nullptr; // perhaps none, in a thread's first call
 		driver()->get_current(&own);
 		driver()->set_current(context_of_task());
-		fetch(permitted ? room_on_device() : 0, home(), &in);
+		const bool away = away_bytes() > 0;
+		if (away || bare())
+			fetch(permitted ? room_on_device() : 0, home(), &in);
 		driver()->set_current(own);
-		if (permitted)
+		if (permitted && away)
 			client_moved(&task, CASE_MOVED_IN, &in);
+		begin_burst();
 		must_ask.store(false);
 	}
 }

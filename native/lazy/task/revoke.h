@@ -17,11 +17,16 @@ uint64_t free_beside(uint64_t total);
 // window_ns is for how long the run lets the device have work ahead (launch/submit_window.h); 0: any amount of work.
 uint64_t window_ns();
 
+// ends_bursts: the run wants the permission back when the device has no work of the process (burst.h).
+bool ends_bursts();
+
 // revoked: the process must ask before it gives its device more work. await_permission asks, and
 // brings the memory back. forget_revocation: the task has ended.
 bool revoked();
 void await_permission();
 void give_up_permission(); // to ask again, for what the process wants now. `lock` is held
+// end_burst gives it up because the device has no work of the process. `lock` is held, and the gate is closed.
+void end_burst();
 void forget_revocation();
 // show_holdings shows the scheduler what this process has on its device, after it has changed. `lock` is held.
 void show_holdings();
