@@ -228,7 +228,7 @@ func residencies(device int, jobs []Job, tasks []Task, end float64) map[int][][2
 		}
 	}
 	for i, j := range jobs {
-		if !tasked[i] && j.Device != nil && *j.Device == device {
+		if whole := !tasked[i] || j.Devices != "" && len(out[i]) == 0; whole && j.Has(device) {
 			add(i, j.StartS, j.EndS)
 		}
 	}

@@ -66,6 +66,22 @@ func TestBoundJobsHoldTheirDevice(t *testing.T) {
 	}
 }
 
+// A job of several devices has each of them from start to end, but for those where its tasks say when.
+func TestJobsOfSeveralDevicesHoldEach(t *testing.T) {
+	job := energyJob(0, 4, OK)
+	job.StartS, job.Device, job.Devices = known(1.0), known(0), DeviceList([]int{0, 2})
+	segments := append(sampled(0, SeriesEnergy, 1, 0, 10, 20, 30, 40), append(sampled(1, SeriesEnergy, 1, 0, 10, 20, 30, 40), sampled(2, SeriesEnergy, 1, 0, 100, 200, 300, 400)...)...)
+	for _, c := range []struct {
+		tasks []Task
+		want  float64
+	}{{nil, 330}, {[]Task{granted(0, 0, 0, 1, known(2.0))}, 310}} {
+		_, jobs, _ := WithEnergy(Run{Mode: Live}, []Device{{}, {Index: 1}, {Index: 2}}, []Job{job}, c.tasks, segments)
+		if *jobs[0].EnergyEstimateJ != c.want {
+			t.Errorf("with tasks %+v: %v J, want %v", c.tasks, *jobs[0].EnergyEstimateJ, c.want)
+		}
+	}
+}
+
 // A task that was not released lasts until its job's end.
 func TestTaskWithoutReleaseEndsWithItsJob(t *testing.T) {
 	_, jobs, e := WithEnergy(Run{Mode: Live}, []Device{{}}, []Job{energyJob(0, 2, OK), energyJob(1, 4, OK)},

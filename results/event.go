@@ -34,6 +34,8 @@ const (
 	// A job with pin: true is bound as a whole, so that its pin has no effect. The command
 	// records it before the batch starts.
 	EventPinIgnored EventKind = "pin_ignored"
+	// A job asks for a part of a device's time, and the scheduler knows no such parts. The batch records it.
+	EventShareIgnored EventKind = "share_ignored"
 	// Jobs were given to the batch while it ran; the job is the first of them. The batch records it.
 	EventGiven EventKind = "given"
 	// A process did not answer in time when it was asked for memory. The batch records it.

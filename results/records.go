@@ -7,6 +7,9 @@ package results
 
 import (
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
@@ -184,7 +187,9 @@ type Job struct {
 	// EnergyEstimateJ is the job's share of its devices' energy (see WithEnergy).
 	EnergyEstimateJ *float64
 	DeadlineS       *float64 // how long after its arrival it should have ended; nil: it has no deadline
-	Suspects        []int    // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
+	// Devices are those of a job that has several, as their list says it (DeviceList); "": Device is all that it has.
+	Devices  string
+	Suspects []int // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
 }
 
 // TurnaroundS is the time from the job's arrival to its end.
@@ -207,6 +212,40 @@ func (j Job) MetDeadline() *bool {
 
 // nanoseconds is a time as it was before it became a number of seconds.
 func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
+
+// DeviceList is the text of several devices, such as "0,2"; of one it is "".
+func DeviceList(devices []int) string {
+	if len(devices) < 2 {
+		return ""
+	}
+	text := make([]string, len(devices))
+	for i, d := range devices {
+		text[i] = strconv.Itoa(d)
+	}
+	return strings.Join(text, ",")
+}
+
+// On has the devices of the job: all of a job that has several, or the device of its first task.
+func (j *Job) On() []int {
+	var devices []int
+	for text := range strings.SplitSeq(j.Devices, ",") {
+		if d, err := strconv.Atoi(text); err == nil {
+			devices = append(devices, d)
+		}
+	}
+	if devices == nil && j.Device != nil {
+		devices = []int{*j.Device}
+	}
+	return devices
+}
+
+// Has reports whether the device is one of On.
+func (j *Job) Has(device int) bool {
+	if j.Devices == "" {
+		return j.Device != nil && *j.Device == device
+	}
+	return slices.Contains(j.On(), device)
+}
 
 // EndedOK reports whether the job has ended and did its work.
 func (j Job) EndedOK() bool { return j.Outcome != nil && j.Outcome.CountsAsOK() }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -254,6 +255,9 @@ func (Arrive) apply(b *Batch, now time.Duration) error {
 	for _, e := range b.config.Notes {
 		b.recordEvent(e)
 	}
+	for i := range b.config.Jobs {
+		b.noteShare(i, now)
+	}
 	if err := b.policyFailed(); err != nil { // before it was asked anything
 		b.endWithPolicy(err, now)
 	}
@@ -327,7 +331,7 @@ func (b *Batch) admit(now time.Duration) {
 		if b.boundBeforeStart(i) {
 			b.bind(i, now)
 		} else {
-			b.start(i, Unbound)
+			b.start(i, nil)
 		}
 	}
 }
@@ -379,20 +383,49 @@ func (b *Batch) bind(i int, now time.Duration) {
 	}
 	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Expected: b.expected(i), Wait: wait}, now)
+		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Expected: b.expected(i), Wait: wait, Devices: spec.GPUs, Share: b.config.share(spec)}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
 
-func (b *Batch) start(i, device int) {
+func (b *Batch) start(i int, devices []int) {
 	b.job(i).started = true
-	if device != Unbound {
-		b.records[i].Device = &b.indexes[device]
+	if r := &b.records[i]; len(devices) > 0 {
+		r.Device = &b.indexes[devices[0]]
+		r.Devices = results.DeviceList(devices)
 	}
-	b.command(Start{Job: i, Device: device})
-	if b.nice != nil && device == Unbound {
+	b.command(Start{Job: i, Devices: devices})
+	if b.nice != nil && len(devices) == 0 {
 		b.command(Prioritize{i, b.nice[i]})
 	}
+}
+
+// devicesOf are the devices of a grant.
+func (b *Batch) devicesOf(d schedulers.Decision) []int {
+	if d.Devices != nil {
+		return d.Devices
+	}
+	return b.indexes[d.Device : d.Device+1]
+}
+
+// share is the part of a device's time that a task of the job asks for.
+func (c *Config) share(job *mixes.Job) int {
+	if !c.Scheduler.TakesShares() {
+		return 0
+	}
+	return int(math.Round(job.Share * schedulers.WholeDevice))
+}
+
+// noteShare records that the scheduler ignores what the job asks for.
+func (b *Batch) noteShare(i int, now time.Duration) {
+	if spec := b.spec(i); spec.Share > 0 && !b.config.Scheduler.TakesShares() {
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventShareIgnored, Job: &i, Detail: ShareIgnored(spec, b.config.Scheduler)})
+	}
+}
+
+// ShareIgnored says that a scheduler ignores the share of a job.
+func ShareIgnored(job *mixes.Job, s policies.Scheduler) string {
+	return fmt.Sprintf("share: %g has no effect: scheduler %s knows no shares", job.Share, s.Name)
 }
 
 // carryOut acts on the engine's decisions. If the policy has failed, they do not count, and the
@@ -418,9 +451,12 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 			b.command(Answer{d}) // first, because its process waits
 			b.settle(d, now)
 		case d.Kind == schedulers.Granted:
-			b.start(i, d.Device)
+			devices := b.devicesOf(d)
+			b.start(i, devices)
 			j := b.job(i)
-			j.residencies = j.residencies.Enter(0, d.Device, now)
+			for _, device := range devices {
+				j.residencies = j.residencies.Enter(0, device, now)
+			}
 		default:
 			b.refuse(i, d.Reason, now)
 		}
@@ -698,10 +734,16 @@ func (e Unreached) apply(b *Batch, now time.Duration) error {
 }
 
 // ofChoice says what to do about a program that chose a device that it does not see. Hints are of nothing else.
-const ofChoice = "; a job has one GPU, as its device 0. A program that chooses among several needs pin: true in the mix, and these GPUs in --devices"
+func (j *job) ofChoice() string {
+	if n := j.spec.GPUs; n > 1 {
+		return fmt.Sprintf("; the job has %d GPUs, as its devices 0 to %d: a program that uses more needs a larger gpus in the mix", n, n-1)
+	}
+	return "; a job has one GPU, as its device 0. A program that chooses among several needs pin: true in the mix, and these GPUs in --devices"
+}
 
 func (e Hint) apply(b *Batch, now time.Duration) error {
-	b.keep(e.Job, &b.job(e.Job).hint, results.EventHint, e.What+ofChoice, now)
+	j := b.job(e.Job)
+	b.keep(e.Job, &j.hint, results.EventHint, e.What+j.ofChoice(), now)
 	return nil
 }
 

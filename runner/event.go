@@ -257,13 +257,13 @@ type Exit struct {
 // Command is what a batch asks for when an event was applied.
 type Command interface{ command() }
 
-// Unbound is the device of a job that is bound task by task.
-const Unbound = -1
-
 type (
-	// Start begins a job: JobStarted or JobEnded follows. The job is pinned to the device
-	// unless that is Unbound.
-	Start struct{ Job, Device int }
+	// Start begins a job: JobStarted or JobEnded follows. The job is pinned to the devices, in node order. A job that is
+	// bound task by task has none yet.
+	Start struct {
+		Job     int
+		Devices []int
+	}
 	// Answer tells the process that waits in a task's begin, grow or resume.
 	Answer struct{ Decision schedulers.Decision }
 	// Revoke asks a task's process to give something back: TaskRevoked follows, unless the task ends.

@@ -40,12 +40,15 @@ func (f *fake) note(format string, args ...any) {
 	f.calls = append(f.calls, fmt.Sprintf(format, args...))
 }
 
-func (f *fake) Start(job, device int) {
-	if device == runner.Unbound {
+func (f *fake) Start(job int, devices []int) {
+	switch len(devices) {
+	case 0:
 		f.note("start %d", job)
-		return
+	case 1:
+		f.note("start %d@%d", job, devices[0])
+	default:
+		f.note("start %d@%v", job, devices)
 	}
-	f.note("start %d@%d", job, device)
 }
 
 func (f *fake) Answer(d schedulers.Decision) {

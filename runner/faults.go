@@ -148,7 +148,8 @@ func (b *Batch) mustWaitForServer(d schedulers.Decision) bool {
 	if j.bound && d.Task.ID != binding(int(d.Task.Job)) {
 		return false
 	}
-	return !b.server.Admits(j.residencies.Of(d.Task.Serial), d.Device)
+	own := j.residencies.Of(d.Task.Serial)
+	return slices.ContainsFunc(b.devicesOf(d), func(device int) bool { return !b.server.Admits(own, device) })
 }
 
 func (e ServerFaulted) apply(b *Batch, now time.Duration) error {

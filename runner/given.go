@@ -112,6 +112,7 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 		note.AtS, note.Job = seconds(now), &i
 		b.recordEvent(note)
 	}
+	b.noteShare(i, now)
 	b.expectGiven(&e.Job, e.Expected, now)
 	b.admit(now)
 	return nil

@@ -130,7 +130,7 @@ func (w *world) WakeAt(t time.Duration) {
 
 func (w *world) AwaitServer() { w.plan(w.work(), func() { w.batch.Recovered(nil, w.now) }) }
 
-func (w *world) Start(job, _ int) {
+func (w *world) Start(job int, _ []int) {
 	w.plan(time.Millisecond, func() {
 		w.batch.JobStarted(job, w.now)
 		for _, p := range w.jobs[job].processes {

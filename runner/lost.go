@@ -46,7 +46,7 @@ func (j *job) isOn(device int) bool {
 func (b *Batch) wasLost(i, device int, why string, now time.Duration) {
 	r := &b.records[i]
 	failed := []results.Outcome{results.Fault, results.FaultSuspect, results.Collateral, results.Crash}
-	if r.Device == nil || *r.Device != device || r.EndS == nil || *r.EndS < seconds(now-seenLate) || !slices.Contains(failed, *r.Outcome) {
+	if !r.Has(device) || r.EndS == nil || *r.EndS < seconds(now-seenLate) || !slices.Contains(failed, *r.Outcome) {
 		return
 	}
 	r.Outcome, r.Detail = shared(results.Lost), why+"; it ended with: "+r.Detail

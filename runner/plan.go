@@ -252,7 +252,7 @@ func (b *Batch) plan(now time.Duration) {
 }
 
 // situation is the batch as a search sees it. It leaves out jobs that are late: they get their place when
-// they ask.
+// they ask. It also leaves out those of several devices, which go beside the plan.
 func (b *Batch) situation(now time.Duration) plan.Situation {
 	a := b.ahead
 	a.tracker.Advance(now)
@@ -264,7 +264,7 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 	}
 	for _, i := range a.open {
 		p := a.tracker.Job(schedulers.JobID(i))
-		if p.Stage == plan.Before && p.Patience <= 0 {
+		if p.Stage == plan.Before && p.Patience <= 0 || b.spec(i).GPUs > 1 {
 			continue
 		}
 		p.Arrived, p.Isolate = b.arrival(i), b.config.isolated(b.spec(i))
@@ -285,6 +285,9 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 		s.Jobs = append(s.Jobs, p)
 	}
 	for _, i := range b.toAdmit(a.settings.Window) {
+		if b.spec(i).GPUs > 1 {
+			continue
+		}
 		p := a.tracker.Job(schedulers.JobID(i))
 		p.Arrived, p.Isolate = b.arrival(i), b.config.isolated(b.spec(i))
 		s.Jobs = append(s.Jobs, p)

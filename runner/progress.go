@@ -91,7 +91,9 @@ func (b *Batch) standings() (waits, holds []string) {
 	asked, held := map[claimant]int64{}, map[place]int64{} // in bytes
 	for index, j := range b.jobs {
 		if j != nil && j.bound && j.started && j.record.Outcome == nil {
-			held[place{claimant{index, noRank}, *j.record.Device}] = b.whole(j.spec).Bytes
+			for _, device := range j.record.On() {
+				held[place{claimant{index, noRank}, device}] = b.whole(j.spec).Bytes
+			}
 		}
 	}
 	for _, t := range b.tasks {

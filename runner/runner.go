@@ -27,7 +27,7 @@ type Executor interface {
 	// ends first it posts Cancel, waits until every job has ended, and returns the cause,
 	// with what went wrong beside it (errors.Join).
 	Run(ctx context.Context, l *Loop) error
-	Start(job, device int)
+	Start(job int, devices []int)
 	Answer(d schedulers.Decision)
 	Stop(job int)
 	WakeAt(t time.Duration)
@@ -226,7 +226,7 @@ func (l *Loop) carryOut() {
 func (l *Loop) do(c Command) {
 	switch c := c.(type) {
 	case Start:
-		l.executor.Start(c.Job, c.Device)
+		l.executor.Start(c.Job, c.Devices)
 	case Answer:
 		l.executor.Answer(c.Decision)
 	case Revoke:

@@ -46,7 +46,7 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 		return nil
 	}
 	t.GridUnknown, t.Priority, t.Isolate, t.Due = t.Blocks == 0, j.spec.Priority, b.config.isolated(j.spec), b.due(int(t.Job))
-	t.Expected = b.expected(int(t.Job))
+	t.Expected, t.Share = b.expected(int(t.Job)), b.config.share(j.spec)
 	entry := &task{id: t.ID, process: t.Process(), asked: t.Bytes, record: results.Task{Job: int(t.Job), Seq: j.tasks, Bytes: t.Bytes - e.HeapBytes, HeapBytes: e.HeapBytes,
 		Managed: new(t.Managed), PinnedDevice: t.OnDevice, SubmitS: seconds(now)}}
 	entry.setKernel(t)
@@ -56,7 +56,7 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 	b.ask(entry, now)
 	switch {
 	case j.bound:
-		b.carryOut([]schedulers.Decision{{Kind: schedulers.Granted, Task: t, Device: *j.record.Device}}, now)
+		b.carryOut([]schedulers.Decision{{Kind: schedulers.Granted, Task: t, Device: j.deviceOf(t)}}, now)
 	case b.engineDecides(j):
 		ds, err := b.engine.Submit(t, now)
 		b.check(err)
@@ -66,6 +66,14 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 		b.recordTask(entry)
 	}
 	return nil
+}
+
+// deviceOf is where a task of a bound job is: on the job's device, or on the one of several that it names.
+func (j *job) deviceOf(t schedulers.Task) int {
+	if d := t.OnDevice; d != nil && j.record.Has(*d) {
+		return *d
+	}
+	return *j.record.Device
 }
 
 func (e TaskGrow) apply(b *Batch, now time.Duration) error {
@@ -78,7 +86,7 @@ func (e TaskGrow) apply(b *Batch, now time.Duration) error {
 	j := b.job(t.record.Job)
 	switch {
 	case j.bound:
-		b.carryOut([]schedulers.Decision{{Kind: schedulers.Grown, Task: schedulers.Task{ID: e.ID, Job: t.process.Job}, Device: *j.record.Device}}, now)
+		b.carryOut([]schedulers.Decision{{Kind: schedulers.Grown, Task: schedulers.Task{ID: e.ID, Job: t.process.Job}, Device: j.deviceOf(schedulers.Task{OnDevice: t.record.Device})}}, now)
 	case b.engineDecides(j):
 		ds, err := b.engine.Grow(e.ID, e.Bytes, e.Wait, now)
 		b.check(err)

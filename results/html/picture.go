@@ -177,7 +177,7 @@ func newPanel(r records, of Pictured, end float64, y int) panel {
 	for i, d := range t.Devices {
 		row := pictureRow{Name: d.Name, Y: y + runHead + i*devicePitch, Height: deviceHeight}
 		for _, j := range r.jobs {
-			if of.Bound && j.StartS != nil && j.Device != nil && *j.Device == r.devices[i].Index {
+			if of.Bound && j.StartS != nil && j.Has(r.devices[i].Index) {
 				row.Bars = append(row.Bars, pictureBar{newBar(classHost, *j.StartS, orElse(j.EndS, end), end), percent(0, 1), percent(1, 1)})
 			}
 		}

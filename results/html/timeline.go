@@ -113,7 +113,7 @@ func newTimeline(r records, end float64) timeline {
 }
 
 // holdsOf returns the intervals in which a job held a device: the times of its tasks, or its
-// whole life if it has no tasks and was bound as a process.
+// whole life if it has no tasks and was bound as a process, or has no tasks there and has several devices.
 func holdsOf(j results.Job, tasks []results.Task, end float64) []hold {
 	var out []hold
 	for _, k := range tasks {
@@ -121,8 +121,12 @@ func holdsOf(j results.Job, tasks []results.Task, end float64) []hold {
 			out = append(out, hold{j.Index, *k.Device, *k.GrantS, orElse(k.ReleaseS, orElse(j.EndS, end))})
 		}
 	}
-	if len(tasks) == 0 && j.Device != nil && j.StartS != nil {
-		out = append(out, hold{j.Index, *j.Device, *j.StartS, orElse(j.EndS, end)})
+	if j.StartS != nil && (len(tasks) == 0 || j.Devices != "") {
+		for _, device := range j.On() {
+			if !slices.ContainsFunc(out, func(h hold) bool { return h.device == device }) {
+				out = append(out, hold{j.Index, device, *j.StartS, orElse(j.EndS, end)})
+			}
+		}
 	}
 	slices.SortStableFunc(out, func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.from, b.from))

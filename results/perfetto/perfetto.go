@@ -196,7 +196,7 @@ func (t *run) job(j results.Job) {
 	end := orElse(j.EndS, t.end)
 	if j.StartS != nil {
 		t.slice(slice{track: on, name: name, from: ns(*j.StartS), to: ns(end)}, columns(j.Fields().With("turnaround_s", j.TurnaroundS()), "command", "class", "outcome", "detail",
-			"exit_status", "device_index", "footprint_bytes", "used_bytes", "wait_s", "turnaround_s", "user_s", "sys_s", "max_rss_bytes", "signal")...)
+			"exit_status", "device_index", "devices", "footprint_bytes", "used_bytes", "wait_s", "turnaround_s", "user_s", "sys_s", "max_rss_bytes", "signal")...)
 	}
 	tasks := &lanes{packets: t.packets, parent: process, name: "tasks", rank: 1}
 	for _, k := range t.tasks {
@@ -291,7 +291,7 @@ type residency struct {
 // device writes a device's process: its counters, and who held it.
 func (t *run) device(process track, d results.Device) {
 	var held []residency
-	tasked := map[int]bool{}
+	tasked, here := map[int]bool{}, map[int]bool{}
 	ends := map[int]float64{}
 	names := map[int]string{}
 	for _, j := range t.jobs {
@@ -300,13 +300,14 @@ func (t *run) device(process track, d results.Device) {
 	for _, k := range t.tasks {
 		tasked[k.Job] = true
 		if k.GrantS != nil && k.Device != nil && *k.Device == d.Index {
+			here[k.Job] = true
 			from := ns(*k.GrantS)
 			held = append(held, residency{fmt.Sprintf("job %d task %d: %s", k.Job, k.Seq, names[k.Job]), from,
 				max(from, ns(orElse(k.ReleaseS, ends[k.Job]))), t.grants[taskKey{k.Job, k.Seq}], taskArgs(k)})
 		}
 	}
 	for _, j := range t.jobs {
-		if !tasked[j.Index] && j.StartS != nil && j.Device != nil && *j.Device == d.Index {
+		if asWhole := !tasked[j.Index] || j.Devices != "" && !here[j.Index]; asWhole && j.StartS != nil && j.Has(d.Index) {
 			held = append(held, residency{fmt.Sprintf("job %d: %s", j.Index, j.Name), ns(*j.StartS), ns(ends[j.Index]), 0,
 				[]arg{whole("job_index", int64(j.Index)), words("command", j.Command)}})
 		}

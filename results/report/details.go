@@ -32,6 +32,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Place: DataOnly},
 		Column{Name: "stderr_tail", Place: DataOnly}, Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: energy},
 		Column{Name: "deadline", Unit: Seconds, Place: deadline, Drop: 6}, Column{Name: "deadline_met", Heading: "met", Title: "Deadline met", Place: deadline},
+		Column{Name: "devices", Place: DataOnly},
 	)}
 	if energy == Everywhere {
 		t.Say(energyNote)
@@ -41,8 +42,8 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		if j.Signal != nil {
 			exit = *j.Signal
 		}
-		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j))
+		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, devices(j), j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), given(j.Devices))
 	}
 	return t
 }
@@ -54,6 +55,14 @@ func met(j results.Job) any {
 		return nil
 	}
 	return Cell{Value: *in, Text: map[bool]string{true: "yes", false: "no"}[*in]}
+}
+
+// devices is the job's device, or the list of those of a job that has several.
+func devices(j results.Job) any {
+	if j.Devices == "" {
+		return j.Device
+	}
+	return Cell{Value: *j.Device, Text: j.Devices}
 }
 
 // taskTable has a row for each GPU task.

@@ -70,6 +70,9 @@ func (f *Feed) settle(ctx context.Context, t *Taken) error {
 	if err := f.backend.CheckMix(b.Mix, b.Probe, f.known); err != nil {
 		return err
 	}
+	if err := CheckDevices(b.Mix, b.Scheduler, len(f.devices)); err != nil {
+		return err
+	}
 	b.Profiles = f.known
 	t.Job, t.Profiles, t.At = b.Mix.Jobs[0], f.known, t.given.At
 	if f.backend.Mode() == results.Live {

@@ -185,6 +185,9 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	if err := backend.CheckScheduler(b.Scheduler); err != nil {
 		return Outcome{}, err
 	}
+	if err := CheckDevices(r.Mix, b.Scheduler, devices); err != nil {
+		return Outcome{}, err
+	}
 	if r.Fallback != "" {
 		r.Say("%s", r.Fallback)
 	}
@@ -222,6 +225,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		return Outcome{}, err
 	}
 	b.sayTooLarge(node.Devices())
+	b.sayIgnoredShares()
 	if b.Feed != nil {
 		b.Feed.batch, b.Feed.devices = b, node.Devices()
 	}

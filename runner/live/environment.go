@@ -9,18 +9,21 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/surroundings"
 )
 
 // environment is a job's: the parent's without another MPS daemon, what the run needs, then the job's own.
 // native/probe reads the CASE_ variables.
-func (x *Executor) environment(job, device int, seat seat, traces string) []string {
+func (x *Executor) environment(job int, devices []int, seat seat, traces string) []string {
 	spec := x.job(job).spec
-	visible, binding := strings.Join(x.config.UUIDs, ","), "task"
-	if device != runner.Unbound {
-		visible, binding = x.config.UUIDs[device], "job"
+	uuids, binding := x.config.UUIDs, "task"
+	if len(devices) > 0 {
+		uuids, binding = nil, "job"
+		for _, d := range devices {
+			uuids = append(uuids, x.config.UUIDs[d])
+		}
 	}
+	visible := strings.Join(uuids, ",")
 	callers, _ := surroundings.WithoutMPS(os.Environ())
 	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
@@ -33,7 +36,7 @@ func (x *Executor) environment(job, device int, seat seat, traces string) []stri
 	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
 		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+seat.token, "CASE_REQUIRED=1", "CASE_REPORT="+x.server.Report(), "CASE_BINDING="+binding)
 	switch {
-	case device != runner.Unbound:
+	case binding == "job":
 	case spec.Pin:
 		env = append(env, "CASE_PIN=1")
 	default:

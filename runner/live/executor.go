@@ -111,7 +111,7 @@ type Executor struct {
 	mu     sync.Mutex
 	given  []job                         // that the feed had
 	procs  [][]*process                  // of each job that has started, by rank
-	bound  []int                         // device of each job as the batch bound it; settled before the job starts
+	bound  [][]int                       // devices of each job as the batch bound it; settled before the job starts
 	timers map[time.Duration]*time.Timer // that have not fired
 }
 
@@ -121,7 +121,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After,
-		timers: map[time.Duration]*time.Timer{}, procs: make([][]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, procs: make([][]*process, len(c.Jobs)), bound: make([][]int, len(c.Jobs))}
 	return x, nil
 }
 
@@ -257,13 +257,13 @@ func (x *Executor) awaitInterruption(ctx context.Context) {
 }
 
 // Start carries out runner.Start.
-func (x *Executor) Start(job, device int) {
+func (x *Executor) Start(job int, devices []int) {
 	x.mu.Lock()
-	x.bound[job] = device
+	x.bound[job] = devices
 	x.mu.Unlock()
 	x.clean.Add(1)
 	x.spawn.do(func() {
-		started, err := x.launchRanks(job, device)
+		started, err := x.launchRanks(job, devices)
 		x.mu.Lock()
 		x.procs[job] = started
 		x.mu.Unlock()

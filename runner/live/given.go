@@ -57,7 +57,7 @@ func (x *Executor) give(t harness.Taken) (int, error) {
 	}
 	x.mu.Lock()
 	i, given := len(x.procs), len(x.given)
-	x.given, x.procs, x.bound = append(x.given, j), append(x.procs, nil), append(x.bound, runner.Unbound) // before the batch starts it
+	x.given, x.procs, x.bound = append(x.given, j), append(x.procs, nil), append(x.bound, nil) // before the batch starts it
 	x.mu.Unlock()
 	if err := x.loop.TryPost(x.now(), t.Given); err != nil {
 		x.mu.Lock()

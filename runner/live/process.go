@@ -42,7 +42,7 @@ type process struct {
 
 // launch starts a job's process, of several ranks one. It must run on the spawner's thread, because the parent-death
 // signal is tied to the thread that forks.
-func (x *Executor) launch(job, device int, seat seat) (*process, error) {
+func (x *Executor) launch(job int, devices []int, seat seat) (*process, error) {
 	if err := x.whyFailed(); err != nil {
 		return nil, &failure{errors.New("the run had failed"), "see the run's event of kind failed"}
 	}
@@ -94,7 +94,7 @@ func (x *Executor) launch(job, device int, seat seat) (*process, error) {
 		cmd.Stdin = in
 	}
 	p.started = x.now() // before the job has a token
-	cmd.Env = x.environment(job, device, seat, traces)
+	cmd.Env = x.environment(job, devices, seat, traces)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd, p.token, p.traces = cmd, tokenOf(cmd.Env), traces
 	if err := cmd.Start(); err != nil {

@@ -32,21 +32,21 @@ func (s seat) environment() []string {
 	return []string{"CASE_RANK=" + strconv.Itoa(s.rank), "CASE_RANKS=" + strconv.Itoa(s.ranks), "CASE_RENDEZVOUS=" + s.meets}
 }
 
-// register returns the token of a job whose device was settled before it started, unless that is runner.Unbound.
-func (x *Executor) register(job, device int) string {
+// register returns the token of a job, which has its devices from the start, or asks for them.
+func (x *Executor) register(job int, devices []int) string {
 	switch {
 	case x.state != "":
 		return x.server.RegisterDeciding(job)
-	case device != runner.Unbound:
+	case len(devices) > 0:
 		return x.server.RegisterBound(job)
 	}
 	return x.server.Register(job)
 }
 
 // launchRanks starts the processes of a job. After an error it returns those that it has started.
-func (x *Executor) launchRanks(job, device int) (started []*process, err error) {
+func (x *Executor) launchRanks(job int, devices []int) (started []*process, err error) {
 	spec := x.job(job).spec
-	all := seat{ranks: spec.Ranks, token: x.register(job, device)}
+	all := seat{ranks: spec.Ranks, token: x.register(job, devices)}
 	if all.ranks > 0 {
 		if all.meets, err = x.makeRendezvous(job); err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func (x *Executor) launchRanks(job, device int) (started []*process, err error) 
 	for rank, token := range tokens {
 		own := all
 		own.rank, own.token = rank, token
-		p, err := x.launch(job, device, own)
+		p, err := x.launch(job, devices, own)
 		if err != nil && len(tokens) > 1 {
 			err = fmt.Errorf("rank %d: %w", rank, err)
 		}

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func (r recording) decisions() []string {
 		for _, c := range s.Commands {
 			switch c := c.(type) {
 			case runner.Start:
-				out = append(out, fmt.Sprintf("start %d@%d", c.Job, c.Device))
+				out = append(out, fmt.Sprintf("start %d@%s", c.Job, strings.Trim(fmt.Sprint(c.Devices), "[]")))
 			case runner.Answer:
 				out = append(out, fmt.Sprintf("task %d: %v@%d", c.Decision.Task.ID, c.Decision.Kind, c.Decision.Device))
 			}

@@ -128,8 +128,8 @@ func (s *stage) Run(_ context.Context, l *runner.Loop) error {
 	return closes()
 }
 
-func (s *stage) Start(job, device int) {
-	s.bound[job] = device
+func (s *stage) Start(job int, devices []int) {
+	s.bound[job] = devices
 	s.started.Go(func() { s.post(runner.JobStarted{Job: job}) })
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/runner"
 )
 
 // usersPeriod is the time between two looks at the processes that use the devices. A process that uses one for less may not be seen.
@@ -146,8 +145,8 @@ func (x *Executor) isUnscheduled(job, pid, device int) bool {
 	x.mu.Lock()
 	bound := x.bound[job]
 	x.mu.Unlock()
-	if bound != runner.Unbound {
-		return bound != device
+	if len(bound) > 0 {
+		return !slices.Contains(bound, device)
 	}
 	return x.job(job).spec.Binding != mixes.BindDeclared && !x.server.Asked(pid)
 }

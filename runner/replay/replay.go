@@ -312,7 +312,7 @@ func (x *Executor) post(n *node) {
 }
 
 // Start carries out runner.Start. A job that did not run in the recording ends at once.
-func (x *Executor) Start(job, _ int) {
+func (x *Executor) Start(job int, _ []int) {
 	if n := x.starts[job]; n != nil {
 		x.happened(n)
 		return

@@ -105,6 +105,9 @@ func (b *builder) jobs(jobs []results.Job) {
 			spec.Binding = mixes.BindDeclared
 			b.alone++
 		}
+		if ran && j.Devices != "" { // it waited for them before it started
+			spec.Binding, spec.GPUs, admitted[i] = mixes.BindDeclared, len(j.On()), *j.StartS
+		}
 		if i < b.given {
 			b.Stored.jobs = append(b.Stored.jobs, spec)
 		} else {
@@ -203,7 +206,7 @@ func (b *builder) starts(jobs []results.Job) []int {
 
 // job adds what a job did.
 func (b *builder) job(j results.Job, admitted float64) {
-	b.add(admitted, runner.Note{}, runner.Start{Job: j.Index, Device: runner.Unbound})
+	b.add(admitted, runner.Note{}, runner.Start{Job: j.Index})
 	b.add(*j.StartS, runner.JobStarted{Job: j.Index})
 	for _, t := range b.of[j.Index] {
 		b.task(t, *j.EndS)

@@ -68,6 +68,31 @@ func under(t *testing.T, s *replay.Stored, sched string) string {
 	return strings.Join(out, ", ")
 }
 
+// A job of several devices asks for as many in a replay.
+func TestJobsOfSeveralDevices(t *testing.T) {
+	jobs := []results.Job{jobOf(0, 0, 5), jobOf(1, 5, 8), jobOf(2, 8, 9)}
+	for i := range jobs {
+		jobs[i].Device, jobs[i].FootprintBytes = new(0), new(int64(6))
+	}
+	jobs[1].Devices = "0,1"
+	s, err := replay.NewStored(complete(0), 8, devicesOf(10, 10), jobs, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := under(t, s, "sa"), "ok 0-5, ok 5-8, ok 8-9"; got != want {
+		t.Errorf("sa: %s, want %s", got, want)
+	}
+	jobs[2] = jobOf(2, 0, 9)
+	tasks := []results.Task{taskOf(0, 0, 6, 0, 0, 5), taskOf(2, 0, 6, 0, 8, 9)}
+	if s, err = replay.NewStored(complete(4), 8, devicesOf(10, 10), jobs, tasks, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	// It asks when it arrives, and the others when they have started.
+	if got, want := under(t, s, "case-alg3:queue=fifo"), "ok 0-8, ok 0-3, ok 0-4"; got != want {
+		t.Errorf("case-alg3: %s, want %s", got, want)
+	}
+}
+
 // Each job asks as long after its start, holds as long, and exits as long after, as it did. Who
 // waits is decided anew.
 func TestDurationsAreThoseOfTheRun(t *testing.T) {

@@ -144,9 +144,9 @@ func (x *Executor) makeKind(j *mixes.Job, rank int) (kind, error) {
 }
 
 // newProcess makes a process of a job.
-func (x *Executor) newProcess(job, rank, device int) *process {
-	p := &process{x: x, index: job, rank: rank, job: x.job(job), device: device}
-	p.own.done = p.did
+func (x *Executor) newProcess(job, rank int, devices []int) *process {
+	p := &process{x: x, index: job, rank: rank, job: x.job(job)}
+	p.place(devices)
 	if of := x.kindOf[job]; of > 0 {
 		p.kind = x.kinds[int(of)+rank]
 	} else {
@@ -201,12 +201,12 @@ func closed(c <-chan struct{}) bool {
 }
 
 // Start carries out runner.Start.
-func (x *Executor) Start(job, device int) {
+func (x *Executor) Start(job int, devices []int) {
 	if x.job(job).Processes() > 1 {
-		x.startRanks(job, device)
+		x.startRanks(job, devices)
 		return
 	}
-	p := x.newProcess(job, 0, device)
+	p := x.newProcess(job, 0, devices)
 	x.procs[rankOf{int32(job), 0}] = p
 	x.at(x.now, p.start)
 }

@@ -23,6 +23,7 @@ type process struct {
 	todo     []step // which other jobs of its kind may have too
 	task     task
 	device   int       // of the job, or of the latest task
+	mirrors  []*mirror // its other devices, if it has several
 	contexts []*device // on which it has its context, until it ends
 	gone     bool
 	nice     int // of its host steps
@@ -33,6 +34,7 @@ type process struct {
 	own          activity  // of the step that it does
 	elsewhere    step      // the latest that is not as planned (here)
 	doing        *step     // with work
+	parts        int       // of that step, not done yet, if the process has several devices
 	then         func()    // what follows it
 	kernels      bool      // run, or have just run
 	kernelsSince time.Duration
@@ -110,6 +112,9 @@ func (p *process) do(s *step, then func()) {
 		p.own.nice = p.nice
 	}
 	p.work = p.x.share(p.pool, &p.own)
+	if len(p.mirrors) > 0 {
+		p.doAlso(s)
+	}
 }
 
 // did goes on behind the step that it was doing.
@@ -125,7 +130,7 @@ func (p *process) did() {
 		return
 	}
 	if s.on == sms {
-		p.x.note(p.x.devices[p.device])
+		p.note()
 	}
 	p.proceed()
 }
@@ -134,7 +139,11 @@ func (p *process) did() {
 func (p *process) launch(s *step) {
 	p.tellShape(s.Step)
 	d := p.x.devices[p.device]
-	if carried := d.page(p, s.Step); carried > 0 {
+	carried := d.page(p, s.Step)
+	for _, m := range p.mirrors {
+		carried = max(carried, m.page(p, s.Step))
+	}
+	if carried > 0 {
 		p.recordKernels()
 		pages := p.on(d.model, &profiles.Step{Kind: profiles.CopyIn, Bytes: carried})
 		p.do(&pages, func() { p.run(s) })
@@ -144,12 +153,11 @@ func (p *process) launch(s *step) {
 }
 
 func (p *process) run(kernel *step) {
-	d := p.x.devices[p.device]
 	if !p.kernels {
 		p.kernels, p.kernelsSince = true, p.x.now
 	}
 	p.do(kernel, nil)
-	p.x.note(d)
+	p.note()
 }
 
 // recordKernels records the kernels that followed each other until now as one interval.
@@ -158,8 +166,14 @@ func (p *process) recordKernels() {
 		return
 	}
 	p.kernels = false
-	p.x.rec.Kernel(results.Kernel{Job: p.index, Task: new(p.task.begun - 1), Device: p.device, Name: "all kernels (simulated)",
-		StartS: p.kernelsSince.Seconds(), EndS: p.x.now.Seconds(), BusyS: (p.x.now - p.kernelsSince).Seconds()})
+	record := func(place, device int) {
+		p.x.rec.Kernel(results.Kernel{Job: p.index, Task: new(p.seqOn(place)), Device: device, Name: "all kernels (simulated)",
+			StartS: p.kernelsSince.Seconds(), EndS: p.x.now.Seconds(), BusyS: (p.x.now - p.kernelsSince).Seconds()})
+	}
+	record(0, p.device)
+	for i, m := range p.mirrors {
+		record(i+1, m.index)
+	}
 }
 
 // exit ends the process, whatever its state.
@@ -169,8 +183,11 @@ func (p *process) exit(e runner.Exit) {
 	}
 	p.gone = true
 	delete(p.x.procs, p.key())
+	p.leaveOthers()
 	if p.work != nil {
-		p.x.leave(p.pool, p.work)
+		if p.work.cohort != nil { // else the other devices are not done with the step
+			p.x.leave(p.pool, p.work)
+		}
 		p.pool, p.work = nil, nil
 	}
 	if p.swap.moving != nil {
@@ -186,7 +203,7 @@ func (p *process) exit(e runner.Exit) {
 	for _, d := range p.contexts {
 		d.free += runner.DefaultContextBytes
 	}
-	if p.device != runner.Unbound {
+	if p.device != noDevice {
 		p.x.note(p.x.devices[p.device])
 	}
 	p.todo, p.task.objects = nil, nil

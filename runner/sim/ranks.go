@@ -41,10 +41,10 @@ type group struct {
 }
 
 // startRanks starts the processes of a job together.
-func (x *Executor) startRanks(job, device int) {
+func (x *Executor) startRanks(job int, devices []int) {
 	g := &group{mail: map[[2]int]int{}, awaits: map[int]int{}}
 	for rank := range x.job(job).Processes() {
-		p := x.newProcess(job, rank, device)
+		p := x.newProcess(job, rank, devices)
 		p.group = g
 		g.ranks = append(g.ranks, p)
 		x.procs[p.key()] = p

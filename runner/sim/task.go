@@ -27,10 +27,8 @@ type task struct {
 // (CASE_RECORD_LIMIT).
 const recordLimit = 64 * mib
 
-// id is that of the process's latest task.
-func (p *process) id() schedulers.TaskID {
-	return schedulers.TaskID(p.rank)<<rankShift | schedulers.TaskID(p.task.begun-1)<<32 | schedulers.TaskID(p.index+1)
-}
+// id is that of the process's latest task, on its first device.
+func (p *process) id() schedulers.TaskID { return p.idOn(0) }
 
 // rankShift leaves room for more tasks than a process can have, each of which takes a step (profiles).
 const rankShift = 52
@@ -49,7 +47,9 @@ func (p *process) asks(s *step) bool {
 		p.begin(s.Step)
 	case t.open && s.Kind == profiles.Allocate && t.used+s.Bytes > t.granted:
 		t.asked = t.used + s.Bytes - t.granted
-		p.post(runner.TaskGrow{ID: p.id(), Bytes: t.asked, Wait: p.job.Wait})
+		p.tell(func(id schedulers.TaskID) runner.Event {
+			return runner.TaskGrow{ID: id, Bytes: t.asked, Wait: p.job.Wait}
+		})
 	default:
 		return false
 	}
@@ -92,14 +92,21 @@ func (p *process) begin(s *profiles.Step) {
 	t.begun++
 	t.asked, t.warps, t.told = want.Bytes, want.Warps(), want.BlocksPerSM > 0
 	want.ID = p.id()
+	if len(p.mirrors) > 0 {
+		want.OnDevice = new(p.device)
+	}
 	p.post(runner.TaskBegin{Task: want})
+	for i, m := range p.mirrors {
+		want.ID, want.OnDevice = p.idOn(i+1), &m.index
+		p.post(runner.TaskBegin{Task: want})
+	}
 }
 
 // answered goes on with the step that had to ask.
 func (p *process) answered(d schedulers.Decision) {
 	t := &p.task
 	switch {
-	case p.gone:
+	case p.gone || d.Task.ID != p.id(): // or of another of its devices
 		return
 	case d.Kind == schedulers.Granted:
 		p.device = d.Device
@@ -153,7 +160,7 @@ func (p *process) fill() bool {
 	if !known {
 		need += runner.DefaultContextBytes
 	}
-	if !d.take(need) {
+	if !p.take(need) {
 		missing := t.used
 		if s := p.todo[0]; s.Kind == profiles.Allocate {
 			missing += s.Bytes
@@ -164,6 +171,7 @@ func (p *process) fill() bool {
 	if !known {
 		p.contexts = append(p.contexts, d)
 	}
+	p.enterAlso(known)
 	for _, o := range t.objects {
 		if !p.movable || uses(p.todo[0].Step, o.name) {
 			o.resident = o.bytes
@@ -190,6 +198,11 @@ func (p *process) allocate(s *profiles.Step) {
 		p.outOfMemory(o.bytes)
 		return
 	}
+	if !p.allocateAlso(o, t.open) {
+		p.x.devices[p.device].give(o)
+		p.outOfMemory(o.bytes)
+		return
+	}
 	if t.objects == nil {
 		t.objects = map[string]*object{}
 	}
@@ -202,6 +215,10 @@ func (p *process) free(name string) {
 	t := &p.task
 	o := t.objects[name]
 	delete(t.objects, name)
+	for _, m := range p.mirrors {
+		m.give(m.objects[name])
+		delete(m.objects, name)
+	}
 	t.used -= o.bytes
 	if !t.open {
 		t.recorded = slices.DeleteFunc(t.recorded, func(s step) bool {
@@ -215,7 +232,7 @@ func (p *process) free(name string) {
 	p.x.devices[p.device].give(o)
 	if len(t.objects) == 0 {
 		p.close()
-		p.post(runner.TaskFree{ID: p.id()})
+		p.tell(func(id schedulers.TaskID) runner.Event { return runner.TaskFree{ID: id} })
 	}
 }
 
@@ -234,7 +251,9 @@ func (p *process) tellShape(k *profiles.Step) {
 		return
 	}
 	t.warps, t.told = max(t.warps, warps), t.told || k.BlocksPerSM > 0
-	p.post(runner.TaskShape{ID: p.id(), Blocks: k.Blocks, ThreadsPerBlock: k.ThreadsPerBlock, BlocksPerSM: k.BlocksPerSM})
+	p.tell(func(id schedulers.TaskID) runner.Event {
+		return runner.TaskShape{ID: id, Blocks: k.Blocks, ThreadsPerBlock: k.ThreadsPerBlock, BlocksPerSM: k.BlocksPerSM}
+	})
 }
 
 // outOfMemory ends the process for an allocation that failed.

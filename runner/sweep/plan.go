@@ -300,6 +300,11 @@ func (p *Plan) check(backend harness.Backend) error {
 		if err := backend.CheckScheduler(s); err != nil {
 			return err
 		}
+		for _, mix := range p.mixes {
+			if err := harness.CheckDevices(mix, s, p.devices); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

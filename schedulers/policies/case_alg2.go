@@ -18,7 +18,7 @@ import "github.com/caserun/caserun/schedulers"
 type caseAlg2 struct{ MemoryHard }
 
 var alg2 = entry{
-	Info: Info{Name: "case-alg2", Binds: BindsTask, Shares: true,
+	Info: Info{Name: "case-alg2", Binds: BindsTask, Shares: true, KnowsShares: true,
 		Brief:  "memory hard, compute hard: every block of the grid has a free slot on an SM",
 		Rule:   "memory hard, compute hard: every block must find a free slot on an SM; a larger or unknown grid gets an idle device alone",
 		Source: casePaper + ", section 4, Alg. 2",

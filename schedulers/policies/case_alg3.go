@@ -14,7 +14,7 @@ type caseAlg3 struct {
 }
 
 var alg3 = entry{
-	Info: Info{Name: "case-alg3", Binds: BindsTask, Shares: true,
+	Info: Info{Name: "case-alg3", Binds: BindsTask, Shares: true, KnowsShares: true,
 		Brief:  "memory hard: where the task fits, the device with the fewest warps in use",
 		Rule:   "memory hard, compute soft: among devices with at least the memory free that it needs, the one with the fewest warps in use",
 		Source: casePaper + ", section 4, Alg. 3",

@@ -38,6 +38,8 @@ type Info struct {
 	Name   string
 	Binds  Binding
 	Shares bool // several processes may use one device at once, so a live run needs MPS
+	// KnowsShares: it admits jobs by the parts of a device's time that they ask for (schedulers.Task.Share).
+	KnowsShares bool
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
 	Revokes bool
 	// Predicts: the scheduler plans by what jobs are expected to do (schedulers.Prediction), see Scheduler.Plans.
@@ -82,6 +84,9 @@ func (s Scheduler) Parameters() string {
 	slices.Sort(b)
 	return strings.Join(b, ",")
 }
+
+// TakesShares reports whether jobs are admitted by their shares. Clients that decide know none.
+func (s Scheduler) TakesShares() bool { return s.KnowsShares && !s.ClientsDecide }
 
 type entry struct {
 	Info

@@ -14,7 +14,7 @@ type schedGPU struct {
 }
 
 var schedgpu = entry{
-	Info: Info{Name: "schedgpu", Binds: BindsTask, Shares: true,
+	Info: Info{Name: "schedgpu", Binds: BindsTask, Shares: true, KnowsShares: true,
 		Brief:  "one device; a task is admitted when its memory fits",
 		Rule:   "one device; admitted when the memory fits; the queue order is schedGPU's notification policy",
 		Source: "Reaño et al., Intra-Node Memory Safe GPU Co-Scheduling (TPDS 2018), sections 4 and 5",
