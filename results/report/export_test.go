@@ -80,14 +80,14 @@ func TestExportCSV(t *testing.T) {
 	for _, p := range paths {
 		names = append(names, filepath.Base(p))
 	}
-	want := []string{"cell.csv", "copy.csv", "device.csv", "event.csv", "job.csv", "kernel.csv", "prediction.csv", "run.csv", "swap.csv", "sweep.csv", "task.csv", "utilization.csv"}
+	want := []string{"cell.csv", "copy.csv", "device.csv", "event.csv", "job.csv", "kernel.csv", "prediction.csv", "rank.csv", "run.csv", "swap.csv", "sweep.csv", "task.csv", "utilization.csv"}
 	if !slices.Equal(names, want) {
 		t.Errorf("wrote %v, want %v", names, want)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != len(want) {
 		t.Errorf("%v in the directory (%v), want the tables alone", left, err)
 	}
-	runs, jobs, events := readCSV(t, paths[7]), readCSV(t, paths[4]), readCSV(t, paths[3])
+	runs, jobs, events := readCSV(t, paths[8]), readCSV(t, paths[4]), readCSV(t, paths[3])
 	if len(runs) != 2 || len(jobs) != 8 || len(events) != 2 {
 		t.Fatalf("%d runs, %d jobs, %d events; want 2, 8, 2", len(runs), len(jobs), len(events))
 	}
