@@ -32,7 +32,6 @@ type rank struct {
 	said
 	record results.Rank
 	exit   *Exit // nil: it has not ended
-	after  bool  // it ended after another had failed
 }
 
 // newRanks returns nil for a job of one process.
@@ -125,11 +124,11 @@ func (e RankEnded) apply(b *Batch, now time.Duration) error {
 		return err
 	}
 	of := b.job(e.Job).ranks
-	r.exit, r.after = &e.Exit, of.failed >= 0
+	r.exit = &e.Exit
 	r.record.EndS = new(seconds(now))
 	r.record.ExitStatus, r.record.Signal = e.Exit.Status, e.Exit.Signal
 	r.record.UserS, r.record.SysS, r.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
-	if of.failed < 0 && e.Exit.Failed() {
+	if e.Exit.Failed() && (of.failed < 0 || *r.record.EndS < *of.all[of.failed].record.EndS) { // one that ends earlier may be told of later
 		of.failed = e.Rank
 	}
 	b.progress.made(now)
@@ -174,10 +173,10 @@ func plus(a, b *float64) *float64 {
 // that did not do its work.
 func (b *Batch) outcomeOfRanks(j *job, e Exit) (results.Outcome, string) {
 	if whole, why := b.outcome(j, &said{}, Exit{Status: new(0), Err: e.Err, NotStarted: e.NotStarted}); e.Err != nil || whole != results.OK {
-		b.settleRanks(j, whole, why)
+		b.settleRanks(j, whole)
 		return whole, why
 	}
-	b.settleRanks(j, results.OK, "")
+	b.settleRanks(j, results.OK)
 	first := j.ranks.failed
 	if first < 0 {
 		first = max(0, slices.IndexFunc(j.ranks.all, func(r rank) bool { return r.record.Outcome != nil && *r.record.Outcome != results.OK }))
@@ -192,19 +191,19 @@ func (b *Batch) outcomeOfRanks(j *job, e Exit) (results.Outcome, string) {
 	return *r.Outcome, fmt.Sprintf("rank %d: %s", first, r.Detail)
 }
 
-// settleRanks gives each rank that started its outcome: the job's, if that does not tell its ranks apart.
-func (b *Batch) settleRanks(j *job, whole results.Outcome, why string) {
+// settleRanks gives each rank that started its outcome: that of the whole job, which then says why, unless that is OK.
+func (b *Batch) settleRanks(j *job, whole results.Outcome) {
 	for i := range j.ranks.all {
 		r := &j.ranks.all[i]
 		if r.record.StartS == nil {
 			continue
 		}
-		outcome, detail := whole, why
+		outcome, detail := whole, ""
 		switch {
 		case whole != results.OK:
 		case r.exit == nil:
 			continue
-		case r.after && r.exit.Failed():
+		case i != j.ranks.failed && r.exit.Failed():
 			outcome, detail = results.Cancelled, fmt.Sprintf("ended because rank %d had failed", j.ranks.failed)
 		default:
 			outcome, detail = b.outcome(j, &r.said, *r.exit)

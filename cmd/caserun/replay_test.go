@@ -100,16 +100,19 @@ func TestReplayUnderPlan(t *testing.T) {
 
 func TestRunsThatAreNotReplayed(t *testing.T) {
 	inTempDir(t)
-	writeFiles(t, map[string]string{"p.sh": shellPolicy(3, "exit 6"), "m.yaml": "jobs: [needle-16384, needle-16384]\n"})
+	writeFiles(t, map[string]string{"p.sh": shellPolicy(3, "exit 6"), "m.yaml": "jobs: [needle-16384, needle-16384]\n",
+		"ranks.yaml": "jobs: [needle-16384, {job: needle-16384, ranks: 2}]\n"})
 	for _, sched := range []string{"case-alg3", "exec:p.sh"} {
 		caserun(t, "mix", "m.yaml", "--sched", sched, "--node", "sim:1xV100")
 	}
+	caserun(t, "mix", "ranks.yaml", "--node", "sim:1xV100")
 	for _, c := range []struct {
 		line   string
 		status int
 		says   string
 	}{
 		{"replay", exitUsage, "RUN is missing"},
+		{"replay 3", exitUsage, "replay run 3: job 1 has several ranks"},
 		{"replay 9", exitUsage, "run 9"},
 		{"replay x", exitUsage, `run "x": want a run's number from caserun report, or latest`},
 		{"replay 2", exitUsage, "replay run 2: it is interrupted"},

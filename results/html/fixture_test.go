@@ -17,6 +17,7 @@ func (m memory) Devices(_ context.Context, run int64) ([]results.Device, error) 
 	return m[run].devices, nil
 }
 func (m memory) Jobs(_ context.Context, run int64) ([]results.Job, error)   { return m[run].jobs, nil }
+func (m memory) Ranks(_ context.Context, run int64) ([]results.Rank, error) { return m[run].ranks, nil }
 func (m memory) Tasks(_ context.Context, run int64) ([]results.Task, error) { return m[run].tasks, nil }
 func (m memory) Swaps(_ context.Context, run int64) ([]results.Swap, error) { return m[run].swaps, nil }
 func (m memory) Segments(_ context.Context, run int64) ([]results.Segment, error) {

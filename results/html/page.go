@@ -26,6 +26,7 @@ import (
 type Source interface {
 	Devices(ctx context.Context, run int64) ([]results.Device, error)
 	Jobs(ctx context.Context, run int64) ([]results.Job, error)
+	Ranks(ctx context.Context, run int64) ([]results.Rank, error)
 	Tasks(ctx context.Context, run int64) ([]results.Task, error)
 	Swaps(ctx context.Context, run int64) ([]results.Swap, error)
 	Segments(ctx context.Context, run int64) ([]results.Segment, error)
@@ -175,6 +176,7 @@ type records struct {
 	run      results.Run
 	jobs     []results.Job
 	devices  []results.Device
+	ranks    []results.Rank
 	tasks    []results.Task
 	swaps    []results.Swap
 	segments []results.Segment
@@ -185,6 +187,9 @@ type records struct {
 func load(ctx context.Context, source Source, one records) (records, error) {
 	var err error
 	if one.tasks, err = source.Tasks(ctx, one.run.ID); err != nil {
+		return one, err
+	}
+	if one.ranks, err = source.Ranks(ctx, one.run.ID); err != nil {
 		return one, err
 	}
 	if one.swaps, err = source.Swaps(ctx, one.run.ID); err != nil {

@@ -47,6 +47,7 @@ type runView struct {
 	Timeline  timeline
 	Series    []seriesView
 	Jobs      *report.Table
+	Ranks     *report.Table // nil: no job has several
 	Failures  []failure
 	Devices   *report.Table
 	Events    *report.Table
@@ -66,7 +67,7 @@ const maxEvents = 200
 func newRunView(r records, arm armName, b *budget) runView {
 	end := horizon(r)
 	v := runView{ID: r.run.ID, Arm: arm, Simulated: r.run.Mode == results.Simulated, Warnings: warnings(r),
-		Title: titleOf(r.run, arm), Facts: newFacts(r), Jobs: newJobs(r), Devices: newDevices(r), Events: newEvents(r),
+		Title: titleOf(r.run, arm), Facts: newFacts(r), Jobs: newJobs(r), Ranks: newRanks(r), Devices: newDevices(r), Events: newEvents(r),
 		Timeline: newTimeline(r, end), Series: newSeries(r, end, b), Config: configuration(r.run.Provenance.Configuration)}
 	v.Option = fmt.Sprintf("%d: %s, %s, %s, repetition %d", r.run.ID, line(r.run.Mix), arm.Text, line(r.run.Node), r.run.Repetition)
 	if v.Simulated {
@@ -141,6 +142,15 @@ func newJobs(r records) *report.Table {
 		}
 		t.Page.Rows = append(t.Page.Rows, attributes)
 	}
+	return t
+}
+
+func newRanks(r records) *report.Table {
+	if len(r.ranks) == 0 {
+		return nil
+	}
+	t := report.RankTable(r.run, r.ranks).Pick("job_index", "rank", "pid", "outcome", "start", "end", "user", "sys", "max_rss", "exit", "detail")
+	t.Page = report.Page{Label: fmt.Sprintf("Ranks of run %d", r.run.ID), Class: "sortable"}
 	return t
 }
 

@@ -75,6 +75,7 @@ type run struct {
 	*packets
 	results.Run
 	jobs     []results.Job
+	ranks    []results.Rank
 	tasks    []results.Task
 	swaps    []results.Swap
 	devices  []results.Device
@@ -98,7 +99,7 @@ type streamKey struct {
 
 func load(ctx context.Context, s *store.Store, p *packets, r results.Run) (*run, error) {
 	t := &run{packets: p, Run: r, processes: map[int]track{}, grants: map[taskKey]flow{}, refusedAt: map[int]map[string][]float64{}}
-	var errs [6]error
+	var errs [7]error
 	t.jobs, errs[0] = s.Jobs(ctx, r.ID)
 	t.tasks, errs[1] = s.Tasks(ctx, r.ID)
 	t.devices, errs[2] = s.Devices(ctx, r.ID)
@@ -106,6 +107,7 @@ func load(ctx context.Context, s *store.Store, p *packets, r results.Run) (*run,
 	t.segments, errs[3] = results.WithPower(segments), err
 	t.events, errs[4] = s.Events(ctx, r.ID)
 	t.swaps, errs[5] = s.Swaps(ctx, r.ID)
+	t.ranks, errs[6] = s.Ranks(ctx, r.ID)
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -198,6 +200,12 @@ func (t *run) job(j results.Job) {
 		t.slice(slice{track: on, name: name, from: ns(*j.StartS), to: ns(end)}, columns(j.Fields().With("turnaround_s", j.TurnaroundS()), "command", "class", "outcome", "detail",
 			"exit_status", "device_index", "devices", "footprint_bytes", "used_bytes", "wait_s", "turnaround_s", "user_s", "sys_s", "max_rss_bytes", "signal")...)
 	}
+	ranks := &lanes{packets: t.packets, parent: process, name: "ranks", rank: 1}
+	for _, k := range t.ranks {
+		if k.Job == j.Index && k.StartS != nil {
+			t.rank(ranks, k, end)
+		}
+	}
 	tasks := &lanes{packets: t.packets, parent: process, name: "tasks", rank: 1}
 	for _, k := range t.tasks {
 		if k.Job == j.Index {
@@ -210,6 +218,17 @@ func (t *run) job(j results.Job) {
 			t.swap(swaps, s)
 		}
 	}
+}
+
+// rank writes a process of a job that has several.
+func (t *run) rank(on *lanes, k results.Rank, jobEnd float64) {
+	name := fmt.Sprintf("rank %d", k.Rank)
+	if k.Outcome != nil && *k.Outcome != results.OK {
+		name += ": " + string(*k.Outcome)
+	}
+	from, to := ns(*k.StartS), ns(orElse(k.EndS, jobEnd))
+	t.slice(slice{track: on.free(from, to), name: name, from: from, to: to}, columns(k.Fields(), "rank", "pid", "outcome", "detail", "exit_status", "signal",
+		"user_s", "sys_s", "max_rss_bytes")...)
 }
 
 // swap writes memory that moved, or did not although it was asked to.

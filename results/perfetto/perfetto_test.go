@@ -311,6 +311,8 @@ func TestTimelineOfARun(t *testing.T) {
 		w.Task(results.Task{Job: 0, Seq: 2, SubmitS: 5, GrantS: new(6.0), ReleaseS: new(7.0), Device: new(0)})
 		w.Task(results.Task{Job: 1, Seq: 0, SubmitS: 1, Refusal: new("too large")})
 		w.Task(results.Task{Job: 1, Seq: 1, SubmitS: 4, Refusal: new("too large")})
+		w.Rank(results.Rank{Job: 0, Rank: 0, PID: new(77), StartS: new(0.5), EndS: new(8.0), Outcome: new(results.OK)})
+		w.Rank(results.Rank{Job: 0, Rank: 1, StartS: new(0.5), EndS: new(7.0), Outcome: new(results.Cancelled), Signal: new("SIGTERM")})
 		w.Swap(results.Swap{Job: 0, Task: 1, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 3.25, EndS: 4, Bytes: 1 << 32,
 			DrainS: 0.125, CopyS: 0.5, BookkeepingS: 0.0625, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(2)})
 		w.Swap(results.Swap{Job: 0, Task: 0, Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Unable, Why: "exported", StartS: 3.5, EndS: 4})
@@ -360,6 +362,8 @@ func TestTimelineOfARun(t *testing.T) {
 		"run 1 job 0: a / job":       {"waits to start 0-0.5", "a 0.5-8"},
 		"run 1 job 0: a / tasks":     {"task 0 waits 1-2", "task 0 on GPU 0 2-4", "task 2 waits 5-6", "task 2 on GPU 0 6-7"},
 		"run 1 job 0: a / tasks (2)": {"task 1 on GPU 0 3-5"},
+		"run 1 job 0: a / ranks":     {"rank 0 0.5-8"},
+		"run 1 job 0: a / ranks (2)": {"rank 1: cancelled 0.5-7"},
 		"run 1 job 0: a / swaps":     {"out (yield) 3.25-4", "in 4.25-4.5"},
 		"run 1 job 0: a / swaps (2)": {"out (evict): unable 3.5-4"},
 		"run 1 job 1: b / job":       {"b: refused 0-9"},

@@ -48,6 +48,25 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	return t
 }
 
+// RankTable has a row for each rank of jobs that have several.
+func RankTable(r results.Run, ranks []results.Rank) *Table {
+	t := &Table{Title: about("ranks of run", r), Detail: true, Columns: ofRun(
+		Column{Name: "job_index", Heading: "job"}, Column{Name: "rank"}, Column{Name: "pid", Heading: "PID", Place: whereKnown(r.Mode == results.Live)},
+		Column{Name: "start", Unit: Seconds, Drop: 1}, Column{Name: "end", Unit: Seconds},
+		Column{Name: "user", Unit: Seconds, Place: whereKnown(r.Mode == results.Live)}, Column{Name: "sys", Unit: Seconds, Place: whereKnown(r.Mode == results.Live)},
+		Column{Name: "max_rss", Heading: "max RSS", Unit: Bytes, Place: whereKnown(r.Mode == results.Live), Drop: 2}, Column{Name: "outcome", Crashes: true},
+		Column{Name: "exit", Place: TextOnly}, Column{Name: "exit_status", Place: DataOnly}, Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Drop: 3},
+	)}
+	for _, k := range ranks {
+		exit := cell(k.ExitStatus)
+		if k.Signal != nil {
+			exit = *k.Signal
+		}
+		t.Add(r.ID, r.Mode, k.Job, k.Rank, k.PID, k.StartS, k.EndS, k.UserS, k.SysS, k.MaxRSSBytes, k.Outcome, exit, k.ExitStatus, k.Signal, given(k.Detail))
+	}
+	return t
+}
+
 // met says whether a job met its deadline; nil if that is unknown.
 func met(j results.Job) any {
 	in := j.MetDeadline()
@@ -148,10 +167,15 @@ func RunTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 	kernels, err3 := db.Kernels(ctx, run.ID)
 	swaps, err4 := db.Swaps(ctx, run.ID)
 	expected, err5 := db.Predictions(ctx, run.ID)
-	if err := cmp.Or(err, err2, err3, err4, err5); err != nil {
+	ranks, err6 := db.Ranks(ctx, run.ID)
+	if err := cmp.Or(err, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
-	tables = append(tables, DeviceTable(run, devices), JobTable(run, jobs), taskTable(run, tasks))
+	tables = append(tables, DeviceTable(run, devices), JobTable(run, jobs))
+	if len(ranks) > 0 {
+		tables = append(tables, RankTable(run, ranks))
+	}
+	tables = append(tables, taskTable(run, tasks))
 	if len(expected) > 0 {
 		tables = append(tables, predictionTable(run, jobs, expected))
 	}

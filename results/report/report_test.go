@@ -105,6 +105,8 @@ func views() map[string]*Table {
 		"tasks":       taskTable(live, tasks),
 		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
 		"events":      EventTable(live, events),
+		"ranks":       RankTable(live, someRanks()),
+		"ranks_sim":   RankTable(sim, someRanks()[1:]),
 
 		"summary_swapped":      RunSummary(swappedRun(results.Simulated), nil, nil, "/tmp/caserun.db"),
 		"summary_swapped_live": RunSummary(swappedRun(results.Live), nil, nil, "/tmp/caserun.db"),
@@ -141,6 +143,13 @@ func swappedRun(mode results.Mode) results.Run {
 	run.ID, run.Scheduler, run.Parameters = 9, "vgpu", "n=2"
 	run.Metrics.Swapping = results.NewSwapping(run, nil, someSwaps())
 	return run
+}
+
+func someRanks() []results.Rank {
+	return []results.Rank{
+		{Job: 1, Rank: 0, PID: ptr(77), StartS: ptr(0.5), EndS: ptr(9.5), UserS: ptr(8.0), SysS: ptr(1.0), MaxRSSBytes: ptr(int64(1 << 30)), Outcome: ptr(results.Crash), ExitStatus: ptr(3), Detail: "exit status 3"},
+		{Job: 1, Rank: 1, StartS: ptr(0.5), EndS: ptr(9.75), Outcome: ptr(results.Cancelled), Signal: ptr("SIGTERM"), Detail: "ended because rank 0 had failed"},
+	}
 }
 
 func someSwaps() []results.Swap {

@@ -22,8 +22,12 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 	tasks, err3 := db.Tasks(ctx, run.ID)
 	swaps, err4 := db.Swaps(ctx, run.ID)
 	events, err5 := db.Events(ctx, run.ID)
-	if err := cmp.Or(err, err2, err3, err4, err5); err != nil {
+	ranks, err6 := db.Ranks(ctx, run.ID)
+	if err := cmp.Or(err, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
+	}
+	if len(ranks) > 0 {
+		return nil, harness.Refuse(fmt.Errorf("replay run %d: job %d has several ranks, and the run does not tell when they wait for each other: use caserun mix on a simulated node", run.ID, ranks[0].Job))
 	}
 	threads := run.Provenance.Cores
 	if run.Mode == results.Simulated {

@@ -458,6 +458,60 @@ func TestAnyStepsUnderAnyPolicy(t *testing.T) {
 	})
 }
 
+// anyRanked is steps of ranks that at barriers and send messages. Some do more than others.
+func anyRanked(rt *rapid.T, ranks int) (text string) {
+	for range rapid.IntRange(1, 4).Draw(rt, "parts") {
+		name := fmt.Sprintf("o%d", rapid.IntRange(0, 1<<30).Draw(rt, "object"))
+		one := fmt.Sprint(rapid.IntRange(0, ranks-1).Draw(rt, "rank"))
+		part := allocate(name, fmt.Sprintf("%dMiB", 512*rapid.IntRange(1, 12).Draw(rt, "size"))) + kernel(64, 0.5, "") + only(one, host(0.25))
+		switch rapid.SampledFrom([]string{"barrier", "message", "neither"}).Draw(rt, "meets") {
+		case "barrier":
+			part += barrier
+		case "message":
+			part += message(rapid.SampledFrom([]string{one, `"all"`}).Draw(rt, "from"), `"all"`, "1000000000")
+		}
+		if rapid.Bool().Draw(rt, "freed") {
+			part += free(name)
+		}
+		if !strings.Contains(text, name) {
+			text += part
+		}
+	}
+	return text
+}
+
+// Whatever ranks do, under every policy their jobs end, or the run says why they cannot, and the node is as before.
+func TestAnyRanksUnderAnyPolicy(t *testing.T) {
+	chance.Check(t, func(rt *rapid.T) {
+		info := rapid.SampledFrom(enginetest.Policies()).Draw(rt, "policy")
+		r := trial{node: rapid.SampledFrom([]Node{small(t, 1), small(t, 2)}).Draw(rt, "node"), scheduler: info.Name}
+		for range rapid.IntRange(1, 3).Draw(rt, "jobs") {
+			ranks := rapid.IntRange(2, 4).Draw(rt, "ranks")
+			text := anyRanked(rt, ranks)
+			one := ranked(t, r.node, info.Name, ranks, text)
+			r.jobs, r.profiles = append(r.jobs, one.jobs...), r.profiles.With(one.profiles)
+		}
+		r.timeout = time.Duration(rapid.SampledFrom([]int{0, 0, 5}).Draw(rt, "timeout")) * time.Second
+		jobs, rec, err := r.clean(t.Context())
+		if err != nil {
+			rt.Fatalf("%s: %v", info.Name, err)
+		}
+		stuck := slices.ContainsFunc(rec.Events, func(e results.Event) bool { return e.Kind == results.EventStuck })
+		for _, j := range jobs {
+			ranks := rec.ranksOf(j.Index)
+			switch {
+			case j.StartS == nil && (stuck || *j.Outcome == results.Refused):
+			case len(ranks) != r.jobs[j.Index].Ranks || slices.ContainsFunc(ranks, func(k results.Rank) bool { return k.Outcome == nil || *k.EndS > *j.EndS }):
+				rt.Fatalf("%s: job %+v, ranks %+v", info.Name, j, ranks)
+			case *j.Outcome == results.OK && slices.ContainsFunc(ranks, func(k results.Rank) bool { return *k.Outcome != results.OK }):
+				rt.Fatalf("%s: job %+v, ranks %+v", info.Name, j, ranks)
+			case *j.Outcome == results.Timeout && !stuck && r.timeout == 0:
+				rt.Fatalf("%s: job %+v", info.Name, j)
+			}
+		}
+	})
+}
+
 // Alone, a job's steps add up, as long as it fits the device and has its task from the beginning, so
 // that every copy is made.
 func TestAnyStepsAloneAddUp(t *testing.T) {
