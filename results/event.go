@@ -82,6 +82,11 @@ const (
 	EventSampler EventKind = "sampler"
 	// A device has fallen off the bus, and gets no job any more. The batch records it.
 	EventLost EventKind = "lost"
+	// A device is taken out of the run, and gets no job until it is opened again. The batch records both.
+	EventDeviceClosed EventKind = "device-closed"
+	EventDeviceOpened EventKind = "device-opened"
+	// A job may use a number of devices from now on, or any number again. The batch records it.
+	EventLimited EventKind = "limited"
 	// Something else than the run's jobs may have made its figures (Run.Doubts). The harness records it.
 	EventDoubt EventKind = "doubt"
 	// A device's energy counter fell, so that its energy is unknown. The harness records it when

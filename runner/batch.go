@@ -39,8 +39,10 @@ type Batch struct {
 	active    int      // admitted and not ended
 	ended     int
 	cancelled bool
-	broken    error // of our own accounting: the run cannot be trusted
-	indexes   []int // of the devices, for records to point to
+	broken    error       // of our own accounting: the run cannot be trusted
+	indexes   []int       // of the devices, for records to point to
+	closed    []bool      // by device: no job goes there
+	limits    map[int]int // how many devices jobs may use, where that is limited
 
 	nice   []int           // of each job until it has a device; nil: priorities are left alone
 	sorted []time.Duration // lengths by which the levels are ordered, if jobs may be given
@@ -112,7 +114,7 @@ func NewBatch(c Config) (*Batch, error) {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
 	b := &Batch{config: c, engine: engine, ahead: ahead, nice: c.niceLevels(ahead), tasks: map[schedulers.TaskID]*task{},
-		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)),
+		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)), closed: make([]bool, len(c.Devices)),
 		open: c.Open, backlog: newBacklog(c.Scheduler.Config)}
 	said := commands{known: map[string]string{}}
 	for i := range b.indexes {
@@ -570,6 +572,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 			Detail: "it never asked for a device, so it ran unscheduled: if it uses one, give it binding: declared and its memory in the mix"})
 	}
 	b.recordJob(j.record)
+	delete(b.limits, e.Job)
 	b.forget(e.Job)
 	b.active--
 	b.ended++

@@ -34,11 +34,15 @@ type (
 	Fail struct{ Err error }
 	// Planned answers Search.
 	Planned struct{ Plan schedulers.Plan }
-	// DeviceLost says that a device has fallen off the bus. It stops the jobs that are there, and nothing goes there any more.
+	// DeviceLost says that no job goes to a device any more, until DeviceAdded. If that is not planned, the device has fallen
+	// off the bus, and the jobs there are stopped. Otherwise they go on (engine.Engine.DeviceLost).
 	DeviceLost struct {
-		Device int
-		Why    string
+		Device  int
+		Why     string
+		Planned bool
 	}
+	// DeviceAdded says that jobs may go to a device again.
+	DeviceAdded struct{ Device int }
 	// Given adds a job to a batch that may be given jobs (Config.Open). Its index follows those of all others. It arrives
 	// now, and belongs to the group of the mix that is present. An error says why the batch does not have it.
 	Given struct {
@@ -87,6 +91,9 @@ type (
 		Job, Rank int
 		Exit      Exit
 	}
+	// Limit says how many devices the job may use from now on, until it ends: 0 withholds everything, and engine.NoLimit
+	// lifts the limit (engine.Engine.Limit).
+	Limit struct{ Job, Devices int }
 	// Limited says that requests of the job are refused without asking the scheduler,
 	// because the job has too many open.
 	Limited struct {

@@ -13,6 +13,19 @@ import (
 const seenLate = 2 * time.Second
 
 func (e DeviceLost) apply(b *Batch, now time.Duration) error {
+	if err := b.checkDevice(e.Device); err != nil {
+		return err
+	}
+	if e.Planned {
+		if b.closed[e.Device] {
+			return nil
+		}
+		b.closed[e.Device] = true
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceClosed, Device: &b.indexes[e.Device], Detail: e.Why})
+		b.carryOut(b.engine.DeviceLost(e.Device, false, now), now)
+		return nil
+	}
+	b.closed[e.Device] = true
 	why := fmt.Sprintf("GPU %d was lost: %s", e.Device, e.Why)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventLost, Device: &b.indexes[e.Device], Detail: why})
 	for i, j := range b.jobs {
@@ -29,6 +42,25 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 	}
 	b.carryOut(b.engine.DeviceLost(e.Device, true, now), now)
 	b.admit(now)
+	return nil
+}
+
+func (e DeviceAdded) apply(b *Batch, now time.Duration) error {
+	if err := b.checkDevice(e.Device); err != nil || !b.closed[e.Device] {
+		return err
+	}
+	b.closed[e.Device] = false
+	b.progress.made(now)
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceOpened, Device: &b.indexes[e.Device]})
+	b.carryOut(b.engine.DeviceAdded(e.Device, now), now)
+	b.admit(now)
+	return nil
+}
+
+func (b *Batch) checkDevice(i int) error {
+	if i < 0 || i >= len(b.indexes) {
+		return fmt.Errorf("device %d: the node has devices 0 to %d", i, len(b.indexes)-1)
+	}
 	return nil
 }
 

@@ -109,7 +109,11 @@ func (b *Batch) standings() (waits, holds []string) {
 		}
 	}
 	for _, by := range slices.SortedFunc(maps.Keys(asked), claimant.compare) {
-		waits = append(waits, fmt.Sprintf("%s for %s", b.named(by), size.Text(asked[by])))
+		limit := ""
+		if most, limited := b.limits[by.job]; limited {
+			limit = fmt.Sprintf(" (limited to %d devices)", most)
+		}
+		waits = append(waits, fmt.Sprintf("%s for %s%s", b.named(by), size.Text(asked[by]), limit))
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(held), place.compare) {
 		holds = append(holds, fmt.Sprintf("%s %s of GPU %d", b.named(at.claimant), size.Text(held[at]), at.device))

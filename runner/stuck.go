@@ -14,7 +14,7 @@ func (e Stuck) apply(b *Batch, now time.Duration) error {
 	why := fmt.Sprintf("stuck: nothing can happen any more. Waiting for other ranks: %s. Waiting for a device: %s. Holding: %s. %s",
 		e.Why, listed(waits), listed(holds), stuckRemedy)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventStuck, Detail: why})
-	b.cancelled = true // nothing more is admitted
+	b.cancelled, b.open = true, false // nothing more is admitted
 	for i := range b.records {
 		r, j := &b.records[i], b.jobs[i]
 		switch {

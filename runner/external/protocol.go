@@ -190,8 +190,9 @@ type greeting struct {
 	Promises  []string `json:"promises"`
 	Asks      []string `json:"asks"`
 	SMs       bool     `json:"sms"`
-	TakesBack bool     `json:"takes_back"` // these two in version 2
+	TakesBack bool     `json:"takes_back"` // these three in version 2
 	Looks     *int64   `json:"look_every_ns"`
+	Bursts    bool     `json:"bursts"`
 }
 
 // placement is a schedulers.Placement.
@@ -265,12 +266,12 @@ func (g greeting) check() error {
 	switch {
 	case g.Protocol != first && g.Protocol != second:
 		return fmt.Errorf("it speaks protocol %d, and this caserun speaks protocols %d and %d: let it answer with one of these, or take a caserun that speaks its own", g.Protocol, first, second)
-	case g.Protocol == first && (g.TakesBack || g.Looks != nil):
-		return fmt.Errorf("takes_back and look_every_ns are of protocol %d: let it answer with that one", second)
+	case g.Protocol == first && (g.TakesBack || g.Looks != nil || g.Bursts):
+		return fmt.Errorf("takes_back, look_every_ns and bursts are of protocol %d: let it answer with that one", second)
 	case g.TakesBack:
 		asks = append(asks, asksTick)
-	case g.Looks != nil:
-		return errors.New("look_every_ns without takes_back: only a policy that takes back has activity pages")
+	case g.Looks != nil || g.Bursts:
+		return errors.New("look_every_ns and bursts without takes_back: only a policy that takes back has activity pages and permits")
 	}
 	if l := g.Looks; l != nil && *l != 0 && (*l < leastLook.Nanoseconds() || *l > mostWait.Nanoseconds()) {
 		return fmt.Errorf("look_every_ns is %d: want nanoseconds from %d to %d, or 0, which is never", *l, leastLook.Nanoseconds(), mostWait.Nanoseconds())

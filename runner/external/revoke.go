@@ -17,7 +17,7 @@ import (
 func (p *Policy) Scheduler(s policies.Scheduler) policies.Scheduler {
 	s.Policy = p
 	if p.greeting.TakesBack {
-		s.Policy, s.Revokes = preempter{p}, true
+		s.Policy, s.Revokes, s.Bursts = preempter{p}, true, p.greeting.Bursts
 	}
 	return s
 }

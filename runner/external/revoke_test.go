@@ -24,7 +24,7 @@ func taker(t *testing.T, fields, text string) (*Policy, preempter) {
 	p := start(t, `log="$0.log"; exec 3>"$log"; read hello; echo '{"id":0,"protocol":2,"takes_back":true`+fields+`}'`+"\n"+text)
 	s := p.Scheduler(policies.Scheduler{})
 	policy, is := s.Policy.(preempter)
-	if !is || !s.Revokes || !p.TakesBack() {
+	if !is || !s.Revokes || !p.TakesBack() || s.Bursts != strings.Contains(fields, "bursts") {
 		t.Fatalf("it is not a Preempter: %+v", s)
 	}
 	return p, policy
@@ -166,7 +166,7 @@ func TestRevocationsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %s", answer, got, p.Err(), want)
 		}
 	}
-	p, policy := taker(t, `,"asks":["tick"]`, `read q; echo '{"id":1,"at_ns":3000000000}'; read more`)
+	p, policy := taker(t, `,"asks":["tick"],"bursts":true`, `read q; echo '{"id":1,"at_ns":3000000000}'; read more`)
 	view, waiting := occupied(t)
 	if at := policy.NextTick(waiting, view, 3*time.Second); at != schedulers.Never || !strings.Contains(fmt.Sprint(p.Err()), "at_ns is 3000000000: want a time after now, which is 3000000000, or leave it out, which is never") {
 		t.Errorf("the next tick is at %v, %v", at, p.Err())

@@ -12,20 +12,23 @@ import (
 	"github.com/caserun/caserun/runner/profiles"
 )
 
-// Given is a job that a run gets while it runs, as package mixes reads jobs. It belongs to the group of the mix that is present.
+// Given is what a run gets while it runs: a job, as package mixes reads jobs, or an event. A job belongs to the group of the
+// mix that is present.
 type Given struct {
 	Job mixes.Job
-	// Where says where the job is from, for messages, such as "jobs.yaml:3"; "": nobody knows.
+	// Event is given instead of a job: a runner.Limit, DeviceLost or DeviceAdded; nil: a job is given.
+	Event runner.Event
+	// Where says where it is from, for messages, such as "jobs.yaml:3"; "": nobody knows.
 	Where string
-	// At is when the job arrives in a simulated run, since the batch's arrival; a time that has passed means now. In a live
-	// run jobs arrive when they are taken.
+	// At is when it comes in a simulated run, since the batch's arrival; a time that has passed means now. In a live
+	// run it comes when it is taken.
 	At time.Duration
-	// Answer, if not nil, is told once of each job that was taken, in their order: its index in the run, or why the run does
-	// not have it. It must not block.
+	// Answer, if not nil, is told once of each that was taken, in their order: the job's index in the run, 0 of an event, or
+	// why the run does not have it. It must not block.
 	Answer func(job int, err error)
 }
 
-// Feed is where a node takes the jobs from that its run is given. It holds them to the rules of a mix's jobs.
+// Feed is where a node takes from what its run is given. It holds jobs to the rules of a mix's jobs.
 type Feed struct {
 	batch   Batch
 	backend Backend
@@ -36,7 +39,7 @@ type Feed struct {
 	jobs    []mixes.Job      // that the batch has
 }
 
-// Next waits for a job that the run may have, and answers others. false: no more come, or ctx has ended.
+// Next waits for what the run may have, and answers the rest. false: no more come, or ctx has ended.
 func (f *Feed) Next(ctx context.Context) (Taken, bool) {
 	for {
 		select {
@@ -56,8 +59,21 @@ func (f *Feed) Next(ctx context.Context) (Taken, bool) {
 	}
 }
 
-// settle checks a job, and finds what is known of it.
+// settle checks what is given, and finds what is known of a job.
 func (f *Feed) settle(ctx context.Context, t *Taken) error {
+	t.At = t.given.At
+	switch e := t.given.Event.(type) {
+	case nil:
+		return f.settleJob(ctx, t)
+	case runner.Limit, runner.DeviceLost, runner.DeviceAdded:
+		t.Event = e
+		return nil
+	default:
+		return fmt.Errorf("a run is given jobs, limits, and devices that are lost or added, not %T", e)
+	}
+}
+
+func (f *Feed) settleJob(ctx context.Context, t *Taken) error {
 	b := f.batch
 	b.Mix = mixes.Mix{Name: b.Mix.Name, Source: b.Mix.Source, Jobs: []mixes.Job{t.given.Job}}
 	if b.Know != nil {
@@ -74,7 +90,7 @@ func (f *Feed) settle(ctx context.Context, t *Taken) error {
 		return err
 	}
 	b.Profiles = f.known
-	t.Job, t.Profiles, t.At = b.Mix.Jobs[0], f.known, t.given.At
+	t.Job, t.Profiles = b.Mix.Jobs[0], f.known
 	if f.backend.Mode() == results.Live {
 		if f.faults == nil {
 			known, err := b.Store.FaultsAlone(ctx, b.Suite)
@@ -98,10 +114,11 @@ func (f *Feed) settle(ctx context.Context, t *Taken) error {
 	return nil
 }
 
-// Taken is a job that a node has taken from its feed. Answer must follow.
+// Taken is what a node has taken from its feed. Answer must follow.
 type Taken struct {
+	Event runner.Event // nil: the job is given
 	runner.Given
-	Profiles profiles.Set
+	Profiles profiles.Set // of the job
 	At       time.Duration
 
 	feed     *Feed
@@ -109,9 +126,9 @@ type Taken struct {
 	expected *results.Known
 }
 
-// Answer says what became of the job: its index, or why the run does not have it.
+// Answer says what became of it: the job's index, or why the run does not have it.
 func (t Taken) Answer(job int, err error) {
-	if err == nil {
+	if err == nil && t.Event == nil {
 		t.feed.jobs = append(t.feed.jobs, t.Job)
 		if t.expected != nil {
 			t.feed.to.Prediction(results.Prediction{Job: job, Expected: t.expected.Expected})

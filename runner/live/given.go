@@ -49,8 +49,11 @@ func (x *Executor) takeJobs(ctx context.Context) {
 	}
 }
 
-// give gives the batch a job, and returns its index.
+// give gives the batch a job, and returns its index, or an event.
 func (x *Executor) give(t harness.Taken) (int, error) {
+	if t.Event != nil {
+		return 0, x.loop.TryPost(x.now(), t.Event)
+	}
 	j, err := x.config.Admit(&t)
 	if err != nil {
 		return 0, err

@@ -15,8 +15,10 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers/engine"
 )
 
 // stated is a job that does these things one after another, alone.
@@ -49,6 +51,12 @@ func openScratch(t *testing.T) *store.Store {
 // giving makes a run on a simulated node that is given these jobs, one after another, and returns the answers.
 func giving(ctx context.Context, t *testing.T, db *store.Store, sched string, of []mixes.Job, given ...harness.Given) (o harness.Outcome, answers []string, err error) {
 	t.Helper()
+	return givingOn(ctx, t, db, "sim:1xH200", sched, of, given...)
+}
+
+// givingOn is giving on a node.
+func givingOn(ctx context.Context, t *testing.T, db *store.Store, node, sched string, of []mixes.Job, given ...harness.Given) (o harness.Outcome, answers []string, err error) {
+	t.Helper()
 	jobs := make(chan harness.Given, len(given))
 	for _, g := range given {
 		g.Answer = func(job int, err error) {
@@ -62,7 +70,7 @@ func giving(ctx context.Context, t *testing.T, db *store.Store, sched string, of
 	}
 	close(jobs)
 	m := mixes.Mix{Name: "own", Source: "own.yaml", Jobs: of}
-	options := harness.Options{Node: "sim:1xH200"}
+	options := harness.Options{Node: node}
 	known, err := Know(ctx, options, &m, profiles.Catalog(), t.Logf)
 	if err != nil {
 		return o, nil, err
@@ -119,6 +127,56 @@ func TestASimulatedRunIsGivenJobs(t *testing.T) {
 	events, err := db.Events(t.Context(), o.Run.ID)
 	if err != nil || len(events) == 0 || events[0].Kind != results.EventGiven || *events[0].Job != 1 || events[0].AtS != 2 {
 		t.Errorf("events %+v (%v)", events, err)
+	}
+}
+
+// A job that may use no device for a while ends later by what it waits for. Under a scheduler that takes memory back, its memory
+// moves, and costs what moving it back costs. A job of a device that is taken out goes on there, and others wait for it to come back.
+func TestWhatIsWithheldForAWhile(t *testing.T) {
+	db := openScratch(t)
+	work := stated(t, "work", allocate1GiB, kernelFor10s, hostFor5s, kernelFor10s, freeWhatItHas)
+	again := stated(t, "again", allocate1GiB, kernelFor10s, freeWhatItHas, hostFor5s, allocate1GiB, kernelFor10s, freeWhatItHas)
+	whole := work
+	whole.Isolate = true // it needs a device to itself
+	limit := func(at time.Duration, job, devices int) harness.Given {
+		return harness.Given{At: at * time.Second, Event: runner.Limit{Job: job, Devices: devices}}
+	}
+	closed := func(at time.Duration, e runner.Event) harness.Given {
+		return harness.Given{At: at * time.Second, Event: e}
+	}
+	for _, c := range []struct {
+		sched string
+		node  string
+		jobs  []mixes.Job
+		given []harness.Given
+		ends  []float64
+		moves bool
+	}{
+		{"case-alg3", "sim:1xH200", []mixes.Job{again, work}, []harness.Given{limit(4, 0, 0), limit(30, 0, 1)}, []float64{40, 25}, false},
+		{"case-alg3", "sim:1xH200", []mixes.Job{work}, []harness.Given{limit(4, 0, 0)}, []float64{25}, false}, // it keeps what it has
+		{"demand", "sim:1xH200", []mixes.Job{work, work}, []harness.Given{limit(4, 0, 0), limit(30, 0, engine.NoLimit)}, []float64{40.02, 25}, true},
+		{"case-alg3", "sim:2xH200", []mixes.Job{whole, whole, whole}, []harness.Given{closed(1, runner.DeviceLost{Device: 1, Why: "upgrade", Planned: true}),
+			closed(28, runner.DeviceAdded{Device: 1})}, []float64{25, 25, 50}, false},
+		{"case-alg3", "sim:2xH200", []mixes.Job{whole, whole, whole, whole}, []harness.Given{closed(1, runner.DeviceLost{Device: 1, Why: "upgrade", Planned: true}),
+			closed(28, runner.DeviceAdded{Device: 1})}, []float64{25, 25, 50, 53}, false},
+	} {
+		o, answers, err := givingOn(t.Context(), t, db, c.node, c.sched, c.jobs, c.given...)
+		if err != nil || strings.Trim(strings.Join(answers, ""), "0") != "" {
+			t.Fatalf("%s: answers %q, %v", c.sched, answers, err)
+		}
+		swaps, err := db.Swaps(t.Context(), o.Run.ID)
+		if err != nil || (len(swaps) > 0) != c.moves {
+			t.Errorf("%s: swaps %+v (%v)", c.sched, swaps, err)
+		}
+		for i, j := range o.Jobs {
+			if !near(*j.EndS, c.ends[i]) {
+				t.Errorf("%s with %+v: job %d ended at %g s, want %g", c.sched, c.given, i, *j.EndS, c.ends[i])
+			}
+		}
+	}
+	_, answers, err := giving(t.Context(), t, db, "case-alg3", []mixes.Job{work}, harness.Given{Event: runner.Limit{Job: 3}, Where: "stdin:1"}, harness.Given{Event: runner.Cancel{}})
+	if err != nil || len(answers) != 2 || answers[0] != "stdin:1: a limit of job 3: the batch has 1 jobs, counted from 0" || answers[1] != "a run is given jobs, limits, and devices that are lost or added, not runner.Cancel" {
+		t.Errorf("answers %q, %v", answers, err)
 	}
 }
 

@@ -2,7 +2,7 @@
 // policy. A recording is what runner.Config.Observe was given.
 //
 // A replayed process does what it did in the recording, and as long after what it waited
-// for. Jobs that were given come when they came. An event of a process therefore follows its previous event, and the answers that it
+// for. Jobs that were given, limits and devices come when they came. An event of a process therefore follows its previous event, and the answers that it
 // had by then, by the recorded time. The first event of a process follows the start of its
 // job, and the ends of the job's processes that were gone by then. Under the scheduler of
 // the recording a replay makes the same decisions in the same order, unless the recording
@@ -29,7 +29,7 @@ import (
 // runner.Executor.
 type Executor struct {
 	starts map[int]*node // by job
-	given  []*node       // jobs that came from outside, when they came
+	given  []*node       // what came from outside, when it came
 
 	loop    *runner.Loop
 	now     time.Duration
@@ -140,7 +140,12 @@ func (r *recording) event(e runner.Event) error {
 	switch e := e.(type) {
 	case runner.Arrive, runner.Tick, runner.Note, runner.Planned, runner.ServerFaulted, runner.ServerBroken, runner.ServerRecovered:
 		// not of a process
-	case runner.Given, runner.NoMore:
+	case runner.Given, runner.NoMore, runner.Limit, runner.DeviceAdded:
+		r.given = append(r.given, r.add(&node{event: e, job: noJob}))
+	case runner.DeviceLost:
+		if !e.Planned {
+			return errors.New("a device of it was lost")
+		}
 		r.given = append(r.given, r.add(&node{event: e, job: noJob}))
 	case runner.Cancel, runner.Fail:
 		return errors.New("the batch was cancelled")

@@ -229,6 +229,17 @@ func TestRecordingsThatDoNotTell(t *testing.T) {
 	}
 }
 
+// A limit comes when it came, and holds up what the replay does otherwise.
+func TestALimitComesWhenItCame(t *testing.T) {
+	c := node(t, "case-alg3", 1, 16)
+	steps := record(t, c, happening{0, runner.JobStarted{Job: 0}}, happening{1, runner.Limit{}}, happening{2, begin(1, 0, 1, 10)},
+		happening{5, runner.Limit{Devices: -1}}, happening{7, gone(0, 1)}, happening{7, ended(0)})
+	_, r, err := again(t, c, steps)
+	if got, want := r.String(0, 0), "asked 2, granted 5, released 7"; err != nil || got != want {
+		t.Errorf("%s (%v), want %s", got, err, want)
+	}
+}
+
 // What a batch was given comes at the time of the recording, and a worker more does not bring it earlier.
 func TestAGivenJobComesWhenItCame(t *testing.T) {
 	c := node(t, "case-alg3", 1, 16)

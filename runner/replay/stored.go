@@ -59,6 +59,9 @@ func NewStored(run results.Run, threads int, devices []results.Device, jobs []re
 	for _, t := range tasks {
 		b.of[t.Job] = append(b.of[t.Job], t)
 	}
+	if slices.ContainsFunc(events, withholds) {
+		s.assume("no job is limited, and no device taken out: what was so in the run is not in its records")
+	}
 	b.jobs(jobs)
 	slices.SortStableFunc(b.steps, func(x, y runner.Step) int { return cmp.Compare(x.At, y.At) })
 	s.steps = append([]runner.Step{{Event: runner.Arrive{}}}, b.steps...)
@@ -69,6 +72,11 @@ func (s *Stored) assume(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(s.Assumptions, text) { // two replays assume the same
 		s.Assumptions = append(s.Assumptions, text)
 	}
+}
+
+// withholds reports whether an event says that something was withheld from jobs.
+func withholds(e results.Event) bool {
+	return e.Kind == results.EventLimited || e.Kind == results.EventDeviceClosed || e.Kind == results.EventLost
 }
 
 // builder makes steps of records.

@@ -271,9 +271,12 @@ func TestGivenJobsComeWhenTheyCame(t *testing.T) {
 	}
 	s, err := replay.NewStored(complete(4), 8, devicesOf(10), []results.Job{jobOf(0, 0, 20), given(1, 3, 3, 25), given(2, 40, 40, 42)},
 		[]results.Task{taskOf(0, 0, 6, 1, 1, 19), taskOf(1, 0, 6, 4, 19, 24)}, nil,
-		[]results.Event{{Kind: results.EventGiven, Job: new(1)}})
+		[]results.Event{{Kind: results.EventGiven, Job: new(1)}, {Kind: results.EventLimited, Job: new(0)}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(s.Assumptions, "\n"), "no job is limited, and no device taken out") {
+		t.Errorf("assumptions %q", s.Assumptions)
 	}
 	for sched, want := range map[string]string{
 		"case-alg3":     "ok 0-20, ok 3-25, ok 40-42",

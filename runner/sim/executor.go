@@ -172,7 +172,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 			x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
 		}
 		if !x.step() && !closed(l.Done()) && !x.isStuck() {
-			return errors.New("simulate: nothing is due and jobs are left: they wait for each other")
+			return errors.New("simulate: nothing is due and jobs are left: they wait for each other, for a limit to be lifted, or for a device to come back")
 		}
 		if x.wrong != nil {
 			return x.wrong

@@ -17,7 +17,7 @@ func (x *Executor) job(i int) *mixes.Job {
 	return &x.config.Jobs[i]
 }
 
-// takeNext waits for the next job of the feed, and has it given when its time has come. Virtual time stands still meanwhile, so
+// takeNext waits for what the feed has next, and has it given when its time has come. Virtual time stands still meanwhile, so
 // a run does not depend on when jobs are sent.
 func (x *Executor) takeNext(ctx context.Context) {
 	if x.config.Feed == nil {
@@ -37,8 +37,11 @@ func (x *Executor) takeNext(ctx context.Context) {
 	}
 }
 
-// give gives the batch a job, and returns its index.
+// give gives the batch a job, and returns its index, or an event.
 func (x *Executor) give(t harness.Taken) (int, error) {
+	if t.Event != nil {
+		return 0, x.loop.TryPost(x.now, t.Event)
+	}
 	x.config.Profiles = t.Profiles
 	kind, _, err := x.placeOf(&t.Job, nil)
 	if err != nil {
@@ -53,9 +56,9 @@ func (x *Executor) give(t harness.Taken) (int, error) {
 	return i, nil
 }
 
-// leaveNext answers the job whose time has not come when the batch ends.
+// leaveNext answers what has not come when the batch ends.
 func (x *Executor) leaveNext() {
 	if x.coming != nil {
-		x.coming.Answer(0, errors.New("the batch has ended before the job's time"))
+		x.coming.Answer(0, errors.New("the batch has ended before its time"))
 	}
 }
