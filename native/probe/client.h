@@ -126,9 +126,9 @@ int client_await_resume(struct case_task *task, struct client_need (*need)(void)
  * again, and for as much memory as `need` says then. */
 void client_yield(const struct case_task *task);
 
-/* client_end_burst is client_yield where the scheduler hears of it at once, because nothing of the task is unfinished on the
- * device, nor any call that submits work under way. false: the task keeps its permission, or has none, because the run does not want
- * this, the task has a request outstanding, or a revocation has come. */
+/* client_end_burst is client_yield of which the scheduler hears at once, because the device has no work of the task and no call
+ * that submits any is under way. false: the task keeps the permission that it has, because the run does not want it back, the task
+ * has a request outstanding, or a revocation has come. */
 bool client_end_burst(const struct case_task *task);
 
 /* client_moved says what came back onto the device after client_await_resume, or what changed places within

@@ -32,9 +32,9 @@
  *   - From REVOKE on the task submits no work. After the outcome `done` of a yield or a stop it sends
  *     TASK_RESUME before it submits work again. After all others it goes on with its answer. The
  *     server grants a TASK_RESUME only while the task has no ticket unanswered.
- *   - TASK_YIELDED needs a WELCOME with bursts 1, and a task that may submit work. Nothing that the task's context has submitted is
- *     unfinished. The task sends TASK_RESUME before it submits work again. TASK_YIELDED may cross REVOKE, which is
- *     answered nevertheless, and whose answer gives no permission back.
+ *   - TASK_YIELDED needs a WELCOME with bursts 1, and a task that may submit work and whose context has none
+ *     unfinished. The task sends TASK_RESUME before it submits work again. TASK_YIELDED may cross REVOKE,
+ *     which is answered nevertheless. The answer gives no permission back.
  *   - A connection has at most one SWAP_MORE unanswered.
  *   - A SWAP_SPACE that is offered has files. It needs CASE_CAN_PREPARE, and answers nothing.
  *   - SWAP_RECALL needs CASE_CAN_PREPARE too. SWAP_KEPT answers it, over the same connection. Until

@@ -190,11 +190,11 @@ func (r *rig) sh(script string) *rig {
 // config is the batch of the rig's jobs under a scheduler.
 func (r *rig) config(sched string) runner.Config {
 	r.t.Helper()
-	s, err := policies.Parse(sched, 2)
+	s, err := policies.Parse(sched, len(r.uuids))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := runner.Config{Jobs: r.jobs, Workers: r.workers, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores, Grace: r.grace}
+	c := runner.Config{Jobs: r.jobs, Workers: r.workers, Devices: slices.Repeat([]schedulers.Device{r.device}, len(r.uuids)), Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores, Grace: r.grace}
 	for i := range r.jobs { // anything, so that there are plans
 		c.Predictions = append(c.Predictions, &schedulers.Prediction{Before: time.Duration(i%3) * 10 * time.Millisecond, Held: time.Duration(i%5) * 10 * time.Millisecond, Bytes: int64(i%7) * 2 * gib})
 	}
@@ -215,7 +215,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 			CapacityBytes: c.Devices[0].CapacityBytes, ContextBytes: c.Devices[0].ContextBytes}}}
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
-		IDs: r.ids, Swap: r.swap, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
+		IDs: r.ids, Swap: r.swap, Bursts: c.Scheduler.Bursts, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
 		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, AwaitServer: r.await, MendServer: r.mendServer, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)

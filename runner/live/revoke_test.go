@@ -91,7 +91,7 @@ func (r *rig) meet() {
 
 // Jobs whose memory does not fit together run together, and each computes what it computes alone.
 func TestMemoryMoves(t *testing.T) {
-	for _, sched := range []string{"vgpu:n=4,victims=0", "demand"} {
+	for _, sched := range []string{"vgpu:n=4,victims=0", "demand", "vgpu:n=2,victims=0,bursts=on", "demand:bursts=on"} {
 		t.Run(sched, func(t *testing.T) {
 			r := newSwapRig(t, sched, 4)
 			r.meet()
@@ -115,6 +115,37 @@ func TestMemoryMoves(t *testing.T) {
 				t.Errorf("moved %v bytes; want some out and some in", moved)
 			}
 			r.wantWholeArea()
+		})
+	}
+}
+
+// A job whose kernel runs is not asked for its memory, although none of its calls is under way, and is asked once the
+// kernel is over: so its answer is never busy.
+func TestNobodyIsAskedWhileAKernelRuns(t *testing.T) {
+	for _, sched := range []string{"vgpu:n=4,victims=0", "demand", "demand:bursts=on"} {
+		t.Run(sched, func(t *testing.T) {
+			r := newSwapRig(t, sched, 2, "FAKE_CUDA_DEVICES=1", "FAKE_CUDA_KERNEL_US=300000") // three times as long as a revocation may take
+			r.uuids, r.ids, r.limit = r.uuids[:1], r.ids[:1], ample
+			room := t.TempDir()
+			for i := range r.jobs {
+				r.jobs[i].Args = []string{"leaves_work", room}
+			}
+			jobs, rec := r.mustRun()
+			for i, j := range jobs {
+				if *j.Outcome != results.OK {
+					t.Errorf("job %d: %s: %s\n%s", i, *j.Outcome, j.Detail, r.output(i))
+				}
+			}
+			moved := false
+			for _, s := range rec.swaps {
+				moved = moved || s.Direction == schedulers.Out && s.Bytes > 0
+				if s.Outcome != schedulers.Done {
+					t.Errorf("asked in vain: %+v", s)
+				}
+			}
+			if !moved {
+				t.Errorf("nothing moved: %+v", rec.swaps)
+			}
 		})
 	}
 }

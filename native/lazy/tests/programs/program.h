@@ -88,6 +88,7 @@ void in_flight(const char *way), over_later();          // in_flight.cc
 void launch_rate(), allocation_rate();                  // rate.cc
 void free_memory();                                     // part.cc
 void shown(), unattended(), resumes_in_a_thread();      // shown.cc
+void leaves_work(const char *room);                     // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void beside_part(const char *library);                  // part.cc
 void gaps(const char *way), rests_beside(), flags_beside(); // gaps.cc

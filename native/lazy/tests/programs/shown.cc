@@ -1,5 +1,10 @@
 // shown.cc: what the scheduler sees of a process that can give memory back.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "program.h"
 
@@ -74,5 +79,30 @@ void unattended()
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
 	say("launched after %lld ns", static_cast<long long>(now.tv_sec) * 1000000000 + now.tv_nsec);
 	wait_after("launched");
+	TRY(cudaFree(x));
+}
+
+static void await_file(const std::string &path)
+{
+	while (access(path.c_str(), F_OK) != 0)
+		usleep(1000);
+}
+
+// leaves_work ROOM: two processes have this folder. The first gives its device a kernel, and waits for nothing of it until the
+// second, which begins then, has had the device. There is room for one of them.
+void leaves_work(const char *room)
+{
+	const std::string first = std::string(room) + "/first", second = std::string(room) + "/second";
+	const bool leads = mkdir(first.c_str(), 0700) == 0;
+	int *x = nullptr;
+
+	if (!leads)
+		await_file(first + "/launched");
+	x = device<int>(n);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	close(open((leads ? first + "/launched" : second).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	if (leads)
+		await_file(second);
+	TRY(cudaDeviceSynchronize());
 	TRY(cudaFree(x));
 }
