@@ -136,16 +136,16 @@ var suitePrograms = []string{
 // Processes is how many processes of the job's command start.
 func (j *Job) Processes() int { return max(j.Ranks, 1) }
 
-// OneRank returns the job with one process, which is what profiles tell of. It still hears of ranks if j does.
-func (j Job) OneRank() Job {
-	j.Ranks = min(j.Ranks, 1)
+// Single returns the job with one process on one device, which is what profiles tell of. It still hears of ranks if j does.
+func (j Job) Single() Job {
+	j.Ranks, j.GPUs = min(j.Ranks, 1), 0
 	return j
 }
 
 // Command returns the program and its arguments, then "< file" if the job reads a file. It
 // identifies jobs that run the same command. Ambiguous words are quoted, so different commands
 // have different identities. Of a job without a program it is "steps: file". A job of several
-// ranks begins with their number, as in "4 ranks: ./solver".
+// ranks begins with their number, as in "4 ranks: ./solver", and one of several devices with theirs, as in "2 GPUs: ./solver".
 func (j Job) Command() string {
 	var buffer [128]byte
 	return string(j.AppendCommand(buffer[:0]))
@@ -155,6 +155,9 @@ func (j Job) Command() string {
 func (j *Job) AppendCommand(b []byte) []byte {
 	if j.Ranks > 1 {
 		b = append(strconv.AppendInt(b, int64(j.Ranks), 10), " ranks: "...)
+	}
+	if j.GPUs > 1 {
+		b = append(strconv.AppendInt(b, int64(j.GPUs), 10), " GPUs: "...)
 	}
 	if j.Program == "" && j.Steps != "" {
 		return appendWord(append(b, "steps: "...), j.Steps)

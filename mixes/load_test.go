@@ -53,6 +53,9 @@ func TestLoadYAML(t *testing.T) {
 	if got, want := srad.Command(), `srad_v1/srad 100 0.50 0x10 "two words" "" true`; got != want {
 		t.Errorf("command %s, want %s", got, want)
 	}
+	if got, want := two.Command(), "2 GPUs: needle 16384 10"; got != want || two.Single().Command() != "needle 16384 10" {
+		t.Errorf("command %s, want %s", got, want)
+	}
 	if got, want := four.Command(), "4 ranks: needle 16384 10"; got != want {
 		t.Errorf("command %s, want %s", got, want)
 	}

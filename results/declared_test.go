@@ -11,7 +11,10 @@ func TestMisdeclarations(t *testing.T) {
 		return Job{Name: command + "'s", Command: command, FootprintBytes: declared, UsedBytes: used, Outcome: &o}
 	}
 	n := func(v int64) *int64 { return &v }
+	several := job("several", n(100), n(400), OK)
+	several.Devices = "0,1"
 	got := Misdeclarations([]Job{
+		several,
 		job("exact", n(300), n(300), OK), job("a third", n(100), n(300), OK), job("three times", n(300), n(100), OK),
 		job("more", n(301), n(100), OK), job("less", n(99), n(297), OOM), job("less", n(99), n(298), OOM), job("less", n(99), n(5), OK),
 		job("cut short", n(301), n(100), OOM), job("one was", n(301), n(90), Timeout), job("one was", n(301), n(100), OK),

@@ -19,7 +19,7 @@ type Past struct {
 
 // EachPast calls do with each job that ended ok and had a device, of all runs that the filter
 // selects, by run and job. It leaves out jobs whose memory was moved, because they did not have their
-// device all the time. commands are the jobs' commands; nil: all.
+// device all the time, and jobs of several devices. commands are the jobs' commands; nil: all.
 func (s *Store) EachPast(ctx context.Context, f Filter, commands []string, do func(Past) error) error {
 	type line struct {
 		past Past
@@ -32,7 +32,7 @@ func (s *Store) EachPast(ctx context.Context, f Filter, commands []string, do fu
 		FROM run JOIN job ON job.run_id = run.id
 			JOIN device ON device.run_id = job.run_id AND device.device_index = job.device_index
 			JOIN task ON task.run_id = job.run_id AND task.job_index = job.job_index
-		WHERE ` + chosen + ` AND job.outcome = 'ok'
+		WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL
 			AND NOT EXISTS (SELECT 1 FROM swap WHERE swap.run_id = job.run_id AND swap.job_index = job.job_index)
 		ORDER BY run.id, job.job_index, task.task_seq`
 	var of line // the job whose tasks come
@@ -88,7 +88,7 @@ func (s *Store) EachKernelTime(ctx context.Context, f Filter, commands []string,
 			JOIN device ON device.run_id = job.run_id AND device.device_index = job.device_index
 			JOIN %s l ON l.run_id = job.run_id AND l.job_index = job.job_index
 			JOIN %s k ON k.run_id = l.run_id AND k.shape_id = l.shape_id
-		WHERE %s AND job.outcome = 'ok'
+		WHERE %s AND job.outcome = 'ok' AND job.devices IS NULL
 		GROUP BY run.id, job.job_index, k.shape_id`, launches.table, shapes.table, chosen)
 	return scan(ctx, s, "read the time in kernels", query, args, func(t *KernelTime) []any {
 		d, k := &t.Device, &t.Kernel

@@ -90,7 +90,7 @@ func (e *jobError) Error() string { return e.why }
 // output goes to the folder out; tracer is as in alone. A job that does not end ok is a
 // *jobError.
 func (a *alone) run(ctx context.Context, j mixes.Job, program, dir, out, tracer string) (profiles.Measurement, error) {
-	j = j.OneRank()
+	j = j.Single()
 	m := profiles.Measurement{Job: j}
 	j.Binding, j.Footprint, j.Pin = mixes.BindProbe, mixes.Footprint{}, false
 	grant, err := policies.Parse("zero", 1)

@@ -32,7 +32,7 @@ func (s Set) Estimate(jobs []mixes.Job, open OpenFile) (Set, []string) {
 	var known map[string][]point
 	looked := map[string]bool{}
 	for _, j := range jobs {
-		command := j.OneRank().Command()
+		command := j.Single().Command()
 		if looked[command] || j.Profile != nil || j.Steps != "" {
 			continue
 		}

@@ -160,7 +160,7 @@ func (s Set) Lookup(j mixes.Job) (Profile, error) {
 	if j.Profile != nil {
 		return stated(j), nil
 	}
-	p, ok := s.byCommand[j.OneRank().Command()]
+	p, ok := s.byCommand[j.Single().Command()]
 	if !ok {
 		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}
@@ -210,7 +210,7 @@ func (s Set) HasProgram(program string) bool {
 
 // IsEstimated reports whether the job's profile was made of others by Estimate.
 func (s Set) IsEstimated(j mixes.Job) bool {
-	return j.Profile == nil && j.Steps == "" && s.estimated[j.OneRank().Command()]
+	return j.Profile == nil && j.Steps == "" && s.estimated[j.Single().Command()]
 }
 
 // Declare returns the jobs with the footprints of their profiles, for jobs that state no footprint
@@ -218,7 +218,7 @@ func (s Set) IsEstimated(j mixes.Job) bool {
 func (s Set) Declare(jobs []mixes.Job) []mixes.Job {
 	out := make([]mixes.Job, len(jobs))
 	for i, j := range jobs {
-		if p, ok := s.byCommand[j.OneRank().Command()]; ok && j.Footprint == (mixes.Footprint{}) {
+		if p, ok := s.byCommand[j.Single().Command()]; ok && j.Footprint == (mixes.Footprint{}) {
 			j = j.WithFootprint(p.Footprint)
 		}
 		out[i] = j
