@@ -23,6 +23,9 @@ import (
 // (findStalled). If one process of a job waits and another process has only a context,
 // the second may be about to exit, or may wait for the first for ever. Its job counts as
 // waiting.
+//
+// A task whose process does not answer its ticket in time (Config.Grace) waits like others, but nothing of it is refused:
+// that would not make it go on.
 
 // nodeDeadlock reports whether nothing on the node will ever be given back by itself.
 func (e *Engine) nodeDeadlock() bool {
@@ -51,33 +54,37 @@ func (e *Engine) nodeDeadlock() bool {
 // resolveNodeDeadlock grants the first waiting task that fits, whatever the queue's order.
 // The other tasks do not count as passed, because none of them could have gone. If no
 // task fits, the latest growth is refused, so that its task continues. If nothing waits to grow, the
-// latest request whose job has a context is refused, so that a job exits.
-func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
+// latest request whose job has a context is refused, so that a job exits. It reports whether anything can be done.
+func (e *Engine) resolveNodeDeadlock() (schedulers.Decision, bool) {
 	for w := e.queue.candidate(nil); w != nil; w = e.queue.candidate(w) {
 		if p, ok := e.place(w); ok {
-			return e.grant(e.queue.take(w), p)
+			return e.grant(e.queue.take(w), p), true
 		}
 	}
-	if n := len(e.growing); n > 0 {
-		return e.refuseGrowth(e.growing[n-1])
+	for _, g := range slices.Backward(e.growing) {
+		if !g.holding.isLate() {
+			return e.refuseGrowth(g), true
+		}
 	}
 	var last *waiting
 	for w := range e.queue.all() {
-		if (last == nil || w.arrival > last.arrival) && len(e.state.contextsOf(w.task.Job)) > 0 {
+		if (last == nil || w.arrival > last.arrival) && len(e.state.contextsOf(w.task.Job)) > 0 && (w.resumes == nil || !w.resumes.isLate()) {
 			last = w
 		}
 	}
+	if last == nil {
+		return schedulers.Decision{}, false
+	}
 	return e.refuse(e.queue.take(last), schedulers.DeviceFull,
-		"out of memory: every job with a context on a device waits for another to exit, and this one came last")
+		"out of memory: every job with a context on a device waits for another to exit, and this one came last"), true
 }
 
 // deviceDeadlock returns the latest growth on a device that is in deadlock, or nil. A job
 // that may continue elsewhere will end, so it is not part of a device's deadlock.
 func (e *Engine) deviceDeadlock() *growth {
-	for i := len(e.growing) - 1; i >= 0; i-- {
-		g := e.growing[i]
+	for _, g := range slices.Backward(e.growing) {
 		at := g.holding.at.Device
-		if e.allWait(&e.state.devices[at], func(job schedulers.JobID) bool { return e.waitsAt(job, at) }) {
+		if !g.holding.isLate() && e.allWait(&e.state.devices[at], func(job schedulers.JobID) bool { return e.waitsAt(job, at) }) {
 			return g
 		}
 	}

@@ -157,7 +157,7 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 	if w.limit.longest == 0 {
 		return e.nowOrNever(w), nil
 	}
-	e.queue.stall(w, e.isStalled(t))
+	e.stall(w)
 	e.park(w)
 	if !fits || e.queue.len() > 1 {
 		e.touch(t.Job)
@@ -307,7 +307,8 @@ func (e *Engine) pump() []schedulers.Decision {
 		e.enforce()
 		e.findStalled()
 		if e.nodeDeadlock() {
-			decisions = append(decisions, e.resolveNodeDeadlock())
+			d, _ := e.resolveNodeDeadlock() // without a Preempter everything answers
+			decisions = append(decisions, d)
 		} else if g := e.deviceDeadlock(); g != nil {
 			decisions = append(decisions, e.refuseGrowth(g))
 		} else if w, p, ok := e.next(); ok {

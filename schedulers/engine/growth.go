@@ -75,6 +75,9 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 	h.growth = &growth{holding: h, bytes: bytes, since: now, limit: limit, arrival: e.grown}
 	e.count(h.growth)
 	e.parkGrowth(h.growth)
+	if h.isLate() {
+		e.stallTask(h)
+	}
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }

@@ -105,7 +105,7 @@ func (e *Engine) park(w *waiting) {
 	}
 	e.queue.park(w, parked)
 	if !parked {
-		e.queue.stall(w, e.isStalled(w.task))
+		e.stall(w)
 	}
 	e.touch(w.task.Job)
 }
@@ -131,6 +131,9 @@ func (e *Engine) parkGrowth(g *growth) {
 	e.uncount(g)
 	g.parked = parked
 	e.count(g)
+	if !parked {
+		e.stallGrowth(g)
+	}
 	e.touch(h.task.Job)
 }
 

@@ -50,6 +50,9 @@ type ticket struct {
 	late                  bool          // that time is over
 }
 
+// isLate reports whether the time for h's answer is over.
+func (h *holding) isLate() bool { return h.revocable != nil && h.ticket != nil && h.ticket.late }
+
 // slowestCopy is how fast memory that moves goes to the host at least, in bytes per second: that of a
 // PCIe 3.0 link that several processes share.
 const slowestCopy = 1 << 30
@@ -68,6 +71,7 @@ func (e *Engine) endTickets() []schedulers.Decision {
 			continue
 		}
 		h.ticket.late = true
+		e.stallTask(h)
 		e.settled = false
 		e.touch(h.task.Job)
 		decisions = append(decisions, schedulers.Decision{Kind: schedulers.Unanswered, Task: h.task, Device: h.at.Device, Ticket: h.ticket.id})
@@ -105,6 +109,9 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 		return []schedulers.Decision{e.resumeRefused(e.queue.take(h.resume), schedulers.TooLarge, "its kernel references more than the device has")}, nil
 	}
 	e.touch(t.Job)
+	if h.isLate() {
+		e.stallTask(h)
+	}
 	e.park(h.resume)
 	return e.pump(), nil
 }
@@ -141,7 +148,7 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 	case answer.Outcome == schedulers.Done && (answer.Fixed < 0 || answer.Fixed > answer.Resident || answer.Resident > h.bytes):
 		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answer.Ticket, answer.Resident, answer.Fixed, h.bytes)
 	}
-	r, freed := h.ticket.Revocation, int64(0)
+	r, freed, wasLate := h.ticket.Revocation, int64(0), h.isLate()
 	if r.Action == schedulers.Move {
 		e.endMove(h, answer.Outcome == schedulers.Done)
 	}
@@ -172,6 +179,9 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 		}
 	}
 	e.touch(h.task.Job)
+	if wasLate {
+		e.stallTask(h)
+	}
 	if h.resume != nil { // it can move no more, or has moved
 		e.park(h.resume)
 	}
@@ -308,19 +318,33 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 		if reopened {
 			continue
 		}
-		if e.nodeDeadlock() {
-			if !e.offerWhole(e.growing) {
-				decisions = append(decisions, e.resolveNodeDeadlock())
-			}
-		} else if g := e.deviceDeadlock(); g != nil {
-			if !e.offerWhole([]*growth{g}) {
-				decisions = append(decisions, e.refuseGrowth(g))
-			}
-		} else {
+		ended, ok := e.endDeadlock()
+		if !ok {
 			e.settled = len(asked)+len(reclaimed) == 0 && !reserved && !e.config.Exhaustive
 			return decisions
 		}
+		decisions = append(decisions, ended...)
 	}
+}
+
+// endDeadlock resolves a deadlock, perhaps by an offer, which is no decision yet. It reports whether it did.
+func (e *Engine) endDeadlock() ([]schedulers.Decision, bool) {
+	if e.nodeDeadlock() {
+		if e.offerWhole(e.growing) {
+			return nil, true
+		}
+		if d, ok := e.resolveNodeDeadlock(); ok {
+			return []schedulers.Decision{d}, true
+		}
+	}
+	g := e.deviceDeadlock()
+	switch {
+	case g == nil:
+		return nil, false
+	case e.offerWhole([]*growth{g}):
+		return nil, true
+	}
+	return []schedulers.Decision{e.refuseGrowth(g)}, true
 }
 
 // revoke asks the policy what to take back, and carries it out. It reports whether any device is

@@ -70,7 +70,9 @@ func TestAnswersHaveATime(t *testing.T) {
 		if at := n.Engine.NextExpiry(); at != schedulers.Never || n.Task(1).CanAsk(schedulers.Yield) {
 			t.Errorf("%s: waits until %v, task 1 has %+v", scheduler, at, n.Task(1))
 		}
-		n.Grow(1, 1, "") // it gets nothing before its answer
+		n.Grow(1, 1, "") // it gets nothing before its answer, and its device is open all the same
+		n.Submit(movable(4, 2), "4@0")
+		n.Exit(4, "")
 		n.Expire(2*over, "")
 		n.Answer(1, schedulers.Done, 3, 2*over, "+1@0 2@0")
 		if got := n.Task(1); got.Resident != 4 || !got.CanAsk(schedulers.Evict) {
@@ -86,6 +88,23 @@ func TestAnswersHaveATime(t *testing.T) {
 	n.Expire(over, "?1@0 yield(2,6)")
 	n.Give(2, "3@0")
 	n.Answer(1, schedulers.Busy, 0, 2*over, "")
+}
+
+// What a task waits for that does not answer holds back nobody.
+func TestWhatASilentTaskWaitsForHoldsBackNobody(t *testing.T) {
+	const grace, over = 900 * ms, 1003 * ms
+	n := enginetest.NewNodeWithGrace(t, grace, "demand:queue=fifo", enginetest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Resume(1, 0, 8, "") // they cross
+	n.Expire(over, "?1@0")
+	n.Exit(2, "")
+	n.Submit(movable(3, 2), "3@0")
+	n.Grow(1, 4, "")
+	n.Submit(movable(4, 2), "4@0")
+	n.Answer(1, schedulers.Busy, 0, over, "") // now its growth goes first, for which 2 bytes are left
+	n.Exit(3, "+1@0 ^1@0")
 }
 
 // A task with a ticket gets nothing before its answer.

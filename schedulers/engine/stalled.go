@@ -23,6 +23,9 @@ import (
 // If the waiting jobs have only contexts, and tasks that wait to grow, no request is
 // stalled, because the engine resolves these deadlocks.
 //
+// What a task waits for whose process does not answer its ticket in time (Config.Grace) is stalled too: it
+// gets nothing before it answers.
+//
 // Under a Preempter only what cannot be taken back counts: what waiting jobs hold can go to the
 // host, except for fixed memory and contexts. A permit counts until it is given up.
 
@@ -60,23 +63,37 @@ func (e *Engine) findStalled() {
 		e.stalls = e.measuresOf(e.withheld)
 	}
 	for w := range e.queue.all() {
-		e.queue.stall(w, e.isStalled(w.task))
+		e.stall(w)
 	}
 	for _, g := range e.growing {
-		index := g.holding.at.Device
-		stalled := e.withheld != nil && !e.policy.CanGrow(g.bytes, &e.withheld.devices[index])
-		if stalled && !g.stalled {
-			e.state.claim(index, -1)
-		} else if !stalled && g.stalled {
-			e.state.claim(index, 1)
-		}
-		g.stalled = stalled
+		e.stallGrowth(g)
 	}
 }
 
-// isStalled reports whether t does not fit beside what waiting jobs hold.
-func (e *Engine) isStalled(t schedulers.Task) bool {
-	return e.withheld != nil && !e.fits(t, e.withheld, e.stalls)
+// stall finds out whether w is stalled: it does not fit beside what waiting jobs hold.
+func (e *Engine) stall(w *waiting) {
+	e.queue.stall(w, w.resumes != nil && w.resumes.isLate() || e.withheld != nil && !e.fits(w.task, e.withheld, e.stalls))
+}
+
+func (e *Engine) stallGrowth(g *growth) {
+	index := g.holding.at.Device
+	stalled := g.holding.isLate() || e.withheld != nil && !e.policy.CanGrow(g.bytes, &e.withheld.devices[index])
+	if stalled && !g.stalled {
+		e.state.claim(index, -1)
+	} else if !stalled && g.stalled {
+		e.state.claim(index, 1)
+	}
+	g.stalled = stalled
+}
+
+// stallTask finds out whether what h waits for is stalled, when its ticket is late or answered.
+func (e *Engine) stallTask(h *holding) {
+	if h.resume != nil && !h.resume.parked {
+		e.stall(h.resume)
+	}
+	if h.growth != nil && !h.growth.parked {
+		e.stallGrowth(h.growth)
+	}
 }
 
 // heldByWaiting returns the node with only what waiting jobs hold, and which jobs these are. It
