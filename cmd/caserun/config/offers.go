@@ -38,7 +38,8 @@ func InList(offer func(typed string) []string, typed string) (lists []string) {
 // OfferSchedulerName offers the schedulers.
 func OfferSchedulerName(string) []string { return OfferScheduler("") }
 
-// OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet.
+// OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet and the orders of
+// its queue.
 func OfferScheduler(typed string) (offers []string) {
 	name, parameters, begun := strings.Cut(typed, ":")
 	given := parameters[:strings.LastIndex(parameters, ",")+1]
@@ -49,6 +50,12 @@ func OfferScheduler(typed string) (offers []string) {
 		}
 		if s.External && s.Name == name {
 			offers = append(offers, offerPrograms(name+":", parameters)...)
+		}
+		if s.Name == name && strings.HasPrefix(parameters[len(given):], "queue=") {
+			for _, order := range s.Orders() {
+				offers = append(offers, name+":"+given+"queue="+string(order))
+			}
+			continue
 		}
 		for _, p := range s.Params {
 			if s.Name == name && !strings.Contains(","+given, ","+p.Name+"=") {
