@@ -69,6 +69,9 @@ type Job struct {
 	Wait *time.Duration `json:",omitempty"`
 	// Deadline is how long after its arrival the job should have ended; 0: it has no deadline.
 	Deadline time.Duration `json:",omitempty"`
+	// User is whose job it is; "": nobody says. Credits are that user's in the mix; 0: one.
+	User    string `json:",omitempty"`
+	Credits int    `json:",omitempty"`
 	// Profile says what the job does alone, for simulated nodes; nil: its measured profile counts.
 	Profile *Profile `json:",omitempty"`
 	// Steps is a file with the steps that the job does alone, for simulated nodes, relative to the
@@ -224,7 +227,7 @@ func (j Job) equal(k Job) bool {
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.Priority == k.Priority &&
-		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline &&
+		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.User == k.User && j.Credits == k.Credits &&
 		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 

@@ -71,6 +71,18 @@ func anyMix(t *rapid.T) Mix {
 		}
 		group += rapid.IntRange(0, 2).Draw(t, "groups between")
 	}
+	if rapid.Bool().Draw(t, "users") {
+		credits := map[string]int{}
+		users := rapid.SliceOfNDistinct(rapid.OneOf(label(), rapid.SampledFrom([]string{"1", "true", "null", "a: b"})), 1, 3, rapid.ID[string]).Draw(t, "names")
+		for _, user := range users {
+			credits[user] = rapid.IntRange(0, maxCredits).Draw(t, "credits")
+		}
+		for i := range m.Jobs {
+			j := &m.Jobs[i]
+			j.User = rapid.SampledFrom(append(users, "")).Draw(t, "user")
+			j.Credits = credits[j.User]
+		}
+	}
 	if rapid.Bool().Draw(t, "repeat the last") {
 		m.Jobs = append(m.Jobs, m.Jobs[len(m.Jobs)-1].clone())
 	}

@@ -25,6 +25,7 @@ func WriteYAML(w io.Writer, m Mix) error {
 	if m.Ratio != "" {
 		fmt.Fprintf(&b, "ratio: %s\n", scalar(m.Ratio))
 	}
+	writeCredits(&b, m)
 	b.WriteString("jobs:\n")
 	for i := 0; i < len(m.Jobs); {
 		same := 1
@@ -47,6 +48,20 @@ func WriteYAML(w io.Writer, m Mix) error {
 	}
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// writeCredits writes the credits of users. Keys are quoted, because a plain one may be a number or true.
+func writeCredits(b *bytes.Buffer, m Mix) {
+	var users []string
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		if text := quoted(j.User) + ": " + strconv.Itoa(j.Credits); j.Credits != 0 && !slices.Contains(users, text) {
+			users = append(users, text)
+		}
+	}
+	if len(users) > 0 {
+		fmt.Fprintf(b, "credits: {%s}\n", strings.Join(users, ", "))
+	}
 }
 
 // firstDifference compares lists of the same length.
@@ -118,6 +133,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Wait != nil {
 		put("wait", waitText(*j.Wait))
 	}
+	putText("user", j.User)
 	if j.Deadline != 0 {
 		put("deadline", j.Deadline.String())
 	}
@@ -163,6 +179,10 @@ func scalar(s string) string {
 	if plain.MatchString(s) && strings.ContainsFunc(s, isLetterOrDigit) && !strings.EqualFold(s, "null") {
 		return s
 	}
+	return quoted(s)
+}
+
+func quoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, c := range s {

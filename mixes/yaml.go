@@ -29,6 +29,7 @@ const MaxNesting = 32
 //	name: nightly            the file's base name if absent
 //	description: text
 //	ratio: 3:1               large:small, only for tables
+//	credits: {ann: 2}        of users; see Job.Credits
 //	jobs:
 //	  - needle-32768         a catalog job
 //	  - job: srad_v2-16384   a catalog job with keys: all below except program,
@@ -52,6 +53,7 @@ const MaxNesting = 32
 //	    gpus: 2              devices that it has at once; see Job.GPUs
 //	    share: 0.3           part of a device's time that it asks for; see Job.Share
 //	    timeout: 10m
+//	    user: ann            whose job it is
 //	    deadline: 30m        after its arrival; see Job.Deadline
 //	    profile: {host: 5s, kernel: 2s}   what it does alone; see profile.go
 //	    steps: own.jsonl     the same as a file, in place of profile; see Job.Steps
@@ -63,7 +65,11 @@ const MaxNesting = 32
 func parseYAML(in *lines, jobs jobIndex, has func(string) bool) (Mix, error) {
 	r := &yamlReader{file: in.file, jobs: jobs, has: has, wants: "jobs: and a list of jobs"}
 	m := mixReader{yamlReader: r, mostJobs: in.limits.jobs, mix: Mix{Name: baseName(in.file), Source: in.file}}
-	return readYAML(r, newPieces(in), m.add)
+	mix, err := readYAML(r, newPieces(in), m.add)
+	if err != nil {
+		return mix, err
+	}
+	return mix, m.credit(mix)
 }
 
 // readYAML calls read with the body of each piece of r's file and returns the last result, unless there
@@ -279,7 +285,7 @@ func kindOf(n ast.Node) string {
 	return "a single value"
 }
 
-var mixKeys = []string{"name", "description", "ratio", "jobs"}
+var mixKeys = []string{"name", "description", "ratio", "credits", "jobs"}
 
 // mixReader makes a mix of its pieces.
 type mixReader struct {
@@ -288,6 +294,13 @@ type mixReader struct {
 	mix      Mix
 	size     int            // bytes of all names and commands
 	lines    map[string]int // of keys of the mix in earlier pieces
+	credits  map[string]credit
+}
+
+// credit is what the key credits says of a user.
+type credit struct {
+	credits int
+	at      InputError // the place
 }
 
 // add adds a piece to the mix, and returns the mix.
@@ -325,6 +338,9 @@ func (r *mixReader) add(body ast.Node) Mix {
 			m.Ratio = ratio.String()
 		}
 	}
+	if f, found := fields["credits"]; found {
+		r.readCredits(f.value)
+	}
 	f, found := fields["jobs"]
 	if !found {
 		r.fail(firstToken(body), "write jobs: and a list of jobs", "the mix has no jobs")
@@ -359,9 +375,53 @@ func (r *mixReader) add(body ast.Node) Mix {
 	return *m
 }
 
+func (r *mixReader) readCredits(n ast.Node) {
+	users := "the users of jobs, as in credits: {ann: 2, bob: 1}"
+	for key, f := range r.mapping(n, "credits", users, func(name string) (unknown, remedy string) {
+		if !input.IsName(name) {
+			return "user", "write a word or a few on one line"
+		}
+		return "", ""
+	}) {
+		if r.credits == nil {
+			r.credits = map[string]credit{}
+		}
+		r.credits[input.Name(key)] = credit{int(r.number(f.value, "credits of "+key, maxCredits)),
+			InputError{File: r.file, Line: r.line(f.key), Column: f.key.Position.Column}}
+	}
+}
+
+// credit gives the jobs the credits of their users. A user without a job is an error, because it is a misspelt one.
+func (r *mixReader) credit(m Mix) error {
+	if len(r.credits) == 0 {
+		return nil
+	}
+	var users []string
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		if j.Credits = r.credits[j.User].credits; j.User != "" && !slices.Contains(users, j.User) {
+			users = append(users, j.User)
+		}
+	}
+	var errs InputErrors
+	for user, c := range r.credits {
+		if !slices.Contains(users, user) {
+			c.at.Msg, c.at.Remedy = fmt.Sprintf("credits of %q, which is the user of no job", user), "write user: "+user+" for a job, or remove it"
+			if len(users) > 0 {
+				c.at.Remedy = near.OrKnown(user, users)
+			}
+			errs = append(errs, &c.at)
+		}
+	}
+	slices.SortFunc(errs, func(a, b *InputError) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return errs.asError()
+}
+
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "group", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "group", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -378,6 +438,9 @@ const maxWait = 1000 * time.Hour
 
 // maxDeadline catches typing errors.
 const maxDeadline = 10000 * time.Hour
+
+// maxCredits catches typing errors.
+const maxCredits = 1000
 
 // maxExitStatus is what wait(2) has room for.
 const maxExitStatus = 255
@@ -542,6 +605,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["wait"]; found {
 		j.Wait = r.wait(f.value)
+	}
+	if f, found := fields["user"]; found {
+		j.User = r.label(f.value, "user")
 	}
 	if f, found := fields["deadline"]; found {
 		j.Deadline = r.deadline(f.value)

@@ -192,6 +192,7 @@ func (j *Job) Fields() Fields {
 		{"arrival_s", &j.ArrivalS}, {"used_bytes", &j.UsedBytes}, {"energy_estimate_j", &j.EnergyEstimateJ},
 		{"deadline_s", &j.DeadlineS},
 		{"devices", (*Optional)(&j.Devices)},
+		{"user_name", (*Optional)(&j.User)}, {"credits", &j.Credits},
 	}
 }
 

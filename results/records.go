@@ -189,7 +189,9 @@ type Job struct {
 	DeadlineS       *float64 // how long after its arrival it should have ended; nil: it has no deadline
 	// Devices are those of a job that has several, as their list says it (DeviceList); "": Device is all that it has.
 	Devices  string
-	Suspects []int // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
+	User     string // whose it is; empty: nobody says
+	Credits  *int   // of that user in the mix; nil: it states none
+	Suspects []int  // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
 }
 
 // TurnaroundS is the time from the job's arrival to its end.

@@ -115,7 +115,7 @@ func NewBatch(c Config) (*Batch, error) {
 	}
 	b := &Batch{config: c, engine: engine, ahead: ahead, nice: c.niceLevels(ahead), tasks: map[schedulers.TaskID]*task{},
 		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)), closed: make([]bool, len(c.Devices)),
-		open: c.Open, backlog: newBacklog(c.Scheduler.Config)}
+		open: c.Open, backlog: newBacklog(c.Scheduler.Config, engine.Before)}
 	said := commands{known: map[string]string{}}
 	for i := range b.indexes {
 		b.indexes[i] = i
@@ -169,6 +169,9 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 	if spec.Deadline > 0 {
 		r.DeadlineS = new(seconds(spec.Deadline))
 	}
+	if r.User = spec.User; spec.Credits > 0 {
+		r.Credits = &spec.Credits
+	}
 	return r
 }
 
@@ -193,6 +196,7 @@ func (b *Batch) forget(i int) {
 // the commands that answer it, which are valid until the next call. An error says that the
 // event cannot be; then nothing changes.
 func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
+	b.engine.Spend(now)
 	if timed, is := b.config.Scheduler.Policy.(schedulers.Timed); is {
 		timed.Tell(now)
 	}
@@ -221,7 +225,7 @@ func (b *Batch) recordArrivals(from, to int, arrivalS *float64) {
 	b.command(RecordJobs{func(yield func(results.Job) bool) {
 		for i := from; i < to; i++ {
 			r := &records[i]
-			if !yield(results.Job{Index: i, Name: r.Name, Command: r.Command, Class: r.Class, FootprintBytes: r.FootprintBytes, DeadlineS: r.DeadlineS, ArrivalS: arrivalS}) {
+			if !yield(results.Job{Index: i, Name: r.Name, Command: r.Command, Class: r.Class, FootprintBytes: r.FootprintBytes, DeadlineS: r.DeadlineS, User: r.User, Credits: r.Credits, ArrivalS: arrivalS}) {
 				return
 			}
 		}
@@ -290,7 +294,7 @@ func (b *Batch) wait(i int, now time.Duration) {
 	if b.backlog == nil {
 		return
 	}
-	key := schedulers.Never
+	key, whose := schedulers.Never, schedulers.Task{}
 	switch b.config.Scheduler.Config.Queue {
 	case engine.ShortestFirst:
 		if expected := b.expected(i); expected != nil {
@@ -300,8 +304,23 @@ func (b *Batch) wait(i int, now time.Duration) {
 		if due := b.due(i); due != 0 {
 			key = due
 		}
+	case engine.Credits:
+		whose.User, whose.Credits = b.spec(i).User, b.spec(i).Credits
 	}
-	b.backlog.add(i, key, now)
+	b.backlog.add(i, whose, key, now)
+}
+
+// left notes that a job that was admitted has ended.
+func (b *Batch) left(i int) {
+	b.active--
+	b.ended++
+	switch {
+	case b.backlog == nil:
+	case b.config.Scheduler.Config.Queue == engine.Credits:
+		b.backlog.end(b.spec(i).User)
+	default:
+		b.backlog.end("")
+	}
 }
 
 // admit is the admission of jobs: those that have arrived are let in, in the mix's order unless there is a backlog. A
@@ -385,7 +404,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 	}
 	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Expected: b.expected(i), Wait: wait, Devices: spec.GPUs, Share: b.config.share(spec)}, now)
+		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits, Wait: wait, Devices: spec.GPUs, Share: b.config.share(spec)}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
@@ -510,8 +529,7 @@ func (b *Batch) refuse(i int, why error, now time.Duration) {
 	r.Outcome, r.Detail = new(results.Refused), why.Error()
 	b.recordJob(r)
 	b.forget(i)
-	b.active--
-	b.ended++
+	b.left(i)
 	b.admit(now)
 }
 
@@ -574,8 +592,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	b.recordJob(j.record)
 	delete(b.limits, e.Job)
 	b.forget(e.Job)
-	b.active--
-	b.ended++
+	b.left(e.Job)
 	b.progress.made(now)
 	if died {
 		b.suspectOutage(j.residencies, j.end)

@@ -121,7 +121,7 @@ type (
 	TaskBegin struct {
 		// Task is what the process asks for. Its ID is below 2^63 and no other task's, its
 		// Job and Serial name the process, and Bytes include the device heap. The batch adds
-		// what the mix says of the job: Priority, Isolate and Due, and what is expected of it: Expected.
+		// what the mix says of the job: Priority, Isolate, Due, User and Credits, and what is expected of it: Expected.
 		Task      schedulers.Task
 		HeapBytes int64 // part of Task.Bytes
 	}

@@ -47,6 +47,7 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 	}
 	t.GridUnknown, t.Priority, t.Isolate, t.Due = t.Blocks == 0, j.spec.Priority, b.config.isolated(j.spec), b.due(int(t.Job))
 	t.Expected, t.Share = b.expected(int(t.Job)), b.config.share(j.spec)
+	t.User, t.Credits = j.spec.User, j.spec.Credits
 	entry := &task{id: t.ID, process: t.Process(), asked: t.Bytes, record: results.Task{Job: int(t.Job), Seq: j.tasks, Bytes: t.Bytes - e.HeapBytes, HeapBytes: e.HeapBytes,
 		Managed: new(t.Managed), PinnedDevice: t.OnDevice, SubmitS: seconds(now)}}
 	entry.setKernel(t)

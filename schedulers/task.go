@@ -50,6 +50,10 @@ type Task struct {
 	// Expected is how long its job is expected to have a device, all of its tasks together: the whole job, where that
 	// is bound to its device; nil: nobody knows. Under the queue order by length the shortest goes first.
 	Expected *time.Duration
+	// User is whose task it is, and Credits how many credits that user has; 0: one. Under the queue order by credits the
+	// user goes first who has spent the least device time for each credit.
+	User    string
+	Credits int
 	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
 	// nil: all. Only a Preempter reads it, because elsewhere nothing is ever on the host.
 	Need *int64

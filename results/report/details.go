@@ -18,6 +18,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	arrival := where(func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 })
 	used := where(func(j results.Job) bool { return j.UsedBytes != nil })
 	energy := where(func(j results.Job) bool { return j.EnergyEstimateJ != nil })
+	user := where(func(j results.Job) bool { return j.User != "" })
 	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
 	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true, len(jobs)), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
@@ -33,6 +34,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "stderr_tail", Place: DataOnly}, Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: energy},
 		Column{Name: "deadline", Unit: Seconds, Place: deadline, Drop: 6}, Column{Name: "deadline_met", Heading: "met", Title: "Deadline met", Place: deadline},
 		Column{Name: "devices", Place: DataOnly},
+		Column{Name: "user_name", Heading: "user", Place: user}, Column{Name: "credits", Place: DataOnly},
 	)}
 	if energy == Everywhere {
 		t.Say(energyNote)
@@ -43,7 +45,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 			exit = *j.Signal
 		}
 		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, devices(j), j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), given(j.Devices))
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), given(j.Devices), given(j.User), j.Credits)
 	}
 	return t
 }

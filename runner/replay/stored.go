@@ -108,6 +108,9 @@ func (b *builder) jobs(jobs []results.Job) {
 		if j.DeadlineS != nil {
 			spec.Deadline = duration(*j.DeadlineS)
 		}
+		if spec.User = j.User; j.Credits != nil {
+			spec.Credits = *j.Credits
+		}
 		ran := j.StartS != nil && j.EndS != nil
 		if ran && len(b.of[j.Index]) == 0 && j.Device != nil && b.taskBound() {
 			spec.Binding = mixes.BindDeclared

@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"math"
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -60,6 +62,57 @@ func TestTheShortestFirstLowersTheMeanTurnaround(t *testing.T) {
 				if mean := results.Compute(results.Run{}, nil, jobs, nil, results.Residence{}).TurnaroundMeanS; mean == nil || *mean != c.mean {
 					t.Errorf("%s: mean turnaround %v s, want %g", r.scheduler, mean, c.mean)
 				}
+			}
+		}
+	}
+}
+
+// Two users with credits 2:1, who always have jobs that wait, get device time 2:1 within one job's length on each
+// device, however long their jobs are, and in whatever order they come.
+func TestUsersGetDeviceTimeByTheirCredits(t *testing.T) {
+	const anns, bobs = 3.0, 1.0 // seconds of each job
+	for _, c := range []struct {
+		scheduler        string
+		devices, workers int
+		bobFirst         bool
+	}{
+		{"case-alg3", 1, 0, false}, {"case-alg3", 1, 2, false}, {"case-alg3", 1, 2, true}, {"case-alg3", 2, 0, true}, {"case-alg3", 2, 3, false}, {"case-alg3", 4, 16, true},
+		{"sa", 1, 0, true}, {"sa", 2, 0, false}, {"vgpu:n=1", 1, 4, false},
+	} {
+		var steps []string
+		var jobs []mixes.Job
+		add := func(user string, credits, count int, seconds float64) {
+			for range count {
+				steps = append(steps, jobOf(seconds))
+				jobs = append(jobs, mixes.Job{User: user, Credits: credits})
+			}
+		}
+		if c.bobFirst {
+			add("bob", 0, 24, bobs)
+		}
+		add("ann", 2, 16, anns)
+		if !c.bobFirst {
+			add("bob", 0, 24, bobs)
+		}
+		r := stepping(t, small(t, c.devices), policies.With(c.scheduler, "queue=credits,age-limit=0"), steps...)
+		r.workers = c.workers
+		for i, j := range jobs {
+			r.jobs[i].User, r.jobs[i].Credits = j.User, j.Credits
+		}
+		ended, _ := r.must(t)
+		spent := func(user string, until float64) (seconds float64) {
+			for i, j := range ended {
+				if length := map[string]float64{"ann": anns, "bob": bobs}; jobs[i].User == user {
+					seconds += max(0, min(until, *j.EndS)-(*j.EndS-length[user]))
+				}
+			}
+			return seconds
+		}
+		total := 24 * bobs * 3 / float64(c.devices)
+		for at := 0.5; at < total-anns; at += 0.5 {
+			if ann, bob := spent("ann", at), spent("bob", at); math.Abs(ann/2-bob) > (anns/2+bobs/2)*float64(c.devices) {
+				t.Errorf("%+v: at %g s ann had a device for %g s, and bob for %g s", c, at, ann, bob)
+				break
 			}
 		}
 	}

@@ -94,6 +94,7 @@ type holding struct {
 	at         schedulers.Placement
 	others     []*holding // of a task that has several devices, its other places; they have no others
 	growth     *growth    // that it waits for; nil: none
+	pays       int        // for so many devices
 	*revocable            // nil unless the policy is a Preempter
 }
 
@@ -329,6 +330,7 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 	}
 	h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p}
 	e.held[w.task.ID] = h
+	e.pay(h, 1)
 	if e.preempter != nil {
 		e.enlist(h)
 	}
@@ -433,6 +435,7 @@ func (e *Engine) drop(h *holding) {
 		e.endMove(h, false)
 	}
 	delete(e.held, h.task.ID)
+	e.pay(h, 0)
 	e.leave(h)
 	for _, o := range h.others {
 		e.leave(o)

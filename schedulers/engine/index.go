@@ -14,14 +14,14 @@ type index struct {
 // line is the waiting tasks of a kind, with their sizes in bytes, or toAsk.
 type line struct {
 	len    int
-	any    tree          // the tasks that may have any device
-	pinned map[int]*tree // the others, by their device
+	any    forest          // the tasks that may have any device
+	pinned map[int]*forest // the others, by their device
 }
 
 // entry is what the index knows of a waiting task.
 type entry struct {
 	kind   *kind
-	inLine node // of a tree of kind.line
+	inLine node // of a forest of kind.line
 	ask    bool // the policy must be asked, whatever the task's size
 }
 
@@ -33,33 +33,33 @@ func (x *index) insert(w *waiting) {
 	w.kind = x.kindOf(w.task)
 	w.kind.line.len++
 	w.ask = len(x.state.contextsOf(w.task.Job)) > 0
-	x.treeOf(w).insert(w, &w.inLine, w.value())
+	x.forestOf(w).insert(w, &w.inLine, w.value())
 }
 
 func (x *index) remove(w *waiting) {
 	w.kind.line.len--
-	t := x.treeOf(w)
-	if t.remove(w); t.len == 0 && w.task.OnDevice != nil {
+	f := x.forestOf(w)
+	if f.remove(w); f.len == 0 && w.task.OnDevice != nil {
 		delete(w.kind.line.pinned, *w.task.OnDevice)
 	}
 }
 
-// treeOf returns the tree of w's kind that has w or gets it.
-func (x *index) treeOf(w *waiting) *tree {
+// forestOf returns the forest of w's kind that has w or gets it.
+func (x *index) forestOf(w *waiting) *forest {
 	l := &w.kind.line
 	if w.task.OnDevice == nil {
 		l.any.compare = x.queue.tasks.compare
 		return &l.any
 	}
-	t := l.pinned[*w.task.OnDevice]
-	if t == nil {
-		t = &tree{compare: x.queue.tasks.compare}
+	f := l.pinned[*w.task.OnDevice]
+	if f == nil {
+		f = &forest{compare: x.queue.tasks.compare}
 		if l.pinned == nil {
-			l.pinned = map[int]*tree{}
+			l.pinned = map[int]*forest{}
 		}
-		l.pinned[*w.task.OnDevice] = t
+		l.pinned[*w.task.OnDevice] = f
 	}
-	return t
+	return f
 }
 
 // value is w's in its line.
@@ -74,7 +74,7 @@ func (w *waiting) value() int64 {
 func (x *index) mark(w *waiting, ask bool) {
 	if w.ask != ask {
 		w.ask = ask
-		x.treeOf(w).set(w, w.value())
+		x.forestOf(w).set(w, w.value())
 	}
 }
 
@@ -109,8 +109,8 @@ func (x *index) candidate(after *waiting) *waiting {
 			return
 		}
 		consider(k.line.any.first(k.room(), after))
-		for device, t := range k.line.pinned {
-			consider(t.first(k.fresh.of(device), after))
+		for device, f := range k.line.pinned {
+			consider(f.first(k.fresh.of(device), after))
 		}
 	}
 	for _, k := range x.kinds {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -36,11 +35,13 @@ const (
 	ShortestFirst Order = "sjf"
 	// EarliestDeadline: by Task.Due, then those without a deadline; later tasks may pass a task that does not fit.
 	EarliestDeadline Order = "deadline"
+	// Credits: by what the task's user has spent (credits.go), then arrival; later tasks may pass a task that does not fit.
+	Credits Order = "credits"
 )
 
 // Orders are all orders, as users see them.
 func Orders() []Order {
-	return []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit, ShortestFirst, EarliestDeadline}
+	return []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit, ShortestFirst, EarliestDeadline, Credits}
 }
 
 // blocks reports whether a task that does not fit holds back the next one.
@@ -55,7 +56,7 @@ func (o Order) blocks(misfit, next *waiting) bool {
 }
 
 // Admits reports whether jobs that wait for their start go by the order, too. Under all others they go by arrival.
-func (o Order) Admits() bool { return o == ShortestFirst || o == EarliestDeadline }
+func (o Order) Admits() bool { return o == ShortestFirst || o == EarliestDeadline || o == Credits }
 
 // byPriority compares the priorities of two tasks. It returns 0 under orders without priority.
 func (o Order) byPriority(a, b schedulers.Task) int {
@@ -122,6 +123,7 @@ type waiting struct {
 	stalled bool
 	turn
 	entry
+	account *account               // of its user; nil: the order has no credits
 	inQueue node                   // of queue.tasks
 	resumes *holding               // the task that has its device already; nil: it has none yet
 	parked  bool                   // it is not in the queue (limit.go)
@@ -145,7 +147,8 @@ type queue struct {
 	order    Order
 	ageLimit int // 0: a task never ages
 	arrivals uint64
-	tasks    tree // with the ends of their waits
+	tasks    forest  // with the ends of their waits
+	ledger   *ledger // nil: the order has no credits
 	byID     map[schedulers.TaskID]*waiting
 	byJob    map[schedulers.JobID][]*waiting // by arrival
 	passes   passes
@@ -158,12 +161,18 @@ type queue struct {
 func newQueue(c Config) *queue {
 	q := &queue{order: c.Queue, ageLimit: c.AgeLimit, byID: map[schedulers.TaskID]*waiting{}, byJob: map[schedulers.JobID][]*waiting{}}
 	q.tasks.compare = q.compare
+	if c.Queue == Credits {
+		q.ledger = &ledger{accounts: map[string]*account{}}
+	}
 	return q
 }
 
 func (q *queue) push(t schedulers.Task, l limit, now time.Duration) *waiting {
 	q.arrivals++
 	w := &waiting{task: t, arrival: q.arrivals, since: now, limit: l}
+	if q.ledger != nil {
+		w.account = q.ledger.of(t)
+	}
 	q.byID[t.ID] = w
 	q.byJob[t.Job] = append(q.byJob[t.Job], w)
 	if t.Several() {
@@ -184,7 +193,18 @@ func (q *queue) compare(a, b *waiting) int {
 	case b.aged:
 		return 1
 	}
+	if a.account != nil {
+		return cmp.Or(q.ledger.compare(a.account, b.account), cmp.Compare(a.arrival, b.arrival))
+	}
 	return q.order.before(a, b)
+}
+
+// branch is the tree of w in a forest: one for all, or under credits one for those that have aged, and one for each user.
+func (w *waiting) branch() int {
+	if w.account == nil || w.aged {
+		return 0
+	}
+	return w.account.branch
 }
 
 func (q *queue) len() int { return q.tasks.len }
@@ -233,7 +253,7 @@ func (q *queue) candidate(after *waiting) *waiting {
 	if q.index != nil {
 		return q.index.candidate(after)
 	}
-	return q.tasks.first(math.MaxInt64, after)
+	return q.tasks.first(everything, after)
 }
 
 // nextExpiry is when the first wait ends; schedulers.Never if none does.

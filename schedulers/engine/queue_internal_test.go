@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,13 +56,18 @@ func TestQueueFindsTasks(t *testing.T) {
 
 // The queue holds its tasks in the order in which a list sorted anew at each step has them.
 func TestQueueAgainstAList(t *testing.T) {
-	orders := []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit}
+	orders := Orders()
 	for seed := range chance.Seeds(t, 100, 10_000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		c := Config{Queue: orders[r.IntN(len(orders))], AgeLimit: r.IntN(4)}
 		q := newQueue(c)
 		var list []*waiting // by arrival
 		passed := map[*waiting]int{}
+		spent, holds := map[string]time.Duration{}, map[string]int{}
+		user := func() (string, int) {
+			credits := 1 + r.IntN(3)
+			return strings.Repeat("u", credits), credits
+		}
 		aged := func(w *waiting) bool { return c.AgeLimit > 0 && passed[w] >= c.AgeLimit }
 		sorted := func() []*waiting {
 			out := slices.Clone(list)
@@ -71,6 +77,13 @@ func TestQueueAgainstAList(t *testing.T) {
 					return cmp.Compare(count(aged(b)), count(aged(a)))
 				case c.Queue == LargestFirst:
 					return cmp.Compare(b.task.Bytes, a.task.Bytes)
+				case c.Queue == ShortestFirst:
+					return cmp.Compare(*a.task.Expected, *b.task.Expected)
+				case c.Queue == EarliestDeadline:
+					return cmp.Compare(a.task.Due, b.task.Due)
+				case c.Queue == Credits:
+					return cmp.Or(cmp.Compare(spent[a.task.User]*time.Duration(b.task.Credits), spent[b.task.User]*time.Duration(a.task.Credits)),
+						cmp.Compare(holds[a.task.User]*b.task.Credits, holds[b.task.User]*a.task.Credits))
 				case c.Queue == PriorityFIFO || c.Queue == PriorityFirstFit:
 					return cmp.Compare(b.task.Priority, a.task.Priority)
 				}
@@ -82,7 +95,9 @@ func TestQueueAgainstAList(t *testing.T) {
 			switch n := r.IntN(10); {
 			case n < 5 || len(list) == 0:
 				wait := time.Duration(1 + r.IntN(500))
-				task := schedulers.Task{ID: id, Job: schedulers.JobID(r.IntN(6)), Bytes: r.Int64N(20), Priority: r.IntN(3)}
+				task := schedulers.Task{ID: id, Job: schedulers.JobID(r.IntN(6)), Bytes: r.Int64N(20), Priority: r.IntN(3),
+					Expected: new(time.Duration(r.IntN(4))), Due: time.Duration(1 + r.IntN(4))}
+				task.User, task.Credits = user()
 				list = append(list, q.push(task, limit{wait, wait}, 0))
 			case n == 5:
 				w := list[r.IntN(len(list))]
@@ -119,6 +134,18 @@ func TestQueueAgainstAList(t *testing.T) {
 						passed[w]++
 					}
 				}
+			}
+			if l := q.ledger; l != nil && r.IntN(3) == 0 { // time passes, and a user has more or fewer tasks on devices
+				passes := time.Duration(r.IntN(5))
+				l.now += passes
+				for u, n := range holds {
+					spent[u] += passes * time.Duration(n)
+				}
+				name, credits := user()
+				a := l.of(schedulers.Task{User: name, Credits: credits})
+				l.settle(a)
+				holds[name] = r.IntN(4)
+				a.holds = uint64(holds[name])
 			}
 			want := sorted()
 			if got := slices.Collect(q.all()); !slices.Equal(got, want) || q.len() != len(want) {

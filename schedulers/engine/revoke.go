@@ -105,6 +105,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	t.OnDevice, t.Need, t.Wait = &d.index, &need, nil
 	h.resume = e.queue.push(t, e.limit(nil, now), now)
 	h.resume.resumes = h
+	e.pay(h, 0)
 	if !e.couldResume(h, d.limits) {
 		return []schedulers.Decision{e.resumeRefused(e.queue.take(h.resume), schedulers.TooLarge, "its kernel references more than the device has")}, nil
 	}
@@ -450,6 +451,7 @@ func (e *Engine) own(h *holding, needed int64, spent bool) int64 {
 func (e *Engine) resumed(w *waiting) schedulers.Decision {
 	h := w.resumes
 	h.resume = nil
+	e.pay(h, 1)
 	e.charge(h, min(h.bytes+w.task.Needs(), h.allocated))
 	e.give(h)
 	e.touch(h.task.Job)
@@ -460,6 +462,7 @@ func (e *Engine) resumed(w *waiting) schedulers.Decision {
 func (e *Engine) resumeRefused(w *waiting, cause schedulers.Cause, why string) schedulers.Decision {
 	h := w.resumes
 	h.resume = nil
+	e.pay(h, 1)
 	limits, stays := e.devices[h.at.Device], max(e.kept(h), h.referenced-w.task.Needs())
 	return schedulers.Decision{Kind: schedulers.ResumeRefused, Task: h.task, Device: h.at.Device, Passed: w.passed, Reason: &schedulers.Refusal{
 		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(stays, limits.ContextBytes), w.task.Needs()), CapacityBytes: limits.CapacityBytes}}
@@ -516,6 +519,7 @@ func (d *device) view(h *holding) schedulers.TaskView {
 
 // at notes the time, which a Preempter and a plan need.
 func (e *Engine) at(now time.Duration) {
+	e.Spend(now)
 	e.now = max(e.now, now)
 	if e.resting == 0 {
 		return

@@ -122,6 +122,7 @@ func (e *Engine) grantSeveral(w *waiting) schedulers.Decision {
 		}
 	}
 	e.held[w.task.ID] = first
+	e.pay(first, len(devices))
 	e.touch(w.task.Job)
 	return schedulers.Decision{Kind: schedulers.Granted, Task: w.task, Device: devices[0], Devices: devices, Passed: w.passed}
 }

@@ -15,6 +15,9 @@ type tree struct {
 	len     int
 }
 
+// everything is the limit that every value keeps.
+const everything = math.MaxInt64
+
 type node struct {
 	w           *waiting
 	weight      uint32
@@ -42,7 +45,7 @@ func (t *tree) set(w *waiting, value int64) { t.setAt(t.root, w, value) }
 // least is the least value; the largest integer if the tree is empty.
 func (t *tree) least() int64 {
 	if t.root == nil {
-		return math.MaxInt64
+		return everything
 	}
 	return t.root.least
 }

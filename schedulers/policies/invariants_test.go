@@ -50,10 +50,25 @@ func TestInvariantsWithoutAPlan(t *testing.T) {
 	}
 }
 
-// queuesOf returns the scheduler's queue orders; "" if it does not have the parameter.
+// queuesOf returns the scheduler's queue orders; "" if it does not have the parameter. An order is the engine's, so one policy
+// of each kind is enough for those that differ in what they compare alone, outside the soak.
 func queuesOf(info policies.Info) []engine.Order {
-	if orders := info.Orders(); orders != nil {
+	orders := info.Orders()
+	switch {
+	case orders == nil:
+		return []engine.Order{""}
+	case chance.Seed() != 0:
 		return orders
 	}
-	return []engine.Order{""}
+	return slices.DeleteFunc(orders, func(o engine.Order) bool {
+		switch info.Name {
+		case "case-alg3", "vgpu":
+			return false
+		case "sa":
+			return !o.Admits() && o != engine.FIFO
+		case "cg":
+			return o != engine.FIFO
+		}
+		return o.Admits()
+	})
 }

@@ -196,6 +196,8 @@ func (w *workload) submit() error {
 	w.last++
 	t := schedulers.Task{ID: w.last, Job: schedulers.JobID(w.last), Bytes: w.bytes(), Managed: w.IntN(100) < w.style.managed,
 		Isolate: w.IntN(100) < w.style.isolated, Priority: w.IntN(3), Due: time.Duration(w.IntN(4)) * time.Minute, Wait: w.wait()}
+	t.Credits = w.IntN(4)
+	t.User = string(rune('a' + t.Credits))
 	if w.IntN(4) > 0 {
 		t.Expected = new(time.Duration(w.IntN(4)) * time.Second)
 	}
@@ -341,6 +343,9 @@ func (w *workload) forget(gone func(*known) bool) {
 // both makes the same call on both engines, compares them, and learns from the decisions.
 func (w *workload) both(name string, call func(*engine.Engine) ([]schedulers.Decision, error)) error {
 	w.calls = append(w.calls, fmt.Sprintf("%v: %s", w.now, name))
+	for _, e := range []*engine.Engine{w.engine, w.exhaustive} {
+		e.Spend(w.now)
+	}
 	got, err := call(w.engine)
 	want, wantErr := call(w.exhaustive)
 	if !reflect.DeepEqual(err, wantErr) || len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {

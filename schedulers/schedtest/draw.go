@@ -42,6 +42,9 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices i
 		if seconds := rapid.IntRange(-1, 3).Draw(rt, "expected"); seconds >= 0 {
 			t.Expected = new(time.Duration(seconds) * time.Second)
 		}
+	case engine.Credits:
+		t.Credits = rapid.IntRange(0, 2).Draw(rt, "credits")
+		t.User = string(rune('a' + t.Credits))
 	case engine.EarliestDeadline:
 		t.Due = time.Duration(rapid.IntRange(0, 3).Draw(rt, "due")) * time.Minute
 	}

@@ -107,6 +107,9 @@ func newSwapping(rt *rapid.T, of Subject, queue engine.Order, bound func(policie
 // the decisions.
 func (m *swapping) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Decision, error)) []schedulers.Decision {
 	rt.Helper()
+	for _, e := range []*engine.Engine{m.engine, m.twin} {
+		e.Spend(m.now)
+	}
 	got, err := call(m.engine)
 	if err != nil {
 		rt.Fatal(err)

@@ -110,6 +110,9 @@ func newMachine(rt *rapid.T, of Subject, queue engine.Order, rules Rules) *machi
 // the decisions.
 func (m *machine) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Decision, error)) {
 	rt.Helper()
+	for _, e := range []*engine.Engine{m.engine, m.twin} {
+		e.Spend(m.now)
+	}
 	got, err := call(m.engine)
 	if err != nil {
 		rt.Fatal(err)
