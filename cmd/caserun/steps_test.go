@@ -21,7 +21,7 @@ func TestMixOfSteps(t *testing.T) {
 		"steps/own.jsonl": twoTasks,
 		"mine.yaml":       "jobs:\n  - {steps: steps/own.jsonl, count: 2}\n",
 		"bad.yaml":        "jobs:\n  - {steps: steps/bad.jsonl}\n",
-		"steps/bad.jsonl": twoTasks + `{"step": "barrier"}` + "\n",
+		"steps/bad.jsonl": twoTasks + `{"step": "sleep"}` + "\n",
 		"none.yaml":       "jobs:\n  - {steps: steps/none.jsonl}\n",
 		"both.yaml":       "jobs:\n  - {steps: steps/own.jsonl, program: /bin/true}\n",
 	})
@@ -36,7 +36,7 @@ func TestMixOfSteps(t *testing.T) {
 		t.Errorf("exit %d: %s%s", status, out, errs)
 	}
 	for mix, want := range map[string]string{
-		"bad.yaml":  `steps/bad.jsonl:7: unknown step "barrier": use one of allocate, copy, free, host, kernel`,
+		"bad.yaml":  `steps/bad.jsonl:7: unknown step "sleep": use one of allocate, barrier, copy, free, host, kernel, message`,
 		"none.yaml": "none.yaml:2: the steps of job none.jsonl: steps/none.jsonl: no such file or directory",
 	} {
 		for _, args := range [][]string{{"mix", mix}, {"sweep", "--mixes", mix, "--scheds", "sa"}} {

@@ -291,7 +291,7 @@ func (m *sessions) say(p *peer, what string) (fd int) {
 func frameOf(kind uint16, size int, set func(b []byte)) []byte {
 	b := make([]byte, size)
 	binary.LittleEndian.PutUint16(b, kind)
-	binary.LittleEndian.PutUint16(b[2:], 4)
+	binary.LittleEndian.PutUint16(b[2:], 5)
 	binary.LittleEndian.PutUint32(b[4:], uint32(size))
 	if set != nil {
 		set(b)

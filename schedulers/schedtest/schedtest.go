@@ -83,12 +83,13 @@ type machine struct {
 }
 
 func newMachine(rt *rapid.T, of Subject, queue engine.Order, rules Rules) *machine {
-	m := &machine{devices: drawNode(rt), rules: rules, shares: rapid.IntRange(0, 3).Draw(rt, "shares") == 0}
+	m := &machine{devices: drawNode(rt), rules: rules}
 	s, err := of.Settle(drawParameters(rt, of.Info, queue), len(m.devices))
 	if err != nil {
 		rt.Fatal(err)
 	}
 	m.scheduler = s
+	m.shares = s.TakesShares() && rapid.Bool().Draw(rt, "shares")
 	m.exceed = strings.Contains(s.Parameters(), "managed=exceed")
 	if m.engine, m.twin, err = twins(m.devices, s); err != nil {
 		rt.Fatal(err)
