@@ -81,6 +81,7 @@ type more struct {
 	Devices   int     `json:"devices"`
 	Share     float64 `json:"share"`
 	Due       *int64  `json:"due_ns"`
+	Expected  *int64  `json:"expected_ns"`
 }
 
 func (p *Policy) taskOf(t schedulers.Task) task {
@@ -91,6 +92,9 @@ func (p *Policy) taskOf(t schedulers.Task) task {
 		out.more = &more{NeedBytes: t.Needs(), Devices: max(1, t.Devices), Share: float64(t.Share) / schedulers.WholeDevice}
 		if t.Due > 0 {
 			out.Due = new(t.Due.Nanoseconds())
+		}
+		if t.Expected != nil {
+			out.Expected = new(t.Expected.Nanoseconds())
 		}
 	}
 	return out
@@ -119,6 +123,7 @@ type usage struct {
 type moreUsage struct {
 	UsedBytes int64       `json:"used_bytes"`
 	Permits   int         `json:"permits"`
+	Closed    bool        `json:"closed"`
 	Residents *[]resident `json:"residents,omitempty"` // only of a program that takes back
 }
 
@@ -134,7 +139,7 @@ func (p *Policy) usageOf(d schedulers.DeviceView) usage {
 		u.NextSM = new(d.NextSM())
 	}
 	if p.greeting.Protocol >= second {
-		u.moreUsage = &moreUsage{UsedBytes: d.UsedBytes(), Permits: d.Permits()}
+		u.moreUsage = &moreUsage{UsedBytes: d.UsedBytes(), Permits: d.Permits(), Closed: d.Closed()}
 		if p.greeting.TakesBack {
 			u.Residents = new(p.residentsOf(d))
 		}

@@ -30,7 +30,8 @@ func taker(t *testing.T, fields, text string) (*Policy, preempter) {
 	return p, policy
 }
 
-// occupied is a node of two devices of 100 bytes: task 7 has 70 of its 80 bytes on device 0, and task 8 waits there to resume for 30 bytes.
+// occupied is a node of two devices of 100 bytes: task 7 has 70 of its 80 bytes on device 0, and task 8 waits there to resume for 30
+// bytes. Device 1 is closed.
 func occupied(t *testing.T) (schedulers.View, []schedulers.Request) {
 	t.Helper()
 	s, err := policies.Parse("demand", 2)
@@ -52,6 +53,7 @@ func occupied(t *testing.T) (schedulers.View, []schedulers.Request) {
 	if _, err := e.Resume(8, 30, 30, 3*time.Second); err != nil {
 		t.Fatal(err)
 	}
+	e.DeviceLost(1, false, 3*time.Second)
 	return e.View(), []schedulers.Request{{Task: eight, Bytes: 30, Own: 4, Since: 3 * time.Second}}
 }
 
@@ -98,16 +100,16 @@ cat >/dev/null`)
 	}
 	taskOf := func(id, job, bytes, need int, more string) string {
 		return fmt.Sprintf(`{"id":%d,"job":%d,"process":0,"bytes":%d,"blocks":0,"threads_per_block":0,"blocks_per_sm":0,"warps_per_block":0,"warps":0,"grid_unknown":false,`+
-			`"managed":false,"on_device":0,"priority":0,"isolate":false,"need_bytes":%d,"devices":1,"share":0,"due_ns":%s}`, id, job, bytes, need, more)
+			`"managed":false,"on_device":0,"priority":0,"isolate":false,"need_bytes":%d,"devices":1,"share":0,"due_ns":%s,"expected_ns":null}`, id, job, bytes, need, more)
 	}
 	eight := taskOf(8, 4, 30, 0, "null")
 	limits := `,"name":"small","capacity_bytes":100,"context_reserve_bytes":10,"sms":2,"warps_per_sm":8,"blocks_per_sm":4,`
-	first := limits + `"free_bytes":10,"used_warps":0,"tasks":2,"jobs":2,"saturated":false,"used_bytes":90,"permits":1,"residents":[` +
+	first := limits + `"free_bytes":10,"used_warps":0,"tasks":2,"jobs":2,"saturated":false,"used_bytes":90,"permits":1,"closed":false,"residents":[` +
 		`{"task":` + taskOf(7, 3, 80, 70, "60000000000") + `,"allocated_bytes":80,"resident_bytes":70,"referenced_bytes":60,"fixed_bytes":5,"movable_bytes":65,` +
 		`"running":false,"busy":true,"last_ns":2000000000,"permit":true,"permit_since_ns":1000000000,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false},` +
 		`{"task":` + eight + `,"allocated_bytes":30,"resident_bytes":0,"referenced_bytes":30,"fixed_bytes":0,"movable_bytes":0,` +
 		`"running":false,"busy":false,"last_ns":3000000000,"permit":false,"permit_since_ns":0,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false}]`
-	second := limits + `"free_bytes":100,"used_warps":0,"tasks":0,"jobs":0,"saturated":false,"used_bytes":0,"permits":0,"residents":[]`
+	second := limits + `"free_bytes":100,"used_warps":0,"tasks":0,"jobs":0,"saturated":false,"used_bytes":0,"permits":0,"closed":true,"residents":[]`
 	here := `"context_bytes":0,"tasks_of_job":1,"open":true,"context_here":true,"permit_here":false`
 	there := `"context_bytes":10,"tasks_of_job":0,"open":false,"context_here":false,"permit_here":false`
 	asks := `"waiting":[{"task":` + eight + `,"bytes":30,"grows":false,"own_bytes":4,"asked":false,"since_ns":3000000000,"devices":[{` + here + `},{` + there + `}]}],` +

@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
 )
@@ -57,7 +58,7 @@ func (f follower) Job(_ int64, j results.Job) {
 }
 
 // giveToALiveRun gives jobs to a run that starts with none: the third once the first has ended, while the run has nothing
-// else to do. After the third it stops the run, and then gives another.
+// else to do. It goes to the device that comes back. Then the run is stopped.
 func giveToALiveRun() error {
 	db, err := store.Open("runs.db")
 	if err != nil {
@@ -73,7 +74,12 @@ func giveToALiveRun() error {
 		jobs <- harness.Given{Job: work, Answer: answer}
 		jobs <- harness.Given{Job: missing, Where: "jobs.yaml:2", Answer: answer}
 		<-told
+		jobs <- harness.Given{Event: runner.DeviceLost{Device: 0, Why: "test", Planned: true}, Answer: answer}
+		jobs <- harness.Given{Event: runner.DeviceLost{Device: 1, Why: "test", Planned: true}, Answer: answer}
 		jobs <- harness.Given{Job: work, Answer: answer}
+		jobs <- harness.Given{Event: runner.Limit{Job: 1}, Answer: answer}
+		jobs <- harness.Given{Event: runner.DeviceAdded{Device: 1}, Answer: answer}
+		jobs <- harness.Given{Event: runner.Limit{Job: 1, Devices: 1}, Answer: answer}
 		<-told
 		stop(errors.New("enough"))
 	}()
@@ -110,7 +116,7 @@ func TestALiveRunIsGivenJobs(t *testing.T) {
 		"answer 0 jobs.yaml:2: ", "missing",
 		"answer 1 <nil>\n",
 		"run interrupted 2 2 1 run 1 is interrupted: enough\n",
-		"job 0 ok 0 \njob 1 ok ",
+		"job 0 ok 0 \njob 1 ok 1 ",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &text)
