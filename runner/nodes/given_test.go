@@ -180,6 +180,26 @@ func TestWhatIsWithheldForAWhile(t *testing.T) {
 	}
 }
 
+// A job of several ranks, and one of several devices, are given like others.
+func TestGivenJobsOfSeveralProcessesAndDevices(t *testing.T) {
+	db := openScratch(t)
+	ranks := stated(t, "ranks", hostFor5s, `{"step": "barrier"}`, allocate1GiB, kernelFor10s, freeWhatItHas)
+	ranks.Ranks = 2
+	wide := stated(t, "wide", allocate1GiB, kernelFor10s, freeWhatItHas)
+	wide.GPUs = 2
+	over := wide
+	over.GPUs = 3
+	o, answers, err := givingOn(t.Context(), t, db, "sim:2xH200", "case-alg3", nil, harness.Given{Job: ranks}, harness.Given{Job: over}, harness.Given{Job: wide, At: 20 * time.Second})
+	if err != nil || len(answers) != 3 || answers[0] != "0" || !strings.Contains(answers[1], "3") || answers[2] != "1" {
+		t.Fatalf("answers %q, %v", answers, err)
+	}
+	for i, want := range []float64{15, 30} {
+		if j := o.Jobs[i]; !near(*j.EndS, want) || *j.Outcome != results.OK {
+			t.Errorf("job %d ended %s at %g s, want %g", i, *j.Outcome, *j.EndS, want)
+		}
+	}
+}
+
 // A run without a mix's jobs that is given all at its start is the run that starts with them.
 func TestARunThatIsGivenAllItsJobs(t *testing.T) {
 	db := openScratch(t)
