@@ -287,7 +287,7 @@ func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
 		}
 	}
 	decisions = append(decisions, e.endTickets()...)
-	if len(decisions) == 0 && e.settled {
+	if len(decisions) == 0 && e.settled && e.acts > e.now {
 		return nil
 	}
 	return append(decisions, e.pump()...)

@@ -86,7 +86,7 @@ func (x *index) refresh() {
 	x.measures.refresh(func(device int) {
 		for job := range x.state.devices[device].jobs {
 			for _, w := range x.queue.ofJob(job) {
-				if w.task.Bytes <= w.kind.known[device] {
+				if !w.parked && w.task.Bytes <= w.kind.known[device] {
 					x.mark(w, true)
 				}
 			}

@@ -125,7 +125,8 @@ func (m *measures) where(t schedulers.Task) (one *int, several bool) {
 		may(i)
 	}
 	for _, c := range m.state.contextsOf(t.Job) {
-		if t.Bytes <= k.known[c.device] && (t.OnDevice == nil || *t.OnDevice == c.device) {
+		closing := t.OnDevice == nil && m.state.devices[c.device].phase == closing // and t is not asked to be there
+		if t.Bytes <= k.known[c.device] && !closing && (t.OnDevice == nil || *t.OnDevice == c.device) {
 			may(c.device)
 		}
 	}

@@ -68,7 +68,7 @@ func (e *Engine) atOnce(w *waiting) (schedulers.Placement, bool) {
 func (e *Engine) headOf(d int) (*waiting, schedulers.Placement, bool) {
 	for _, next := range e.plan.Devices[d] {
 		w := e.waitingOf(next.Job)
-		if w == nil && next.Until <= e.now || w != nil && (w.stalled || w.task.Several() || !e.couldHave(w.task, d)) {
+		if w == nil && next.Until <= e.now || w != nil && (w.stalled || w.task.Several() || !e.couldHave(w.task, d) || !e.state.devices[d].admits(w.task)) {
 			continue
 		}
 		if w == nil {
@@ -109,9 +109,15 @@ func (e *Engine) heldBy(job schedulers.JobID, d int) (bytes int64) {
 	return bytes
 }
 
-// waitingOf is the first task of a job that waits, or nil.
+// waitingOf is the first task of a job that waits, if there is one in the queue, or nil.
 func (e *Engine) waitingOf(job schedulers.JobID) *waiting {
-	if all := e.queue.ofJob(job); len(all) > 0 {
+	all := e.queue.ofJob(job)
+	for _, w := range all {
+		if !w.parked {
+			return w
+		}
+	}
+	if len(all) > 0 {
 		return all[0]
 	}
 	return nil

@@ -35,6 +35,19 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
+// Processes that stop and lie, limits, and devices that come and go break no rule of the schedulers that take back.
+func TestInvariantsAmongLiars(t *testing.T) {
+	for _, info := range enginetest.Policies() {
+		for _, queue := range queuesOf(info) {
+			if bound, preempts := schedtest.Bounds[info.Name]; preempts {
+				t.Run(info.Name+"/"+string(queue), func(t *testing.T) {
+					chance.CheckTimes(t, 40, 1000, schedtest.Registered(info).Lying(queue, bound))
+				})
+			}
+		}
+	}
+}
+
 // What decides where nothing is planned keeps to the same rules.
 func TestInvariantsWithoutAPlan(t *testing.T) {
 	info := enginetest.Policies()[slices.IndexFunc(enginetest.Policies(), func(i policies.Info) bool { return i.Name == "plan" })]

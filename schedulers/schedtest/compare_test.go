@@ -78,6 +78,7 @@ type style struct {
 	ends                      int   // per cent of the calls that end something
 	same                      bool  // all devices are alike
 	several, shares           int   // per cent of the tasks, and of the jobs
+	withheld                  int   // of 400 calls, those that limit a job or close a device
 }
 
 func drawStyle(r *rand.Rand) style {
@@ -93,7 +94,7 @@ func drawStyle(r *rand.Rand) style {
 		pinned: often(30, 5, 50), isolated: often(30, 3, 30), managed: often(30, 10, 50),
 		pace:    []int{20, 3000}[r.IntN(2)],
 		context: r.IntN(2) == 0, ends: 10 + r.IntN(60), same: r.IntN(2) == 0,
-		several: often(30, 5, 40), shares: often(30, 30, 100),
+		several: often(30, 5, 40), shares: often(30, 30, 100), withheld: 1 + often(30, 20, 60),
 	}
 }
 
@@ -164,11 +165,8 @@ func (w *workload) step() error {
 	if w.revokes && w.IntN(4) == 0 {
 		return w.tick()
 	}
-	if w.IntN(400) == 0 {
-		device := w.IntN(len(w.devices))
-		return w.both(fmt.Sprintf("lose device %d", device), func(e *engine.Engine) ([]schedulers.Decision, error) {
-			return e.DeviceLost(device, true, w.now), nil
-		})
+	if w.IntN(400) < w.style.withheld {
+		return w.withhold()
 	}
 	switch n := w.IntN(100); {
 	case t == nil || n >= w.style.ends+15:
@@ -182,6 +180,24 @@ func (w *workload) step() error {
 	default:
 		return w.end(id)
 	}
+}
+
+// withhold limits a job, or closes or opens a device.
+func (w *workload) withhold() error {
+	device, gone := w.IntN(len(w.devices)), w.IntN(3) == 0
+	switch job, most := schedulers.JobID(w.IntN(w.style.jobs)), w.IntN(4)-1; w.IntN(3) {
+	case 0:
+		return w.both(fmt.Sprintf("limit job %d to %d devices", job, most), func(e *engine.Engine) ([]schedulers.Decision, error) {
+			return e.Limit(job, most, w.now), nil
+		})
+	case 1:
+		return w.both(fmt.Sprintf("lose device %d, gone: %v", device, gone), func(e *engine.Engine) ([]schedulers.Decision, error) {
+			return e.DeviceLost(device, gone, w.now), nil
+		})
+	}
+	return w.both(fmt.Sprintf("add device %d", device), func(e *engine.Engine) ([]schedulers.Decision, error) {
+		return e.DeviceAdded(device, w.now), nil
+	})
 }
 
 func (w *workload) pick() (schedulers.TaskID, *known) {
@@ -210,7 +226,7 @@ func (w *workload) submit() error {
 	t.Blocks, t.ThreadsPerBlock, t.BlocksPerSM = w.kernel()
 	t.GridUnknown = t.Blocks == 0 && w.IntN(2) == 0
 	if w.revokes {
-		t.Can = schedulers.Actions(w.IntN(4))
+		t.Can = schedulers.Actions(w.IntN(64))
 		if w.IntN(2) == 0 {
 			t.Need = new(w.Int64N(t.Bytes/2 + 1))
 		}

@@ -31,23 +31,27 @@ func NoBound(policies.Scheduler) Bound { return Bound{none: true} }
 // own account of what they have on their devices, and answer as they like.
 func (s Subject) Preempting(queue engine.Order, bound func(policies.Scheduler) Bound) func(*rapid.T) {
 	return func(rt *rapid.T) {
-		m := newSwapping(rt, s, queue, bound)
-		rt.Repeat(map[string]func(*rapid.T){
-			"begin":   m.begin,
-			"resume":  m.resume,
-			"grow":    m.grow,
-			"shrink":  m.shrink,
-			"active":  m.active,
-			"answer":  m.answer,
-			"tick":    m.tick,
-			"expire":  m.expire,
-			"release": m.release,
-			"vanish":  m.vanish,
-			"exit":    m.exit,
-			"settle":  m.settle,
-			"":        m.check,
-		})
+		m := newSwapping(rt, s, queue, bound, nil)
+		rt.Repeat(m.actions())
 		m.drain(rt)
+	}
+}
+
+func (m *swapping) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"begin":   m.begin,
+		"resume":  m.resume,
+		"grow":    m.grow,
+		"shrink":  m.shrink,
+		"active":  m.active,
+		"answer":  m.answer,
+		"tick":    m.tick,
+		"expire":  m.expire,
+		"release": m.release,
+		"vanish":  m.vanish,
+		"exit":    m.exit,
+		"settle":  m.settle,
+		"":        m.check,
 	}
 }
 
@@ -65,6 +69,7 @@ type swapping struct {
 	lastJob   schedulers.JobID
 	requests  int
 	ticket    schedulers.Ticket
+	lies      *lies // nil: everybody keeps to the rules
 }
 
 // swapped is a task that waits for a device, or has one. Sizes are in bytes.
@@ -83,17 +88,24 @@ type swapped struct {
 	growing bool
 
 	revoked *schedulers.Decision
+	issued  time.Duration // when that came
+	late    bool          // nobody waits for the answer any more
+	silent  bool          // it does not answer
 	rest    time.Duration
 	unable  schedulers.Actions
 }
 
-func newSwapping(rt *rapid.T, of Subject, queue engine.Order, bound func(policies.Scheduler) Bound) *swapping {
-	m := &swapping{devices: drawNode(rt), tasks: map[schedulers.TaskID]*swapped{}}
+func newSwapping(rt *rapid.T, of Subject, queue engine.Order, bound func(policies.Scheduler) Bound, untrue *lies) *swapping {
+	m := &swapping{devices: drawNode(rt), tasks: map[schedulers.TaskID]*swapped{}, lies: untrue}
 	s, err := of.Settle(drawParameters(rt, of.Info, queue), len(m.devices))
 	if err != nil {
 		rt.Fatal(err)
 	}
-	m.scheduler, m.bound = s, bound(s)
+	if m.bound = bound(s); m.lies != nil {
+		m.lies.pushy.Policy = s.Policy
+		s.Policy, s.Config.Grace = &m.lies.pushy, grace
+	}
+	m.scheduler = s
 	if m.engine, m.twin, err = twins(m.devices, s); err != nil {
 		rt.Fatal(err)
 	}
@@ -139,10 +151,15 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 		return fmt.Errorf("no such task")
 	case t.device >= 0 && d.Device != t.device:
 		return fmt.Errorf("it is on device %d", t.device)
-	case refuses && (d.Reason == nil || d.Reason.NeedBytes <= 0 && d.Reason.Cause == schedulers.TooLarge || d.Reason.CapacityBytes <= 0):
+	case refuses && (d.Reason == nil || d.Reason.NeedBytes <= 0 && d.Reason.Cause == schedulers.TooLarge && m.lies == nil || d.Reason.CapacityBytes <= 0):
 		return fmt.Errorf("reason %+v does not state need and capacity", d.Reason)
-	case t.revoked != nil && !refuses && d.Kind != schedulers.Granted:
+	case t.revoked != nil && !refuses && d.Kind != schedulers.Granted && d.Kind != schedulers.Unanswered:
 		return fmt.Errorf("its ticket %d is outstanding", t.revoked.Ticket)
+	}
+	if d.Kind == schedulers.Granted || d.Kind == schedulers.Resumed || d.Kind == schedulers.Grown {
+		if err := m.mayGrant(d); err != nil {
+			return err
+		}
 	}
 	switch d.Kind {
 	case schedulers.Granted:
@@ -184,12 +201,17 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 			return fmt.Errorf("it cannot be asked: %+v", *t)
 		case m.now < t.rest:
 			return fmt.Errorf("it was busy and is not asked before %v: %v", t.rest, m.now)
-		case !waits || !beneficiary.waits():
+		case r.For != schedulers.Nobody && (!waits || !beneficiary.waits()):
 			return fmt.Errorf("task %d waits for nothing", r.For)
 		case r.Deadline <= 0 || r.Bytes < 0 || r.Bytes > t.allocated:
 			return fmt.Errorf("revocation %+v of a task of %d bytes", *r, t.allocated)
 		}
-		m.ticket, t.revoked = d.Ticket, &d
+		m.ticket, t.revoked, t.issued, t.late = d.Ticket, &d, m.now, false
+	case schedulers.Unanswered:
+		if t.revoked == nil || t.late || m.now < t.issued+t.revoked.Revocation.Deadline+grace {
+			return fmt.Errorf("it has time to answer: %+v", *t)
+		}
+		t.late = true
 	}
 	return nil
 }
@@ -200,17 +222,23 @@ func (t *swapped) waits() bool { return t.device < 0 || t.resumes || t.growing }
 func (m *swapping) check(rt *rapid.T) {
 	for i, limits := range m.devices {
 		d := m.engine.View().Device(i)
-		used, permits := int64(len(m.contexts[i]))*limits.ContextBytes, 0
+		contexts, used, permits := maps.Clone(m.contexts[i]), int64(0), 0
 		for _, has := range m.contexts[i] {
 			if has {
 				permits++
 			}
 		}
-		tasks := 0
+		arriving := m.movesTo(i)
+		for _, t := range arriving {
+			contexts[t.task.Process()] = true
+			used += m.view(t).Resident
+		}
+		used += int64(len(contexts)) * limits.ContextBytes
+		tasks := len(arriving)
 		for v := range d.TaskViews() {
 			t := m.tasks[v.Task.ID]
 			tasks++
-			if t == nil || t.device != i || v.Allocated != t.allocated || v.Resident < t.there || v.Resident > v.Allocated || v.Movable > v.Resident || v.Permit != m.contexts[i][t.task.Process()] {
+			if t == nil || t.device != i || v.Allocated != t.allocated || v.Resident < t.there || v.Resident > v.Allocated || v.Movable > v.Resident || len(arriving) == 0 && v.Permit != m.contexts[i][t.task.Process()] {
 				rt.Fatalf("device %d: the view %+v of a task %+v", i, v, t)
 			}
 			used += v.Resident
@@ -218,12 +246,19 @@ func (m *swapping) check(rt *rapid.T) {
 		if d.Tasks() != tasks || d.UsedBytes() != used || used > limits.CapacityBytes {
 			rt.Fatalf("device %d: %d tasks with %d bytes, accounted as %d with %d, capacity %d", i, tasks, used, d.Tasks(), d.UsedBytes(), limits.CapacityBytes)
 		}
-		if d.Permits() != permits || m.bound.slots > 0 && permits > m.bound.slots {
+		if n := d.Permits(); n < permits || n > permits+len(arriving) || m.lies == nil && m.bound.slots > 0 && permits > m.bound.slots {
 			rt.Fatalf("device %d: %d permits, accounted as %d, slots %d", i, permits, d.Permits(), m.bound.slots)
 		}
 	}
 	if tick := m.engine.NextTick(); tick <= m.now {
 		rt.Fatalf("at %v the next tick is at %v", m.now, tick)
+	}
+	m.twin.NextTick()
+	for _, id := range m.ids(func(t *swapped) bool { return m.lies != nil && t.revoked != nil && !t.late }) {
+		ends := m.tasks[id].issued + m.tasks[id].revoked.Revocation.Deadline + grace + time.Microsecond
+		if next := m.engine.NextExpiry(); next > ends {
+			rt.Fatalf("task %d is waited for until %v, and its time is over at %v", id, next, ends)
+		}
 	}
 }
 
@@ -259,10 +294,17 @@ func (m *swapping) begin(rt *rapid.T) {
 	m.last++
 	job := m.drawJob(rt)
 	m.lastJob = max(m.lastJob, job)
-	task := schedulers.Task{ID: m.last, Job: job, Serial: rapid.IntRange(0, 1).Draw(rt, "process"), Bytes: rapid.Int64Range(0, 120).Draw(rt, "bytes"),
+	largest := int64(120)
+	if m.lies != nil {
+		largest = 30 // so that most find room, and may move
+	}
+	task := schedulers.Task{ID: m.last, Job: job, Serial: rapid.IntRange(0, 1).Draw(rt, "process"), Bytes: rapid.Int64Range(0, largest).Draw(rt, "bytes"),
 		Priority: rapid.IntRange(0, 2).Draw(rt, "priority"), Wait: drawWait(rt)}
 	if rapid.IntRange(0, 5).Draw(rt, "movable") > 0 {
 		task.Can = schedulers.Movable
+	}
+	if m.lies != nil {
+		task.Can |= schedulers.Actions(rapid.SampledFrom([]int{0, 31, rapid.IntRange(0, 31).Draw(rt, "actions")}).Draw(rt, "can") << 1)
 	}
 	if rapid.IntRange(0, 2).Draw(rt, "needs part") > 0 {
 		task.Need = new(rapid.Int64Range(0, min(task.Bytes, 40)).Draw(rt, "need"))
@@ -306,7 +348,7 @@ func (m *swapping) shrink(rt *rapid.T) {
 
 func (m *swapping) active(rt *rapid.T) {
 	t := m.pick(rt, isHeld)
-	if t.task.Can == schedulers.Movable {
+	if t.task.Can.Has(schedulers.Evict) {
 		t.fixed = rapid.Int64Range(0, t.there).Draw(rt, "fixed")
 	}
 	m.report(rt, t, schedulers.Activity{Running: rapid.IntRange(0, 3).Draw(rt, "running") == 0, Last: m.now,
@@ -318,7 +360,7 @@ func (m *swapping) report(rt *rapid.T, t *swapped, a schedulers.Activity) {
 }
 
 func (m *swapping) answer(rt *rapid.T) {
-	t := m.pick(rt, func(t *swapped) bool { return t.revoked != nil })
+	t := m.pick(rt, func(t *swapped) bool { return t.revoked != nil && !t.silent })
 	o := rapid.SampledFrom([]schedulers.Outcome{schedulers.Done, schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}).Draw(rt, "answer")
 	freed := int64(0)
 	if o == schedulers.Done {
@@ -353,7 +395,9 @@ func (m *swapping) reply(rt *rapid.T, t *swapped, o schedulers.Outcome, freed in
 		t.rest = m.now + d.Revocation.Deadline
 	case o == schedulers.Unable:
 		t.unable |= 1 << d.Revocation.Action
-	case d.Revocation.Action == schedulers.Yield:
+	case d.Revocation.Action == schedulers.Move:
+		m.moved(t, d.Revocation.Device)
+	case d.Revocation.Action == schedulers.Yield || d.Revocation.Action == schedulers.Stop:
 		m.contexts[t.device][t.task.Process()] = false
 	}
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
@@ -403,6 +447,9 @@ func (m *swapping) exit(rt *rapid.T) {
 
 func (m *swapping) exitJob(rt *rapid.T, job schedulers.JobID) {
 	m.end(func(p schedulers.Process) bool { return p.Job == job })
+	if m.lies != nil {
+		delete(m.lies.limits, job)
+	}
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
 }
 
@@ -410,10 +457,19 @@ func (m *swapping) exitJob(rt *rapid.T, job schedulers.JobID) {
 // The number of rounds is limited, because each one serves a request or finds out what a task can
 // give.
 func (m *swapping) settle(rt *rapid.T) {
-	for range 4*len(m.tasks) + 4 {
+	due := func(t *swapped) bool { return t.revoked != nil && !t.silent }
+	rounds := 4*len(m.tasks) + 4
+	if m.lies != nil {
+		forGood := m.lies.pushy.calm == schedulers.Never
+		m.lies.pushy.calm, rounds = schedulers.Never, 2*rounds+8
+		if !forGood {
+			defer func() { m.lies.pushy.calm = m.now }()
+		}
+	}
+	for range rounds {
 		changed := false
-		for _, id := range m.ids(func(t *swapped) bool { return t.revoked != nil }) {
-			if t := m.tasks[id]; t != nil && t.revoked != nil {
+		for _, id := range m.ids(due) {
+			if t := m.tasks[id]; t != nil && due(t) {
 				changed = true
 				m.reply(rt, t, schedulers.Done, min(t.most(), t.revoked.Revocation.Bytes))
 				m.check(rt)
@@ -424,14 +480,17 @@ func (m *swapping) settle(rt *rapid.T) {
 			m.report(rt, m.tasks[id], schedulers.Activity{Last: m.now, Referenced: m.tasks[id].kernel, Fixed: m.tasks[id].fixed})
 		}
 		before := len(m.ids((*swapped).waits))
+		if m.lies != nil {
+			m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
+		}
 		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
 		m.check(rt)
-		if !changed && before == len(m.ids((*swapped).waits)) && len(m.ids(func(t *swapped) bool { return t.revoked != nil })) == 0 {
+		if !changed && before == len(m.ids((*swapped).waits)) && len(m.ids(func(t *swapped) bool { return t.revoked != nil && !t.late })) == 0 {
 			m.checkBound(rt)
 			return
 		}
 	}
-	rt.Fatalf("requests %v wait, and tasks are still being asked to give back after %d rounds", m.ids((*swapped).waits), 4*len(m.tasks)+4)
+	rt.Fatalf("requests %v wait, and tasks are still being asked to give back after %d rounds", m.ids((*swapped).waits), rounds)
 }
 
 // checkBound checks that the first request waits only for what stays on its devices, or for a slot.
@@ -443,8 +502,8 @@ func (m *swapping) checkBound(rt *rapid.T) {
 	if !ordered || m.scheduler.Config.AgeLimit > 0 || len(m.ids(func(t *swapped) bool { return t.growing })) > 0 {
 		return
 	}
-	waiting := m.ids((*swapped).waits)
-	if len(waiting) == 0 {
+	waiting := m.ids(func(t *swapped) bool { return t.waits() && t.revoked == nil })
+	if len(waiting) == 0 || m.lies != nil && len(m.lies.limits)+len(m.lies.closed) > 0 {
 		return
 	}
 	first := m.tasks[slices.MinFunc(waiting, func(a, b schedulers.TaskID) int { return cmp.Compare(m.tasks[a].asked, m.tasks[b].asked) })]
@@ -462,8 +521,8 @@ func (m *swapping) checkBound(rt *rapid.T) {
 }
 
 func (m *swapping) hasContextElsewhere(t schedulers.Task, device int) bool {
-	for i, c := range m.contexts {
-		if _, here := c[t.Process()]; here && i != device {
+	for i := range m.devices {
+		if here, _ := m.engine.View().Device(i).Context(t.Process()); here && i != device {
 			return true
 		}
 	}
@@ -473,11 +532,10 @@ func (m *swapping) hasContextElsewhere(t schedulers.Task, device int) bool {
 // couldGo reports whether the device has a slot for t, and room if those give who may.
 func (m *swapping) couldGo(t *swapped, device int) bool {
 	view, process := m.engine.View().Device(device), t.task.Process()
-	seats := 0
-	for p, has := range m.contexts[device] {
-		if has && p != process {
-			seats++
-		}
+	seats := view.Permits()
+	here, seated := view.Context(process)
+	if seated {
+		seats--
 	}
 	if m.bound.slots > 0 && seats >= m.bound.slots {
 		return false
@@ -486,12 +544,13 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 	if t.device >= 0 {
 		need = t.kernel - t.loaded
 	}
-	if _, here := m.contexts[device][process]; !here {
+	if !here {
 		need += m.devices[device].ContextBytes
 	}
 	own, others := int64(0), map[schedulers.Process]int64{}
 	for v := range view.TaskViews() {
 		switch {
+		case v.Asked: // it does not answer
 		case v.Task.ID == t.task.ID: // perhaps it references all that it has there
 		case v.Task.Process() != process:
 			others[v.Task.Process()] += v.Movable
@@ -502,9 +561,10 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 	for v := range view.TaskViews() {
 		p := v.Task.Process()
 		switch {
-		case v.Can.Has(schedulers.Yield):
+		case v.CanAsk(schedulers.Yield):
 		case m.bound.slots > 0 && (v.Permit || v.Movable > 0): // a context yields as a whole
 			delete(others, p)
+		case v.Asked:
 		case p != process:
 			others[p] -= v.Movable
 		}
