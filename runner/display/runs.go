@@ -105,7 +105,9 @@ func (r *Run) Job(j results.Job) {
 		return
 	}
 	where := ""
-	if j.Device != nil {
+	if j.Devices != "" {
+		where = " on GPUs " + j.Devices
+	} else if j.Device != nil {
 		where = fmt.Sprintf(" on GPU %d", *j.Device)
 	}
 	how := string(*j.Outcome)
@@ -155,11 +157,13 @@ func (r *Run) line() string {
 			}
 			work += r.weights[i]
 		case j.StartS != nil:
-			device := -1
-			if j.Device != nil {
-				device = *j.Device
+			on := j.On()
+			for _, device := range on {
+				running[device]++
 			}
-			running[device]++
+			if len(on) == 0 {
+				running[-1]++
+			}
 			done := min(elapsed-*j.StartS, 0.9*r.weights[i])
 			work += done
 			left += r.weights[i] - done

@@ -39,7 +39,7 @@ func (l *Log) Job(run int64, j results.Job) {
 		s.jobs[j.Index] = j
 	}
 	if before.StartS == nil && j.StartS != nil && !s.ended {
-		l.line(run, "job_started", j.StartS, j.Fields().Pick("job_index", "name", "command", "device_index", "arrival_s"))
+		l.line(run, "job_started", j.StartS, withDevices(j, j.Fields().Pick("job_index", "name", "command", "device_index", "arrival_s")))
 	}
 	if j.Outcome == nil {
 		return
@@ -51,7 +51,15 @@ func (l *Log) Job(run int64, j results.Job) {
 		}
 		kind = "job_outcome"
 	}
-	l.line(run, kind, j.EndS, j.Fields().Pick("job_index", "name", "device_index", "outcome", "exit_status", "signal", "detail", "wait_s").With("turnaround_s", j.TurnaroundS()))
+	l.line(run, kind, j.EndS, withDevices(j, j.Fields().Pick("job_index", "name", "device_index", "outcome", "exit_status", "signal", "detail", "wait_s").With("turnaround_s", j.TurnaroundS())))
+}
+
+// withDevices adds the devices of a job that has several.
+func withDevices(j results.Job, f results.Fields) results.Fields {
+	if j.Devices == "" {
+		return f
+	}
+	return f.With("devices", j.On())
 }
 
 // Task says what is new in a task's record.

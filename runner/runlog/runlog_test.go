@@ -199,3 +199,20 @@ func TestLogToAPipe(t *testing.T) {
 type oneLine struct{ f *os.File }
 
 func (o oneLine) Read(b []byte) (int, error) { return o.f.Read(b[:1]) }
+
+// A job of several devices has their list in its lines.
+func TestLinesOfAJobOfSeveralDevices(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	l := open(t, path)
+	l.Begun(results.Run{ID: 7}, nil)
+	j := results.Job{StartS: new(1.0), Device: new(0), Devices: "0,2"}
+	l.Job(7, j)
+	j.EndS, j.Outcome = new(2.0), new(results.OK)
+	l.Job(7, j)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"run_started null []", "job_started 1 [0,2]", "job_ended 2 [0,2]"}, lines(t, path, "devices")); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
