@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
@@ -200,6 +202,61 @@ func TestGivenJobsOfSeveralProcessesAndDevices(t *testing.T) {
 	}
 }
 
+// Whatever a run is given and told, and whenever: once all limits are lifted and all devices are back, its jobs end well.
+func TestWhateverARunIsGiven(t *testing.T) {
+	db := openScratch(t)
+	once := stated(t, "once", hostFor5s, allocate1GiB, kernelFor10s, hostFor5s, kernelFor10s, freeWhatItHas)
+	twice := stated(t, "twice", allocate1GiB, kernelFor10s, freeWhatItHas, hostFor5s, allocate1GiB, kernelFor10s, freeWhatItHas)
+	whole := once
+	whole.Isolate = true
+	ranks := stated(t, "ranks", allocate1GiB, kernelFor10s, `{"step": "barrier"}`, kernelFor10s, freeWhatItHas)
+	ranks.Ranks = 2
+	wide := twice
+	wide.GPUs = 2
+	scheds := []string{"sa", "cg", "case-alg3:queue=fifo", "case-alg2", "schedgpu", "demand", "vgpu", "plan:nice=off,search=5", "case-alg3:queue=sjf"}
+	for seed := range chance.Seeds(t, 18, 2000) {
+		random := rand.New(rand.NewPCG(seed, 49))
+		sched := scheds[random.IntN(len(scheds))]
+		kinds := []mixes.Job{once, twice, whole}
+		if !strings.HasPrefix(sched, "plan") {
+			kinds = append(kinds, wide)
+		}
+		if strings.HasPrefix(sched, "case") || sched == "demand" {
+			kinds = append(kinds, ranks)
+		}
+		var given []harness.Given
+		now, jobs := time.Duration(0), 0
+		tell := func(e runner.Event) { given = append(given, harness.Given{At: now, Event: e}) }
+		for range 12 {
+			now += time.Duration(random.IntN(9000)) * time.Millisecond
+			switch device := random.IntN(3); random.IntN(5) {
+			case 0, 1:
+				given = append(given, harness.Given{At: now, Job: kinds[random.IntN(len(kinds))]})
+				jobs++
+			case 2:
+				tell(runner.DeviceLost{Device: device, Why: "random", Planned: true})
+			case 3:
+				tell(runner.DeviceAdded{Device: device})
+			case 4:
+				if jobs > 0 {
+					tell(runner.Limit{Job: random.IntN(jobs), Devices: random.IntN(4) - 1})
+				}
+			}
+		}
+		now += time.Duration(random.IntN(60)) * time.Second
+		for i := range jobs {
+			tell(runner.Limit{Job: i, Devices: engine.NoLimit})
+		}
+		for i := range 3 {
+			tell(runner.DeviceAdded{Device: i})
+		}
+		o, answers, err := givingOn(t.Context(), t, db, "sim:3xH200", sched, nil, given...)
+		if err != nil || len(answers) != len(given) || len(o.Jobs) != jobs || len(o.Failed()) > 0 {
+			t.Errorf("seed %d, %s: %d of %d jobs, answers %q, failed %+v: %v\n%+v", seed, sched, len(o.Jobs), jobs, answers, o.Failed(), err, given)
+		}
+	}
+}
+
 // A run without a mix's jobs that is given all at its start is the run that starts with them.
 func TestARunThatIsGivenAllItsJobs(t *testing.T) {
 	db := openScratch(t)
@@ -216,6 +273,10 @@ func TestARunThatIsGivenAllItsJobs(t *testing.T) {
 		parts, _, err := giving(t.Context(), t, db, sched, nil, given...)
 		if err != nil {
 			t.Fatal(err)
+		}
+		expected, err := db.Predictions(t.Context(), parts.Run.ID)
+		if err != nil || (len(expected) > 0) != strings.HasPrefix(sched, "plan") || len(expected) > 0 && len(expected) != len(all) {
+			t.Errorf("%s: %d predictions (%v)", sched, len(expected), err)
 		}
 		if len(parts.Jobs) != len(all) || sched != "plan:nice=off,search=10" && *parts.Run.Metrics.MakespanS != *whole.Run.Metrics.MakespanS {
 			t.Errorf("%s: %d jobs in %g s, want %d in %g s", sched, len(parts.Jobs), *parts.Run.Metrics.MakespanS, len(all), *whole.Run.Metrics.MakespanS)
