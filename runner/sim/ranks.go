@@ -35,6 +35,7 @@ type group struct {
 	ranks  []*process
 	open   int            // that have not ended
 	failed bool           // one of them has
+	tasks  int            // that its ranks began
 	come   []*process     // to the barrier
 	mail   map[[2]int]int // messages that one rank has sent and another has not got
 	awaits map[int]int    // by rank: from which rank it waits for a message

@@ -85,6 +85,24 @@ func TestMessage(t *testing.T) {
 	wantRanks(t, rec, 0, "0-11 ok", "0-11 ok", "0-2 ok")
 }
 
+// The kernels of ranks name the tasks that the store has.
+func TestTasksOfRanks(t *testing.T) {
+	work := allocate("a", "1GiB") + kernel(1, 1, "") + free("a")
+	_, rec, _, err := ranked(t, small(t, 2), "case-alg3", 2, only("0", host(1))+work+work).run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := rec.of(0)
+	if len(tasks) != 4 || len(rec.Kernels) != 4 {
+		t.Fatalf("%d tasks and %d kernels, want 4", len(tasks), len(rec.Kernels))
+	}
+	for _, k := range rec.Kernels {
+		if of := tasks[*k.Task]; *of.Device != k.Device || *of.GrantS > k.StartS || *of.ReleaseS < k.EndS {
+			t.Errorf("kernel %+v of task %+v", k, of)
+		}
+	}
+}
+
 // The first rank that fails ends the others, and the job as it did.
 func TestRankFails(t *testing.T) {
 	r := ranked(t, small(t, 2), "case-alg3", 3, only("0", host(1))+host(1)+only("1", allocate("a", "1TiB")+kernel(1, 1, ""))+barrier)

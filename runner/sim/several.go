@@ -40,7 +40,7 @@ func (p *process) idOn(place int) schedulers.TaskID {
 }
 
 // seqOn is the number of that task within the process.
-func (p *process) seqOn(place int) int { return (p.task.begun-1)*(1+len(p.mirrors)) + place }
+func (p *process) seqOn(place int) int { return p.task.seq*(1+len(p.mirrors)) + place }
 
 // tell posts an event of the task on the first device, and of those on the others.
 func (p *process) tell(event func(schedulers.TaskID) runner.Event) {

@@ -11,6 +11,7 @@ import (
 // task is what the process's tasks hold, by the rules of the lazy runtime (docs/design/lazy-runtime.md).
 type task struct {
 	begun   int    // tasks so far
+	seq     int    // of the latest, among those of all ranks of the job
 	open    bool   // the latest of them has its device
 	asked   int64  // bytes of the latest request
 	granted int64  // bytes
@@ -89,7 +90,12 @@ func (p *process) begin(s *profiles.Step) {
 	if p.movable {
 		want.Can, want.Need = schedulers.Movable, new(p.needs(s))
 	}
+	t.seq = t.begun
 	t.begun++
+	if p.group != nil {
+		t.seq = p.group.tasks
+		p.group.tasks++
+	}
 	t.asked, t.warps, t.told = want.Bytes, want.Warps(), want.BlocksPerSM > 0
 	want.ID = p.id()
 	if len(p.mirrors) > 0 {
