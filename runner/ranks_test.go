@@ -35,7 +35,9 @@ func (f *fake) rankBegins(rank int, bytes int64) schedulers.TaskID {
 
 // The job ends as the rank that failed first, by the times of their ends, whatever the other ranks say.
 func TestOutcomeOfRanks(t *testing.T) {
-	status := func(n int) runner.Exit { return runner.Exit{Status: &n, UserS: new(1.0), SysS: new(0.5), MaxRSSBytes: new(int64(10 * (n + 1)))} }
+	status := func(n int) runner.Exit {
+		return runner.Exit{Status: &n, UserS: new(1.0), SysS: new(0.5), MaxRSSBytes: new(int64(10 * (n + 1)))}
+	}
 	killed := runner.Exit{Signal: new("SIGTERM"), UserS: new(1.0), SysS: new(0.5), MaxRSSBytes: new(int64(5))}
 	oom := func(f *fake, rank int) {
 		f.batch.Post(f.now, runner.OutOfMemory{Process: serialOf(0, 11+rank), Bytes: 9, Where: "cudaMalloc"})

@@ -67,8 +67,8 @@ func TestLiveRankFails(t *testing.T) {
 		outcome results.Outcome
 		detail  string
 	}{
-		sleeps + "exit 3":     {results.Crash, "rank 1: exit status 3"},
-		sleeps + "kill -9 $$": {results.Crash, "rank 1: ended by SIGKILL"},
+		sleeps + "exit 3":                           {results.Crash, "rank 1: exit status 3"},
+		sleeps + "kill -9 $$":                       {results.Crash, "rank 1: ended by SIGKILL"},
 		sleeps + `exec "$JOB" begin:1000000000000`:  {results.Refused, "rank 1: "},
 		sleeps + `exec "$JOB" begin:1 oom:5 exit:9`: {results.OOM, "rank 1: "},
 	} {
@@ -113,4 +113,3 @@ func TestRankDoesNotStart(t *testing.T) {
 		t.Errorf("%s: %s; ranks %v", *jobs[0].Outcome, jobs[0].Detail, rec.ranks)
 	}
 }
-
