@@ -1,13 +1,16 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/engine/enginetest"
+	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
@@ -188,4 +191,70 @@ func TestShares(t *testing.T) {
 	n.Submit(part(21, 21, schedulers.WholeDevice), "")
 	n.Submit(schedulers.Task{ID: 22, Bytes: 1}, "") // it is not its turn
 	n.Release(21, "22@0")
+}
+
+// Where the memory is free already, nobody is asked for it.
+func TestRoomOnTheOtherDeviceOnly(t *testing.T) {
+	for _, scheduler := range []string{"demand", "vgpu"} {
+		n := enginetest.NewNode(t, scheduler, enginetest.Small, enginetest.Small)
+		n.Submit(schedulers.Task{ID: 1, Bytes: 12, Can: schedulers.Movable}, "1@0")
+		n.Submit(schedulers.Task{ID: 2, Bytes: 2}, "2@1")
+		n.Idle(1, time.Second)
+		n.Submit(schedulers.Task{ID: 3, Bytes: 10, Devices: 2}, map[string]string{"demand": "yield(1,6)", "vgpu": "yield(1,12)"}[scheduler])
+		n.Give(1, "3@0+1")
+	}
+}
+
+// watched notes what its policy sees when it is asked about a task for several devices.
+type watched struct {
+	schedulers.Measurer
+	seen *[]string
+}
+
+func (w watched) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	p, ok := w.Measurer.Place(t, v)
+	if t.Several() {
+		for i := range v.Len() {
+			d := v.Device(i)
+			here, _ := d.Context(t.Process())
+			*w.seen = append(*w.seen, fmt.Sprint(d.UsedBytes(), d.Tasks(), d.Jobs(), d.TasksOf(t.Job), here, d.Open(t)))
+		}
+		*w.seen = append(*w.seen, fmt.Sprint("latest ", v.Latest()))
+	}
+	return p, ok
+}
+
+// A policy that is asked for another device sees what the members before have. It is not asked about a request while too few devices have room.
+func TestWhatAPolicySeesOfSeveralDevices(t *testing.T) {
+	s, err := policies.Parse("case-alg3:queue=mmu", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := enginetest.Small
+	device.ContextBytes = 1
+	var seen []string
+	e, err := engine.New([]schedulers.Device{device, device}, watched{s.Policy.(schedulers.Measurer), &seen}, s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit := func(task schedulers.Task, want string) {
+		t.Helper()
+		ds, err := e.Submit(task, 0)
+		if got := schedtest.Text(ds); err != nil || got != want {
+			t.Fatalf("submit task %d: %q, %v, want %q", task.ID, got, err, want)
+		}
+	}
+	submit(schedulers.Task{ID: 1, Job: 1, Bytes: 3, Devices: 2}, "1@0+1")
+	first, second := []string{"0 0 0 0 false true", "0 0 0 0 false true", "latest -1"}, []string{"4 1 1 1 true false", "0 0 0 0 false true", "latest 0"}
+	if want := slices.Concat(first, second); !slices.Equal(seen[:6], want) {
+		t.Errorf("seen %q, want %q", seen[:6], want)
+	}
+	submit(schedulers.Task{ID: 2, Job: 2, Bytes: 10}, "2@0")
+	submit(schedulers.Task{ID: 3, Job: 3, Bytes: 9, Devices: 2}, "")
+	seen = nil
+	submit(schedulers.Task{ID: 4, Job: 4, Blocks: 1, ThreadsPerBlock: 32}, "4@0")
+	submit(schedulers.Task{ID: 5, Job: 5, Blocks: 1, ThreadsPerBlock: 32}, "5@1")
+	if len(seen) > 0 {
+		t.Errorf("asked about a request for two devices while one has the room: %q", seen)
+	}
 }
