@@ -42,10 +42,10 @@ func BenchmarkLazyCalls(b *testing.B) {
 
 // figuresOf returns what runs a program under the lazy runtime, beside a server that grants everything, and reads the
 // figures that it prints.
-func figuresOf(b *testing.B) func(program string, figures []any, format string, env ...string) {
+func figuresOf(b *testing.B, bursts bool) func(program string, figures []any, format string, env ...string) {
 	b.Helper()
 	library := absolute(b, lazyDir, "libcase.so")
-	s, r := startRevoking(b, probe.Config{Chunk: 32 << 20})
+	s, r := startRevoking(b, probe.Config{Chunk: 32 << 20, Bursts: bursts})
 	go func() { // until the benchmark's process ends
 		for e := range r.events {
 			if e.Kind == "begin" || e.Kind == "grow" || e.Kind == "resume" {
@@ -69,7 +69,7 @@ func figuresOf(b *testing.B) func(program string, figures []any, format string, 
 // memory, each in a process of its own and in turn. CUDA's own part is left out. The least of all rounds is reported,
 // because other work only adds to it, and how much more movable memory costs.
 func BenchmarkLazyGate(b *testing.B) {
-	run := figuresOf(b)
+	run := figuresOf(b, false)
 	launches := map[string][]float64{}
 	for b.Loop() {
 		for _, arm := range []string{"CASE_MOVABLE=0", movable} {
@@ -85,9 +85,27 @@ func BenchmarkLazyGate(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// BenchmarkLazyBursts measures a launch after a phase on the host, which has ended the burst or not: the least of all
+// rounds. The difference is what it takes to get the permission again, from a server that grants at once.
+func BenchmarkLazyBursts(b *testing.B) {
+	for _, bursts := range []bool{false, true} {
+		b.Run(fmt.Sprintf("bursts=%v", bursts), func(b *testing.B) {
+			run := figuresOf(b, bursts)
+			var all []float64
+			for b.Loop() {
+				var us float64
+				run("burst_rate", []any{&us}, "launch %f", movable)
+				all = append(all, us)
+			}
+			b.ReportMetric(slices.Min(all), "launch-us")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // BenchmarkLazyAllocations measures an allocation of a bound process that has few others, and of one that has thousands.
 func BenchmarkLazyAllocations(b *testing.B) {
-	run := figuresOf(b)
+	run := figuresOf(b, false)
 	for _, arm := range []string{"CASE_MOVABLE=0", movable} {
 		b.Run(arm, func(b *testing.B) {
 			for b.Loop() {

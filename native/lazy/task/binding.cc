@@ -12,6 +12,7 @@
 #include "probe/client.h"
 #include "program/mode.h"
 #include "program/objects.h"
+#include "burst.h"
 #include "explicit.h"
 #include "record.h"
 #include "report.h"
@@ -154,6 +155,7 @@ cudaError_t Task::await_filled()
 			return failed_allocation("the context", 0);
 		return seen(error, "cudaSetDevice");
 	}
+	ready_looks();
 	error = await_all_mapped(grant());
 	if (error == cudaSuccess && (error = await_replay()) != cudaSuccess)
 		REAL(cudaDeviceSynchronize)(); // what was replayed uses the memory

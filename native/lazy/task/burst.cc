@@ -4,8 +4,8 @@
 // out by looks, once no call is under way: an event gets behind all work of the context, and is asked about.
 // cuCtxRecordEvent does not wait, nor does other work wait for the event. An older driver than that of CUDA 12.5
 // lacks it. There, and where work may pass the gate, what is submitted counts as over.
+#include <errno.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <atomic>
 
@@ -50,6 +50,7 @@ const unsigned without_timing = 2; // CU_EVENT_DISABLE_TIMING
 struct Behind {
 	CUevent event;
 	CUcontext context; // that it belongs to
+	bool current;      // the looking thread has the context
 	bool recorded;
 	uint64_t mark;
 } behind;
@@ -68,13 +69,9 @@ bool reached()
 
 bool record(CUcontext context)
 {
-	if (driver()->set_current(context) != CUDA_SUCCESS)
+	behind.current = behind.current || driver()->set_current(context) == CUDA_SUCCESS;
+	if (!behind.current)
 		return false;
-	if (behind.context != context)
-		forget_looks();
-	if (behind.event == nullptr && REAL_DRIVER(cuEventCreate)(&behind.event, without_timing) != CUDA_SUCCESS)
-		return false;
-	behind.context = context;
 	behind.mark = activity_mark();
 	behind.recorded = REAL_DRIVER(cuCtxRecordEvent)(context, behind.event) == CUDA_SUCCESS;
 	return behind.recorded;
@@ -83,18 +80,20 @@ bool record(CUcontext context)
 // can_tell: the library can know when all work is over.
 bool can_tell(CUcontext context)
 {
-	return one_device() && Task::process().phase() == Phase::bound && context != nullptr && driver() != nullptr &&
-	       REAL_DRIVER(cuCtxRecordEvent) != nullptr && bypass().empty();
+	return one_device() && Task::process().phase() == Phase::bound && behind.event != nullptr && behind.context == context &&
+	       bypass().empty();
 }
 
 // Looks are made by a thread of its own, because the thread that reads the connection must not leave its wait: the
 // program may close the descriptor, and the wait keeps the socket.
 struct {
 	bool started;
-	// looking is held during a look, which waits for nothing. CUDA must not be asked while it is torn down.
-	pthread_mutex_t looking;
-	bool stopped;
-} looks = {false, PTHREAD_MUTEX_INITIALIZER, false};
+	// The thread holds the mutex during a look, which waits for nothing, and not between two.
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool wanted;  // the next look is to come now
+	bool stopped; // CUDA must not be asked while it is torn down
+} looks;
 
 // find_end shows what is over. `lock` is held.
 void find_end()
@@ -144,7 +143,6 @@ unsigned look()
 		return later;
 	if (!still)
 		return ends_bursts() ? soon : later;
-	pthread_mutex_lock(&looks.looking);
 	if (!looks.stopped && pthread_mutex_trylock(&lock) == 0) {
 		if (working)
 			find_end();
@@ -152,33 +150,58 @@ unsigned look()
 			try_end_burst();
 		pthread_mutex_unlock(&lock);
 	}
-	pthread_mutex_unlock(&looks.looking);
 	return soon;
+}
+
+void *look_again_and_again(void *)
+{
+	pthread_mutex_lock(&looks.mutex);
+	for (;;) {
+		const timespec until = time_of(now_ns() + look() * uint64_t{1000000});
+		while (!looks.wanted && pthread_cond_timedwait(&looks.changed, &looks.mutex, &until) != ETIMEDOUT)
+			;
+		looks.wanted = false;
+	}
 }
 
 } // namespace
 
 void start_looks()
 {
-	static const auto look_again_and_again = [](void *) -> void * {
-		for (;;)
-			usleep(1000u * look());
-	};
+	pthread_condattr_t monotonic;
 	pthread_attr_t detached;
 	pthread_t thread;
 
 	if (looks.started)
 		return;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&looks.changed, &monotonic);
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	looks.started = pthread_create(&thread, &detached, look_again_and_again, nullptr) == 0;
 	pthread_attr_destroy(&detached);
 }
 
+void ready_looks()
+{
+	const CUcontext context = context_of_task();
+
+	if (!can_be_revoked() || driver() == nullptr || context == nullptr || behind.context == context || REAL_DRIVER(cuCtxRecordEvent) == nullptr)
+		return;
+	forget_looks();
+	if (REAL_DRIVER(cuEventCreate)(&behind.event, without_timing) == CUDA_SUCCESS)
+		behind.context = context;
+}
+
 void begin_burst()
 {
 	submitted_before = activity_mark();
 	burst_began_ns = now_ns();
+	pthread_mutex_lock(&looks.mutex);
+	looks.wanted = true;
+	pthread_cond_signal(&looks.changed);
+	pthread_mutex_unlock(&looks.mutex);
 }
 
 void forget_looks()
@@ -190,9 +213,9 @@ void forget_looks()
 
 void stop_looks()
 {
-	pthread_mutex_lock(&looks.looking);
+	pthread_mutex_lock(&looks.mutex);
 	looks.stopped = true;
-	pthread_mutex_unlock(&looks.looking);
+	pthread_mutex_unlock(&looks.mutex);
 }
 
 void renew_looks()

@@ -8,6 +8,9 @@ namespace lazy {
 // (probe/activity.h), and that gives the permission up where the run wants that (revoke.h). All signals of the caller are blocked.
 void start_looks();
 
+// ready_looks: the context of the task is there, and is this thread's. `lock` is held.
+void ready_looks();
+
 // begin_burst: the process has got its permission. It keeps it for one call at least.
 void begin_burst();
 

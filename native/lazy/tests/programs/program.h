@@ -85,7 +85,7 @@ void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); //
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
 void in_flight(const char *way), over_later();          // in_flight.cc
-void launch_rate(), allocation_rate();                  // rate.cc
+void launch_rate(), burst_rate(), allocation_rate();    // rate.cc
 void free_memory();                                     // part.cc
 void shown(), unattended(), resumes_in_a_thread();      // shown.cc
 void leaves_work(const char *room);                     // shown.cc

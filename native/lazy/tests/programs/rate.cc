@@ -1,6 +1,9 @@
 // rate.cc: what a call costs, natively or with the lazy runtime in between.
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "program.h"
 
@@ -59,6 +62,23 @@ void launch_rate()
 	}
 	TRY(cudaFree(x));
 	say("launch %.1f", least);
+}
+
+// burst_rate says what is spent before CUDA in a launch after 4 ms on the host, where a burst would have ended, in us: the median.
+void burst_rate()
+{
+	int *x = device<int>(1 << 20);
+	std::vector<double> launches;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 0, 1));
+	for (int i = 0; i < 101; i++) {
+		TRY(cudaDeviceSynchronize());
+		usleep(4000);
+		launches.push_back(each(1, [&] { LAUNCH(add, grid, block, 0, nullptr, x, 0, 1); }));
+	}
+	TRY(cudaFree(x));
+	std::sort(launches.begin(), launches.end());
+	say("launch %.1f", launches[launches.size() / 2] / 1e3);
 }
 
 // allocation_rate says what an allocation takes where the program has few others, and where it has many, in ns.
