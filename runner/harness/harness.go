@@ -205,10 +205,8 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 			return Outcome{}, err
 		}
 		b.Predictions = history.ForScheduler(known)
-		if n := unknown(known); n > 0 && b.Scheduler.ShortestFirst() {
-			r.Say("nothing is known of %d of %d jobs, so queue=sjf serves them last, by arrival: caserun history shows what is known", n, len(known))
-		}
 	}
+	b.sayOrder(known)
 	t := new(tracker)
 	if r.Given != nil {
 		b.Feed = &Feed{backend: backend, to: t, known: r.Profiles}
@@ -250,16 +248,6 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		o.Given = b.Feed.jobs
 	}
 	return o, err
-}
-
-// unknown counts the jobs of which nothing is known.
-func unknown(known []*results.Known) (n int) {
-	for _, k := range known {
-		if k == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // known returns what is known of the jobs. The runs of a sweep know only what was known before the
