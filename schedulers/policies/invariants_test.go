@@ -79,8 +79,6 @@ func queuesOf(info policies.Info) []engine.Order {
 			return false
 		case "sa":
 			return !o.Admits() && o != engine.FIFO
-		case "cg":
-			return o != engine.FIFO
 		}
 		return o.Admits()
 	})

@@ -110,9 +110,6 @@ var (
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
 
-// turns are the parameters of schedulers under which jobs take turns.
-var turns = []Param{omitDefault(withDefault(paramQueue, string(engine.FIFO))), omitDefault(withDefault(paramAge, "0"))}
-
 const (
 	managedFit    = "fit"
 	managedExceed = "exceed"

@@ -30,7 +30,6 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"cg:isolate=known", "isolate=known,workers=8"},
 		{"sa:queue=fifo,age-limit=0", ""},
 		{"sa:queue=sjf,age-limit=9", "age-limit=9,queue=sjf"},
-		{"cg:queue=credits", "queue=credits,workers=8"},
 		{"schedgpu:arch=server", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"schedgpu:arch=shared", "age-limit=0,arch=shared,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"vgpu", "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s"},

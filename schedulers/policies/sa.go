@@ -1,6 +1,11 @@
 package policies
 
-import "github.com/caserun/caserun/schedulers"
+import (
+	"math"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+)
 
 // singleAssignment gives each job the first free device, alone, for the job's lifetime (CASE,
 // section 5.1; the rule of Slurm and Kubernetes).
@@ -14,7 +19,7 @@ var sa = entry{
 		Brief:  "one job per device, in the order of arrival",
 		Rule:   "first free device; one job per device for its lifetime; arrival order",
 		Source: casePaper + ", section 5.1, single assignment",
-		Params: turns},
+		Params: []Param{omitDefault(withDefault(paramQueue, string(engine.FIFO))), omitDefault(withDefault(paramAge, "0"))}},
 	policy: func(settings) (schedulers.Policy, error) { return singleAssignment{}, nil },
 }
 
@@ -25,4 +30,17 @@ func (singleAssignment) Place(t schedulers.Task, v schedulers.View) (schedulers.
 		}
 	}
 	return schedulers.Placement{}, false
+}
+
+var _ schedulers.Measurer = singleAssignment{}
+
+// Like returns an empty task: all jobs are alike.
+func (singleAssignment) Like(schedulers.Task) schedulers.Task { return schedulers.Task{} }
+
+// Measure says that any job may have a device without one.
+func (singleAssignment) Measure(_ schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
+	if v.Device(i).Jobs() > 0 {
+		return -1, -1
+	}
+	return math.MaxInt64, -1
 }
