@@ -25,7 +25,7 @@ type said struct {
 type ranks struct {
 	all    []rank
 	of     map[int]int // the rank of a process, by its serial
-	failed int         // the rank that failed first; -1: none has
+	failed int         // the rank that failed first; -1: no rank has
 }
 
 type rank struct {

@@ -97,7 +97,7 @@ func (r *ranks) UnmarshalJSON(text []byte) error {
 // has reports whether a rank is among them; nil: all are.
 func (r *ranks) has(rank int) bool { return r == nil || r.all || slices.Contains(r.list, rank) }
 
-// named are the ranks by name; of "all" none.
+// named are the ranks by name; of "all" nothing.
 func (r *ranks) named() []int {
 	if r == nil {
 		return nil
