@@ -136,7 +136,7 @@ func bytesOf(t tester, path string) string {
 // are the same. The complete runs of a simulated sweep are those of the sweep done at once. No cell is
 // lost, and each has one run that counts.
 func TestMergeDoesNotDependOnTheOrder(t *testing.T) {
-	chance.CheckTimes(t, 12, 500, func(t *rapid.T) { // each makes some 15 stores
+	chance.CheckTimes(t, 8, 500, func(t *rapid.T) { // each makes some 15 stores
 		dir, err := os.MkdirTemp("", "merge-*")
 		if err != nil {
 			t.Fatal(err)
