@@ -20,7 +20,10 @@ func (e Stuck) apply(b *Batch, now time.Duration) error {
 		switch {
 		case r.Outcome != nil || j != nil && j.exited != nil:
 		case j != nil && j.started:
-			j.stuck = why
+			j.stuck = "the run was stuck, because ranks of another job waited for each other"
+			if j.ranks != nil {
+				j.stuck = why
+			}
 			b.command(Stop{i})
 		default:
 			r.Outcome, r.Detail = shared(results.Refused), "the run was stuck before it got its turn"

@@ -163,3 +163,20 @@ func TestStuck(t *testing.T) {
 		}
 	}
 }
+
+// Jobs beside one that is stuck end with it, and those that have not arrived are refused.
+func TestOthersOfAStuckRun(t *testing.T) {
+	work := allocate("a", "1GiB") + kernel(1, 1, "") + free("a")
+	r := ranked(t, small(t, 1), "vgpu:n=2", 3, allocate("a", "1GiB")+kernel(1, 1, "")+barrier)
+	other := stepping(t, r.node, "vgpu:n=2", work, work)
+	other.jobs[1].Group = 1
+	r.jobs, r.profiles = append(r.jobs, other.jobs...), r.profiles.With(other.profiles)
+	jobs, _, err := r.clean(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, jobs[1], results.Timeout, 1)
+	if j := jobs[2]; *j.Outcome != results.Refused || j.EndS != nil || jobs[1].Detail == jobs[0].Detail {
+		t.Errorf("jobs %+v", jobs)
+	}
+}
