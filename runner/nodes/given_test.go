@@ -94,20 +94,23 @@ func near(got, want float64) bool { return math.Abs(got-want) < 0.01 }
 func TestASimulatedRunIsGivenJobs(t *testing.T) {
 	db := openScratch(t)
 	work := stated(t, "work", hostFor5s, allocate1GiB, kernelFor10s, freeWhatItHas)
-	missing := work
+	missing, twice := work, work
+	twice.GPUs, twice.Binding, twice.Footprint.Bytes = 2, mixes.BindDeclared, 1<<30
 	missing.Steps = filepath.Join(t.TempDir(), "none.jsonl")
 	unknown := mixes.Job{Name: "unknown", Program: "./unknown"}
 	o, answers, err := giving(t.Context(), t, db, "case-alg3", []mixes.Job{stated(t, "first", hostFor5s)},
 		harness.Given{Job: work, At: 2 * time.Second},
 		harness.Given{Job: unknown, At: 3 * time.Second, Where: "jobs.yaml:3"},
 		harness.Given{Job: missing, At: 3 * time.Second, Where: "jobs.yaml:4"},
+		harness.Given{Job: twice, At: 3 * time.Second, Where: "jobs.yaml:5"},
 		harness.Given{Job: work, At: 60 * time.Second}, // nothing else is left by then
 		harness.Given{Job: work, At: 30 * time.Second}) // a time that has passed
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(answers) != 5 || answers[0] != "1" || !strings.HasPrefix(answers[1], `jobs.yaml:3: mix own: no profile of "./unknown"`) || !strings.Contains(answers[1], "caserun profile") ||
-		!strings.HasPrefix(answers[2], "jobs.yaml:4: ") || !strings.Contains(answers[2], "no such file") || answers[3] != "2" || answers[4] != "3" {
+	if len(answers) != 6 || answers[0] != "1" || !strings.HasPrefix(answers[1], `jobs.yaml:3: mix own: no profile of "./unknown"`) || !strings.Contains(answers[1], "caserun profile") ||
+		!strings.HasPrefix(answers[2], "jobs.yaml:4: ") || !strings.Contains(answers[2], "no such file") || answers[4] != "2" || answers[5] != "3" ||
+		answers[3] != "jobs.yaml:5: job work has gpus: 2, and the node has 1: write a smaller number, or choose a larger node" {
 		t.Errorf("answers %q", answers)
 	}
 	if o.Run.Status != results.Complete || len(o.Given) != 3 {
