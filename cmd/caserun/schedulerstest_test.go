@@ -59,7 +59,7 @@ func TestSchedulersTest(t *testing.T) {
 // The same seed fails on the same workload, and every format has its steps.
 func TestSchedulersTestFailsAlike(t *testing.T) {
 	inTempDir(t)
-	writeFiles(t, map[string]string{"p.sh": shellPolicy(never, "true")})
+	writeFiles(t, map[string]string{"p.sh": shellPolicy(1, "{ echo tired >&2; exit 5; }")})
 	fails := func(args ...string) string {
 		status, out, errs := caserun(t, append([]string{"schedulers", "test", "exec:p.sh"}, args...)...)
 		if status != exitJobsFailed {
@@ -75,7 +75,7 @@ func TestSchedulersTestFailsAlike(t *testing.T) {
 		t.Errorf("tables %+v", tables)
 	}
 	for _, format := range []string{"csv", "markdown"} {
-		if out := fails("--format", format); !strings.Contains(out, "begin") || !strings.Contains(out, "not open") {
+		if out := fails("--format", format); !strings.Contains(out, "begin") || !strings.Contains(out, "tired") {
 			t.Errorf("%s:\n%s", format, out)
 		}
 	}
