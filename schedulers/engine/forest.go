@@ -54,11 +54,14 @@ func (f *forest) first(limit int64, after *waiting) *waiting {
 
 // all has the tasks in their order. The forest must not change meanwhile.
 func (f *forest) all() iter.Seq[*waiting] {
+	return func(yield func(*waiting) bool) { f.each(yield) } // one closure, which costs no memory where it is inlined
+}
+
+func (f *forest) each(yield func(*waiting) bool) {
 	if len(f.trees) == 1 {
-		return f.trees[0].all()
+		f.trees[0].root.each(yield)
+		return
 	}
-	return func(yield func(*waiting) bool) {
-		for w := f.first(everything, nil); w != nil && yield(w); w = f.first(everything, w) {
-		}
+	for w := f.first(everything, nil); w != nil && yield(w); w = f.first(everything, w) {
 	}
 }

@@ -45,6 +45,9 @@ func (e *Engine) unlimit(job schedulers.JobID) {
 
 // enforce brings what is withheld from jobs with a limit up to date: they may use other devices than before.
 func (e *Engine) enforce() {
+	if len(e.limits) == 0 {
+		return
+	}
 	for _, job := range slices.Sorted(maps.Keys(e.limits)) {
 		most, used, changed := e.limits[job], e.uses(job), false
 		for i := range e.state.devices {

@@ -14,6 +14,7 @@ type measures struct {
 	state    *state
 	kinds    []*kind
 	byLike   map[schedulers.Task]*kind
+	latest   *kind // that kindOf found there
 	others   *kind // of the tasks that came when all kinds were taken: any size may fit anywhere
 }
 
@@ -57,10 +58,15 @@ func (m *measures) newKind(like schedulers.Task) *kind {
 func (m *measures) kindOf(t schedulers.Task) *kind {
 	like := m.measurer.Like(t)
 	like.Isolate, like.Devices, like.Share = t.Isolate, t.Devices, t.Share
+	if m.latest != nil && m.latest.like == like {
+		return m.latest
+	}
 	if k := m.byLike[like]; k != nil {
+		m.latest = k
 		return k
 	}
 	if len(m.kinds) == mostKinds {
+		m.latest = nil
 		m.kinds = slices.DeleteFunc(m.kinds, func(k *kind) bool {
 			if k.line.len == 0 {
 				delete(m.byLike, k.like)
