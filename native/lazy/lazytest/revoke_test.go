@@ -236,10 +236,13 @@ func (k *taker) swap(e event) {
 	for _, task := range k.tasks {
 		asked, begins = asked || task.asked != nil, begins || task.begins
 	}
+	wanted := n
 	if asked && !begins && k.random.IntN(5) == 0 {
-		n, k.short = 0, true
+		n = 0
 	}
-	k.chunks += giveSwap(k.t, e, k.area(n))
+	files := k.area(n)
+	k.short = k.short || asked && len(files) < wanted // a real area can be used up
+	k.chunks += giveSwap(k.t, e, files)
 }
 
 // fakeChunks makes chunks of so many bytes of the fakes' host memory, which are there until the test's end.
