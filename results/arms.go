@@ -40,13 +40,20 @@ func (a Arm) Alone() Arm {
 }
 
 // IsUnder reports whether the arm is under a scheduler with all the parameters that the user
-// named, as in "cg:workers=2". The probe counts as one.
-func (a Arm) IsUnder(scheduler string) bool {
+// named, as in "cg:workers=2". The probe counts as one. omitted are the parameters of the scheduler, as k=v, that a run's
+// record leaves out while they have these values.
+func (a Arm) IsUnder(scheduler string, omitted []string) bool {
 	name, parameters, _ := strings.Cut(scheduler, ":")
 	if a.Scheduler != name {
 		return false
 	}
 	has := append(strings.Split(a.Parameters, ","), "probe="+a.Probe.String())
+	for _, p := range omitted {
+		key, _, _ := strings.Cut(p, "=")
+		if !slices.ContainsFunc(has, func(own string) bool { return strings.HasPrefix(own, key+"=") }) {
+			has = append(has, p)
+		}
+	}
 	for p := range strings.SplitSeq(parameters, ",") {
 		if p != "" && !slices.Contains(has, p) {
 			return false

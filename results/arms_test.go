@@ -92,3 +92,17 @@ func TestArmsWithoutParametersThatWent(t *testing.T) {
 		t.Errorf("arm %+v", a)
 	}
 }
+
+// A run's record leaves out a parameter that has the value of earlier versions, and the user may name it.
+func TestIsUnderWithParametersLeftOut(t *testing.T) {
+	on, off := Arm{Scheduler: "vgpu", Parameters: "bursts=on,n=4"}, Arm{Scheduler: "vgpu", Parameters: "n=4"}
+	for text, want := range map[string][2]bool{
+		"vgpu": {true, true}, "vgpu:bursts=on": {true, false}, "vgpu:bursts=off": {false, true}, "vgpu:bursts=off,n=4": {false, true},
+		"vgpu:n=2": {}, "demand:bursts=off": {},
+	} {
+		omitted := []string{"bursts=off", "isolate=none"}
+		if got := [2]bool{on.IsUnder(text, omitted), off.IsUnder(text, omitted)}; got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}

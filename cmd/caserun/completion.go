@@ -110,7 +110,8 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"sched": completeScheduler, "base": completeScheduler, "scheds": noSpace(config.OfferSchedulers, cobra.ShellCompDirectiveNoFileComp),
 		"tag": fromStore(selection.OfferTags), "sweep": sweeps, "resume": sweeps, "baseline": compared, "candidate": compared,
 		"before": runs, "slowdown": runs, "except": fromStore(selection.OfferMixes), "trend": fixed(metricNames()...), "metrics": inList(fixed(metricNames()...)),
-		"only": inList(fixed(regress.Kinds...)), "by": fixed(byMix),
+		"max-regression": inList(noSpace(offerLimits, cobra.ShellCompDirectiveNoFileComp)),
+		"only":           inList(fixed(regress.Kinds...)), "by": fixed(byMix),
 	}
 }
 
@@ -132,6 +133,14 @@ func metricNames() (names []string) {
 		names = append(names, m.Name)
 	}
 	return names
+}
+
+// offerLimits offers the metrics that a limit may be of.
+func offerLimits(string) (offers []string) {
+	for _, name := range metricNames() {
+		offers = append(offers, name+"=")
+	}
+	return offers
 }
 
 // plainUsages takes the backticks out of what flags say of themselves. They mark the values' names for help, and completion would show them.

@@ -78,6 +78,7 @@ func TestCompletionOfParameters(t *testing.T) {
 		"plan:queue=d":                  nil,
 		"sa:queue=s":                    {"sa:queue=sjf"},
 		"zero:queue=":                   nil,
+		"vgpu:n=2,bursts=":              {"vgpu:n=2,bursts=off", "vgpu:n=2,bursts=on"},
 		"case-alg3:queue=fifo,room=0,w": {"case-alg3:queue=fifo,room=0,wait-limit="},
 		"nobody:":                       nil,
 	} {

@@ -85,7 +85,7 @@ func (o *historyOptions) settle(c *cobra.Command, args []string) error {
 	case o.mix == "" && (c.Flags().Changed("node") || c.Flags().Changed("devices")):
 		return errors.New("--node and --devices are for a mix: name one, as in caserun history W7 --node sim:4xV100")
 	case len(nodes.Split(o.settings.Node)) > 1:
-		return fmt.Errorf("--node %s: want one node", o.settings.Node)
+		return fmt.Errorf("--node %s: want one node, with + between its devices", o.settings.Node)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (o *mixOptions) settle(c *cobra.Command, args []string) error {
 		return err
 	}
 	if len(nodes.Split(o.settings.Node)) > 1 {
-		return fmt.Errorf("--node %s: want one node: caserun paper takes several", o.settings.Node)
+		return fmt.Errorf("--node %s: want one node, with + between its devices: caserun paper takes several", o.settings.Node)
 	}
 	if err := config.Check("node", o.settings.Node); err != nil {
 		return fmt.Errorf("--node: %w", err)

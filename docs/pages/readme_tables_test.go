@@ -26,7 +26,7 @@ func compared(mixes []string, schedulers ...string) map[string]regress.Standing 
 		for _, m := range must(regress.Matrices(side, "sa", regress.Options{Metrics: []results.Metric{throughput}})) {
 			for _, row := range m.Rows {
 				for _, s := range schedulers {
-					if row.Arm.IsUnder(s) {
+					if row.Arm.IsUnder(s, nil) {
 						out[s] = row
 					}
 				}

@@ -69,11 +69,13 @@ func Compare(a, b Side, o Options) (Result, error) {
 	out.compare(slices.Concat(blocks(pairs), single(pairs)), o)
 	for _, m := range asked {
 		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {
-			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.Needs)
+			out.Notes = append(out.Notes, noValue(m))
 		}
 	}
 	return out, nil
 }
+
+func noValue(m results.Metric) string { return "no run has a value of " + m.Name + m.Needs }
 
 // compare makes the rows of sets of pairs, each of which may have several mixes.
 func (r *Result) compare(sets [][]Pair, o Options) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Matrix has the schedulers of one side beside one another: every metric of every mix as a ratio
@@ -88,7 +89,8 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 	if o.Alpha == 0 {
 		o.Alpha = stats.DefaultAlpha
 	}
-	if o.Metrics == nil {
+	asked := o.Metrics
+	if asked == nil {
 		o.Metrics = unnamed()
 	}
 	all := s.arms()
@@ -122,6 +124,11 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 		m.Rows = slices.Insert(slices.Delete(rows, at, at+1), 0, own)
 		m.choose(apart[k], o.Metrics)
 		m.fill(apart[k])
+		for _, metric := range asked {
+			if !slices.ContainsFunc(m.Metrics, func(has results.Metric) bool { return has.Name == metric.Name }) {
+				m.Notes = append(m.Notes, noValue(metric))
+			}
+		}
 		if len(out) == 0 {
 			m.Notes = append(m.Notes, s.notes(all, names)...)
 		}
@@ -171,7 +178,7 @@ func baseOf(rows []Standing, name string) (int, error) {
 	at := -1
 	for i, row := range rows {
 		switch {
-		case !row.Arm.IsUnder(name):
+		case !row.Arm.IsUnder(name, policies.Omitted(row.Arm.Scheduler)):
 		case at >= 0:
 			return -1, &BaseError{fmt.Sprintf("--base %s could be %s or %s: name one of them", name, rows[at].Name, row.Name)}
 		default:

@@ -154,6 +154,10 @@ func TestMatrixSaysWhatIsMissing(t *testing.T) {
 			t.Errorf("notes %q lack %q", m.Notes, want)
 		}
 	}
+	due, err := Matrices(side(runs("W1", "sa", 100, 2, nil)), "", Options{Metrics: []results.Metric{results.MetricNamed("deadlines-met")}})
+	if want := "no run has a value of deadlines-met: it needs a job with a deadline"; err != nil || !slices.Contains(due[0].Notes, want) {
+		t.Errorf("%+v, %v: want the note %q", due, err, want)
+	}
 	if _, l := row(t, m, "zero", "makespan"); l.Ratio != (Ratio{Value: l.Ratio.Value, Low: math.Inf(-1), High: math.Inf(1)}) || math.Abs(l.Ratio.Value-0.5) > 0.01 {
 		t.Errorf("makespan of zero: %+v, want 0.5 without an interval", l.Ratio)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // observe reads the selected runs with what their comparison needs. If scheduler is not empty,
@@ -18,7 +19,7 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	side.Scheduler = scheduler
 	runs, err := Observations(ctx, db, f)
 	for _, o := range runs {
-		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler) {
+		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler, policies.Omitted(o.Run.Scheduler)) {
 			side.Runs = append(side.Runs, o)
 		}
 	}

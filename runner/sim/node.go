@@ -72,6 +72,9 @@ var modelForm = regexp.MustCompile(`^(sim:(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Z
 
 // Offer offers the models for a node's name of which all is typed but the last model, each with its description behind a tab.
 func Offer(typed string) (offers []string) {
+	if strings.HasSuffix(typed, "+") {
+		typed += "1x"
+	}
 	m := modelForm.FindStringSubmatch(typed)
 	if m == nil {
 		return nil

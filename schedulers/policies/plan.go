@@ -36,7 +36,7 @@ var planEntry = entry{
 			{Name: "search", Default: "2000", Help: fmt.Sprintf("random changes of a plan that are tried at each step, at most %d, and ten times as many at the start", plan.MostMoves)},
 			{Name: "candidates", Default: plan.All.String(), Help: "what a search begins with: alg3, greedy, serial, with + between them"},
 			{Name: "window", Default: "64", Help: fmt.Sprintf("jobs without a device that are planned at once, at most; up to %d", plan.MostWindow)},
-			{Name: "learn", Default: learnOn, Help: "on: from earlier runs and profiles; off: nothing is known of the jobs"},
+			{Name: "learn", Default: learnOn, Values: []string{learnOn, learnOff}, Help: "on: from earlier runs and profiles; off: nothing is known of the jobs"},
 			{Name: "error", Default: "0", Help: "part by which each expected duration is falsified at most, from 0 to 0.99, for experiments"}}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		memory, err := s.memory()
@@ -94,9 +94,6 @@ func (s settings) planning() (*Planning, error) {
 	}
 	if p.Candidates, err = plan.ParseCandidates(s["candidates"]); err != nil {
 		return nil, fmt.Errorf("candidates=%w", err)
-	}
-	if !p.Learn && s["learn"] != learnOff {
-		return nil, fmt.Errorf("learn=%s: use %s or %s", s["learn"], learnOn, learnOff)
 	}
 	return p, nil
 }

@@ -28,6 +28,7 @@ type Param struct {
 	Name    string
 	Default string
 	Help    string
+	Values  []string // all that it can have; nil: it has a number, a time or other text
 	// OmitDefault keeps the parameter out of Parameters while it has its default. Older stored runs
 	// lack the parameter, and new runs must remain repetitions of the same arm.
 	OmitDefault bool
@@ -85,6 +86,16 @@ func (s Scheduler) Parameters() string {
 	return strings.Join(b, ",")
 }
 
+// Omitted has the parameters of a scheduler, as k=v, that Parameters leaves out while they have these values.
+func Omitted(scheduler string) (parameters []string) {
+	for _, p := range registry[scheduler].Params {
+		if p.OmitDefault {
+			parameters = append(parameters, p.Name+"="+p.Default)
+		}
+	}
+	return parameters
+}
+
 // TakesShares reports whether jobs are admitted by their shares. Clients that decide know none.
 func (s Scheduler) TakesShares() bool { return s.KnowsShares && !s.ClientsDecide }
 
@@ -100,14 +111,14 @@ var (
 	paramWait      = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error, unless it says itself how long it waits; 0s: never"}
 	paramWorkers   = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
 	paramDevice    = Param{Name: "device", Default: "0", Help: "the device that is shared"}
-	paramIsolate   = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", OmitDefault: true}
+	paramIsolate   = Param{Name: "isolate", Default: isolateNone, Values: []string{isolateNone, isolateKnown}, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", OmitDefault: true}
 	// By default no room is left, because growth waits without harm, and jobs that do not
 	// grow cannot use memory that is kept free.
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
-	paramNice    = Param{Name: "nice", Default: niceOn, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and the others by length; off: all are equal"}
-	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", OmitDefault: true}
-	paramBursts  = Param{Name: "bursts", Default: burstsOff, Help: "on: a process gives up its permit when none of its work is left on the device, and asks for it again; off: it keeps the permit until somebody needs it", OmitDefault: true}
-	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
+	paramNice    = Param{Name: "nice", Default: niceOn, Values: []string{niceOn, niceOff}, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and the others by length; off: all are equal"}
+	paramArch    = Param{Name: "arch", Default: archServer, Values: []string{archServer, archShared}, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", OmitDefault: true}
+	paramBursts  = Param{Name: "bursts", Default: burstsOff, Values: []string{burstsOn, burstsOff}, Help: "on: a process gives up its permit when none of its work is left on the device, and asks for it again; off: it keeps the permit until somebody needs it", OmitDefault: true}
+	paramManaged = Param{Name: "managed", Default: managedFit, Values: []string{managedFit, managedExceed}, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
 
 const (
@@ -201,6 +212,11 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if s["workers"] == "0" {
 		s["workers"] = strconv.Itoa(2 * nodeDevices)
 	}
+	for _, p := range en.Params {
+		if v := s[p.Name]; p.Values != nil && !slices.Contains(p.Values, v) {
+			return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: use %s", name, p.Name, v, strings.Join(p.Values, " or "))
+		}
+	}
 	config, err := s.config(en.Orders())
 	if err != nil {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
@@ -225,18 +241,6 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if err == nil && s["device"] != "" && device >= nodeDevices {
 		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, device, nodeDevices-1)
 	}
-	if v, ok := s["nice"]; ok && v != niceOn && v != niceOff {
-		return Scheduler{}, fmt.Errorf("scheduler %s: nice=%s: use %s or %s", name, v, niceOn, niceOff)
-	}
-	if v, ok := s["bursts"]; ok && v != burstsOn && v != burstsOff {
-		return Scheduler{}, fmt.Errorf("scheduler %s: bursts=%s: use %s or %s", name, v, burstsOn, burstsOff)
-	}
-	if v, ok := s["isolate"]; ok && v != isolateNone && v != isolateKnown {
-		return Scheduler{}, fmt.Errorf("scheduler %s: isolate=%s: use %s or %s", name, v, isolateNone, isolateKnown)
-	}
-	if v, ok := s["arch"]; ok && v != archServer && v != archShared {
-		return Scheduler{}, fmt.Errorf("scheduler %s: arch=%s: use %s or %s", name, v, archServer, archShared)
-	}
 	shared := s["arch"] == archShared
 	if key, is := s.ofServer(); shared && key != "" {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
@@ -254,6 +258,22 @@ func (i Info) Orders() []engine.Order {
 		return planOrders()
 	}
 	return engine.Orders()
+}
+
+// Values are all that a parameter of the scheduler can have; nil: it has no such parameter, or that has other values than a
+// few words.
+func (i Info) Values(parameter string) (values []string) {
+	if parameter == paramQueue.Name {
+		for _, o := range i.Orders() {
+			values = append(values, string(o))
+		}
+	}
+	for _, p := range i.Params {
+		if p.Name == parameter {
+			values = append(values, p.Values...)
+		}
+	}
+	return values
 }
 
 func planOrders() []engine.Order {
@@ -415,11 +435,7 @@ func (s settings) memory() (MemoryHard, error) {
 	if err != nil || !(room >= 0 && room < 1) {
 		return MemoryHard{}, fmt.Errorf("room=%s: want a share of a device from 0 to below 1, such as 0.1", s["room"])
 	}
-	switch s["managed"] {
-	case managedFit, managedExceed:
-		return MemoryHard{Room: room, Exceed: s["managed"] == managedExceed}, nil
-	}
-	return MemoryHard{}, fmt.Errorf("managed=%s: use %s or %s", s["managed"], managedFit, managedExceed)
+	return MemoryHard{Room: room, Exceed: s["managed"] == managedExceed}, nil
 }
 
 func (s settings) config(orders []engine.Order) (engine.Config, error) {

@@ -38,8 +38,8 @@ func InList(offer func(typed string) []string, typed string) (lists []string) {
 // OfferSchedulerName offers the schedulers.
 func OfferSchedulerName(string) []string { return OfferScheduler("") }
 
-// OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet and the orders of
-// its queue.
+// OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet, or the values of the
+// parameter that is being typed.
 func OfferScheduler(typed string) (offers []string) {
 	name, parameters, begun := strings.Cut(typed, ":")
 	given := parameters[:strings.LastIndex(parameters, ",")+1]
@@ -51,14 +51,18 @@ func OfferScheduler(typed string) (offers []string) {
 		if s.External && s.Name == name {
 			offers = append(offers, offerPrograms(name+":", parameters)...)
 		}
-		if s.Name == name && strings.HasPrefix(parameters[len(given):], "queue=") {
-			for _, order := range s.Orders() {
-				offers = append(offers, name+":"+given+"queue="+string(order))
+		if s.Name != name {
+			continue
+		}
+		key, _, valued := strings.Cut(parameters[len(given):], "=")
+		if values := s.Values(key); valued && values != nil {
+			for _, v := range values {
+				offers = append(offers, name+":"+given+key+"="+v)
 			}
 			continue
 		}
 		for _, p := range s.Params {
-			if s.Name == name && !strings.Contains(","+given, ","+p.Name+"=") {
+			if !strings.Contains(","+given, ","+p.Name+"=") {
 				offers = append(offers, fmt.Sprintf("%s:%s%s=\t%s (%s)", name, given, p.Name, p.Help, p.Default))
 			}
 		}
