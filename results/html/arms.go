@@ -157,10 +157,10 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 		}
 		g.Arms.Page.Label = "Comparison for " + g.Title
 		if slices.ContainsFunc(b.members, func(m *member) bool { return m.noiseFree }) {
-			g.Notes = append(g.Notes, "There are "+results.NoNoise+".")
+			g.Notes = append(g.Notes, sentence(results.NoNoise))
 		}
 		if copies > 0 {
-			g.Notes = append(g.Notes, "There are "+results.SaysCopies(copies)+".")
+			g.Notes = append(g.Notes, sentence(results.SaysCopies(copies)))
 		}
 		g.Notes = append(g.Notes, b.differences(devices)...)
 		out = append(out, g)

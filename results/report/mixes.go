@@ -22,7 +22,8 @@ func MixList(all []mixes.Mix) *Table {
 	return t
 }
 
-// MixJobs lists the jobs of a mix. It has the columns group and faults in text only where a job has them.
+// MixJobs lists the jobs of a mix. It has the columns group and faults in text only where a job has them, and those of
+// ranks and later keys only there at all.
 func MixJobs(m mixes.Mix) *Table {
 	where := func(has func(mixes.Job) bool) Place {
 		if slices.ContainsFunc(m.Jobs, has) {
@@ -34,10 +35,17 @@ func MixJobs(m mixes.Mix) *Table {
 		{Name: "memory", Unit: Bytes}, {Name: "blocks"}, {Name: "threads_per_block"},
 		{Name: "group", Place: where(func(j mixes.Job) bool { return j.Group > 0 })},
 		{Name: "faults", Place: where(func(j mixes.Job) bool { return j.KnownFault })}}}
-	ranked := slices.ContainsFunc(m.Jobs, func(j mixes.Job) bool { return j.Ranks > 1 })
-	if ranked {
-		t.Columns = append(t.Columns, Column{Name: "ranks"})
+	var later []func(mixes.Job) any
+	column := func(c Column, value func(mixes.Job) any) {
+		if slices.ContainsFunc(m.Jobs, func(j mixes.Job) bool { return value(j) != nil }) {
+			t.Columns, later = append(t.Columns, c), append(later, value)
+		}
 	}
+	column(Column{Name: "ranks"}, func(j mixes.Job) any { return onlyIf(j.Ranks > 1, j.Ranks) })
+	column(Column{Name: "share"}, func(j mixes.Job) any { return onlyIf(j.Share > 0, j.Share) })
+	column(Column{Name: "deadline", Unit: Seconds}, func(j mixes.Job) any { return onlyIf(j.Deadline > 0, j.Deadline.Seconds()) })
+	column(Column{Name: "user"}, func(j mixes.Job) any { return given(j.User) })
+	column(Column{Name: "credits"}, func(j mixes.Job) any { return onlyIf(j.Credits > 0, j.Credits) })
 	for i, j := range m.Jobs {
 		f := j.Footprint
 		faults := ""
@@ -45,12 +53,20 @@ func MixJobs(m mixes.Mix) *Table {
 			faults = "known"
 		}
 		row := []any{i, j.Name, j.Command(), j.Class, unlessZero(f.Bytes), unlessZero(int64(f.Blocks)), unlessZero(int64(f.ThreadsPerBlock)), j.Group, faults}
-		if ranked {
-			row = append(row, j.Processes())
+		for _, value := range later {
+			row = append(row, value(j))
 		}
 		t.Add(row...)
 	}
 	return t
+}
+
+// onlyIf is the value if it is known, or nil.
+func onlyIf(known bool, v any) any {
+	if !known {
+		return nil
+	}
+	return v
 }
 
 // unlessZero is nil for 0, with which mixes mark what they do not know.
