@@ -101,12 +101,16 @@ func (x *Executor) leaveRendezvous(job int) {
 // abort ends a job of which not all processes could be started.
 func (x *Executor) abort(job int, started []*process, err error) {
 	if len(started) > 0 {
-		x.stopAll(job, started, 0)
+		var all sync.WaitGroup
 		for _, p := range started {
-			x.awaitExit(job, p)
-			x.end(job, p)
-			x.guard.forget(p)
+			all.Go(func() {
+				x.awaitExit(job, p)
+				x.end(job, p)
+				x.guard.forget(p)
+			})
 		}
+		x.stopAll(job, started, 0)
+		all.Wait()
 		x.awaitClients(job, started)
 	}
 	x.leave(job, started)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -111,5 +112,23 @@ func TestRankDoesNotStart(t *testing.T) {
 	jobs, rec := r.ranked(2).mustRun()
 	if *jobs[0].Outcome != results.Crash || !strings.Contains(jobs[0].Detail, "rank 0: ") || len(rec.ranks) != 0 {
 		t.Errorf("%s: %s; ranks %v", *jobs[0].Outcome, jobs[0].Detail, rec.ranks)
+	}
+}
+
+// Ranks that have started end if another cannot be started.
+func TestLaterRankDoesNotStart(t *testing.T) {
+	r := newRig(t, "case-alg3").job("begin:1", "sleep:3600000")
+	r.mendServer = func() (bool, error) {
+		if _, err := os.Stat(filepath.Join(r.dir, "out", "job-0000-rank-1.err")); err == nil {
+			return false, errors.New("gone")
+		}
+		return false, nil
+	}
+	jobs, _, err := r.ranked(2).run(t.Context())
+	if *jobs[0].Outcome != results.NotStarted || !strings.Contains(jobs[0].Detail, "rank 1: ") {
+		t.Errorf("%s: %s", *jobs[0].Outcome, jobs[0].Detail)
+	}
+	if err == nil || strings.Contains(err.Error(), "outlives") {
+		t.Errorf("the run failed with %v", err)
 	}
 }
