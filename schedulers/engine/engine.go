@@ -215,6 +215,9 @@ func (e *Engine) Shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blo
 	}
 	d := &e.state.devices[h.at.Device]
 	d.usedWarps += t.Warps() - h.task.Warps()
+	if h.moves() {
+		e.state.devices[h.ticket.Device].usedWarps += t.Warps() - h.task.Warps()
+	}
 	d.vacate(h.at)
 	h.task, h.at = t, e.policy.Reshape(t, h.at, d)
 	d.occupy(h.at)
@@ -431,7 +434,7 @@ func (e *Engine) drop(h *holding) {
 	if h.growth != nil {
 		e.endGrowth(h.growth)
 	}
-	if h.revocable != nil && h.ticket != nil && h.ticket.Action == schedulers.Move {
+	if h.moves() {
 		e.endMove(h, false)
 	}
 	delete(e.held, h.task.ID)

@@ -102,7 +102,7 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 		if h.revocable != nil && h.ticket != nil { // it was asked for part of what it gave back
 			fewer := min(h.ticket.Bytes, h.bytes-there)
 			h.ticket.Bytes -= fewer
-			if h.ticket.Action == schedulers.Move {
+			if h.moves() {
 				e.state.charge(h.ticket.Device, -fewer)
 			}
 		}

@@ -28,6 +28,7 @@ func (e *Engine) Limit(job schedulers.JobID, devices int, now time.Duration) []s
 			e.limits = map[schedulers.JobID]int{}
 		}
 		e.limits[job] = devices
+		e.parkJob(job)
 	}
 	return e.pump()
 }
@@ -145,6 +146,9 @@ func (e *Engine) isLeftADevice(w *waiting) bool {
 	if len(e.limits) == 0 && e.shut == 0 {
 		return true
 	}
+	if e.limitsBelow(w.task) {
+		return false
+	}
 	wanted := max(1, w.task.Devices)
 	for i := range e.state.devices {
 		d := &e.state.devices[i]
@@ -156,6 +160,12 @@ func (e *Engine) isLeftADevice(w *waiting) bool {
 		}
 	}
 	return false
+}
+
+// limitsBelow reports whether t asks for more devices at once than its job may use.
+func (e *Engine) limitsBelow(t schedulers.Task) bool {
+	most, limited := e.limits[t.Job]
+	return limited && t.Devices > most
 }
 
 // isParked reports whether something that the job waits for is parked.
@@ -175,15 +185,17 @@ func (e *Engine) reclaim() []schedulers.Decision {
 	var decisions []schedulers.Decision
 	for h := range e.listed() {
 		d := &e.state.devices[h.at.Device]
-		barred := d.barred[h.task.Job]
-		if !barred && !e.mustLeave(h) {
+		barred, v := d.barred[h.task.Job], d.view(h)
+		if v.Asked || !barred && !e.mustLeave(h) {
 			continue
 		}
-		if to, ok := e.elsewhere(h); ok && !barred && d.view(h).CanAsk(schedulers.Move) {
-			decisions = append(decisions, e.issue(h, schedulers.Revocation{Task: h.task.ID, Action: schedulers.Move, Device: to, Deadline: reclaiming, For: schedulers.Nobody}))
-		} else if d.view(h).CanAsk(schedulers.Yield) && (d.permitted(h.task.Process()) || h.movable() > 0) {
-			decisions = append(decisions, e.issue(h, schedulers.Revocation{Task: h.task.ID, Action: schedulers.Yield, Bytes: h.movable(), Deadline: reclaiming, For: schedulers.Nobody}))
+		r := schedulers.Revocation{Task: h.task.ID, Action: schedulers.Yield, Bytes: v.Movable, Deadline: reclaiming, For: schedulers.Nobody}
+		if to, ok := e.elsewhere(h); ok && !barred {
+			r.Action, r.Device = schedulers.Move, to
+		} else if !v.Can.Has(schedulers.Yield) || !v.Permit && v.Movable == 0 {
+			continue
 		}
+		decisions = append(decisions, e.issue(h, r))
 	}
 	return decisions
 }

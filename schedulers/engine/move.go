@@ -105,10 +105,13 @@ func (d *device) lend(p schedulers.Process, has lent) {
 	}
 }
 
-// movesTo reports whether h has a ticket to move to a device.
-func (h *holding) movesTo(device int) bool {
-	return h.ticket != nil && h.ticket.Action == schedulers.Move && h.ticket.Device == device
+// moves reports whether h has a ticket to move.
+func (h *holding) moves() bool {
+	return h.revocable != nil && h.ticket != nil && h.ticket.Action == schedulers.Move
 }
+
+// movesTo reports whether h has a ticket to move to a device.
+func (h *holding) movesTo(device int) bool { return h.moves() && h.ticket.Device == device }
 
 // stranded refuses what h waits for, which it asked for while it moved, and its new device could never give.
 func (e *Engine) stranded(h *holding) []schedulers.Decision {

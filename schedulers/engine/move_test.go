@@ -214,6 +214,38 @@ func TestAMovingTaskShrinks(t *testing.T) {
 	wantUse(t, n, [3]int64{1, 0, 0}, [3]int64{4, 1, 1})
 }
 
+// The warps of a task that moves count on both devices.
+func TestAMovingTaskHasALargerKernel(t *testing.T) {
+	n := two(t, "demand")
+	n.Submit(able(1, 8), "1@0")
+	n.Ask(ms, "move(1,8)", to(1, 1))
+	n.Shape(1, 2, 64, 4, "")
+	for i := range 2 {
+		if warps := n.Device(i).UsedWarps(); warps != 4 {
+			t.Errorf("device %d: %d warps, want 4", i, warps)
+		}
+	}
+	n.Answer(1, schedulers.Busy, 0, ms, "")
+	if warps := n.Device(1).UsedWarps(); warps != 0 {
+		t.Errorf("%d warps are on the device where the task did not go", warps)
+	}
+}
+
+// Growth that a limit withholds goes on where the task moves.
+func TestWithheldGrowthMoves(t *testing.T) {
+	n := two(t, "demand")
+	for id := range schedulers.TaskID(2) {
+		task := able(id+1, 10)
+		task.Job, task.Serial = 1, int(id)
+		n.Submit(task, []string{"1@0", "2@1"}[id])
+	}
+	limit(t, n, 1, 1, "yield(2,10)")
+	n.Give(2, "")
+	n.Grow(2, 1, "")
+	n.Ask(ms, "move(2,0)", to(0, 2))
+	n.Give(2, "+2@0")
+}
+
 // What waits for a device to which a task moves is not in deadlock: the answer may give room.
 func TestNoDeadlockWhileATaskMovesThere(t *testing.T) {
 	n := two(t, "demand")

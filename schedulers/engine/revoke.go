@@ -128,9 +128,12 @@ func (e *Engine) couldResume(h *holding, on schedulers.Device) bool {
 // device. A ticket of the task is answered nevertheless.
 func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.Decision, error) {
 	e.at(now)
-	h, ok := e.held[id]
-	if !ok || e.preempter == nil {
-		return nil, fmt.Errorf("task %d gives up its permit: it has no device, or the scheduler takes nothing back", id)
+	h, err := e.one(id, "yield")
+	switch {
+	case e.preempter == nil:
+		return nil, fmt.Errorf("yield task %d: the scheduler takes nothing back", id)
+	case err != nil:
+		return nil, err
 	}
 	e.state.devices[h.at.Device].unpermit(h.task.Process())
 	h.busy, h.last = false, e.now
@@ -150,7 +153,7 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answer.Ticket, answer.Resident, answer.Fixed, h.bytes)
 	}
 	r, freed, wasLate := h.ticket.Revocation, int64(0), h.isLate()
-	if r.Action == schedulers.Move {
+	if h.moves() {
 		e.endMove(h, answer.Outcome == schedulers.Done)
 	}
 	h.ticket = nil
@@ -185,6 +188,9 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 	}
 	if h.resume != nil { // it can move no more, or has moved
 		e.park(h.resume)
+	}
+	if h.growth != nil {
+		e.parkGrowth(h.growth)
 	}
 	return append(decisions, e.pump()...), nil
 }

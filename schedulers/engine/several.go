@@ -92,8 +92,11 @@ func (e *Engine) checkSeveral(t schedulers.Task) error {
 	return nil
 }
 
-// askSeveral asks the policy where t may go now, unless the index knows that t may not.
+// askSeveral asks the policy where t may go now, unless its job may not use so many devices, or the index knows that t may not.
 func (e *Engine) askSeveral(t schedulers.Task) ([]schedulers.Placement, bool) {
+	if e.limitsBelow(t) {
+		return nil, false
+	}
 	if x := e.queue.index; x != nil {
 		if x.refresh(); !x.hasSeveral(t) {
 			return nil, false

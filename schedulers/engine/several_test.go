@@ -139,6 +139,19 @@ func TestALostDeviceOfSeveral(t *testing.T) {
 	n.Exit(1, "3@0+2")
 }
 
+// A task for more devices than its job may use is parked.
+func TestALimitBelowSeveralDevices(t *testing.T) {
+	n := enginetest.NewNode(t, "case-alg3:queue=fifo", enginetest.Small, enginetest.Small)
+	limit(t, n, 1, 1, "")
+	limit(t, n, 2, 1, "")
+	n.Submit(schedulers.Task{ID: 1, Bytes: 9, Devices: 2}, "")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Devices: 2, Wait: new(time.Duration(0))}, "!2")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 9}, "3@0")
+	limit(t, n, 1, 2, "")
+	n.Exit(3, "1@0+1")
+	limit(t, n, 1, 1, "")
+}
+
 func TestMisuseOfSeveralDevices(t *testing.T) {
 	n := enginetest.NewNode(t, "vgpu", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 1, Devices: 2}, "1@0+1")
