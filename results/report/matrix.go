@@ -312,7 +312,13 @@ func overMixes(m regress.Matrix) string {
 
 // sayMatrix explains a table. Beside ratios it may have medians, which have no mark of the base's jobs.
 func (t *Table) sayMatrix(m regress.Matrix, how string, medians bool) {
-	t.Say(fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha)))
+	note := fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha))
+	for _, metric := range m.Metrics {
+		if metric.Absolute && !metric.Counts() {
+			note += " " + metric.Name + ": mean over all runs and mixes, not a ratio."
+		}
+	}
+	t.Say(note)
 	if anyLevel(m, func(l regress.Level) bool {
 		return l.Survivors && (medians && finite(l.Median) != nil || !l.LostMore && finite(l.Ratio.Value) != nil)
 	}) {

@@ -33,6 +33,19 @@ func schedulerOfRun(r results.Run) Cell {
 	return Cell{Value: r.Scheduler, Text: results.WithProbe(r.Scheduler, r.Probe)}
 }
 
+// schedulersOf are arms that have all the schedulers of the runs, with each probe.
+func schedulersOf(runs []results.Run) (names results.Names) {
+	seen := map[results.Arm]bool{}
+	for _, r := range runs {
+		of := results.ArmOf(r)
+		if a := (results.Arm{Scheduler: of.Scheduler, Parameters: of.Parameters, Probe: of.Probe}); !seen[a] {
+			seen[a] = true
+			names = append(names, a)
+		}
+	}
+	return names
+}
+
 // whereKnown is the place of a column that text leaves out if nothing of it is known.
 func whereKnown(known bool) Place {
 	if known {
@@ -298,6 +311,7 @@ func RunList(runs []results.Run) *Table {
 		_, _, doubtful := samplesOf(runs)
 		t.Say(fmt.Sprintf("doubtful runs, which comparisons leave out: %d; caserun report %d says why the first one is", doubtful, runs[at].ID))
 	}
+	names := schedulersOf(runs)
 	for _, r := range runs {
 		m := r.Metrics
 		ok, oom, crashed, others, cancelled, unstarted := counts(r)
@@ -308,7 +322,7 @@ func RunList(runs []results.Run) *Table {
 		if results.Guarded(r) {
 			mode += ", guarded"
 		}
-		row := []any{r.ID, r.StartedAt, r.Mix, schedulerOfRun(r), r.Parameters, r.Node, Cell{Value: r.Mode, Text: mode}, r.Repetition, r.Status, r.Jobs,
+		row := []any{r.ID, r.StartedAt, r.Mix, Cell{Value: r.Scheduler, Text: names.Scheduler(results.ArmOf(r))}, r.Parameters, r.Node, Cell{Value: r.Mode, Text: mode}, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
 			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), r.Sweep, given(r.Tag), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source}
 		if len(swapping) > 0 {
