@@ -23,6 +23,7 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 		b.closed[e.Device] = true
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceClosed, Device: &b.indexes[e.Device], Detail: e.Why})
 		b.carryOut(b.engine.DeviceLost(e.Device, false, now), now)
+		b.replan()
 		return nil
 	}
 	b.closed[e.Device] = true
@@ -41,6 +42,7 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 		}
 	}
 	b.carryOut(b.engine.DeviceLost(e.Device, true, now), now)
+	b.replan()
 	b.admit(now)
 	return nil
 }
@@ -53,6 +55,7 @@ func (e DeviceAdded) apply(b *Batch, now time.Duration) error {
 	b.progress.made(now)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceOpened, Device: &b.indexes[e.Device]})
 	b.carryOut(b.engine.DeviceAdded(e.Device, now), now)
+	b.replan()
 	b.admit(now)
 	return nil
 }

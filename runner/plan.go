@@ -222,6 +222,13 @@ func (b *Batch) follow(now time.Duration) {
 	}
 }
 
+// replan asks for another plan, because a device has come or gone. A search under way does not know that.
+func (b *Batch) replan() {
+	if b.ahead != nil {
+		b.ahead.stale = true
+	}
+}
+
 // stage is how far a job is.
 func (b *Batch) stage(i int, has standing) plan.Stage {
 	j := b.jobs[i]
@@ -260,7 +267,7 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 	view := b.engine.View()
 	for i := range view.Len() {
 		d := view.Device(i)
-		s.Devices = append(s.Devices, plan.Device{CapacityBytes: d.Limits().CapacityBytes, FreeBytes: d.FreeBytes(), ContextBytes: d.Limits().ContextBytes})
+		s.Devices = append(s.Devices, plan.Device{CapacityBytes: d.Limits().CapacityBytes, FreeBytes: d.FreeBytes(), ContextBytes: d.Limits().ContextBytes, Closed: d.Closed()})
 	}
 	for _, i := range a.open {
 		p := a.tracker.Job(schedulers.JobID(i))

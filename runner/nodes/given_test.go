@@ -164,6 +164,8 @@ func TestWhatIsWithheldForAWhile(t *testing.T) {
 			closed(28, runner.DeviceAdded{Device: 1})}, []float64{25, 25, 50}, false},
 		{"case-alg3", "sim:2xH200", []mixes.Job{whole, whole, whole, whole}, []harness.Given{closed(1, runner.DeviceLost{Device: 1, Why: "upgrade", Planned: true}),
 			closed(28, runner.DeviceAdded{Device: 1})}, []float64{25, 25, 50, 53}, false},
+		{"plan:nice=off,search=5", "sim:2xH200", []mixes.Job{whole, whole, whole, whole, whole}, []harness.Given{closed(1, runner.DeviceLost{Device: 1, Why: "upgrade", Planned: true}),
+			closed(500, runner.DeviceAdded{Device: 1})}, []float64{25, 25, 50, 75, 100}, false},
 	} {
 		o, answers, err := givingOn(t.Context(), t, db, c.node, c.sched, c.jobs, c.given...)
 		if err != nil || strings.Trim(strings.Join(answers, ""), "0") != "" {

@@ -140,7 +140,7 @@ func serial(m *model, asked []float64, ranked []int, best bool) order {
 		at, on, room := math.Inf(1), -1, int64(0)
 		for d := range m.devices {
 			need, long := j.Bytes+m.devices[d].ContextBytes, j.held
-			if j.Only >= 0 && j.Only != d || need > free[d] {
+			if !j.may(d, m.devices) || need > free[d] {
 				continue
 			}
 			if j.Isolate { // it needs all of the device, until it ends

@@ -173,7 +173,7 @@ func (m *model) use(i int, sign float64) {
 // fits reports whether a job that waits can have a device now.
 func (m *model) fits(i, d int) bool {
 	j := &m.jobs[i]
-	return (j.Only < 0 || j.Only == d) && j.Bytes+m.context(i, d) <= m.free[d] && m.open(i, d)
+	return j.may(d, m.devices) && j.Bytes+m.context(i, d) <= m.free[d] && m.open(i, d)
 }
 
 // open reports whether a job may be beside those on a device.

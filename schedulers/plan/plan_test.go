@@ -52,7 +52,7 @@ func TestModel(t *testing.T) {
 		{"a context until the exit", Situation{Devices: node(16), Jobs: []Job{to(0, 8, 0, 1, 5), to(1, 15, 0, 1, 0)}}, order{{0, 1}}, []float64{6, 7}},
 		{"nobody passes the head", Situation{Devices: node(16), Jobs: []Job{to(0, 1, 3, 1, 0), to(1, 1, 1, 1, 0)}}, order{{0, 1}}, []float64{4, 4}},
 		{"kernels share SMs", Situation{Devices: node(16), Jobs: []Job{half(to(0, 1, 0, 2, 0)), half(to(1, 1, 0, 2, 0)), half(to(2, 1, 0, 2, 0))}}, order{{0, 1, 2}}, []float64{2.5, 2.5, 2.5}},
-		{"what runs already", Situation{Devices: []Device{{16 * gib, 7 * gib, gib}}, Jobs: []Job{held(to(0, 8, 9, 2, 1), 0), to(1, 8, 0, 1, 0)}}, order{{1}}, []float64{3, 3}},
+		{"what runs already", Situation{Devices: []Device{{CapacityBytes: 16 * gib, FreeBytes: 7 * gib, ContextBytes: gib}}, Jobs: []Job{held(to(0, 8, 9, 2, 1), 0), to(1, 8, 0, 1, 0)}}, order{{1}}, []float64{3, 3}},
 	} {
 		m := newModel(tt.s)
 		if !m.play(&inOrder{order: tt.order, heads: make([]int, len(tt.order))}) {
@@ -105,6 +105,7 @@ func random(r *rand.Rand, jobs, devices int) Situation {
 func TestPlans(t *testing.T) {
 	for seed := range chance.Seeds(t, 60, 600) {
 		s := random(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%20), 1+int(seed%3))
+		s.Devices[0].Closed = seed%6 == 1 // and another is open
 		p := Search(s, defaults, never)
 		if again := Search(s, defaults, never); !cmp.Equal(p, again) {
 			t.Fatalf("seed %d: the same search found\n%v\nand then\n%v", seed, p, again)
@@ -113,7 +114,7 @@ func TestPlans(t *testing.T) {
 		for d, jobs := range p.Devices {
 			for _, next := range jobs {
 				j := s.Jobs[next.Job]
-				if planned[next.Job] || j.Stage >= Held || j.Only >= 0 && j.Only != d {
+				if planned[next.Job] || j.Stage >= Held || !j.may(d, s.Devices) {
 					t.Errorf("seed %d: device %d is to go to %+v, which is twice in the plan or has its device", seed, d, j)
 				}
 				if (j.Stage == Waiting) != (next.Until == schedulers.Never) || next.Until < s.Now+j.Patience {

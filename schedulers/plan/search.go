@@ -112,7 +112,15 @@ func newSearch(s Situation, with Settings, latest float64) *search {
 // is as large as expected, it will be refused.
 func possible(s Situation) []Job {
 	return slices.DeleteFunc(slices.Clone(s.Jobs), func(j Job) bool {
-		return j.Stage < Held && !slices.ContainsFunc(s.Devices, func(d Device) bool { return j.Bytes <= d.CapacityBytes-d.ContextBytes })
+		if j.Stage >= Held {
+			return false
+		}
+		for d, of := range s.Devices {
+			if j.may(d, s.Devices) && j.Bytes <= of.CapacityBytes-of.ContextBytes {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -34,6 +34,7 @@ type Device struct {
 	CapacityBytes int64
 	FreeBytes     int64
 	ContextBytes  int64 // of each process
+	Closed        bool  // only jobs that must have it go there
 }
 
 // Stage is how far a job is.
@@ -63,4 +64,9 @@ type Job struct {
 	Nice                int     // its level on the host until it has a device (schedulers.NiceLevels)
 	// Patience is how long a device waits for the job beyond the time at which it should have asked.
 	Patience time.Duration
+}
+
+// may reports whether the job may have device d.
+func (j *Job) may(d int, devices []Device) bool {
+	return j.Only == d || j.Only < 0 && !devices[d].Closed
 }
