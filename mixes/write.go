@@ -53,10 +53,11 @@ func WriteYAML(w io.Writer, m Mix) error {
 // writeCredits writes the credits of users. Keys are quoted, because a plain one may be a number or true.
 func writeCredits(b *bytes.Buffer, m Mix) {
 	var users []string
+	seen := map[string]bool{}
 	for i := range m.Jobs {
-		j := &m.Jobs[i]
-		if text := quoted(j.User) + ": " + strconv.Itoa(j.Credits); j.Credits != 0 && !slices.Contains(users, text) {
-			users = append(users, text)
+		if j := &m.Jobs[i]; j.Credits != 0 && !seen[j.User] {
+			seen[j.User] = true
+			users = append(users, quoted(j.User)+": "+strconv.Itoa(j.Credits))
 		}
 	}
 	if len(users) > 0 {

@@ -397,15 +397,17 @@ func (r *mixReader) credit(m Mix) error {
 		return nil
 	}
 	var users []string
+	seen := map[string]bool{"": true}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		if j.Credits = r.credits[j.User].credits; j.User != "" && !slices.Contains(users, j.User) {
+		if j.Credits = r.credits[j.User].credits; !seen[j.User] {
+			seen[j.User] = true
 			users = append(users, j.User)
 		}
 	}
 	var errs InputErrors
 	for user, c := range r.credits {
-		if !slices.Contains(users, user) {
+		if !seen[user] {
 			c.at.Msg, c.at.Remedy = fmt.Sprintf("credits of %q, which is the user of no job", user), "write user: "+user+" for a job, or remove it"
 			if len(users) > 0 {
 				c.at.Remedy = near.OrKnown(user, users)

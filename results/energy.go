@@ -228,7 +228,7 @@ func residencies(device int, jobs []Job, tasks []Task, end float64) map[int][][2
 		}
 	}
 	for i, j := range jobs {
-		if whole := !tasked[i] || j.Devices != "" && len(out[i]) == 0; whole && j.Has(device) {
+		if j.HeldWhole(device, tasked[i], len(out[i]) > 0) {
 			add(i, j.StartS, j.EndS)
 		}
 	}

@@ -249,6 +249,12 @@ func (j *Job) Has(device int) bool {
 	return slices.Contains(j.On(), device)
 }
 
+// HeldWhole reports whether the job had the device from its start to its end: it was bound to it, and either had no task
+// anywhere (tasked), or it has several devices and had no task on this one (here).
+func (j *Job) HeldWhole(device int, tasked, here bool) bool {
+	return (!tasked || j.Devices != "" && !here) && j.Has(device)
+}
+
 // EndedOK reports whether the job has ended and did its work.
 func (j Job) EndedOK() bool { return j.Outcome != nil && j.Outcome.CountsAsOK() }
 

@@ -121,9 +121,9 @@ func holdsOf(j results.Job, tasks []results.Task, end float64) []hold {
 			out = append(out, hold{j.Index, *k.Device, *k.GrantS, orElse(k.ReleaseS, orElse(j.EndS, end))})
 		}
 	}
-	if j.StartS != nil && (len(tasks) == 0 || j.Devices != "") {
+	if j.StartS != nil {
 		for _, device := range j.On() {
-			if !slices.ContainsFunc(out, func(h hold) bool { return h.device == device }) {
+			if j.HeldWhole(device, len(tasks) > 0, slices.ContainsFunc(out, func(h hold) bool { return h.device == device })) {
 				out = append(out, hold{j.Index, device, *j.StartS, orElse(j.EndS, end)})
 			}
 		}

@@ -326,7 +326,7 @@ func (t *run) device(process track, d results.Device) {
 		}
 	}
 	for _, j := range t.jobs {
-		if asWhole := !tasked[j.Index] || j.Devices != "" && !here[j.Index]; asWhole && j.StartS != nil && j.Has(d.Index) {
+		if j.StartS != nil && j.HeldWhole(d.Index, tasked[j.Index], here[j.Index]) {
 			held = append(held, residency{fmt.Sprintf("job %d: %s", j.Index, j.Name), ns(*j.StartS), ns(ends[j.Index]), 0,
 				[]arg{whole("job_index", int64(j.Index)), words("command", j.Command)}})
 		}
