@@ -149,10 +149,8 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 		return nil, fmt.Errorf("submit task %d of job %d: it needs %d of its %d bytes", t.ID, t.Job, t.Needs(), t.Bytes)
 	}
 	_, fits := e.ask(t)
-	if !fits {
-		if !e.fits(t, e.empty, e.ever) {
-			return []schedulers.Decision{{Kind: schedulers.Refused, Task: t, Device: -1, Reason: e.tooLarge(t)}}, nil
-		}
+	if !fits && !e.fits(t, e.empty, e.ever) {
+		return []schedulers.Decision{{Kind: schedulers.Refused, Task: t, Device: -1, Reason: e.tooLarge(t)}}, nil
 	}
 	w := e.queue.push(t, e.limit(t.Wait, now), now)
 	if w.limit.longest == 0 {

@@ -152,18 +152,11 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 	case answer.Outcome == schedulers.Done && (answer.Fixed < 0 || answer.Fixed > answer.Resident || answer.Resident > h.bytes):
 		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answer.Ticket, answer.Resident, answer.Fixed, h.bytes)
 	}
-	r, freed, wasLate := h.ticket.Revocation, int64(0), h.isLate()
+	r, wasLate := h.ticket.Revocation, h.isLate()
 	if h.moves() {
 		e.endMove(h, answer.Outcome == schedulers.Done)
 	}
 	h.ticket = nil
-	if answer.Outcome == schedulers.Done {
-		freed, h.fixed = h.bytes-answer.Resident, answer.Fixed
-		e.charge(h, answer.Resident)
-	}
-	if w := h.resume; w != nil && r.For != id { // what went out may be what it asked to have
-		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
-	}
 	var decisions []schedulers.Decision
 	switch answer.Outcome {
 	case schedulers.Busy:
@@ -171,16 +164,7 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 	case schedulers.Unable:
 		h.can = h.can.Without(r.Action)
 	case schedulers.Done:
-		h.busy = false // the device had done all of it, or stopped
-		switch r.Action {
-		case schedulers.Yield, schedulers.Stop:
-			e.state.devices[h.at.Device].unpermit(h.task.Process())
-		case schedulers.Move:
-			decisions, r.Bytes = e.stranded(h), 0
-		}
-		if freed < r.Bytes {
-			e.spend(h, r.For)
-		}
+		decisions = e.done(h, r, answer)
 	}
 	e.touch(h.task.Job)
 	if wasLate {
@@ -193,6 +177,26 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 		e.parkGrowth(h.growth)
 	}
 	return append(decisions, e.pump()...), nil
+}
+
+// done enters that h has done what r asks for. What it waits for may not fit on the device to which it has moved.
+func (e *Engine) done(h *holding, r schedulers.Revocation, answer schedulers.Revoked) (refused []schedulers.Decision) {
+	freed := h.bytes - answer.Resident
+	h.fixed, h.busy = answer.Fixed, false // the device had done all of it, or stopped
+	e.charge(h, answer.Resident)
+	if w := h.resume; w != nil && r.For != h.task.ID { // what went out may be what it asked to have
+		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
+	}
+	switch r.Action {
+	case schedulers.Yield, schedulers.Stop:
+		e.state.devices[h.at.Device].unpermit(h.task.Process())
+	case schedulers.Move:
+		return e.stranded(h)
+	}
+	if freed < r.Bytes {
+		e.spend(h, r.For)
+	}
+	return nil
 }
 
 // spend notes that h gave less than it was asked for, so that no request waits for more.
@@ -320,8 +324,10 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 		}
 		reclaimed := e.reclaim()
 		decisions = append(decisions, reclaimed...)
-		asked, reserved, reopened := e.revoke()
+		requests := e.requests()
+		asked := e.revoke(requests)
 		decisions = append(decisions, asked...)
+		reserved, reopened := e.reserve(requests)
 		if reopened {
 			continue
 		}
@@ -354,26 +360,31 @@ func (e *Engine) endDeadlock() ([]schedulers.Decision, bool) {
 	return []schedulers.Decision{e.refuseGrowth(g)}, true
 }
 
-// revoke asks the policy what to take back, and carries it out. It reports whether any device is
-// reserved for another request than before, and whether one is open to more requests than before.
-func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened bool) {
-	requests := e.requests()
-	if len(requests) > 0 || e.acting {
-		for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
-			h, ok := e.held[r.Task]
-			if !ok || r.For != schedulers.Nobody && !waits(requests, r.For) {
-				continue
-			}
-			d := &e.state.devices[h.at.Device]
-			if !d.view(h).CanAsk(r.Action) || d.isReservedFrom(r.For) || r.Action == schedulers.Move && !e.canMove(h, r.Device) {
-				continue
-			}
-			decisions = append(decisions, e.issue(h, r))
-			if r.For != schedulers.Nobody {
-				d.reserved = &h.ticket.For
-			}
+// revoke asks the policy what to take back for the requests, and carries it out as far as it can be.
+func (e *Engine) revoke(requests []schedulers.Request) (decisions []schedulers.Decision) {
+	if len(requests) == 0 && !e.acting {
+		return nil
+	}
+	for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
+		h, ok := e.held[r.Task]
+		if !ok || r.For != schedulers.Nobody && !waits(requests, r.For) {
+			continue
+		}
+		d := &e.state.devices[h.at.Device]
+		if !d.view(h).CanAsk(r.Action) || d.isReservedFrom(r.For) || r.Action == schedulers.Move && !e.canMove(h, r.Device) {
+			continue
+		}
+		decisions = append(decisions, e.issue(h, r))
+		if r.For != schedulers.Nobody {
+			d.reserved = &h.ticket.For
 		}
 	}
+	return decisions
+}
+
+// reserve reserves devices for the requests for which room is being made there. It reports whether any device is
+// reserved for another request than before, and whether one is open to more requests than before.
+func (e *Engine) reserve(requests []schedulers.Request) (reserved, reopened bool) {
 	for i := range e.state.devices {
 		d := &e.state.devices[i]
 		before := d.reserved
@@ -388,7 +399,7 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 		reserved = reserved || moved || before == nil && d.reserved != nil
 		reopened = reopened || moved
 	}
-	return decisions, reserved, reopened
+	return reserved, reopened
 }
 
 // issue asks h for what r says.
