@@ -713,15 +713,20 @@ func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration)
 	if b.cancelled || b.Ended() {
 		return
 	}
-	b.cancelled, b.open = true, false
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventCancelled, Detail: why})
+	b.endAll(func(j *job) { j.stopped = true }, outcome, why)
+}
+
+// endAll stops the jobs that run, of each of which note notes why, and gives the others their outcome. No more are admitted.
+func (b *Batch) endAll(note func(*job), outcome results.Outcome, why string) {
+	b.cancelled, b.open = true, false
 	var never []int32
 	for i := range b.records {
 		r, j := &b.records[i], b.jobs[i]
 		switch {
 		case r.Outcome != nil || j != nil && j.exited != nil:
 		case j != nil && j.started:
-			j.stopped = true
+			note(j)
 			b.command(Stop{i})
 		default:
 			r.Outcome, r.Detail = &outcome, why

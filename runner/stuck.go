@@ -14,23 +14,12 @@ func (e Stuck) apply(b *Batch, now time.Duration) error {
 	why := fmt.Sprintf("stuck: nothing can happen any more. Waiting for other ranks: %s. Waiting for a device: %s. Holding: %s. %s",
 		e.Why, listed(waits), listed(holds), stuckRemedy)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventStuck, Detail: why})
-	b.cancelled, b.open = true, false // nothing more is admitted
-	for i := range b.records {
-		r, j := &b.records[i], b.jobs[i]
-		switch {
-		case r.Outcome != nil || j != nil && j.exited != nil:
-		case j != nil && j.started:
-			j.stuck = "the run was stuck, because ranks of another job waited for each other"
-			if j.ranks != nil {
-				j.stuck = why
-			}
-			b.command(Stop{i})
-		default:
-			r.Outcome, r.Detail = shared(results.Refused), "the run was stuck before it got its turn"
-			b.ended++
-			b.recordJob(r)
+	b.endAll(func(j *job) {
+		j.stuck = "the run was stuck, because ranks of another job waited for each other"
+		if j.ranks != nil {
+			j.stuck = why
 		}
-	}
+	}, results.Refused, "the run was stuck before it got its turn")
 	return nil
 }
 
