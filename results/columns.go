@@ -191,8 +191,8 @@ func (j *Job) Fields() Fields {
 		{"outcome", &j.Outcome}, {"exit_status", &j.ExitStatus}, {"signal", &j.Signal}, {"detail", &j.Detail}, {"stderr_tail", &j.StderrTail},
 		{"arrival_s", &j.ArrivalS}, {"used_bytes", &j.UsedBytes}, {"energy_estimate_j", &j.EnergyEstimateJ},
 		{"deadline_s", &j.DeadlineS},
-		{"devices", (*Optional)(&j.Devices)},
-		{"user_name", (*Optional)(&j.User)}, {"credits", &j.Credits},
+		{"devices", &j.Devices},
+		{"user_name", &j.User}, {"credits", &j.Credits},
 	}
 }
 

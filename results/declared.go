@@ -20,7 +20,7 @@ func Misdeclarations(jobs []Job) []Misdeclared {
 	found := map[declaration]*Misdeclared{}
 	ok := map[declaration]bool{}
 	for _, j := range jobs {
-		if j.FootprintBytes == nil || j.UsedBytes == nil || j.Devices != "" { // what it used on each of several devices is not known
+		if j.FootprintBytes == nil || j.UsedBytes == nil || j.Devices != nil { // what it used on each of several devices is not known
 			continue
 		}
 		d := declaration{j.Command, *j.FootprintBytes}

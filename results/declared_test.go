@@ -12,7 +12,7 @@ func TestMisdeclarations(t *testing.T) {
 	}
 	n := func(v int64) *int64 { return &v }
 	several := job("several", n(100), n(400), OK)
-	several.Devices = "0,1"
+	several.Devices = new("0,1")
 	got := Misdeclarations([]Job{
 		several,
 		job("exact", n(300), n(300), OK), job("a third", n(100), n(300), OK), job("three times", n(300), n(100), OK),

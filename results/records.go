@@ -187,11 +187,11 @@ type Job struct {
 	// EnergyEstimateJ is the job's share of its devices' energy (see WithEnergy).
 	EnergyEstimateJ *float64
 	DeadlineS       *float64 // how long after its arrival it should have ended; nil: it has no deadline
-	// Devices are those of a job that has several, as their list says it (DeviceList); "": Device is all that it has.
-	Devices  string
-	User     string // whose it is; empty: nobody says
-	Credits  *int   // of that user in the mix; nil: it states none
-	Suspects []int  // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
+	// Devices are those of a job that has several, as their list says it (DeviceList); nil: Device is all that it has.
+	Devices  *string
+	User     *string // whose it is; nil: nobody says
+	Credits  *int    // of that user in the mix; nil: it states none
+	Suspects []int   // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
 }
 
 // TurnaroundS is the time from the job's arrival to its end.
@@ -215,35 +215,38 @@ func (j Job) MetDeadline() *bool {
 // nanoseconds is a time as it was before it became a number of seconds.
 func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
 
-// DeviceList is the text of several devices, such as "0,2"; of one it is "".
-func DeviceList(devices []int) string {
+// DeviceList is the text of several devices, such as "0,2"; of one it is nil.
+func DeviceList(devices []int) *string {
 	if len(devices) < 2 {
-		return ""
+		return nil
 	}
 	text := make([]string, len(devices))
 	for i, d := range devices {
 		text[i] = strconv.Itoa(d)
 	}
-	return strings.Join(text, ",")
+	return new(strings.Join(text, ","))
 }
 
 // On has the devices of the job: all of a job that has several, or the device of its first task.
 func (j *Job) On() []int {
+	if j.Devices == nil && j.Device == nil {
+		return nil
+	}
+	if j.Devices == nil {
+		return []int{*j.Device}
+	}
 	var devices []int
-	for text := range strings.SplitSeq(j.Devices, ",") {
+	for text := range strings.SplitSeq(*j.Devices, ",") {
 		if d, err := strconv.Atoi(text); err == nil {
 			devices = append(devices, d)
 		}
-	}
-	if devices == nil && j.Device != nil {
-		devices = []int{*j.Device}
 	}
 	return devices
 }
 
 // Has reports whether the device is one of On.
 func (j *Job) Has(device int) bool {
-	if j.Devices == "" {
+	if j.Devices == nil {
 		return j.Device != nil && *j.Device == device
 	}
 	return slices.Contains(j.On(), device)
@@ -252,7 +255,7 @@ func (j *Job) Has(device int) bool {
 // HeldWhole reports whether the job had the device from its start to its end: it was bound to it, and either had no task
 // anywhere (tasked), or it has several devices and had no task on this one (here).
 func (j *Job) HeldWhole(device int, tasked, here bool) bool {
-	return (!tasked || j.Devices != "" && !here) && j.Has(device)
+	return (!tasked || j.Devices != nil && !here) && j.Has(device)
 }
 
 // EndedOK reports whether the job has ended and did its work.

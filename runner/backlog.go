@@ -12,14 +12,14 @@ import (
 // backlog has the jobs that have arrived and were not admitted, under a queue order that also says which job is admitted
 // next. A job is passed by jobs that came at a later time, at most as often as the age limit says. Then it goes first.
 type backlog struct {
-	before   func(t, u schedulers.Task) int // engine.Engine.Before
-	ageLimit int                            // 0: a job is passed any number of times
-	came     []arrival                      // by arrival
-	first    int                            // of came: no job before it waits
-	passed   int                            // how often it was passed
-	admitted []int                          // how many jobs of each wave were
-	lines    []*line                        // one, or under credits one for each user
-	of       map[string]*line               // by user
+	before   func(t, u *schedulers.Terms) int // engine.Engine.Before
+	ageLimit int                              // 0: a job is passed any number of times
+	came     []arrival                        // by arrival
+	first    int                              // of came: no job before it waits
+	passed   int                              // how often it was passed
+	admitted []int                            // how many jobs of each wave were
+	lines    []*line                          // one, or under credits one for each user
+	of       map[string]*line                 // by user
 }
 
 // arrival is a job that has arrived. The jobs of a wave came at the same time.
@@ -32,7 +32,7 @@ type arrival struct {
 }
 
 // newBacklog returns nil if jobs are admitted in the order of their arrival.
-func newBacklog(c engine.Config, before func(t, u schedulers.Task) int) *backlog {
+func newBacklog(c engine.Config, before func(t, u *schedulers.Terms) int) *backlog {
 	if !c.Queue.Admits() {
 		return nil
 	}
@@ -41,7 +41,7 @@ func newBacklog(c engine.Config, before func(t, u schedulers.Task) int) *backlog
 
 // add takes in a job that arrives now, which is not before the others. whose says its user and that user's
 // credits. Of a user's jobs that wait the job with the least key is admitted next, and of equal ones the first to come.
-func (l *backlog) add(job int, whose schedulers.Task, key, now time.Duration) {
+func (l *backlog) add(job int, whose *schedulers.Terms, key, now time.Duration) {
 	if n := len(l.came); n == 0 || l.came[n-1].at != now {
 		l.admitted = append(l.admitted, 0)
 	}
@@ -113,7 +113,7 @@ func (l *backlog) end(user string) { l.of[user].run-- }
 
 // line is the jobs of a user.
 type line struct {
-	whose  schedulers.Task
+	whose  *schedulers.Terms
 	run    int       // that were admitted and have not ended
 	queued queueHeap // those that wait, and some that do not
 }

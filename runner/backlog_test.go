@@ -25,7 +25,7 @@ func TestBacklogIsAList(t *testing.T) {
 	chance.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(0, 4).Draw(rt, "age limit")
 		spent, run := map[string]int{}, map[string]int{}
-		l := newBacklog(engine.Config{Queue: engine.ShortestFirst, AgeLimit: limit}, func(t, u schedulers.Task) int { return spent[t.User] - spent[u.User] })
+		l := newBacklog(engine.Config{Queue: engine.ShortestFirst, AgeLimit: limit}, func(t, u *schedulers.Terms) int { return spent[t.User] - spent[u.User] })
 		var list []waiting
 		users := map[string]int{"": 0, "ann": 1, "bob": 2} // with their credits
 		user := rapid.SampledFrom([]string{"", "ann", "bob"})
@@ -41,7 +41,7 @@ func TestBacklogIsAList(t *testing.T) {
 				now += time.Duration(rapid.IntRange(0, 1).Draw(rt, "later"))
 				key := time.Duration(rapid.IntRange(0, 3).Draw(rt, "key"))
 				of := user.Draw(rt, "user")
-				l.add(jobs, schedulers.Task{User: of, Credits: users[of]}, key, now)
+				l.add(jobs, &schedulers.Terms{User: of, Credits: users[of]}, key, now)
 				list = append(list, waiting{arrival{job: jobs, at: now}, of, key, 0})
 				jobs++
 				continue
@@ -93,18 +93,18 @@ func TestBacklogIsAList(t *testing.T) {
 func TestTheBacklogStarvesNobody(t *testing.T) {
 	l := newBacklog(engine.Config{Queue: engine.ShortestFirst, AgeLimit: 2}, equal)
 	for job, key := range []time.Duration{9, 8, 1, 1, 1} {
-		l.add(job, schedulers.Task{}, key, 0)
+		l.add(job, &schedulers.Terms{}, key, 0)
 	}
 	var got []int
 	for now := range time.Duration(8) {
 		job, _ := l.next()
 		got = append(got, job)
 		l.admit()
-		l.add(5+int(now), schedulers.Task{}, 2, 1+now)
+		l.add(5+int(now), &schedulers.Terms{}, 2, 1+now)
 	}
 	if want := []int{2, 3, 4, 5, 6, 0, 1, 7}; !slices.Equal(got, want) {
 		t.Errorf("admitted %v, want %v", got, want)
 	}
 }
 
-func equal(schedulers.Task, schedulers.Task) int { return 0 }
+func equal(_, _ *schedulers.Terms) int { return 0 }

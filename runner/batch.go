@@ -22,7 +22,8 @@ import (
 type Batch struct {
 	config   Config
 	engine   *engine.Engine
-	commands []Command // that answer the event being applied
+	timed    schedulers.Timed // the policy, if it is told the time; else nil
+	commands []Command        // that answer the event being applied
 
 	records   []results.Job               // by the jobs' places in the mix, and then of the given ones
 	jobs      []*job                      // what else is known of each; nil: nothing, before its start and when it is forgotten
@@ -60,12 +61,12 @@ type job struct {
 	spec     *mixes.Job
 	record   *results.Job
 	arrived  time.Duration
-	bound    bool // the whole job has asked the engine for its device
 	tasks    int
-	open     []*task // those of its tasks that are in the ledger
-	started  bool
+	open     []*task        // those of its tasks that are in the ledger
 	exited   *time.Duration // end of its process and group
 	deadline time.Duration
+	bound    bool // the whole job has asked the engine for its device
+	started  bool
 	timedOut bool
 	stopped  bool
 	stuck    string // why it would run for ever
@@ -116,6 +117,7 @@ func NewBatch(c Config) (*Batch, error) {
 	b := &Batch{config: c, engine: engine, ahead: ahead, nice: c.niceLevels(ahead), tasks: map[schedulers.TaskID]*task{},
 		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)), closed: make([]bool, len(c.Devices)),
 		open: c.Open, backlog: newBacklog(c.Scheduler.Config, engine.Before)}
+	b.timed, _ = c.Scheduler.Policy.(schedulers.Timed)
 	said := commands{known: map[string]string{}}
 	for i := range b.indexes {
 		b.indexes[i] = i
@@ -169,7 +171,10 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 	if spec.Deadline > 0 {
 		r.DeadlineS = new(seconds(spec.Deadline))
 	}
-	if r.User = spec.User; spec.Credits > 0 {
+	if spec.User != "" {
+		r.User = &spec.User
+	}
+	if spec.Credits > 0 {
 		r.Credits = &spec.Credits
 	}
 	return r
@@ -197,8 +202,8 @@ func (b *Batch) forget(i int) {
 // event cannot be; then nothing changes.
 func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 	b.engine.Spend(now)
-	if timed, is := b.config.Scheduler.Policy.(schedulers.Timed); is {
-		timed.Tell(now)
+	if b.timed != nil {
+		b.timed.Tell(now)
 	}
 	err := e.apply(b, now)
 	if b.ahead != nil && err == nil {
@@ -294,7 +299,7 @@ func (b *Batch) wait(i int, now time.Duration) {
 	if b.backlog == nil {
 		return
 	}
-	key, whose := schedulers.Never, schedulers.Task{}
+	key, whose := schedulers.Never, schedulers.Terms{}
 	switch b.config.Scheduler.Config.Queue {
 	case engine.ShortestFirst:
 		if expected := b.expected(i); expected != nil {
@@ -307,7 +312,7 @@ func (b *Batch) wait(i int, now time.Duration) {
 	case engine.Credits:
 		whose.User, whose.Credits = b.spec(i).User, b.spec(i).Credits
 	}
-	b.backlog.add(i, whose, key, now)
+	b.backlog.add(i, &whose, key, now)
 }
 
 // left notes that a job that was admitted has ended.
@@ -368,7 +373,18 @@ func (c *Config) isolated(job *mixes.Job) bool {
 	return job.Isolate || job.KnownFault && c.Scheduler.IsolateKnown
 }
 
-// due is when the job should have ended (schedulers.Task).
+// terms are what a job states, for a task that has so many devices at once; nil: nothing.
+func (b *Batch) terms(i, devices int) *schedulers.Terms {
+	spec := b.spec(i)
+	all := schedulers.Terms{Devices: devices, Share: b.config.share(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits}
+	if all == (schedulers.Terms{}) {
+		return nil
+	}
+	stated := all // has its memory only here
+	return &stated
+}
+
+// due is when the job should have ended (schedulers.Terms).
 func (b *Batch) due(i int) time.Duration {
 	if after := b.spec(i).Deadline; after > 0 {
 		return b.arrival(i) + after
@@ -376,7 +392,7 @@ func (b *Batch) due(i int) time.Duration {
 	return 0
 }
 
-// expected is how long the job is expected to have its device (schedulers.Task).
+// expected is how long the job is expected to have its device (schedulers.Terms).
 func (b *Batch) expected(i int) *time.Duration {
 	p := b.prediction(i)
 	switch {
@@ -404,7 +420,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 	}
 	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: spec.Priority, Isolate: b.config.isolated(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits, Wait: wait, Devices: spec.GPUs, Share: b.config.share(spec)}, now)
+		Priority: spec.Priority, Isolate: b.config.isolated(spec), Terms: b.terms(i, spec.GPUs), Wait: wait}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
@@ -431,7 +447,7 @@ func (b *Batch) devicesOf(d schedulers.Decision) []int {
 
 // share is the part of a device's time that a task of the job asks for.
 func (c *Config) share(job *mixes.Job) int {
-	if !c.Scheduler.TakesShares() {
+	if job.Share == 0 || !c.Scheduler.TakesShares() {
 		return 0
 	}
 	return int(math.Round(job.Share * schedulers.WholeDevice))
@@ -440,7 +456,7 @@ func (c *Config) share(job *mixes.Job) int {
 // noteShare records that the scheduler ignores what the job asks for.
 func (b *Batch) noteShare(i int, now time.Duration) {
 	if spec := b.spec(i); spec.Share > 0 && !b.config.Scheduler.TakesShares() {
-		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventShareIgnored, Job: &i, Detail: ShareIgnored(spec, b.config.Scheduler)})
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventShareIgnored, Job: &b.records[i].Index, Detail: ShareIgnored(spec, b.config.Scheduler)})
 	}
 }
 

@@ -51,14 +51,14 @@ func TestAJobHasAllItsDevicesBeforeItStarts(t *testing.T) {
 			}
 		})
 		wantOutcomes(t, jobs, results.OK, results.OK, results.OK)
-		if j := rec.jobs[1]; j.Devices != "0,1" || *j.Device != 0 || !slices.Equal(j.On(), []int{0, 1}) || !j.Has(1) || j.Has(2) {
-			t.Errorf("%s: recorded on %d of %q", scheduler, *j.Device, j.Devices)
+		if j := rec.jobs[1]; j.Devices == nil || *j.Devices != "0,1" || *j.Device != 0 || !slices.Equal(j.On(), []int{0, 1}) || !j.Has(1) || j.Has(2) {
+			t.Errorf("%s: recorded %+v", scheduler, j)
 		}
 		if got := rec.task(1, 0); *got.Device != 1 {
 			t.Errorf("%s: its task for device 1: %+v", scheduler, got)
 		}
-		if rec.jobs[0].Devices != "" {
-			t.Errorf("%s: a job of one device is on %q", scheduler, rec.jobs[0].Devices)
+		if rec.jobs[0].Devices != nil {
+			t.Errorf("%s: a job of one device is recorded as %+v", scheduler, rec.jobs[0])
 		}
 	}
 }

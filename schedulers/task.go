@@ -36,14 +36,26 @@ type Task struct {
 	Bytes           int64 // device memory of all its objects and its heap; 0 = unknown or none
 	Blocks          uint64
 	ThreadsPerBlock uint32
-	BlocksPerSM     uint32 // how many of its blocks one SM holds at once; 0 = unknown
-	GridUnknown     bool   // Blocks is not known yet: a kernel of any size may follow (engine.Engine.Shape)
-	Managed         bool   // some of Bytes is unified memory
-	OnDevice        *int   // the only device that the task may have; nil = any
-	Devices         int    // that the task has at once, with all of the above on each, all or none; 0 and 1: one. See engine.Engine.Submit
-	Share           int    // of WholeDevice: the part of a device's time that its job asks for; 0: it asks for none. All tasks of a job say the same
-	Priority        int    // under a queue order by priority the larger goes first
-	Isolate         bool   // shares its device with no other job
+	BlocksPerSM     uint32  // how many of its blocks one SM holds at once; 0 = unknown
+	GridUnknown     bool    // Blocks is not known yet: a kernel of any size may follow (engine.Engine.Shape)
+	Managed         bool    // some of Bytes is unified memory
+	Isolate         bool    // shares its device with no other job
+	Can             Actions // what its process can do under a Preempter; none: all its memory stays where it is
+	OnDevice        *int    // the only device that the task may have; nil = any
+	Priority        int     // under a queue order by priority the larger goes first
+	Terms           *Terms  // nil: as a job that states none of them
+	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
+	// nil: all. Only a Preempter reads it, because elsewhere nothing is ever on the host.
+	Need *int64
+	// Wait is the longest time that the task waits for its device. nil: engine.Config.WaitLimit.
+	// 0: the task is refused if it cannot be granted now.
+	Wait *time.Duration
+}
+
+// Terms are what few jobs state. They stand apart because a Task is copied often. Nobody changes them.
+type Terms struct {
+	Devices int // that the task has at once, with all of its memory and kernels on each, all or none; 0 and 1: one. See engine.Engine.Submit
+	Share   int // of WholeDevice: the part of a device's time that its job asks for; 0: it asks for none. All tasks of a job say the same
 	// Due is when its job should have ended, since the batch's arrival; 0: it has no deadline. Under the queue order
 	// by deadline the earliest goes first.
 	Due time.Duration
@@ -54,20 +66,23 @@ type Task struct {
 	// user goes first who has spent the least device time for each credit.
 	User    string
 	Credits int
-	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
-	// nil: all. Only a Preempter reads it, because elsewhere nothing is ever on the host.
-	Need *int64
-	Can  Actions // what its process can do under a Preempter; none: all its memory stays where it is
-	// Wait is the longest time that the task waits for its device. nil: engine.Config.WaitLimit.
-	// 0: the task is refused if it cannot be granted now.
-	Wait *time.Duration
 }
+
+// OrNone returns t, or the terms of a job that states none.
+func (t *Terms) OrNone() *Terms {
+	if t == nil {
+		return &noTerms
+	}
+	return t
+}
+
+var noTerms Terms
 
 // WholeDevice is the share that is all of a device's time.
 const WholeDevice = 1_000_000
 
 // Several reports whether the task has several devices at once.
-func (t Task) Several() bool { return t.Devices > 1 }
+func (t *Task) Several() bool { return t.Terms != nil && t.Terms.Devices > 1 }
 
 // Needs is the memory that must be on the device before the task's first kernel runs.
 func (t Task) Needs() int64 {

@@ -46,8 +46,8 @@ type DeviceView interface {
 	// admission rule that all policies share. A device is closed to t if
 	//   - t must have another device (Task.OnDevice);
 	//   - t or a job here is isolated, and they are not the same job;
-	//   - t has a device already, as one of several (Task.Devices), and it is this one;
-	//   - t asks for a share, its job has no task here, and the shares of the jobs with a task here leave too little (Task.Share);
+	//   - t has a device already, as one of several (Terms.Devices), and it is this one;
+	//   - t asks for a share, its job has no task here, and the shares of the jobs with a task here leave too little (Terms.Share);
 	//   - a task here has the device to itself (Placement.Exclusive);
 	//   - a task here waits to grow, and t could take the memory that it waits for;
 	//   - room is being made here for another request (Preempter);

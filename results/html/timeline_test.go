@@ -39,7 +39,7 @@ func TestJobRows(t *testing.T) {
 		{"many short tasks are one stretch", results.Job{StartS: at(0), EndS: at(10), Outcome: &ok},
 			[]results.Task{{Seq: 0, Device: new(1), SubmitS: 0, GrantS: at(0), ReleaseS: at(3)}, {Seq: 1, Device: new(1), SubmitS: 3.001, GrantS: at(3.002), ReleaseS: at(5)}},
 			[]string{"host 0% 100%", "ok 0% 50%"}, ""},
-		{"of several devices", results.Job{Device: new(0), Devices: "0,1", StartS: at(2), EndS: at(10), Outcome: &ok}, []results.Task{{Device: new(1), SubmitS: 4, GrantS: at(4), ReleaseS: at(7)}},
+		{"of several devices", results.Job{Device: new(0), Devices: new("0,1"), StartS: at(2), EndS: at(10), Outcome: &ok}, []results.Task{{Device: new(1), SubmitS: 4, GrantS: at(4), ReleaseS: at(7)}},
 			[]string{"wait 0% 20%", "host 20% 80%", "ok 20% 80%", "ok 40% 30%"}, ""},
 		{"never started", results.Job{EndS: at(5), Outcome: &refused}, nil, []string{"wait 0% 50%"}, "refused"},
 		{"still waits", results.Job{}, nil, []string{"wait 0% 100%"}, ""},

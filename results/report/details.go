@@ -18,7 +18,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	arrival := where(func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 })
 	used := where(func(j results.Job) bool { return j.UsedBytes != nil })
 	energy := where(func(j results.Job) bool { return j.EnergyEstimateJ != nil })
-	user := where(func(j results.Job) bool { return j.User != "" })
+	user := where(func(j results.Job) bool { return j.User != nil })
 	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
 	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true, len(jobs)), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
@@ -45,7 +45,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 			exit = *j.Signal
 		}
 		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, devices(j), j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), given(j.Devices), given(j.User), j.Credits)
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), j.Devices, j.User, j.Credits)
 	}
 	return t
 }
@@ -80,10 +80,10 @@ func met(j results.Job) any {
 
 // devices is the job's device, or the list of those of a job that has several.
 func devices(j results.Job) any {
-	if j.Devices == "" {
+	if j.Devices == nil {
 		return j.Device
 	}
-	return Cell{Value: *j.Device, Text: j.Devices}
+	return Cell{Value: *j.Device, Text: *j.Devices}
 }
 
 // taskTable has a row for each GPU task.

@@ -185,12 +185,12 @@ func TestProgressOfAJobOfSeveralDevices(t *testing.T) {
 	mix := mixes.Mix{Jobs: slices.Repeat([]mixes.Job{{Name: "j", Program: "./j"}}, 3)}
 	var out strings.Builder
 	p := NewRun(&out, mix, results.Live, profiles.Catalog())
-	p.Job(results.Job{Index: 0, StartS: new(0.0), Device: new(0), Devices: "0,2"})
+	p.Job(results.Job{Index: 0, StartS: new(0.0), Device: new(0), Devices: new("0,2")})
 	p.Job(results.Job{Index: 1, StartS: new(0.0), Device: new(2)})
 	if line := p.line(); !strings.HasSuffix(line, "running: GPU0×1 GPU2×2") {
 		t.Errorf("line %q", line)
 	}
-	p.Job(results.Job{Index: 0, Name: "j", StartS: new(0.0), Device: new(0), Devices: "0,2", Outcome: new(results.OK)})
+	p.Job(results.Job{Index: 0, Name: "j", StartS: new(0.0), Device: new(0), Devices: new("0,2"), Outcome: new(results.OK)})
 	if !strings.HasPrefix(out.String(), "job 0 (j) on GPUs 0,2: ok; ") {
 		t.Errorf("output %q", out.String())
 	}

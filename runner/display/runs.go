@@ -105,8 +105,8 @@ func (r *Run) Job(j results.Job) {
 		return
 	}
 	where := ""
-	if j.Devices != "" {
-		where = " on GPUs " + j.Devices
+	if j.Devices != nil {
+		where = " on GPUs " + *j.Devices
 	} else if j.Device != nil {
 		where = fmt.Sprintf(" on GPU %d", *j.Device)
 	}

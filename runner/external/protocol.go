@@ -89,12 +89,13 @@ func (p *Policy) taskOf(t schedulers.Task) task {
 		BlocksPerSM: t.BlocksPerSM, WarpsPerBlock: t.WarpsPerBlock(), Warps: t.Warps(), GridUnknown: t.GridUnknown, Managed: t.Managed,
 		OnDevice: t.OnDevice, Priority: t.Priority, Isolate: t.Isolate}
 	if p.greeting.Protocol >= second {
-		out.more = &more{NeedBytes: t.Needs(), Devices: max(1, t.Devices), Share: float64(t.Share) / schedulers.WholeDevice}
-		if t.Due > 0 {
-			out.Due = new(t.Due.Nanoseconds())
+		terms := t.Terms.OrNone()
+		out.more = &more{NeedBytes: t.Needs(), Devices: max(1, terms.Devices), Share: float64(terms.Share) / schedulers.WholeDevice}
+		if terms.Due > 0 {
+			out.Due = new(terms.Due.Nanoseconds())
 		}
-		if t.Expected != nil {
-			out.Expected = new(t.Expected.Nanoseconds())
+		if terms.Expected != nil {
+			out.Expected = new(terms.Expected.Nanoseconds())
 		}
 	}
 	return out

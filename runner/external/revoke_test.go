@@ -40,7 +40,7 @@ func occupied(t *testing.T) (schedulers.View, []schedulers.Request) {
 	}
 	e := node(t, s.Policy)
 	on := 0
-	seven := schedulers.Task{ID: 7, Job: 3, Bytes: 80, Need: new(int64(70)), OnDevice: &on, Can: schedulers.Movable, Due: time.Minute}
+	seven := schedulers.Task{ID: 7, Job: 3, Bytes: 80, Need: new(int64(70)), OnDevice: &on, Can: schedulers.Movable, Terms: &schedulers.Terms{Due: time.Minute}}
 	eight := schedulers.Task{ID: 8, Job: 4, Bytes: 30, Need: new(int64(0)), OnDevice: &on, Can: schedulers.Movable}
 	for _, task := range []schedulers.Task{seven, eight} {
 		if ds, err := e.Submit(task, time.Second); err != nil || len(ds) != 1 || ds[0].Kind != schedulers.Granted {

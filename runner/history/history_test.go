@@ -25,7 +25,7 @@ type did struct {
 	outcome             results.Outcome
 	kernels             []results.Kernel
 	swapped             bool
-	devices             string // of a job that has several
+	devices             []int // of a job that has several
 }
 
 func openScratch(t *testing.T) *store.Store {
@@ -60,7 +60,7 @@ func record(t *testing.T, db *store.Store, change func(*results.Run, *results.De
 		const start = 10.0
 		grant := start + j.before + 3 // it waits
 		release := grant + j.held
-		w.Job(results.Job{Index: i, Name: j.command, Command: j.command, Device: new(0), Devices: j.devices, StartS: new(start), EndS: new(release + j.after), Outcome: &j.outcome})
+		w.Job(results.Job{Index: i, Name: j.command, Command: j.command, Device: new(0), Devices: results.DeviceList(j.devices), StartS: new(start), EndS: new(release + j.after), Outcome: &j.outcome})
 		w.Task(results.Task{Job: i, Bytes: j.bytes, Device: new(0), SubmitS: start + j.before, GrantS: &grant, ReleaseS: &release})
 		for _, k := range j.kernels {
 			k.Job = i
@@ -85,7 +85,7 @@ func TestLearned(t *testing.T) {
 	db := openScratch(t)
 	record(t, db, nil, did{command: "a", before: 1, held: 10, after: 5, bytes: 100}, did{command: "a", before: 2, held: 30, after: 1, bytes: 300},
 		did{command: "a", before: 9, held: 99, after: 99, bytes: 999, outcome: results.OOM}, did{command: "a", before: 9, held: 99, after: 9, swapped: true},
-		did{command: "2 GPUs: a", before: 9, held: 99, after: 9, kernels: []results.Kernel{{EndS: 3, BusyS: 3}}, devices: "0,1"})
+		did{command: "2 GPUs: a", before: 9, held: 99, after: 9, kernels: []results.Kernel{{EndS: 3, BusyS: 3}}, devices: []int{0, 1}})
 	record(t, db, nil, did{command: "a", before: 6, held: 20, after: 3, bytes: 200}, did{command: "b", before: 0, held: 1, after: 0, bytes: 1})
 	// Half of the SMs: 50 SMs hold 32 blocks of 2 warps each. Then all: 400 SMs' worth of blocks.
 	shapes := []results.Kernel{{Grid: "1600,1,1", Block: "64,1,1", StartS: 0, EndS: 3, BusyS: 3}, {Grid: "12800,1,1", Block: "64,1,1", StartS: 3, EndS: 4, BusyS: 1}}

@@ -39,8 +39,9 @@ func TestAJobOfTwoDevices(t *testing.T) {
 			if i > 0 && *j.StartS < *jobs[i-1].EndS {
 				t.Errorf("%s: job %d starts at %g s, before the end of job %d at %g s", c.sched, i, *j.StartS, i-1, *jobs[i-1].EndS)
 			}
-			if want := map[string]string{"devices": "0,1", "two_devices": "0,1"}[j.Name]; rec.jobs[i].Devices != want || *rec.jobs[i].Device != 0 {
-				t.Errorf("%s: job %d is recorded on device %d of %q, want %q", c.sched, i, *rec.jobs[i].Device, rec.jobs[i].Devices, want)
+			r := rec.jobs[i]
+			if want := map[string][]int{"devices": {0, 1}, "two_devices": {0, 1}}[j.Name]; (want != nil || r.Devices != nil) && !slices.Equal(r.On(), want) || *r.Device != 0 {
+				t.Errorf("%s: job %d is recorded on %v, want %v", c.sched, i, r.On(), want)
 			}
 		}
 	}

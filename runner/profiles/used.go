@@ -28,7 +28,7 @@ func Used(jobs []results.Job, tasks []results.Task) map[string]mixes.Footprint {
 		}
 		commands[j.Index] = j.Command
 		f := out[j.Command]
-		if j.Devices == "" { // else it used so much on all its devices together
+		if j.Devices == nil { // else it used so much on all its devices together
 			f.Bytes = max(f.Bytes, *j.UsedBytes)
 		}
 		out[j.Command] = f

@@ -108,7 +108,10 @@ func (b *builder) jobs(jobs []results.Job) {
 		if j.DeadlineS != nil {
 			spec.Deadline = duration(*j.DeadlineS)
 		}
-		if spec.User = j.User; j.Credits != nil {
+		if j.User != nil {
+			spec.User = *j.User
+		}
+		if j.Credits != nil {
 			spec.Credits = *j.Credits
 		}
 		ran := j.StartS != nil && j.EndS != nil
@@ -116,7 +119,7 @@ func (b *builder) jobs(jobs []results.Job) {
 			spec.Binding = mixes.BindDeclared
 			b.alone++
 		}
-		if ran && j.Devices != "" { // it waited for them before it started
+		if ran && j.Devices != nil { // it waited for them before it started
 			spec.Binding, spec.GPUs, admitted[i] = mixes.BindDeclared, len(j.On()), *j.StartS
 		}
 		if i < b.given {

@@ -74,7 +74,7 @@ func TestJobsOfSeveralDevices(t *testing.T) {
 	for i := range jobs {
 		jobs[i].Device, jobs[i].FootprintBytes = new(0), new(int64(6))
 	}
-	jobs[1].Devices = "0,1"
+	jobs[1].Devices = new("0,1")
 	s, err := replay.NewStored(complete(0), 8, devicesOf(10, 10), jobs, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)

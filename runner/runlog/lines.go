@@ -56,7 +56,7 @@ func (l *Log) Job(run int64, j results.Job) {
 
 // withDevices adds the devices of a job that has several.
 func withDevices(j results.Job, f results.Fields) results.Fields {
-	if j.Devices == "" {
+	if j.Devices == nil {
 		return f
 	}
 	return f.With("devices", j.On())

@@ -205,7 +205,7 @@ func TestLinesOfAJobOfSeveralDevices(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
 	l := open(t, path)
 	l.Begun(results.Run{ID: 7}, nil)
-	j := results.Job{StartS: new(1.0), Device: new(0), Devices: "0,2"}
+	j := results.Job{StartS: new(1.0), Device: new(0), Devices: new("0,2")}
 	l.Job(7, j)
 	j.EndS, j.Outcome = new(2.0), new(results.OK)
 	l.Job(7, j)

@@ -79,9 +79,9 @@ func (p *process) here(planned *step) *step {
 	if m == first {
 		return planned
 	}
-	p.elsewhere = p.scaled(m, planned.Step)
-	p.elsewhere.soloS *= planned.soloS / p.scaled(first, planned.Step).soloS // its noise, and its part in a round
-	return &p.elsewhere
+	elsewhere := p.scaled(m, planned.Step)
+	elsewhere.soloS *= planned.soloS / p.scaled(first, planned.Step).soloS // its noise, and its part in a round
+	return &elsewhere
 }
 
 // scaled scales a step to the node and a device of a model.

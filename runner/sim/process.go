@@ -32,7 +32,6 @@ type process struct {
 	pool         *pool     // in which it works now
 	work         *activity // nil, or own
 	own          activity  // of the step that it does
-	elsewhere    step      // the latest that is not as planned (here)
 	doing        *step     // with work
 	parts        int       // of that step, not done yet, if the process has several devices
 	then         func()    // what follows it

@@ -21,8 +21,8 @@ func TestAJobOfTwoDevices(t *testing.T) {
 	r := stepping(t, small(t, 2), "case-alg3:queue=fifo", steps, host(1)+allocate("x", "9GiB")+kernel(9, 1, "")).onTwo(0, 3*gib)
 	jobs, rec := r.must(t)
 	wantOutcome(t, jobs[0], results.OK, 1+1+3+1+1+1)
-	if j := jobs[0]; j.Devices != "0,1" || *j.Device != 0 {
-		t.Errorf("job 0 on device %d of %q", *j.Device, j.Devices)
+	if j := jobs[0]; j.Devices == nil || *j.Devices != "0,1" || *j.Device != 0 {
+		t.Errorf("job 0: %+v", j)
 	}
 	wantOutcome(t, jobs[1], results.OK, 8+1)
 	tasks := rec.of(0)

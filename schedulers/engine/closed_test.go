@@ -77,7 +77,7 @@ func TestAClosedDeviceIsLost(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3", enginetest.Small, enginetest.Small)
 	n.Want("close", "", n.Engine.DeviceLost(1, false, 0), nil)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 4, OnDevice: new(1)}, "")
-	n.Submit(schedulers.Task{ID: 2, Bytes: 4, Devices: 2}, "")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 4, Terms: &schedulers.Terms{Devices: 2}}, "")
 	n.Want("lose", "!1 !2", n.Engine.DeviceLost(1, true, 0), nil)
 }
 

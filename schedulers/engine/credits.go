@@ -30,8 +30,9 @@ type account struct {
 	since  time.Duration
 }
 
-// of is the account of the task's user, whose credits are those that the task says.
-func (l *ledger) of(t schedulers.Task) *account {
+// of is the account of a user, whose credits are those that t says.
+func (l *ledger) of(t *schedulers.Terms) *account {
+	t = t.OrNone()
 	a := l.accounts[t.User]
 	if a == nil {
 		a = &account{branch: 1 + len(l.accounts)}
@@ -73,9 +74,9 @@ func (e *Engine) Spend(now time.Duration) {
 	}
 }
 
-// Before compares the users of two tasks, of which the engine need not know: negative if the first goes first. It is 0
+// Before compares the users of two jobs, of which the engine need not know: negative if the first goes first. It is 0
 // under an order without credits.
-func (e *Engine) Before(t, u schedulers.Task) int {
+func (e *Engine) Before(t, u *schedulers.Terms) int {
 	l := e.queue.ledger
 	if l == nil {
 		return 0
@@ -89,7 +90,7 @@ func (e *Engine) pay(h *holding, devices int) {
 	if l == nil || h.pays == devices {
 		return
 	}
-	a := l.of(h.task)
+	a := l.of(h.task.Terms)
 	l.settle(a)
 	a.holds += uint64(devices - h.pays)
 	h.pays = devices

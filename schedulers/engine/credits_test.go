@@ -12,7 +12,7 @@ import (
 
 // whole is a task of a user that needs the device alone.
 func whole(id schedulers.TaskID, user string, credits int) schedulers.Task {
-	return schedulers.Task{ID: id, Bytes: 16, User: user, Credits: credits}
+	return schedulers.Task{ID: id, Bytes: 16, Terms: &schedulers.Terms{User: user, Credits: credits}}
 }
 
 // The user goes first who has spent least for each credit, and of equal ones the first to come.
@@ -43,14 +43,14 @@ func TestUsersTakeTurnsByTheirCredits(t *testing.T) {
 // A task spends the time of each of its devices, and of equal users the one with the fewest tasks on devices goes first.
 func TestTasksOnDevicesAreSpent(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3:queue=credits", enginetest.Small, enginetest.Small, enginetest.Small)
-	n.Submit(schedulers.Task{ID: 1, Bytes: 16, User: "first", Devices: 3}, "1@0+1+2")
+	n.Submit(schedulers.Task{ID: 1, Bytes: 16, Terms: &schedulers.Terms{User: "first", Devices: 3}}, "1@0+1+2")
 	for id := schedulers.TaskID(2); id < 5; id++ {
 		n.Submit(whole(id, "ann", 0), "")
 	}
 	n.Submit(whole(5, "bob", 0), "")
 	n.Submit(whole(6, "", 3), "")
 	n.Finish(1, "2@0 5@1 6@2") // all at one time: each user has one
-	n.Submit(schedulers.Task{ID: 7, Bytes: 16, User: "first"}, "")
+	n.Submit(schedulers.Task{ID: 7, Bytes: 16, Terms: &schedulers.Terms{User: "first"}}, "")
 	n.Submit(whole(8, "bob", 0), "")
 	n.Submit(whole(9, "", 3), "")
 	n.Engine.Spend(time.Second)
@@ -64,7 +64,7 @@ func TestTasksOnDevicesAreSpent(t *testing.T) {
 func TestWaitingToResumeSpendsNothing(t *testing.T) {
 	n := enginetest.NewNode(t, "vgpu:n=1,queue=credits", enginetest.Small)
 	task := func(id schedulers.TaskID, user string) schedulers.Task {
-		return schedulers.Task{ID: id, Bytes: 4, User: user}
+		return schedulers.Task{ID: id, Bytes: 4, Terms: &schedulers.Terms{User: user}}
 	}
 	n.Submit(task(1, "ann"), "1@0")
 	n.Yielded(1, time.Second, "")
@@ -81,12 +81,12 @@ func TestWaitingToResumeSpendsNothing(t *testing.T) {
 // Aged tasks go before all others, whoever's they are.
 func TestCreditsDoNotStarveALargeTask(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3:queue=credits,age-limit=3", enginetest.Small)
-	n.Submit(schedulers.Task{ID: 1, Bytes: 8, User: "ann"}, "1@0")
+	n.Submit(schedulers.Task{ID: 1, Bytes: 8, Terms: &schedulers.Terms{User: "ann"}}, "1@0")
 	n.Submit(whole(2, "ann", 0), "")
 	for id := schedulers.TaskID(3); id < 6; id++ {
-		n.Submit(schedulers.Task{ID: id, Bytes: 1, User: "bob"}, fmt.Sprintf("%d@0", id))
+		n.Submit(schedulers.Task{ID: id, Bytes: 1, Terms: &schedulers.Terms{User: "bob"}}, fmt.Sprintf("%d@0", id))
 	}
-	n.Submit(schedulers.Task{ID: 6, Bytes: 1, User: "bob"}, "")
+	n.Submit(schedulers.Task{ID: 6, Bytes: 1, Terms: &schedulers.Terms{User: "bob"}}, "")
 	for _, id := range []schedulers.TaskID{1, 3, 4} {
 		n.Engine.Spend(time.Duration(id) * time.Hour)
 		n.Finish(id, "")

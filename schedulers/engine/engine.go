@@ -129,7 +129,7 @@ func (e *Engine) View() schedulers.View { return e.state }
 // Waiting is the number of requests in the queue.
 func (e *Engine) Waiting() int { return e.queue.len() }
 
-// Submit asks for a device for t, or for several at once (Task.Devices). An id in use or a negative size is an error
+// Submit asks for a device for t, or for several at once (Terms.Devices). An id in use or a negative size is an error
 // and changes nothing. So is a task for several devices of a job that has or had other tasks, or whose memory moves,
 // and a task beside such a task. It cannot grow, shrink, have another shape or resume.
 func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Decision, error) {

@@ -149,7 +149,7 @@ func (e *Engine) isLeftADevice(w *waiting) bool {
 	if e.limitsBelow(w.task) {
 		return false
 	}
-	wanted := max(1, w.task.Devices)
+	wanted := max(1, w.task.Terms.OrNone().Devices)
 	for i := range e.state.devices {
 		d := &e.state.devices[i]
 		closed := d.phase == gone || d.phase == closing && (!d.belongs(w.task) || w.resumes != nil && e.mustLeave(w.resumes))
@@ -165,7 +165,7 @@ func (e *Engine) isLeftADevice(w *waiting) bool {
 // limitsBelow reports whether t asks for more devices at once than its job may use.
 func (e *Engine) limitsBelow(t schedulers.Task) bool {
 	most, limited := e.limits[t.Job]
-	return limited && t.Devices > most
+	return limited && t.Terms.OrNone().Devices > most
 }
 
 // isParked reports whether something that the job waits for is parked.

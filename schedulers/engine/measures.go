@@ -13,7 +13,7 @@ type measures struct {
 	measurer schedulers.Measurer
 	state    *state
 	kinds    []*kind
-	byLike   map[schedulers.Task]*kind
+	byLike   map[likeness]*kind
 	latest   *kind // that kindOf found there
 	others   *kind // of the tasks that came when all kinds were taken: any size may fit anywhere
 }
@@ -23,42 +23,50 @@ const mostKinds = 64
 
 // kind is the tasks that a policy measures alike.
 type kind struct {
-	like  schedulers.Task
+	likeness
 	fresh rooms   // bytes that a task may have on each device if its job has nothing there
 	known []int64 // bytes, by device, that it may have if its job has a context there
 	line  line    // the waiting tasks of the kind
 	least *int64  // of a kind of tasks for several devices: what room returns; nil: fresh has changed since
 }
 
+// likeness is what the tasks of a kind have in common.
+type likeness struct {
+	task    schedulers.Task // as the policy says, without terms
+	devices int
+	share   int
+}
+
 // room is how large a task of the kind may be so that it may fit on as many devices as it asks for.
 func (k *kind) room() int64 {
-	if !k.like.Several() {
+	if k.devices < 2 {
 		return k.fresh.largest()
 	}
 	if k.least == nil {
-		k.least = new(k.fresh.nthLargest(k.like.Devices))
+		k.least = new(k.fresh.nthLargest(k.devices))
 	}
 	return *k.least
 }
 
 func newMeasures(m schedulers.Measurer, s *state) *measures {
-	all := &measures{measurer: m, state: s, byLike: map[schedulers.Task]*kind{}}
-	all.others = all.newKind(schedulers.Task{})
+	all := &measures{measurer: m, state: s, byLike: map[likeness]*kind{}}
+	all.others = all.newKind(likeness{})
 	for i := range s.devices {
 		all.others.fresh.set(i, math.MaxInt64)
 	}
 	return all
 }
 
-func (m *measures) newKind(like schedulers.Task) *kind {
-	return &kind{like: like, fresh: newRooms(m.state.Len()), known: make([]int64, m.state.Len())}
+func (m *measures) newKind(like likeness) *kind {
+	return &kind{likeness: like, fresh: newRooms(m.state.Len()), known: make([]int64, m.state.Len())}
 }
 
 // kindOf returns the kind of t, which has been measured on each device.
 func (m *measures) kindOf(t schedulers.Task) *kind {
-	like := m.measurer.Like(t)
-	like.Isolate, like.Devices, like.Share = t.Isolate, t.Devices, t.Share
-	if m.latest != nil && m.latest.like == like {
+	terms := t.Terms.OrNone()
+	like := likeness{m.measurer.Like(t), terms.Devices, terms.Share}
+	like.task.Isolate, like.task.Terms = t.Isolate, nil
+	if m.latest != nil && m.latest.likeness == like {
 		return m.latest
 	}
 	if k := m.byLike[like]; k != nil {
@@ -69,7 +77,7 @@ func (m *measures) kindOf(t schedulers.Task) *kind {
 		m.latest = nil
 		m.kinds = slices.DeleteFunc(m.kinds, func(k *kind) bool {
 			if k.line.len == 0 {
-				delete(m.byLike, k.like)
+				delete(m.byLike, k.likeness)
 			}
 			return k.line.len == 0
 		})
@@ -105,8 +113,8 @@ func (m *measures) refresh(roomier func(device int)) {
 func (m *measures) measure(k *kind, i int) {
 	d, fresh, known := &m.state.devices[i], int64(-1), int64(-1)
 	if d.phase != gone && d.claimed == 0 && d.closers == 0 {
-		fresh, known = m.measurer.Measure(k.like, m.state, i)
-		if d.phase == closing || len(d.jobs) > 0 && (d.isolated || k.like.Isolate) || d.shares > schedulers.WholeDevice-k.like.Share {
+		fresh, known = m.measurer.Measure(k.task, m.state, i)
+		if d.phase == closing || len(d.jobs) > 0 && (d.isolated || k.task.Isolate) || d.shares > schedulers.WholeDevice-k.share {
 			fresh = -1
 		}
 	}

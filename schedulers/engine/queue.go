@@ -31,9 +31,9 @@ const (
 	// of lower priority wait (schedGPU, policy 4). By the letter of the paper it grants what PriorityFIFO
 	// grants: a task that was passed fits no better after a grant.
 	PriorityFirstFit Order = "priority-mmu"
-	// ShortestFirst: by Task.Expected, then those of which nothing is known; later tasks may pass a task that does not fit.
+	// ShortestFirst: by Terms.Expected, then those of which nothing is known; later tasks may pass a task that does not fit.
 	ShortestFirst Order = "sjf"
-	// EarliestDeadline: by Task.Due, then those without a deadline; later tasks may pass a task that does not fit.
+	// EarliestDeadline: by Terms.Due, then those without a deadline; later tasks may pass a task that does not fit.
 	EarliestDeadline Order = "deadline"
 	// Credits: by what the task's user has spent (credits.go), then arrival; later tasks may pass a task that does not fit.
 	Credits Order = "credits"
@@ -73,9 +73,9 @@ func (o Order) before(a, b *waiting) int {
 	case LargestFirst:
 		by = -cmp.Compare(a.task.Bytes, b.task.Bytes)
 	case ShortestFirst:
-		by = cmp.Compare(lastIfUnknown(a.task.Expected), lastIfUnknown(b.task.Expected))
+		by = cmp.Compare(lastIfUnknown(a.task.Terms.OrNone().Expected), lastIfUnknown(b.task.Terms.OrNone().Expected))
 	case EarliestDeadline:
-		by = cmp.Compare(lastIfZero(a.task.Due), lastIfZero(b.task.Due))
+		by = cmp.Compare(lastIfZero(a.task.Terms.OrNone().Due), lastIfZero(b.task.Terms.OrNone().Due))
 	}
 	return cmp.Or(by, cmp.Compare(a.arrival, b.arrival))
 }
@@ -121,13 +121,13 @@ type waiting struct {
 	limit   limit
 	passed  int // how often, once it has left the queue; before, see passes
 	stalled bool
+	parked  bool // it is not in the queue (limit.go)
+	spent   bool // its own memory cannot give more room
 	turn
 	entry
 	account *account               // of its user; nil: the order has no credits
 	inQueue node                   // of queue.tasks
 	resumes *holding               // the task that has its device already; nil: it has none yet
-	parked  bool                   // it is not in the queue (limit.go)
-	spent   bool                   // its own memory cannot give more room
 	at      []schedulers.Placement // of a task for several devices, where the policy has just placed it
 }
 
@@ -171,7 +171,7 @@ func (q *queue) push(t schedulers.Task, l limit, now time.Duration) *waiting {
 	q.arrivals++
 	w := &waiting{task: t, arrival: q.arrivals, since: now, limit: l}
 	if q.ledger != nil {
-		w.account = q.ledger.of(t)
+		w.account = q.ledger.of(t.Terms)
 	}
 	q.byID[t.ID] = w
 	q.byJob[t.Job] = append(q.byJob[t.Job], w)

@@ -78,12 +78,12 @@ func TestQueueAgainstAList(t *testing.T) {
 				case c.Queue == LargestFirst:
 					return cmp.Compare(b.task.Bytes, a.task.Bytes)
 				case c.Queue == ShortestFirst:
-					return cmp.Compare(*a.task.Expected, *b.task.Expected)
+					return cmp.Compare(*a.task.Terms.Expected, *b.task.Terms.Expected)
 				case c.Queue == EarliestDeadline:
-					return cmp.Compare(a.task.Due, b.task.Due)
+					return cmp.Compare(a.task.Terms.Due, b.task.Terms.Due)
 				case c.Queue == Credits:
-					return cmp.Or(cmp.Compare(spent[a.task.User]*time.Duration(b.task.Credits), spent[b.task.User]*time.Duration(a.task.Credits)),
-						cmp.Compare(holds[a.task.User]*b.task.Credits, holds[b.task.User]*a.task.Credits))
+					return cmp.Or(cmp.Compare(spent[a.task.Terms.User]*time.Duration(b.task.Terms.Credits), spent[b.task.Terms.User]*time.Duration(a.task.Terms.Credits)),
+						cmp.Compare(holds[a.task.Terms.User]*b.task.Terms.Credits, holds[b.task.Terms.User]*a.task.Terms.Credits))
 				case c.Queue == PriorityFIFO || c.Queue == PriorityFirstFit:
 					return cmp.Compare(b.task.Priority, a.task.Priority)
 				}
@@ -96,8 +96,8 @@ func TestQueueAgainstAList(t *testing.T) {
 			case n < 5 || len(list) == 0:
 				wait := time.Duration(1 + r.IntN(500))
 				task := schedulers.Task{ID: id, Job: schedulers.JobID(r.IntN(6)), Bytes: r.Int64N(20), Priority: r.IntN(3),
-					Expected: new(time.Duration(r.IntN(4))), Due: time.Duration(1 + r.IntN(4))}
-				task.User, task.Credits = user()
+					Terms: &schedulers.Terms{Expected: new(time.Duration(r.IntN(4))), Due: time.Duration(1 + r.IntN(4))}}
+				task.Terms.User, task.Terms.Credits = user()
 				list = append(list, q.push(task, limit{wait, wait}, 0))
 			case n == 5:
 				w := list[r.IntN(len(list))]
@@ -142,7 +142,7 @@ func TestQueueAgainstAList(t *testing.T) {
 					spent[u] += passes * time.Duration(n)
 				}
 				name, credits := user()
-				a := l.of(schedulers.Task{User: name, Credits: credits})
+				a := l.of(&schedulers.Terms{User: name, Credits: credits})
 				l.settle(a)
 				holds[name] = r.IntN(4)
 				a.holds = uint64(holds[name])

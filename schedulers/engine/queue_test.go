@@ -28,10 +28,10 @@ func TestQueueOrders(t *testing.T) {
 			n := enginetest.NewNode(t, "schedgpu:queue="+c.order, enginetest.Small)
 			n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
 			n.Submit(schedulers.Task{ID: 6, Bytes: 8}, "6@0")
-			n.Submit(schedulers.Task{ID: 2, Bytes: 10, Due: time.Hour}, "")
-			n.Submit(schedulers.Task{ID: 3, Bytes: 4, Priority: 1, Expected: new(time.Minute)}, "")
-			n.Submit(schedulers.Task{ID: 4, Bytes: 8, Expected: new(time.Second)}, "")
-			n.Submit(schedulers.Task{ID: 5, Bytes: 2, Priority: 1, Due: time.Minute}, "")
+			n.Submit(schedulers.Task{ID: 2, Bytes: 10, Terms: &schedulers.Terms{Due: time.Hour}}, "")
+			n.Submit(schedulers.Task{ID: 3, Bytes: 4, Priority: 1, Terms: &schedulers.Terms{Expected: new(time.Minute)}}, "")
+			n.Submit(schedulers.Task{ID: 4, Bytes: 8, Terms: &schedulers.Terms{Expected: new(time.Second)}}, "")
+			n.Submit(schedulers.Task{ID: 5, Bytes: 2, Priority: 1, Terms: &schedulers.Terms{Due: time.Minute}}, "")
 			n.Finish(1, c.afterRelease)
 			n.Finish(6, c.afterSix)
 		})
@@ -134,10 +134,10 @@ func TestTheEarliestDeadlineGoesFirst(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3:queue=deadline", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 2}, "")
-	n.Submit(schedulers.Task{ID: 3, Bytes: 2, Due: 9 * time.Second}, "")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 2, Terms: &schedulers.Terms{Due: 9 * time.Second}}, "")
 	n.Submit(schedulers.Task{ID: 4, Bytes: 2}, "")
-	n.Submit(schedulers.Task{ID: 5, Bytes: 2, Due: 7 * time.Second}, "")
-	n.Submit(schedulers.Task{ID: 6, Bytes: 2, Due: 9 * time.Second}, "")
+	n.Submit(schedulers.Task{ID: 5, Bytes: 2, Terms: &schedulers.Terms{Due: 7 * time.Second}}, "")
+	n.Submit(schedulers.Task{ID: 6, Bytes: 2, Terms: &schedulers.Terms{Due: 9 * time.Second}}, "")
 	n.Finish(1, "5@0 3@0 6@0 2@0 4@0")
 }
 
@@ -147,11 +147,11 @@ func TestTheShortestGoesFirst(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3:queue=sjf", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 2}, "")
-	n.Submit(schedulers.Task{ID: 3, Bytes: 2, Expected: new(9 * time.Second)}, "")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 2, Terms: &schedulers.Terms{Expected: new(9 * time.Second)}}, "")
 	n.Submit(schedulers.Task{ID: 4, Bytes: 2}, "")
-	n.Submit(schedulers.Task{ID: 5, Bytes: 2, Expected: new(7 * time.Second)}, "")
-	n.Submit(schedulers.Task{ID: 6, Bytes: 2, Expected: new(9 * time.Second)}, "")
-	n.Submit(schedulers.Task{ID: 7, Bytes: 2, Expected: new(time.Duration(0))}, "")
+	n.Submit(schedulers.Task{ID: 5, Bytes: 2, Terms: &schedulers.Terms{Expected: new(7 * time.Second)}}, "")
+	n.Submit(schedulers.Task{ID: 6, Bytes: 2, Terms: &schedulers.Terms{Expected: new(9 * time.Second)}}, "")
+	n.Submit(schedulers.Task{ID: 7, Bytes: 2, Terms: &schedulers.Terms{Expected: new(time.Duration(0))}}, "")
 	n.Finish(1, "7@0 5@0 3@0 6@0 2@0 4@0")
 }
 
@@ -161,7 +161,7 @@ func TestResumingKeepsTheJobsPlace(t *testing.T) {
 		n := enginetest.NewNode(t, "vgpu:n=1,queue="+order, enginetest.Small)
 		submit := func(id schedulers.TaskID, seconds time.Duration, want string) {
 			t.Helper()
-			n.Submit(schedulers.Task{ID: id, Bytes: 4, Expected: new(seconds * time.Second), Due: seconds * time.Second}, want)
+			n.Submit(schedulers.Task{ID: id, Bytes: 4, Terms: &schedulers.Terms{Expected: new(seconds * time.Second), Due: seconds * time.Second}}, want)
 		}
 		submit(1, 2, "1@0")
 		n.Yielded(1, 0, "")
@@ -182,7 +182,7 @@ func TestTheLastInOrderDoesNotStarve(t *testing.T) {
 		n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 16}, "")
 		for id := schedulers.TaskID(3); id < 8; id++ {
-			n.Submit(schedulers.Task{ID: id, Bytes: 16, Due: time.Duration(id), Expected: new(time.Duration(id))}, "")
+			n.Submit(schedulers.Task{ID: id, Bytes: 16, Terms: &schedulers.Terms{Due: time.Duration(id), Expected: new(time.Duration(id))}}, "")
 		}
 		n.Finish(1, "3@0")
 		n.Finish(3, "4@0")

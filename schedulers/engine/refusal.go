@@ -64,13 +64,14 @@ func (e *Engine) withoutLost() string {
 }
 
 func whyTooLarge(t schedulers.Task, usable bool, devices int) string {
+	wants := t.Terms.OrNone().Devices
 	switch {
-	case t.Devices > devices:
-		return fmt.Sprintf("asks for %d devices at once, and the node has %d", t.Devices, devices)
+	case wants > devices:
+		return fmt.Sprintf("asks for %d devices at once, and the node has %d", wants, devices)
 	case t.Several() && !usable:
-		return fmt.Sprintf("the scheduler gives it no %d devices at once even when the node is empty, and would not if it needed less memory", t.Devices)
+		return fmt.Sprintf("the scheduler gives it no %d devices at once even when the node is empty, and would not if it needed less memory", wants)
 	case t.Several():
-		return fmt.Sprintf("does not fit on %d devices at once even when the node is empty", t.Devices)
+		return fmt.Sprintf("does not fit on %d devices at once even when the node is empty", wants)
 	case t.OnDevice == nil && !usable:
 		return "the scheduler gives it no device even when the node is empty, and would not if it needed less memory"
 	case t.OnDevice == nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// Several devices at once (schedulers.Task.Devices): all or none. The policy is asked device by device, each time about a node on which
+// Several devices at once (schedulers.Terms.Devices): all or none. The policy is asked device by device, each time about a node on which
 // the members so far have their place and their device is closed to the others. If one member has no place, none is granted. The node
 // itself is changed by a grant only, so nothing has to be taken back.
 //
@@ -55,12 +55,12 @@ func (a *attempt) join(t schedulers.Task, p schedulers.Placement) {
 
 // together places all members of t in s, or none. The places are in node order.
 func (e *Engine) together(t schedulers.Task, s *state) ([]schedulers.Placement, bool) {
-	if t.Devices > s.Len() {
+	if t.Terms.Devices > s.Len() {
 		return nil, false
 	}
 	a := &attempt{state: s}
-	at := make([]schedulers.Placement, 0, t.Devices)
-	for range t.Devices {
+	at := make([]schedulers.Placement, 0, t.Terms.Devices)
+	for range t.Terms.Devices {
 		p, ok := e.policy.Place(t, a)
 		if !ok {
 			return nil, false
@@ -77,11 +77,11 @@ func (e *Engine) checkSeveral(t schedulers.Task) error {
 	if t.Several() {
 		switch {
 		case t.OnDevice != nil:
-			return fmt.Errorf("submit task %d of job %d: it asks for %d devices, and for device %d only", t.ID, t.Job, t.Devices, *t.OnDevice)
+			return fmt.Errorf("submit task %d of job %d: it asks for %d devices, and for device %d only", t.ID, t.Job, t.Terms.Devices, *t.OnDevice)
 		case t.Can != 0 || t.Need != nil:
-			return fmt.Errorf("submit task %d of job %d: it asks for %d devices, and its memory moves", t.ID, t.Job, t.Devices)
+			return fmt.Errorf("submit task %d of job %d: it asks for %d devices, and its memory moves", t.ID, t.Job, t.Terms.Devices)
 		case len(e.queue.ofJob(t.Job)) > 0 || len(e.state.contextsOf(t.Job)) > 0:
-			return fmt.Errorf("submit task %d of job %d: it asks for %d devices, and its job has other tasks, or has had", t.ID, t.Job, t.Devices)
+			return fmt.Errorf("submit task %d of job %d: it asks for %d devices, and its job has other tasks, or has had", t.ID, t.Job, t.Terms.Devices)
 		}
 		return nil
 	}

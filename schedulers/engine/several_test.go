@@ -19,7 +19,7 @@ func TestSeveralDevicesAllOrNone(t *testing.T) {
 	for _, scheduler := range []string{"sa", "cg:workers=6", "case-alg2:queue=fifo", "case-alg3:queue=fifo", "plan", "vgpu:queue=fifo", "demand:queue=fifo"} {
 		n := enginetest.NewNode(t, scheduler, enginetest.Small, enginetest.Small, enginetest.Small)
 		n.Submit(schedulers.Task{ID: 1, Bytes: 9, Isolate: true}, "1@0")
-		n.Submit(schedulers.Task{ID: 2, Bytes: 9, Isolate: true, Devices: 3}, "")
+		n.Submit(schedulers.Task{ID: 2, Bytes: 9, Isolate: true, Terms: &schedulers.Terms{Devices: 3}}, "")
 		if used := n.Device(1).UsedBytes() + n.Device(2).UsedBytes(); used != 0 {
 			t.Errorf("%s: %d bytes are in use for a task that waits", scheduler, used)
 		}
@@ -29,7 +29,7 @@ func TestSeveralDevicesAllOrNone(t *testing.T) {
 				t.Errorf("%s: device %d has %d bytes of %d tasks of %d jobs", scheduler, i, d.UsedBytes(), d.Tasks(), d.Jobs())
 			}
 		}
-		n.Submit(schedulers.Task{ID: 3, Bytes: 1, Devices: 2}, "")
+		n.Submit(schedulers.Task{ID: 3, Bytes: 1, Terms: &schedulers.Terms{Devices: 2}}, "")
 		n.Release(2, "") // its contexts stay
 		n.Exit(2, "3@0+1")
 		n.Exit(3, "")
@@ -51,11 +51,11 @@ func TestSeveralDevicesThatNoNodeHas(t *testing.T) {
 		why       string
 		capacity  int64
 	}{
-		{"case-alg3", schedulers.Task{Bytes: 1, Devices: 4}, "asks for 4 devices at once, and the node has 3", 32},
-		{"case-alg3", schedulers.Task{Bytes: 17, Devices: 3}, "does not fit on 3 devices at once", 16},
-		{"demand", schedulers.Task{Bytes: 17, Devices: 3}, "does not fit on 3 devices at once", 16},
-		{"schedgpu", schedulers.Task{Bytes: 1, Devices: 2}, "gives it no 2 devices at once even when the node is empty, and would not if it needed less memory", 32},
-		{"cg:workers=2", schedulers.Task{Bytes: 1, Devices: 3}, "gives it no 3 devices", 32},
+		{"case-alg3", schedulers.Task{Bytes: 1, Terms: &schedulers.Terms{Devices: 4}}, "asks for 4 devices at once, and the node has 3", 32},
+		{"case-alg3", schedulers.Task{Bytes: 17, Terms: &schedulers.Terms{Devices: 3}}, "does not fit on 3 devices at once", 16},
+		{"demand", schedulers.Task{Bytes: 17, Terms: &schedulers.Terms{Devices: 3}}, "does not fit on 3 devices at once", 16},
+		{"schedgpu", schedulers.Task{Bytes: 1, Terms: &schedulers.Terms{Devices: 2}}, "gives it no 2 devices at once even when the node is empty, and would not if it needed less memory", 32},
+		{"cg:workers=2", schedulers.Task{Bytes: 1, Terms: &schedulers.Terms{Devices: 3}}, "gives it no 3 devices", 32},
 	} {
 		n := enginetest.NewNode(t, c.scheduler, large, enginetest.Small, large)
 		c.task.ID = 1
@@ -64,7 +64,7 @@ func TestSeveralDevicesThatNoNodeHas(t *testing.T) {
 		if r := ds[0].Reason; !strings.Contains(r.Why, c.why) || r.CapacityBytes != c.capacity || r.Cause != schedulers.TooLarge {
 			t.Errorf("%s: %+v, want %q", c.scheduler, *r, c.why)
 		}
-		c.task.ID, c.task.Devices = 2, 2
+		c.task.ID, c.task.Terms.Devices = 2, 2
 		if c.scheduler != "schedgpu" {
 			ds, err = n.Engine.Submit(c.task, 0)
 			n.Want(c.scheduler, "2@"+map[bool]string{true: "0+1", false: "0+2"}[c.task.Bytes == 1], ds, err)
@@ -76,14 +76,14 @@ func TestSeveralDevicesThatNoNodeHas(t *testing.T) {
 func TestSeveralDevicesAge(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3:queue=mmu,age-limit=2", enginetest.Small, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
-	n.Submit(schedulers.Task{ID: 2, Bytes: 16, Devices: 2}, "")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 16, Terms: &schedulers.Terms{Devices: 2}}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 16}, "3@1")
 	n.Submit(schedulers.Task{ID: 4, Bytes: 16}, "")
 	n.Finish(1, "4@0") // task 2 has been passed twice
 	n.Submit(schedulers.Task{ID: 5, Bytes: 1}, "")
 	n.Finish(3, "")
 	n.Finish(4, "2@0+1")
-	n.Submit(schedulers.Task{ID: 6, Bytes: 1, Devices: 2, Wait: new(time.Duration(0))}, "!6")
+	n.Submit(schedulers.Task{ID: 6, Bytes: 1, Wait: new(time.Duration(0)), Terms: &schedulers.Terms{Devices: 2}}, "!6")
 	n.Finish(2, "5@0")
 }
 
@@ -92,7 +92,7 @@ func TestSeveralDevicesBesideAPlan(t *testing.T) {
 	n := enginetest.NewNode(t, "plan:age-limit=1", enginetest.Small, enginetest.Small)
 	follow(t, n, 0, sequences(schedulers.Never, jobs{1, 3}, jobs{4}), "")
 	n.Submit(schedulers.Task{ID: 1, Bytes: 9}, "1@0")
-	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Devices: 2}, "")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Terms: &schedulers.Terms{Devices: 2}}, "")
 	n.Submit(schedulers.Task{ID: 4, Bytes: 9}, "4@1")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 9}, "")
 	n.Finish(1, "")
@@ -108,7 +108,7 @@ func TestRoomOnSeveralDevices(t *testing.T) {
 			n.Submit(schedulers.Task{ID: id + 1, Bytes: 12, Can: schedulers.Movable}, []string{"1@0", "2@1"}[id])
 		}
 		n.Idle(1, time.Second)
-		n.Submit(schedulers.Task{ID: 3, Bytes: 10, Devices: 2}, "") // task 2 runs
+		n.Submit(schedulers.Task{ID: 3, Bytes: 10, Terms: &schedulers.Terms{Devices: 2}}, "") // task 2 runs
 		n.Idle(2, time.Second)
 		n.Tick(2*time.Second, map[string]string{"demand": "yield(1,6) yield(2,6)", "vgpu": "yield(1,12) yield(2,12)"}[scheduler])
 		n.Give(1, "")
@@ -128,9 +128,9 @@ func TestRoomOnSeveralDevices(t *testing.T) {
 // Who holds several devices keeps the others when one is lost, until it ends. Who waits for them is refused if too few are left.
 func TestALostDeviceOfSeveral(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3", enginetest.Small, enginetest.Small, enginetest.Small)
-	n.Submit(schedulers.Task{ID: 1, Bytes: 9, Devices: 3}, "1@0+1+2")
-	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Devices: 3}, "")
-	n.Submit(schedulers.Task{ID: 3, Bytes: 9, Devices: 2}, "")
+	n.Submit(schedulers.Task{ID: 1, Bytes: 9, Terms: &schedulers.Terms{Devices: 3}}, "1@0+1+2")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Terms: &schedulers.Terms{Devices: 3}}, "")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 9, Terms: &schedulers.Terms{Devices: 2}}, "")
 	ds := n.Engine.DeviceLost(1, true, 0)
 	n.Want("lose device 1", "!2", ds, nil)
 	if why := ds[0].Reason.Why; !strings.Contains(why, "gives it no 3 devices at once even when the node is empty, and would not if it needed less memory, because the run has lost device 1") {
@@ -144,8 +144,8 @@ func TestALimitBelowSeveralDevices(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3:queue=fifo", enginetest.Small, enginetest.Small)
 	limit(t, n, 1, 1, "")
 	limit(t, n, 2, 1, "")
-	n.Submit(schedulers.Task{ID: 1, Bytes: 9, Devices: 2}, "")
-	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Devices: 2, Wait: new(time.Duration(0))}, "!2")
+	n.Submit(schedulers.Task{ID: 1, Bytes: 9, Terms: &schedulers.Terms{Devices: 2}}, "")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 9, Wait: new(time.Duration(0)), Terms: &schedulers.Terms{Devices: 2}}, "!2")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 9}, "3@0")
 	limit(t, n, 1, 2, "")
 	n.Exit(3, "1@0+1")
@@ -154,8 +154,8 @@ func TestALimitBelowSeveralDevices(t *testing.T) {
 
 func TestMisuseOfSeveralDevices(t *testing.T) {
 	n := enginetest.NewNode(t, "vgpu", enginetest.Small, enginetest.Small)
-	n.Submit(schedulers.Task{ID: 1, Bytes: 1, Devices: 2}, "1@0+1")
-	n.Submit(schedulers.Task{ID: 2, Bytes: 16, Devices: 2}, "")
+	n.Submit(schedulers.Task{ID: 1, Bytes: 1, Terms: &schedulers.Terms{Devices: 2}}, "1@0+1")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 16, Terms: &schedulers.Terms{Devices: 2}}, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 1}, "3@0")
 	submit := func(task schedulers.Task) func() ([]schedulers.Decision, error) {
 		return func() ([]schedulers.Decision, error) { return n.Engine.Submit(task, 0) }
@@ -166,10 +166,10 @@ func TestMisuseOfSeveralDevices(t *testing.T) {
 	}{
 		{"its job has a task for several devices", submit(schedulers.Task{ID: 9, Job: 1})},
 		{"its job has a task for several devices", submit(schedulers.Task{ID: 9, Job: 2})},
-		{"its job has other tasks, or has had", submit(schedulers.Task{ID: 9, Job: 1, Devices: 2})},
-		{"its job has other tasks, or has had", submit(schedulers.Task{ID: 9, Job: 3, Devices: 2})},
-		{"and for device 1 only", submit(schedulers.Task{ID: 9, Job: 9, Devices: 2, OnDevice: new(1)})},
-		{"its memory moves", submit(schedulers.Task{ID: 9, Job: 9, Devices: 2, Can: schedulers.Movable})},
+		{"its job has other tasks, or has had", submit(schedulers.Task{ID: 9, Job: 1, Terms: &schedulers.Terms{Devices: 2}})},
+		{"its job has other tasks, or has had", submit(schedulers.Task{ID: 9, Job: 3, Terms: &schedulers.Terms{Devices: 2}})},
+		{"and for device 1 only", submit(schedulers.Task{ID: 9, Job: 9, OnDevice: new(1), Terms: &schedulers.Terms{Devices: 2}})},
+		{"its memory moves", submit(schedulers.Task{ID: 9, Job: 9, Can: schedulers.Movable, Terms: &schedulers.Terms{Devices: 2}})},
 		{"it has several devices", func() ([]schedulers.Decision, error) { return n.Engine.Grow(1, 1, nil, 0) }},
 		{"it has several devices", func() ([]schedulers.Decision, error) { return n.Engine.Shrink(1, 1) }},
 		{"it has several devices", func() ([]schedulers.Decision, error) { return n.Engine.Shape(1, 1, 32, 1) }},
@@ -192,7 +192,7 @@ func TestMisuseOfSeveralDevices(t *testing.T) {
 // task there, and no longer than it has one. Who asks for none counts as none.
 func TestShares(t *testing.T) {
 	part := func(id schedulers.TaskID, job schedulers.JobID, share int) schedulers.Task {
-		return schedulers.Task{ID: id, Job: job, Bytes: 1, Share: share}
+		return schedulers.Task{ID: id, Job: job, Bytes: 1, Terms: &schedulers.Terms{Share: share}}
 	}
 	n := enginetest.NewNode(t, "case-alg3:queue=fifo", enginetest.Small)
 	for id := range schedulers.TaskID(10) { // as many tenths as there are
@@ -213,7 +213,7 @@ func TestRoomOnTheOtherDeviceOnly(t *testing.T) {
 		n.Submit(schedulers.Task{ID: 1, Bytes: 12, Can: schedulers.Movable}, "1@0")
 		n.Submit(schedulers.Task{ID: 2, Bytes: 2}, "2@1")
 		n.Idle(1, time.Second)
-		n.Submit(schedulers.Task{ID: 3, Bytes: 10, Devices: 2}, map[string]string{"demand": "yield(1,6)", "vgpu": "yield(1,12)"}[scheduler])
+		n.Submit(schedulers.Task{ID: 3, Bytes: 10, Terms: &schedulers.Terms{Devices: 2}}, map[string]string{"demand": "yield(1,6)", "vgpu": "yield(1,12)"}[scheduler])
 		n.Give(1, "3@0+1")
 	}
 }
@@ -257,13 +257,13 @@ func TestWhatAPolicySeesOfSeveralDevices(t *testing.T) {
 			t.Fatalf("submit task %d: %q, %v, want %q", task.ID, got, err, want)
 		}
 	}
-	submit(schedulers.Task{ID: 1, Job: 1, Bytes: 3, Devices: 2}, "1@0+1")
+	submit(schedulers.Task{ID: 1, Job: 1, Bytes: 3, Terms: &schedulers.Terms{Devices: 2}}, "1@0+1")
 	first, second := []string{"0 0 0 0 false true", "0 0 0 0 false true", "latest -1"}, []string{"4 1 1 1 true false", "0 0 0 0 false true", "latest 0"}
 	if want := slices.Concat(first, second); !slices.Equal(seen[:6], want) {
 		t.Errorf("seen %q, want %q", seen[:6], want)
 	}
 	submit(schedulers.Task{ID: 2, Job: 2, Bytes: 10}, "2@0")
-	submit(schedulers.Task{ID: 3, Job: 3, Bytes: 9, Devices: 2}, "")
+	submit(schedulers.Task{ID: 3, Job: 3, Bytes: 9, Terms: &schedulers.Terms{Devices: 2}}, "")
 	seen = nil
 	submit(schedulers.Task{ID: 4, Job: 4, Blocks: 1, ThreadsPerBlock: 32}, "4@0")
 	submit(schedulers.Task{ID: 5, Job: 5, Blocks: 1, ThreadsPerBlock: 32}, "5@1")

@@ -56,7 +56,7 @@ type device struct {
 	growing  int                       // tasks here that wait for more memory
 	claimed  int                       // tasks here that wait for more memory and are not stalled
 	closers  int                       // tasks here that let no other task join (Placement.Exclusive)
-	shares   int                       // of the jobs with a task here (schedulers.Task.Share)
+	shares   int                       // of the jobs with a task here (schedulers.Terms.Share)
 	barred   map[schedulers.JobID]bool // jobs that are granted nothing here (Engine.Limit)
 	member   bool                      // a copy in which a member of a task for several devices is here (attempt)
 
@@ -192,7 +192,7 @@ func (d *device) Open(t schedulers.Task) bool {
 	if others > 0 && (t.Isolate || d.isolated) {
 		return false
 	}
-	if t.Share > 0 && d.jobs[t.Job] == 0 && d.shares > schedulers.WholeDevice-t.Share {
+	if share := t.Terms.OrNone().Share; share > 0 && d.jobs[t.Job] == 0 && d.shares > schedulers.WholeDevice-share {
 		return false
 	}
 	return d.admits(t) && !d.member && d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
@@ -246,7 +246,7 @@ func (d *device) join(t schedulers.Task, p schedulers.Placement) {
 	d.usedWarps += t.Warps()
 	d.tasks++
 	if d.jobs[t.Job]++; d.jobs[t.Job] == 1 {
-		d.shares += t.Share
+		d.shares += t.Terms.OrNone().Share
 	}
 	d.isolated = d.isolated || t.Isolate
 	d.occupy(p)
@@ -309,7 +309,7 @@ func (d *device) part(t schedulers.Task, p schedulers.Placement) {
 	d.usedWarps -= t.Warps()
 	d.tasks--
 	if d.jobs[t.Job]--; d.jobs[t.Job] == 0 {
-		d.shares -= t.Share
+		d.shares -= t.Terms.OrNone().Share
 	}
 	d.vacate(p)
 }

@@ -122,7 +122,7 @@ func missing(r schedulers.Request, d schedulers.DeviceView) int64 {
 // wants so many of them, counting those where the memory is free.
 func makeRoom(r schedulers.Request, devices []int, v schedulers.View, room func(schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {
 	var out []schedulers.Revocation
-	wanted := max(1, r.Task.Devices)
+	wanted := max(1, r.Task.Terms.OrNone().Devices)
 	for _, i := range devices {
 		d := v.Device(i)
 		if r.Task.Several() && missing(r, d) <= 0 {

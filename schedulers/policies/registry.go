@@ -39,7 +39,7 @@ type Info struct {
 	Name   string
 	Binds  Binding
 	Shares bool // several processes may use one device at once, so a live run needs MPS
-	// KnowsShares: it admits jobs by the parts of a device's time that they ask for (schedulers.Task.Share).
+	// KnowsShares: it admits jobs by the parts of a device's time that they ask for (schedulers.Terms.Share).
 	KnowsShares bool
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
 	Revokes bool

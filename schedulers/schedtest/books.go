@@ -207,8 +207,8 @@ func grantedTo(d schedulers.Decision) ([]int, error) {
 		}
 		return []int{d.Device}, nil
 	}
-	if each := slices.Compact(slices.Sorted(slices.Values(d.Devices))); len(each) != d.Task.Devices || len(d.Devices) != len(each) || d.Devices[0] != d.Device {
-		return nil, fmt.Errorf("it asks for %d devices, and has %v", d.Task.Devices, d.Devices)
+	if each := slices.Compact(slices.Sorted(slices.Values(d.Devices))); len(each) != d.Task.Terms.Devices || len(d.Devices) != len(each) || d.Devices[0] != d.Device {
+		return nil, fmt.Errorf("it asks for %d devices, and has %v", d.Task.Terms.Devices, d.Devices)
 	}
 	return d.Devices, nil
 }
@@ -250,8 +250,8 @@ func (b *books) place(e *entry, device int) error {
 			return fmt.Errorf("tasks %d and %d share device %d, and one of them is larger than it", other.task.ID, e.task.ID, device)
 		}
 	}
-	if left := schedulers.WholeDevice - b.shares(device, anyJob, e.task.Job); e.task.Share > left {
-		return fmt.Errorf("a share of %d on device %d, where %d are left", e.task.Share, device, left)
+	if share, left := e.task.Terms.OrNone().Share, schedulers.WholeDevice-b.shares(device, anyJob, e.task.Job); share > left {
+		return fmt.Errorf("a share of %d on device %d, where %d are left", share, device, left)
 	}
 	e.state = held
 	return nil
@@ -266,7 +266,7 @@ func (b *books) shares(device int, beside func(schedulers.JobID) bool, job sched
 		}
 		if beside(e.task.Job) && !of[e.task.Job] {
 			of[e.task.Job] = true
-			sum += e.task.Share
+			sum += e.task.Terms.OrNone().Share
 		}
 	}
 	return sum

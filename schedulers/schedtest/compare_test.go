@@ -211,11 +211,11 @@ func (w *workload) pick() (schedulers.TaskID, *known) {
 func (w *workload) submit() error {
 	w.last++
 	t := schedulers.Task{ID: w.last, Job: schedulers.JobID(w.last), Bytes: w.bytes(), Managed: w.IntN(100) < w.style.managed,
-		Isolate: w.IntN(100) < w.style.isolated, Priority: w.IntN(3), Due: time.Duration(w.IntN(4)) * time.Minute, Wait: w.wait()}
-	t.Credits = w.IntN(4)
-	t.User = string(rune('a' + t.Credits))
+		Isolate: w.IntN(100) < w.style.isolated, Priority: w.IntN(3), Wait: w.wait(), Terms: &schedulers.Terms{Due: time.Duration(w.IntN(4)) * time.Minute}}
+	t.Terms.Credits = w.IntN(4)
+	t.Terms.User = string(rune('a' + t.Terms.Credits))
 	if w.IntN(4) > 0 {
-		t.Expected = new(time.Duration(w.IntN(4)) * time.Second)
+		t.Terms.Expected = new(time.Duration(w.IntN(4)) * time.Second)
 	}
 	if w.binds == policies.BindsTask && w.IntN(3) > 0 {
 		t.Job, t.Serial = schedulers.JobID(w.IntN(w.style.jobs)), w.IntN(8)/7
@@ -232,12 +232,12 @@ func (w *workload) submit() error {
 		}
 	}
 	if w.IntN(100) < w.style.several {
-		t.Job, t.Devices, t.OnDevice, t.Need, t.Can = 1000+schedulers.JobID(w.last), 2+w.IntN(len(w.devices)), nil, nil, 0
+		t.Job, t.Terms.Devices, t.OnDevice, t.Need, t.Can = 1000+schedulers.JobID(w.last), 2+w.IntN(len(w.devices)), nil, nil, 0
 	} else if int(t.Job)%100 < w.style.shares {
-		t.Share = 1 + int(t.Job)*37%10*100_000
+		t.Terms.Share = 1 + int(t.Job)*37%10*100_000
 	}
 	w.tasks[t.ID], w.ids = &known{task: t, bytes: t.Bytes}, append(w.ids, t.ID)
-	return w.both(fmt.Sprintf("submit %+v", t), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(t, w.now) })
+	return w.both(fmt.Sprintf("submit %+v with %+v", t, *t.Terms), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(t, w.now) })
 }
 
 func (w *workload) bytes() int64 {

@@ -40,13 +40,13 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices i
 	switch queue {
 	case engine.ShortestFirst:
 		if seconds := rapid.IntRange(-1, 3).Draw(rt, "expected"); seconds >= 0 {
-			t.Expected = new(time.Duration(seconds) * time.Second)
+			t.Terms = &schedulers.Terms{Expected: new(time.Duration(seconds) * time.Second)}
 		}
 	case engine.Credits:
-		t.Credits = rapid.IntRange(0, 2).Draw(rt, "credits")
-		t.User = string(rune('a' + t.Credits))
+		credits := rapid.IntRange(0, 2).Draw(rt, "credits")
+		t.Terms = &schedulers.Terms{User: string(rune('a' + credits)), Credits: credits}
 	case engine.EarliestDeadline:
-		t.Due = time.Duration(rapid.IntRange(0, 3).Draw(rt, "due")) * time.Minute
+		t.Terms = &schedulers.Terms{Due: time.Duration(rapid.IntRange(0, 3).Draw(rt, "due")) * time.Minute}
 	}
 	t.Wait = drawWait(rt)
 	t.GridUnknown = t.Blocks == 0 && rapid.Bool().Draw(rt, "grid unknown")

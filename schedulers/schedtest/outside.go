@@ -195,8 +195,9 @@ func logTask(rt *rapid.T, t schedulers.Task) {
 	add(t.GridUnknown, "grid unknown")
 	add(t.Managed, "managed")
 	add(t.Isolate, "isolated")
-	add(t.Devices > 1, "on %d devices at once", t.Devices)
-	add(t.Share > 0, "asks for %g of a device's time", float64(t.Share)/schedulers.WholeDevice)
+	terms := t.Terms.OrNone()
+	add(terms.Devices > 1, "on %d devices at once", terms.Devices)
+	add(terms.Share > 0, "asks for %g of a device's time", float64(terms.Share)/schedulers.WholeDevice)
 	add(t.Priority != 0, "priority %d", t.Priority)
 	if t.OnDevice != nil {
 		add(true, "only on device %d", *t.OnDevice)

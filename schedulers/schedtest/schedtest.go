@@ -161,8 +161,9 @@ func (m *machine) submit(rt *rapid.T) {
 // several submits a task of a new job for several devices, and sometimes for more than there are.
 func (m *machine) several(rt *rapid.T) {
 	task := drawTask(rt, m.lastTask+1, m.lastJob+1, len(m.devices), m.scheduler.Config.Queue)
-	task.Devices = rapid.IntRange(2, len(m.devices)+1).Draw(rt, "devices")
-	task.OnDevice, task.Managed = nil, false
+	terms := *task.Terms.OrNone()
+	terms.Devices = rapid.IntRange(2, len(m.devices)+1).Draw(rt, "devices")
+	task.Terms, task.OnDevice, task.Managed = &terms, nil, false
 	m.enter(rt, task)
 }
 
@@ -185,7 +186,9 @@ func (m *machine) join(rt *rapid.T) {
 // enter submits the task.
 func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 	if m.shares && !task.Several() {
-		task.Share = []int{0, 300_000, 500_000, schedulers.WholeDevice}[task.Job%4]
+		terms := *task.Terms.OrNone()
+		terms.Share = []int{0, 300_000, 500_000, schedulers.WholeDevice}[task.Job%4]
+		task.Terms = &terms
 	}
 	logTask(rt, task)
 	m.lastTask, m.lastJob = task.ID, max(m.lastJob, task.Job)
@@ -213,7 +216,7 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 				fit++
 			}
 		}
-		if fit >= max(1, task.Devices) {
+		if fit >= max(1, task.Terms.OrNone().Devices) {
 			rt.Fatalf("task of %d bytes refused at once, but it fits %d empty devices of %+v", task.Bytes, fit, m.devices)
 		}
 	}

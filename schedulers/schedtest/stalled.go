@@ -23,13 +23,13 @@ func (b *books) fits(t schedulers.Task, beside func(schedulers.JobID) bool, open
 			fit++
 		}
 	}
-	return fit >= max(1, t.Devices)
+	return fit >= max(1, t.Terms.OrNone().Devices)
 }
 
 func (b *books) fitsOn(t schedulers.Task, i int, beside func(schedulers.JobID) bool) bool {
-	d := b.nodes[i]
+	d, share := b.nodes[i], t.Terms.OrNone().Share
 	if t.OnDevice != nil && *t.OnDevice != i || b.memory.only >= 0 && b.memory.only != i ||
-		t.Share > 0 && t.Share > schedulers.WholeDevice-b.shares(i, beside, t.Job) {
+		share > 0 && share > schedulers.WholeDevice-b.shares(i, beside, t.Job) {
 		return false
 	}
 	used, tasks, others, context := int64(0), 0, false, d.ContextBytes
