@@ -20,7 +20,8 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	energy := where(func(j results.Job) bool { return j.EnergyEstimateJ != nil })
 	user := where(func(j results.Job) bool { return j.User != nil })
 	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
-	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true, len(jobs)), Columns: ofRun(
+	notes, _ := failures(jobs, true, len(jobs))
+	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device", Title: "GPU"},
 		Column{Name: "footprint", Heading: "declared", Title: "Footprint", Unit: Bytes, Drop: 4},

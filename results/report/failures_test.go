@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -30,5 +31,16 @@ func TestSummaryOfManyFailures(t *testing.T) {
 	}
 	if named, last := summary(jobs[:mostFailures]); named != mostFailures || !strings.HasPrefix(last, "job ") {
 		t.Errorf("%d jobs are named, and last comes %q", named, last)
+	}
+}
+
+// Jobs that were cancelled for one reason have one note.
+func TestCancelledJobsHaveOneNote(t *testing.T) {
+	job := func(i int, o results.Outcome, detail string) results.Job {
+		return results.Job{Index: i, Name: "a", Outcome: &o, Detail: detail}
+	}
+	notes, more := failures([]results.Job{job(0, results.Cancelled, "SIGINT"), job(1, results.OOM, "8 GiB"), job(2, results.Cancelled, "SIGINT"), job(3, results.OOM, "8 GiB")}, false, 2)
+	if want := []Note{{Text: "2 jobs, the first of them job 0 (a): cancelled: SIGINT"}, {Text: "job 1 (a): oom: 8 GiB"}}; !reflect.DeepEqual(notes, want) || more != 1 {
+		t.Errorf("%q and %d more, want %q and 1", notes, more, want)
 	}
 }

@@ -220,13 +220,7 @@ const mostFailures = 200
 
 // firstFailures are the first of failures, and how many more there are.
 func firstFailures(jobs []results.Job, run int64) []Note {
-	notes := failures(jobs, false, mostFailures)
-	more := -len(notes)
-	for i := range jobs {
-		if !endedWell(&jobs[i]) {
-			more++
-		}
-	}
+	notes, more := failures(jobs, false, mostFailures)
 	if more > 0 {
 		notes = append(notes, Note{Text: fmt.Sprintf("%d more jobs did not end ok: caserun report %d -v has them.", more, run)})
 	}
@@ -235,16 +229,24 @@ func firstFailures(jobs []results.Job, run int64) []Note {
 
 func endedWell(j *results.Job) bool { return j.Outcome == nil || *j.Outcome == results.OK }
 
-// failures has a note for each job whose outcome is not ok, up to a number of them.
-func failures(jobs []results.Job, tails bool, most int) []Note {
-	var notes []Note
+// failures has a note for each job whose outcome is not ok, up to a number of them, and says how many more such jobs there
+// are. Jobs that were cancelled for one reason have one note.
+func failures(jobs []results.Job, tails bool, most int) (notes []Note, more int) {
+	type cancelled struct{ note, jobs int }
+	reasons := map[string]*cancelled{}
 	for i := range jobs {
 		j := &jobs[i]
 		if endedWell(j) {
 			continue
 		}
+		alike := *j.Outcome == results.Cancelled && j.Detail != "" && (!tails || j.StderrTail == "")
+		if c := reasons[j.Detail]; alike && c != nil {
+			c.jobs++
+			continue
+		}
 		if len(notes) == most {
-			break
+			more++
+			continue
 		}
 		n := Note{Text: fmt.Sprintf("job %d (%s): %s", j.Index, j.Name, *j.Outcome)}
 		if j.Detail != "" {
@@ -253,9 +255,17 @@ func failures(jobs []results.Job, tails bool, most int) []Note {
 		if tails {
 			n.Block = j.StderrTail
 		}
+		if alike {
+			reasons[j.Detail] = &cancelled{len(notes), 1}
+		}
 		notes = append(notes, n)
 	}
-	return notes
+	for _, c := range reasons {
+		if c.jobs > 1 {
+			notes[c.note].Text = fmt.Sprintf("%d jobs, the first of them %s", c.jobs, notes[c.note].Text)
+		}
+	}
+	return notes, more
 }
 
 // RunList has a row for each run. Where the text is too wide, columns go that say the same of

@@ -349,7 +349,7 @@ func TestGreetingsThatCannotBe(t *testing.T) {
 		`echo '{"id":0,"protocol":3}'`:                                        `asked to greet: its answer "{\"id\":0,\"protocol\":3}" is not valid: it speaks protocol 3, and this caserun speaks protocols 1 and 2: let it answer with one of these`,
 		`echo '{"id":0,"protocol":1,"takes_back":true}'`:                      `takes_back, look_every_ns and bursts are of protocol 2`,
 		`echo '{"id":0,"protocol":1,"asks":["tick"]}'`:                        `asks has "tick": want some of ["grow" "reshape"]`,
-		`echo '{"id":0,"protocol":2,"asks":["tick"]}'`:                        `asks has "tick": want some of ["grow" "reshape"]`,
+		`echo '{"id":0,"protocol":2,"asks":["tick"]}'`:                        `asks has tick without takes_back`,
 		`echo '{"id":0,"protocol":2,"bursts":true}'`:                          `look_every_ns and bursts without takes_back`,
 		`echo '{"id":0,"protocol":2,"look_every_ns":1000000}'`:                `look_every_ns and bursts without takes_back`,
 		`echo '{"id":0,"protocol":2,"takes_back":true,"look_every_ns":1000}'`: `look_every_ns is 1000: want nanoseconds from 1000000 to 3600000000000, or 0`,

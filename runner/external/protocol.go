@@ -278,6 +278,8 @@ func (g greeting) check() error {
 		asks = append(asks, asksTick)
 	case g.Looks != nil || g.Bursts:
 		return errors.New("look_every_ns and bursts without takes_back: only a policy that takes back has activity pages and permits")
+	case g.Protocol == second && slices.Contains(g.Asks, asksTick):
+		return errors.New("asks has tick without takes_back: only a policy that takes back acts at a tick")
 	}
 	if l := g.Looks; l != nil && *l != 0 && (*l < leastLook.Nanoseconds() || *l > mostWait.Nanoseconds()) {
 		return fmt.Errorf("look_every_ns is %d: want nanoseconds from %d to %d, or 0, which is never", *l, leastLook.Nanoseconds(), mostWait.Nanoseconds())
