@@ -26,6 +26,7 @@ func (s Subject) Lying(queue engine.Order, bound func(policies.Scheduler) Bound)
 			"wake":     m.wake,
 			"lie":      m.lie,
 			"yield":    m.yieldItself,
+			"shape":    m.shape,
 			"limit":    m.limit,
 			"lift":     m.lift,
 			"close":    m.close,
@@ -137,6 +138,12 @@ func (m *swapping) yieldItself(rt *rapid.T) {
 	t := m.pick(rt, isHeld)
 	m.contexts[t.device][t.task.Process()] = false
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Yielded(t.task.ID, m.now) })
+}
+
+func (m *swapping) shape(rt *rapid.T) {
+	t, blocks := m.pick(rt, isHeld), rapid.Uint64Range(1, 9).Draw(rt, "blocks")
+	t.task, _ = t.task.WithKernel(blocks, 32, 0)
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Shape(t.task.ID, blocks, 32, 0) })
 }
 
 func (m *swapping) limit(rt *rapid.T) {

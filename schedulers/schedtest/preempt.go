@@ -222,7 +222,7 @@ func (t *swapped) waits() bool { return t.device < 0 || t.resumes || t.growing }
 func (m *swapping) check(rt *rapid.T) {
 	for i, limits := range m.devices {
 		d := m.engine.View().Device(i)
-		contexts, used, permits := maps.Clone(m.contexts[i]), int64(0), 0
+		contexts, used, warps, permits := maps.Clone(m.contexts[i]), int64(0), uint64(0), 0
 		for _, has := range m.contexts[i] {
 			if has {
 				permits++
@@ -232,6 +232,7 @@ func (m *swapping) check(rt *rapid.T) {
 		for _, t := range arriving {
 			contexts[t.task.Process()] = true
 			used += m.view(t).Resident
+			warps += t.task.Warps()
 		}
 		used += int64(len(contexts)) * limits.ContextBytes
 		tasks := len(arriving)
@@ -242,9 +243,10 @@ func (m *swapping) check(rt *rapid.T) {
 				rt.Fatalf("device %d: the view %+v of a task %+v", i, v, t)
 			}
 			used += v.Resident
+			warps += t.task.Warps()
 		}
-		if d.Tasks() != tasks || d.UsedBytes() != used || used > limits.CapacityBytes {
-			rt.Fatalf("device %d: %d tasks with %d bytes, accounted as %d with %d, capacity %d", i, tasks, used, d.Tasks(), d.UsedBytes(), limits.CapacityBytes)
+		if d.Tasks() != tasks || d.UsedBytes() != used || d.UsedWarps() != warps || used > limits.CapacityBytes {
+			rt.Fatalf("device %d: %d tasks with %d bytes and %d warps, accounted as %d with %d and %d, capacity %d", i, tasks, used, warps, d.Tasks(), d.UsedBytes(), d.UsedWarps(), limits.CapacityBytes)
 		}
 		if n := d.Permits(); n < permits || n > permits+len(arriving) || m.lies == nil && m.bound.slots > 0 && permits > m.bound.slots {
 			rt.Fatalf("device %d: %d permits, accounted as %d, slots %d", i, permits, d.Permits(), m.bound.slots)
