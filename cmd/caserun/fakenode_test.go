@@ -268,7 +268,7 @@ func TestFakeNodeOutcomes(t *testing.T) {
 func TestFakeNodeSeesUnscheduledUse(t *testing.T) {
 	dir := inTempDir(t)
 	users := filepath.Join(dir, "users")
-	mix := "name: hidden\njobs:\n  - {program: /bin/sh, args: [-c, \"env -i setsid /bin/sh -c 'echo 1 $$ > " + users + "; exec sleep 1' & wait\"], name: hidden}\n"
+	mix := "name: hidden\njobs:\n  - {program: /bin/sh, args: [-c, \"env -i setsid /bin/sh -c 'echo 1 $$ > " + users + "; exec sleep 3' & wait\"], name: hidden}\n"
 	if err := os.WriteFile("hidden.yaml", []byte(mix), 0o600); err != nil {
 		t.Fatal(err)
 	}

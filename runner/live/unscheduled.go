@@ -12,7 +12,9 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// usersPeriod is the time between two looks at the processes that use the devices. A process that uses one for less may not be seen.
+// usersPeriod is the time between two looks at the processes that use the devices. Only a process that two looks show on a device
+// counts: NVML shows a client of MPS on all GPUs of its server for 0.1 s after its first CUDA call, whichever it may use (H200,
+// driver 580). A process that uses a device for less may not be seen.
 const usersPeriod = 500 * time.Millisecond
 
 // initialNamespace is the link of the PID namespace whose numbers NVML has (Linux, PROC_PID_INIT_INO).
@@ -20,12 +22,12 @@ const initialNamespace = "pid:[4026531836]"
 
 // users watches which processes use the devices.
 type users struct {
-	seen map[[2]int]bool // device and PID of those that were looked at
-	open []user          // those of the run that have not asked yet
-	ours bool            // NVML showed a process of the run
-	had  map[int]bool    // PIDs of the run that had memory on a device when NVML was last asked
-	sure bool            // a process had memory at two looks, so NVML should have shown it
-	err  error           // the first, of NVML
+	seen map[[2]int]int // how many looks showed a process, by device and PID
+	open []user         // those of the run that have not asked yet
+	ours bool           // NVML showed a process of the run
+	had  map[int]bool   // PIDs of the run that had memory on a device when NVML was last asked
+	sure bool           // a process had memory at two looks, so NVML should have shown it
+	err  error          // the first, of NVML
 }
 
 // user is a process of the run that NVML shows on a device.
@@ -40,7 +42,7 @@ func (x *Executor) watchUsers() {
 	if x.config.Users == nil {
 		return
 	}
-	u := &users{seen: map[[2]int]bool{}}
+	u := &users{seen: map[[2]int]int{}}
 	defer func() {
 		x.settleUsers(u, true)
 		x.noteUntold(u)
@@ -57,6 +59,13 @@ func (x *Executor) watchUsers() {
 	}
 }
 
+// uses takes in that a look showed a process on a device. It reports true once, at the second look.
+func (u *users) uses(device, pid int) bool {
+	key := [2]int{device, pid}
+	u.seen[key]++
+	return u.seen[key] == 2
+}
+
 func (x *Executor) lookAtUsers(u *users) {
 	for device := range x.config.UUIDs {
 		pids, err := x.config.Users(device)
@@ -64,8 +73,7 @@ func (x *Executor) lookAtUsers(u *users) {
 			u.err = err
 		}
 		for _, pid := range pids {
-			if key := [2]int{device, pid}; !u.seen[key] {
-				u.seen[key] = true
+			if u.uses(device, pid) {
 				if job, ours := x.jobOf(pid); ours {
 					u.ours = true
 					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
