@@ -241,7 +241,7 @@ func (x *Executor) CanPrioritize() error { return nil }
 // Prioritize carries out runner.Prioritize. It counts from the process's next step on.
 func (x *Executor) Prioritize(job, nice int) {
 	for p := range x.processesOf(job) {
-		p.nice = nice
+		p.nice = int32(nice)
 	}
 }
 

@@ -26,16 +26,16 @@ type process struct {
 	mirrors  []*mirror // its other devices, if it has several
 	contexts []*device // on which it has its context, until it ends
 	gone     bool
-	nice     int // of its host steps
+	kernels  bool  // run, or have just run
+	nice     int32 // of its host steps
+	parts    int32 // of the step that it does, not done yet, if the process has several devices
 	swap     swap
 
 	pool         *pool     // in which it works now
 	work         *activity // nil, or own
 	own          activity  // of the step that it does
 	doing        *step     // with work
-	parts        int       // of that step, not done yet, if the process has several devices
 	then         func()    // what follows it
-	kernels      bool      // run, or have just run
 	kernelsSince time.Duration
 }
 
@@ -108,7 +108,7 @@ func (p *process) do(s *step, then func()) {
 	p.doing, p.then = s, then
 	p.own = activity{demand: s.demand, solo: s.soloS, done: p.own.done}
 	if p.pool == p.x.cores {
-		p.own.nice = p.nice
+		p.own.nice = int(p.nice)
 	}
 	p.work = p.x.share(p.pool, &p.own)
 	if len(p.mirrors) > 0 {

@@ -16,6 +16,7 @@ import (
 // on the device.
 type swap struct {
 	permit     bool
+	known      bool                 // the scheduler knows no less than told
 	brings     int64                // bytes that the latest growth brings to the device
 	referenced int64                // bytes that the latest step on the device used
 	last       time.Duration        // when the latest step on the device ended
@@ -24,7 +25,6 @@ type swap struct {
 	moving     *activity            // memory is on its way to the host, and the gate is closed
 	held       func()               // goes on when the gate is open
 	told       schedulers.Activity  // the latest
-	known      bool                 // the scheduler knows no less than told
 }
 
 // Moving memory on an H200: page-locked copies reach 55 of the link's 63 GB/s in one direction,

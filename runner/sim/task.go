@@ -13,11 +13,11 @@ type task struct {
 	begun   int    // tasks so far
 	seq     int    // of the latest, among those of all ranks of the job
 	open    bool   // the latest of them has its device
+	told    bool   // the scheduler knows how many blocks of a kernel an SM holds
 	asked   int64  // bytes of the latest request
 	granted int64  // bytes
 	used    int64  // bytes of all objects
 	warps   uint64 // of the largest kernel that the scheduler knows
-	told    bool   // the scheduler knows how many blocks of a kernel an SM holds
 
 	objects  map[string]*object
 	recorded []step // copies from before the grant

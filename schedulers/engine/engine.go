@@ -92,10 +92,10 @@ type holding struct {
 	bytes      int64 // charged: what it has on the device, growth included
 	allocated  int64 // what it has anywhere; less than bytes if it is charged the whole device
 	at         schedulers.Placement
-	others     []*holding // of a task that has several devices, its other places; they have no others
-	growth     *growth    // that it waits for; nil: none
-	pays       int        // for so many devices
-	*revocable            // nil unless the policy is a Preempter
+	other      *holding // of a task that has several devices, its next place
+	growth     *growth  // that it waits for; nil: none
+	pays       int      // for so many devices
+	*revocable          // nil unless the policy is a Preempter
 }
 
 // New returns an engine for the devices in node order.
@@ -438,7 +438,7 @@ func (e *Engine) drop(h *holding) {
 	delete(e.held, h.task.ID)
 	e.pay(h, 0)
 	e.leave(h)
-	for _, o := range h.others {
+	for o := h.other; o != nil; o = o.other {
 		e.leave(o)
 	}
 }

@@ -111,7 +111,7 @@ func (m *measures) hasSeveral(t schedulers.Task) bool { return t.Bytes <= m.kind
 
 // grantSeveral is grant for a task for several devices, which has just been placed.
 func (e *Engine) grantSeveral(w *waiting) schedulers.Decision {
-	var first *holding
+	var first, last *holding
 	devices := make([]int, 0, len(w.at))
 	for _, p := range w.at {
 		h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p}
@@ -121,8 +121,9 @@ func (e *Engine) grantSeveral(w *waiting) schedulers.Decision {
 		if devices = append(devices, p.Device); first == nil {
 			first = h
 		} else {
-			first.others = append(first.others, h)
+			last.other = h
 		}
+		last = h
 	}
 	e.held[w.task.ID] = first
 	e.pay(first, len(devices))
