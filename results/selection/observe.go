@@ -19,7 +19,7 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	side.Scheduler = scheduler
 	runs, err := Observations(ctx, db, f)
 	for _, o := range runs {
-		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler, policies.Omitted(o.Run.Scheduler)) {
+		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler, policies.Omitted(o.Scheduler)) {
 			side.Runs = append(side.Runs, o)
 		}
 	}
