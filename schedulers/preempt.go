@@ -16,6 +16,7 @@ type Preempter interface {
 	// or not any waits. It drops a revocation
 	//   - of a task that may not be asked for that action now (TaskView.CanAsk);
 	//   - of a task on a device where room is being made for another request;
+	//   - that gets neither bytes nor a permit;
 	//   - for a request that does not wait.
 	// waiting is valid until Revoke or NextTick returns.
 	Revoke(waiting []Request, v View, now time.Duration) []Revocation

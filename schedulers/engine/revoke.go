@@ -371,7 +371,10 @@ func (e *Engine) revoke(requests []schedulers.Request) (decisions []schedulers.D
 			continue
 		}
 		d := &e.state.devices[h.at.Device]
-		if !d.view(h).CanAsk(r.Action) || d.isReservedFrom(r.For) || r.Action == schedulers.Move && !e.canMove(h, r.Device) {
+		switch {
+		case !d.view(h).CanAsk(r.Action), d.isReservedFrom(r.For):
+			continue
+		case r.Action == schedulers.Move && !e.canMove(h, r.Device), r.Action != schedulers.Move && !d.gives(h, r):
 			continue
 		}
 		decisions = append(decisions, e.issue(h, r))
@@ -400,6 +403,12 @@ func (e *Engine) reserve(requests []schedulers.Request) (reserved, reopened bool
 		reopened = reopened || moved
 	}
 	return reserved, reopened
+}
+
+// gives reports whether h has a permit or bytes that r would take.
+func (d *device) gives(h *holding, r schedulers.Revocation) bool {
+	permit := r.Action == schedulers.Yield || r.Action == schedulers.Stop
+	return min(r.Bytes, h.movable()) > 0 || permit && d.permitted(h.task.Process())
 }
 
 // issue asks h for what r says.

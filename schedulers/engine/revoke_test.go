@@ -509,3 +509,71 @@ func TestTimesThatAPreempterKnows(t *testing.T) {
 	at(6*ms, "^1@0", func(now time.Duration) ([]schedulers.Decision, error) { return n.Engine.Resume(1, 0, 0, now) })
 	want(6*ms, 6*ms, false)
 }
+
+// demands is a Preempter that asks for the same whenever it is asked.
+type demands struct {
+	schedulers.Policy
+	what schedulers.Revocation
+}
+
+func (d demands) Revoke([]schedulers.Request, schedulers.View, time.Duration) []schedulers.Revocation {
+	return []schedulers.Revocation{d.what}
+}
+
+func (d demands) NextTick([]schedulers.Request, schedulers.View, time.Duration) time.Duration {
+	return schedulers.Never
+}
+
+func (d demands) NextLook([]schedulers.Request, time.Duration) time.Duration {
+	return schedulers.Never
+}
+
+// A task that has given all is not asked again: answers that give nothing would follow each other without end.
+func TestNobodyIsAskedForNothing(t *testing.T) {
+	all := schedulers.Actions(1<<schedulers.Yield | 1<<schedulers.Evict | 1<<schedulers.Advise | 1<<schedulers.Stop)
+	for _, c := range []struct {
+		what         schedulers.Revocation
+		left         int64 // what the first answer leaves on the device
+		first, again int
+	}{
+		{schedulers.Revocation{Action: schedulers.Yield}, 10, 1, 0},
+		{schedulers.Revocation{Action: schedulers.Stop}, 10, 1, 0},
+		{schedulers.Revocation{Action: schedulers.Evict}, 0, 0, 0},
+		{schedulers.Revocation{Action: schedulers.Advise}, 0, 0, 0},
+		{schedulers.Revocation{Action: schedulers.Yield, Bytes: 10}, 0, 1, 0},
+		{schedulers.Revocation{Action: schedulers.Evict, Bytes: 10}, 0, 1, 0},
+		{schedulers.Revocation{Action: schedulers.Evict, Bytes: 4}, 6, 1, 1},
+	} {
+		s, err := policies.Parse("demand", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.what.Task, c.what.For, c.what.Deadline = 1, schedulers.Nobody, ms
+		e, err := engine.New([]schedulers.Device{{Name: "small", CapacityBytes: 12, SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}}, demands{s.Policy, c.what}, s.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Submit(schedulers.Task{ID: 1, Bytes: 10, Can: all}, 0); err != nil {
+			t.Fatal(err)
+		}
+		ds, err := e.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 12, Can: all}, 0)
+		if err != nil || len(ds) != c.first {
+			t.Fatalf("%+v: %s, %v", c.what, schedtest.Text(ds), err)
+		}
+		if c.first == 0 {
+			continue
+		}
+		if ds, err = e.Revoked(1, schedulers.Revoked{Ticket: ds[0].Ticket, Outcome: schedulers.Done, Resident: c.left}, ms); err != nil {
+			t.Fatal(err)
+		}
+		again := 0
+		for _, d := range ds {
+			if d.Kind == schedulers.Revoke && d.Task.ID == 1 {
+				again++
+			}
+		}
+		if again != c.again {
+			t.Errorf("%+v: after the answer %s", c.what, schedtest.Text(ds))
+		}
+	}
+}
