@@ -281,8 +281,8 @@ func (g greeting) check() error {
 	case g.Protocol == second && slices.Contains(g.Asks, asksTick):
 		return errors.New("asks has tick without takes_back: only a policy that takes back acts at a tick")
 	}
-	if l := g.Looks; l != nil && *l != 0 && (*l < leastLook.Nanoseconds() || *l > mostWait.Nanoseconds()) {
-		return fmt.Errorf("look_every_ns is %d: want nanoseconds from %d to %d, or 0, which is never", *l, leastLook.Nanoseconds(), mostWait.Nanoseconds())
+	if l := g.Looks; l != nil && *l != 0 && (*l < leastWait.Nanoseconds() || *l > mostWait.Nanoseconds()) {
+		return fmt.Errorf("look_every_ns is %d: want nanoseconds from %d to %d, or 0, which is never", *l, leastWait.Nanoseconds(), mostWait.Nanoseconds())
 	}
 	for _, list := range []struct {
 		field        string

@@ -30,9 +30,10 @@ type preempter struct{ *Policy }
 
 var _ schedulers.Preempter = preempter{}
 
-// How often the activity pages may be read; lookEvery is the default. A revocation waits no longer than mostWait either.
+// How often the activity pages may be read, with lookEvery as the default, and how long a revocation may take. Clients
+// know whole milliseconds.
 const (
-	leastLook = time.Millisecond
+	leastWait = time.Millisecond
 	lookEvery = 5 * time.Millisecond
 	mostWait  = time.Hour
 )
@@ -167,8 +168,8 @@ func (r revocation) check(waiting []schedulers.Request, v schedulers.View) (out 
 		return out, errors.New("it has no task: want the id of a resident")
 	case action < 0:
 		return out, fmt.Errorf("action is %q: want one of %q", r.Action, actionNames())
-	case r.Deadline == nil || *r.Deadline <= 0 || *r.Deadline > mostWait.Nanoseconds():
-		return out, fmt.Errorf("deadline_ns: want nanoseconds above 0, up to %d", mostWait.Nanoseconds())
+	case r.Deadline == nil || *r.Deadline < leastWait.Nanoseconds() || *r.Deadline > mostWait.Nanoseconds():
+		return out, fmt.Errorf("deadline_ns: want nanoseconds from %d to %d", leastWait.Nanoseconds(), mostWait.Nanoseconds())
 	}
 	t, at, found := residentOf(*r.Task, v)
 	switch {

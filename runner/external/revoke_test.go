@@ -61,7 +61,7 @@ func occupied(t *testing.T) (schedulers.View, []schedulers.Request) {
 func TestQuestionsOfVersion2(t *testing.T) {
 	p, policy := taker(t, `,"asks":["tick"],"look_every_ns":2000000`, `
 read q; echo "$q" >&3; echo '{"id":1,"device":null}'
-read q; echo "$q" >&3; echo '{"id":2,"revocations":[{"task":7,"action":"yield","bytes":30,"deadline_ns":50000000,"for":8},{"task":7,"action":"move","bytes":0,"deadline_ns":1,"device":1}]}'
+read q; echo "$q" >&3; echo '{"id":2,"revocations":[{"task":7,"action":"yield","bytes":30,"deadline_ns":50000000,"for":8},{"task":7,"action":"move","bytes":0,"deadline_ns":1000000,"device":1}]}'
 read q; echo "$q" >&3; echo '{"id":3,"at_ns":3000000001}'
 read q; echo '{"id":4}'
 cat >/dev/null`)
@@ -74,7 +74,7 @@ cat >/dev/null`)
 	got := policy.Revoke(waiting, view, 3*time.Second)
 	if diff := cmp.Diff([]schedulers.Revocation{
 		{Task: 7, Action: schedulers.Yield, Bytes: 30, Deadline: 50 * time.Millisecond, For: 8},
-		{Task: 7, Action: schedulers.Move, Deadline: 1, For: schedulers.Nobody, Device: 1}}, got); diff != "" {
+		{Task: 7, Action: schedulers.Move, Deadline: time.Millisecond, For: schedulers.Nobody, Device: 1}}, got); diff != "" {
 		t.Errorf("revocations (-want +got):\n%s", diff)
 	}
 	if at := policy.NextTick(waiting, view, 3*time.Second); at != 3*time.Second+1 {
@@ -146,21 +146,22 @@ func TestRevocationsThatCannotBe(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"id":1}`:                    `it has no revocations: want a list, which may be empty`,
 		`{"id":1,"revocations":null}`: `revocations is null`,
-		of(`"action":"yield","bytes":1,"deadline_ns":1`):                                                  `revocation 0: it has no task`,
-		of(`"task":7,"action":"kill","bytes":1,"deadline_ns":1`):                                          `action is "kill": want one of ["yield" "evict" "advise" "move" "stop"]`,
-		of(`"task":7,"action":"yield","bytes":1`):                                                         `deadline_ns: want nanoseconds above 0, up to 3600000000000`,
-		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":0`):                                         `deadline_ns: want nanoseconds above 0`,
-		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":0.5`):                                       `want a whole number`,
-		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":9223372036854775807`):                       `deadline_ns: want nanoseconds above 0`,
-		of(`"task":9,"action":"yield","bytes":1,"deadline_ns":1`):                                         `task 9 is not on a device`,
-		of(`"task":7,"action":"yield","bytes":-1,"deadline_ns":1`):                                        `bytes is -1: want 0 or more, and no more than the 80 bytes that task 7 has`,
-		of(`"task":7,"action":"yield","bytes":81,"deadline_ns":1`):                                        `bytes is 81`,
-		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1,"for":7`):                                 `it is for task 7, of which no request waits: leave for out if it is for nobody`,
-		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1,"device":1`):                              `device is of move alone: leave it out`,
-		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1`):                                          `device: want where task 7 moves to, from 0 to 1, and not 0, where it is`,
-		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1,"device":0`):                               `and not 0, where it is`,
-		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1,"device":2`):                               `from 0 to 1`,
-		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1},{"task":7,"action":"x","deadline_ns":1`): `revocation 1: action is "x"`,
+		of(`"action":"yield","bytes":1,"deadline_ns":1000000`):                                                        `revocation 0: it has no task`,
+		of(`"task":7,"action":"kill","bytes":1,"deadline_ns":1000000`):                                                `action is "kill": want one of ["yield" "evict" "advise" "move" "stop"]`,
+		of(`"task":7,"action":"yield","bytes":1`):                                                                     `deadline_ns: want nanoseconds from 1000000 to 3600000000000`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":0`):                                                     `deadline_ns: want nanoseconds from`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":999999`):                                                `deadline_ns: want nanoseconds from`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":0.5`):                                                   `want a whole number`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":9223372036854775807`):                                   `deadline_ns: want nanoseconds from`,
+		of(`"task":9,"action":"yield","bytes":1,"deadline_ns":1000000`):                                               `task 9 is not on a device`,
+		of(`"task":7,"action":"yield","bytes":-1,"deadline_ns":1000000`):                                              `bytes is -1: want 0 or more, and no more than the 80 bytes that task 7 has`,
+		of(`"task":7,"action":"yield","bytes":81,"deadline_ns":1000000`):                                              `bytes is 81`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1000000,"for":7`):                                       `it is for task 7, of which no request waits: leave for out if it is for nobody`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1000000,"device":1`):                                    `device is of move alone: leave it out`,
+		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1000000`):                                                `device: want where task 7 moves to, from 0 to 1, and not 0, where it is`,
+		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1000000,"device":0`):                                     `and not 0, where it is`,
+		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1000000,"device":2`):                                     `from 0 to 1`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1000000},{"task":7,"action":"x","deadline_ns":1000000`): `revocation 1: action is "x"`,
 	} {
 		p, policy := taker(t, "", `read q; echo '`+answer+`'; read more`)
 		view, waiting := occupied(t)
