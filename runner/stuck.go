@@ -12,7 +12,7 @@ import (
 func (e Stuck) apply(b *Batch, now time.Duration) error {
 	waits, holds := b.standings()
 	why := fmt.Sprintf("stuck: nothing can happen any more. Waiting for other ranks: %s. Waiting for a device: %s. Holding: %s. %s",
-		e.Why, listed(waits), listed(holds), stuckRemedy)
+		e.Why, listed(waits), listed(holds), b.stuckRemedy())
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventStuck, Detail: why})
 	b.endAll(func(j *job) {
 		j.stuck = "the run was stuck, because ranks of another job waited for each other"
@@ -24,8 +24,15 @@ func (e Stuck) apply(b *Batch, now time.Duration) error {
 }
 
 // stuckRemedy says what ranks need that wait for each other.
-const stuckRemedy = "All ranks of a job that meet need their devices at the same time: give the job fewer ranks, the node more " +
-	"devices or slots, or use a scheduler that takes devices back from ranks that wait, such as demand"
+func (b *Batch) stuckRemedy() string {
+	const takesBack = "demand"
+	if b.config.Scheduler.Name == takesBack {
+		return "All ranks of a job that meet need a device at the same time for their CUDA contexts and the memory that cannot " +
+			"move, which " + takesBack + " does not take back: give the job fewer ranks, or the node more devices"
+	}
+	return "All ranks of a job that meet need their devices at the same time: give the job fewer ranks, the node more " +
+		"devices or slots, or use a scheduler that takes devices back from ranks that wait, such as " + takesBack
+}
 
 // Ranks is ranks as text.
 func Ranks(ranks []int) string {

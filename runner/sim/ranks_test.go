@@ -137,6 +137,8 @@ func TestStuck(t *testing.T) {
 		{"vgpu:n=2", "1GiB", 2, 4, false, "", ""},
 		{"vgpu:n=2", "1GiB", 2, 5, true, "ranks 0, 1, 2, 3 of job 0 (own) at a barrier of 5", "rank 4 of job 0 (own) for 1 GiB"},
 		{"demand", "8GiB", 1, 3, false, "", ""},
+		{"demand", "1MiB", 1, 19, false, "", ""},
+		{"demand", "1MiB", 1, 20, true, "ranks 0, 1, 2, 3, 4, 5, 6, 7, and 11 more of job 0 (own) at a barrier of 20", "rank 19 of job 0 (own) for 1 MiB"},
 		{"case-alg3", "3GiB", 1, 3, false, "", ""},
 		{"case-alg3", "8GiB", 1, 2, true, "rank 0 of job 0 (own) at a barrier of 2", "rank 1 of job 0 (own) for 8 GiB"},
 	} {
@@ -160,6 +162,9 @@ func TestStuck(t *testing.T) {
 		if *jobs[0].Outcome != results.Timeout || len(said) != 1 || jobs[0].Detail != said[0] ||
 			!strings.Contains(said[0], "Waiting for other ranks: "+c.waits+". Waiting for a device: "+c.requests+". ") {
 			t.Errorf("%+v: %s (%s), events %q", c, *jobs[0].Outcome, jobs[0].Detail, said)
+		}
+		if strings.Contains(said[0], "such as demand") == (c.scheduler == "demand") {
+			t.Errorf("%+v: told to use the scheduler that it has, or not told which helps: %q", c, said[0])
 		}
 	}
 }
