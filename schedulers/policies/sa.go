@@ -16,11 +16,16 @@ type singleAssignment struct {
 
 var sa = entry{
 	Info: Info{Name: "sa", Binds: BindsJob,
-		Brief:  "one job per device, in the order of arrival",
-		Rule:   "first free device; one job per device for its lifetime; arrival order",
+		Brief:  "one job per device, by default in order of arrival",
+		Rule:   "first free device; one job per device for its lifetime; by default in order of arrival",
 		Source: casePaper + ", section 5.1, single assignment",
 		Params: []Param{omitDefault(withDefault(paramQueue, string(engine.FIFO))), omitDefault(withDefault(paramAge, "0"))}},
-	policy: func(settings) (schedulers.Policy, error) { return singleAssignment{}, nil },
+	policy: func(s settings) (schedulers.Policy, error) {
+		if s["queue"] == string(engine.FIFO) {
+			return singleAssignment{}, nil
+		}
+		return measuredAssignment{}, nil
+	},
 }
 
 func (singleAssignment) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
@@ -32,13 +37,16 @@ func (singleAssignment) Place(t schedulers.Task, v schedulers.View) (schedulers.
 	return schedulers.Placement{}, false
 }
 
-var _ schedulers.Measurer = singleAssignment{}
+// measuredAssignment is singleAssignment for orders in which long queues of jobs wait. By arrival, only one does (runner.Batch).
+type measuredAssignment struct{ singleAssignment }
+
+var _ schedulers.Measurer = measuredAssignment{}
 
 // Like returns an empty task: all jobs are alike.
-func (singleAssignment) Like(schedulers.Task) schedulers.Task { return schedulers.Task{} }
+func (measuredAssignment) Like(schedulers.Task) schedulers.Task { return schedulers.Task{} }
 
 // Measure says that any job may have a device without one.
-func (singleAssignment) Measure(_ schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
+func (measuredAssignment) Measure(_ schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
 	if v.Device(i).Jobs() > 0 {
 		return -1, -1
 	}
