@@ -72,7 +72,7 @@ func TestProbeOfARun(t *testing.T) {
 		}
 	}
 	_, text := finish(t, onFakes(dir, library, nil, "report"))
-	for _, name := range []string{" sa ", " sa:probe=static ", " sa:probe=explicit "} {
+	for _, name := range []string{" sa:probe=lazy ", " sa:probe=static ", " sa:probe=explicit "} {
 		if !strings.Contains(text, name) {
 			t.Errorf("the list of runs has no %q:\n%s", name, text)
 		}

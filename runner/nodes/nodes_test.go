@@ -43,13 +43,13 @@ func TestNamesOfNodes(t *testing.T) {
 	}
 }
 
-// After a count, completion offers every model.
+// After a count, or a plus, completion offers every model.
 func TestOffers(t *testing.T) {
 	for typed, want := range map[string]string{
 		"":                "sim:4xV100\tfour simulated V100s",
 		"sim:4xV":         "sim:4xV100\t80 SMs, 15.781 GiB",
 		"sim:2xC2050+16x": "sim:2xC2050+16xQuadro2000\t4 SMs, 1 GiB",
-		"sim:2xC2050+":    "sim:2xC2050+1xQuadro2000\ta simulated node of devices that differ",
+		"sim:2xC2050+":    "sim:2xC2050+1xQuadro2000\t4 SMs, 1 GiB",
 	} {
 		if offers := Offer(typed); !slices.Contains(offers, want) {
 			t.Errorf("%q: %q, want %q among them", typed, offers, want)
