@@ -21,15 +21,15 @@ func FuzzWL(f *testing.F) {
 
 func FuzzSuite(f *testing.F) {
 	addFiles(f, "testdata/bad/*.yaml")
-	f.Add([]byte("programs:\n  srad_v2: {faults: known}\n  hotspot: {}\n"))
+	f.Add([]byte("programs:\n  srad_v2: {faults: known, restartable: true}\n  hotspot: {}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := &yamlReader{file: "f", has: suiteOf("hotspot")}
-		faulty, err := readYAML(r, newPieces(newLines("f", bytes.NewReader(data))), r.suite)
+		facts, err := readYAML(r, newPieces(newLines("f", bytes.NewReader(data))), r.suite)
 		if err != nil {
 			checkPlaces(t, err, data)
 			return
 		}
-		for _, program := range faulty {
+		for program := range facts {
 			if program != "hotspot" && !slices.Contains(suitePrograms, program) {
 				t.Fatalf("program %q", program)
 			}

@@ -44,6 +44,9 @@ type Job struct {
 	// CheckStatus is the exit status with which the program says that its own output check failed;
 	// 0: it declares no check (suites.Checks).
 	CheckStatus int `json:",omitempty"`
+	// Restartable says whether the job does the same if it is stopped and started again. nil: as its suite says
+	// (suites.Restartable). Not beside Ranks.
+	Restartable *bool `json:",omitempty"`
 	// Group says when the job arrives. Group 0 arrives with the batch. Every other group arrives
 	// when the last job of the preceding group has ended. A mix lists its jobs by group.
 	Group int `json:",omitempty"`
@@ -228,8 +231,11 @@ func (j Job) equal(k Job) bool {
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.Priority == k.Priority &&
 		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.User == k.User && j.Credits == k.Credits &&
-		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
+		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
+
+// same reports whether both are nil, or point to the same value.
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Mix is a named list of jobs that arrive together, or group by group.
 type Mix struct {

@@ -116,6 +116,7 @@ func anyJob(t *rapid.T) Job {
 		j.Isolate, j.Pin = rapid.Bool().Draw(t, "isolate"), rapid.Bool().Draw(t, "pin")
 		j.CheckStatus = rapid.IntRange(0, maxExitStatus).Draw(t, "check status")
 		j.KnownFault = rapid.Bool().Draw(t, "faults")
+		j.Restartable = rapid.SampledFrom([]*bool{nil, new(false), new(true)}).Draw(t, "restartable")
 		j.Timeout = time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "timeout"))
 		if rapid.Bool().Draw(t, "waits") {
 			j.Wait = new(time.Duration(rapid.Int64Range(0, int64(maxWait/time.Millisecond)).Draw(t, "wait")) * time.Millisecond)
@@ -129,6 +130,9 @@ func anyJob(t *rapid.T) Job {
 		}
 		if !j.Pin && j.GPUs == 0 {
 			j.Ranks = rapid.SampledFrom([]int{0, 1, 2, MaxRanks}).Draw(t, "ranks")
+			if j.Ranks > 1 {
+				j.Restartable = nil
+			}
 		}
 		if !j.Isolate && j.GPUs == 0 {
 			j.Share = rapid.SampledFrom([]float64{0, leastShare, 0.3, 1}).Draw(t, "share")

@@ -3,7 +3,6 @@ package mixes
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -13,12 +12,18 @@ import (
 // SuiteFile is the file in a suite's directory that describes its programs.
 const SuiteFile = "suite.yaml"
 
-// LoadSuite reads a suite's file and returns the programs that are known to fault. has reports
+// Facts are what a suite's file says of a program, as a mix may say it of a job.
+type Facts struct {
+	KnownFault  bool
+	Restartable *bool
+}
+
+// LoadSuite reads a suite's file and returns what it says of programs (Job.Program). has reports
 // whether the suite has a program beside SuitePrograms.
 //
 //	programs:
-//	  srad_v2: {faults: known}  Job.Program, or the default Job.Name
-func LoadSuite(path string, has func(program string) bool) (faulty []string, err error) {
+//	  srad_v2: {faults: known, restartable: true}  Job.Program, or the default Job.Name
+func LoadSuite(path string, has func(program string) bool) (map[string]Facts, error) {
 	data, err := readWhole(path)
 	if err != nil {
 		return nil, fmt.Errorf("load suite: %w", err)
@@ -27,7 +32,7 @@ func LoadSuite(path string, has func(program string) bool) (faulty []string, err
 	return readYAML(r, newPieces(newLines(path, bytes.NewReader(data))), r.suite)
 }
 
-func (r *yamlReader) suite(body ast.Node) (faulty []string) {
+func (r *yamlReader) suite(body ast.Node) map[string]Facts {
 	f, found := r.fields(body, "the suite", []string{"programs"})["programs"]
 	if !found {
 		return nil
@@ -38,15 +43,19 @@ func (r *yamlReader) suite(body ast.Node) (faulty []string) {
 		}
 		return "program", near.OrKnown(name, suitePrograms) + " (and the executables of the suite)"
 	})
+	known := map[string]Facts{}
 	for name, f := range programs {
-		facts := r.fields(f.value, name, []string{"faults"})
-		if faults, found := facts["faults"]; found && r.faults(faults.value) {
-			program, _ := r.ofSuite(name)
-			faulty = append(faulty, program)
+		fields, facts := r.fields(f.value, name, []string{"faults", "restartable"}), Facts{}
+		if f, found := fields["faults"]; found {
+			facts.KnownFault = r.faults(f.value)
 		}
+		if f, found := fields["restartable"]; found {
+			facts.Restartable = new(r.flag(f.value, "restartable"))
+		}
+		program, _ := r.ofSuite(name)
+		known[program] = facts
 	}
-	slices.Sort(faulty)
-	return faulty
+	return known
 }
 
 // ofSuite returns the suite's program with this name, which may also be its jobs' default name.

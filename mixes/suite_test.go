@@ -3,9 +3,9 @@ package mixes
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 )
 
@@ -15,12 +15,14 @@ func TestLoadSuite(t *testing.T) {
 		t.Errorf("without the file: %v", err)
 	}
 	for _, c := range []struct {
-		text   string
-		faulty []string
-		says   string
+		text  string
+		facts map[string]Facts
+		says  string
 	}{
-		{"programs: {srad_v2: {faults: known}}", []string{"srad_v2/srad"}, ""},
-		{"programs:\n  gaussian:\n    faults: known\n  srad_v1/srad: {faults: known}\n  bfs: {}\n", []string{"gaussian", "srad_v1/srad"}, ""},
+		{"programs: {srad_v2: {faults: known}}", map[string]Facts{"srad_v2/srad": {KnownFault: true}}, ""},
+		{"programs:\n  gaussian:\n    faults: known\n  srad_v1/srad: {faults: known}\n  bfs: {}\n", map[string]Facts{"gaussian": {KnownFault: true}, "srad_v1/srad": {KnownFault: true}, "bfs": {}}, ""},
+		{"programs: {needle: {restartable: true}, bfs: {restartable: false, faults: known}}", map[string]Facts{"needle": {Restartable: new(true)}, "bfs": {KnownFault: true, Restartable: new(false)}}, ""},
+		{"programs: {needle: {restartable: yes}}", nil, `:1:34: bad restartable "yes"; write true or false`},
 		{"", nil, ":1:1: nothing in the file; write programs: and what is known of each"},
 		{"programs: [needle]", nil, ":1:11: programs is a list; write key: value, with keys from the suite's programs"},
 		{"program: {}", nil, `:1:1: unknown key "program" in the suite; did you mean programs?`},
@@ -32,15 +34,15 @@ func TestLoadSuite(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		faulty, err := LoadSuite(path, suiteOf("gaussian"))
+		facts, err := LoadSuite(path, suiteOf("gaussian"))
 		if c.says != "" {
 			if err == nil || err.Error() != path+c.says {
 				t.Errorf("%q: error %v, want %s", c.text, err, c.says)
 			}
 			continue
 		}
-		if err != nil || !slices.Equal(faulty, c.faulty) {
-			t.Errorf("%q: %v, %v, want %v", c.text, faulty, err, c.faulty)
+		if err != nil || !maps.EqualFunc(facts, c.facts, func(a, b Facts) bool { return a.KnownFault == b.KnownFault && same(a.Restartable, b.Restartable) }) {
+			t.Errorf("%q: %v, %v, want %v", c.text, facts, err, c.facts)
 		}
 	}
 }

@@ -115,6 +115,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 		put("faults", knownFault)
 	}
 	putNumber("check_status", uint64(j.CheckStatus))
+	if j.Restartable != nil {
+		put("restartable", strconv.FormatBool(*j.Restartable))
+	}
 	putNumber("group", uint64(j.Group))
 	putNumber("priority", uint64(j.Priority))
 	putNumber("ranks", uint64(j.Ranks))

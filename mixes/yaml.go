@@ -46,6 +46,7 @@ const MaxNesting = 32
 //	    isolate: true        exclusive use of its device
 //	    faults: known        the program is known to fault; see Job.KnownFault
 //	    check_status: 4      exit status after a failed output check; see Job.CheckStatus
+//	    restartable: true    may be stopped and started again; see Job.Restartable
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    ranks: 4             processes of the command, which start and end together; see Job.Ranks
 //	    pin: true            keeps its own device choice
@@ -423,7 +424,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "group", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "group", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -587,6 +588,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["check_status"]; found {
 		j.CheckStatus = int(r.number(f.value, "check_status", maxExitStatus))
 	}
+	if f, found := fields["restartable"]; found {
+		j.Restartable = new(r.flag(f.value, "restartable"))
+	}
 	if f, found := fields["group"]; found {
 		j.Group = int(r.numberFrom(0, f.value, "group", maxJobs))
 	}
@@ -600,6 +604,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 		j.Ranks = int(r.number(f.value, "ranks", MaxRanks))
 		if j.Ranks > 1 && j.Pin {
 			r.fail(f.key, "remove one", "ranks: %d beside pin: true: the scheduler places each rank", j.Ranks)
+		}
+		if j.Ranks > 1 && j.Restartable != nil && *j.Restartable {
+			r.fail(f.key, "remove one", "ranks: %d beside restartable: true: jobs of several ranks are not started again", j.Ranks)
 		}
 	}
 	if f, found := fields["timeout"]; found {

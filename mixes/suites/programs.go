@@ -52,6 +52,18 @@ func Checks(suite string, jobs []mixes.Job) []mixes.Check {
 	return out
 }
 
+// Restartable reports whether a job does the same if it is stopped and started again, as its mix or suite says. Programs of
+// the builtin suite do, because they write nothing that they read. Several ranks are not started again.
+func Restartable(suite string, j *mixes.Job) bool {
+	switch {
+	case j.Ranks > 1:
+		return false
+	case j.Restartable != nil:
+		return *j.Restartable
+	}
+	return suite == Builtin && j.OfSuite()
+}
+
 // inputsOf are the files without which a job cannot run. Its standard input is the first.
 func inputsOf(j mixes.Job) []string {
 	var files []string

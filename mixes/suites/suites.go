@@ -54,8 +54,8 @@ type Suite struct {
 	Data        string // directory with the programs' input files
 	build       Build
 	root        string
-	executables []string // under root; the shortest path first
-	faulty      []string // programs that the suite's own file says fault
+	executables []string               // under root; the shortest path first
+	facts       map[string]mixes.Facts // of programs, from the suite's own file
 }
 
 // Open finds a build of the builtin suite (installation.Find), or takes
@@ -104,7 +104,7 @@ func (s *Suite) read() error {
 	slices.SortStableFunc(s.executables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 	var err error
 	own := filepath.Join(s.root, mixes.SuiteFile)
-	s.faulty, err = mixes.LoadSuite(own, s.Has)
+	s.facts, err = mixes.LoadSuite(own, s.Has)
 	if err != nil && userfile.Absent(own) {
 		return nil
 	}
@@ -135,12 +135,18 @@ func (s Suite) executable(program string) string {
 	return ""
 }
 
-// describe returns the jobs. It marks jobs whose programs fault according to the suite's own file.
+// describe returns the jobs with what the suite's own file says of their programs. What a mix says of a job counts before it.
 func (s Suite) describe(jobs []mixes.Job) []mixes.Job {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
-		if jobs[i].OfSuite() && slices.Contains(s.faulty, jobs[i].Program) {
-			jobs[i].KnownFault = true
+		j := &jobs[i]
+		if !j.OfSuite() {
+			continue
+		}
+		facts := s.facts[j.Program]
+		j.KnownFault = j.KnownFault || facts.KnownFault
+		if j.Restartable == nil && j.Ranks <= 1 {
+			j.Restartable = facts.Restartable
 		}
 	}
 	return jobs

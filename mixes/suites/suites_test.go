@@ -152,7 +152,7 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 	write("backups/cuda/hotspot", "", 0o755)
 	srad := write("srad/srad_v2/srad", "#!/bin/sh\n", 0o755)
 	write("hotspot.cu", "", 0o644)
-	file := write(mixes.SuiteFile, "programs:\n  hotspot: {faults: known}\n  srad_v2: {faults: known}\n", 0o644)
+	file := write(mixes.SuiteFile, "programs:\n  hotspot: {faults: known}\n  srad_v2: {faults: known, restartable: true}\n", 0o644)
 	suite, err := Open(dir, Plain, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +166,14 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 	for i, j := range suite.describe(jobs) {
 		if j.KnownFault != (i < 2) {
 			t.Errorf("%s is known to fault: %v", j.Program, j.KnownFault)
+		}
+		if Restartable(dir, &j) != (i == 1) {
+			t.Errorf("%s is restartable: %v", j.Program, j.Restartable)
+		}
+	}
+	for _, j := range suite.describe([]mixes.Job{{Program: "srad_v2/srad", Restartable: new(false)}, {Program: "srad_v2/srad", Ranks: 2}}) {
+		if Restartable(dir, &j) {
+			t.Errorf("%v with %d ranks is restartable", j.Restartable, j.Ranks)
 		}
 	}
 	if jobs[0].KnownFault {
@@ -182,6 +190,27 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 	var input mixes.InputErrors
 	if _, err := Open(dir, Plain, dir); !errors.As(err, &input) || input[0].File != file {
 		t.Errorf("a bad file: %v", err)
+	}
+}
+
+// Programs of the builtin suite may be started again, unless their mix says otherwise. No other program may, unless its mix or suite says so.
+func TestWhatIsRestartable(t *testing.T) {
+	for i, c := range []struct {
+		suite string
+		job   mixes.Job
+		want  bool
+	}{
+		{Builtin, mixes.Job{Program: "needle"}, true},
+		{Builtin, mixes.Job{Program: "needle", Restartable: new(false)}, false},
+		{Builtin, mixes.Job{Program: "needle", Ranks: 2}, false},
+		{Builtin, mixes.Job{Program: "./needle"}, false},
+		{Builtin, mixes.Job{Program: "./needle", Restartable: new(true)}, true},
+		{Builtin, mixes.Job{Steps: "a.jsonl"}, false},
+		{"/mine", mixes.Job{Program: "needle"}, false},
+	} {
+		if got := Restartable(c.suite, &c.job); got != c.want {
+			t.Errorf("case %d: %v", i, got)
+		}
 	}
 }
 

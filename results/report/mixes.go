@@ -42,6 +42,12 @@ func MixJobs(m mixes.Mix) *Table {
 		}
 	}
 	column(Column{Name: "ranks"}, func(j mixes.Job) any { return onlyIf(j.Ranks > 1, j.Ranks) })
+	column(Column{Name: "restartable"}, func(j mixes.Job) any {
+		if j.Restartable == nil {
+			return nil
+		}
+		return *j.Restartable
+	})
 	column(Column{Name: "share"}, func(j mixes.Job) any { return onlyIf(j.Share > 0, j.Share) })
 	column(Column{Name: "deadline", Unit: Seconds}, func(j mixes.Job) any { return onlyIf(j.Deadline > 0, j.Deadline.Seconds()) })
 	column(Column{Name: "user"}, func(j mixes.Job) any { return given(j.User) })
