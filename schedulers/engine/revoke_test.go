@@ -153,6 +153,23 @@ func TestATaskThatGivesLessIsNotAskedForMore(t *testing.T) {
 	n.Answer(1, schedulers.Done, 12, 2*ms, "_1@0") // and every job waits
 }
 
+// A process that is asked right after it has grown has no memory there yet. It is busy, and is asked again; its growth was never fixed.
+func TestAGrowthThatIsNotThereYetIsAskedForAgain(t *testing.T) {
+	n := enginetest.NewNode(t, "vgpu:n=2", enginetest.Small)
+	n.Submit(movable(1, 2), "1@0")
+	n.Grow(1, 8, "+1@0")
+	if err := n.Engine.Active(1, schedulers.Activity{Last: ms, Fixed: 1}, ms); err != nil { // as before it grew
+		t.Fatal(err)
+	}
+	n.Submit(movable(2, 10), "yield(1,9)")
+	n.Answer(1, schedulers.Busy, 0, 2*ms, "")
+	if got := n.Task(1); got.Movable != 9 || got.Fixed != 1 {
+		t.Errorf("task 1 has %+v", got)
+	}
+	n.Tick(103*ms, "yield(1,9)")
+	n.Answer(1, schedulers.Done, 1, 104*ms, "2@0")
+}
+
 // Deadlock: what each task needs is what another cannot give. The latest request is refused, unless
 // an answer may still change something.
 func TestDeadlockOfFixedMemory(t *testing.T) {

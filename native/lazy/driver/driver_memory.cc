@@ -76,7 +76,7 @@ bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t b
 	drop_reached();
 	void *made = wanted.ordered ? reuse_freed(bytes, {wanted.stream, own}) : nullptr;
 	if (made == nullptr && !allocate_beside(bytes, &made)) {
-		*result = result_of(task.await_charge(call, backing_of(bytes)));
+		*result = result_of(task.await_range(call, backing_of(bytes)));
 		if (*result != CUDA_SUCCESS) // and reported
 			return true;
 		const Submitting submitting; // it brings memory to the device

@@ -617,6 +617,26 @@ func TestLazyMemoryIsTakenWhileTheTaskGrows(t *testing.T) {
 	p.endsWell("growing", "more 1", p.shown(1))
 }
 
+// Memory that is not granted yet, or not made yet, can leave the device as soon as it is there: it never counts as what cannot.
+func TestLazyMemoryThatIsNotMadeYetIsNotFixed(t *testing.T) {
+	const fixed = 10 << 20
+	p := startRevocable(t, "grow")
+	p.goOn()
+	waiting := p.wantSaidBeside("growing", "grow")
+	if a, _ := p.server.Activity(p.task.Process); a.Fixed != fixed || a.Resident != fixed+p.moves {
+		t.Errorf("while it waits to grow it shows %+v", a)
+	}
+	p.revoke(schedulers.Evict)
+	more := p.next("more") // the submit gate is closed
+	p.grant(waiting)
+	p.area.give(more)
+	if was := p.next("revoked").Answer(); was.Outcome != schedulers.Done || was.Moved.Bytes != p.moves || was.Resident != fixed+p.moves || was.Fixed != fixed {
+		t.Errorf("revoked in the middle of a growth: %+v", was)
+	}
+	p.goOn()
+	p.endsWell("growing", "more 1", p.shown(1))
+}
+
 // A kernel faults while the memory is on the host: the next revocation is told so, and the program sees
 // the error.
 func TestLazyFaultsWhileItsMemoryIsTaken(t *testing.T) {

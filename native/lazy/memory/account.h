@@ -8,6 +8,7 @@
 namespace lazy::account {
 
 void count(int objects, int64_t bytes); // come into use, or go out of use
+void made(uint64_t bytes);              // are there now, or will never be (Task::await_range)
 void release_evicted(uint64_t bytes);   // that were on the host when they were freed
 uint64_t in_use();                      // bytes
 uint64_t charged();                     // the same with the device heap

@@ -675,6 +675,7 @@ CUresult allocate_backed(size_t bytes, int device, void **address)
 	Locked locked;
 	Range *const r = new_range(driver(), backing_of(bytes), small(bytes));
 
+	account::made(backing_of(bytes));
 	if (r == nullptr)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (const CUresult result = back(*r, device); result != CUDA_SUCCESS) {

@@ -55,10 +55,11 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 			*memory = again;
 		if (again != nullptr || allocate_beside(bytes, memory))
 			return cudaSuccess;
-		if ((error = task.await_charge(call, backing_of(bytes))) != cudaSuccess)
+		if ((error = task.await_range(call, backing_of(bytes))) != cudaSuccess)
 			return error;
 		const Submitting submitting; // it brings memory to the device, and no longer waits for the scheduler
 		if ((error = await_device()) != cudaSuccess) { // until it was charged, the task could end
+			task.made(backing_of(bytes)); // and never will be
 			task.take_back(backing_of(bytes));
 			return error;
 		}

@@ -59,13 +59,24 @@ struct Holdings {
 	uint64_t resident, fixed; // bytes on the device, and of these, that cannot move
 };
 
-// What is charged and has no range is the CUDA runtime's, and stays on the device.
+// What is charged and has no range is the CUDA runtime's, and stays on the device. What is to have a range and has none yet
+// is not there, and can leave it soon.
 static Holdings holdings()
 {
-	const uint64_t charged = Task::process().charged(), ranges = range_bytes();
+	const uint64_t charged = Task::process().charged(), ranges = range_bytes() + Task::process().making();
 	const uint64_t others = charged > ranges ? charged - ranges : 0;
 
 	return {resident_bytes() + others, resident_bytes() - movable_bytes() + others};
+}
+
+// unmade is how many bytes the scheduler has granted that have no memory yet. `lock` is held.
+static uint64_t unmade()
+{
+	const case_task task = Task::process().grant();
+	const uint64_t charged = Task::process().charged(), making = Task::process().making();
+	const uint64_t waits = charged - std::min(charged, client_counted(&task).charged);
+
+	return making - std::min(making, waits);
 }
 
 void show_holdings()
@@ -139,14 +150,25 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 
 static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
 
+// begin takes `lock`, unless the process will soon be able to give more of what it was granted.
+static bool begin(const client_revocation &r)
+{
+	if (pthread_mutex_trylock(&lock) != 0)
+		return false;
+	if (movable_bytes() >= r.bytes || unmade() == 0)
+		return true;
+	pthread_mutex_unlock(&lock);
+	return false;
+}
+
 static void revoke(const client_revocation *r, client_revoked *answer)
 {
 	const uint64_t deadline_ns = now_ns() + uint64_t{r->deadline_ms} * 1000000u;
 
 	answer->outcome = CASE_REVOKED_BUSY;
-	if (await_until(deadline_ns, [] { return pthread_mutex_trylock(&lock) == 0; })) {
+	if (await_until(deadline_ns, [r] { return begin(*r); })) {
 		serve(*r, deadline_ns, answer);
-		answer->movable_bytes = movable_of(r->task);
+		answer->movable_bytes = movable_of(r->task) + unmade();
 		pthread_mutex_unlock(&lock);
 	} else {
 		answer->movable_bytes = movable_of(r->task);

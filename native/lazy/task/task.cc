@@ -86,6 +86,7 @@ Task Task::tasks[max_devices];
 void Task::renew_tasks()
 {
 	for (Task &task : tasks) {
+		task.account_.making = 0; // by threads that are not here
 		task.growing_ = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 		if (task.phase() != Phase::bound)
 			task.phase_.store(task.account_.held() ? Phase::granted : Phase::unbound);
@@ -123,6 +124,18 @@ uint64_t Task::charged() const
 {
 	Locked locked;
 	return account_.in_use() + (account_.held() ? account_.heap.granted : 0);
+}
+
+void Task::made(uint64_t bytes)
+{
+	Locked locked;
+	account_.making -= std::min(account_.making, bytes);
+}
+
+uint64_t Task::making() const
+{
+	Locked locked;
+	return account_.making;
 }
 
 // A task that waits for more takes no other frame (probe/wire.h). It tells the scheduler later.
@@ -383,22 +396,32 @@ void Task::count(int objects, int64_t bytes)
 	show_holdings();
 }
 
+// enter notes an object that is charged. `lock` is held.
+void Task::enter(uint64_t bytes, Memory memory)
+{
+	account_.add(1, static_cast<int64_t>(bytes));
+	if (memory == Memory::range)
+		account_.making += bytes;
+}
+
 // fits adds the bytes where they are granted already.
-bool Task::fits(uint64_t bytes)
+bool Task::fits(uint64_t bytes, Memory memory)
 {
 	Locked locked;
 
-	account_.add(1, static_cast<int64_t>(bytes));
+	enter(bytes, memory);
 	if (const Cover c = cover_of(device()); account_.answered(c) && account_.missing(c) == 0) {
 		show_use();
 		return true;
 	}
 	account_.add(-1, -static_cast<int64_t>(bytes));
+	if (memory == Memory::range)
+		made(bytes);
 	return false;
 }
 
 // await_room asks for what is missing, or for a grant on this device.
-cudaError_t Task::await_room(const char *call, uint64_t bytes)
+cudaError_t Task::await_room(const char *call, uint64_t bytes, Memory memory)
 {
 	pthread_mutex_lock(&growing_);
 	cudaError_t error = cudaSuccess;
@@ -407,7 +430,7 @@ cudaError_t Task::await_room(const char *call, uint64_t bytes)
 	{
 		Locked locked;
 		others = account_.objects > 0;
-		account_.add(1, static_cast<int64_t>(bytes));
+		enter(bytes, memory);
 		if (deferring() && !account_.held()) // another thread has just freed the last object
 			error = await_bound();
 		open = account_.held();
@@ -425,6 +448,8 @@ cudaError_t Task::await_room(const char *call, uint64_t bytes)
 	pthread_mutex_unlock(&growing_);
 	if (error == cudaSuccess)
 		return cudaSuccess;
+	if (memory == Memory::range)
+		made(bytes);
 	if (others)
 		count(-1, -static_cast<int64_t>(bytes)); // the last of them may have been freed
 	else
@@ -487,15 +512,25 @@ bool Task::unreserve(uint64_t bytes)
 
 cudaError_t Task::await_charge(const char *call, uint64_t bytes, bool managed)
 {
+	return await_charged(call, bytes, managed, Memory::made);
+}
+
+cudaError_t Task::await_range(const char *call, uint64_t bytes)
+{
+	return await_charged(call, bytes, false, Memory::range);
+}
+
+cudaError_t Task::await_charged(const char *call, uint64_t bytes, bool managed, Memory memory)
+{
 	if (mode() == Mode::passive)
 		return cudaSuccess;
 	if (bytes > CASE_WIRE_MAX_BYTES) // counts are signed
 		return failed_allocation(call, bytes);
-	if (fits(bytes) || await_freed([=] { return fits(bytes); }))
+	if (fits(bytes, memory) || await_freed([=] { return fits(bytes, memory); }))
 		return cudaSuccess;
-	while (!fits(bytes)) {
+	while (!fits(bytes, memory)) {
 		if (!deferring() || held())
-			return await_room(call, bytes);
+			return await_room(call, bytes, memory);
 		// Another thread freed the last object since this call entered.
 		Locked locked;
 		if (cudaError_t error = await_bound({}, bytes, managed); error != cudaSuccess)
@@ -619,6 +654,7 @@ void Task::reshape(const Shape &shape)
 
 void account::count(int objects, int64_t bytes) { Task::process().count(objects, bytes); }
 void account::release_evicted(uint64_t bytes) { Task::process().release_evicted(bytes); }
+void account::made(uint64_t bytes) { Task::process().made(bytes); }
 uint64_t account::in_use() { return Task::process().in_use(); }
 uint64_t account::charged() { return Task::process().charged(); }
 void account::moved() { show_holdings(); }

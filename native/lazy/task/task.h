@@ -88,6 +88,7 @@ struct Account {
 	case_task grant = {};          // id 0: the scheduler has granted nothing
 	uint64_t granted = 0;          // bytes
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
+	uint64_t making = 0;           // of these, of memory that moves once it is made, and is not made yet
 	uint64_t objects = 0;
 	uint64_t released = 0;  // bytes that were granted, and that the scheduler has to be told of
 	uint64_t reserved = 0; // bytes that the program itself keeps for later allocations
@@ -143,6 +144,9 @@ public:
 	cudaError_t await_charge(const char *call, uint64_t bytes, bool managed = false);
 	void uncharge(uint64_t bytes);
 	void take_back(uint64_t bytes);
+	// await_range is await_charge for memory that is made next (allocate_backed), and can move then. Until it is made
+	// (account::made) it counts neither as on the device nor as what cannot leave it.
+	cudaError_t await_range(const char *call, uint64_t bytes);
 	// count adds objects and bytes of a task that is not bound yet.
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
@@ -155,6 +159,8 @@ public:
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
 	uint64_t charged() const; // the same with the device heap
+	uint64_t making() const;  // of these, of await_range, and not made yet; perhaps not granted yet
+	void made(uint64_t bytes);
 	// release_evicted gives back bytes that were on the host when they were freed: the scheduler counts them as
 	// the task's, and not as on the device. Nothing may take their place without being asked for.
 	void release_evicted(uint64_t bytes);
@@ -203,12 +209,15 @@ private:
 	cudaError_t await_answer(case_need need);
 	cudaError_t await_answer_here(uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT);
 	cudaError_t await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms = CASE_WAIT_DEFAULT);
-	cudaError_t await_room(const char *call, uint64_t bytes);
+	enum class Memory { made, range }; // when it is charged
+	cudaError_t await_charged(const char *call, uint64_t bytes, bool managed, Memory memory);
+	cudaError_t await_room(const char *call, uint64_t bytes, Memory memory);
+	void enter(uint64_t bytes, Memory memory);
 	cudaError_t await_cover(uint64_t more);
 	uint64_t heap_to_ask() const;
 	uint64_t to_begin_on_host(const case_need &need) const;
 	bool settled(uint64_t *more) const;
-	bool fits(uint64_t bytes);
+	bool fits(uint64_t bytes, Memory memory);
 	void close();
 	void tell_released();
 	static void show_use(); // to the scheduler
