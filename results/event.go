@@ -67,7 +67,9 @@ const (
 	EventMPSBroken EventKind = "mps-broken"
 	// The MPS server serves clients again. The batch records it.
 	EventMPSRecovered EventKind = "mps-recovered"
-	// The batch stopped waiting for the MPS server to recover. The batch records it.
+	// A job was ended that had lost its contexts with the MPS server, and that the server waited for. The batch records it.
+	EventMPSEnded EventKind = "mps-ended"
+	// The MPS server will not recover. The batch records it.
 	EventMPSNotRecovered EventKind = "mps-not-recovered"
 	// One job broke the MPS server; the detail has the evidence. The batch records it when the
 	// run ends.

@@ -51,9 +51,11 @@ type Batch struct {
 	looks  time.Duration   // when the engine's next tick is due; it was asked for
 	idles  bool            // nothing will happen by itself: another look at the processes would show nothing new
 
-	progress progress
-	server   blame.Server
-	held     []schedulers.Decision // grants that wait for the server's recovery
+	progress    progress
+	server      blame.Server
+	held        []schedulers.Decision // grants to jobs that have their devices, and may not be clients of the server before it has recovered
+	inFault     bool                  // the server says that its clients have lost their contexts
+	endsClients time.Duration         // when those that have not ended are ended; 0: no time is set
 }
 
 // job is what a batch knows of a job beside its record, while something can happen to it.
@@ -67,6 +69,7 @@ type job struct {
 	deadline time.Duration
 	bound    bool // the whole job has asked the engine for its device
 	started  bool
+	client   bool // bound, and a process of it has been answered
 	timedOut bool
 	stopped  bool
 	stuck    string // why it would run for ever
@@ -81,6 +84,7 @@ type job struct {
 	ranks *ranks // nil: it has one process
 
 	residencies blame.Residencies
+	endedClient bool               // by endClient
 	deaths      []blame.Incident   // of processes that had a device and did not say goodbye
 	end         time.Duration      // Never: it has not ended
 	work        map[int]blame.Work // of its processes, where their probes tell
@@ -346,7 +350,7 @@ func (b *Batch) admit(now time.Duration) {
 		if !ok || inTurn && b.engine.Waiting() > 0 {
 			return
 		}
-		if b.server.Recovering() && !b.boundBeforeStart(i) {
+		if b.server.Recovering() {
 			return // a new client would be turned away; ServerRecovered goes on
 		}
 		b.takeNext()
@@ -476,14 +480,13 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		i := int(d.Task.Job)
 		switch {
 		case b.records[i].Outcome != nil: // cancelled while it waited for its device
+		case d.Task.ID != binding(i) && b.tasks[d.Task.ID] == nil: // its process has just ended, and the engine does not know yet
 		case d.Kind == schedulers.Revoke:
 			b.command(Revoke{d})
 			t := b.tasks[d.Task.ID]
 			t.revocation, t.to = b.revocation(d, now), d.Revocation.Device
 		case d.Kind == schedulers.Unanswered:
 			b.recordUnanswered(b.tasks[d.Task.ID], now)
-		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):
-			b.held = append(b.held, d)
 		case d.Task.ID != binding(i):
 			b.command(Answer{d}) // first, because its process waits
 			b.settle(d, now)
@@ -611,7 +614,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	b.left(e.Job)
 	b.progress.made(now)
 	if died {
-		b.suspectOutage(j.residencies, j.end)
+		b.suspectOutage(j.residencies, j.end, false)
 	}
 	b.carryOut(b.engine.JobExit(schedulers.JobID(e.Job)), now)
 	b.admit(now)
@@ -699,6 +702,7 @@ func (e Tick) apply(b *Batch, now time.Duration) error {
 			b.command(Stop{i})
 		}
 	}
+	b.endClients(now)
 	ds := b.engine.Expire(now)
 	if b.config.Scheduler.Revokes {
 		quiet := e.Quiet

@@ -238,11 +238,14 @@ type (
 	// ServerFaulted says that the MPS server's own log shows a fault on a device. The log
 	// does so some 25 ms before a client can be told (H200, driver 580).
 	ServerFaulted struct{ Device int }
-	// ServerBroken says what is wrong with the MPS server whose recovery is awaited.
-	ServerBroken struct{ Why error }
-	// ServerRecovered answers AwaitServer: the MPS server is healthy, or nobody waits for
-	// it any longer because of Err. After an Err jobs start all the same, and their faults on
-	// the devices of the outage are collateral.
+	// ServerBroken says what is wrong with the MPS server whose recovery is awaited. Fault: it says so itself, and
+	// its clients on the devices of the fault have lost their contexts.
+	ServerBroken struct {
+		Why   error
+		Fault bool
+	}
+	// ServerRecovered answers AwaitServer: the MPS server is healthy, or because of Err it will never be.
+	// After an Err nobody is admitted to it any more.
 	ServerRecovered struct{ Err error }
 )
 
@@ -286,10 +289,11 @@ type (
 	Stop struct{ Job int }
 	// WakeAt asks for a Tick at a time or soon after.
 	WakeAt struct{ At time.Duration }
-	// AwaitServer asks to wait, for a limited time, until the MPS server is healthy after a
-	// client's fault or death. ServerRecovered follows, and ServerBroken before it where
-	// the server was not healthy.
+	// AwaitServer asks to wait until the MPS server is healthy after a client's fault or death.
+	// ServerRecovered follows, and ServerBroken before it where the server was not healthy.
 	AwaitServer struct{}
+	// EndClient is Stop of a job whose contexts are lost with the MPS server, so that its end spares nobody.
+	EndClient struct{ Job int }
 	// RecordJob, RecordJobs, RecordRank, RecordTask, RecordSwap and RecordEvent are records for the Recorder.
 	RecordJob struct{ Job results.Job }
 	// RecordJobs makes its records when they are asked for, because a whole mix arrives at once.
@@ -308,6 +312,7 @@ func (Search) command()      {}
 func (Stop) command()        {}
 func (WakeAt) command()      {}
 func (AwaitServer) command() {}
+func (EndClient) command()   {}
 func (RecordJob) command()   {}
 func (RecordJobs) command()  {}
 func (RecordRank) command()  {}

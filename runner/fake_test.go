@@ -79,6 +79,7 @@ func (f *fake) Plan(func() runner.Event) { f.note("plan") }
 
 func (f *fake) Stop(job int)           { f.note("stop %d", job) }
 func (f *fake) AwaitServer()           { f.note("await server") }
+func (f *fake) EndClient(job int)      { f.note("end client %d", job) }
 func (f *fake) WakeAt(t time.Duration) { f.note("wake %v", t) }
 
 // want compares what was asked since the last want.

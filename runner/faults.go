@@ -114,7 +114,7 @@ func (e Fault) apply(b *Batch, at time.Duration) error {
 	j.each(e.Process.Serial, func(s *said) { s.faults = append(s.faults, f) })
 	b.recordEvent(results.Event{AtS: seconds(at), Kind: results.EventFault, Job: &index, Device: j.record.Device, Detail: f.Detail})
 	if !f.Contained() {
-		b.suspectOutage(j.residencies.Of(e.Process.Serial), at)
+		b.suspectOutage(j.residencies.Of(e.Process.Serial), at, true)
 	}
 	return nil
 }
@@ -127,65 +127,118 @@ func (b *Batch) suspectDeath(j *job, e ProcessGone, now time.Duration) {
 		return
 	}
 	j.deaths = append(j.deaths, blame.Incident{Process: e.Process, At: now, Work: work})
-	b.suspectOutage(own, now)
+	b.suspectOutage(own, now, false)
 }
 
 // suspectOutage notes that an incident at a time may have broken the MPS server on the
-// devices of these residencies, and has the executor await its recovery.
-func (b *Batch) suspectOutage(rs blame.Residencies, at time.Duration) {
+// devices of these residencies, and has the executor await its recovery. Until then the server would turn new clients away,
+// whatever their device (seen on two H200s, 1 ms after a fault on the other device), so processes are granted more only where
+// they are.
+func (b *Batch) suspectOutage(rs blame.Residencies, at time.Duration, shown bool) {
 	if !b.config.MPS || b.cancelled || b.Ended() {
 		return
 	}
-	if b.server.Suspect(rs, at) {
+	if b.server.Suspect(rs, at, shown) {
 		b.command(AwaitServer{})
+		b.carryOut(b.engine.Seal(true, at), at)
 	}
-}
-
-// mustWaitForServer reports whether a grant must wait for the MPS server's recovery. A
-// process whose device was settled before it started has its device.
-func (b *Batch) mustWaitForServer(d schedulers.Decision) bool {
-	j := b.job(int(d.Task.Job))
-	if j.bound && d.Task.ID != binding(int(d.Task.Job)) {
-		return false
-	}
-	own := j.residencies.Of(d.Task.Serial)
-	return slices.ContainsFunc(b.devicesOf(d), func(device int) bool { return !b.server.Admits(own, device) })
+	b.giveTime(at)
 }
 
 func (e ServerFaulted) apply(b *Batch, now time.Duration) error {
-	b.suspectOutage(blame.Residencies{{Device: e.Device, From: now, To: now}}, now)
+	b.suspectOutage(blame.Residencies{{Device: e.Device, From: now, To: now}}, now, true)
 	b.server.FaultLogged(e.Device, now)
 	return nil
 }
 
+// ending is how long a process may take to end by itself once the MPS server is known to be in state FAULT. Its next CUDA call
+// has given it the error. The server waits for it, and with the server all that come later.
+const ending = 2 * time.Second
+
 func (e ServerBroken) apply(b *Batch, now time.Duration) error {
 	b.server.Broken(now)
 	b.recordServer(results.EventMPSBroken, e.Why, now)
+	b.inFault = b.inFault || e.Fault
+	b.giveTime(now)
 	return nil
 }
 
+// giveTime has the clients of a broken server ended after a while, unless that is under way.
+func (b *Batch) giveTime(now time.Duration) {
+	if b.inFault && b.endsClients == 0 {
+		b.endsClients = now + ending
+		b.command(WakeAt{b.endsClients})
+	}
+}
+
+// endClients ends the jobs that a broken server waits for, once their time is over. Jobs that wait for their first device may
+// not be clients, so they come last.
+func (b *Batch) endClients(now time.Duration) {
+	if b.endsClients == 0 || now < b.endsClients {
+		return
+	}
+	b.endsClients = 0
+	var clients, newcomers []int
+	for i, j := range b.jobs {
+		switch {
+		case j == nil || !j.runs() || j.endedClient || !slices.ContainsFunc(b.server.Lost(), j.isOn):
+		case slices.ContainsFunc(b.held, func(d schedulers.Decision) bool { return int(d.Task.Job) == i }):
+			newcomers = append(newcomers, i)
+		default:
+			clients = append(clients, i)
+		}
+	}
+	if len(clients) > 0 && len(newcomers) > 0 {
+		b.giveTime(now)
+	} else if len(clients) == 0 {
+		clients = newcomers
+	}
+	for _, i := range clients {
+		b.endClient(i, now)
+	}
+}
+
+func (b *Batch) endClient(i int, now time.Duration) {
+	j := b.job(i)
+	j.endedClient = true
+	why := fmt.Sprintf("it was ended, because the MPS server waited for it for %v", ending)
+	for _, r := range j.residencies {
+		if !r.Open() {
+			continue
+		}
+		f := blame.Incident{Process: schedulers.Process{Job: schedulers.JobID(i), Serial: r.Serial}, At: now, Code: blame.Ended, Detail: why}
+		j.faults = append(j.faults, f)
+		if j.ranks != nil {
+			for k := range j.ranks.all {
+				j.ranks.all[k].faults = append(j.ranks.all[k].faults, f)
+			}
+		}
+	}
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventMPSEnded, Job: &j.record.Index, Device: j.record.Device, Detail: why})
+	b.command(EndClient{i})
+}
+
 func (e ServerRecovered) apply(b *Batch, now time.Duration) error {
-	if b.Ended() {
+	switch {
+	case b.Ended():
 		return nil // nobody waits
-	}
-	if e.Err != nil {
-		b.server.GivenUp(now)
+	case e.Err != nil:
+		b.server.Broken(now)
 		b.recordServer(results.EventMPSNotRecovered, e.Err, now)
-	} else {
-		again, wasBroken := b.server.Healthy(now)
-		if again {
-			b.command(AwaitServer{})
-			return nil
-		}
-		if wasBroken {
-			b.recordServer(results.EventMPSRecovered, nil, now)
-		}
+		return nil
 	}
-	held := slices.DeleteFunc(b.held, func(d schedulers.Decision) bool {
-		return binding(int(d.Task.Job)) != d.Task.ID && b.tasks[d.Task.ID] == nil // the task was freed meanwhile
-	})
+	again, wasBroken := b.server.Healthy(now)
+	if again {
+		b.command(AwaitServer{})
+		return nil
+	}
+	if wasBroken {
+		b.recordServer(results.EventMPSRecovered, nil, now)
+	}
+	b.inFault, b.endsClients = false, 0
+	held := slices.DeleteFunc(b.held, func(d schedulers.Decision) bool { return b.tasks[d.Task.ID] == nil }) // it was freed meanwhile
 	b.held = nil
-	b.carryOut(held, now)
+	b.carryOut(append(held, b.engine.Seal(false, now)...), now)
 	b.admit(now)
 	return nil
 }
@@ -208,7 +261,7 @@ func (b *Batch) AttributeFaults() []Command {
 	for i := range b.jobs {
 		j := b.job(i)
 		jobs[i] = blame.Job{Name: j.record.Name, FaultsAlone: b.faultsAlone(i), Residencies: j.residencies,
-			Faults: j.faults, Deaths: j.deaths, End: j.end,
+			Faults: j.faultsWithWork(), Deaths: j.deaths, End: j.end,
 			Failed: j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0}
 	}
 	found := blame.Attribute(jobs, b.server.Outages())
@@ -232,4 +285,25 @@ func (b *Batch) AttributeFaults() []Command {
 		b.recordJob(r)
 	}
 	return b.take()
+}
+
+// faultsWithWork are the faults, with what the processes that were ended showed of their work at their end.
+func (j *job) faultsWithWork() []blame.Incident {
+	faults := slices.Clone(j.faults)
+	for i, f := range faults {
+		if f.Code == blame.Ended {
+			faults[i].Work = j.workOf(f.Process.Serial)
+		}
+	}
+	return faults
+}
+
+// workOf is what a process showed of its work last. Where the processes are not told apart, it is that of the only one.
+func (j *job) workOf(serial int) blame.Work {
+	if serial == 0 && len(j.work) == 1 {
+		for only := range j.work {
+			serial = only
+		}
+	}
+	return j.work[serial]
 }

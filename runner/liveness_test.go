@@ -128,7 +128,8 @@ func (w *world) WakeAt(t time.Duration) {
 	w.events = append(w.events, due{at: t, order: w.planned, timer: true, do: func() { w.batch.Tick(w.now) }})
 }
 
-func (w *world) AwaitServer() { w.plan(w.work(), func() { w.batch.Recovered(nil, w.now) }) }
+func (w *world) EndClient(job int) { w.Stop(job) }
+func (w *world) AwaitServer()      { w.plan(w.work(), func() { w.batch.Recovered(nil, w.now) }) }
 
 func (w *world) Start(job int, _ []int) {
 	w.plan(time.Millisecond, func() {

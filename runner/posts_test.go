@@ -87,5 +87,7 @@ func (b *batch) Fail(err error, at time.Duration)    { b.Post(at, runner.Fail{Er
 func (b *batch) ServerFaulted(device int, at time.Duration) {
 	b.Post(at, runner.ServerFaulted{Device: device})
 }
-func (b *batch) ServerBroken(why error, at time.Duration) { b.Post(at, runner.ServerBroken{Why: why}) }
-func (b *batch) Recovered(err error, at time.Duration)    { b.Post(at, runner.ServerRecovered{Err: err}) }
+func (b *batch) ServerBroken(why error, fault bool, at time.Duration) {
+	b.Post(at, runner.ServerBroken{Why: why, Fault: fault})
+}
+func (b *batch) Recovered(err error, at time.Duration) { b.Post(at, runner.ServerRecovered{Err: err}) }

@@ -39,6 +39,7 @@ type Executor interface {
 type Recoverer interface {
 	Executor
 	AwaitServer()
+	EndClient(job int)
 }
 
 // Revoker is an Executor whose processes can give device memory back. Under a scheduler that takes
@@ -241,6 +242,8 @@ func (l *Loop) do(c Command) {
 		l.executor.WakeAt(c.At)
 	case AwaitServer:
 		l.recoverer.AwaitServer()
+	case EndClient:
+		l.recoverer.EndClient(c.Job)
 	case RecordJob:
 		l.recorder.Job(c.Job)
 	case RecordJobs:

@@ -55,7 +55,12 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 	b.ask(entry, now)
 	switch {
 	case j.bound:
-		b.carryOut([]schedulers.Decision{{Kind: schedulers.Granted, Task: t, Device: j.deviceOf(t)}}, now)
+		d := schedulers.Decision{Kind: schedulers.Granted, Task: t, Device: j.deviceOf(t)}
+		if j.client = j.client || !b.server.Recovering(); j.client {
+			b.carryOut([]schedulers.Decision{d}, now)
+		} else {
+			b.held = append(b.held, d)
+		}
 	case b.engineDecides(j):
 		ds, err := b.engine.Submit(t, now)
 		b.check(err)

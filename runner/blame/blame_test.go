@@ -77,45 +77,40 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
-// New clients wait while the recovery of the server is awaited. A client goes on where it
-// was, and on a device without an outage.
+// The recovery of a server is awaited until nothing can have broken it since. Contexts are lost on the devices where a fault was
+// shown.
 func TestServer(t *testing.T) {
 	var s blame.Server
 	client := resident(1, 0, schedulers.Never)
 	neighbour := resident(2, 1, schedulers.Never)
-	admits := func(want ...bool) {
+	lost := func(want ...int) {
 		t.Helper()
-		got := []bool{s.Admits(nil, 1), s.Admits(client, 0), s.Admits(neighbour, 0), s.Admits(neighbour, 1), s.Admits(client, 1)}
-		if !slices.Equal(got, want) {
-			t.Errorf("admits %v, want %v", got, want)
+		if got := s.Lost(); !slices.Equal(got, want) {
+			t.Errorf("lost on devices %v, want %v", got, want)
 		}
 	}
-	admits(true, true, true, true, true)
-	if s.Suspect(client[:0], 3) || s.Recovering() {
+	if s.Suspect(client[:0], 3, true) || s.Recovering() {
 		t.Error("a process that is not a client has broken the server")
 	}
-	if !s.Suspect(client, 3) {
+	if !s.Suspect(client, 3, false) {
 		t.Error("nobody awaits the recovery")
 	}
-	admits(false, true, false, true, true)
+	lost()
 	s.Broken(4)
-	if s.Suspect(client, 5) {
+	lost(0) // a death broke it
+	if s.Suspect(client, 5, true) || s.Suspect(neighbour, 5, false) {
 		t.Error("the recovery is awaited twice")
 	}
+	lost(0)
 	if again, _ := s.Healthy(6); !again {
 		t.Error("the second incident may show only later, and nobody awaits it")
 	}
 	if again, wasBroken := s.Healthy(7); again || !wasBroken {
 		t.Errorf("healthy: again %v, was broken %v", again, wasBroken)
 	}
-	admits(true, true, true, true, true)
-	want := []blame.Outage{{Device: 0, From: 3, To: 7, Seen: 4}}
+	lost()
+	want := []blame.Outage{{Device: 0, From: 3, To: 7, Shown: true, Seen: 4}, {Device: 1, From: 5, To: 7, Seen: schedulers.Never}}
 	if diff := cmp.Diff(want, s.Outages()); diff != "" {
 		t.Error(diff)
-	}
-	s.Suspect(neighbour, 9)
-	s.GivenUp(10)
-	if s.Recovering() || s.Outages()[1].To != schedulers.Never {
-		t.Errorf("given up: %+v", s.Outages())
 	}
 }

@@ -32,6 +32,10 @@ const (
 	mpsServerNotReady   = 807 // cudaErrorMpsServerNotReady
 )
 
+// Ended is the code of an incident that is no CUDA error: the run ended the process, whose context was lost, because the MPS
+// server waited for it.
+const Ended = -1
+
 // Incident is a fault that a process reported, or the death of a process.
 type Incident struct {
 	Process schedulers.Process // serial 0: some process of the job

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
@@ -14,6 +15,7 @@ import (
 type Outage struct {
 	Device   int
 	From, To time.Duration // Never: it lasts
+	Shown    bool          // a client's error or the server's log has shown a fault there
 	Seen     time.Duration // when the server itself was first seen broken; Never: it was not
 }
 
@@ -38,8 +40,9 @@ const (
 )
 
 // Suspect notes that an incident at a time may have broken the server on the devices of the
-// residencies that lasted then. The answer is whether the caller must await its recovery.
-func (s *Server) Suspect(rs Residencies, at time.Duration) (await bool) {
+// residencies that lasted then. shown: it is an error that was shown there. The answer is whether the
+// caller must await its recovery.
+func (s *Server) Suspect(rs Residencies, at time.Duration, shown bool) (await bool) {
 	found := false
 	for _, r := range rs {
 		if !r.at(at) {
@@ -47,10 +50,10 @@ func (s *Server) Suspect(rs Residencies, at time.Duration) (await bool) {
 		}
 		found = true
 		if o := s.outage(r.Device); o != nil {
-			o.From = min(o.From, at)
+			o.From, o.Shown = min(o.From, at), o.Shown || shown
 			continue
 		}
-		s.outages = append(s.outages, Outage{Device: r.Device, From: at, To: schedulers.Never, Seen: schedulers.Never})
+		s.outages = append(s.outages, Outage{Device: r.Device, From: at, To: schedulers.Never, Seen: schedulers.Never, Shown: shown})
 	}
 	switch {
 	case !found:
@@ -96,30 +99,19 @@ func (s *Server) Healthy(at time.Duration) (awaitAgain, wasBroken bool) {
 	return false, wasBroken
 }
 
-// GivenUp notes that the run has stopped waiting for the server to recover, so its outages have no end.
-func (s *Server) GivenUp(at time.Duration) {
-	s.Broken(at)
-	s.recovery, s.broken = healthy, false
-}
-
 // Recovering reports whether the server's recovery is awaited.
 func (s *Server) Recovering() bool { return s.recovery != healthy }
 
-// Admits reports whether a process with these residencies can be granted the device now.
-// While its recovery is awaited the server turns new clients away, whatever their device
-// (seen on two H200s, 1 ms after a fault on the other device). A client continues where it
-// was, because the server waits for it to end.
-func (s *Server) Admits(rs Residencies, device int) bool {
-	if !s.Recovering() {
-		return true
-	}
-	client, here := false, false
-	for _, r := range rs {
-		if r.Open() {
-			client, here = true, here || r.Device == device
+// Lost are the devices whose clients have lost their contexts, while the server is seen broken: those on which a fault
+// was shown. If none was, a death broke the server, on one of the devices of an outage.
+func (s *Server) Lost() (devices []int) {
+	shown := slices.ContainsFunc(s.outages, func(o Outage) bool { return o.open() && o.Shown })
+	for _, o := range s.outages {
+		if o.open() && s.broken && o.Shown == shown {
+			devices = append(devices, o.Device)
 		}
 	}
-	return client && (here || s.outage(device) == nil)
+	return devices
 }
 
 // Outages are those so far, in the order in which they began to be suspected.

@@ -55,8 +55,8 @@ type Config struct {
 	// programs run without MPS.
 	MendServer func() (mended bool, err error)
 	// AwaitServer, where not nil, waits until the MPS server is healthy or ctx ends. If the
-	// server is broken it says once, through broken, what is wrong.
-	AwaitServer func(ctx context.Context, broken func(error)) error
+	// server is broken it says through broken what is wrong, and whether it is in state FAULT.
+	AwaitServer func(ctx context.Context, broken func(why error, fault bool)) error
 	// WatchServer, where not nil, calls seen for each device, by its place in node order, on
 	// which the MPS server handles a fault. It returns when done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
@@ -280,15 +280,10 @@ func (x *Executor) Start(job int, devices []int) {
 	})
 }
 
-// recoveryLimit bounds how long jobs wait for a broken MPS server. The server recovers when
-// the clients that the fault took down have ended. A program that does not check for errors
-// goes on with its work on the host first.
-const recoveryLimit = time.Minute
-
 // AwaitServer carries out runner.AwaitServer.
 func (x *Executor) AwaitServer() {
 	x.clean.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), recoveryLimit, fmt.Errorf("not within %v", recoveryLimit))
+		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		x.clean.Go(func() {
 			select {
@@ -299,7 +294,7 @@ func (x *Executor) AwaitServer() {
 		})
 		var err error
 		if x.config.AwaitServer != nil {
-			err = x.config.AwaitServer(ctx, func(why error) { x.post(runner.ServerBroken{Why: why}) })
+			err = x.config.AwaitServer(ctx, func(why error, fault bool) { x.post(runner.ServerBroken{Why: why, Fault: fault}) })
 		}
 		x.post(runner.ServerRecovered{Err: err})
 	})

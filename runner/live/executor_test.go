@@ -156,7 +156,7 @@ type rig struct {
 	ids        [][16]byte
 	preload    string
 	swap       *swaparea.Area
-	await      func(context.Context, func(error)) error
+	await      func(context.Context, func(error, bool)) error
 	terminate  func(pids ...int) error
 	mendServer func() (bool, error)
 	observe    func(runner.Step)
@@ -713,7 +713,7 @@ func TestCollateral(t *testing.T) {
 				e, is := s.Event.(runner.JobEnded)
 				return is && e.Job == 0 && c.want[0] == results.Crash
 			})
-			r.await = func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return nil } // when all have ended
+			r.await = func(ctx context.Context, _ func(error, bool)) error { <-ctx.Done(); return nil } // when all have ended
 			jobs, _ := r.mustRun()
 			if got := outcomes(jobs); !slices.Equal(got, c.want) {
 				t.Errorf("outcomes %v, want %v: %q, %q", got, c.want, jobs[0].Detail, jobs[1].Detail)
@@ -742,8 +742,8 @@ func TestJobsWaitForTheServer(t *testing.T) {
 			}
 		}
 	}
-	r.await = func(ctx context.Context, broken func(error)) error {
-		broken(errors.New("it is in state FAULT"))
+	r.await = func(ctx context.Context, broken func(error, bool)) error {
+		broken(errors.New("it is in state FAULT"), true)
 		well.Wait()
 		return nil
 	}

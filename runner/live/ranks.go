@@ -109,7 +109,7 @@ func (x *Executor) abort(job int, started []*process, err error) {
 				x.guard.forget(p)
 			})
 		}
-		x.stopAll(job, started, 0)
+		x.stopAll(job, started, 0, x.spares())
 		all.Wait()
 		x.awaitClients(job, started)
 	}
@@ -135,7 +135,7 @@ func (x *Executor) awaitRanks(job int, ranks []*process) {
 			x.end(job, p)
 			x.guard.forget(p) // its session may be another's before the job ends
 			if e.Failed() {
-				stop.Do(func() { x.stopAll(job, ranks, x.config.Grace) })
+				stop.Do(func() { x.stopAll(job, ranks, x.config.Grace, x.spares()) })
 			}
 		})
 	}

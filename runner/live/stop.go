@@ -7,7 +7,13 @@ import (
 )
 
 // Stop carries out runner.Stop.
-func (x *Executor) Stop(job int) {
+func (x *Executor) Stop(job int) { x.stop(job, x.spares()) }
+
+// EndClient carries out runner.EndClient. A broken server does not end the work of a client.
+func (x *Executor) EndClient(job int) { x.stop(job, false) }
+
+// stop ends a job. spares: its work is ended through the MPS server first.
+func (x *Executor) stop(job int, spares bool) {
 	x.clean.Add(1)
 	x.spawn.do(func() { // after the job's start
 		x.mu.Lock()
@@ -18,18 +24,18 @@ func (x *Executor) Stop(job int) {
 		}
 		go func() {
 			defer x.clean.Done()
-			x.stopAll(job, ranks, grace)
+			x.stopAll(job, ranks, grace, spares)
 		}()
 	})
 }
 
 // stopAll stops those processes of a job that run.
-func (x *Executor) stopAll(job int, ranks []*process, grace time.Duration) {
+func (x *Executor) stopAll(job int, ranks []*process, grace time.Duration, spares bool) {
 	run := slices.DeleteFunc(slices.Clone(ranks), (*process).over) // await takes care of what the others left
 	if len(run) == 0 {
 		return
 	}
-	if x.spares() {
+	if spares {
 		x.terminate(job, x.processesOf(job, run)...)
 	}
 	var all sync.WaitGroup

@@ -69,6 +69,7 @@ func fakeFrontEnd() int {
 
 type fakeState struct {
 	server  *exec.Cmd
+	ended   chan struct{} // closed when the server has
 	stdin   io.Closer
 	clients []string
 	status  string
@@ -128,6 +129,18 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 		}
 		return true
 	}
+	if s.server != nil {
+		select {
+		case <-s.ended:
+			fmt.Printf("[Control] Server %s exited with status 9\n", s.serverPID())
+			s.server, s.clients, s.status = nil, nil, "ACTIVE"
+		default:
+		}
+	}
+	// A server is healthy again once its last client has gone, unless the test says when.
+	if fakeIs("recovers") && len(s.clients) == 0 {
+		s.status = "ACTIVE"
+	}
 	switch argv[0] {
 	case "get_server_list":
 		if s.server != nil {
@@ -157,7 +170,7 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 		if s.server != nil {
 			s.stdin.Close()
 			if !fakeIs("stubborn-server") {
-				_ = s.server.Wait()
+				<-s.ended
 			}
 		}
 		return true
@@ -168,6 +181,8 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 		s.clients = append(s.clients, argv[1:]...)
 	case "fake_unlisted_client":
 		s.clients[0] = "1" // the server no longer knows the client that it listed
+	case "fake_leave":
+		s.clients = slices.DeleteFunc(s.clients, func(c string) bool { return c == argv[1] })
 	case "fake_fault":
 		s.status = "FAULT"
 	case "fake_recover":
@@ -178,9 +193,7 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 		}
 	case "fake_kill_server":
 		_ = s.server.Process.Kill()
-		_ = s.server.Wait()
-		fmt.Printf("[Control] Server %s exited with status 9\n", s.serverPID())
-		s.server, s.clients = nil, nil
+		<-s.ended
 	case "fake_die":
 		fmt.Println("[Control] out of cheese")
 		os.Exit(3)
@@ -198,6 +211,12 @@ func (s *fakeState) startServer() {
 	if err := s.server.Start(); err != nil {
 		panic(err)
 	}
+	server, ended := s.server, make(chan struct{})
+	s.ended = ended
+	go func() {
+		_ = server.Wait()
+		close(ended)
+	}()
 }
 
 // harness acts as a run that is killed: it starts a daemon with a server, prints their PIDs, and

@@ -14,9 +14,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/caserun/caserun/runner/child"
@@ -59,10 +61,13 @@ type patience struct {
 	settle time.Duration
 	// health is the time between two checks of an unhealthy server.
 	health time.Duration
+	// recovery is how long a server may be in state FAULT without clients. It was ACTIVE 60 ms after the last had gone
+	// (H200, driver 580).
+	recovery time.Duration
 }
 
 var usual = patience{command: 5 * time.Second, server: 2 * time.Second, killed: 2 * time.Second, quit: 10 * time.Second,
-	hang: 30 * time.Second, ask: 10 * time.Second, settle: 250 * time.Millisecond, health: 100 * time.Millisecond}
+	hang: 30 * time.Second, ask: 10 * time.Second, settle: 250 * time.Millisecond, health: 100 * time.Millisecond, recovery: time.Second}
 
 var (
 	// errNotInstalled is wrapped by Start if nvidia-cuda-mps-control is not on PATH.
@@ -70,6 +75,8 @@ var (
 	// errForeignDaemon is wrapped by Start if another daemon serves the default pipe directory,
 	// because its clients would share the GPUs with the run.
 	errForeignDaemon = errors.New("another MPS daemon is running")
+	// errFault is wrapped if a server is in state FAULT.
+	errFault = errors.New("in state FAULT")
 	// errDied is wrapped if the daemon or one of its servers ended without being told to. The
 	// message has the end of its log.
 	errDied = errors.New("MPS died")
@@ -293,8 +300,8 @@ func (d *Daemon) health(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s := strings.TrimSpace(status); s == "FAULT" {
-			return errors.Join(fmt.Errorf("MPS server %d is in state %s", pid, s), d.logTail())
+		if strings.TrimSpace(status) == "FAULT" {
+			return errors.Join(fmt.Errorf("MPS server %d is %w", pid, errFault), d.logTail())
 		}
 	}
 	for _, pid := range before {
@@ -308,11 +315,14 @@ func (d *Daemon) health(ctx context.Context) error {
 	return nil
 }
 
-// AwaitHealthy returns nil when the servers accept new clients. After a client's fault they do so
-// once all clients that the fault took down are gone. If the servers do not accept clients,
-// AwaitHealthy calls broken once with the reason and checks again until ctx ends.
-func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
+// AwaitHealthy returns nil when the servers accept new clients. After a client's fault a server is in state FAULT and turns new
+// clients away until the clients of the devices concerned have ended. Then it makes these devices' contexts again and is ACTIVE
+// (NVIDIA, "Multi-Process Service", "MPS Error Containment"). A server that does not become ACTIVE although no client is left is
+// killed: the daemon starts another for the next client. If the servers do not accept clients, AwaitHealthy calls broken once with
+// the reason, and once more when it first sees a server in state FAULT, and checks again until ctx ends.
+func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(why error, fault bool)) error {
 	var ill error
+	inFault, idle := false, time.Time{}
 	for wait := d.patience.settle; ; wait = d.patience.health {
 		timer := time.NewTimer(wait)
 		select {
@@ -327,15 +337,43 @@ func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
 			return fmt.Errorf("wait for MPS: %w", d.died("the control daemon", d.proc.Err()))
 		default:
 		}
+		fault := errors.Is(err, errFault)
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(fmt.Errorf("wait for MPS: %w", context.Cause(ctx)), ill)
 		case err == nil:
 			return nil
-		case ill == nil:
-			broken(err)
+		case ill == nil, fault && !inFault:
+			broken(err, fault)
 		}
-		ill = err
+		ill, inFault = err, inFault || fault
+		if idle = d.idleSince(ctx, fault, idle); !idle.IsZero() && time.Since(idle) >= d.patience.recovery {
+			d.replace()
+			idle = time.Time{}
+		}
+	}
+}
+
+// idleSince is since when a server in state FAULT has had no client that lives; zero: it has one.
+func (d *Daemon) idleSince(ctx context.Context, fault bool, since time.Time) time.Time {
+	clients, err := d.listClients(ctx)
+	if !fault || err != nil || slices.ContainsFunc(clients, func(c client) bool { return alive(c.PID) }) {
+		return time.Time{}
+	}
+	if since.IsZero() {
+		return time.Now()
+	}
+	return since
+}
+
+// replace kills the servers. health reports their end.
+func (d *Daemon) replace() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for pid := range d.servers {
+		if runs(pid, serverProgram) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -477,11 +478,63 @@ func mustBeEmpty(t *testing.T, dir string) {
 	}
 }
 
+// A server recovers once its clients have ended. One that does not is killed then, and not before: the daemon starts another.
+func TestAServerIsReplacedAfterItsLastClient(t *testing.T) {
+	soon := usual
+	soon.settle, soon.health, soon.recovery = time.Millisecond, time.Millisecond, time.Millisecond
+	for _, recovers := range []bool{true, false} {
+		words := ""
+		if recovers {
+			words = "recovers"
+			soon.recovery = time.Hour
+		} else {
+			soon.recovery = time.Millisecond
+		}
+		d := startFakeWith(t, Config{}, words, soon)
+		self, log := strconv.Itoa(os.Getpid()), d.logFile("output")
+		steer(t, d, "fake_connect "+self)
+		before := serverOf(t, d)
+		steer(t, d, "fake_fault")
+		err := d.AwaitHealthy(background, func(error, bool) {
+			looks := count(log, "Cmd:get_client_list")
+			go func() {
+				awaitText(background, log, "Cmd:get_client_list", looks+3)
+				if serverOf(t, d) != before {
+					t.Error("the server was replaced before its last client had ended")
+				}
+				steer(t, d, "fake_leave "+self)
+			}()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		steer(t, d, "fake_connect 4001")
+		if kept := serverOf(t, d) == before; kept != recovers {
+			t.Errorf("recovers: %v, and the server is the same: %v", recovers, kept)
+		}
+		steer(t, d, "fake_leave 4001")
+		if err := d.Quit(background); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// serverOf is the PID of the daemon's server.
+func serverOf(t *testing.T, d *Daemon) int {
+	t.Helper()
+	list, err := d.listServers(background)
+	if err != nil || len(list) != 1 {
+		t.Errorf("servers %v, error %v", list, err)
+		return 0
+	}
+	return list[0]
+}
+
 func TestAwaitHealthy(t *testing.T) {
 	soon := usual
-	soon.settle, soon.health = time.Millisecond, time.Millisecond
+	soon.settle, soon.health, soon.recovery = time.Millisecond, time.Millisecond, time.Hour
 	d := startFakeWith(t, Config{}, "", soon)
-	unexpected := func(err error) { t.Errorf("a healthy server is called broken: %v", err) }
+	unexpected := func(err error, _ bool) { t.Errorf("a healthy server is called broken: %v", err) }
 	if err := d.AwaitHealthy(background, unexpected); err != nil {
 		t.Error(err)
 	}
@@ -489,8 +542,11 @@ func TestAwaitHealthy(t *testing.T) {
 	steer(t, d, "fake_fault")
 	ctx, cancel := context.WithCancelCause(background)
 	said := 0
-	err := d.AwaitHealthy(ctx, func(why error) {
+	err := d.AwaitHealthy(ctx, func(why error, fault bool) {
 		said++
+		if !fault {
+			t.Error("a server in state FAULT is not said to be")
+		}
 		looks := count(d.logFile("output"), "Cmd:get_server_status")
 		go func() { // it looks again until then
 			awaitText(ctx, d.logFile("output"), "Cmd:get_server_status", looks+3)
@@ -503,7 +559,7 @@ func TestAwaitHealthy(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "too long") || !strings.Contains(err.Error(), "FAULT") || said != 1 {
 		t.Errorf("said %d times and returned %v, want once, the cause and the state", said, err)
 	}
-	if err := d.AwaitHealthy(background, func(error) { steer(t, d, "fake_recover") }); err != nil {
+	if err := d.AwaitHealthy(background, func(error, bool) { steer(t, d, "fake_recover") }); err != nil {
 		t.Errorf("after the recovery: %v", err)
 	}
 	if _, err := d.command(background, "fake_die"); err != nil {

@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -54,4 +55,14 @@ func runs(pid int, name string) bool {
 		}
 	}
 	return false
+}
+
+// alive reports whether a process runs. One that has ended and was not collected does not.
+func alive(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }

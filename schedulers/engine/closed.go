@@ -58,7 +58,7 @@ func (e *Engine) setPhase(device int, p phase, now time.Duration) []schedulers.D
 	}
 	e.plan, e.stale = schedulers.Plan{}, true
 	var decisions []schedulers.Decision
-	for _, w := range slices.Concat(slices.Collect(e.queue.all()), e.queue.parked) {
+	for _, w := range e.allWaiting() {
 		if w.resumes == nil && !e.fits(w.task, e.empty, e.ever) {
 			e.touch(w.task.Job)
 			e.queue.take(w)
@@ -68,6 +68,31 @@ func (e *Engine) setPhase(device int, p phase, now time.Duration) []schedulers.D
 		e.park(w)
 	}
 	return append(decisions, e.pump()...)
+}
+
+// allWaiting is the requests in the queue, and the parked ones.
+func (e *Engine) allWaiting() []*waiting {
+	return slices.Concat(slices.Collect(e.queue.all()), e.queue.parked)
+}
+
+// Seal says whether devices are granted only to processes that have their context there. Requests of other processes are
+// parked meanwhile, so that nothing is kept for them. What processes do where they are goes on.
+func (e *Engine) Seal(sealed bool, now time.Duration) []schedulers.Decision {
+	e.at(now)
+	if e.sealed == sealed {
+		return e.pump()
+	}
+	e.sealed, e.stale = sealed, true
+	for _, s := range []*state{e.state, e.node} {
+		for i := range s.devices {
+			s.devices[i].sealed = sealed
+			s.change(i)
+		}
+	}
+	for _, w := range e.allWaiting() {
+		e.park(w)
+	}
+	return e.pump()
 }
 
 // mustLeave reports whether h is on a device that is being closed, and its process can move.

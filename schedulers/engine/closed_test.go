@@ -109,3 +109,41 @@ func TestATaskThatCannotLeaveAClosedDevice(t *testing.T) {
 		t.Errorf("%d bytes are in use where it did not go", n.Device(1).UsedBytes())
 	}
 }
+
+// While devices are sealed, processes get more where they are. The requests of others hold back nobody, and nothing is kept for
+// them.
+func TestSealedDevices(t *testing.T) {
+	for _, scheduler := range []string{"case-alg2:queue=fifo", "case-alg3:queue=fifo", "schedgpu:queue=fifo", "vgpu:queue=fifo", "demand:queue=fifo"} {
+		n := enginetest.NewNode(t, scheduler, enginetest.Small)
+		seal := func(sealed bool, want string) {
+			t.Helper()
+			n.Want("seal", want, n.Engine.Seal(sealed, 0), nil)
+		}
+		n.Submit(schedulers.Task{ID: 1, Bytes: 6}, "1@0")
+		n.Submit(schedulers.Task{ID: 2, Bytes: 6}, "2@0")
+		n.Submit(schedulers.Task{ID: 3, Bytes: 9}, "")
+		n.Submit(schedulers.Task{ID: 4, Job: 1, Bytes: 3}, "") // behind task 3
+		seal(true, "4@0")
+		n.Submit(schedulers.Task{ID: 5, Job: 1, Serial: 7, Bytes: 1}, "") // another process of job 1
+		n.Grow(4, 1, "+4@0")
+		n.Release(1, "")
+		n.Submit(schedulers.Task{ID: 6, Job: 1, Bytes: 6}, "6@0") // task 3 would have fitted
+		n.Exit(1, "")
+		if n.Engine.Waiting() != 0 {
+			t.Errorf("%s: %d requests are in the queue, want 0", scheduler, n.Engine.Waiting())
+		}
+		seal(true, "")
+		seal(false, "3@0")
+	}
+}
+
+// A device that a process has not used stays closed to it while devices are sealed, and tasks for several devices wait.
+func TestASealedNode(t *testing.T) {
+	n := enginetest.NewNode(t, "case-alg3", enginetest.Small, enginetest.Small)
+	n.Submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
+	n.Want("seal", "", n.Engine.Seal(true, 0), nil)
+	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 10}, "")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 4, Terms: &schedulers.Terms{Devices: 2}}, "")
+	n.Submit(schedulers.Task{ID: 4, Job: 1, Bytes: 4}, "4@0")
+	n.Want("unseal", "2@1 3@0+1", n.Engine.Seal(false, 0), nil)
+}

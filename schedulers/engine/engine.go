@@ -66,6 +66,7 @@ type Engine struct {
 	parkedGrowth []*growth
 	limits       map[schedulers.JobID]int // how many devices a job may use
 	shut         int                      // devices that are not open
+	sealed       bool                     // Seal
 
 	now       time.Duration        // of the latest call that said its time
 	preempter schedulers.Preempter // the policy, if it takes back; else nil

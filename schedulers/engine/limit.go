@@ -96,9 +96,9 @@ func (e *Engine) bar(device int, job schedulers.JobID, bars bool) bool {
 	return true
 }
 
-// Parking: a request for which no device is left, because of its job's limit or because devices are closed, is parked. It
-// is not in the queue: it holds back no other request, does not age, and is part of no deadlock, because it may go once the
-// limit is lifted or the device comes back. Then it has the place in the queue that it would have had. What its job holds
+// Parking: a request for which no device is left, because of its job's limit or because devices are closed or sealed, is
+// parked. It is not in the queue: it holds back no other request, does not age, and is part of no deadlock, because it may
+// go once the limit is lifted or the device is open again. Then it has the place in the queue that it would have had. What its job holds
 // counts as held by a waiting job (stalled.go). Its wait limit goes on.
 
 // park parks w, or puts it back.
@@ -143,7 +143,7 @@ func (e *Engine) parkGrowth(g *growth) {
 
 // isLeftADevice reports whether the devices that w's job may use, and that are not closed, could ever serve it.
 func (e *Engine) isLeftADevice(w *waiting) bool {
-	if len(e.limits) == 0 && e.shut == 0 {
+	if len(e.limits) == 0 && e.shut == 0 && !e.sealed {
 		return true
 	}
 	if e.limitsBelow(w.task) {
@@ -152,7 +152,7 @@ func (e *Engine) isLeftADevice(w *waiting) bool {
 	wanted := max(1, w.task.Terms.OrNone().Devices)
 	for i := range e.state.devices {
 		d := &e.state.devices[i]
-		closed := d.phase == gone || d.phase == closing && (!d.belongs(w.task) || w.resumes != nil && e.mustLeave(w.resumes))
+		closed := d.phase == gone || d.shuts(w.task.Process()) || d.phase == closing && (!d.belongs(w.task) || w.resumes != nil && e.mustLeave(w.resumes))
 		if !closed && !d.barred[w.task.Job] && e.couldHave(w.task, i) {
 			if wanted--; wanted == 0 {
 				return true

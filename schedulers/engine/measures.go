@@ -114,7 +114,7 @@ func (m *measures) measure(k *kind, i int) {
 	d, fresh, known := &m.state.devices[i], int64(-1), int64(-1)
 	if d.phase != gone && d.claimed == 0 && d.closers == 0 {
 		fresh, known = m.measurer.Measure(k.task, m.state, i)
-		if d.phase == closing || len(d.jobs) > 0 && (d.isolated || k.task.Isolate) || d.shares > schedulers.WholeDevice-k.share {
+		if d.phase == closing || d.sealed || len(d.jobs) > 0 && (d.isolated || k.task.Isolate) || d.shares > schedulers.WholeDevice-k.share {
 			fresh = -1
 		}
 	}

@@ -44,6 +44,7 @@ type device struct {
 	index     int
 	isChanged bool // it is in state.changed
 	phase     phase
+	sealed    bool   // Engine.Seal
 	usedBytes int64  // of tasks and contexts, on the device
 	usedWarps uint64 // whole grids of the tasks here
 	tasks     int
@@ -86,7 +87,7 @@ func (s *state) clear() {
 		clear(d.contexts)
 		clear(d.jobs)
 		clear(d.permits)
-		*d = device{limits: d.limits, index: i, phase: d.phase, contexts: d.contexts, jobs: d.jobs, permits: d.permits, sms: d.sms}
+		*d = device{limits: d.limits, index: i, phase: d.phase, sealed: d.sealed, contexts: d.contexts, jobs: d.jobs, permits: d.permits, sms: d.sms}
 		d.freeSMs()
 	}
 }
@@ -200,8 +201,11 @@ func (d *device) Open(t schedulers.Task) bool {
 
 // admits reports whether t may join the device as far as it is closed.
 func (d *device) admits(t schedulers.Task) bool {
-	return d.phase == open || d.phase == closing && d.belongs(t)
+	return !d.shuts(t.Process()) && (d.phase == open || d.phase == closing && d.belongs(t))
 }
+
+// shuts reports whether the device is sealed, and the process has no context here.
+func (d *device) shuts(p schedulers.Process) bool { return d.sealed && !d.contexts[p] }
 
 // belongs reports whether t must be here, and its process has its context here.
 func (d *device) belongs(t schedulers.Task) bool { return t.OnDevice != nil && d.contexts[t.Process()] }

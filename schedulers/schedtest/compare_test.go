@@ -78,7 +78,7 @@ type style struct {
 	ends                      int   // per cent of the calls that end something
 	same                      bool  // all devices are alike
 	several, shares           int   // per cent of the tasks, and of the jobs
-	withheld                  int   // of 400 calls, those that limit a job or close a device
+	withheld                  int   // of 400 calls, those that limit a job, or close or seal devices
 }
 
 func drawStyle(r *rand.Rand) style {
@@ -182,10 +182,10 @@ func (w *workload) step() error {
 	}
 }
 
-// withhold limits a job, or closes or opens a device.
+// withhold limits a job, closes or opens a device, or seals all.
 func (w *workload) withhold() error {
 	device, gone := w.IntN(len(w.devices)), w.IntN(3) == 0
-	switch job, most := schedulers.JobID(w.IntN(w.style.jobs)), w.IntN(4)-1; w.IntN(3) {
+	switch job, most := schedulers.JobID(w.IntN(w.style.jobs)), w.IntN(4)-1; w.IntN(4) {
 	case 0:
 		return w.both(fmt.Sprintf("limit job %d to %d devices", job, most), func(e *engine.Engine) ([]schedulers.Decision, error) {
 			return e.Limit(job, most, w.now), nil
@@ -194,6 +194,8 @@ func (w *workload) withhold() error {
 		return w.both(fmt.Sprintf("lose device %d, gone: %v", device, gone), func(e *engine.Engine) ([]schedulers.Decision, error) {
 			return e.DeviceLost(device, gone, w.now), nil
 		})
+	case 2:
+		return w.both(fmt.Sprintf("seal: %v", gone), func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Seal(gone, w.now), nil })
 	}
 	return w.both(fmt.Sprintf("add device %d", device), func(e *engine.Engine) ([]schedulers.Decision, error) {
 		return e.DeviceAdded(device, w.now), nil
