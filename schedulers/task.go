@@ -66,6 +66,8 @@ type Terms struct {
 	// user goes first who has spent the least device time for each credit.
 	User    string
 	Credits int
+	// Restarts is how often its job may still be started again, which ends a deadlock (the Decision Restart).
+	Restarts int
 }
 
 // OrNone returns t, or the terms of a job that states none.
@@ -153,14 +155,18 @@ const (
 	Resumed       // the task's context has its permit, and what the task lacks may come onto the device
 	ResumeRefused // the task will not get what it lacks; it keeps its device
 	Unanswered    // the task's process has not answered a Revoke in time: others may have the device until it does
+
+	// Restart ends a deadlock under any policy: the task's job is to be stopped and started again. What it asks for gets no
+	// other answer.
+	Restart
 )
 
 func (k DecisionKind) String() string {
-	return [...]string{"granted", "refused", "grown", "grow refused", "revoke", "resumed", "resume refused", "unanswered"}[k]
+	return [...]string{"granted", "refused", "grown", "grow refused", "revoke", "resumed", "resume refused", "unanswered", "restart"}[k]
 }
 
-// Decision answers one Submit, Grow or Resume, or asks a task to give something back. Refusals have
-// a Reason.
+// Decision answers one Submit, Grow or Resume, or asks a task to give something back, or a job to start again. Refusals
+// have a Reason.
 type Decision struct {
 	Kind   DecisionKind
 	Task   Task
@@ -172,6 +178,7 @@ type Decision struct {
 
 	Ticket     Ticket      // of a Revoke, which its answer names, or of an Unanswered
 	Revocation *Revocation // of a Revoke
+	Bytes      int64       // of a Restart: what its job needs on a device, without its context
 }
 
 // Cause is the kind of a refusal.
@@ -194,6 +201,7 @@ type Refusal struct {
 	Why           string
 	NeedBytes     int64
 	CapacityBytes int64
+	Deadlock      bool // it ends a deadlock, which the restart of a job would have done too
 }
 
 func (r *Refusal) Error() string {

@@ -9,7 +9,7 @@ import (
 // Deadlock: requests that wait for each other for ever. The engine looks for two kinds.
 //
 //   - On one device: each task there waits to grow, and each job with a context there
-//     waits only for that device (deviceDeadlock). The latest such growth is refused.
+//     waits only for that device (deviceDeadlock). A job starts again, or the latest such growth is refused.
 //   - On the node: each task waits to grow, and each job with a context waits, to grow
 //     or for its next task (nodeDeadlock). A program whose next task needs the memory of
 //     another program's context brings this about.
@@ -53,18 +53,25 @@ func (e *Engine) nodeDeadlock() bool {
 
 // resolveNodeDeadlock grants the first waiting task that fits, whatever the queue's order.
 // The other tasks do not count as passed, because none of them could have gone. If no
-// task fits, the latest growth is refused, so that its task continues. If nothing waits to grow, the
-// latest request whose job has a context is refused, so that a job exits. It reports whether anything can be done.
+// task fits, a job that waits to grow starts again (restart.go), or the latest growth is refused, so that its task continues. If
+// nothing waits to grow, a job with a context starts again, or the latest request of such a job is refused, so that a job
+// exits. It reports whether anything can be done.
 func (e *Engine) resolveNodeDeadlock() (schedulers.Decision, bool) {
 	for w := e.queue.candidate(nil); w != nil; w = e.queue.candidate(w) {
 		if p, ok := e.place(w); ok {
 			return e.grant(e.queue.take(w), p), true
 		}
 	}
+	if d, ok := e.restart(e.growthClaims(everywhere), e.jobsWithContext()); ok {
+		return d, true
+	}
 	for _, g := range slices.Backward(e.growing) {
 		if !g.holding.isLate() {
 			return e.refuseGrowth(g), true
 		}
+	}
+	if d, ok := e.restart(e.queueClaims(), e.jobsWithContext()); ok {
+		return d, true
 	}
 	var last *waiting
 	for w := range e.queue.all() {
@@ -75,8 +82,19 @@ func (e *Engine) resolveNodeDeadlock() (schedulers.Decision, bool) {
 	if last == nil {
 		return schedulers.Decision{}, false
 	}
-	return e.refuse(e.queue.take(last), schedulers.DeviceFull,
-		"out of memory: every job with a context on a device waits for another to exit, and this one came last"), true
+	d := e.refuse(e.queue.take(last), schedulers.DeviceFull,
+		"out of memory: every job with a context on a device waits for another to exit, and this one came last")
+	d.Reason.Deadlock = true
+	return d, true
+}
+
+// resolveDeviceDeadlock has a job start again that waits to grow on g's device, or refuses g.
+func (e *Engine) resolveDeviceDeadlock(g *growth) schedulers.Decision {
+	at := g.holding.at.Device
+	if d, ok := e.restart(e.growthClaims(at), len(e.state.devices[at].jobs)); ok {
+		return d
+	}
+	return e.refuseGrowth(g)
 }
 
 // deviceDeadlock returns the latest growth on a device that is in deadlock, or nil. A job

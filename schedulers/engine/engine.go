@@ -62,6 +62,7 @@ type Engine struct {
 	held    map[schedulers.TaskID]*holding
 	growing []*growth // by arrival
 
+	grants       uint64 // of devices so far
 	grown        uint64 // growths so far
 	parkedGrowth []*growth
 	limits       map[schedulers.JobID]int // how many devices a job may use
@@ -96,6 +97,7 @@ type holding struct {
 	other      *holding // of a task that has several devices, its next place
 	growth     *growth  // that it waits for; nil: none
 	pays       int      // for so many devices
+	grant      uint64   // the number of the grant of its device
 	*revocable          // nil unless the policy is a Preempter
 }
 
@@ -313,7 +315,7 @@ func (e *Engine) pump() []schedulers.Decision {
 			d, _ := e.resolveNodeDeadlock() // without a Preempter everything answers
 			decisions = append(decisions, d)
 		} else if g := e.deviceDeadlock(); g != nil {
-			decisions = append(decisions, e.refuseGrowth(g))
+			decisions = append(decisions, e.resolveDeviceDeadlock(g))
 		} else if w, p, ok := e.next(); ok {
 			decisions = append(decisions, e.grant(e.queue.grant(w), p))
 		} else {
@@ -327,10 +329,11 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 		return e.resumed(w)
 	}
 	e.leavePlan(w.task.Job)
+	e.grants++
 	if w.task.Several() {
 		return e.grantSeveral(w)
 	}
-	h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p}
+	h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p, grant: e.grants}
 	e.held[w.task.ID] = h
 	e.pay(h, 1)
 	if e.preempter != nil {

@@ -159,8 +159,10 @@ func (e *Engine) growthInTurn() []*growth {
 
 func (e *Engine) refuseGrowth(g *growth) schedulers.Decision {
 	e.endGrowth(g)
-	return e.growRefused(g.holding, g.bytes, schedulers.DeviceFull,
+	d := e.growRefused(g.holding, g.bytes, schedulers.DeviceFull,
 		"out of memory: every job on the device waits for memory, and this one came last")
+	d.Reason.Deadlock = true
+	return d
 }
 
 func (e *Engine) endGrowth(g *growth) {

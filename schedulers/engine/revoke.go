@@ -357,7 +357,7 @@ func (e *Engine) endDeadlock() ([]schedulers.Decision, bool) {
 	case e.offerWhole([]*growth{g}):
 		return nil, true
 	}
-	return []schedulers.Decision{e.refuseGrowth(g)}, true
+	return []schedulers.Decision{e.resolveDeviceDeadlock(g)}, true
 }
 
 // revoke asks the policy what to take back for the requests, and carries it out as far as it can be.

@@ -114,7 +114,7 @@ func (e *Engine) grantSeveral(w *waiting) schedulers.Decision {
 	var first, last *holding
 	devices := make([]int, 0, len(w.at))
 	for _, p := range w.at {
-		h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p}
+		h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p, grant: e.grants}
 		if e.preempter != nil {
 			e.enlist(h)
 		}

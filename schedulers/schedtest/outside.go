@@ -211,7 +211,7 @@ func logTask(rt *rapid.T, t schedulers.Task) {
 // Text returns decisions as text: "1@0" task 1 granted device 0, "1@0+1" devices 0 and 1,
 // "!1" task 1 refused, "+1@0" grown, "-1@0" growth refused; under a Preempter "yield(1,6)" task 1
 // is asked to yield and give 6 bytes, "evict(1,6)" to evict them, "^1@0" resumed, "_1@0" resuming
-// refused.
+// refused; "restart(1,9)" the job of task 1 is to start again with 9 bytes.
 func Text(ds []schedulers.Decision) string {
 	var out []string
 	for _, d := range ds {
@@ -219,6 +219,8 @@ func Text(ds []schedulers.Decision) string {
 		switch d.Kind {
 		case schedulers.Refused:
 			out = append(out, fmt.Sprintf("!%d", d.Task.ID))
+		case schedulers.Restart:
+			out = append(out, fmt.Sprintf("restart(%d,%d)", d.Task.ID, d.Bytes))
 		case schedulers.Revoke:
 			out = append(out, fmt.Sprintf("%v(%d,%d)", d.Revocation.Action, d.Task.ID, d.Revocation.Bytes))
 		default:
