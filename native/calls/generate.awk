@@ -16,8 +16,8 @@ BEGIN {
 	if (want == "runtime_api" || want == "driver_api") print "#include \"abi/symbols.h\"\n"
 	FS = "[ \t]*[|][ \t]*"
 	split("none own forward submit inspect", k, " "); for (i in k) runtime[k[i]] = 1
-	split("gate context linear allocation release launch work wait answer harmless", k, " "); for (i in k) driver[k[i]] = 1
-	split("linear allocation release wait answer gate harmless", k, " "); for (i in k) no_work[k[i]] = 1
+	split("gate context linear allocation release charge launch work wait answer harmless", k, " "); for (i in k) driver[k[i]] = 1
+	split("linear allocation release charge wait answer gate harmless", k, " "); for (i in k) no_work[k[i]] = 1
 	split("ANYTIME KEEPS CONTEXT IN_ORDER REGISTERS", k, " "); for (i in k) needs_known[k[i]] = 1
 }
 

@@ -444,6 +444,43 @@ API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 	}, bytes);
 }
 
+API CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned)
+{
+	return with_context("cuMemAllocPitch_v2", [&](int mine) {
+		*pitch = (width + 511) / 512 * 512;
+		return machine().allocate(Segment::device_memory, mine, *pitch * height, reinterpret_cast<void **>(address));
+	}, width, height);
+}
+
+API CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned)
+{
+	return with_context("cuMemAllocManaged", [&](int mine) {
+		return machine().allocate(Segment::managed, mine, bytes, reinterpret_cast<void **>(address));
+	}, bytes);
+}
+
+// An array is known by its memory.
+struct ArrayDescription {
+	size_t width, height;
+	int format;
+	unsigned channels;
+};
+
+API CUresult cuArrayCreate_v2(void **array, const ArrayDescription *d)
+{
+	return with_context("cuArrayCreate_v2", [&](int mine) -> CUresult {
+		if (d->format != 0x20) // CU_AD_FORMAT_FLOAT
+			return CUDA_ERROR_INVALID_VALUE;
+		const size_t bytes = 4 * d->channels * d->width * (d->height > 0 ? d->height : 1);
+		return machine().allocate(Segment::device_memory, mine, bytes, array);
+	});
+}
+
+API CUresult cuArrayDestroy(void *array)
+{
+	return with_context("cuArrayDestroy", [&](int) { return machine().release(array, {Segment::device_memory}); }, array);
+}
+
 API CUresult cuMemFree_v2(CUdeviceptr address)
 {
 	return with_context("cuMemFree_v2", [&](int) {
@@ -657,6 +694,11 @@ API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return call("cuMemRelease", [&] { return machine().drop_handle(handle); }, handle);
 }
 
+API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+	return call("cuMemRetainAllocationHandle", [&] { return machine().hold_handle(address, handle); }, address);
+}
+
 API CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                       unsigned long long)
 {
@@ -718,6 +760,8 @@ static const struct {
 	ENTRY("cuCtxCreate", 13000, cuCtxCreate_v4),
 	ENTRY("cuCtxCreate", 11040, cuCtxCreate_v3),
 	ENTRY("cuCtxCreate", 0, cuCtxCreate_v2),
+	ENTRY("cuStreamCreate", 0, cuStreamCreate),
+	ENTRY("cuStreamSynchronize", 0, cuStreamSynchronize),
 	ENTRY("cuCtxDestroy", 0, cuCtxDestroy_v2),
 	ENTRY("cuCtxSetCurrent", 0, cuCtxSetCurrent),
 	ENTRY("cuCtxGetCurrent", 0, cuCtxGetCurrent),
@@ -725,7 +769,13 @@ static const struct {
 	ENTRY("cuCtxSynchronize", 0, cuCtxSynchronize),
 	ENTRY("cuLaunchKernel", 0, cuLaunchKernel),
 	ENTRY("cuMemAlloc", 0, cuMemAlloc_v2),
+	ENTRY("cuMemAllocPitch", 0, cuMemAllocPitch_v2),
+	ENTRY("cuMemAllocManaged", 0, cuMemAllocManaged),
+	ENTRY("cuMemAllocAsync", 11020, cuMemAllocAsync),
 	ENTRY("cuMemFree", 0, cuMemFree_v2),
+	ENTRY("cuMemFreeAsync", 11020, cuMemFreeAsync),
+	ENTRY("cuArrayCreate", 0, cuArrayCreate_v2),
+	ENTRY("cuArrayDestroy", 0, cuArrayDestroy),
 	ENTRY("cuMemGetInfo", 0, cuMemGetInfo_v2),
 	ENTRY("cuMemGetAddressRange", 0, cuMemGetAddressRange_v2),
 	ENTRY("cuMemcpyHtoD", 0, cuMemcpyHtoD_v2),
@@ -740,6 +790,7 @@ static const struct {
 	ENTRY("cuMemRelease", 0, cuMemRelease),
 	ENTRY("cuMemExportToShareableHandle", 0, cuMemExportToShareableHandle),
 	ENTRY("cuMemImportFromShareableHandle", 0, cuMemImportFromShareableHandle),
+	ENTRY("cuMemRetainAllocationHandle", 0, cuMemRetainAllocationHandle),
 	ENTRY("cuMemMap", 0, cuMemMap),
 	ENTRY("cuMemUnmap", 0, cuMemUnmap),
 	ENTRY("cuMemSetAccess", 0, cuMemSetAccess),

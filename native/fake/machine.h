@@ -176,6 +176,7 @@ public:
 	int to_file(unsigned long long handle, int *out); // a descriptor for other processes
 	int from_file(int file, unsigned long long *out);
 	int drop_handle(unsigned long long handle);
+	int hold_handle(const void *address, unsigned long long *out); // of what is mapped there, once more
 	int map(uintptr_t at, size_t bytes, size_t offset, unsigned long long handle);
 	int unmap(uintptr_t at, size_t bytes);
 	int set_access(uintptr_t at, size_t bytes, int device, int flags);

@@ -404,6 +404,17 @@ int Machine::drop_handle(unsigned long long handle)
 	return 0;
 }
 
+int Machine::hold_handle(const void *address, unsigned long long *out)
+{
+	const Segment *s = find(address);
+
+	if (s == nullptr || s->kind != Segment::mapping)
+		return CUDA_ERROR_INVALID_VALUE;
+	handles.at(s->handle).references++;
+	*out = s->handle;
+	return 0;
+}
+
 int Machine::map(uintptr_t base, size_t bytes, size_t offset, unsigned long long handle)
 {
 	auto h = handles.find(handle);

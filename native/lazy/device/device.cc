@@ -1,11 +1,13 @@
 // device.cc: the device of a process under task binding.
 #include <atomic>
 #include <initializer_list>
+#include <set>
 
 #pragma GCC visibility push(default)
 #include "probe/static.h"
 #include "driver.h"
 #pragma GCC visibility pop
+#include "abi/lock.h"
 #include "abi/symbols.h"
 #include "program/mode.h"
 #include "confine.h"
@@ -190,6 +192,38 @@ cudaError_t make_context()
 }
 
 CUcontext context_of_task() { return self.context.load(); }
+
+static std::atomic<unsigned> contexts_of_program{0};
+
+static std::set<CUcontext> &contexts()
+{
+	static auto *const all = new std::set<CUcontext>; // outlives static destructors
+	return *all;
+}
+
+void made_by_program(CUcontext context)
+{
+	Locked locked;
+	contexts().insert(context);
+	contexts_of_program.store(static_cast<unsigned>(contexts().size()));
+}
+
+void ended_by_program(CUcontext context)
+{
+	Locked locked;
+	contexts().erase(context);
+	contexts_of_program.store(static_cast<unsigned>(contexts().size()));
+}
+
+CUcontext program_context()
+{
+	CUcontext here = nullptr;
+
+	if (contexts_of_program == 0 || driver() == nullptr || driver()->get_current(&here) != CUDA_SUCCESS)
+		return nullptr;
+	Locked locked;
+	return contexts().count(here) != 0 ? here : nullptr;
+}
 
 void context_is_ready() { self.has_context.store(true, std::memory_order_release); }
 

@@ -49,5 +49,11 @@ cudaError_t make_context();
 void context_is_ready();
 CUcontext context_of_task(); // that make_context has made; nullptr: none
 
+// made_by_program notes a context that the program has made itself, until ended_by_program. program_context is the
+// thread's, if it is such a one.
+void made_by_program(CUcontext context);
+void ended_by_program(CUcontext context);
+CUcontext program_context();
+
 } // namespace lazy
 #endif

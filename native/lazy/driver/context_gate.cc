@@ -73,6 +73,16 @@ template <typename Make> static CUresult made(const void *caller, Make make)
 	return result;
 }
 
+// made_own is made for a context of the program's own.
+template <typename Make> static CUresult made_own(const void *caller, CUcontext *context, Make make)
+{
+	const CUresult result = made(caller, make);
+
+	if (result == CUDA_SUCCESS && !in_runtime(caller))
+		made_by_program(*context);
+	return result;
+}
+
 } // namespace lazy
 
 using namespace lazy;
@@ -102,28 +112,28 @@ CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate)(context, flags, device); }) : result;
+	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v2)(context, flags, device); }) : result;
+	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate_v2)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device); }) : result;
+	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device); }) : result;
+	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device); }) : result;
 }
 
 namespace lazy {
@@ -141,6 +151,7 @@ const struct {
 #define WORK(...)
 #define WAIT(...)
 #define ANSWER(...)
+#define CHARGE(...)
 #include "calls/driver.def"
 };
 

@@ -1,4 +1,4 @@
-// driver_calls.cc: the driver's functions, for their errors and for memory that is ours.
+// driver_calls.cc: the driver's functions, for their errors, for what they allocate, and for memory that is ours.
 //
 // A program whose CUDA runtime is linked statically, as nvcc does by default, or that
 // calls the driver itself, is seen nowhere else. What the shared runtime calls is not
@@ -24,6 +24,7 @@
 #include "task/report.h"
 #include "task/submit_gate.h"
 #include "driver_api.h"
+#include "driver_charge.h"
 #include "driver_memory.h"
 #include "overrides.h"
 
@@ -105,6 +106,7 @@ const struct {
 #define WORK(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
 #define WAIT(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
 #define ANSWER(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
+#define CHARGE(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
 #define GATE(symbol, name, own, parameters, arguments)
 #include "calls/driver.def"
 #undef LINEAR
@@ -114,6 +116,7 @@ const struct {
 #undef WORK
 #undef WAIT
 #undef ANSWER
+#undef CHARGE
 #undef GATE
 };
 
@@ -178,20 +181,25 @@ DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, 2)
 DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion, 0)
 DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 
+#define ALLOCATE(symbol, own, bytes, taken, arguments)                                                                 \
+	const auto real = REAL_DRIVER(symbol);                                                                         \
+	if (real == nullptr)                                                                                           \
+		return CUDA_ERROR_NOT_FOUND;                                                                           \
+	const DriverAllocation wanted arguments;                                                                       \
+	DriverCharge charge(#symbol, wanted, taken, own == 1);                                                         \
+	return charge.refused() != CUDA_SUCCESS ? charge.refused() : charge.made(allocated(real arguments, #symbol, bytes));
 #define LINEAR(symbol, name, own, bytes, taken, parameters, arguments)                                                 \
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \
 		CUresult result;                                                                                       \
 		if (driver_allocates(#symbol, DriverAllocation arguments, taken, own == 1, &result))                    \
 			return result;                                                                                 \
-		const auto real = REAL_DRIVER(symbol);                                                                 \
-		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \
+		ALLOCATE(symbol, own, bytes, taken, arguments)                                                          \
 	}
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments)                                                    \
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \
-		const auto real = REAL_DRIVER(symbol);                                                                 \
-		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \
+		ALLOCATE(symbol, own, bytes, bytes, arguments)                                                         \
 	}
 #define RELEASE(symbol, name, own, parameters, arguments)                                                              \
 	CUresult symbol parameters                                                                                     \
@@ -200,7 +208,10 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		if (driver_frees(DriverFree arguments, own == 1, &result))                                             \
 			return checked(result, #symbol);                                                               \
 		const auto real = REAL_DRIVER(symbol);                                                                 \
-		return real == nullptr ? CUDA_ERROR_NOT_FOUND : called(#symbol, Effect::neither, [&] { return real arguments; }); \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		return driver_released(#symbol, DriverFree arguments, own == 1,                                        \
+		                       [&] { return called(#symbol, Effect::neither, [&] { return real arguments; }); }); \
 	}
 #define LAUNCH(symbol, name, own, stream, parameters, arguments)                                                       \
 	CUresult symbol parameters                                                                                     \
@@ -231,5 +242,6 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		return called(#symbol, Effect::effect, [&] { return real arguments; });                                \
 	}
 #define ANSWER(symbol, name, own, parameters, arguments)
+#define CHARGE(symbol, name, own, parameters, arguments)
 #define GATE(symbol, name, own, parameters, arguments)
 #include "calls/driver.def"

@@ -11,11 +11,20 @@ namespace lazy {
 struct DriverAllocation {
 	DriverAllocation(CUdeviceptr *to, size_t) : memory(to) {}
 	DriverAllocation(CUdeviceptr *to, size_t *, size_t, size_t, unsigned) : memory(to) {}
+	DriverAllocation(CUdeviceptr *to, size_t, unsigned) : memory(to), managed(true) {}
 	DriverAllocation(CUdeviceptr *to, size_t, cudaStream_t in) : memory(to), ordered(true), stream(in) {}
+	DriverAllocation(CUdeviceptr *to, size_t, cudaMemPool_t, cudaStream_t in) : memory(to), ordered(true), stream(in) {}
+	DriverAllocation(CUmemGenericAllocationHandle *to, size_t, const CUmemAllocationProp *what, unsigned long long)
+	    : memory(to), prop(what)
+	{
+	}
+	DriverAllocation(void **array, const void *, unsigned = 0) : memory(reinterpret_cast<CUdeviceptr *>(array)) {}
 
 	CUdeviceptr *const memory;
+	const bool managed = false;
 	const bool ordered = false; // in a stream
 	const cudaStream_t stream = nullptr;
+	const CUmemAllocationProp *const prop = nullptr; // of memory that is known by a handle
 };
 
 struct DriverFree {

@@ -42,7 +42,7 @@ func TestLazyConfinesAStaticRuntime(t *testing.T) {
 		p.wantLine("static on 0 memory on 0 right 1")
 		p.wantLine(fmt.Sprintf("visible GPU-ca5e0000-0000-0000-0000-%012d was GPU-ca5e0000-0000-0000-0000-%012d;%s", device, device, bothDevices))
 		p.wantLine(fmt.Sprintf("contexts 1 first %d violations 0", device))
-		p.wantEvents("begin gone")
+		p.wantEvents("begin grow gone")
 	}
 }
 

@@ -149,8 +149,8 @@ func startStatic(t *testing.T, does string, env ...string) *lazyRun {
 // A program with a static runtime gets the granted device, by the driver's calls
 // alone, and may come to use a shared one.
 func TestLazyServesAStaticRuntime(t *testing.T) {
-	for does, events := range map[string]string{"static": "begin gone", "static static": "begin gone",
-		"static shared": "begin grow free gone", "shared static": "begin grow free begin gone",
+	for does, events := range map[string]string{"static": "begin grow gone", "static static": "begin grow gone",
+		"static shared": "begin grow free gone", "shared static": "begin grow free begin grow free gone",
 		"driver static shared": "begin grow free gone"} {
 		p := startStatic(t, does).finish(grant)
 		p.mustSucceed()

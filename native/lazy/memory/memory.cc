@@ -22,6 +22,7 @@
 #include "abi/clock.h"
 #include "abi/lock.h"
 #include "abi/symbols.h"
+#include "device/device.h"
 #include "device/driver.h"
 #include "probe/client.h"
 #include "program/mode.h"
@@ -218,7 +219,7 @@ static void *place(Range &r, size_t bytes)
 	const uintptr_t base = r.base + (r.shared ? take(r, bytes) : 0);
 
 	r.live++;
-	allocations()[base] = Allocation{base, bytes, &r, 0, 0, false};
+	allocations()[base] = Allocation{base, bytes, &r, 0, 0, false, nullptr};
 	return reinterpret_cast<void *>(base);
 }
 
@@ -501,7 +502,13 @@ void adopt(void *address, size_t bytes, int charged_to)
 		return;
 	Locked locked;
 	const uintptr_t base = reinterpret_cast<uintptr_t>(address);
-	allocations()[base] = Allocation{base, bytes, nullptr, charged_to, 0, false};
+	allocations()[base] = Allocation{base, bytes, nullptr, charged_to, 0, false, program_context()};
+}
+
+void readopt(const Allocation &was)
+{
+	Locked locked;
+	allocations()[was.base] = was;
 }
 
 static Allocation *at_base(const void *address)
@@ -544,6 +551,32 @@ bool withdraw(const void *address, Allocation *was)
 	*was = *a;
 	erase(a);
 	return true;
+}
+
+std::vector<Allocation> withdraw_all(CUcontext ends_with, int charged_to)
+{
+	Locked locked;
+	std::vector<Allocation> all;
+
+	for (auto at = allocations().begin(); at != allocations().end();) {
+		const Allocation &a = at->second;
+		const bool in_it = a.range == nullptr && a.ends_with == ends_with && (ends_with != nullptr || a.charged_to == charged_to);
+		if (in_it)
+			all.push_back(a);
+		at = in_it ? allocations().erase(at) : std::next(at);
+	}
+	return all;
+}
+
+std::vector<uint64_t> outlasting(int charged_to)
+{
+	Locked locked;
+	std::vector<uint64_t> all;
+
+	for (const auto &[base, a] : allocations())
+		if (a.range == nullptr && a.ends_with != nullptr && a.charged_to == charged_to)
+			all.push_back(a.bytes);
+	return all;
 }
 
 bool drop(const void *address, const Allocation **recorded)
@@ -708,7 +741,8 @@ void forget_memory()
 {
 	Locked locked;
 
-	allocations().clear();
+	for (auto at = allocations().begin(); at != allocations().end();)
+		at = at->second.range != nullptr ? allocations().erase(at) : std::next(at);
 	unmap_all();
 	for (auto &entry : ranges())
 		unreserve(*entry.second);

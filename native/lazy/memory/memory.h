@@ -21,6 +21,7 @@ struct Allocation {
 	int charged_to;    // the device to whose task it is charged, as the program counts devices, if it is the runtime's
 	unsigned recorded; // operations in the record that touch it
 	bool freed;        // by the program, while still recorded
+	CUcontext ends_with; // the program's own context that it is in; nullptr: the device's, or it is not the runtime's
 };
 
 Allocation *find(const void *address); // the allocation it points into, or nullptr
@@ -62,7 +63,8 @@ inline size_t sum(size_t a, size_t b)
 
 // allocation_at finds the allocation of this library, with memory, that the address is in.
 bool allocation_at(const void *address, uintptr_t *base, size_t *bytes);
-void adopt(void *address, size_t bytes, int charged_to); // notes an allocation of the CUDA runtime
+// adopt notes an allocation that the CUDA runtime or the driver has made, in the thread's context.
+void adopt(void *address, size_t bytes, int charged_to);
 
 // Who holds the allocation that begins at address.
 enum class Holder { unknown, runtime, reserved, mapped };
@@ -81,13 +83,18 @@ bool can_renew(uintptr_t base, size_t bytes);
 void *renew(uintptr_t base, size_t bytes);
 // withdraw forgets an allocation that adopt noted, before it is freed; it stays charged.
 bool withdraw(const void *address, Allocation *was);
+void readopt(const Allocation &was); // it was not freed
+// withdraw_all is withdraw of all that ends with a context: the program's own, or (nullptr) that of the device to whose
+// task it is charged. outlasting are the bytes of what ends with another than the device's.
+std::vector<Allocation> withdraw_all(CUcontext ends_with, int charged_to);
+std::vector<uint64_t> outlasting(int charged_to);
 Allocation *recorded_at(uintptr_t base);
 void release_recorded(Allocation *a); // an operation that touched it is gone
 // map_all puts memory behind everything reserved. *refused is how many bytes the driver refused.
 CUresult map_all(int device, size_t *refused);
 void drop_spares();                   // the task is about to end
 void unmap_all();                     // takes it away again; contents are lost
-void forget_memory();                 // cudaDeviceReset
+void forget_memory();                 // cudaDeviceReset: of reserve
 
 // ---- memory that moves. `lock` is held, but for what only counts.
 //

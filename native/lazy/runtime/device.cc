@@ -14,16 +14,17 @@
 #include "device/handles.h"
 #include "launch/submit_window.h"
 #include "launch/work.h"
+#include "memory/by_handle.h"
 #include "memory/memory.h"
 #include "program/mode.h"
 #include "program/objects.h"
 #include "task/burst.h"
+#include "task/graph_memory.h"
 #include "task/record.h"
 #include "task/report.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
-#include "graph_memory.h"
 
 namespace lazy {
 namespace {
@@ -97,6 +98,21 @@ bool waits_for_launch()
 	return deferring() && self_contained();
 }
 
+// reset_task ends the task of a device that is being reset. What does not end with the device's context is
+// of the next task.
+void reset_task()
+{
+	Task &task = Task::here();
+
+	withdraw_all(nullptr, task.device());
+	task.reset();
+	for (const uint64_t bytes : outlasting(task.device()))
+		task.count(1, static_cast<int64_t>(bytes));
+	for (const Charge &c : charged_by_handle())
+		if (c.charged_to == task.device())
+			task.count(1, static_cast<int64_t>(c.bytes));
+}
+
 template <typename Reset> cudaError_t reset(const char *call, Reset run)
 {
 	cudaError_t error = cudaSuccess;
@@ -127,7 +143,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		forget_error();
 	idle();
 	if (mode() != Mode::passive)
-		Task::here().reset();
+		reset_task();
 	forget_device();
 	return error;
 }

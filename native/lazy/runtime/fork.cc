@@ -4,6 +4,7 @@
 #include "abi/lock.h"
 #include "device/confine.h"
 #include "launch/submit_window.h"
+#include "memory/by_handle.h"
 #include "program/objects.h"
 #include "task/explicit.h"
 #include "task/revoke.h"
@@ -25,6 +26,7 @@ static void renew_in_child()
 	renew_revocation();
 	renew_windows();
 	renew_freed();
+	renew_by_handle();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	Task::renew_tasks();
 }

@@ -8,12 +8,12 @@
 #include "memory/memory.h"
 #include "program/mode.h"
 #include "task/direct.h"
+#include "task/graph_memory.h"
 #include "task/record.h"
 #include "task/report.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
-#include "graph_memory.h"
 
 namespace lazy {
 namespace {

@@ -13,10 +13,10 @@
 #include "launch/work.h"
 #include "program/mode.h"
 #include "task/direct.h"
+#include "task/graph_memory.h"
 #include "task/report.h"
 #include "task/submit_gate.h"
 #include "task/task.h"
-#include "graph_memory.h"
 
 
 namespace lazy {
@@ -93,7 +93,7 @@ cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *
 	tie(Tie::graph);
 	cudaError_t error = await_device();
 	if (error == cudaSuccess && alloc != nullptr)
-		error = await_graph_charge(call, alloc->bytesize);
+		error = await_graph_charge(call, alloc->bytesize, Task::here());
 	if (error != cudaSuccess)
 		return error;
 	{

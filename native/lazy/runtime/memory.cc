@@ -7,12 +7,12 @@
 #include "memory/memory.h"
 #include "program/mode.h"
 #include "task/direct.h"
+#include "task/graph_memory.h"
 #include "task/report.h"
 #include "task/revoke.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
-#include "graph_memory.h"
 #include "pools.h"
 
 namespace lazy {
@@ -96,7 +96,7 @@ uint64_t array_bytes(const cudaChannelFormatDesc *format, cudaExtent extent)
 // allocate_in_graph makes an allocation node.
 template <typename Real> cudaError_t allocate_in_graph(const char *call, void **memory, size_t bytes, Real make)
 {
-	cudaError_t error = await_graph_charge(call, bytes);
+	cudaError_t error = await_graph_charge(call, bytes, Task::here());
 	if (error != cudaSuccess)
 		return error;
 	error = seen(make(), call);

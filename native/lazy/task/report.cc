@@ -86,7 +86,7 @@ cudaError_t failed_allocation(const char *call, uint64_t bytes)
 	char where[160];
 	size_t free = 0, total = 0;
 
-	if (!deferring() && REAL(cudaMemGetInfo)(&free, &total) == cudaSuccess)
+	if (!deferring() && has_runtime() && REAL(cudaMemGetInfo)(&free, &total) == cudaSuccess)
 		snprintf(where, sizeof where, "%s, device %d: %.2f of %.2f GiB free, %.2f GiB ours", call,
 		         scheduled() < 0 ? 0 : scheduled(), static_cast<double>(free) / (1 << 30),
 		         static_cast<double>(total) / (1 << 30), static_cast<double>(Task::process().in_use()) / (1 << 30));

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "abi/lock.h"
+#include "abi/symbols.h"
 #include "device/device.h"
 #include "memory/account.h"
 #include "memory/memory.h"
@@ -266,7 +267,7 @@ cudaError_t Task::await_answer_here(uint64_t bytes, uint32_t wait_ms)
 }
 
 // await_more asks for more bytes, and adds them to *granted. Before the task is bound it holds `lock` for as long, because
-// no call can go on then.
+// no call can go on then, unless all calls are the driver's.
 // A signal handler that asks for more of the same task during the wait is refused (case.c).
 cudaError_t Task::await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms)
 {
@@ -277,7 +278,7 @@ cudaError_t Task::await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms
 	{
 		Locked locked;
 		show_holdings(); // the scheduler may have to choose what of this task makes room
-		if (deferring())
+		if (deferring() && has_runtime())
 			binding.emplace();
 	}
 	const Phase before = phase();
@@ -432,7 +433,7 @@ cudaError_t Task::await_room(const char *call, uint64_t bytes, Memory memory)
 		others = account_.objects > 0;
 		enter(bytes, memory);
 		if (deferring() && !account_.held()) // another thread has just freed the last object
-			error = await_bound();
+			error = await_open();
 		open = account_.held();
 		more = account_.missing(cover_of(device()));
 	}
@@ -533,10 +534,15 @@ cudaError_t Task::await_charged(const char *call, uint64_t bytes, bool managed, 
 			return await_room(call, bytes, memory);
 		// Another thread freed the last object since this call entered.
 		Locked locked;
-		if (cudaError_t error = await_bound({}, bytes, managed); error != cudaSuccess)
+		if (cudaError_t error = await_open(bytes, managed); error != cudaSuccess)
 			return error;
 	}
 	return cudaSuccess;
+}
+
+cudaError_t Task::await_open(uint64_t more, bool managed)
+{
+	return has_runtime() ? await_bound({}, more, managed) : await_grant({}, more, managed);
 }
 
 void Task::uncharge(uint64_t bytes)

@@ -214,6 +214,7 @@ private:
 	cudaError_t await_room(const char *call, uint64_t bytes, Memory memory);
 	void enter(uint64_t bytes, Memory memory);
 	cudaError_t await_cover(uint64_t more);
+	cudaError_t await_open(uint64_t more = 0, bool managed = false);
 	uint64_t heap_to_ask() const;
 	uint64_t to_begin_on_host(const case_need &need) const;
 	bool settled(uint64_t *more) const;

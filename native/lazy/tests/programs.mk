@@ -69,6 +69,10 @@ build/13/explicit_static: tests/static/main.cc $(PROGRAM_HEADERS) $(PROBE) | bui
 build/13/static_program: tests/static/main.cc $(PROGRAM_HEADERS) | build/13
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $< -ldl
 
+# Programs that allocate through the driver.
+build/13/driver_program: tests/driver/main.cc $(PROGRAM_HEADERS) | build/13
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $< -ldl
+
 # The same programs with a static CUDA runtime and the lazy runtime linked into them, as casecc links it.
 LINKED_LIBRARIES = libcase_reach.a -ldl -lc libcase_lazy.a $(PROBE) $(filter %/libcudart_static.a,$^) libcase_lazy.a -lpthread -ldl \
                    -Wl,@libcase_lazy.link
@@ -88,7 +92,7 @@ $(LINKED_13) build/11/linked_lazy: libcase_reach.a libcase_lazy.a libcase_lazy.l
 build/13/part.so: tests/part/main.cc $(PROGRAM_HEADERS) | build/13
 	$(CXX) $(FAKE_CXXFLAGS) -shared -o $@ $< -ldl
 
-programs: $(addprefix build/13/,part.so lazy_program static_program explicit_program explicit_own_copy explicit_static partly_static) \
+programs: $(addprefix build/13/,part.so lazy_program static_program driver_program explicit_program explicit_own_copy explicit_static partly_static) \
           build/11/lazy_program build/11/explicit_program $(LINKED_13) build/11/linked_lazy
 
 .PHONY: fake programs

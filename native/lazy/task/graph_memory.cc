@@ -7,8 +7,8 @@
 #include <map>
 
 #include "abi/lock.h"
-#include "task/task.h"
 #include "graph_memory.h"
+#include "task.h"
 
 namespace lazy {
 
@@ -20,7 +20,7 @@ static std::map<const void *, uint64_t> &nodes() // bytes, by address
 
 static uint64_t live, most; // bytes: not freed yet, or about to be allocated; charged
 
-cudaError_t await_graph_charge(const char *call, uint64_t bytes)
+cudaError_t await_graph_charge(const char *call, uint64_t bytes, Task &task)
 {
 	uint64_t more = 0;
 	{
@@ -29,7 +29,7 @@ cudaError_t await_graph_charge(const char *call, uint64_t bytes)
 		more = live > most ? live - most : 0;
 		most += more;
 	}
-	cudaError_t error = more > 0 ? Task::here().await_charge(call, more) : cudaSuccess;
+	cudaError_t error = more > 0 ? task.await_charge(call, more) : cudaSuccess;
 	if (error != cudaSuccess) {
 		Locked locked;
 		live -= bytes;

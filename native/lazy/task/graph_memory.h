@@ -5,12 +5,13 @@
 #include <stdint.h>
 
 #include "abi/abi.h"
+#include "task.h"
 
 namespace lazy {
 
 // await_graph_charge makes room for what a node is about to allocate. graph_has notes that the
 // node did, graph_lacks that CUDA has refused, and graph_frees that a node, or the program, frees the memory.
-cudaError_t await_graph_charge(const char *call, uint64_t bytes);
+cudaError_t await_graph_charge(const char *call, uint64_t bytes, Task &task);
 void graph_lacks(uint64_t bytes);
 void graph_has(const void *memory, uint64_t bytes);
 void graph_frees(const void *memory);
