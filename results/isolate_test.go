@@ -55,3 +55,42 @@ func TestIsolate(t *testing.T) {
 		})
 	}
 }
+
+// A job that was named by evidence is cleared by another that faults alone, also by one that had ended ok.
+func TestIsolationReplacesAName(t *testing.T) {
+	job := func(index int, o Outcome, suspects ...int) Job {
+		return Job{Index: index, Name: "job", Outcome: &o, Detail: "CUDA error 716 in cudaFree", Suspects: suspects}
+	}
+	for _, c := range []struct {
+		name  string
+		jobs  []Job
+		alone []Outcome
+		want  []string
+	}{
+		{"the name holds", []Job{job(3, Fault), job(4, Collateral, 3)}, []Outcome{Fault, OK}, []string{
+			"fault: CUDA error 716 in cudaFree; it faulted alone too, in run 7", "collateral: CUDA error 716 in cudaFree"}},
+		{"another did", []Job{job(3, Fault), job(4, Collateral, 3), job(5, Collateral, 3)}, []Outcome{OK, OK, Fault}, []string{
+			"collateral: CUDA error 716 in cudaFree; it did not fault alone, in run 7, and job 5 (job) did",
+			"collateral: CUDA error 716 in cudaFree; but job 5 (job) faulted alone, in run 7",
+			"fault: CUDA error 716 in cudaFree; it faulted alone too, in run 7"}},
+		{"nobody did", []Job{job(3, Fault), job(4, Collateral, 3)}, []Outcome{OK, OK}, []string{
+			"fault: CUDA error 716 in cudaFree; it did not fault alone, in run 7", "collateral: CUDA error 716 in cudaFree"}},
+		{"a suspect that was ok", []Job{job(2, OK), job(3, FaultSuspect, 2, 3)}, []Outcome{Fault, OK}, []string{
+			"fault: no error was shown to it under MPS; it faulted alone, in run 7", "collateral: CUDA error 716 in cudaFree; it did not fault alone, in run 7"}},
+		{"a named job that was ok", []Job{job(2, OK), job(3, Collateral, 2)}, []Outcome{Fault, OK}, []string{
+			"fault: no error was shown to it under MPS; it faulted alone, in run 7", "collateral: CUDA error 716 in cudaFree"}},
+		{"it stays ok", []Job{job(2, OK), job(3, Collateral, 2)}, []Outcome{OK, OK}, []string{
+			"ok: CUDA error 716 in cudaFree", "collateral: CUDA error 716 in cudaFree"}},
+	} {
+		alone := make([]Job, len(c.alone))
+		for i := range alone {
+			alone[i].Outcome = &c.alone[i]
+		}
+		Isolate(c.jobs, alone, 7)
+		for i, j := range c.jobs {
+			if got := string(*j.Outcome) + ": " + j.Detail; got != c.want[i] {
+				t.Errorf("%s: job %d: %q, want %q", c.name, j.Index, got, c.want[i])
+			}
+		}
+	}
+}

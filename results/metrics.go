@@ -89,6 +89,14 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 	return m
 }
 
+// WithOutcomes returns the metrics with those computed again that follow from the jobs' rows, whose outcomes have changed.
+func (m Metrics) WithOutcomes(run Run, jobs []Job) Metrics {
+	again := Compute(run, nil, jobs, nil, Residence{})
+	again.UtilizationMean, again.UtilizationPeak, again.KernelUtilizationMean = m.UtilizationMean, m.UtilizationPeak, m.KernelUtilizationMean
+	again.Energy, again.Swapping, again.Slowdown = m.Energy, m.Swapping, m.Slowdown
+	return again
+}
+
 // WithFigures returns the devices with figures computed from the run's records: utilization
 // mean and peak, kernel residency and peak memory. A figure without records keeps its value.
 func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kernels Residence) []Device {

@@ -191,7 +191,7 @@ type Job struct {
 	Devices  *string
 	User     *string // whose it is; nil: nobody says
 	Credits  *int    // of that user in the mix; nil: it states none
-	Suspects []int   // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
+	Suspects []int   // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
 }
 
 // TurnaroundS is the time from the job's arrival to its end.

@@ -190,11 +190,11 @@ type (
 // apart.
 type (
 	// ProcessWork says what a process has on its device: kernels since a time whose end it
-	// has not seen, or none (nil). It comes before Fault and ProcessGone where the
-	// process's probe tells.
+	// has not seen, or none (nil); and until when it had others (nil: it had none). It comes before
+	// Fault and ProcessGone where the process's probe tells.
 	ProcessWork struct {
-		Process schedulers.Process
-		Since   *time.Duration
+		Process      schedulers.Process
+		Since, Until *time.Duration
 	}
 	// ProcessUse says how much memory a process had in use at most, where its probe tells.
 	// It comes before ProcessGone.

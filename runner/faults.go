@@ -18,6 +18,9 @@ func (e ProcessWork) apply(b *Batch, _ time.Duration) error {
 	if e.Since != nil {
 		w.Since = *e.Since
 	}
+	if e.Until != nil {
+		w.Until = *e.Until
+	}
 	j := b.job(int(e.Process.Job))
 	if j.work == nil {
 		j.work = map[int]blame.Work{}
@@ -261,7 +264,7 @@ func (b *Batch) AttributeFaults() []Command {
 	for i := range b.jobs {
 		j := b.job(i)
 		jobs[i] = blame.Job{Name: j.record.Name, FaultsAlone: b.faultsAlone(i), Residencies: j.residencies,
-			Faults: j.faultsWithWork(), Deaths: j.deaths, End: j.end,
+			Faults: j.faultsWithWork(), Deaths: j.deaths, Work: j.work, End: j.end,
 			Failed: j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0}
 	}
 	found := blame.Attribute(jobs, b.server.Outages())

@@ -26,6 +26,7 @@ struct page {
 	_Atomic uint64_t resident, referenced, fixed; /* bytes */
 	_Atomic uint64_t permit;
 	_Atomic uint64_t ended;
+	_Atomic uint64_t idle;
 };
 static_assert(sizeof(struct page) == sizeof(struct case_activity), "the same page");
 
@@ -94,12 +95,14 @@ static bool show_ended(uint64_t mark)
  * before the store has counted, which this function sees. */
 void activity_over(uint64_t mark)
 {
-	since *s = &atomic_load(&current)->busy;
+	struct page *const p = atomic_load(&current);
+	since *s = &p->busy;
 	const uint64_t before = atomic_load(s);
 
 	show_ended(mark);
 	if (before == 0 || atomic_load(&submitted) != mark)
 		return;
+	atomic_store(&p->idle, time_of(CLOCK_MONOTONIC_COARSE));
 	atomic_store(s, 0);
 	if (atomic_load(&submitted) != mark)
 		start(s, before);
@@ -176,6 +179,7 @@ void activity_permit(bool permitted) { atomic_store(&atomic_load(&current)->perm
 static void inherit(struct page *to, struct page *from)
 {
 	atomic_store(&to->last_call, atomic_load(&from->last_call));
+	atomic_store(&to->idle, atomic_load(&from->idle));
 	atomic_store(&to->submissions, atomic_load(&submitted));
 	atomic_store(&to->resident, atomic_load(&from->resident));
 	atomic_store(&to->referenced, atomic_load(&from->referenced));

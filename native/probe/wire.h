@@ -353,7 +353,7 @@ struct case_wire_bye {
 /* With HELLO comes, as SCM_RIGHTS, the descriptor of a memfd that cannot shrink
  * (F_SEAL_SHRINK), which the process keeps up to date; without it the server knows
  * nothing of its work and its memory. The server may read it at any time and believes no
- * number of it that it need not. Of a process that cannot evict, only the first two count. */
+ * number of it that it need not. Of a process that cannot evict, only the first two, the submissions and the last count. */
 struct case_activity {
 	uint64_t busy_since_ns; /* CLOCK_MONOTONIC when the first work began whose end the
 	                         * process has not seen; 0: none is running */
@@ -370,9 +370,10 @@ struct case_activity {
 	                  * yielded, or none has been granted. GRANT sets it, REVOKE clears it. */
 	uint64_t ended; /* of the submissions, known to be over on the devices: all of them, but the latest
 	                 * that are not known to be */
+	uint64_t idle_since_ns; /* CLOCK_MONOTONIC_COARSE when busy_since_ns became 0 last; 0: it never did, as far as is known */
 };
 
-static_assert(sizeof(struct case_activity) == 80, "activity");
+static_assert(sizeof(struct case_activity) == 88, "activity");
 static_assert(sizeof(struct case_wire_header) == 8, "header");
 static_assert(sizeof(struct case_wire_hello) == 40, "HELLO");
 static_assert(sizeof(struct case_wire_welcome) == 32, "WELCOME");

@@ -18,6 +18,7 @@ type Job struct {
 	Residencies Residencies
 	Faults      []Incident // in the order of the reports
 	Deaths      []Incident
+	Work        map[int]Work  // of its processes, by serial, as they showed it last
 	Failed      bool          // it ended by a signal or with a non-zero exit status
 	End         time.Duration // Never: it did not run to its end
 }
@@ -43,7 +44,7 @@ func Attribute(jobs []Job, outages []Outage) *Attribution {
 type Verdict struct {
 	Outcome  results.Outcome // Fault, FaultSuspect or Collateral
 	Detail   string
-	Suspects []int // of a FaultSuspect: the jobs one of which is to blame, itself among them
+	Suspects []int // the jobs one of which is to blame; of a Fault none
 }
 
 // Verdict judges a job that has reported a fault. The job's own fault goes before that of
@@ -93,7 +94,7 @@ type episode struct {
 	faults   []Incident    // shown to processes that had those devices
 	deaths   []Incident    // of such processes
 	broke    time.Duration // when the first sign of it was seen
-	suspects []Incident    // in the order of their jobs, one for each job
+	suspects []Incident    // in the order of their jobs, one for each job; of a job that showed no error only the process is known
 	because  string        // what names a single suspect, where there were others
 }
 
@@ -219,24 +220,17 @@ func (a *Attribution) residenciesOf(i Incident) Residencies {
 // broke it: 64 to 230 ms in ten of ten (kill -9 and _exit in mid-kernel; H200, driver 580).
 const dying = time.Second
 
+// lately is how long before an error that may be shown elsewhere kernels count that had ended.
+const lately = 500 * time.Millisecond
+
 // suspect settles who may have caused the episode, and who is named.
 func (a *Attribution) suspect(e *episode) {
-	var died, able []Incident
-	for _, i := range slices.Concat(e.deaths, e.faults) {
-		if !a.cameBefore(e, i) || !i.Work.running(e.broke) {
-			continue
-		}
-		able = append(able, i)
-		if i.isDeath() && i.Work.Known && i.At <= e.broke+dying {
-			died = append(died, i)
-		}
+	if slices.ContainsFunc(e.faults, Incident.mayShowElsewhere) {
+		e.suspects, e.because = a.lately(e), "only it can have had kernels running in the 500 ms before the MPS server broke"
+	} else {
+		e.suspects, e.because = a.able(e)
 	}
-	switch {
-	case len(died) > 0:
-		e.suspects, e.because = died, "it died with kernels running"
-	case len(able) > 0:
-		e.suspects, e.because = able, "only it can have had kernels running when the MPS server broke"
-	default:
+	if len(e.suspects) == 0 {
 		e.suspects, e.because = e.faults, "no other job showed an error"
 	}
 	slices.SortStableFunc(e.suspects, func(x, y Incident) int {
@@ -247,6 +241,60 @@ func (a *Attribution) suspect(e *episode) {
 	if len(known) == 1 && len(e.suspects) > 1 {
 		e.suspects, e.because = known, a.jobs[jobOf(known[0])].FaultsAlone
 	}
+}
+
+// able are those of the processes that came to harm that can have caused the episode, and why a single one did.
+func (a *Attribution) able(e *episode) (able []Incident, because string) {
+	var died []Incident
+	for _, i := range slices.Concat(e.deaths, e.faults) {
+		if !a.cameBefore(e, i) || !i.Work.running(e.broke) {
+			continue
+		}
+		able = append(able, i)
+		if i.isDeath() && i.Work.Known && i.At <= e.broke+dying {
+			died = append(died, i)
+		}
+	}
+	if len(died) > 0 {
+		return died, "it died with kernels running"
+	}
+	return able, "only it can have had kernels running when the MPS server broke"
+}
+
+// lately are the processes that had kernels running on the episode's devices when the server broke, or a while before, whether or
+// not they came to harm and whether or not they had ended by then.
+func (a *Attribution) lately(e *episode) (able []Incident) {
+	harmed := slices.Concat(e.faults, e.deaths)
+	for i := range a.jobs {
+		for _, r := range a.jobs[i].Residencies {
+			here := slices.ContainsFunc(e.outages, func(o Outage) bool { return o.Device == r.Device })
+			if !here || r.From >= e.broke || r.To < e.broke-lately {
+				continue
+			}
+			p := schedulers.Process{Job: schedulers.JobID(i), Serial: r.Serial}
+			if slices.ContainsFunc(a.jobs[i].worksOf(p, harmed), func(w Work) bool { return w.recently(e.broke, lately) }) {
+				able = append(able, Incident{Process: p, At: e.broke})
+			}
+		}
+	}
+	return able
+}
+
+// worksOf is what a process of the job showed of its work when it came to harm, or else last; of all processes, where they are not
+// told apart.
+func (j *Job) worksOf(p schedulers.Process, harmed []Incident) (works []Work) {
+	if at := slices.IndexFunc(harmed, func(i Incident) bool { return i.Process == p }); at >= 0 && p.Serial != 0 {
+		return []Work{harmed[at].Work}
+	}
+	for serial, w := range j.Work {
+		if p.Serial == 0 || p.Serial == serial {
+			works = append(works, w)
+		}
+	}
+	if works == nil {
+		works = []Work{{}} // nobody can tell
+	}
+	return works
 }
 
 // cameBefore reports whether the process had one of the devices before the server broke.
@@ -269,22 +317,26 @@ func (a *Attribution) judge(f Incident) Verdict {
 	}
 	switch {
 	case suspected && len(e.suspects) > 1:
-		var suspects []int
-		for _, s := range e.suspects {
-			suspects = append(suspects, jobOf(s))
-		}
-		return Verdict{results.FaultSuspect, fmt.Sprintf("%s, and %s %s", f.Detail, a.oneOf(e.suspects), did), suspects}
+		return Verdict{results.FaultSuspect, fmt.Sprintf("%s, and %s %s", f.Detail, a.oneOf(e.suspects), did), e.suspected()}
 	case suspected && e.harmedOneJob():
 		return Verdict{Outcome: results.Fault, Detail: f.Detail}
 	case suspected:
 		return Verdict{Outcome: results.Fault, Detail: fmt.Sprintf("%s: %s", f.Detail, e.because)}
 	}
-	return Verdict{Outcome: results.Collateral, Detail: fmt.Sprintf("%s, %s %s", f.Detail, a.oneOf(e.suspects), did)}
+	return Verdict{results.Collateral, fmt.Sprintf("%s, %s %s", f.Detail, a.oneOf(e.suspects), did), e.suspected()}
 }
 
-// harmedOneJob reports whether only the job of the first fault came to harm.
+func (e *episode) suspected() (jobs []int) {
+	for _, s := range e.suspects {
+		jobs = append(jobs, jobOf(s))
+	}
+	return jobs
+}
+
+// harmedOneJob reports whether only the job of the first fault came to harm, and no other is suspected.
 func (e *episode) harmedOneJob() bool {
-	return len(e.deaths) == 0 && !slices.ContainsFunc(e.faults, func(f Incident) bool { return f.Process.Job != e.faults[0].Process.Job })
+	another := func(i Incident) bool { return i.Process.Job != e.faults[0].Process.Job }
+	return len(e.deaths) == 0 && !slices.ContainsFunc(e.faults, another) && !slices.ContainsFunc(e.suspects, another)
 }
 
 // episodeOf is the episode that a fault belongs to, or nil. A fault of a process that the

@@ -18,14 +18,31 @@ func tookDown(j results.Job) bool {
 	return *j.Outcome == results.Collateral || *j.Outcome == results.FaultSuspect
 }
 
+// apart are the jobs of a run that run again: those that a fault took down, and those that may have caused it, or are
+// named as its cause. Of these, one that ended in another way, as by a signal, does not, because the run knows how it ended.
+func (o Outcome) apart() (jobs []results.Job) {
+	blamed := map[int]bool{}
+	for _, j := range o.Jobs {
+		for _, of := range j.Suspects {
+			blamed[of] = true
+		}
+	}
+	for _, j := range o.Jobs {
+		if tookDown(j) || blamed[j.Index] && (j.EndedOK() || *j.Outcome == results.Fault) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
 // Failure is a job that did not end ok, and the run that has it.
 type Failure struct {
 	Run int64
 	Job results.Job
 }
 
-// RunIsolating makes a run and, if the request wants that, another of the jobs that a fault took down, each alone. It returns
-// the runs that were made and, if there is no error, the jobs that failed in the end. run makes one run.
+// RunIsolating makes a run and, if the request wants that, another of the jobs that a fault took down or that are suspected,
+// each alone. It returns the runs that were made and, if there is no error, the jobs that failed in the end. run makes one run.
 func RunIsolating(ctx context.Context, r Request, run func(context.Context, Request) (Outcome, error)) (made []Outcome, failed []Failure, err error) {
 	keep := func(o Outcome) {
 		if o.Run.ID != 0 {
@@ -43,17 +60,20 @@ func RunIsolating(ctx context.Context, r Request, run func(context.Context, Requ
 		return made, nil, err
 	}
 	fail(first)
-	apart := slices.DeleteFunc(first.Failed(), func(j results.Job) bool { return !tookDown(j) })
+	apart := first.apart()
 	switch {
 	case len(apart) == 0:
 		return made, failed, nil
 	case !r.Isolate:
-		r.Say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit", len(apart))
+		r.Say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit",
+			len(slices.DeleteFunc(apart, func(j results.Job) bool { return !tookDown(j) })))
 		return made, failed, nil
 	}
 	again, err := isolate(ctx, r, first, apart, run)
 	keep(again)
-	failed = slices.DeleteFunc(failed, func(f Failure) bool { return tookDown(f.Job) })
+	failed = slices.DeleteFunc(failed, func(f Failure) bool {
+		return slices.ContainsFunc(apart, func(j results.Job) bool { return j.Index == f.Job.Index })
+	})
 	if err == nil {
 		fail(again)
 	}
@@ -75,7 +95,7 @@ func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run
 		r.Mix.Jobs = append(r.Mix.Jobs, again)
 	}
 	r.Sched, r.Workers, r.SMCap = "sa", 0, 0
-	r.Say("running %d jobs that a fault took down again, each alone on a GPU", len(jobs))
+	r.Say("running %d jobs that a fault took down, or that may have caused it, again, each alone on a GPU", len(jobs))
 	o, err := run(ctx, r)
 	if err != nil {
 		return o, err
@@ -91,18 +111,28 @@ func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run
 	if log == nil {
 		log = unlogged{}
 	}
+	blamed := false // a job that had counted as ok
 	for i, j := range jobs {
 		w.Job(j)
 		if *j.Outcome != *before[i].Outcome || j.Detail != before[i].Detail {
 			log.Job(first, j)
 		}
+		blamed = blamed || before[i].EndedOK() && !j.EndedOK()
 	}
 	for _, e := range events {
 		w.Event(e)
 		log.Event(first, e)
 		r.Say("run %d: %s", first, e.Detail)
 	}
-	return o, w.Flush(ctx)
+	if !blamed {
+		return o, w.Flush(ctx)
+	}
+	corrected := slices.Clone(of.Jobs)
+	for _, j := range jobs {
+		corrected[j.Index] = j
+	}
+	of.Run.Metrics = of.Run.Metrics.WithOutcomes(of.Run, corrected)
+	return o, w.Finish(ctx, of.Run)
 }
 
 // faultsAlone says of jobs, by index, in which run of the store they faulted without

@@ -9,8 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// activitySize is that of struct case_activity (native/probe/wire.h).
-const activitySize = 80
+// activitySize is that of struct case_activity (native/probe/wire.h). A process whose library is of an earlier version has no last
+// word: the rest of its page reads as 0.
+const (
+	activitySize        = 88
+	earlierActivitySize = 80
+)
 
 // receiveFirst is receive for a connection's first frame, with which a process passes its
 // activity page. page is nil if the process passes none, or if the page could shrink under
@@ -43,7 +47,7 @@ func receiveFirst(fd int, b []byte) (n int, page []byte, err error) {
 func mapActivity(file int) []byte {
 	var status unix.Stat_t
 	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
-	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || unix.Fstat(file, &status) != nil || status.Size < activitySize {
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || unix.Fstat(file, &status) != nil || status.Size < earlierActivitySize {
 		return nil
 	}
 	page, err := unix.Mmap(file, 0, activitySize, unix.PROT_READ, unix.MAP_SHARED)
@@ -54,7 +58,7 @@ func mapActivity(file int) []byte {
 }
 
 // Activity is what a process shows of itself (struct case_activity). Nothing in it need be true.
-// Bytes and counts are below 2^63. All but Busy and PeakBytes are of a process that can evict.
+// Bytes and counts are below 2^63. All but Busy, Idle, PeakBytes and Submissions are of a process that can evict.
 type Activity struct {
 	Busy                        time.Time // since when it may have kernels running; zero: it has none
 	PeakBytes                   int64     // the most that its tasks had in use at one time; 0: unknown
@@ -64,6 +68,7 @@ type Activity struct {
 	Resident, Referenced, Fixed int64     // bytes of its tasks on devices
 	Permit                      bool      // it submits work without asking
 	Ended                       int64     // of the submissions, known to be over
+	Idle                        time.Time // when it was last seen to have no kernels running any more; zero: never
 }
 
 // Activity returns what the process shows now; known is false if it shows nothing. A process that
@@ -84,14 +89,7 @@ func (c *client) Activity() (a Activity, known bool) {
 		return t
 	}
 	return Activity{Busy: at(0), PeakBytes: word(1), Calls: word(2), LastCall: at(3), Submissions: word(4),
-		Resident: word(5), Referenced: word(6), Fixed: word(7), Permit: word(8) == 1, Ended: word(9)}, true
-}
-
-// Busy returns since when the process may have kernels running, or the zero time if it has
-// none. known is false if the process does not tell.
-func (c *client) Busy() (since time.Time, known bool) {
-	a, known := c.Activity()
-	return a.Busy, known
+		Resident: word(5), Referenced: word(6), Fixed: word(7), Permit: word(8) == 1, Ended: word(9), Idle: at(10)}, true
 }
 
 // PeakBytes returns the most device memory that the process's tasks had in use at one time;

@@ -26,7 +26,7 @@ func memfd(t *testing.T, size int64, seals int, ns, bytes uint64) int {
 	if err := unix.Ftruncate(file, size); err != nil {
 		t.Fatal(err)
 	}
-	if size >= activitySize {
+	if size >= earlierActivitySize {
 		page := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, ns), bytes)
 		if _, err := unix.Pwrite(file, page, 0); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,8 @@ func TestActivityPage(t *testing.T) {
 		{"idle", []int{memfd(t, 4096, unix.F_SEAL_SHRINK, 0, 7)}, true, 0, 7},
 		{"it says too much", []int{memfd(t, activitySize, unix.F_SEAL_SHRINK, 0, 1<<63)}, true, 0, math.MaxInt64},
 		{"it could shrink", []int{memfd(t, activitySize, 0, 3000, 7)}, false, 0, 0},
-		{"too short", []int{memfd(t, activitySize-1, unix.F_SEAL_SHRINK, 0, 0)}, false, 0, 0},
+		{"of an earlier version", []int{memfd(t, earlierActivitySize, unix.F_SEAL_SHRINK, 3000, 7)}, true, 2000, 7},
+		{"too short", []int{memfd(t, earlierActivitySize-1, unix.F_SEAL_SHRINK, 0, 0)}, false, 0, 0},
 		{"another kind of file", []int{pair[0]}, false, 0, 0},
 		{"more than one", []int{memfd(t, activitySize, unix.F_SEAL_SHRINK, 3000, 7), memfd(t, activitySize, unix.F_SEAL_SHRINK, 9000, 8)}, true, 2000, 7},
 	} {
@@ -78,7 +79,8 @@ func TestActivityPage(t *testing.T) {
 				t.Fatalf("received %q, %v", in[:n], err)
 			}
 			client := &client{server: s, page: page}
-			since, known := client.Busy()
+			shown, known := client.Activity()
+			since := shown.Busy
 			if known != c.known || since.IsZero() != (c.since == 0) || c.since != 0 && since.Sub(started) != c.since {
 				t.Errorf("busy since %v (%v), known %v; want %v, %v", since, since.Sub(started), known, c.since, c.known)
 			}
@@ -86,7 +88,7 @@ func TestActivityPage(t *testing.T) {
 				t.Errorf("peak of %d bytes, known %v; want %d", peak, known, c.peak)
 			}
 			client.show(nil)
-			if _, known := client.Busy(); known {
+			if _, known := client.Activity(); known {
 				t.Error("a page that is forgotten is known")
 			}
 		})
@@ -107,17 +109,17 @@ func TestActivitySnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	show(2000, 7, 3, 5000, 11, 900, 600, 100, 1, 10)
+	show(2000, 7, 3, 5000, 11, 900, 600, 100, 1, 10, 3000)
 	want := Activity{Busy: started.Add(1000), PeakBytes: 7, Calls: 3, LastCall: started.Add(4000), Submissions: 11,
-		Resident: 900, Referenced: 600, Fixed: 100, Permit: true, Ended: 10}
+		Resident: 900, Referenced: 600, Fixed: 100, Permit: true, Ended: 10, Idle: started.Add(2000)}
 	if a, known := c.Activity(); !known || a != want {
 		t.Errorf("it shows %+v, %v, want %+v", a, known, want)
 	}
 	all := uint64(math.MaxUint64)
-	show(all, all, all, all, all, all, all, all, all, all)
+	show(all, all, all, all, all, all, all, all, all, all, all)
 	most := c.server.At(math.MaxInt64)
 	want = Activity{Busy: most, PeakBytes: math.MaxInt64, Calls: math.MaxInt64, LastCall: most, Submissions: math.MaxInt64,
-		Resident: math.MaxInt64, Referenced: math.MaxInt64, Fixed: math.MaxInt64, Ended: math.MaxInt64}
+		Resident: math.MaxInt64, Referenced: math.MaxInt64, Fixed: math.MaxInt64, Ended: math.MaxInt64, Idle: most}
 	if a, known := c.Activity(); !known || a != want {
 		t.Errorf("garbage is %+v, %v, want %+v", a, known, want)
 	}

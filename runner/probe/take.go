@@ -203,15 +203,21 @@ func (c *client) post(e runner.Event) error {
 	return err
 }
 
-// postWork tells since when kernels of the process run, where it shows that.
+// postWork tells since when kernels of the process run and when earlier ones had ended, where it shows that.
 func (c *client) postWork() {
-	since, known := c.Busy()
+	a, known := c.Activity()
 	if !known {
 		return
 	}
-	w := runner.ProcessWork{Process: c.who()}
-	if !since.IsZero() {
-		w.Since = new(since.Sub(c.server.config.Start))
+	w, start := runner.ProcessWork{Process: c.who()}, c.server.config.Start
+	if !a.Busy.IsZero() {
+		w.Since = new(a.Busy.Sub(start))
+	}
+	switch {
+	case !a.Idle.IsZero():
+		w.Until = new(a.Idle.Sub(start))
+	case a.Busy.IsZero() && a.Submissions > 0: // a library of an earlier version does not say when
+		w.Until = new(c.server.now())
 	}
 	_ = c.post(w)
 }

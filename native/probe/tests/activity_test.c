@@ -125,8 +125,12 @@ int main(void)
 	uint64_t mark = activity_mark();
 	activity_began(); /* another thread, during the wait */
 	activity_over(mark);
-	CHECK(again->busy_since_ns == since);
+	CHECK(again->busy_since_ns == since && again->idle_since_ns == 0);
 	activity_over(activity_mark());
+	const uint64_t idle = again->idle_since_ns;
+	CHECK(idle != 0);
+	again = share();
+	CHECK(again->idle_since_ns == idle);
 	CHECK(again->busy_since_ns == 0 && again->ended == again->submissions && !activity_working());
 
 	CHECK(again->peak_bytes == 0);
