@@ -226,7 +226,7 @@ const lately = 500 * time.Millisecond
 // suspect settles who may have caused the episode, and who is named.
 func (a *Attribution) suspect(e *episode) {
 	if slices.ContainsFunc(e.faults, Incident.mayShowElsewhere) {
-		e.suspects, e.because = a.lately(e), "only it can have had kernels running in the 500 ms before the MPS server broke"
+		e.suspects, e.because = a.lately(e), "only it can have had kernels running in the time before the MPS server broke"
 	} else {
 		e.suspects, e.because = a.able(e)
 	}
@@ -264,20 +264,39 @@ func (a *Attribution) able(e *episode) (able []Incident, because string) {
 // lately are the processes that had kernels running on the episode's devices when the server broke, or a while before, whether or
 // not they came to harm and whether or not they had ended by then.
 func (a *Attribution) lately(e *episode) (able []Incident) {
-	harmed := slices.Concat(e.faults, e.deaths)
+	harmed, from := slices.Concat(e.faults, e.deaths), a.earliest(e)
 	for i := range a.jobs {
 		for _, r := range a.jobs[i].Residencies {
 			here := slices.ContainsFunc(e.outages, func(o Outage) bool { return o.Device == r.Device })
-			if !here || r.From >= e.broke || r.To < e.broke-lately {
+			if !here || r.From >= e.broke || r.To < from {
 				continue
 			}
 			p := schedulers.Process{Job: schedulers.JobID(i), Serial: r.Serial}
-			if slices.ContainsFunc(a.jobs[i].worksOf(p, harmed), func(w Work) bool { return w.recently(e.broke, lately) }) {
+			if slices.ContainsFunc(a.jobs[i].worksOf(p, harmed), func(w Work) bool { return w.between(from, e.broke) }) {
 				able = append(able, Incident{Process: p, At: e.broke})
 			}
 		}
 	}
 	return able
+}
+
+// earliest is when the kernel that caused the episode may have run at the earliest. The server's log tells of a fault at once. If it did
+// not tell, a process that was shown the error had it since it last saw the end of its kernels, because its waits succeeded until then.
+func (a *Attribution) earliest(e *episode) time.Duration {
+	from := e.broke - lately
+	if slices.ContainsFunc(e.outages, func(o Outage) bool { return o.Seen <= e.broke }) {
+		return from
+	}
+	well := time.Duration(0)
+	for _, f := range e.faults {
+		well = max(well, f.Work.Until)
+		for _, r := range a.residenciesOf(f) {
+			if r.From < e.broke {
+				well = max(well, r.From)
+			}
+		}
+	}
+	return min(from, well)
 }
 
 // worksOf is what a process of the job showed of its work when it came to harm, or else last; of all processes, where they are not

@@ -81,7 +81,9 @@ func TestAttribute(t *testing.T) {
 // ok and processes that had ended by then. An illegal address names the only process that had kernels running.
 func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 	const ms = time.Millisecond
-	idle := func(until time.Duration) blame.Work { return blame.Work{Known: true, Since: schedulers.Never, Until: until} }
+	idle := func(until time.Duration) blame.Work {
+		return blame.Work{Known: true, Since: schedulers.Never, Until: until}
+	}
 	busy := func(since, until time.Duration) blame.Work {
 		return blame.Work{Known: true, Since: since, Until: until}
 	}
@@ -94,18 +96,20 @@ func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 		atFault  blame.Work
 		ends     time.Duration // of job 3
 		killed   bool          // job 2, at the fault
+		unlogged bool          // the server's log does not show the fault
 		suspects []int
 		want     results.Outcome // of job 0
 	}{
-		{"an illegal address", illegalAddress, [4]work{{1: busy(1900*ms, 0)}, {2: idle(1999 * ms)}, {3: idle(1999 * ms)}, {4: idle(1999 * ms)}}, busy(1900*ms, 0), 3000 * ms, false, []int{0}, results.Fault},
-		{"all had kernels lately", misaligned, [4]work{{1: busy(1900*ms, 0)}, {2: idle(1999 * ms)}, {3: idle(1600 * ms)}, {4: idle(1999 * ms)}}, busy(1900*ms, 0), 3000 * ms, false, []int{0, 1, 2, 3}, results.FaultSuspect},
-		{"a launch failure", launchFailure, [4]work{{1: busy(1900*ms, 0)}, {2: idle(1999 * ms)}, {}, {4: idle(9 * ms)}}, busy(1900*ms, 0), 3000 * ms, false, []int{0, 1, 2}, results.FaultSuspect},
-		{"some had none for a while, or never", misaligned, [4]work{{1: idle(1900 * ms)}, {2: idle(1400 * ms)}, {3: idle(0)}, {4: busy(2100*ms, 1200*ms)}}, idle(1900 * ms), 3000 * ms, false, []int{0}, results.Fault},
-		{"only a job that was shown nothing", misaligned, [4]work{{1: idle(1300 * ms)}, {2: idle(2700 * ms)}, {3: idle(900 * ms)}, {4: idle(900 * ms)}}, idle(1300 * ms), 3000 * ms, false, []int{1}, results.Collateral},
-		{"a job that had ended", misaligned, [4]work{{1: idle(1300 * ms)}, {2: idle(300 * ms)}, {3: idle(0)}, {4: idle(1700 * ms)}}, idle(1300 * ms), 1800 * ms, false, []int{3}, results.Collateral},
-		{"one that had ended long before", misaligned, [4]work{{1: idle(1600 * ms)}, {2: idle(300 * ms)}, {3: idle(0)}, nil}, idle(1600 * ms), 1400 * ms, false, []int{0}, results.Fault},
-		{"what a process did later does not count", misaligned, [4]work{{1: idle(2900 * ms)}, {2: idle(1700 * ms)}, {3: idle(0)}, {4: idle(0)}}, idle(1300 * ms), 3000 * ms, false, []int{1}, results.Collateral},
-		{"a death with kernels running gives another error", misaligned, [4]work{{1: busy(1900*ms, 0)}, {2: idle(0)}, {3: busy(1000*ms, 0)}, {4: idle(0)}}, busy(1900*ms, 0), 3000 * ms, true, []int{0, 2}, results.FaultSuspect},
+		{"an illegal address", illegalAddress, [4]work{{1: busy(1900*ms, 0)}, {2: idle(1999 * ms)}, {3: idle(1999 * ms)}, {4: idle(1999 * ms)}}, busy(1900*ms, 0), 3000 * ms, false, false, []int{0}, results.Fault},
+		{"all had kernels lately", misaligned, [4]work{{1: busy(1900*ms, 0)}, {2: idle(1999 * ms)}, {3: idle(1600 * ms)}, {4: idle(1999 * ms)}}, busy(1900*ms, 0), 3000 * ms, false, false, []int{0, 1, 2, 3}, results.FaultSuspect},
+		{"a launch failure", launchFailure, [4]work{{1: busy(1900*ms, 0)}, {2: idle(1999 * ms)}, {}, {4: idle(9 * ms)}}, busy(1900*ms, 0), 3000 * ms, false, false, []int{0, 1, 2}, results.FaultSuspect},
+		{"some had none for a while, or never", misaligned, [4]work{{1: idle(1900 * ms)}, {2: idle(1400 * ms)}, {3: idle(0)}, {4: busy(2100*ms, 1200*ms)}}, idle(1900 * ms), 3000 * ms, false, false, []int{0}, results.Fault},
+		{"only a job that was shown nothing", misaligned, [4]work{{1: idle(1300 * ms)}, {2: idle(2700 * ms)}, {3: idle(900 * ms)}, {4: idle(900 * ms)}}, idle(1300 * ms), 3000 * ms, false, false, []int{1}, results.Collateral},
+		{"a job that had ended", misaligned, [4]work{{1: idle(1300 * ms)}, {2: idle(300 * ms)}, {3: idle(0)}, {4: idle(1700 * ms)}}, idle(1300 * ms), 1800 * ms, false, false, []int{3}, results.Collateral},
+		{"one that had ended long before", misaligned, [4]work{{1: idle(1600 * ms)}, {2: idle(300 * ms)}, {3: idle(0)}, nil}, idle(1600 * ms), 1400 * ms, false, false, []int{0}, results.Fault},
+		{"what a process did later does not count", misaligned, [4]work{{1: idle(2900 * ms)}, {2: idle(1700 * ms)}, {3: idle(0)}, {4: idle(0)}}, idle(1300 * ms), 3000 * ms, false, false, []int{1}, results.Collateral},
+		{"a job that is told late", misaligned, [4]work{{1: idle(900 * ms)}, {2: idle(1000 * ms)}, {3: idle(800 * ms)}, {4: idle(0)}}, idle(900 * ms), 3000 * ms, false, true, []int{0, 1}, results.FaultSuspect},
+		{"a death with kernels running gives another error", misaligned, [4]work{{1: busy(1900*ms, 0)}, {2: idle(0)}, {3: busy(1000*ms, 0)}, {4: idle(0)}}, busy(1900*ms, 0), 3000 * ms, true, false, []int{0, 2}, results.FaultSuspect},
 	} {
 		var jobs []blame.Job
 		for i, w := range c.work {
@@ -116,7 +120,11 @@ func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 		if c.killed {
 			jobs[2].Deaths = []blame.Incident{fault(2, 3, 0, 2000*ms, c.work[2][3])}
 		}
-		found := blame.Attribute(jobs, []blame.Outage{{Device: 0, From: 2000 * ms, To: 2600 * ms, Seen: 2100 * ms}})
+		o := blame.Outage{Device: 0, From: 2000 * ms, To: 2600 * ms, Seen: 2000 * ms}
+		if c.unlogged {
+			o.Seen = 2300 * ms
+		}
+		found := blame.Attribute(jobs, []blame.Outage{o})
 		v := found.Verdict(0)
 		if v.Outcome != c.want {
 			t.Errorf("%s: %s (%s), want %s", c.name, v.Outcome, v.Detail, c.want)

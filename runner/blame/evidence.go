@@ -93,9 +93,9 @@ func (w Work) None() bool { return w.Known && w.Since == schedulers.Never }
 // running reports whether kernels of the process may have been running at time t.
 func (w Work) running(t time.Duration) bool { return !w.Known || w.Since <= t }
 
-// recently reports whether kernels of the process may have been running in the time before t, or after it.
-func (w Work) recently(t, before time.Duration) bool {
-	return w.running(t) || w.Until > 0 && w.Until >= t-before
+// between reports whether kernels of the process may have been running between two times. Those that ended later may have.
+func (w Work) between(from, to time.Duration) bool {
+	return w.running(to) || w.Until > 0 && w.Until >= from
 }
 
 // Residency is a time in which a process was a client of a device: from its first grant
