@@ -255,6 +255,7 @@ func (e *Engine) exit(job schedulers.JobID, gone func(schedulers.Process) bool) 
 		}
 	}
 	e.state.leave(job, func(c context) bool { return gone(c.process) })
+	e.state.forget(gone)
 	return e.pump()
 }
 

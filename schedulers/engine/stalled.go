@@ -124,6 +124,7 @@ func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
 		for _, c := range e.state.contextsOf(job) {
 			now, d := &e.state.devices[c.device], &node.devices[c.device]
 			node.enter(c.device, c.process)
+			node.charge(c.device, now.chargedUnseen(c.process))
 			d.isolated = now.isolated // by its job, which is alone there
 			if since, has := now.permits[c.process]; has {
 				d.permit(c.process, since)

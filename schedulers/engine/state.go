@@ -60,6 +60,7 @@ type device struct {
 	shares   int                       // of the jobs with a task here (schedulers.Terms.Share)
 	barred   map[schedulers.JobID]bool // jobs that are granted nothing here (Engine.Limit)
 	member   bool                      // a copy in which a member of a task for several devices is here (attempt)
+	excesses map[schedulers.Process]*excess
 
 	// Under a Preempter:
 	held     []*holding                           // the tasks here, by id
@@ -272,6 +273,9 @@ func (s *state) claim(i int, tasks int) {
 func (s *state) enter(i int, p schedulers.Process) {
 	d := &s.devices[i]
 	if d.contexts[p] {
+		if x := d.excesses[p]; x != nil {
+			x.entered = false
+		}
 		return
 	}
 	d.contexts[p] = true
@@ -331,9 +335,10 @@ func (s *state) leave(job schedulers.JobID, gone func(context) bool) {
 			continue
 		}
 		d := &s.devices[c.device]
+		s.charge(c.device, -d.limits.ContextBytes-d.chargedUnseen(c.process))
 		delete(d.contexts, c.process)
 		delete(d.permits, c.process)
-		s.charge(c.device, -d.limits.ContextBytes)
+		delete(d.excesses, c.process)
 	}
 	for _, c := range p.contexts {
 		if slices.ContainsFunc(left, func(l context) bool { return l.device == c.device }) {

@@ -42,6 +42,7 @@ type books struct {
 	entries  map[schedulers.TaskID]*entry
 	living   map[schedulers.JobID]bool
 	contexts []map[schedulers.Process]bool // by device
+	looks    looks
 	nodes    []schedulers.Device
 	rules    Rules
 	memory   memory
@@ -49,7 +50,7 @@ type books struct {
 }
 
 func newBooks(devices []schedulers.Device, rules Rules, memory memory, config engine.Config) books {
-	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules, memory: memory, config: config}
+	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules, memory: memory, config: config, looks: newLooks(len(devices))}
 	for range devices {
 		b.contexts = append(b.contexts, map[schedulers.Process]bool{})
 	}
@@ -106,6 +107,12 @@ func (b *books) exit(gone func(schedulers.Process) bool) {
 	for _, c := range b.contexts {
 		maps.DeleteFunc(c, func(p schedulers.Process, _ bool) bool { return gone(p) })
 	}
+	b.looks.forget(gone)
+	b.leave()
+}
+
+// leave enters that jobs have left devices.
+func (b *books) leave() {
 	for _, e := range b.entries {
 		if e.device >= 0 && !b.jobsOn(e.device)[e.task.Job] { // the job has left the device, so that its tasks no longer isolate it
 			e.device, e.others = -1, nil
@@ -239,10 +246,11 @@ func (e *entry) needs() int64 {
 func (b *books) place(e *entry, device int) error {
 	d, contexts := b.nodes[device], b.contexts[device]
 	contexts[e.task.Process()] = true
+	b.looks.granted(device, e.task.Process())
 	e.bytes = e.task.Bytes
 	e.whole = b.rules.MemoryHard && e.task.Bytes > d.CapacityBytes-d.ContextBytes
 	if e.whole {
-		e.bytes = d.CapacityBytes - int64(len(contexts))*d.ContextBytes
+		e.bytes = d.CapacityBytes - int64(len(contexts))*d.ContextBytes - b.looks.charged(device, anyJob)
 	}
 	e.alone = e.whole || b.rules.tracksSMs && larger(e.task, d)
 	for _, other := range b.on(device) {

@@ -31,7 +31,8 @@ func (m *machine) checkDevice(rt *rapid.T, i int) {
 		tasks, jobs int
 	}
 	jobs := m.books.jobsOn(i)
-	want := account{bytes: int64(len(m.books.contexts[i])) * m.devices[i].ContextBytes, jobs: len(jobs)}
+	unaccounted := m.books.looks.charged(i, anyJob)
+	want := account{bytes: int64(len(m.books.contexts[i]))*m.devices[i].ContextBytes + unaccounted, jobs: len(jobs)}
 	isolated := false
 	for _, e := range m.books.on(i) {
 		want.bytes += e.bytes
@@ -42,7 +43,7 @@ func (m *machine) checkDevice(rt *rapid.T, i int) {
 	if got := (account{d.UsedBytes(), d.UsedWarps(), d.Tasks(), d.Jobs()}); got != want {
 		rt.Fatalf("device %d: accounts %+v, want %+v", i, got, want)
 	}
-	if m.rules.MemoryHard && d.UsedBytes() > d.Limits().CapacityBytes {
+	if m.rules.MemoryHard && d.UsedBytes()-unaccounted-m.books.looks.contexts(i)*m.devices[i].ContextBytes > d.Limits().CapacityBytes {
 		rt.Fatalf("device %d: %d bytes in use of %d", i, d.UsedBytes(), d.Limits().CapacityBytes)
 	}
 	if m.rules.OneJobPerDevice && len(jobs) > 1 {

@@ -43,6 +43,7 @@ func (m *swapping) actions() map[string]func(*rapid.T) {
 		"resume":  m.resume,
 		"grow":    m.grow,
 		"shrink":  m.shrink,
+		"look":    m.look,
 		"active":  m.active,
 		"answer":  m.answer,
 		"tick":    m.tick,
@@ -65,6 +66,7 @@ type swapping struct {
 	now       time.Duration
 	tasks     map[schedulers.TaskID]*swapped
 	contexts  []map[schedulers.Process]bool // by device: whether the context has a permit
+	looks     looks
 	last      schedulers.TaskID
 	lastJob   schedulers.JobID
 	requests  int
@@ -109,6 +111,7 @@ func newSwapping(rt *rapid.T, of Subject, queue engine.Order, bound func(policie
 	if m.engine, m.twin, err = twins(m.devices, s); err != nil {
 		rt.Fatal(err)
 	}
+	m.looks = newLooks(len(m.devices))
 	for range m.devices {
 		m.contexts = append(m.contexts, map[schedulers.Process]bool{})
 	}
@@ -139,6 +142,7 @@ func (m *swapping) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Dec
 			rt.Fatalf("decision %v of task %d on device %d: %v", d.Kind, d.Task.ID, d.Device, err)
 		}
 	}
+	checkRoom(rt, got, m.engine, func(schedulers.TaskID) bool { return false })
 	return got
 }
 
@@ -168,6 +172,7 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 		}
 		t.device, t.asked, t.there = d.Device, 0, t.task.Needs()
 		m.contexts[t.device][t.task.Process()] = true
+		m.looks.granted(t.device, t.task.Process())
 	case schedulers.Refused:
 		if t.device >= 0 {
 			return fmt.Errorf("it has device %d", t.device)
@@ -207,6 +212,9 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 			return fmt.Errorf("revocation %+v of a task of %d bytes", *r, t.allocated)
 		}
 		m.ticket, t.revoked, t.issued, t.late = d.Ticket, &d, m.now, false
+		if r.Action == schedulers.Move {
+			m.looks.granted(r.Device, t.task.Process())
+		}
 	case schedulers.Unanswered:
 		if t.revoked == nil || t.late || m.now < t.issued+t.revoked.Revocation.Deadline+grace {
 			return fmt.Errorf("it has time to answer: %+v", *t)
@@ -245,7 +253,8 @@ func (m *swapping) check(rt *rapid.T) {
 			used += v.Resident
 			warps += t.task.Warps()
 		}
-		if d.Tasks() != tasks || d.UsedBytes() != used || d.UsedWarps() != warps || used > limits.CapacityBytes {
+		unaccounted := m.looks.charged(i, anyJob)
+		if d.Tasks() != tasks || d.UsedBytes() != used+unaccounted || d.UsedWarps() != warps || used-m.looks.contexts(i)*limits.ContextBytes > limits.CapacityBytes {
 			rt.Fatalf("device %d: %d tasks with %d bytes and %d warps, accounted as %d with %d and %d, capacity %d", i, tasks, used, warps, d.Tasks(), d.UsedBytes(), d.UsedWarps(), limits.CapacityBytes)
 		}
 		if n := d.Permits(); n < permits || n > permits+len(arriving) || m.lies == nil && m.bound.slots > 0 && permits > m.bound.slots {
@@ -435,6 +444,7 @@ func (m *swapping) end(gone func(schedulers.Process) bool) {
 	for _, c := range m.contexts {
 		maps.DeleteFunc(c, func(p schedulers.Process, _ bool) bool { return gone(p) })
 	}
+	m.looks.forget(gone)
 }
 
 func (m *swapping) vanish(rt *rapid.T) {

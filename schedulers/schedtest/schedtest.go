@@ -57,6 +57,7 @@ func (s Subject) Workload(queue engine.Order, rules Rules) func(*rapid.T) {
 			"grow":    m.grow,
 			"shrink":  m.shrink,
 			"shape":   m.shape,
+			"look":    m.look,
 			"settle":  m.settle,
 			"exit":    m.exit,
 			"expire":  m.expire,
@@ -131,6 +132,9 @@ func (m *machine) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Deci
 		if err := m.books.enter(d, m.now); err != nil {
 			rt.Fatalf("decision %v of task %d (job %d) on device %d: %v", d.Kind, d.Task.ID, d.Task.Job, d.Device, err)
 		}
+	}
+	if m.rules.MemoryHard {
+		checkRoom(rt, got, m.engine, func(id schedulers.TaskID) bool { return m.books.entries[id].whole })
 	}
 }
 

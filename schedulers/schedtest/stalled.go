@@ -32,7 +32,7 @@ func (b *books) fitsOn(t schedulers.Task, i int, beside func(schedulers.JobID) b
 		share > 0 && share > schedulers.WholeDevice-b.shares(i, beside, t.Job) {
 		return false
 	}
-	used, tasks, others, context := int64(0), 0, false, d.ContextBytes
+	used, tasks, others, context := b.looks.charged(i, beside), 0, false, d.ContextBytes
 	closed := false
 	for p := range b.contexts[i] {
 		if !beside(p.Job) {
@@ -98,7 +98,7 @@ func (b *books) stalled() map[schedulers.TaskID]bool {
 
 func (b *books) canGrow(e *entry, beside func(schedulers.JobID) bool) bool {
 	d := b.nodes[e.device]
-	left := d.CapacityBytes
+	left := d.CapacityBytes - b.looks.charged(e.device, beside)
 	for p := range b.contexts[e.device] {
 		if beside(p.Job) {
 			left -= d.ContextBytes
