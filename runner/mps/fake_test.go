@@ -61,6 +61,10 @@ func fakeFrontEnd() int {
 	if _, err := io.WriteString(conn, line); err != nil {
 		return 1
 	}
+	if fakeIs("quits-before-it-answers") && strings.HasPrefix(line, "quit") {
+		fmt.Println("Cannot find MPS control daemon process")
+		return 1
+	}
 	if _, err := io.Copy(os.Stdout, conn); err != nil {
 		return 1
 	}
@@ -107,6 +111,10 @@ func fakeDaemon() int {
 		}
 		fmt.Printf("[Control %d] Cmd:%s", os.Getpid(), line)
 		if quit := s.answer(conn, strings.Fields(line)); quit {
+			if fakeIs("quits-before-it-answers") {
+				_, _ = io.Copy(io.Discard, conn)  // until the front end has ended
+				time.Sleep(20 * time.Millisecond) // and is known to have
+			}
 			conn.Close()
 			return 0
 		}

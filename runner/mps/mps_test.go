@@ -243,6 +243,15 @@ func TestQuitKillsADaemonThatHangs(t *testing.T) {
 	mustBeGone(t, d, servers...)
 }
 
+// The daemon may have ended, as it was told, before the front end has an answer.
+func TestQuitIsObeyedWithoutAnAnswer(t *testing.T) {
+	d := startFake(t, Config{}, "quits-before-it-answers")
+	if err := d.Quit(background); err != nil {
+		t.Errorf("quit: %v", err)
+	}
+	mustBeGone(t, d)
+}
+
 func TestQuitKillsAServerThatStays(t *testing.T) {
 	soon := usual
 	soon.server = 20 * time.Millisecond
