@@ -53,6 +53,7 @@ install: build native
 	bin/caserun completion fish >$(share)/fish/vendor_completions.d/caserun.fish
 	install -D -t $(lib) -m 644 native/lazy/libcase.so
 	install -D -t $(lib) native/ballast/ballast native/ballast/swaparea native/ballast/swaprate
+	install -D -t $(lib)/torch benchmarks/torch/*.py
 	[ ! -f native/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/tracer/libcasetrace.so
 	for suite in $(SUITES); do \
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \

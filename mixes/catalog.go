@@ -11,8 +11,8 @@ import (
 	"github.com/caserun/caserun/internal/near"
 )
 
-// The catalog is a set of mix files in the users' format, read by the same parser. rodinia.yaml
-// and darknet.yaml define the jobs to which mixes, and users' files, refer by name.
+// The catalog is a set of mix files in the users' format, read by the same parser. rodinia.yaml,
+// darknet.yaml and torch.yaml define the jobs to which mixes, and users' files, refer by name.
 //
 //go:embed catalog/*.yaml
 var catalogFiles embed.FS
@@ -20,6 +20,7 @@ var catalogFiles embed.FS
 var catalogMixNames = []string{
 	"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8",
 	"D-predict", "D-detect", "D-generate", "D-train", "D-128",
+	"M-train", "M-infer", "M-mixed",
 }
 
 type catalog struct {
@@ -78,6 +79,7 @@ var builtin = sync.OnceValue(func() *catalog {
 	c.darknet = read("darknet").Jobs
 	c.jobs.add(c.rodinia)
 	c.jobs.add(c.darknet)
+	c.jobs.add(read("torch").Jobs)
 	for _, name := range catalogMixNames {
 		c.mixes = append(c.mixes, read(name))
 	}
@@ -85,7 +87,7 @@ var builtin = sync.OnceValue(func() *catalog {
 })
 
 // Catalog returns the mixes of the CASE paper: W1 to W8 of Table 2, the four
-// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3.
+// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow.
 func Catalog() []Mix {
 	mixes := make([]Mix, 0, len(catalogMixNames))
 	for _, m := range builtin().mixes {

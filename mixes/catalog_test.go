@@ -200,10 +200,31 @@ func TestLookupErrorNamesTheNear(t *testing.T) {
 	for name, want := range map[string]string{
 		"W9":       `no mix "W9" in the catalog; did you mean W1 or W2 or W3 or W4 or W5 or W6 or W7 or W8?`,
 		"d-predit": `no mix "d-predit" in the catalog; did you mean D-predict?`,
-		"nightly":  `no mix "nightly" in the catalog; known are W1, W2, W3, W4, W5, W6, W7, W8, D-predict, D-detect, D-generate, D-train, D-128`,
+		"nightly":  `no mix "nightly" in the catalog; known are W1, W2, W3, W4, W5, W6, W7, W8, D-predict, D-detect, D-generate, D-train, D-128, M-train, M-infer, M-mixed`,
 	} {
 		if _, err := Lookup(name); err == nil || err.Error() != want {
 			t.Errorf("Lookup(%q): %v\nwant %s", name, err, want)
 		}
+	}
+}
+
+// The mixes of PyTorch programs state no memory, as jobs of most users do.
+func TestPyTorchMixes(t *testing.T) {
+	for name, different := range map[string]int{"M-train": 5, "M-infer": 3, "M-mixed": 8} {
+		m, err := Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Jobs) != 8 || len(m.Distinct()) != different {
+			t.Errorf("%s: %d jobs, %d different", name, len(m.Jobs), len(m.Distinct()))
+		}
+		for _, j := range m.Jobs {
+			if !j.OfTorch() || !j.OfSuite() || j.Footprint != (Footprint{}) || j.Binding != BindProbe {
+				t.Errorf("%s: %+v", name, j)
+			}
+		}
+	}
+	if (Job{Program: "./torch/cnn.py"}).OfTorch() {
+		t.Error("a program of the user's own is the suite's")
 	}
 }

@@ -132,11 +132,13 @@ const (
 )
 
 // SuitePrograms returns the names of the programs that every suite has, spelled as in Tables 1
-// and 5 of CASE.
+// and 5 of CASE, and of the PyTorch programs.
 func SuitePrograms() []string { return slices.Clone(suitePrograms) }
 
 var suitePrograms = []string{
 	"backprop", "bfs", "srad_v1/srad", "srad_v2/srad", "dwt2d", "needle", "lavaMD", "darknet",
+	"torch/cnn.py", "torch/decode.py", "torch/diffusion.py", "torch/embedding.py",
+	"torch/graphnet.py", "torch/graphs.py", "torch/tabular.py", "torch/transformer.py",
 }
 
 // Processes is how many processes of the job's command start.
@@ -198,6 +200,9 @@ func appendWord(b []byte, w string) []byte {
 func (j Job) OfSuite() bool {
 	return slices.Contains(suitePrograms, j.Program) || j.Program != "" && !strings.Contains(j.Program, "/")
 }
+
+// OfTorch reports whether the job's program is one of the PyTorch programs, which every suite has, because they need no build.
+func (j Job) OfTorch() bool { return strings.HasPrefix(j.Program, "torch/") && j.OfSuite() }
 
 // FromCommand returns the job of a command line. A first word without a slash, or equal to one
 // of SuitePrograms, is a program of the suite; the job then has what the catalog knows of the

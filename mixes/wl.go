@@ -326,10 +326,10 @@ func refuseShell(words []word) *InputError {
 
 func (r *wlReader) recognise(program string, arguments int) (string, bool) {
 	base := path.Base(program)
+	if in := path.Join(path.Base(path.Dir(program)), base); slices.Contains(suitePrograms, in) {
+		return in, true
+	}
 	if base == "srad" { // two programs have this base name
-		if in := path.Join(path.Base(path.Dir(program)), base); slices.Contains(suitePrograms, in) {
-			return in, true
-		}
 		of, found := map[int]string{4: "srad_v1/srad", 8: "srad_v2/srad"}[arguments]
 		return of, found
 	}

@@ -16,9 +16,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check that this machine can run jobs on its GPUs",
 		Long: `Check driver, GPUs, other processes on them, MIG and compute modes, MPS, the
-suite, whether it has code for these GPUs, its data, libcase.so, ballast, the
-sampler and free disk space. Measure what a CUDA context costs. The exit status
-is 3 if something is missing.`,
+suite, whether it has code for these GPUs, its data, PyTorch, libcase.so,
+ballast, the sampler and free disk space. Measure what a CUDA context costs. The
+exit status is 3 if something is missing.`,
 		Example: "  caserun doctor\n  caserun doctor --suite ~/rodinia --mixes W1..W8",
 		Args:    noArguments,
 		RunE:    withSettings(func(c *cobra.Command, settings config.Settings) error { return runDoctor(c, settings, only) }),

@@ -154,6 +154,7 @@ func TestProbesThatCannotBe(t *testing.T) {
 		{[]string{"doctor", "--probe", "static"}, exitInfrastructure, "run make casecc"},
 		{[]string{"mix", "suite.yaml", "--probe", "explicit"}, exitUsage, "--probe explicit: needle is a program of the builtin suite, which does not call the task API"},
 		{sweep("lazy,explicit"), exitUsage, "--probe explicit: needle"},
+		{[]string{"mix", "M-mixed", "--probe", "static"}, exitUsage, "--probe static: torch/decode.py is a PyTorch program, which casecc did not compile"},
 		{[]string{"mix", "W1", "--probe", "static", "--node", "sim:4xV100"}, exitUsage, "--probe static: not available on sim:4xV100"},
 		{sweep("static", "--node", "sim:4xV100"), exitUsage, "--probe static: not available on sim:4xV100"},
 		{sweep("lazy,lazy"), exitUsage, "--probes: lazy is named twice"},

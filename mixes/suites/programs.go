@@ -31,7 +31,7 @@ var programs = map[string]program{
 }
 
 // The builtin suite's programs compare their results with a reference if they are told to, and say with
-// this exit status that a result differs (benchmarks/rodinia/README.md).
+// this exit status that a result differs (benchmarks/rodinia/README.md). The PyTorch programs check theirs always.
 const (
 	verify      = "--verify"
 	wrongStatus = 4
@@ -45,6 +45,8 @@ func Checks(suite string, jobs []mixes.Job) []mixes.Check {
 		switch {
 		case j.CheckStatus != 0:
 			out[i] = mixes.Check{Failed: j.CheckStatus, Passes: true}
+		case j.OfTorch():
+			out[i] = mixes.Check{Failed: wrongStatus, Passes: true}
 		case suite == Builtin && j.OfSuite():
 			out[i] = mixes.Check{Failed: wrongStatus, Passes: slices.Contains(j.Args, verify)}
 		}
@@ -53,7 +55,7 @@ func Checks(suite string, jobs []mixes.Job) []mixes.Check {
 }
 
 // Restartable reports whether a job does the same if it is stopped and started again, as its mix or suite says. Programs of
-// the builtin suite do, because they write nothing that they read. Several ranks are not started again.
+// the builtin suite and the PyTorch programs do, because they write nothing that they read. Several ranks are not started again.
 func Restartable(suite string, j *mixes.Job) bool {
 	switch {
 	case j.Ranks > 1:
@@ -61,7 +63,7 @@ func Restartable(suite string, j *mixes.Job) bool {
 	case j.Restartable != nil:
 		return *j.Restartable
 	}
-	return suite == Builtin && j.OfSuite()
+	return suite == Builtin && j.OfSuite() || j.OfTorch()
 }
 
 // inputsOf are the files without which a job cannot run. Its standard input is the first.

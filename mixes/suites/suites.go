@@ -153,10 +153,10 @@ func (s Suite) describe(jobs []mixes.Job) []mixes.Job {
 }
 
 // Resolve opens the suite and resolves the jobs of a mix in it. The suite need not exist if no job has a
-// program of a suite.
+// program of a suite that is built.
 func Resolve(name string, build Build, data string, m mixes.Mix) (programs, dirs []string, err error) {
 	var s Suite
-	if slices.ContainsFunc(m.Jobs, mixes.Job.OfSuite) {
+	if slices.ContainsFunc(m.Jobs, IsBuilt) {
 		if s, err = Open(name, build, data); err != nil {
 			return nil, nil, err
 		}
@@ -167,7 +167,7 @@ func Resolve(name string, build Build, data string, m mixes.Mix) (programs, dirs
 // resolve returns each job's executable and working directory. The error has every reason why a job
 // cannot run: a missing program, directory or input file. What is returned counts beside it, so that a job whose
 // program has disappeared since a sweep began fails alone. A job without a directory works in
-// the suite's data directory if its program is the suite's, and in the caller's otherwise.
+// the suite's data directory if its program is the suite's and built, and in the caller's otherwise.
 func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 	var problems []error
 	type file struct {
@@ -187,7 +187,7 @@ func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 			problems = append(problems, fmt.Errorf("%sjob %d (%s): %w", where, number, j.Name, fmt.Errorf(format, args...)))
 		}
 		dir := j.Dir
-		if dir == "" && j.OfSuite() {
+		if dir == "" && IsBuilt(j) {
 			dir = s.Data
 		}
 		if dir, err = filepath.Abs(dir); err != nil {
@@ -212,9 +212,13 @@ func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 			if err == nil {
 				err = userfile.Runnable(f.path, dir, this.searchPath)
 			}
+			if any := (start{searchPath: this.searchPath}); err == nil && j.OfTorch() && !looked[any] {
+				looked[any] = true
+				err = findTorch(this.searchPath)
+			}
 			if err != nil {
 				of := ""
-				if j.OfSuite() {
+				if IsBuilt(j) {
 					of = " of suite " + s.Name
 				}
 				problem("program %s%s: %w", j.Program, of, err)
@@ -249,7 +253,10 @@ func checkInput(path string, stdin bool) error {
 
 // find returns the path of a job's executable, which need not be there: the suite's program, or the user's own.
 func (s Suite) find(j mixes.Job) (string, error) {
-	if !j.OfSuite() {
+	switch {
+	case j.OfTorch():
+		return torchProgram(j.Program)
+	case !j.OfSuite():
 		return filepath.Abs(j.Program)
 	}
 	if path := s.executable(j.Program); path != "" {

@@ -76,7 +76,13 @@ func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs [
 	if probe != results.Explicit {
 		e.library(ctx)
 	}
-	e.suite(o, probe, jobs, devices)
+	built := slices.DeleteFunc(slices.Clone(jobs), mixes.Job.OfTorch)
+	if len(built) > 0 {
+		e.suite(o, probe, built, devices)
+	}
+	if len(built) < len(jobs) {
+		e.pytorch(ctx, len(built) > 0)
+	}
 	e.disk(o.Runs)
 	return e.findings, nil
 }
@@ -241,6 +247,25 @@ func (e *examination) suite(o harness.Options, probe results.Probe, jobs []mixes
 		}
 	}
 	e.add("libraries", Fine, "the libraries of the suite's programs load")
+}
+
+// pytorch loads PyTorch. Who runs other mixes too can do without it.
+func (e *examination) pytorch(parent context.Context, optional bool) {
+	ctx, cancel := context.WithTimeout(parent, 3*checkLimit) // a first import reads gigabytes
+	defer cancel()
+	verdict := Failed
+	if optional {
+		verdict = Warning
+	}
+	version, gpu, err := suites.TorchVersion(ctx)
+	switch {
+	case err != nil:
+		e.add("PyTorch", verdict, "the mixes M-* cannot run: python3 of PATH does not load torch (%v): install a build for CUDA there, as with python3 -m pip install torch", err)
+	case !gpu:
+		e.add("PyTorch", verdict, "the mixes M-* cannot run: %s finds no GPU: install a build for CUDA", version)
+	default:
+		e.add("PyTorch", Fine, "%s finds GPUs", version)
+	}
 }
 
 // library tries the library with which every job starts.

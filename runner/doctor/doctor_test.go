@@ -93,3 +93,28 @@ func TestSeveralErrorsOfACheck(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// PyTorch is missing only for who wants its mixes.
+func TestDoctorLoadsPyTorch(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	for _, c := range []struct {
+		python   string
+		optional bool
+		want     Finding
+	}{
+		{"exit 1", true, Finding{"PyTorch", Warning, "does not load torch (exit status 1): install a build for CUDA"}},
+		{"exit 1", false, Finding{"PyTorch", Failed, "does not load torch (exit status 1): install a build for CUDA"}},
+		{"echo 2.11 of /usr/bin/python3; echo False", false, Finding{"PyTorch", Failed, "2.11 of /usr/bin/python3 finds no GPU"}},
+		{"echo 2.11 of /usr/bin/python3; echo True", true, Finding{"PyTorch", Fine, "2.11 of /usr/bin/python3 finds GPUs"}},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\n"+c.python+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var e examination
+		e.pytorch(t.Context(), c.optional)
+		if got := e.findings[0]; got.Check != c.want.Check || got.Verdict != c.want.Verdict || !strings.Contains(got.Detail, c.want.Detail) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}

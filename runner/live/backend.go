@@ -112,9 +112,12 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 	if i := slices.IndexFunc(jobs, func(j mixes.Job) bool { return j.Program == "" }); i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("job %d (%s) has steps and no program, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program", i, jobs[i].Name))
 	}
-	ofBuiltin := func(j mixes.Job) bool { return j.OfSuite() && o.Suite == suites.Builtin }
+	ofBuiltin := func(j mixes.Job) bool { return suites.IsBuilt(j) && o.Suite == suites.Builtin }
 	if i := slices.IndexFunc(jobs, ofBuiltin); probe == results.Explicit && i >= 0 {
 		return nil, nil, harness.Refuse(fmt.Errorf("--probe explicit: %s is a program of the builtin suite, which does not call the task API, so nothing would be scheduled: use --probe lazy or static", jobs[i].Program))
+	}
+	if i := slices.IndexFunc(jobs, mixes.Job.OfTorch); probe != results.Lazy && i >= 0 {
+		return nil, nil, harness.Refuse(fmt.Errorf("--probe %v: %s is a PyTorch program, which casecc did not compile, so nothing would be scheduled: use --probe lazy", probe, jobs[i].Program))
 	}
 	return suites.Resolve(o.Suite, BuildFor(probe), o.Data, m)
 }
