@@ -193,6 +193,7 @@ func (j *Job) Fields() Fields {
 		{"deadline_s", &j.DeadlineS},
 		{"devices", &j.Devices},
 		{"user_name", &j.User}, {"credits", &j.Credits},
+		{"unaccounted_bytes", &j.UnaccountedBytes},
 	}
 }
 

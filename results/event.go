@@ -10,6 +10,8 @@ const (
 	EventFault EventKind = "fault"
 	// A task, or its growth, was refused. The batch records it.
 	EventRefused EventKind = "refused"
+	// A process has more of a device than it was charged. The batch records it.
+	EventUnaccounted EventKind = "unaccounted"
 	// A job ran longer than its limit and was stopped. The batch records it.
 	EventTimeout EventKind = "timeout"
 	// A job wrote more output than it may and was stopped. The batch records it.

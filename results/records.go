@@ -188,10 +188,12 @@ type Job struct {
 	EnergyEstimateJ *float64
 	DeadlineS       *float64 // how long after its arrival it should have ended; nil: it has no deadline
 	// Devices are those of a job that has several, as their list says it (DeviceList); nil: Device is all that it has.
-	Devices  *string
-	User     *string // whose it is; nil: nobody says
-	Credits  *int    // of that user in the mix; nil: it states none
-	Suspects []int   // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
+	Devices *string
+	User    *string // whose it is; nil: nobody says
+	Credits *int    // of that user in the mix; nil: it states none
+	// UnaccountedBytes are the most that its processes had on devices at one time beside what they were charged; nil: not compared.
+	UnaccountedBytes *int64
+	Suspects         []int // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
 }
 
 // TurnaroundS is the time from the job's arrival to its end.

@@ -90,6 +90,8 @@ type job struct {
 	work        map[int]blame.Work // of its processes, where their probes tell
 	uses        map[int]int64      // the most bytes that each of its processes had in use, where their probes tell
 
+	unaccounted unaccounted
+
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
 	blockedSince time.Duration // when the first of them asked
@@ -596,11 +598,12 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	b.endTasks(j, func(*task) bool { return true }, now)
 	j.residencies.LeaveAll(now)
 	b.countReports(j, now)
-	j.record.UsedBytes = j.used()
+	j.record.UsedBytes, j.record.UnaccountedBytes = j.used(), j.unaccounted.bytes()
 	j.record.EndS = new(seconds(j.end))
 	j.record.ExitStatus, j.record.Signal = e.Exit.Status, e.Exit.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
 	j.record.StderrTail = e.Exit.StderrTail
+	b.nameHog(j)
 	outcome, detail := b.outcomeOf(j, e.Exit)
 	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never

@@ -7,6 +7,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/plan"
 )
 
@@ -248,6 +249,13 @@ type (
 	// After an Err nobody is admitted to it any more.
 	ServerRecovered struct{ Err error }
 )
+
+// Used says what a look at a device shows: how much memory processes of jobs have there, contexts included. Processes that it
+// does not name have none. Serial 0 stands for processes that are not told apart.
+type Used struct {
+	Device int
+	Uses   []engine.Use
+}
 
 // Exit is how a job's process ended.
 type Exit struct {

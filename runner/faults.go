@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,9 +67,13 @@ func (j *job) used() *int64 {
 func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	index := int(e.Process.Job)
 	j := b.job(index)
-	detail := fmt.Sprintf("out of memory: %s in %s", size.Text(e.Bytes), e.Where)
-	detail += b.oomRemedy(j, e.Where)
-	j.each(e.Process.Serial, func(s *said) { s.oom = cmp.Or(s.oom, detail) })
+	remedy, full := b.oomRemedy(j, e.Where)
+	detail := fmt.Sprintf("out of memory: %s in %s%s", size.Text(e.Bytes), e.Where, remedy)
+	j.each(e.Process.Serial, func(s *said) {
+		if s.oom == "" {
+			s.oom, s.full = detail, full
+		}
+	})
 	if j.keeps(results.EventOOM, e.Process.Serial) {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: detail})
 	}
@@ -84,25 +87,29 @@ const (
 	ofHost     = "Host"
 )
 
-// oomRemedy says what to do about a failed allocation, as far as that is known.
-func (b *Batch) oomRemedy(j *job, where string) string {
+// oomRemedy says what to do about a failed allocation, as far as that is known. full: it is of a device's memory, and who has taken that
+// is not known.
+func (b *Batch) oomRemedy(j *job, where string) (remedy string, full bool) {
 	call, _, _ := strings.Cut(where, ",")
 	switch d := j.record.Device; {
 	case strings.HasPrefix(where, ofSwapArea):
-		return "; the swap area is full: give a larger --swap"
+		return "; the swap area is full: give a larger --swap", false
 	case strings.Contains(call, ofHost):
-		return "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)"
+		return "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)", false
 	case j.refused != "" && b.config.Scheduler.Revokes:
-		return "; with a larger --swap more memory can be on the host"
+		return "; with a larger --swap more memory can be on the host", false
 	case d == nil || j.refused != "": // a refusal says what was asked for, and what there is
-		return ""
+		return "", false
 	default:
+		if hog := b.hog(*d); hog != "" {
+			return "; " + hog, false
+		}
 		free := b.engine.View().Device(*d).FreeBytes()
 		if free < 0 {
-			return ""
+			return "", true
 		}
 		return fmt.Sprintf("; the device is not oversubscribed, with %.2f GiB left to grant: a process holds more than was reserved for it; "+
-			"declare more memory in the mix, or give a larger --context-reserve", float64(free)/(1<<30))
+			"declare more memory in the mix, or give a larger --context-reserve", float64(free)/(1<<30)), true
 	}
 }
 

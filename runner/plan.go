@@ -266,8 +266,11 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 	s := plan.Situation{Now: now, Cores: a.cores, Workers: b.config.Workers, Ended: a.ended, Current: b.engine.Plan(), First: a.first}
 	view := b.engine.View()
 	for i := range view.Len() {
-		d := view.Device(i)
-		s.Devices = append(s.Devices, plan.Device{CapacityBytes: d.Limits().CapacityBytes, FreeBytes: d.FreeBytes(), ContextBytes: d.Limits().ContextBytes, Closed: d.Closed()})
+		d, free := view.Device(i), view.Device(i).FreeBytes()
+		for _, bytes := range b.engine.Unaccounted(i) { // until it is known whose end gives it back
+			free += bytes
+		}
+		s.Devices = append(s.Devices, plan.Device{CapacityBytes: d.Limits().CapacityBytes, FreeBytes: free, ContextBytes: d.Limits().ContextBytes, Closed: d.Closed()})
 	}
 	for _, i := range a.open {
 		p := a.tracker.Job(schedulers.JobID(i))
@@ -278,7 +281,7 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 		p.Most = a.most[i]
 		switch has := b.standing(i); p.Stage {
 		case plan.Held:
-			p.Bytes = max(has.holds, p.Most)
+			p.Bytes = max(has.holds, p.Most) + b.unaccountedOn(has.device, schedulers.JobID(i))
 			s.Devices[has.device].FreeBytes -= p.Bytes - has.holds
 		case plan.Waiting:
 			p.Bytes = b.spec(i).Footprint.Bytes // of a job that asks as a whole

@@ -17,6 +17,7 @@ import (
 // said is what the processes of a job, or of one rank of it, said that settles its outcome.
 type said struct {
 	oom     string // first report of each kind, as a line for the reader
+	full    bool   // oom is of a device's memory, and who has taken that was not known
 	refused string
 	faults  []blame.Incident
 }

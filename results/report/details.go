@@ -18,6 +18,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	arrival := where(func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 })
 	used := where(func(j results.Job) bool { return j.UsedBytes != nil })
 	energy := where(func(j results.Job) bool { return j.EnergyEstimateJ != nil })
+	unaccounted := where(func(j results.Job) bool { return j.UnaccountedBytes != nil && *j.UnaccountedBytes > 0 })
 	user := where(func(j results.Job) bool { return j.User != nil })
 	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
 	notes, _ := failures(jobs, true, len(jobs))
@@ -36,6 +37,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "deadline", Unit: Seconds, Place: deadline, Drop: 6}, Column{Name: "deadline_met", Heading: "met", Title: "Deadline met", Place: deadline},
 		Column{Name: "devices", Place: DataOnly},
 		Column{Name: "user_name", Heading: "user", Place: user}, Column{Name: "credits", Place: DataOnly},
+		Column{Name: "unaccounted", Title: "Unaccounted", Unit: Bytes, Place: unaccounted, Drop: 2},
 	)}
 	if energy == Everywhere {
 		t.Say(energyNote)
@@ -46,7 +48,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 			exit = *j.Signal
 		}
 		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, devices(j), j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), j.Devices, j.User, j.Credits)
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), j.Devices, j.User, j.Credits, j.UnaccountedBytes)
 	}
 	return t
 }

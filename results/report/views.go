@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,6 +143,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 		t.Say("interrupted: these figures are not a measurement.")
 	}
 	t.Notes = append(t.Notes, misdeclared(jobs)...)
+	t.Notes = append(t.Notes, unaccounted(jobs)...)
 	t.Notes = append(t.Notes, firstFailures(jobs, r.ID)...)
 	return t
 }
@@ -158,6 +160,27 @@ func misdeclared(jobs []results.Job) []Note {
 	}
 	if more := len(all) - len(notes); more > 0 {
 		notes = append(notes, Note{Text: fmt.Sprintf("%d more commands declare less than a third of the memory that they used, or more than three times as much.", more)})
+	}
+	return notes
+}
+
+// unaccounted has a note for each job that used memory that no call showed, the one with most first.
+func unaccounted(jobs []results.Job) []Note {
+	const shown = 8
+	var all []results.Job
+	for _, j := range jobs {
+		if j.UnaccountedBytes != nil && *j.UnaccountedBytes > 0 {
+			all = append(all, j)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b results.Job) int { return cmp.Compare(*b.UnaccountedBytes, *a.UnaccountedBytes) })
+	var notes []Note
+	for _, j := range all[:min(shown, len(all))] {
+		notes = append(notes, Note{Text: fmt.Sprintf("job %d (%s) used %s of device memory that no call showed, so it was not reserved before: docs/reference/outcomes.md says what to do.",
+			j.Index, j.Name, Human(float64(*j.UnaccountedBytes), Bytes))})
+	}
+	if more := len(all) - len(notes); more > 0 {
+		notes = append(notes, Note{Text: fmt.Sprintf("%d more jobs used memory that no call showed.", more)})
 	}
 	return notes
 }

@@ -28,6 +28,7 @@ type Run struct {
 	weights  []float64   // expected seconds of each job alone, 1 where unknown
 
 	mu     sync.Mutex
+	hogs   map[int]bool  // jobs that were said to use memory that no call showed
 	given  []string      // names of jobs that came while the run ran
 	jobs   []results.Job // of a run that is not silent
 	began  time.Time
@@ -39,7 +40,7 @@ type Run struct {
 // NewRun shows a run of a mix, whose jobs have these profiles.
 func NewRun(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.Set) *Run {
 	p := &Run{w: w, say: Say(w), animated: IsTerminal(w), silent: mode == results.Simulated,
-		mix: mix.Jobs, done: make(chan struct{})}
+		mix: mix.Jobs, hogs: map[int]bool{}, done: make(chan struct{})}
 	if p.silent {
 		return p
 	}
@@ -120,12 +121,18 @@ func (r *Run) Job(j results.Job) {
 // Event says at once what makes a measurement doubtful, or may keep it from its end.
 func (r *Run) Event(e results.Event) {
 	switch e.Kind {
-	case results.EventUnscheduled, results.EventNoProgress, results.EventUnplanned, results.EventNiceLeft:
+	case results.EventUnscheduled, results.EventNoProgress, results.EventUnplanned, results.EventNiceLeft, results.EventUnaccounted:
 	default:
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if e.Kind == results.EventUnaccounted {
+		if r.hogs[*e.Job] { // what it used is in the summary
+			return
+		}
+		r.hogs[*e.Job] = true
+	}
 	who := ""
 	if e.Job != nil {
 		who = fmt.Sprintf("job %d (%s): ", *e.Job, r.name(*e.Job))

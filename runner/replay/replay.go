@@ -138,8 +138,8 @@ func (r *recording) add(n *node, after ...*node) *node {
 
 func (r *recording) event(e runner.Event) error {
 	switch e := e.(type) {
-	case runner.Arrive, runner.Tick, runner.Note, runner.Planned, runner.ServerFaulted, runner.ServerBroken, runner.ServerRecovered:
-		// not of a process
+	case runner.Arrive, runner.Tick, runner.Note, runner.Planned, runner.Used, runner.ServerFaulted, runner.ServerBroken, runner.ServerRecovered:
+		// not of a process, or of a time at which processes have something else in the replay (Used)
 	case runner.Given, runner.NoMore, runner.Limit, runner.DeviceAdded:
 		r.given = append(r.given, r.add(&node{event: e, job: noJob}))
 	case runner.DeviceLost:
