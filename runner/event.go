@@ -203,6 +203,12 @@ type (
 		Process schedulers.Process
 		Bytes   int64
 	}
+	// RoomAsked asks how much more memory of a device the process's tasks could have now: TellRoom answers it. A device
+	// that the run does not have is an error.
+	RoomAsked struct {
+		Process schedulers.Process
+		Device  int
+	}
 	// Unreached says that calls of a process were refused, or errors of it not heard, because it could not reach the scheduler.
 	Unreached struct {
 		Job int
@@ -286,6 +292,11 @@ type (
 	Answer struct{ Decision schedulers.Decision }
 	// Revoke asks a task's process to give something back: TaskRevoked follows, unless the task ends.
 	Revoke struct{ Decision schedulers.Decision }
+	// TellRoom answers RoomAsked.
+	TellRoom struct {
+		Process schedulers.Process
+		Bytes   int64
+	}
 	// Prioritize gives a job's processes a host priority (schedulers.NiceLevels).
 	Prioritize struct{ Job, Nice int }
 	// Search looks for a plan, beside the batch: Planned follows.
@@ -315,6 +326,7 @@ type (
 func (Start) command()       {}
 func (Answer) command()      {}
 func (Revoke) command()      {}
+func (TellRoom) command()    {}
 func (Prioritize) command()  {}
 func (Search) command()      {}
 func (Stop) command()        {}

@@ -51,6 +51,8 @@ func (f *fake) Start(job int, devices []int) {
 	}
 }
 
+func (f *fake) TellRoom(_ schedulers.Process, bytes int64) { f.note("room %d", bytes) }
+
 func (f *fake) Answer(d schedulers.Decision) {
 	switch d.Kind {
 	case schedulers.Granted:

@@ -50,6 +50,12 @@ type Revoker interface {
 	Revoke(d schedulers.Decision)
 }
 
+// Informer is an Executor whose processes ask what the scheduler knows.
+type Informer interface {
+	Executor
+	TellRoom(p schedulers.Process, bytes int64)
+}
+
 // Planner is an Executor beside which a scheduler can look for a plan. Plan calls search, which takes
 // milliseconds to a second, or until the context of the batch ends, and posts the event that it returns.
 type Planner interface {
@@ -232,6 +238,10 @@ func (l *Loop) do(c Command) {
 		l.executor.Answer(c.Decision)
 	case Revoke:
 		l.revoker.Revoke(c.Decision)
+	case TellRoom:
+		if informer, tells := l.executor.(Informer); tells {
+			informer.TellRoom(c.Process, c.Bytes)
+		}
 	case Prioritize:
 		l.prioritizer.Prioritize(c.Job, c.Nice)
 	case Search:

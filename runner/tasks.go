@@ -386,3 +386,14 @@ func (b *Batch) endTasks(j *job, of func(*task) bool, now time.Duration) {
 		}
 	}
 }
+
+// What others have asked for before is not counted: they wait, and what this process asks for next may be served first.
+func (e RoomAsked) apply(b *Batch, _ time.Duration) error {
+	if e.Device < 0 || e.Device >= len(b.config.Devices) {
+		return fmt.Errorf("device %d of a run with devices 0 to %d", e.Device, len(b.config.Devices)-1)
+	}
+	d := b.engine.View().Device(e.Device)
+	room := d.FreeBytes() - d.ContextBytes(schedulers.Task{Job: e.Process.Job, Serial: e.Process.Serial})
+	b.command(TellRoom{e.Process, max(room, 0)})
+	return nil
+}

@@ -97,6 +97,13 @@ struct swap {
 	bool answered;
 };
 
+/* A question about the room on a device, on the stack of the thread that waits. */
+struct room {
+	pthread_t asks;
+	uint64_t bytes;
+	bool answered;
+};
+
 struct caller;
 
 /* A request for a device or for more of one. */
@@ -136,6 +143,7 @@ static struct {
 	bool serving;     /* a thread calls hooks: */
 	pthread_t server;
 	struct swap *swap; /* the request that waits for an answer */
+	struct room *room; /* the question that does */
 	struct link_files offer; /* that nobody has asked for, */
 	uint64_t offer_at; /* from here in all that was offered */
 	bool recalled; /* what was offered is to go back */
@@ -253,6 +261,7 @@ static void after_fork_in_child(void)
 	process.recalled = false;
 	process.serving = false;
 	process.swap = NULL;
+	process.room = NULL;
 	process.waiters = NULL;
 	process.granted = false;
 	process.fault_sent = false;
@@ -403,6 +412,7 @@ static void settle(void)
 	link_close(&process.offer);
 	process.recalled = false;
 	process.swap = NULL;
+	process.room = NULL;
 	show_permit();
 	changed();
 }
@@ -693,6 +703,17 @@ static bool take_space(const struct case_wire_swap_space *frame, struct link_fil
 	return true;
 }
 
+static bool take_room(const struct case_wire_room_is *frame)
+{
+	if (process.room == NULL)
+		return false;
+	process.room->bytes = frame->bytes;
+	process.room->answered = true;
+	process.room = NULL;
+	changed();
+	return true;
+}
+
 /* deliver files what was received. It leaves the files that nobody takes. */
 static void deliver(enum link_event event, const union link_frame *frame, struct link_files *files)
 {
@@ -715,6 +736,7 @@ static void deliver(enum link_event event, const union link_frame *frame, struct
 		case CASE_WIRE_REVOKE: allowed = take_revoke(&frame->revoke); break;
 		case CASE_WIRE_SWAP_SPACE: allowed = take_space(&frame->space, files); break;
 		case CASE_WIRE_SWAP_RECALL: allowed = take_recall(); break;
+		case CASE_WIRE_ROOM_IS: allowed = take_room(&frame->room); break;
 		default: allowed = take_answer(frame);
 		}
 	if (!allowed)
@@ -799,6 +821,17 @@ static bool transmit(const void *frame, size_t size)
 /* reads_here: this thread is the connection's reader, so nobody else reads for it. */
 static bool reads_here(void) { return process.evicts && pthread_equal(process.reader, pthread_self()); }
 
+/* read_on has another thread that waits for an answer read the connection, after this one. */
+static void read_on(void)
+{
+	for (struct entry *next = process.tasks; next != NULL && !process.reading; next = next->next)
+		if (next->standing == WAITING) {
+			sem_post(&next->wake);
+			break;
+		}
+	changed();
+}
+
 /* await blocks until e is answered (true) or the scheduler is lost. */
 static bool await(struct entry *e, const struct caller *caller)
 {
@@ -815,11 +848,7 @@ static bool await(struct entry *e, const struct caller *caller)
 		receive(caller);
 		process.reading = process.evicts;
 	}
-	for (struct entry *next = process.tasks; next != NULL && !process.reading; next = next->next)
-		if (next->standing == WAITING) {
-			sem_post(&next->wake);
-			break;
-		}
+	read_on();
 	return e->standing == ANSWERED;
 }
 
@@ -1055,6 +1084,48 @@ bool client_await_swap(uint64_t bytes, struct client_space *space)
 {
 	struct caller caller = enter();
 	return leave(caller, more_swap(bytes, space, &caller));
+}
+
+/* await_room waits until the question `own` is answered; NULL: until no other is open. It ends with the connection. */
+static void await_room(const struct room *own, const struct caller *caller)
+{
+	const uint64_t over = process.connection;
+
+	while (process.room != NULL && (own == NULL || process.room == own) && current(over) && link_intact(&process.link)) {
+		if (process.reading && !reads_here()) {
+			sleep_until_changed(caller);
+			continue;
+		}
+		process.reading = true;
+		receive(caller);
+		process.reading = process.evicts;
+	}
+	read_on();
+}
+
+/* A handler's question that interrupts another of the same thread has no answer. */
+static bool ask_room(int device, uint64_t *bytes, const struct caller *caller)
+{
+	const struct case_wire_room frame = {link_header(CASE_WIRE_ROOM, sizeof frame), device, 0};
+	struct room self = {.asks = pthread_self()};
+
+	if (process.phase != CONNECTED || process.arbiter != &server || (process.room != NULL && pthread_equal(process.room->asks, self.asks)))
+		return false;
+	await_room(NULL, caller); /* another thread's comes first */
+	if (process.room != NULL || !transmit(&frame, sizeof frame))
+		return false;
+	process.room = &self;
+	await_room(&self, caller);
+	if (process.room == &self)
+		process.room = NULL;
+	*bytes = self.bytes;
+	return self.answered;
+}
+
+bool client_await_room(int device, uint64_t *bytes)
+{
+	struct caller caller = enter();
+	return leave(caller, ask_room(device, bytes, &caller));
 }
 
 /* report tells the run, where there is one, what this process decides. */

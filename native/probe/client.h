@@ -34,6 +34,10 @@ int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms
 int client_shrink(struct case_task *task, uint64_t bytes);
 int client_free(struct case_task *task);
 
+/* client_await_room asks how much more memory of a device this process's tasks could have now, without waiting for others.
+ * false: nobody can say. */
+bool client_await_room(int device, uint64_t *bytes);
+
 /* client_hint tells the run what may explain how the program ends. Only the first hint of a process counts. */
 void client_hint(const char *what);
 

@@ -213,6 +213,8 @@ static bool valid(const union link_frame *frame, size_t size)
 		                                  : frame->space.offered == 1 && frame->space.files > 0);
 	case CASE_WIRE_SWAP_RECALL:
 		return size == sizeof frame->recall;
+	case CASE_WIRE_ROOM_IS:
+		return size == sizeof frame->room && frame->room.bytes <= CASE_WIRE_MAX_BYTES;
 	}
 	return false;
 }

@@ -18,6 +18,7 @@ union link_frame {
 	struct case_wire_revoke revoke;
 	struct case_wire_swap_space space;
 	struct case_wire_swap_recall recall;
+	struct case_wire_room_is room;
 	unsigned char bytes[CASE_WIRE_MAX_FRAME];
 };
 

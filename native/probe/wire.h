@@ -7,10 +7,11 @@
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN, TASK_DECIDED,
  * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_YIELDED, TASK_MOVED, TASK_FREE, REVOKED, SWAP_MORE,
- * SWAP_KEPT, OOM and FAULT;
+ * SWAP_KEPT, ROOM, OOM and FAULT;
  * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
  * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
- * tasks; SWAP_SPACE, one for each SWAP_MORE, and such as are `offered`; SWAP_RECALL; REVOKE.
+ * tasks; SWAP_SPACE, one for each SWAP_MORE, and such as are `offered`; SWAP_RECALL; REVOKE; ROOM_IS, one for each
+ * ROOM. A connection has at most one ROOM unanswered.
  *
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
@@ -52,7 +53,7 @@
  *
  * The process's end frees all of its tasks, and so does exec: device memory lasts as long as
  * the program that allocated it. The end of the connection alone withdraws what waits for a
- * device, and SWAP_MORE, and frees nothing; growth and resumption are answered over the next
+ * device, SWAP_MORE and ROOM, and frees nothing; growth and resumption are answered over the next
  * connection, if there is one by then. What the client itself decides is not withdrawn. A process
  * that has lost its descriptor, as one that closes all descriptors, connects again and says HELLO
  * with the same `instance`: its tasks go on, the capabilities of this HELLO count, and the server
@@ -103,7 +104,9 @@ enum case_wire_type {
 	CASE_WIRE_TASK_MOVED = 19,
 	CASE_WIRE_SWAP_RECALL = 20,
 	CASE_WIRE_SWAP_KEPT = 21,
-	CASE_WIRE_TASK_YIELDED = 22
+	CASE_WIRE_TASK_YIELDED = 22,
+	CASE_WIRE_ROOM = 23,
+	CASE_WIRE_ROOM_IS = 24
 };
 
 /* Why a request was refused. */
@@ -332,6 +335,19 @@ struct case_wire_swap_kept {
 	uint64_t bytes; /* not more than the server has offered */
 };
 
+/* How much more memory of a device could the process's tasks have now? In a run whose clients decide for themselves
+ * ROOM breaks the protocol. */
+struct case_wire_room {
+	struct case_wire_header header;
+	int32_t device; /* ordinal, as in GRANT */
+	uint32_t zero;
+};
+
+struct case_wire_room_is {
+	struct case_wire_header header;
+	uint64_t bytes; /* below 2^63 */
+};
+
 struct case_wire_oom {
 	struct case_wire_header header;
 	uint64_t bytes;
@@ -393,6 +409,8 @@ static_assert(sizeof(struct case_wire_swap_more) == 16, "SWAP_MORE");
 static_assert(sizeof(struct case_wire_swap_space) == 32, "SWAP_SPACE");
 static_assert(sizeof(struct case_wire_swap_recall) == 8, "SWAP_RECALL");
 static_assert(sizeof(struct case_wire_swap_kept) == 16, "SWAP_KEPT");
+static_assert(sizeof(struct case_wire_room) == 16, "ROOM");
+static_assert(sizeof(struct case_wire_room_is) == 16, "ROOM_IS");
 static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
 static_assert(sizeof(struct case_wire_fault) == 144, "FAULT");
 static_assert(sizeof(struct case_wire_bye) == 8, "BYE");
@@ -472,6 +490,8 @@ static_assert(offsetof(struct case_wire_swap_space, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_swap_space, offset) == 16, "offset");
 static_assert(offsetof(struct case_wire_swap_space, files) == 24, "files");
 static_assert(offsetof(struct case_wire_swap_kept, bytes) == 8, "bytes");
+static_assert(offsetof(struct case_wire_room, device) == 8, "device");
+static_assert(offsetof(struct case_wire_room_is, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_oom, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_oom, where) == 16, "where");
 static_assert(offsetof(struct case_wire_fault, monotonic_ns) == 8, "time");

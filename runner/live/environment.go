@@ -48,8 +48,11 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 	if w := spec.Wait; w != nil {
 		env = append(env, "CASE_WAIT="+waitText(*w))
 	}
+	if binding == "task" {
+		env = append(env, x.capacity())
+	}
 	if x.config.Swap != nil {
-		env = append(env, "CASE_MOVABLE=1", fmt.Sprintf("CASE_CAPACITY=%d,%d", x.config.TaskBytes, x.config.Swap.Bytes()))
+		env = append(env, "CASE_MOVABLE=1")
 	}
 	if x.config.Guard {
 		env = append(env, "CASE_GUARD=1")
@@ -65,6 +68,18 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 		preload += ":" + users
 	}
 	return append(env, "LD_PRELOAD="+preload)
+}
+
+// capacity is how much memory a task may have, and how large a device is to seem.
+func (x *Executor) capacity() string {
+	var swap, seems int64
+	if x.config.Swap != nil {
+		swap = x.config.Swap.Bytes()
+	}
+	if x.config.Capped {
+		seems = x.config.TaskBytes
+	}
+	return fmt.Sprintf("CASE_CAPACITY=%d,%d,%d", x.config.TaskBytes, swap, seems)
 }
 
 // waitText is a longest wait as native/probe/case.h takes it.

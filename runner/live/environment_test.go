@@ -39,24 +39,25 @@ func TestEnvironmentOfJobs(t *testing.T) {
 	t.Setenv("CASE_GUARD", "1")
 	t.Setenv("CASE_MOVABLE", "1")
 	t.Setenv("CASE_WAIT", "none")
+	tasks := fmt.Sprintf("%d,0,0", 16*gib-gib/2) // of the rig's devices
 	f := mixes.Footprint{Bytes: 3 << 30, Blocks: 1 << 33, ThreadsPerBlock: 256}
 	for _, c := range []struct {
 		sched                                 string
 		job                                   mixes.Job
 		visible, binding, pin, print, devices string
-		wait                                  string
+		wait, capacity                        string
 	}{
-		{"case-alg3", mixes.Job{}, "GPU-zero,GPU-one", "task", "", "", "GPU-zero,GPU-one", ""},
-		{"case-alg3", mixes.Job{Pin: true, Footprint: f, Wait: new(90 * time.Second)}, "GPU-zero,GPU-one", "task", "1", "3221225472,8589934592,256", "", "90000"},
-		{"case-alg3", mixes.Job{Binding: mixes.BindDeclared, Footprint: f, Pin: true, Wait: new(time.Duration(0))}, "GPU-zero", "job", "", "3221225472,8589934592,256", "", "none"},
-		{"sa", mixes.Job{Pin: true, Footprint: mixes.Footprint{Bytes: 5}}, "GPU-zero", "job", "", "5,0,0", "", ""},
+		{"case-alg3", mixes.Job{}, "GPU-zero,GPU-one", "task", "", "", "GPU-zero,GPU-one", "", tasks},
+		{"case-alg3", mixes.Job{Pin: true, Footprint: f, Wait: new(90 * time.Second)}, "GPU-zero,GPU-one", "task", "1", "3221225472,8589934592,256", "", "90000", tasks},
+		{"case-alg3", mixes.Job{Binding: mixes.BindDeclared, Footprint: f, Pin: true, Wait: new(time.Duration(0))}, "GPU-zero", "job", "", "3221225472,8589934592,256", "", "none", ""},
+		{"sa", mixes.Job{Pin: true, Footprint: mixes.Footprint{Bytes: 5}}, "GPU-zero", "job", "", "5,0,0", "", "", ""},
 	} {
 		r := newRig(t, c.sched).environ(c.job)
 		if jobs, _ := r.mustRun(); *jobs[0].Outcome != results.OK {
 			t.Fatalf("%s: %s", c.sched, jobs[0].Detail)
 		}
 		for key, want := range map[string]string{"CUDA_VISIBLE_DEVICES": c.visible, "CASE_BINDING": c.binding, "CASE_PIN": c.pin,
-			"CASE_FOOTPRINT": c.print, "CASE_DEVICES": c.devices, "CASE_GUARD": "", "CASE_MOVABLE": "", "CASE_WAIT": c.wait, "CASE_REQUIRED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "LD_PRELOAD": os.Getenv("LD_PRELOAD")} {
+			"CASE_FOOTPRINT": c.print, "CASE_DEVICES": c.devices, "CASE_GUARD": "", "CASE_MOVABLE": "", "CASE_CAPACITY": c.capacity, "CASE_WAIT": c.wait, "CASE_REQUIRED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "LD_PRELOAD": os.Getenv("LD_PRELOAD")} {
 			if got := r.saw(0, key); got != want {
 				t.Errorf("%s, %+v: %s=%q, want %q", c.sched, c.job, key, got, want)
 			}

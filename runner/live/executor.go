@@ -46,8 +46,9 @@ type Config struct {
 	Swap *swaparea.Area
 	// Bursts: a task gives up its permission when it has nothing submitted; with Swap.
 	Bursts bool
-	// TaskBytes is the most that one task can have on a device; with Swap.
+	// TaskBytes is the most that one task can have on a device. Capped: a device is to seem no larger than that.
 	TaskBytes int64
+	Capped    bool
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error

@@ -49,4 +49,10 @@ func (x *Executor) Revoke(d schedulers.Decision) {
 	_ = x.server.Revoke(d.Task.ID, d.Ticket, *d.Revocation, to)
 }
 
-var _ runner.Revoker = (*Executor)(nil)
+// TellRoom carries out runner.TellRoom. The process may be gone.
+func (x *Executor) TellRoom(p schedulers.Process, bytes int64) { _ = x.server.TellRoom(p, bytes) }
+
+var (
+	_ runner.Revoker  = (*Executor)(nil)
+	_ runner.Informer = (*Executor)(nil)
+)

@@ -68,6 +68,7 @@ type client struct {
 	page      []byte              // the process's activity; nil: it shows none
 	can       uint32              // its capabilities
 	swapAsked bool                // SWAP_MORE without an answer
+	roomAsked bool                // ROOM without an answer
 	offered   int64               // bytes of host memory that it was offered, less what it gave back
 	recalled  bool                // what was offered, without an answer
 	tasks     map[uint64]*task    // live ones, by number
@@ -315,7 +316,7 @@ func (c *client) detach() (withdrawn []schedulers.TaskID, charged bool) {
 		delete(c.server.clients, int32(c.fd))
 		_ = unix.Close(c.fd) // which takes it out of the epoll set
 	}
-	c.fd, c.ended, c.swapAsked, c.recalled = -1, true, false, false
+	c.fd, c.ended, c.swapAsked, c.roomAsked, c.recalled = -1, true, false, false, false
 	for _, t := range c.tasks {
 		t.ticket = 0
 		if t.standing == waiting && !c.job.decides {

@@ -275,6 +275,8 @@ func (p *play) frame(what byte) wire.Frame {
 		return &wire.Moved{Number: task(), Direction: []schedulers.Direction{schedulers.In, schedulers.Out}[p.byte()%2], Moved: schedulers.Moved{Bytes: bytes()}}
 	case 13:
 		return &wire.Yielded{Number: task()}
+	case 14:
+		return &wire.Room{Device: int32(bytes())}
 	}
 	return &wire.Hello{Instance: uint32(p.byte()), Token: p.token, Can: uint32(p.byte() % 32)}
 }

@@ -104,6 +104,8 @@ func (c *client) answered(number uint64, ticket schedulers.Ticket) (*task, error
 
 var errTakesNothing = errors.New("the process cannot evict, or the run takes nothing back")
 
+var errNoAnswerYet = errors.New("the one before has no answer yet")
+
 func (c *client) more(f *wire.More) error {
 	if err := c.askSwap(); err != nil {
 		return err
@@ -121,14 +123,14 @@ func (c *client) askSwap() error {
 	case c.can&wire.CanEvict == 0:
 		return errTakesNothing
 	case c.swapAsked:
-		return errors.New("the one before has no answer yet")
+		return errNoAnswerYet
 	}
 	c.swapAsked = true
 	return nil
 }
 
-// swapping does something about a process's host memory, with its client's mu held.
-func (s *Server) swapping(what string, p schedulers.Process, do func(*client) error) error {
+// telling tells a process something about its memory, with its client's mu held.
+func (s *Server) telling(what string, p schedulers.Process, do func(*client) error) error {
 	s.mu.Lock()
 	c := s.known[p]
 	s.mu.Unlock()
@@ -155,7 +157,7 @@ func (s *Server) space(files []int) (*wire.Space, error) {
 // error says that the process does not have the memory, and may be answered otherwise while it lives. The caller keeps its
 // descriptors.
 func (s *Server) GiveSwap(p schedulers.Process, files ...int) error {
-	return s.swapping("give swap space to", p, func(c *client) error {
+	return s.telling("give swap space to", p, func(c *client) error {
 		f, err := s.space(files)
 		switch {
 		case err != nil:
@@ -174,7 +176,7 @@ func (s *Server) GiveSwap(p schedulers.Process, files ...int) error {
 // OfferSwap gives the process host memory, as GiveSwap does, for which it has not asked, so that it is ready for a
 // revocation. It has the memory to its end, or until it is recalled.
 func (s *Server) OfferSwap(p schedulers.Process, files ...int) error {
-	return s.swapping("offer swap space to", p, func(c *client) error {
+	return s.telling("offer swap space to", p, func(c *client) error {
 		f, err := s.space(files)
 		switch {
 		case err != nil:
@@ -197,7 +199,7 @@ func (s *Server) OfferSwap(p schedulers.Process, files ...int) error {
 // RecallSwap asks the process to give back what it was offered and has not used. Its answer is Swap.Returned. Nothing is
 // offered until then. An error says that nothing was sent.
 func (s *Server) RecallSwap(p schedulers.Process) error {
-	return s.swapping("recall swap space of", p, func(c *client) error {
+	return s.telling("recall swap space of", p, func(c *client) error {
 		if err := c.canTake(); err != nil && err != errUnread { // the frame is small, and there is one at most
 			return err
 		}

@@ -250,6 +250,8 @@ func TestProtocolErrorsOfRevocation(t *testing.T) {
 		{"resumed of unknown", "not live", func(*raw) {}, frame(&wire.Moved{Number: 1, Direction: schedulers.In})},
 		{"free while resuming", "outstanding", resuming, frame(&wire.Free{Number: 1})},
 		{"more twice", "no answer yet", asking, frame(&wire.More{Bytes: 1})},
+		{"ROOM twice", "no answer yet", func(c *raw) { c.send(frame(&wire.Room{})); r.next(t, "room") }, frame(&wire.Room{})},
+		{"ROOM_IS", "not for a client", live, frame(&wire.RoomIs{})},
 		{"TASK_YIELDED", "has not asked tasks to end their bursts", live, frame(&wire.Yielded{Number: 1})},
 		{"WELCOME", "not for a client", live, frame(&wire.Welcome{})},
 		{"REVOKE", "not for a client", live, frame(&wire.Revoke{})},

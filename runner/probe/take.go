@@ -44,6 +44,7 @@ func newTakes() [wire.Kinds]take {
 		wire.KindRevoked: taking((*client).revoked),
 		wire.KindMore:    taking((*client).more),
 		wire.KindKept:    taking((*client).kept),
+		wire.KindRoom:    taking((*client).room),
 		wire.KindOOM: taking(func(c *client, f *wire.OOM) error {
 			return c.post(runner.OutOfMemory{Process: c.who(), Bytes: f.Bytes, Where: wire.Printable(f.Where)})
 		}),

@@ -26,9 +26,7 @@
 extern "C" CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
 
 namespace lazy {
-namespace {
 
-// task_of is the task that pays for memory of a device of the driver's. nullptr: none does.
 Task *task_of(CUdevice device)
 {
 	if (mode() == Mode::passive)
@@ -38,13 +36,20 @@ Task *task_of(CUdevice device)
 	return Task::on(device);
 }
 
-Task *task_for(const DriverAllocation &wanted)
+Task *task_here()
 {
 	CUdevice here = -1;
 
-	if (wanted.prop != nullptr)
-		return wanted.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? task_of(wanted.prop->location.id) : nullptr;
 	return driver() != nullptr && driver()->current_device(&here) == CUDA_SUCCESS ? task_of(here) : nullptr;
+}
+
+namespace {
+
+Task *task_for(const DriverAllocation &wanted)
+{
+	if (wanted.prop == nullptr)
+		return task_here();
+	return wanted.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? task_of(wanted.prop->location.id) : nullptr;
 }
 
 // is_node: what is asked for becomes a node of a graph.

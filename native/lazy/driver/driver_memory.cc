@@ -13,12 +13,13 @@
 #include "task/direct.h"
 #include "task/record.h"
 #include "task/report.h"
-#include "task/revoke.h"
+#include "task/seems.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/submit_gate.h"
 #include "task/task.h"
 #include "driver_api.h"
+#include "driver_charge.h"
 #include "driver_memory.h"
 #include "overrides.h"
 
@@ -176,8 +177,20 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
 	const CUresult result = real(free, total);
-	if (result == CUDA_SUCCESS && free != nullptr && total != nullptr && can_be_revoked())
-		*free = free_beside(*total);
+	if (result == CUDA_SUCCESS && free != nullptr && total != nullptr)
+		if (const Task *const task = task_here(); task != nullptr)
+			await_seems(*task, free, total);
+	return result;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+	const auto real = REAL_DRIVER(cuDeviceTotalMem_v2);
+	if (real == nullptr)
+		return CUDA_ERROR_NOT_FOUND;
+	const CUresult result = real(bytes, device);
+	if (result == CUDA_SUCCESS)
+		*bytes = seems(*bytes);
 	return result;
 }
 

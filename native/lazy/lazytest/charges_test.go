@@ -84,3 +84,64 @@ func TestLazyRefusesWhatTheDriverAllocates(t *testing.T) {
 		}
 	}
 }
+
+// No sequence of calls leaves a charge that differs from what is allocated. What is charged is what the device seems to
+// have less.
+func TestLazyChargesWhatThereIs(t *testing.T) {
+	s, r := startRevoking(t, moving)
+	p := prepareLazyAt(t, s, r, "13", "driver_program", "random", movable, capacity+"4294967296,0", "FAKE_CUDA_MEMORY=8589934592").start().finish(grant)
+	p.mustSucceed()
+	if got := p.lines; len(got) != 2 || !strings.HasPrefix(got[1], "none 0 MiB") {
+		t.Errorf("output %q", got)
+	}
+}
+
+// A device seems to have what the run gives a task there, and as much of it free as the scheduler would give now.
+func TestLazyShowsTheRoomOfTheTask(t *testing.T) {
+	for _, c := range []struct {
+		program, seems string
+		room           int64 // MiB
+		want           []string
+	}{
+		{"lazy_program", "629145600", 1 << 20, []string{"properties 600 MiB", "free 528 of 600 MiB", "total 600 MiB", "again 0"}}, // less the device heap
+		{"lazy_program", "629145600", 100, []string{"properties 600 MiB", "free 100 of 600 MiB", "total 600 MiB", "again 1"}},
+		{"lazy_program", "0", 1 << 20, []string{"properties 1024 MiB", "free 528 of 1024 MiB", "total 1024 MiB", "again 0"}},
+		{"driver_program", "629145600", 1 << 20, []string{"total 600 MiB", "free 528 of 600 MiB", "then 2 of 600 MiB"}},
+		{"driver_program", "629145600", 100, []string{"total 600 MiB", "free 100 of 600 MiB", "then 2 of 600 MiB"}},
+	} {
+		room := c.room << 20
+		p := startLazyBinary(t, "13", c.program, "seems", capacity+"629145600,0,"+c.seems, besideTheDriver(t, ".rodata")).finish(func(t *testing.T, e event) {
+			switch {
+			case e.Kind == "room":
+				tellRoom(t, e, room)
+			case e.Kind == "grow" && e.Bytes != 64<<20 && e.Bytes > room:
+				if err := e.refuse(schedulers.DeviceFull, e.Bytes, room, "no room"); err != nil {
+					t.Error(err)
+				}
+			case e.Kind == "grow" && e.Bytes != 64<<20:
+				room -= e.Bytes
+				grant(t, e)
+			default:
+				grant(t, e)
+			}
+		})
+		p.mustSucceed()
+		if got := results(p.lines); !slices.Equal(got, c.want) {
+			t.Errorf("%s, a device of %s, %d MiB: %q, want %q\n%s", c.program, c.seems, c.room, got, c.want, p.stderr.String())
+		}
+		if len(p.of("room")) == 0 {
+			t.Errorf("events %v", p.events)
+		}
+	}
+}
+
+// Where the run does not say how much a task may have, nobody is asked.
+func TestLazyLeavesTheDriversNumbers(t *testing.T) {
+	for _, env := range []string{"CASE_BINDING=job", "CASE_PIN=1"} {
+		p := startDriver(t, "seems", env).finish(grant)
+		p.mustSucceed()
+		if len(p.of("room")) != 0 || p.lines[0] != "total 1024 MiB" {
+			t.Errorf("%s: %q, events %v", env, p.lines, p.events)
+		}
+	}
+}

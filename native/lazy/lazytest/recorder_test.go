@@ -25,6 +25,13 @@ func (e event) refuse(cause schedulers.Cause, need, capacity int64, why string) 
 	return e.server.Refuse(e.ID, schedulers.Refusal{Cause: cause, NeedBytes: need, CapacityBytes: capacity, Why: why})
 }
 
+func tellRoom(t *testing.T, e event, bytes int64) {
+	t.Helper()
+	if err := e.server.TellRoom(e.Process, bytes); err != nil {
+		t.Error(err)
+	}
+}
+
 // heap, host and wait are of what the event asks for: bytes of the device's heap, bytes that are on the host at first, and how long
 // it may wait; nil: it says nothing.
 func (e event) heap() int64 {

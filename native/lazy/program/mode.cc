@@ -79,8 +79,10 @@ const Room &room()
 	static const Room found = [] {
 		Room r = {};
 		const char *text = client_variable("CASE_CAPACITY");
-		if (!asked_to_move() || text == nullptr || sscanf(text, "%" SCNu64 ",%" SCNu64, &r.device, &r.host) < 2)
+		if (mode() == Mode::passive || text == nullptr || sscanf(text, "%" SCNu64 ",%" SCNu64 ",%" SCNu64, &r.device, &r.host, &r.seems) < 2)
 			r = {};
+		if (!asked_to_move())
+			r.host = 0;
 		return r;
 	}();
 	return found;

@@ -35,10 +35,10 @@ bool guarded();
 bool asked_to_move();
 bool movable();
 
-// Room is how many bytes of memory the run has for a task: on a device, and on the host (CASE_CAPACITY). Zeros:
-// the run does not say.
+// Room is how many bytes of memory the run has for a task: on a device, and on the host where memory can move
+// (CASE_CAPACITY). Zeros: the run does not say. seems is how large a device is to seem; 0: as large as it is.
 struct Room {
-	uint64_t device, host;
+	uint64_t device, host, seems;
 };
 const Room &room();
 

@@ -22,6 +22,7 @@
 #include "task/graph_memory.h"
 #include "task/record.h"
 #include "task/report.h"
+#include "task/seems.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
@@ -211,16 +212,28 @@ cudaError_t cudaChooseDevice(int *device, const void *properties)
 	return cudaGetDevice(device);
 }
 
+// seeming shows the memory that the device seems to have.
+static cudaError_t seeming(cudaError_t error, void *properties)
+{
+	const size_t at = 288; // of totalGlobalMem in cudaDeviceProp, of CUDA 11 to 13 (driver_types.h)
+
+	if (error == cudaSuccess && properties != nullptr) {
+		auto *const total = reinterpret_cast<size_t *>(static_cast<char *>(properties) + at);
+		*total = seems(*total);
+	}
+	return error;
+}
+
 cudaError_t cudaGetDeviceProperties(void *properties, int device)
 {
 	return about("cudaGetDeviceProperties", device,
-	             [=](int real) { return REAL(cudaGetDeviceProperties)(properties, real); });
+	             [=](int real) { return seeming(REAL(cudaGetDeviceProperties)(properties, real), properties); });
 }
 
 cudaError_t cudaGetDeviceProperties_v2(void *properties, int device)
 {
 	return about("cudaGetDeviceProperties", device,
-	             [=](int real) { return REAL(cudaGetDeviceProperties_v2)(properties, real); });
+	             [=](int real) { return seeming(REAL(cudaGetDeviceProperties_v2)(properties, real), properties); });
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device)

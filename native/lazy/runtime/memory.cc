@@ -9,7 +9,7 @@
 #include "task/direct.h"
 #include "task/graph_memory.h"
 #include "task/report.h"
-#include "task/revoke.h"
+#include "task/seems.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
@@ -211,8 +211,8 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 	cudaError_t error = await_device();
 	if (error == cudaSuccess)
 		error = seen(REAL(cudaMemGetInfo)(free, total), "cudaMemGetInfo");
-	if (error == cudaSuccess && free != nullptr && total != nullptr && can_be_revoked())
-		*free = free_beside(*total);
+	if (error == cudaSuccess && free != nullptr && total != nullptr)
+		await_seems(Task::here(), free, total);
 	return error;
 }
 

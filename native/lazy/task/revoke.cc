@@ -49,12 +49,6 @@ bool revoked() { return must_ask.load(std::memory_order_relaxed); }
 
 bool can_be_revoked() { return prepared && welcomed; }
 
-uint64_t free_beside(uint64_t total)
-{
-	const uint64_t held = Task::process().charged(), most = room().device == 0 ? total : std::min(total, room().device);
-	return most > held ? most - held : 0;
-}
-
 struct Holdings {
 	uint64_t resident, fixed; // bytes on the device, and of these, that cannot move
 };

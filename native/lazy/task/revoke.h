@@ -9,10 +9,8 @@ namespace lazy {
 // prepare_revocation tells the client, before its first call, that this process can give memory back.
 void prepare_revocation();
 
-// can_be_revoked: the run takes memory back from this process. free_beside is what is left of a device
-// of so many bytes beside what the process holds, on the device or on the host.
+// can_be_revoked: the run takes memory back from this process.
 bool can_be_revoked();
-uint64_t free_beside(uint64_t total);
 
 // window_ns is for how long the run lets the device have work ahead (launch/submit_window.h); 0: any amount of work.
 uint64_t window_ns();

@@ -139,6 +139,13 @@ uint64_t Task::making() const
 	return account_.making;
 }
 
+uint64_t Task::granted_unused() const
+{
+	Locked locked;
+	const uint64_t has = account_.granted + cover_of(device()).bytes;
+	return has > account_.in_use() ? has - account_.in_use() : 0;
+}
+
 // A task that waits for more takes no other frame (probe/wire.h). It tells the scheduler later.
 void Task::release_evicted(uint64_t bytes)
 {

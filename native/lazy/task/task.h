@@ -159,6 +159,7 @@ public:
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
 	uint64_t charged() const; // the same with the device heap
+	uint64_t granted_unused() const; // bytes
 	uint64_t making() const;  // of these, of await_range, and not made yet; perhaps not granted yet
 	void made(uint64_t bytes);
 	// release_evicted gives back bytes that were on the host when they were freed: the scheduler counts them as

@@ -1108,6 +1108,70 @@ static void two_ask_for_swap(int fd)
 		CHECK(pthread_join(threads[i], &answered) == 0 && answered == &bytes[i]);
 }
 
+static void *ask_for_room(void *device)
+{
+	uint64_t bytes = 0;
+
+	return client_await_room((int)(intptr_t)device, &bytes) ? (void *)(uintptr_t)bytes : NULL;
+}
+
+/* answer_room answers one question with as many bytes as the device has as its number. */
+static void answer_room(int fd)
+{
+	struct case_wire_room room;
+
+	take(fd, &room, sizeof room, CASE_WIRE_ROOM);
+	CHECK(room.zero == 0);
+	struct case_wire_room_is f = {{CASE_WIRE_ROOM_IS, CASE_WIRE_VERSION, sizeof f}, (uint64_t)room.device};
+	send_with(fd, &f, sizeof f, NULL, 0);
+}
+
+/* Questions about room come one after the other, also while a thread waits for a task. An answer without a question
+ * breaks the protocol. */
+static void room(void)
+{
+	uint64_t bytes;
+
+	CHECK(!client_await_room(1, &bytes)); /* nobody to ask */
+	for (int evicting = 0; evicting < 2; evicting++) {
+		pid_t child = fork();
+		if (child == 0) {
+			struct case_wire_hello hello;
+			struct case_wire_task_begin begin;
+			pthread_t threads[2];
+			struct call a, b;
+			void *said[2];
+			int listener = serve();
+
+			if (evicting)
+				evicts();
+			start(&a, 1);
+			int fd = evicting ? accept_evictor(listener, &hello) : greet(listener);
+			if (evicting)
+				welcome(fd);
+			take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+			grant(fd, begin.task, 1);
+			pthread_join(a.thread, NULL);
+			start(&b, 2);
+			take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+			for (int i = 0; i < 2; i++)
+				CHECK(pthread_create(&threads[i], NULL, ask_for_room, (void *)(intptr_t)(3 + i)) == 0);
+			answer_room(fd);
+			grant(fd, begin.task, 1);
+			answer_room(fd);
+			for (int i = 0; i < 2; i++)
+				CHECK(pthread_join(threads[i], &said[i]) == 0 && (uintptr_t)said[i] == 3u + (unsigned)i);
+			CHECK(pthread_join(b.thread, NULL) == 0 && b.result == CASE_OK);
+			struct case_wire_room_is f = {{CASE_WIRE_ROOM_IS, CASE_WIRE_VERSION, sizeof f}, 1};
+			send_with(fd, &f, sizeof f, NULL, 0);
+			CHECK(case_task_grow(&a.task, 1, 0) == CASE_DISCONNECTED);
+			_exit(0);
+		}
+		int status = -1;
+		CHECK(waitpid(child, &status, 0) == child && status == 0);
+	}
+}
+
 /* A hook that waits for swap space reads the connection, and what comes meanwhile is not lost. */
 static void swap_space(void)
 {
@@ -1542,7 +1606,7 @@ static const struct {
 	TEST(fork_reports_anew),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
 	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission),
-	TEST(revoked_task_is_freed), TEST(bursts_end), TEST(unknown_action), TEST(permission_lasts), TEST(swap_space), TEST(offers), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
+	TEST(revoked_task_is_freed), TEST(bursts_end), TEST(unknown_action), TEST(permission_lasts), TEST(swap_space), TEST(room), TEST(offers), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
 	TEST(descriptor_taken_from_a_hook), TEST(child_has_a_reader_of_its_own), TEST(exit_with_a_reader),
 	TEST(signals_while_another_reads), TEST(another_version), TEST(closed_standard_descriptors),
 };

@@ -92,6 +92,7 @@ static bool step(void)
 		struct case_wire_revoke revoke;
 		struct case_wire_swap_space space;
 		struct case_wire_swap_recall recall;
+		struct case_wire_room_is room;
 		unsigned char bytes[2 * CASE_WIRE_MAX_FRAME];
 	} f = {.bytes = {0}};
 	union {
@@ -132,6 +133,10 @@ static bool step(void)
 			f.space.bytes = files * chunk;
 			f.space.offset = number / 2 * chunk;
 		}
+		break;
+	case 7:
+		size = sizeof f.room;
+		f.room = (struct case_wire_room_is){{CASE_WIRE_ROOM_IS, CASE_WIRE_VERSION, 0}, number};
 		break;
 	case 5: /* any bytes */
 		size = 1 + number % (sizeof f.bytes - 1);
@@ -176,12 +181,15 @@ static void *program(void *number)
 {
 	const unsigned char does = played->bytes[1];
 	struct case_task task;
+	uint64_t room;
 
 	for (int i = 0; i < 3; i++) {
 		if (case_task_begin((uint64_t)(uintptr_t)number + 1, 1, 32, 0, 0, &task) != CASE_OK)
 			continue;
 		if ((does & 8) != 0)
 			case_task_grow(&task, 5, 0);
+		if ((does & 128) != 0)
+			client_await_room(1, &room);
 		if ((does & 16) != 0 && client_await_resume(&task, needs) == CASE_OK)
 			client_moved(&task, CASE_MOVED_IN, &(struct client_move){800, 1, 1});
 		if ((does & 64) != 0)

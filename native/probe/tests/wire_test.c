@@ -86,6 +86,8 @@ static void encode(void)
 	struct case_wire_swap_space space = {HEADER(CASE_WIRE_SWAP_SPACE, space), 96 << 20, 0, 3, 0};
 	struct case_wire_swap_recall recall = {HEADER(CASE_WIRE_SWAP_RECALL, recall)};
 	struct case_wire_swap_kept kept = {HEADER(CASE_WIRE_SWAP_KEPT, kept), 96 << 20};
+	struct case_wire_room room = {HEADER(CASE_WIRE_ROOM, room), 3, 0};
+	struct case_wire_room_is room_is = {HEADER(CASE_WIRE_ROOM_IS, room_is), 5ull << 30};
 	struct case_wire_bye bye = {HEADER(CASE_WIRE_BYE, bye)};
 
 	for (unsigned i = 0; i < 16; i++) {
@@ -114,6 +116,8 @@ static void encode(void)
 	compare("swap_space", &space, sizeof space);
 	compare("swap_recall", &recall, sizeof recall);
 	compare("swap_kept", &kept, sizeof kept);
+	compare("room", &room, sizeof room);
+	compare("room_is", &room_is, sizeof room_is);
 }
 
 static void encode_state(void)

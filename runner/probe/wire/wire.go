@@ -40,6 +40,8 @@ const (
 	KindRecall
 	KindKept
 	KindYielded
+	KindRoom
+	KindRoomIs
 	Kinds // how many there are, and 0
 )
 
@@ -81,6 +83,8 @@ var frames = [Kinds]struct {
 	KindRecall:  {"SWAP_RECALL", &Recall{}},
 	KindKept:    {"SWAP_KEPT", &Kept{}},
 	KindYielded: {"TASK_YIELDED", &Yielded{}},
+	KindRoom:    {"ROOM", &Room{}},
+	KindRoomIs:  {"ROOM_IS", &RoomIs{}},
 }
 
 // sizes are those of frames, with their headers.
@@ -238,6 +242,8 @@ type (
 	More struct{ Bytes int64 }
 	// Kept answers Recall: of all that was offered the first Bytes stay the process's.
 	Kept struct{ Bytes int64 }
+	// Room asks how much more memory of a device the process's tasks could have now.
+	Room struct{ Device int32 }
 	OOM  struct {
 		Bytes uint64
 		Where string
@@ -282,6 +288,8 @@ type (
 	}
 	// Recall asks for what was offered and is not used.
 	Recall struct{}
+	// RoomIs answers Room.
+	RoomIs struct{ Bytes int64 }
 )
 
 func (*Hello) Kind() Kind   { return KindHello }
@@ -306,6 +314,8 @@ func (*Moved) Kind() Kind   { return KindMoved }
 func (*Recall) Kind() Kind  { return KindRecall }
 func (*Kept) Kind() Kind    { return KindKept }
 func (*Yielded) Kind() Kind { return KindYielded }
+func (*Room) Kind() Kind    { return KindRoom }
+func (*RoomIs) Kind() Kind  { return KindRoomIs }
 
 func (f *Hello) fields(c *Codec) {
 	c.u32(&f.PID)
@@ -505,6 +515,13 @@ func (f *Space) fields(c *Codec) {
 func (*Recall) fields(*Codec) {}
 
 func (f *Kept) fields(c *Codec) { c.size(&f.Bytes) }
+
+func (f *Room) fields(c *Codec) {
+	c.i32(&f.Device)
+	c.unused(4)
+}
+
+func (f *RoomIs) fields(c *Codec) { c.size(&f.Bytes) }
 
 func (f *OOM) fields(c *Codec) {
 	c.u64(&f.Bytes)

@@ -58,6 +58,8 @@ func samples() map[Kind]Frame {
 		KindRecall:  &Recall{},
 		KindKept:    &Kept{96 << 20},
 		KindYielded: &Yielded{7},
+		KindRoom:    &Room{3},
+		KindRoomIs:  &RoomIs{5 << 30},
 	}
 }
 

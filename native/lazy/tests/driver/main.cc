@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <random>
 #include <vector>
 
 #include "../../../fake/fake_cuda.h"
@@ -259,13 +261,221 @@ static void in_turn()
 	}
 }
 
+// seems: what is said of a device's memory.
+static void seems()
+{
+	size_t free = 0, total = 0, bytes = 0;
+	CUdeviceptr memory = 0;
+	begin();
+	TRY(call("cuDeviceTotalMem", &total, 0));
+	printf("total %zu MiB\n", total / mib);
+	allocated(64 * mib);
+	TRY(call("cuMemGetInfo", &free, &total));
+	printf("free %zu of %zu MiB\n", free / mib, total / mib);
+	TRY(call("cuMemAlloc", &memory, free - 2 * mib));
+	TRY(call("cuMemGetInfo", &bytes, &total));
+	printf("then %zu of %zu MiB\n", bytes / mib, total / mib);
+}
+
+// ---- random sequences of calls, after each of which what is charged is compared with what there is. What is charged is
+// what cuMemGetInfo says is not free.
+
+namespace {
+
+class Sequence {
+public:
+	explicit Sequence(unsigned seed) : random_(seed) {}
+	bool run(int steps)
+	{
+		for (int i = 0; i < steps; i++)
+			if (step(below(10)); !right())
+				return false;
+		while (!mappings_.empty())
+			unmap();
+		while (!handles_.empty())
+			release();
+		while (!allocations_.empty())
+			deallocate();
+		return right() && charged() == 0;
+	}
+	static uint64_t nothing; // free, where nothing is allocated
+
+private:
+	struct Memory {
+		uint64_t bytes;
+		int references;
+	};
+	struct Mapping {
+		CUdeviceptr at;
+		size_t range;
+		int memory;
+	};
+	struct Allocation {
+		CUdeviceptr at;
+		uint64_t bytes;
+		bool array;
+	};
+	std::mt19937 random_;
+	std::vector<Memory> memories_;
+	std::vector<std::pair<CUmemGenericAllocationHandle, int>> handles_; // one for each time that it is held
+	std::vector<Mapping> mappings_;
+	std::vector<Allocation> allocations_;
+
+	unsigned below(size_t n) { return static_cast<unsigned>(random_() % n); }
+	template <class T> T take(std::vector<T> &from)
+	{
+		std::swap(from[below(from.size())], from.back());
+		const T taken = from.back();
+		from.pop_back();
+		return taken;
+	}
+
+	// charged is what the program has, in whole granules where allocations share them.
+	uint64_t charged() const
+	{
+		uint64_t large = 0, small = 0;
+		for (const Allocation &a : allocations_)
+			(a.bytes < mib ? small : large) += a.bytes;
+		for (const Memory &m : memories_)
+			large += m.references > 0 ? m.bytes : 0;
+		return large + (small + 2 * mib - 1) / (2 * mib) * 2 * mib;
+	}
+	bool right() const
+	{
+		size_t free = 0, total = 0;
+		TRY(call("cuMemGetInfo", &free, &total));
+		if (free + charged() == nothing)
+			return true;
+		printf("%zu bytes are charged, %zu allocated\n", static_cast<size_t>(nothing - free), static_cast<size_t>(charged()));
+		return false;
+	}
+
+	void step(unsigned what)
+	{
+		if (what < 2)
+			allocate();
+		else if (what == 2 && !allocations_.empty())
+			deallocate();
+		else if (what == 3)
+			create();
+		else if (what == 4 && !handles_.empty())
+			map();
+		else if (what == 5 && !mappings_.empty())
+			unmap();
+		else if (what == 6 && !handles_.empty())
+			release();
+		else if (what == 7 && !mappings_.empty())
+			retain();
+		else if (what == 8)
+			end_context();
+		else if (what == 9)
+			fail();
+	}
+	void allocate()
+	{
+		struct {
+			size_t width, height;
+			int format;
+			unsigned channels;
+		} const description = {(1 + below(4)) << 18, 0, 0x20, 1}; // whole MiB
+		const bool array = below(4) == 0;
+		const size_t bytes = array ? 4 * description.width : below(3) == 0 ? 1 + below(mib - 1) : mib * (1 + below(30));
+		CUdeviceptr at = 0;
+		if (array) {
+			void *made = nullptr;
+			TRY(call("cuArrayCreate", &made, static_cast<const void *>(&description)));
+			at = reinterpret_cast<CUdeviceptr>(made);
+		} else {
+			TRY(call("cuMemAlloc", &at, bytes));
+		}
+		allocations_.push_back({at, bytes, array});
+	}
+	void deallocate()
+	{
+		const Allocation a = take(allocations_);
+		TRY(a.array ? call("cuArrayDestroy", reinterpret_cast<void *>(a.at)) : call("cuMemFree", a.at));
+	}
+	void create()
+	{
+		memories_.push_back({2 * mib * (1 + below(10)), 1});
+		handles_.push_back({created(memories_.back().bytes), static_cast<int>(memories_.size()) - 1});
+	}
+	void map()
+	{
+		const auto h = handles_[below(handles_.size())];
+		const size_t bytes = memories_[static_cast<size_t>(h.second)].bytes;
+		const CUdeviceptr at = reserved(2 * bytes);
+		mapped(at, bytes, h.first);
+		memories_[static_cast<size_t>(h.second)].references++;
+		mappings_.push_back({at, 2 * bytes, h.second});
+	}
+	void unmap()
+	{
+		const Mapping m = take(mappings_);
+		unmapped(m.at, m.range / 2);
+		TRY(call("cuMemAddressFree", m.at, m.range));
+		memories_[static_cast<size_t>(m.memory)].references--;
+	}
+	void release()
+	{
+		const auto h = take(handles_);
+		released(h.first);
+		memories_[static_cast<size_t>(h.second)].references--;
+	}
+	void retain()
+	{
+		const Mapping m = mappings_[below(mappings_.size())];
+		CUmemGenericAllocationHandle again = 0;
+		TRY(call("cuMemRetainAllocationHandle", &again, reinterpret_cast<void *>(m.at + below(m.range / 2))));
+		handles_.push_back({again, m.memory});
+		memories_[static_cast<size_t>(m.memory)].references++;
+	}
+	// What is allocated in a context goes with it.
+	void end_context()
+	{
+		CUcontext primary = nullptr, own = nullptr;
+		TRY(call("cuCtxGetCurrent", &primary));
+		TRY(call("cuCtxCreate", &own, static_cast<void *>(nullptr), 0u, 0));
+		::allocated(mib * (1 + below(20)));
+		freed(::allocated(1000));
+		::allocated(1000);
+		TRY(call("cuCtxDestroy", own));
+		TRY(call("cuCtxSetCurrent", primary));
+	}
+	// What the driver refuses is not charged.
+	void fail()
+	{
+		const CUmemAllocationProp prop = on_device();
+		CUmemGenericAllocationHandle handle = 0;
+		TRY(call("cuMemCreate", &handle, 4 * mib + 1, &prop, 0ull) != CUDA_ERROR_INVALID_VALUE);
+		TRY(call("cuMemRelease", handle) == CUDA_SUCCESS);
+		TRY(call("cuMemFree", CUdeviceptr{64}) == CUDA_SUCCESS);
+	}
+};
+
+uint64_t Sequence::nothing;
+
+} // namespace
+
+static void random_sequences()
+{
+	size_t total = 0;
+	begin();
+	say("context");
+	TRY(call("cuMemGetInfo", &Sequence::nothing, &total));
+	for (unsigned seed = 0; seed < 1000; seed++)
+		if (!Sequence(seed).run(20))
+			printf("sequence %u\n", seed);
+	say("none");
+}
+
 int main(int count, char **arguments)
 {
 	const struct {
 		const char *name;
 		void (*run)();
 	} programs[] = {{"linear", linear}, {"kinds", kinds}, {"handles", handles}, {"shared", shared}, {"on_host", on_host},
-	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}};
+	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}, {"seems", seems}, {"random", random_sequences}};
 
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	for (const auto &p : programs)

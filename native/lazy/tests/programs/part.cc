@@ -1,4 +1,6 @@
 // part.cc: programs whose memory others work on too.
+#include <string.h>
+
 #include <string>
 #include <thread>
 
@@ -36,6 +38,26 @@ void resumes_in_a_thread()
 	std::thread([=] { TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1)); }).join();
 	TRY(cudaDeviceSynchronize());
 	say("x %ld", digest(x, n));
+	TRY(cudaFree(x));
+}
+
+// seems: what is said of a device's memory, bound or not.
+void seems()
+{
+	char properties[2048];
+	size_t total = 0;
+	TRY(cudaGetDeviceProperties(properties, 0));
+	memcpy(&total, properties + 288, sizeof total);
+	say("properties %zu MiB", total / mib);
+	int *x = device<int>(16 << 20);
+	size_t free = 0;
+	TRY(cudaMemGetInfo(&free, &total));
+	say("free %zu of %zu MiB", free / mib, total / mib);
+	TRY(driver_call<CUresult(size_t *, CUdevice)>("cuDeviceTotalMem_v2")(&total, 0));
+	say("total %zu MiB", total / mib);
+	void *p = nullptr;
+	TRY(cudaMalloc(&p, free - 2 * mib));
+	say("again %d", cudaMalloc(&p, 4 * mib) != 0);
 	TRY(cudaFree(x));
 }
 
