@@ -30,11 +30,14 @@ func findTorch(searchPath string) error {
 	c := exec.Command("/usr/bin/env", "python3", "-c", "import sys, importlib.util as u; print(sys.executable); sys.exit(not u.find_spec('torch'))")
 	c.Env = append(os.Environ(), "PATH="+searchPath)
 	out, err := c.Output()
-	if err != nil {
-		return fmt.Errorf("python3 (%s) has no PyTorch (%w): install a build for CUDA there, as with python3 -m pip install torch, or put another python3 first into PATH",
-			strings.TrimSpace(string(out)), err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	python := "python3"
+	if path := strings.TrimSpace(string(out)); path != "" {
+		python = path
+	}
+	return fmt.Errorf("%s has no PyTorch (%w): install a build for CUDA there, as with python3 -m pip install torch, or put another python3 first into PATH", python, err)
 }
 
 // TorchVersion loads the PyTorch of the python3 in PATH. It returns which it is, and whether it finds a GPU.

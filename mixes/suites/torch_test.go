@@ -43,7 +43,7 @@ func TestResolvePyTorch(t *testing.T) {
 		m.Jobs[i+1].Env = []string{"PATH=" + without}
 	}
 	_, _, err = Resolve(Builtin, Plain, "data", m)
-	want := "job 1 (torch-graphs): program torch/graphs.py: python3 (/opt/python3) has no PyTorch (exit status 1): install "
+	want := "job 1 (torch-graphs): program torch/graphs.py: /opt/python3 has no PyTorch (exit status 1): install "
 	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Count(err.Error(), "job") != 1 {
 		t.Errorf("%v, want %s", err, want)
 	}
