@@ -179,7 +179,7 @@ func TestSymbolsGoDown(t *testing.T) {
 		from := room(o.file)
 		for _, symbol := range o.uses {
 			target, ours := defined[symbol]
-			if !ours || strings.Contains(symbol, "4lazy7account") { // lazy::account
+			if !ours || symbol == "dlopen" || strings.Contains(symbol, "4lazy7account") { // libc's, overridden; lazy::account
 				continue
 			}
 			arrows++

@@ -108,32 +108,27 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device); }) : result;
 }
 
-CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
-{
-	const void *caller = __builtin_return_address(0);
-	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate)(context, flags, device); }) : result;
-}
+// Nobody waits for what is done in a context that the program has made.
+#define CREATE(symbol, parameters, arguments)                                                                          \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const void *caller = __builtin_return_address(0);                                                      \
+		passes_by("cuCtxCreate", caller);                                                                      \
+		CUresult result = await_context_gate(caller, &device);                                                 \
+		return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(symbol) arguments; }) : result; \
+	}
+CREATE(cuCtxCreate, (CUcontext *context, unsigned flags, CUdevice device), (context, flags, device))
+CREATE(cuCtxCreate_v2, (CUcontext *context, unsigned flags, CUdevice device), (context, flags, device))
+CREATE(cuCtxCreate_v3, (CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device), (context, affinity, count, flags, device))
+CREATE(cuCtxCreate_v4, (CUcontext *context, void *params, unsigned flags, CUdevice device), (context, params, flags, device))
 
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+CUresult cuGetExportTable(const void **table, const unsigned char *id)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate_v2)(context, flags, device); }) : result;
-}
-
-CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
-{
-	const void *caller = __builtin_return_address(0);
-	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device); }) : result;
-}
-
-CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
-{
-	const void *caller = __builtin_return_address(0);
-	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made_own(caller, context, [=] { return REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device); }) : result;
+	const CUresult result = REAL_DRIVER(cuGetExportTable)(table, id);
+	if (result == CUDA_SUCCESS && table != nullptr && id != nullptr)
+		*table = hand_out_table(id, *table, caller);
+	return result;
 }
 
 namespace lazy {
@@ -209,9 +204,7 @@ extern "C" void *gate_dlsym(void *handle, const char *name)
 	const void *const caller = __builtin_return_address(0);
 	if (counts_devices(name))
 		return instead_of(real_dlsym(handle, name), name);
-	void *const found = found_by_dlsym(handle, name);
-	handed_out(name, found, caller);
-	return found;
+	return hand_out(name, found_by_dlsym(handle, name), caller);
 }
 
 // gate_hands is told what dlsym is asked for with RTLD_NEXT and RTLD_DEFAULT. The function after the
@@ -221,12 +214,21 @@ extern "C" void gate_hands(void *handle, const char *name, const void *caller)
 	handed_out(name, handle == RTLD_NEXT ? caller : real_dlsym(RTLD_DEFAULT, name), caller);
 }
 
-// The thread sanitizer comes here before it is ready to watch.
+// after_this is a function of libc, which had it in libdl before 2.34. The thread sanitizer comes here before it is
+// ready to watch.
+__attribute__((no_sanitize("thread"))) static void *after_this(const char *name, const char *version)
+{
+	void *f = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
+	return f != nullptr ? f : dlvsym(RTLD_NEXT, name, version);
+}
+
 extern "C" __attribute__((no_sanitize("thread"))) void *gate_find_dlsym()
 {
-	void *f = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34"); // glibc 2.34 moved it from libdl to libc
-	return f != nullptr ? f : dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+	return after_this("dlsym", "GLIBC_2.2.5");
 }
+
+extern "C" __attribute__((no_sanitize("thread"))) void *find_dlopen() { return after_this("dlopen", "GLIBC_2.2.5"); }
+extern "C" __attribute__((no_sanitize("thread"))) void *find_dlmopen() { return after_this("dlmopen", "GLIBC_2.3.4"); }
 
 } // namespace lazy
 
@@ -236,7 +238,7 @@ CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t 
 	CUresult result = REAL_DRIVER(cuGetProcAddress)(name, found, version, flags);
 	if (result == CUDA_SUCCESS) {
 		*found = driver_call(name, version, flags, given(*found, name), caller);
-		handed_out(name, *found, caller);
+		*found = hand_out(name, *found, caller);
 	}
 	return result;
 }
@@ -247,7 +249,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64
 	CUresult result = REAL_DRIVER(cuGetProcAddress_v2)(name, found, version, flags, status);
 	if (result == CUDA_SUCCESS) {
 		*found = driver_call(name, version, flags, given(*found, name), caller);
-		handed_out(name, *found, caller);
+		*found = hand_out(name, *found, caller);
 	}
 	return result;
 }

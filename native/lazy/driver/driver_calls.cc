@@ -14,6 +14,7 @@
 #include "abi/api.h"
 #include "abi/symbols.h"
 #include "device/device.h"
+#include "launch/references.h"
 #include "launch/submit_window.h"
 #include "launch/work.h"
 #include "memory/memory.h"
@@ -159,7 +160,7 @@ using namespace lazy;
 		if (error == cudaSuccess && symbol != nullptr && found != nullptr) {                                   \
 			*found = driver_call(symbol, 11000, (flags & 3) != 0 ? flags : unflagged, *found,              \
 			                     caller);                                             \
-			handed_out(symbol, *found, caller);                                       \
+			*found = hand_out(symbol, *found, caller);                                \
 		}                                                                                                      \
 		return error;                                                                                          \
 	}
@@ -174,7 +175,7 @@ DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, 2)
 		if (error == cudaSuccess && symbol != nullptr && found != nullptr) {                                   \
 			*found = driver_call(symbol, static_cast<int>(version), (flags & 3) != 0 ? flags : unflagged,  \
 			                     *found, caller);                                     \
-			handed_out(symbol, *found, caller);                                       \
+			*found = hand_out(symbol, *found, caller);                                \
 		}                                                                                                      \
 		return error;                                                                                          \
 	}
@@ -219,6 +220,7 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		if (real == nullptr)                                                                                   \
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		await_driver_references(DriverLaunch arguments);                                                       \
 		await_window(stream, own);                                                                             \
 		const Submitting submitting(true);                                                                        \
 		return called(#symbol, Effect::begins, [&] { return real arguments; });                                \

@@ -35,6 +35,7 @@
 extern "C" {
 cudaError_t cudaGetFuncBySymbol(void **function, const void *symbol);
 CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes); // since CUDA 12.4
+CUresult cuKernelGetParamInfo(void *kernel, size_t index, size_t *offset, size_t *bytes);
 }
 
 namespace lazy {
@@ -85,23 +86,35 @@ const Layout *&remembered(const void *kernel)
 	return all[(reinterpret_cast<uintptr_t>(kernel) >> 4 ^ reinterpret_cast<uintptr_t>(kernel) >> 10) % 16];
 }
 
-// from_driver asks for one parameter after the other. An index too large is an invalid value.
+using ParamInfo = CUresult (*)(void *, size_t, size_t *, size_t *);
+
+CUresult parameter(ParamInfo ask, void *kernel, size_t index, Parameter *found)
+{
+	size_t offset = 0, bytes = 0;
+	const CUresult result = ask(kernel, index, &offset, &bytes);
+
+	*found = {static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)};
+	return result;
+}
+
+// parameters_of asks for one parameter after the other. An index too large is an invalid value.
+bool parameters_of(void *kernel, ParamInfo ask, std::vector<Parameter> *found)
+{
+	Parameter next;
+	CUresult result = CUDA_SUCCESS;
+
+	while ((result = parameter(ask, kernel, found->size(), &next)) == CUDA_SUCCESS)
+		found->push_back(next);
+	return result == CUDA_ERROR_INVALID_VALUE;
+}
+
 bool from_driver(const void *host, std::vector<Parameter> *found)
 {
 	const auto ask = REAL_DRIVER(cuFuncGetParamInfo);
 	void *function = nullptr;
-	CUresult result = CUDA_SUCCESS;
 
 	use_device();
-	if (ask == nullptr || REAL(cudaGetFuncBySymbol)(&function, host) != cudaSuccess)
-		return false;
-	while (result == CUDA_SUCCESS) {
-		size_t offset = 0, bytes = 0;
-		result = ask(function, found->size(), &offset, &bytes);
-		if (result == CUDA_SUCCESS)
-			found->push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
-	}
-	return result == CUDA_ERROR_INVALID_VALUE;
+	return ask != nullptr && REAL(cudaGetFuncBySymbol)(&function, host) == cudaSuccess && parameters_of(function, ask, found);
 }
 
 // learn finds a kernel's layout without `lock`, because it may call the CUDA runtime. Without a context, or
@@ -147,6 +160,56 @@ const Layout *layout_of(const void *kernel)
 	if (found != nullptr)
 		remembered(kernel) = found;
 	return found;
+}
+
+// HandleLayout is what the driver told of a kernel by its handle. The handle may be another kernel's later. So the last
+// parameter is asked for again at each launch: no more is read of the arguments than there is.
+struct HandleLayout {
+	Layout layout;
+	ParamInfo ask;
+	size_t count;
+	Parameter last;
+};
+
+bool still(const HandleLayout &of, void *handle)
+{
+	Parameter now;
+	return of.layout.kernel == handle && parameter(of.ask, handle, of.count - 1, &now) == CUDA_SUCCESS &&
+	       now.offset == of.last.offset && now.bytes == of.last.bytes;
+}
+
+// learn_handle is nullptr where the driver does not tell the parameters. A handle of a library's kernel is not a function's.
+const HandleLayout *learn_handle(void *handle)
+{
+	for (const ParamInfo ask : {REAL_DRIVER(cuFuncGetParamInfo), REAL_DRIVER(cuKernelGetParamInfo)}) {
+		std::vector<Parameter> found;
+		if (ask != nullptr && parameters_of(handle, ask, &found) && !found.empty())
+			return new HandleLayout{{handle, 0, true, words_in(found)}, ask, found.size(), found.back()};
+	}
+	return nullptr;
+}
+
+// layout_of_handle keeps what was learned, because other launches may be reading it.
+const HandleLayout *layout_of_handle(void *handle)
+{
+	static auto *const all = new std::unordered_map<void *, const HandleLayout *>;
+	static thread_local const HandleLayout *recent[16];
+	const HandleLayout *&found = recent[(reinterpret_cast<uintptr_t>(handle) >> 4 ^ reinterpret_cast<uintptr_t>(handle) >> 10) % 16];
+
+	if (found != nullptr && still(*found, handle))
+		return found;
+	{
+		Locked locked;
+		if (const auto at = all->find(handle); at != all->end() && still(*at->second, handle))
+			return found = at->second;
+	}
+	const HandleLayout *const made = learn_handle(handle);
+	if (made != nullptr) {
+		Locked locked;
+		(*all)[handle] = made;
+		found = made;
+	}
+	return made;
 }
 
 // each_word shows the aligned words of a kernel's parameters.
@@ -222,6 +285,17 @@ void await_references(const void *kernel, void **arguments)
 		references_unknown();
 	else if (note(*layout, arguments))
 		await_brought(*layout, arguments);
+}
+
+void await_driver_references(const DriverLaunch &launch)
+{
+	if (!watching())
+		return;
+	const HandleLayout *const of = launch.arguments == nullptr ? nullptr : layout_of_handle(launch.kernel);
+	if (of == nullptr)
+		references_unknown();
+	else if (note(of->layout, launch.arguments))
+		await_brought(of->layout, launch.arguments);
 }
 
 void references_unknown()

@@ -135,6 +135,9 @@ func TestLazyLeavesExportedMemoryToCUDA(t *testing.T) {
 		p := runLazy(t, "13", "driver_memory", exports, movable)
 		p.wantNative()
 		p.wantLine(fmt.Sprintf("allocated: contexts 1 first %d allocations 3 handles 0 mappings 0 reservations 0 violations 0", grantedDevice))
+		p = runLazy(t, "13", "driver_memory", exports, movable, "CASE_EXPORTS=0")
+		p.wantNative()
+		p.wantLine(fmt.Sprintf("allocated: contexts 1 first %d allocations 0 handles 4 mappings 9 reservations 3 violations 0", grantedDevice))
 	}
 }
 

@@ -499,15 +499,17 @@ func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
 	}
 }
 
-// A part of the program that gets a function past the gate may give work at once, so all memory is mapped then.
+// A part of the program that calls a function past the gate may give work at once, so all memory is mapped then.
 func TestLazyMapsMemoryBeforeWorkCanPassTheGate(t *testing.T) {
 	p := startRevocable(t, "looks_up")
-	p.mustBeTaken(schedulers.Yield)
 	p.goOn()
 	p.wantSaid("looked up")
+	p.mustBeTaken(schedulers.Yield)
+	p.goOn()
+	p.wantSaid("called")
 	p.wantMapped(2)
 	p.goOn()
-	p.endsWell("looked up", p.shown(1))
+	p.endsWell("looked up", "called", p.shown(1))
 }
 
 // No memory leaves while CUDA may look at it, in a call that gives no work.

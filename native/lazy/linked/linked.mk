@@ -10,7 +10,7 @@
 # The order counts: objects of the program, libcase_reach.a, libc, libcase_lazy.a, libcase.a, the
 # CUDA runtime, libcase_lazy.a. A program that does not call the CUDA runtime gets none of it, except
 # one instruction if it calls dlopen.
-LINKED  = $(filter-out build/abi/preloaded.cc.o,$(OBJECTS)) build/linked/linked.o
+LINKED  = $(filter-out build/abi/preloaded.cc.o build/driver/dlopen.S.o,$(OBJECTS)) build/linked/linked.o
 REACHES = cudaGetDriverEntryPoint cudaGetDriverEntryPoint_ptsz cudaGetDriverEntryPointByVersion \
           cudaGetDriverEntryPointByVersion_ptsz cudaIpcGetMemHandle
 # Other objects of the process find these too.

@@ -65,14 +65,25 @@ bool guarded()
 	return found;
 }
 
-bool asked_to_move()
+bool may_be_taken()
 {
 	static const bool asked = set("CASE_MOVABLE");
-	return asked && one_device();
+	return asked;
+}
+
+bool asked_to_move() { return may_be_taken() && one_device(); }
+
+std::string exports()
+{
+	static const char *const said = client_variable("CASE_EXPORTS");
+	if (said != nullptr && *said != '\0')
+		return set("CASE_EXPORTS") ? "the program exports memory, as CASE_EXPORTS says" : "";
+	const std::string part = exporting_part();
+	return part.empty() ? "" : part + " may export memory (CASE_EXPORTS=0: it does not)";
 }
 
 // Memory that is exported to other processes must be cudaMalloc's own.
-bool movable() { return asked_to_move() && exporting_part().empty(); }
+bool movable() { return asked_to_move() && exports().empty(); }
 
 const Room &room()
 {

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include <string>
+
 namespace lazy {
 
 enum class Mode {
@@ -30,10 +32,13 @@ bool chooses_devices();
 // memory beyond the allocation's last granule then faults.
 bool guarded();
 
-// asked_to_move: the scheduler can take memory back (CASE_MOVABLE). movable: this program's memory can go,
-// because all that the program allocates is the library's.
+// may_be_taken: the scheduler can take memory back (CASE_MOVABLE). asked_to_move: this program's. movable: the memory
+// can go, because all that the program allocates is the library's.
+bool may_be_taken();
 bool asked_to_move();
 bool movable();
+// exports says who may export device memory to other processes (CASE_EXPORTS). "": nobody.
+std::string exports();
 
 // Room is how many bytes of memory the run has for a task: on a device, and on the host where memory can move
 // (CASE_CAPACITY). Zeros: the run does not say. seems is how large a device is to seem; 0: as large as it is.

@@ -8,6 +8,7 @@
 // exports memory to other processes, because only memory of cudaMalloc can be exported.
 //
 // Where this library is linked into the program (abi/symbols.h), the linker tells of the program.
+#include <ctype.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -143,6 +145,23 @@ bool has_name(const char *table, size_t size, std::string_view name)
 
 const char program[] = "/proc/self/exe";
 
+// driver_functions are the functions, undefined in the table of symbols, that are called as the driver's are.
+std::set<std::string> driver_functions(const File &file, const Elf64_Shdr &table, const Strings &strings)
+{
+	std::set<std::string> found;
+	const uint64_t count = table.sh_size / sizeof(Elf64_Sym);
+	const auto symbols = file.at<Elf64_Sym>(table.sh_offset, count);
+
+	for (uint64_t i = 0; symbols && i < count; i++) {
+		if (symbols[i].st_shndx != SHN_UNDEF)
+			continue;
+		std::string name = strings.at(symbols[i].st_name);
+		if (name.rfind("cu", 0) == 0 && isupper(static_cast<unsigned char>(name[2])) != 0)
+			found.insert(std::move(name));
+	}
+	return found;
+}
+
 struct Part {
 	// It has a CUDA runtime that this library does not serve, or the means to reach the driver or
 	// to export memory: linked, or looked up by name.
@@ -152,7 +171,9 @@ struct Part {
 	bool loads;
 	// It asks for tasks itself: it names those calls, or has them in it (../explicit.c).
 	bool asks;
-	bool linked; // with the driver
+	// It can reach the driver, and find functions in a way that is not overridden.
+	bool evades;
+	std::set<std::string> linked; // functions, perhaps of the driver
 };
 
 bool names_tasks(const char *text, size_t size)
@@ -167,7 +188,8 @@ Part read_part(const char *path)
 	const Elf64_Ehdr *const header = head.get();
 	const bool is_program = strcmp(path, program) == 0;
 	const LinkedProgram *const linked = is_program ? linked_program() : nullptr;
-	bool device_code = false, runtime = false, opens = false, driver = false;
+	bool device_code = false, runtime = false, opens = false, by_version = false;
+	std::set<std::string> linked_with;
 	bool asks = linked != nullptr && linked->asks, reaches = linked != nullptr && linked->reaches_driver;
 	bool shares = reaches; // the linker tells no more of a linked program
 
@@ -191,7 +213,10 @@ Part read_part(const char *path)
 			reaches = reaches || (text != nullptr && (tells || needs) && reaches_driver(text, s.sh_size));
 			shares = shares || (text != nullptr && (tells || needs) && exports(text, s.sh_size));
 			opens = opens || (tells && needs && has_name(text, s.sh_size, "dlopen"));
+			by_version = by_version || (tells && needs && has_name(text, s.sh_size, "dlvsym"));
 		}
+		if (s.sh_type == SHT_DYNSYM && s.sh_link < header->e_shnum)
+			linked_with = driver_functions(file, s, Strings(file, sections[s.sh_link]));
 		if (s.sh_type != SHT_DYNAMIC || s.sh_link >= header->e_shnum)
 			continue;
 		const uint64_t count = s.sh_size / sizeof(Elf64_Dyn);
@@ -202,11 +227,10 @@ Part read_part(const char *path)
 				continue;
 			const std::string needed = strings.at(dynamic[n].d_un.d_val);
 			runtime = runtime || names_runtime(needed.c_str());
-			driver = driver || needed.rfind("libcuda.so", 0) == 0;
 		}
 	}
 	const bool foreign = reaches || shares || ((device_code || runtime) && !serves(is_program, runtime));
-	return {foreign, shares, !foreign && opens && (runtime || is_program), asks, driver};
+	return {foreign, shares, !foreign && opens && (runtime || is_program), asks, reaches && by_version, std::move(linked_with)};
 }
 
 struct Objects {
@@ -232,20 +256,15 @@ int look(dl_phdr_info *object, size_t, void *out)
 // be waiting.
 pthread_mutex_t looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 bool met_driver; // somebody is known to reach it
-std::set<std::string> &foreign() // parts that can reach it, by path
+std::map<std::string, std::string> &linked() // functions that parts are linked with, of which one has such a path
 {
-	static auto *const all = new std::set<std::string>;
+	static auto *const all = new std::map<std::string, std::string>;
 	return *all;
 }
-std::set<std::string> &seen() // parts that have looked it up here
+std::string &unserved() // why calls of a part do not come to this library
 {
-	static auto *const all = new std::set<std::string>;
-	return *all;
-}
-std::string &driver_linked() // a part that is linked with it
-{
-	static auto *const path = new std::string;
-	return *path;
+	static auto *const why = new std::string;
+	return *why;
 }
 std::string &exporter() // a part of the program that exports memory
 {
@@ -254,6 +273,8 @@ std::string &exporter() // a part of the program that exports memory
 }
 bool may_load;   // the program may load parts that have a CUDA runtime of their own
 bool asks;       // a part of the program asks for tasks itself
+
+std::string file_of(const std::string &path) { return path == program ? "the program" : path.substr(path.rfind('/') + 1); }
 
 // look_again reads what has been loaded since. Each object is read once: a large library's
 // strings are tens of megabytes.
@@ -266,10 +287,10 @@ void look_again()
 	for (const std::string &path : objects->unread) {
 		const Part part = read_part(path.c_str());
 		met_driver = met_driver || part.foreign;
-		if (part.foreign)
-			foreign().insert(path);
-		if (part.linked)
-			driver_linked() = path;
+		for (const std::string &function : part.linked)
+			linked().emplace(function, path);
+		if (part.evades)
+			unserved() = file_of(path) + " may call the driver";
 		if (part.exports)
 			exporter() = path;
 		may_load = may_load || part.loads;
@@ -304,29 +325,28 @@ bool looks_up(const void *caller)
 
 	if (dladdr1(caller, &info, reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr)
 		return true;
-	if (in_runtime(caller) || known(map->l_name))
-		return false;
+	return !in_runtime(caller) && !known(map->l_name);
+}
+
+// What CUDA and the tools open for themselves is not a part.
+extern "C" void opened_apart(const char *path, const void *caller)
+{
+	if (path == nullptr || known(("/" + std::string(path)).c_str()) || !looks_up(caller))
+		return;
 	Locked locked(looking);
-	seen().insert(*map->l_name != '\0' ? map->l_name : program);
-	return true;
+	unserved() = file_of(path) + " was opened apart from other libraries";
 }
 
-static std::string file_of(const std::string &path)
+std::string unserved_part(bool (*passes)(const std::string &function))
 {
-	return path == program ? "the program" : path.substr(path.rfind('/') + 1);
-}
-
-std::string unseen_part()
-{
+	static auto *const served = new std::set<std::string>;
 	Locked locked(looking);
 
 	look_again();
-	if (!driver_linked().empty())
-		return file_of(driver_linked()) + " is linked with the driver";
-	for (const std::string &path : foreign())
-		if (seen().count(path) == 0)
-			return file_of(path) + " may call the driver";
-	return "";
+	for (const auto &[function, path] : linked())
+		if (unserved().empty() && served->count(function) == 0 && !(passes(function) && served->insert(function).second))
+			unserved() = file_of(path) + " is linked with " + function;
+	return unserved();
 }
 
 std::string exporting_part()

@@ -12,12 +12,12 @@ bool self_contained();
 void meet_driver(); // it is not: somebody uses the driver past the runtime
 bool loads_parts(); // the program may load parts that are not self-contained, and pass handles to them
 
-// looks_up notes that a part of the program looks up functions of the driver through this library.
-// false: the caller is not a part of the program, but the CUDA runtime or the like.
+// looks_up: the caller is a part of the program, and not the CUDA runtime or the like.
 bool looks_up(const void *caller);
-// unseen_part says which part of the program can call the driver without having looked its functions up
-// here. "": none.
-std::string unseen_part();
+// unserved_part says which part of the program may call the driver past this library: opened so that it binds to other
+// libraries first (driver/dlopen.S), able to look functions up in a way that is not overridden, or linked with a function
+// that does not pass. "": none.
+std::string unserved_part(bool (*passes)(const std::string &function));
 
 // exporting_part says which part of the program can export device memory to other processes. "": none.
 std::string exporting_part();

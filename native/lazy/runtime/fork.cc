@@ -6,6 +6,7 @@
 #include "launch/submit_window.h"
 #include "memory/by_handle.h"
 #include "program/objects.h"
+#include "task/bypass.h"
 #include "task/explicit.h"
 #include "task/revoke.h"
 #include "task/stream_ordered.h"
@@ -20,6 +21,7 @@ static void renew_in_child()
 {
 	lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	renew_looking();
+	renew_hand_out();
 	renew_choosing();
 	renew_explicit();
 	renew_submit_gate();

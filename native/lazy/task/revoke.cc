@@ -113,8 +113,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, "the run moves memory in chunks of another size");
 	if ((r.action != CASE_REVOKE_YIELD && r.action != CASE_REVOKE_EVICT) || r.flags != 0) // prepare_revocation has not announced it
 		return unable(answer, ("this library cannot do action " + std::to_string(r.action) + " with flags " + std::to_string(r.flags)).c_str());
-	if (const std::string part = exporting_part(); !part.empty())
-		return unable(answer, ("memory may be exported to other processes by " + part).c_str());
+	if (const std::string who = exports(); !who.empty())
+		return unable(answer, who.c_str());
 	if (const std::string why = bypass(); !why.empty())
 		return unable(answer, why.c_str());
 	if (is_explicit(r.task))

@@ -1,0 +1,63 @@
+/* dlopen.S: dlopen and dlmopen, which are overridden because a library that is opened with RTLD_DEEPBIND, or in a
+ * namespace of its own, calls others past this library. In assembler, because they depend on the caller.
+ */
+	.set RTLD_DEEPBIND, 8
+
+	.text
+	.macro open name
+	.globl \name
+	.type \name, @function
+	.p2align 4
+\name:
+	.cfi_startproc
+	endbr64
+	.endm
+
+	.macro saving register, function
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	pushq %rdx
+	.cfi_adjust_cfa_offset 8
+	movq \register, %rdi
+	movq 24(%rsp), %rsi	/* the caller */
+	call \function
+	popq %rdx
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	.endm
+
+	.macro go_on name
+	movq found_\name(%rip), %rax
+	testq %rax, %rax
+	jz 2f
+	jmp *%rax
+2:	saving %rdi, find_\name
+	movq %rax, found_\name(%rip)
+	jmp *%rax
+	.cfi_endproc
+	.size \name, . - \name
+	.local found_\name
+	.comm found_\name, 8, 8
+	.endm
+
+	open dlopen
+	testl $RTLD_DEEPBIND, %esi
+	jz 1f
+	saving %rdi, opened_apart
+1:	go_on dlopen
+
+	open dlmopen		/* namespace, path, flags */
+	testq %rdi, %rdi	/* LM_ID_BASE */
+	jz 1f
+	saving %rsi, opened_apart
+1:	go_on dlmopen
+
+	.hidden find_dlmopen
+	.hidden find_dlopen
+	.hidden opened_apart
+	.section .note.GNU-stack, "", @progbits
