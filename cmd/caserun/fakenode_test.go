@@ -48,7 +48,7 @@ func TestFakeNode(t *testing.T) {
 		{"--sched", "vgpu:n=4,victims=0", "--workers", "4"},
 	} {
 		args = append([]string{"mix", "native/fake-node.yaml", "--node", "local"}, args...)
-		env := []string{"FAKE_CUDA_KERNEL_US=5000"}
+		env := []string{"FAKE_CUDA_KERNEL_US=5000", "FAKE_NVML_PROCESSES=" + t.TempDir()}
 		if slices.Contains(args, "--workers") { // all hold memory at one time, however late each of them starts
 			env = append(env, fmt.Sprintf("SWAPPED_MEET=%s,4", t.TempDir()))
 		}
@@ -94,6 +94,9 @@ func TestFakeNode(t *testing.T) {
 			computed, after, _ := strings.Cut(string(said), "after: ")
 			if alone == "" {
 				alone = computed
+			}
+			if job.UnaccountedBytes != nil && *job.UnaccountedBytes != 0 {
+				t.Errorf("%v: job %d: %d bytes that no call showed", args, n, *job.UnaccountedBytes)
 			}
 			// The program says on which device its context was, as CUDA numbers those of the node.
 			if *job.Outcome != results.OK || computed != alone || job.Device == nil || !strings.HasPrefix(after, fmt.Sprintf("contexts 1 first %d ", *job.Device)) {
@@ -302,7 +305,7 @@ func TestFakeNodeWhereNVMLShowsNoProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, text := onFakeNode(t, dir, []string{"FAKE_CUDA_KERNEL_US=80000"}, "mix", "mix.yaml", "--node", "local", "--sched", "case-alg3")
-	if status != exitOK || strings.Count(text, "caserun: unscheduled use of the GPUs could not be seen: NVML shows no process of th") != 1 {
+	if status != exitOK || strings.Count(text, "caserun: unscheduled use of the GPUs, and memory that no call shows, could not be seen: NVML shows no process of th") != 1 {
 		t.Errorf("exit %d:\n%s", status, text)
 	}
 }

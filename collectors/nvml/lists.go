@@ -103,32 +103,52 @@ var (
 	}
 )
 
+// fewProcesses is what most devices have.
+const fewProcesses = 128
+
 // listed makes the first of the calls that the library has. It returns nothing if the library has none.
 func (n *Node) listed(h handle, calls []processCall) ([]nvml.ProcessInfo, error) {
 	for _, c := range calls {
 		if !n.has(c.name) {
 			continue
 		}
-		out, count := make([]nvml.ProcessInfo, maxProcesses), C.uint(maxProcesses)
-		old := make([]nvml.ProcessInfo_v1, maxProcesses)
-		to := unsafe.Pointer(&out[0])
-		if c.pair {
-			to = unsafe.Pointer(&old[0])
+		out, more, err := c.listed(h, fewProcesses)
+		if more {
+			out, _, err = c.listed(h, maxProcesses)
 		}
-		ret := nvml.Return(c.call(pointer(h.dev), &count, to))
-		if ret == nvml.ERROR_INSUFFICIENT_SIZE {
-			return nil, fmt.Errorf("the driver answered %d processes: %w", count, errOutOfRange)
-		}
-		if err := check(ret, c.name, h.uuid); err != nil {
-			return nil, err
-		}
-		if err := countInRange("processes", int(count), maxProcesses); err != nil {
-			return nil, err
-		}
-		if c.pair {
-			return nvml.ProcessInfo_v1Slice(old[:count]).ToProcessInfoSlice(), nil
-		}
-		return out[:count], nil
+		return out, err
 	}
 	return nil, nil
+}
+
+// listed makes the call with room for so many processes. more: there may be more, and not more than there can be.
+func (c processCall) listed(h handle, room int) (list []nvml.ProcessInfo, more bool, err error) {
+	count := C.uint(room)
+	var out []nvml.ProcessInfo
+	var pairs []nvml.ProcessInfo_v1
+	var to unsafe.Pointer
+	if c.pair {
+		pairs = make([]nvml.ProcessInfo_v1, room)
+		to = unsafe.Pointer(&pairs[0])
+	} else {
+		out = make([]nvml.ProcessInfo, room)
+		to = unsafe.Pointer(&out[0])
+	}
+	ret := nvml.Return(c.call(pointer(h.dev), &count, to))
+	inRange := countInRange("processes", int(count), maxProcesses)
+	switch {
+	case ret == nvml.ERROR_INSUFFICIENT_SIZE && inRange == nil && room < maxProcesses:
+		return nil, true, nil
+	case ret == nvml.ERROR_INSUFFICIENT_SIZE:
+		return nil, false, fmt.Errorf("the driver answered %d processes: %w", count, errOutOfRange)
+	case ret != nvml.SUCCESS:
+		return nil, false, check(ret, c.name, h.uuid)
+	case inRange != nil:
+		return nil, false, inRange
+	case int(count) > room:
+		return nil, room < maxProcesses, nil
+	case c.pair:
+		return nvml.ProcessInfo_v1Slice(pairs[:count]).ToProcessInfoSlice(), false, nil
+	}
+	return out[:count], false, nil
 }

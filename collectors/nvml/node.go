@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -24,6 +25,8 @@ type Node struct {
 	stuck    map[int]bool  // devices of bounded calls that did not, by handle.number
 	limit    time.Duration // of bounded calls; 0: callLimit. Tests set another
 	samplers int
+
+	listsClients atomic.Bool // the list of compute processes has the clients of MPS, as Users has seen
 }
 
 // handle is one device with the constant parts of its identity.

@@ -3,7 +3,9 @@ package nvml
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"sort"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -30,6 +32,49 @@ func (n *Node) Processes(index int) ([]Process, error) {
 		return nil, fmt.Errorf("list processes of GPU %d: %w", h.number, err)
 	}
 	return found, nil
+}
+
+// Users is Processes for looks that come again and again: it makes one call of the driver, and says how much processor time that took.
+// Under MPS it makes a second one until it has seen that the first lists the clients too, as drivers do today (H200, driver 580).
+func (n *Node) Users(index int, underMPS bool) (found []Process, took time.Duration, err error) {
+	if index < 0 || index >= len(n.handles) {
+		return nil, 0, fmt.Errorf("look at the processes of GPU %d: the node has %d", index, len(n.handles))
+	}
+	h := n.handles[index]
+	type look struct {
+		found []Process
+		took  time.Duration
+	}
+	seen, err := bounded(n, h, func() (look, error) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		before := threadCPU()
+		found, err := n.users(h, underMPS)
+		return look{found, threadCPU() - before}, err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("look at the processes of GPU %d: %w", h.number, err)
+	}
+	return seen.found, seen.took, nil
+}
+
+func (n *Node) users(h handle, underMPS bool) ([]Process, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	compute, err := n.listed(h, computeProcesses)
+	if err != nil || !underMPS || n.listsClients.Load() {
+		return mergeProcesses(compute, nil), err
+	}
+	mps, err := n.listed(h, mpsProcesses)
+	if optional(err) != nil {
+		return nil, err
+	}
+	all := mergeProcesses(compute, mps)
+	if len(mps) > 0 && len(all) == len(compute) {
+		n.listsClients.Store(true)
+	}
+	return all, nil
 }
 
 func (n *Node) processes(h handle) ([]Process, error) {

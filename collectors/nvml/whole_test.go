@@ -3,9 +3,11 @@ package nvml
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,52 @@ func TestProcessesOfTheChosenDevice(t *testing.T) {
 		}
 		if got, err := n.Processes(0); err != nil || len(got) != 2 || got[0].PID != 41 || got[1].PID != 42 {
 			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// A look finds what each process has, as its file says, and nothing of processes that have ended.
+func TestUsersOfADevice(t *testing.T) {
+	const variable = "FAKE_NVML_PROCESSES"
+	dir := os.Getenv(variable)
+	if dir == "" {
+		dir = t.TempDir()
+		for pid, text := range map[int]string{os.Getpid(): "1 4096\n0 8192\n", 1 << 30: "0 1\n"} {
+			if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(pid)), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	onFake(t, []string{variable + "=" + dir}, func(t *testing.T, n *Node) {
+		for device, want := range []uint64{8192, 4096} {
+			got, took, err := n.Users(device, true)
+			if err != nil || len(got) != 1 || *got[0].UsedBytes != want || took <= 0 {
+				t.Errorf("device %d: %+v in %v, %v", device, got, took, err)
+			}
+		}
+		if _, _, err := n.Users(2, false); err == nil || !strings.Contains(err.Error(), "GPU 2: the node has 2") {
+			t.Error(err)
+		}
+	})
+}
+
+// A device with more processes than most have shows all of them.
+func TestManyProcesses(t *testing.T) {
+	const variable = "FAKE_NVML_PROCESSES"
+	file := os.Getenv(variable)
+	if file == "" {
+		file = filepath.Join(t.TempDir(), "processes")
+		var lines strings.Builder
+		for pid := range 300 {
+			fmt.Fprintln(&lines, 0, pid+1)
+		}
+		if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onFake(t, []string{variable + "=" + file}, func(t *testing.T, n *Node) {
+		if got, err := n.Processes(0); err != nil || len(got) != 300 || got[299].PID != 300 {
+			t.Errorf("%d processes, %v", len(got), err)
 		}
 	})
 }

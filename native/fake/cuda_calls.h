@@ -48,5 +48,7 @@ inline void meanwhile(const char *call, fake_cuda_moment moment, void (*what)())
 	driver_call<decltype(fake_cuda_meanwhile)>("fake_cuda_meanwhile")(call, moment, what);
 }
 
+inline int take(size_t bytes) { return driver_call<decltype(fake_cuda_take)>("fake_cuda_take")(bytes); }
+
 inline void skip_launches() { driver_call<decltype(fake_cuda_skip_launches)>("fake_cuda_skip_launches")(); }
 #endif

@@ -852,6 +852,19 @@ API void fake_cuda_meanwhile(const char *call, fake_cuda_moment moment, void (*w
 
 API void fake_cuda_skip_launches() { machine().skips_launches = true; }
 
+API int fake_cuda_take(size_t bytes)
+{
+	std::lock_guard<fake::Lock> locked(machine().lock);
+	const CUcontext context = machine().current();
+	if (context == nullptr)
+		return fake::error_handle;
+	fake::Device &d = machine().devices[static_cast<size_t>(fake::device_of(context))];
+	if (bytes > d.total - d.used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	machine().take(d, bytes);
+	return 0;
+}
+
 API void fake_cuda_read(fake_cuda_state *state)
 {
 	std::lock_guard<fake::Lock> locked(machine().lock);

@@ -13,6 +13,8 @@
  *   FAKE_CUDA_INIT_MS   how long the first cuInit takes before it reads
  *                       CUDA_VISIBLE_DEVICES
  *   FAKE_CUDA_TRACE     file to append each call to, in order
+ *   FAKE_NVML_PROCESSES if it is a directory, each process keeps a file there, named by its PID, of what it has on
+ *                       each device, for the fake NVML
  * and CUDA_VISIBLE_DEVICES, by index or UUID, as the driver reads it in cuInit.
  */
 #ifndef FAKE_CUDA_H
@@ -56,6 +58,10 @@ void fake_cuda_meanwhile(const char *call, enum fake_cuda_moment moment, void (*
 /* fake_cuda_skip_launches has launches succeed from now on without anything being done, so that what is measured
  * of them is what comes before. Exported by the driver. */
 void fake_cuda_skip_launches(void);
+
+/* fake_cuda_take has the driver take bytes of the device of the calling thread's context for itself, which no call shows.
+ * It returns a CUresult. Exported by the driver. */
+int fake_cuda_take(size_t bytes);
 
 /* What a kernel knows of its launch. */
 struct fake_launch {

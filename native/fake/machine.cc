@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace fake {
@@ -191,6 +192,39 @@ int Machine::violation(const std::string &what)
 	return error_handle;
 }
 
+void Machine::take(Device &d, size_t bytes)
+{
+	d.used += bytes;
+	publish();
+}
+
+void Machine::give(Device &d, size_t bytes)
+{
+	d.used -= bytes;
+	publish();
+}
+
+// publish writes what the process has on each device of the node to a file of its own, for the fake NVML.
+void Machine::publish()
+{
+	static const char *const directory = getenv("FAKE_NVML_PROCESSES");
+	static auto &file = *new OwnFile;
+	struct stat found;
+	std::string text;
+
+	if (directory == nullptr || stat(directory, &found) != 0 || !S_ISDIR(found.st_mode))
+		return;
+	if (file.number() < 0)
+		file = OwnFile(::open((directory + ("/" + std::to_string(getpid()))).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	for (const Device &d : devices) {
+		char line[64];
+		snprintf(line, sizeof line, "%2d %20zu\n", d.physical, d.used); // each of one length: a reader sees a whole line
+		text += line;
+	}
+	if (pwrite(file.number(), text.data(), text.size(), 0) < 0)
+		abort();
+}
+
 int Machine::make_context(int device)
 {
 	Device &d = devices[static_cast<size_t>(device)];
@@ -200,7 +234,7 @@ int Machine::make_context(int device)
 		return 0;
 	if (cost > d.total - d.used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	d.used += cost;
+	take(d, cost);
 	d.live = true;
 	d.fault = 0;
 	order.push_back(device);
@@ -220,7 +254,7 @@ int Machine::make_own_context(int device, CUcontext *out)
 
 	if (cost > d.total - d.used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	d.used += cost;
+	take(d, cost);
 	order.push_back(device);
 	contexts++;
 	*out = reinterpret_cast<CUcontext>(++made_own << 8 | (static_cast<uintptr_t>(device) + 1));
@@ -234,7 +268,7 @@ void Machine::end_own_context(CUcontext context)
 		violation("cuCtxDestroy of a context that cuCtxCreate did not make, or twice");
 		return;
 	}
-	devices[static_cast<size_t>(device_of(context))].used -= setting("FAKE_CUDA_CONTEXT", 8 << 20);
+	give(devices[static_cast<size_t>(device_of(context))], setting("FAKE_CUDA_CONTEXT", 8 << 20));
 	for (auto it = segments.begin(); it != segments.end();) {
 		const Segment s = it++->second;
 		if (s.context == context)
@@ -264,7 +298,7 @@ void Machine::end_context(int device)
 	d.fault = 0;
 	d.peers.clear();
 	d.settings = {};
-	d.used -= setting("FAKE_CUDA_CONTEXT", 8 << 20);
+	give(d, setting("FAKE_CUDA_CONTEXT", 8 << 20));
 	for (auto &s : streams)
 		if (s->device == device) {
 			s->live = false;

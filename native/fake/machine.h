@@ -147,6 +147,8 @@ public:
 	void meanwhile(const char *call, fake_cuda_moment moment, void (*what)());
 	virtual std::chrono::microseconds kernel_time(const char *kernel);
 	virtual int violation(const std::string &what);                    // counts it; returns error_handle
+	void take(Device &d, size_t bytes);
+	void give(Device &d, size_t bytes);
 	virtual int make_context(int device); // the primary one
 	virtual void end_context(int device);
 	virtual void context(int device, CUcontext *out); // its handle
@@ -237,6 +239,7 @@ private:
 	std::map<std::pair<pthread_t, int>, Stream *> own_streams; // by thread and device
 	bool executing = false; // streams execute by themselves
 
+	void publish();
 	void interrupt(const char *call, fake_cuda_moment moment);
 	void let_go(unsigned long long handle);
 	void erase(const Segment &s);

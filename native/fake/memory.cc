@@ -103,7 +103,7 @@ int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
 	if (s.on_device())
 		protect(s, false);
 	if (counted) {
-		d.used += cost;
+		take(d, cost);
 		s.context = current();
 	}
 	segments[s.base] = s;
@@ -129,7 +129,7 @@ void Machine::erase(const Segment &s)
 
 	segments.erase(gone.base);
 	if (gone.kind == Segment::device_memory)
-		devices[static_cast<size_t>(gone.device)].used -= round_up(gone.bytes, 512);
+		give(devices[static_cast<size_t>(gone.device)], round_up(gone.bytes, 512));
 	if (gone.kind == Segment::mapping) {
 		mmap(at(gone.base), gone.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
 		     -1, 0);
@@ -341,7 +341,7 @@ int Machine::create(int device, size_t bytes, bool exportable, unsigned long lon
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (d != nullptr)
-		d->used += bytes;
+		take(*d, bytes);
 	*out = next_handle++;
 	handles[*out] = {OwnFile(file), device, bytes, 1, exportable};
 	return 0;
@@ -385,7 +385,7 @@ void Machine::let_go(unsigned long long handle)
 		return;
 	h.file.close();
 	if (h.device != the_host && !h.imported)
-		devices[static_cast<size_t>(h.device)].used -= h.bytes;
+		give(devices[static_cast<size_t>(h.device)], h.bytes);
 	handles.erase(handle);
 }
 

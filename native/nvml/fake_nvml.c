@@ -6,8 +6,7 @@
  *
  * Built with OF_FAKE_CUDA its devices are those of the fake CUDA driver
  * (native/fake): FAKE_CUDA_DEVICES devices of FAKE_CUDA_MEMORY bytes each,
- * with the same UUIDs and defaults, in PCI bus order. It does not know what
- * memory processes hold.
+ * with the same UUIDs and defaults, in PCI bus order.
  *
  * FAKE_NVML_FAIL is an error that the count of devices answers.
  *
@@ -24,7 +23,9 @@
  * FAKE_NVML_SAME_UUID, if set, gives all devices one UUID.
  *
  * FAKE_NVML_PROCESSES is a file of processes with contexts, a device and a PID in
- * each line. Without it the fakes do not tell.
+ * each line, and each process uses 1 MiB. Or it is a directory, in which each
+ * process of the fake CUDA driver keeps a file, named by its PID, with a device and
+ * the bytes that it uses in each line. Without either the fakes do not tell.
  *
  * FAKE_NVML_ODD is a list of what answers numbers that cannot be, as drivers do
  * around resets: rates (utilization), memory (in use), samples (the driver's own),
@@ -43,6 +44,8 @@
  * ABI is stable, and a version's suffix is part of the symbol. go-nvml asks
  * whether a later version of a symbol exists before it uses one.
  */
+#include <dirent.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,9 +234,25 @@ typedef struct {
   unsigned long long used;
 } Process;
 
+/* used is what a process has on a device, as its file in a directory says; 0: nothing, or the process has ended. */
+static unsigned long long used(const char *directory, const char *pid, Device d) {
+  char path[4096];
+  unsigned device;
+  unsigned long long bytes = 0;
+  FILE *file;
+
+  if (kill((pid_t)atoi(pid), 0) != 0) return 0;
+  snprintf(path, sizeof path, "%s/%s", directory, pid);
+  if ((file = fopen(path, "r")) == NULL) return 0;
+  while (fscanf(file, "%u %llu", &device, &bytes) == 2 && device + 1 != d) bytes = 0;
+  fclose(file);
+  return bytes;
+}
+
 int nvmlDeviceGetComputeRunningProcesses(Device d, unsigned *count, Process *out) {
   const char *path = getenv("FAKE_NVML_PROCESSES");
   FILE *file;
+  DIR *directory;
   unsigned device, pid, found = 0, room = *count;
 
   NEEDS(d);
@@ -242,6 +261,15 @@ int nvmlDeviceGetComputeRunningProcesses(Device d, unsigned *count, Process *out
     return INSUFFICIENT_SIZE;
   }
   *count = 0;
+  if (path != NULL && (directory = opendir(path)) != NULL) {
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+      unsigned long long bytes = atoi(entry->d_name) > 0 ? used(path, entry->d_name, d) : 0;
+      if (bytes > 0 && found++ < room) out[found - 1] = (Process){.pid = (unsigned)atoi(entry->d_name), .used = bytes};
+    }
+    closedir(directory);
+    *count = found;
+    return found <= room ? SUCCESS : INSUFFICIENT_SIZE;
+  }
   if (path == NULL || (file = fopen(path, "r")) == NULL) return SUCCESS;
   while (fscanf(file, "%u %u", &device, &pid) == 2)
     if (device + 1 == d && found++ < room) out[found - 1] = (Process){.pid = pid, .used = 1 << 20};

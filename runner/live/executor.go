@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -61,8 +62,10 @@ type Config struct {
 	// WatchServer, where not nil, calls seen for each device, by its place in node order, on
 	// which the MPS server handles a fault. It returns when done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
-	// Users, where not nil, has the PIDs of the processes that use a device, by its place in node order.
-	Users func(device int) ([]int, error)
+	// Users, where not nil, has the processes that use a device, by its place in node order, and the processor time that this took.
+	Users func(device int) ([]nvml.Process, time.Duration, error)
+	// Compares: the batch compares what processes use with what they are charged (runner.ComparesUse).
+	Compares bool
 	// Feed, where not nil, has more jobs. Admit finds what each of them needs, and notes what its record must say.
 	Feed  *harness.Feed
 	Admit func(*harness.Taken) (job, error)
@@ -95,6 +98,7 @@ type Executor struct {
 	limit    time.Duration                        // clientLimit; tests set another
 	killed   time.Duration                        // killLimit; the same
 	after    func(time.Duration) <-chan time.Time // time.After; tests set another
+	hurry    chan struct{}                        // asks for a look at the devices at once
 	clean    sync.WaitGroup                       // goroutines that wait for a job or stop it
 
 	cancelled atomic.Bool  // every job is being stopped: no neighbour needs to be spared
@@ -121,7 +125,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After,
+	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After, hurry: make(chan struct{}, 1),
 		timers: map[time.Duration]*time.Timer{}, procs: make([][]*process, len(c.Jobs)), bound: make([][]int, len(c.Jobs))}
 	return x, nil
 }

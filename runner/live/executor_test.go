@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
@@ -150,6 +151,7 @@ type rig struct {
 	cores   int   // of the host, as the batch knows it; 0: unknown
 	workers int   // jobs at once; 0: all
 	most    int64 // bytes of output of a job; 0: any number
+	users   func(device int) ([]nvml.Process, time.Duration, error)
 
 	device     schedulers.Device // each of the two
 	uuids      []string
@@ -216,7 +218,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
 		IDs: r.ids, Swap: r.swap, Bursts: c.Scheduler.Bursts, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, AwaitServer: r.await, MendServer: r.mendServer, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, Users: r.users, Compares: runner.ComparesUse(c.Scheduler), AwaitServer: r.await, MendServer: r.mendServer, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -151,14 +151,9 @@ type Lost struct {
 	Err    error
 }
 
-// users has the PIDs of the processes that use a device.
-func (n *node) users(device int) ([]int, error) {
-	found, err := n.gpus.Processes(device)
-	var pids []int
-	for _, p := range found {
-		pids = append(pids, p.PID)
-	}
-	return pids, err
+// users has the processes that use a device.
+func (n *node) users(device int) ([]nvml.Process, time.Duration, error) {
+	return n.gpus.Users(device, n.MPS())
 }
 
 // uuids are the devices' UUIDs in node order.

@@ -15,7 +15,7 @@ const window = 50 * time.Millisecond
 
 // serve opens the probe's socket. A job whose connection cannot be taken is not measured, which ends the run.
 func (x *Executor) serve(dir string) (err error) {
-	c := probe.Config{Dir: dir, Start: x.config.Start, Post: x.loop.TryPost, Warn: x.config.Warn, Mended: x.socketMended, Stray: x.stray,
+	c := probe.Config{Dir: dir, Start: x.config.Start, Post: x.hear, Warn: x.config.Warn, Mended: x.socketMended, Stray: x.stray,
 		AcceptFailed: func(err error) { x.fail(lack(fmt.Errorf("take a connection of a job: %w", err))) }}
 	var space *swapSpace
 	if x.config.Swap != nil {
@@ -27,6 +27,17 @@ func (x *Executor) serve(dir string) (err error) {
 		space.server = x.server
 	}
 	return err
+}
+
+// hear posts what a process says. Who has the memory that an allocation lacked, a look can still show before its job ends.
+func (x *Executor) hear(at time.Duration, e runner.Event) error {
+	if _, full := e.(runner.OutOfMemory); full {
+		select {
+		case x.hurry <- struct{}{}:
+		default:
+		}
+	}
+	return x.loop.TryPost(at, e)
 }
 
 // Answer carries out runner.Answer. Errors are ignored, because the end of its process releases what a task

@@ -12,22 +12,28 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// usersPeriod is the time between two looks at the processes that use the devices. Only a process that two looks show on a device
-// counts: NVML shows a client of MPS on all GPUs of its server for 0.1 s after its first CUDA call, whichever it may use (H200,
-// driver 580). A process that uses a device for less may not be seen.
+// usersPeriod is how long NVML must show a process on a device until the process counts as one that uses it: NVML shows a client of MPS
+// on all GPUs of its server for 0.1 s after its first CUDA call, whichever it may use (H200, driver 580). A process that uses a device
+// for less may not be seen.
 const usersPeriod = 500 * time.Millisecond
 
 // initialNamespace is the link of the PID namespace whose numbers NVML has (Linux, PROC_PID_INIT_INO).
 const initialNamespace = "pid:[4026531836]"
 
-// users watches which processes use the devices.
+// users is which processes looks have shown on the devices.
 type users struct {
-	seen map[[2]int]int // how many looks showed a process, by device and PID
-	open []user         // those of the run that have not asked yet
-	ours bool           // NVML showed a process of the run
-	had  map[int]bool   // PIDs of the run that had memory on a device when NVML was last asked
-	sure bool           // a process had memory at two looks, so NVML should have shown it
-	err  error          // the first, of NVML
+	seen map[[2]int]*sight // by device and PID
+	open []user            // those of the run that have not asked yet
+	ours bool              // NVML showed a process of the run
+	had  map[int]bool      // PIDs of the run that had memory on a device at the last look
+	sure bool              // a process had memory at two looks, so NVML should have shown it
+	err  error             // the first, of NVML
+}
+
+// sight is when a process was first seen on a device.
+type sight struct {
+	first time.Duration
+	over  bool // it counts as one that uses the device
 }
 
 // user is a process of the run that NVML shows on a device.
@@ -37,57 +43,29 @@ type user struct {
 	name        string
 }
 
-// watchUsers looks for processes of the jobs that use a device unscheduled, until the batch has ended.
-func (x *Executor) watchUsers() {
-	if x.config.Users == nil {
+// uses takes in that a look showed a process on a device. It reports true once, when the process has been seen there for long enough.
+func (u *users) uses(device, pid int, now time.Duration) bool {
+	key := [2]int{device, pid}
+	s := u.seen[key]
+	if s == nil {
+		s = &sight{first: now}
+		u.seen[key] = s
+	}
+	if s.over || now-s.first < usersPeriod {
+		return false
+	}
+	s.over = true
+	return true
+}
+
+// sees takes in a process that a look shows on a device.
+func (x *Executor) sees(u *users, pid, device int, now time.Duration, owner owner) {
+	u.ours = u.ours || owner.ours
+	if !u.uses(device, pid, now) || !owner.ours {
 		return
 	}
-	u := &users{seen: map[[2]int]int{}}
-	defer func() {
-		x.settleUsers(u, true)
-		x.noteUntold(u)
-	}()
-	tick := time.NewTicker(usersPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			x.lookAtUsers(u)
-		case <-x.loop.Done():
-			return
-		}
-	}
-}
-
-// uses takes in that a look showed a process on a device. It reports true once, at the second look.
-func (u *users) uses(device, pid int) bool {
-	key := [2]int{device, pid}
-	u.seen[key]++
-	return u.seen[key] == 2
-}
-
-func (x *Executor) lookAtUsers(u *users) {
-	for device := range x.config.UUIDs {
-		pids, err := x.config.Users(device)
-		if err != nil && u.err == nil {
-			u.err = err
-		}
-		for _, pid := range pids {
-			if u.uses(device, pid) {
-				if job, ours := x.jobOf(pid); ours {
-					u.ours = true
-					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-					u.open = append(u.open, user{pid, device, job, oneWord(name)})
-				}
-			}
-		}
-	}
-	x.settleUsers(u, false)
-	had := x.server.Holders()
-	for pid := range had {
-		u.sure = u.sure || u.had[pid]
-	}
-	u.had = had
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	u.open = append(u.open, user{pid, device, owner.job, oneWord(name)})
 }
 
 // settleUsers says which processes used a device unscheduled. That is not known before a process ends, or the batch does: NVML shows
@@ -108,13 +86,12 @@ func (x *Executor) settleUsers(u *users, ended bool) {
 // noteUntold says that unscheduled use could not be seen: NVML did not tell, or its PIDs are not this namespace's.
 func (x *Executor) noteUntold(u *users) {
 	why := ""
-	space, err := os.Readlink("/proc/self/ns/pid")
 	switch {
 	case u.err != nil:
 		why = u.err.Error()
 	case u.ours:
 		return
-	case err != nil || space != initialNamespace:
+	case !inInitialNamespace():
 		why = "NVML shows no process of this PID namespace: run caserun in that of the host"
 	case u.sure:
 		why = "NVML shows no process of the run, and some had memory on a GPU: it needs permission to list processes"
@@ -122,8 +99,17 @@ func (x *Executor) noteUntold(u *users) {
 		return
 	}
 	e := results.Event{Kind: results.EventSampler, Detail: "unscheduled use of the GPUs could not be seen: " + why}
+	if x.config.Compares {
+		e.Detail = "unscheduled use of the GPUs, and memory that no call shows, could not be seen: " + why
+	}
 	x.config.Warn("%s", e.Detail)
 	x.note(e)
+}
+
+// inInitialNamespace reports whether PIDs here are those that NVML has.
+func inInitialNamespace() bool {
+	space, err := os.Readlink("/proc/self/ns/pid")
+	return err == nil && space == initialNamespace
 }
 
 func (x *Executor) noteUnscheduled(p user) {

@@ -36,6 +36,17 @@ func (s *Server) JobOf(pid int) (job int, known bool) {
 	return -1, false
 }
 
+// Known returns the processes by PID. A process that has several copies of the library is several in events.
+func (s *Server) Known() map[int][]schedulers.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := make(map[int][]schedulers.Process, len(s.known))
+	for p, c := range s.known {
+		known[c.PID()] = append(known[c.PID()], p)
+	}
+	return known
+}
+
 // Holders returns the PIDs of the processes that have had memory on a device, and so a context, as their probes show.
 func (s *Server) Holders() map[int]bool {
 	had := map[int]bool{}

@@ -470,3 +470,18 @@ void swapped(const char *mib)
 	TRY(cudaFree(y));
 	state("after");
 }
+
+// hogs: the driver takes 16 MiB that no call shows, until somebody writes to the pipe.
+void hogs(const char *pipe)
+{
+	int *x = device<int>(1000);
+	char byte;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceSynchronize());
+	TRY(take(16 << 20));
+	const int file = open(pipe, O_RDONLY);
+	TRY(file < 0 || read(file, &byte, 1) < 0);
+	TRY(cudaFree(x));
+	state("after");
+}
