@@ -162,7 +162,7 @@ func (s Set) Lookup(j mixes.Job) (Profile, error) {
 	}
 	p, ok := s.byCommand[j.Single().Command()]
 	if !ok {
-		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
+		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's Rodinia and Darknet jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}
 	return p, nil
 }
