@@ -37,7 +37,7 @@ type Outcome string
 
 const (
 	OK           Outcome = "ok"
-	OKAfterOOM   Outcome = "ok-after-oom"  // an allocation failed, and yet its output check passed
+	OKAfterOOM   Outcome = "ok-after-oom"  // an allocation failed or was refused, and yet its output check passed
 	OOM          Outcome = "oom"           // an allocation failed, whatever the exit status
 	Fault        Outcome = "fault"         // another lasting CUDA error, whatever the exit status
 	FaultSuspect Outcome = "fault-suspect" // a fault that this job or one of several MPS neighbours caused

@@ -54,6 +54,7 @@ type Batch struct {
 	progress    progress
 	server      blame.Server
 	held        []schedulers.Decision // grants to jobs that have their devices, and may not be clients of the server before it has recovered
+	looked      bool                  // looks at what processes use have come
 	inFault     bool                  // the server says that its clients have lost their contexts
 	endsClients time.Duration         // when those that have not ended are ended; 0: no time is set
 }
@@ -661,14 +662,14 @@ func (b *Batch) outcome(j *job, by *said, e Exit) (results.Outcome, string) {
 		return results.Crash, j.overfull
 	case e.Err != nil:
 		return results.Crash, e.Err.Error()
-	case by.oom != "" && b.finished(j, by, e):
-		return results.OKAfterOOM, by.oom + "; it went on, and its output check passed"
+	case by.oom+by.refused != "" && b.finished(j, by, e):
+		return results.OKAfterOOM, cmp.Or(by.oom+by.remedy, by.refused+by.larger) + "; it went on, and its output check passed"
 	case by.oom != "":
-		return results.OOM, by.oom
+		return results.OOM, by.oom + by.remedy
+	case by.refused != "": // before a fault: many programs go on as if they had the memory
+		return results.Refused, by.refused + by.larger
 	case len(by.faults) > 0:
 		return results.Fault, blame.OwnFault(by.faults).Detail
-	case by.refused != "":
-		return results.Refused, by.refused
 	case j.protocol != "":
 		return results.Crash, j.protocol
 	case j.unheard != "":

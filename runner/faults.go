@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,24 +68,30 @@ func (j *job) used() *int64 {
 func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	index := int(e.Process.Job)
 	j := b.job(index)
+	if strings.HasSuffix(e.Where, ofRefusal) {
+		why, remedy := fmt.Sprintf("%s in %s", size.Text(e.Bytes), e.Where), b.refusalRemedy()
+		j.each(e.Process.Serial, func(s *said) { s.refused, s.larger = cmp.Or(s.refused, why), remedy }) // the decision says more
+		return nil
+	}
 	remedy, full := b.oomRemedy(j, e.Where)
-	detail := fmt.Sprintf("out of memory: %s in %s%s", size.Text(e.Bytes), e.Where, remedy)
+	what := fmt.Sprintf("out of memory: %s in %s", size.Text(e.Bytes), e.Where)
 	j.each(e.Process.Serial, func(s *said) {
 		if s.oom == "" {
-			s.oom, s.full = detail, full
+			s.oom, s.remedy, s.full = what, remedy, full
 		}
 	})
 	if j.keeps(results.EventOOM, e.Process.Serial) {
-		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: detail})
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: what + remedy})
 	}
 	return nil
 }
 
 // What libcase says of memory that is not a device's (native/lazy/memory/memory.cc): that of the swap area, and of calls
-// for page-locked memory, whose names have the second word.
+// for page-locked memory, whose names have the second word. And of memory that was refused (native/lazy/task/report.cc).
 const (
 	ofSwapArea = "memory of the host (swap area)"
 	ofHost     = "Host"
+	ofRefusal  = ", which the scheduler refused"
 )
 
 // oomRemedy says what to do about a failed allocation, as far as that is known. full: it is of a device's memory, and who has taken that
@@ -96,9 +103,9 @@ func (b *Batch) oomRemedy(j *job, where string) (remedy string, full bool) {
 		return "; the swap area is full: give a larger --swap", false
 	case strings.Contains(call, ofHost):
 		return "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)", false
-	case j.refused != "" && b.config.Scheduler.Revokes:
-		return "; with a larger --swap more memory can be on the host", false
-	case d == nil || j.refused != "": // a refusal says what was asked for, and what there is
+	case j.refused != "": // which says what was asked for, and what there is
+		return b.refusalRemedy(), false
+	case d == nil:
 		return "", false
 	default:
 		if hog := b.hog(*d); hog != "" {
@@ -108,9 +115,22 @@ func (b *Batch) oomRemedy(j *job, where string) (remedy string, full bool) {
 		if free < 0 {
 			return "", true
 		}
-		return fmt.Sprintf("; the device is not oversubscribed, with %.2f GiB left to grant: a process holds more than was reserved for it; "+
-			"declare more memory in the mix, or give a larger --context-reserve", float64(free)/(1<<30)), true
+		left := fmt.Sprintf("; the device is not oversubscribed, with %.2f GiB left to grant", float64(free)/(1<<30))
+		if b.looked {
+			return left + ", and no process was seen to hold more than was reserved for it: a program outside the run may use the GPU, " +
+				"or the looks at it (every 100 ms) came too late", true
+		}
+		return left + ": a process may hold more than was reserved for it, which is not known here; " +
+			"declare more memory in the mix, or give a larger --context-reserve", true
 	}
+}
+
+// refusalRemedy says what to do about memory that was refused.
+func (b *Batch) refusalRemedy() string {
+	if b.config.Scheduler.Revokes {
+		return "; with a larger --swap more memory can be on the host"
+	}
+	return ""
 }
 
 func (e Fault) apply(b *Batch, at time.Duration) error {

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,11 +29,11 @@ var evidence = []struct {
 	{"signal", func(_ *fake, e *runner.Exit) { e.Status, e.Signal = nil, new("SIGSEGV") }, results.Crash, "SIGSEGV"},
 	{"no scheduler", func(f *fake, _ *runner.Exit) { f.batch.Post(f.now, runner.Unreached{Why: "connect: no"}) }, results.NotScheduled,
 		"it could not reach the scheduler: connect: no"},
-	{"refusal", func(f *fake, _ *runner.Exit) { f.begin(0, 17) }, results.Refused, "needs 17 bytes, capacity 16 bytes"},
 	{"fault", func(f *fake, _ *runner.Exit) {
 		f.batch.ReportFault(0, 0, 700, "cudaMemcpy", f.now)
 		f.batch.ReportFault(0, 0, 719, "cudaFree", f.now)
 	}, results.Fault, "CUDA error 700 in cudaMemcpy"},
+	{"refusal", func(f *fake, _ *runner.Exit) { f.begin(0, 17) }, results.Refused, "needs 17 bytes, capacity 16 bytes"},
 	{"oom", func(f *fake, _ *runner.Exit) {
 		f.batch.ReportOOM(0, 0, 99, "cudaMalloc", f.now)
 		f.batch.ReportOOM(0, 0, 5, "cudaMallocHost", f.now)
@@ -116,8 +117,43 @@ func TestReportsAreEvents(t *testing.T) {
 	}
 }
 
+// A growth that the scheduler refuses is no failed allocation: the job is refused, also if it faults then, because it went on
+// as if it had the memory. A failed allocation counts all the same.
+func TestRefusedGrowth(t *testing.T) {
+	const refused, passed = "needs 17 bytes, capacity 16 bytes", "; it went on, and its output check passed"
+	report := func(f *fake) { f.batch.ReportOOM(0, 0, 17, "cudaMalloc, which the scheduler refused", f.now) }
+	for name, c := range map[string]struct {
+		scheduler string
+		exit      runner.Exit
+		happens   func(*fake)
+		want      results.Outcome
+		detail    string
+	}{
+		"it fails":           {"case-alg3", runner.Exit{Status: new(1)}, func(f *fake) { f.begin(0, 17); report(f) }, results.Refused, refused},
+		"it goes on":         {"case-alg3", runner.Exit{Status: new(0)}, func(f *fake) { f.begin(0, 17); report(f) }, results.Refused, refused},
+		"the check passed":   {"case-alg3", runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.begin(0, 17); report(f) }, results.OKAfterOOM, refused + passed},
+		"without a report":   {"case-alg3", runner.Exit{Checked: true, Status: new(0)}, func(f *fake) { f.begin(0, 17) }, results.OKAfterOOM, refused + passed},
+		"no decision":        {"case-alg3", runner.Exit{Status: new(1)}, report, results.Refused, "17 bytes in cudaMalloc, which the scheduler refused"},
+		"memory can move":    {"vgpu:n=2", runner.Exit{Status: new(1)}, func(f *fake) { f.begin(0, 17); report(f) }, results.Refused, refused + "; with a larger --swap more memory can be on the host"},
+		"it faults":          {"case-alg3", runner.Exit{Status: new(1)}, func(f *fake) { f.begin(0, 17); report(f); f.batch.ReportFault(0, 0, 700, "cudaMemcpy", f.now) }, results.Refused, refused},
+		"another allocation": {"case-alg3", runner.Exit{Status: new(1)}, func(f *fake) { f.begin(0, 17); report(f); f.batch.ReportOOM(0, 0, 3, "cudaMalloc", f.now) }, results.OOM, "out of memory: 3 bytes in cudaMalloc"},
+	} {
+		jobs, rec := setup{scheduler: c.scheduler, jobs: probed(1)}.run(t, func(f *fake) {
+			f.started(0)
+			c.happens(f)
+			f.batch.JobEnded(0, c.exit, f.now)
+		})
+		if got := jobs[0]; *got.Outcome != c.want || !strings.HasSuffix(got.Detail, c.detail) {
+			t.Errorf("%s: %s (%s), want %s (%s)", name, *got.Outcome, got.Detail, c.want, c.detail)
+		}
+		if ooms := slices.Contains(rec.kinds(), results.EventOOM); ooms != (name == "another allocation") {
+			t.Errorf("%s: events %v", name, rec.kinds())
+		}
+	}
+}
+
 // A job that finds no memory although its device has some to grant is told apart from a job on a
-// device that is oversubscribed: then a process holds more than what was reserved for it.
+// device that is oversubscribed: then a process may hold more than what was reserved for it.
 func TestOutOfMemoryBesideFreeMemory(t *testing.T) {
 	for scheduler, oversubscribed := range map[string]bool{"case-alg3": false, "zero": true} {
 		jobs, _ := setup{scheduler: scheduler, jobs: probed(1)}.run(t, func(f *fake) {
@@ -135,25 +171,30 @@ func TestOutOfMemoryBesideFreeMemory(t *testing.T) {
 	}
 }
 
-// Other memory than that of a device has its own remedy, and what a refusal says needs none.
+// What could be compared is said: no process was seen with more than it is charged.
+func TestOutOfMemoryBesideFreeMemoryThatWasLookedAt(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
+		f.started(0)
+		f.begin(0, 12)
+		f.see(2, 12)
+		f.batch.ReportOOM(0, 0, 4, "cudaMalloc", f.now)
+		f.batch.JobEnded(0, runner.Exit{Status: new(2)}, f.now)
+	})
+	if got := jobs[0].Detail; !strings.Contains(got, "no process was seen to hold more than was reserved for it") {
+		t.Error(got)
+	}
+}
+
+// Other memory than that of a device has its own remedy.
 func TestRemedyOfOutOfMemory(t *testing.T) {
 	for where, want := range map[string]string{
 		"memory of the host (swap area), device 0: 0.05 of 0.06 GiB free, 0.00 GiB ours": "; the swap area is full: give a larger --swap",
-		"cudaMallocHost":  "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
-		"cuMemHostAlloc":  "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
-		"refused":         "",
-		"refused of vgpu": "; with a larger --swap more memory can be on the host",
+		"cudaMallocHost": "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
+		"cuMemHostAlloc": "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)",
 	} {
-		scheduler := "case-alg3"
-		if strings.HasSuffix(where, "vgpu") {
-			scheduler = "vgpu:n=2"
-		}
-		jobs, _ := setup{scheduler: scheduler, jobs: probed(1)}.run(t, func(f *fake) {
+		jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 			f.started(0)
 			f.begin(0, 12)
-			if strings.HasPrefix(where, "refused") {
-				f.begin(0, 17)
-			}
 			f.batch.ReportOOM(0, 0, 4, where, f.now)
 			f.batch.JobEnded(0, runner.Exit{Status: new(2)}, f.now)
 		})

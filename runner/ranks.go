@@ -17,8 +17,10 @@ import (
 // said is what the processes of a job, or of one rank of it, said that settles its outcome.
 type said struct {
 	oom     string // first report of each kind, as a line for the reader
+	remedy  string // of oom
 	full    bool   // oom is of a device's memory, and who has taken that was not known
 	refused string
+	larger  string // remedy of memory that was refused
 	faults  []blame.Incident
 }
 

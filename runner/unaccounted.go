@@ -48,6 +48,7 @@ func (e Used) apply(b *Batch, now time.Duration) error {
 	for _, u := range uses {
 		b.job(int(u.Process.Job)).unaccounted.compared = true
 	}
+	b.looked = b.looked || len(uses) > 0
 	b.noteUnaccounted(e.Device, now)
 	b.carryOut(ds, now)
 	return nil
@@ -126,14 +127,14 @@ func (u *unaccounted) bytes() *int64 {
 	return new(u.most)
 }
 
-// nameHog adds to why a job that ends is out of memory who has taken it, if a look has shown that since.
+// nameHog says of a job that ends who has taken the memory that it is out of, if a look has shown that since.
 func (b *Batch) nameHog(j *job) {
 	name := func(s *said) {
 		if !s.full || j.record.Device == nil {
 			return
 		}
 		if hog := b.hog(*j.record.Device); hog != "" {
-			s.oom += "; " + hog
+			s.remedy = "; " + hog
 		}
 	}
 	name(&j.said)

@@ -17,6 +17,7 @@
 #include "program/mode.h"
 #include "program/objects.h"
 #include "task/bypass.h"
+#include "task/report.h"
 #include "task/task.h"
 #include "driver_api.h"
 #include "overrides.h"
@@ -62,21 +63,21 @@ static CUresult await_context_gate(const void *caller, CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-// made makes a context, and reports that memory for the context is missing. A failure inside the
-// shared runtime is reported by the call that the program made.
-template <typename Make> static CUresult made(const void *caller, Make make)
+// made makes a context, and reports that memory for the context is missing. The program may have made a call of
+// the shared runtime whose result nobody looks at.
+template <typename Make> static CUresult made(Make make)
 {
 	const CUresult result = await_server(make);
 
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && !in_runtime(caller))
-		case_report_oom(0, "the context");
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		no_context();
 	return result;
 }
 
 // made_own is made for a context of the program's own.
 template <typename Make> static CUresult made_own(const void *caller, CUcontext *context, Make make)
 {
-	const CUresult result = made(caller, make);
+	const CUresult result = made(make);
 
 	if (result == CUDA_SUCCESS && !in_runtime(caller))
 		made_by_program(*context);
@@ -105,7 +106,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = await_context_gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device); }) : result;
+	return result == CUDA_SUCCESS ? made([=] { return REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device); }) : result;
 }
 
 // Nobody waits for what is done in a context that the program has made.

@@ -42,9 +42,7 @@ pid_t process;
 // An error is not reported if the program destroyed the context before it freed what was in it.
 CUresult checked(CUresult result, const char *call)
 {
-	if (result != cudaErrorContextIsDestroyed && stays(result))
-		case_report_fault(result, call);
-	return result;
+	return result == cudaErrorContextIsDestroyed ? result : seen(result, call);
 }
 
 // Registered after the handlers of the program's own runtime, which take its context away.

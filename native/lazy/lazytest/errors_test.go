@@ -444,3 +444,23 @@ func TestLazyReportsErrorsOfAStaticRuntime(t *testing.T) {
 		}
 	}
 }
+
+// Missing memory is reported where no call that is looked at fails: by a call that is passed on, by the program's next
+// question for the last error, and by the driver's call that makes the context. Once is enough.
+func TestLazyReportsMissingMemoryOfPassedOnCalls(t *testing.T) {
+	for _, c := range []struct{ program, fail, env, want string }{
+		{"captured", "cudaGraphInstantiate:1=2", "", "cudaGraphInstantiate"},
+		{"last_errors", "cudaFuncGetAttributes:1=2", "", "cudaGetLastError"},
+		{"fault_unseen_late", "cuDevicePrimaryCtxRetain:1=2", "CASE_BINDING=job", "the context"},
+		{"fault_unseen_late", "cuDevicePrimaryCtxRetain:1=2", "", "the context"},
+	} {
+		p := startLazy(t, "13", c.program, "FAKE_CUDA_FAIL="+c.fail, c.env).finish(grant)
+		var told []string
+		for _, e := range p.of("oom") {
+			told = append(told, e.Text)
+		}
+		if got := strings.Join(told, ", "); got != c.want {
+			t.Errorf("%s, %s %s: reported %q, want %q\n%q", c.program, c.fail, c.env, got, c.want, p.lines)
+		}
+	}
+}

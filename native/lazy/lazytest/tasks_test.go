@@ -73,7 +73,7 @@ func TestLazyGrows(t *testing.T) {
 	if len(grows) < 2 || grows[1].Bytes != 16<<20 {
 		t.Errorf("grows %v", grows)
 	}
-	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].Bytes != 64<<20 || !strings.Contains(ooms[0].Text, "cudaMalloc") {
+	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].Bytes != 64<<20 || ooms[0].Text != "cudaMalloc, which the scheduler refused" {
 		t.Errorf("oom %v", ooms)
 	}
 	shapes := p.of("shape")

@@ -339,13 +339,13 @@ cudaError_t cudaThreadExit() { return reset("cudaThreadExit", [] { return REAL(c
 cudaError_t cudaGetLastError()
 {
 	use_device();
-	return last_error(lasting(REAL(cudaGetLastError)(), "cudaGetLastError"), true);
+	return last_error(REAL(cudaGetLastError)(), "cudaGetLastError", true);
 }
 
 cudaError_t cudaPeekAtLastError()
 {
 	use_device();
-	return last_error(lasting(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError"), false);
+	return last_error(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError", false);
 }
 
 // Switching a profiler on or off is of no use before there is a context.

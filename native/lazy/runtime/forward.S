@@ -37,7 +37,7 @@
 	.cfi_offset %rbp, -16
 	movq %rsp, %rbp
 	.cfi_def_cfa_register %rbp
-	subq $176, %rsp
+	subq $192, %rsp
 	movq %rdi, 0(%rsp)
 	movq %rsi, 8(%rsp)
 	movq %rdx, 16(%rsp)
@@ -54,7 +54,7 @@
 	movups %xmm7, 160(%rsp)
 	movl %r11d, %edi
 	movq %rsp, %rsi
-	call forward_prepare
+	call forward_prepare	/* which leaves what forward_over is given at 176(%rsp), -16(%rbp) */
 	movq %rax, %r11
 	movq 0(%rsp), %rdi
 	movq 8(%rsp), %rsi
@@ -74,9 +74,11 @@
 
 	.macro forward_and_return
 	call *%r11
-	movq %rax, (%rsp)
+	movq %rax, -8(%rbp)
+	movl -16(%rbp), %edi
+	movl %eax, %esi
 	call forward_over
-	movq (%rsp), %rax
+	movq -8(%rbp), %rax
 	leave
 	.cfi_def_cfa %rsp, 8
 	ret

@@ -17,7 +17,7 @@
 extern "C" {
 cudaError_t cudaRuntimeGetVersion(int *version);
 void *forward_prepare(unsigned index, uint64_t *registers);
-void forward_over();
+void forward_over(unsigned index, cudaError_t result);
 }
 
 namespace lazy {
@@ -42,7 +42,8 @@ const struct {
 };
 
 const size_t count_of = sizeof functions / sizeof *functions;
-const unsigned in_registers = 6; // parameters looked at
+const unsigned in_registers = 6;   // parameters looked at
+const unsigned slot_of_index = 22; // after the registers (forward.S)
 
 std::atomic<void *> found[count_of];
 thread_local cudaError_t failure;
@@ -135,10 +136,16 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 
 	if (functions[index].what & INSPECTS)
 		enter_to_inspect();
+	registers[slot_of_index] = target == reinterpret_cast<void *>(failed) ? count_of : index;
 	return target;
 }
 
-// forward_over comes after a call that forward_prepare let into the gate, or refused.
-extern "C" void forward_over() { leave_submit_gate(); }
+// forward_over comes after a call that forward_prepare let into the gate, or refused. What it refused has been reported.
+extern "C" void forward_over(unsigned index, cudaError_t result)
+{
+	leave_submit_gate();
+	if (index < count_of)
+		for_memory(result, functions[index].name);
+}
 
 } // namespace lazy

@@ -151,9 +151,10 @@ cudaError_t Task::await_filled()
 	cudaError_t error = make_context();
 
 	if (error != cudaSuccess) {
-		if (error == cudaErrorMemoryAllocation)
-			return failed_allocation("the context", 0);
-		return seen(error, "cudaSetDevice");
+		if (error != cudaErrorMemoryAllocation)
+			return seen(error, "cudaSetDevice");
+		no_context();
+		return fail(error);
 	}
 	ready_looks();
 	error = await_all_mapped(grant());

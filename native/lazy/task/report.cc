@@ -18,6 +18,14 @@ namespace lazy {
 // The calling thread's last error, if this library returned it and CUDA has returned none since.
 static thread_local cudaError_t own_error = cudaSuccess;
 static thread_local bool of_the_driver = false; // this thread's errors are
+// Missing memory was reported since the calling thread last cleared CUDA's last error.
+static thread_local bool told_oom = false;
+
+static void report_oom(uint64_t bytes, const char *where)
+{
+	told_oom = true;
+	case_report_oom(bytes, where);
+}
 
 // The context, the device or the connection to it is lost (CUDA Runtime API, "Error
 // handling": "the process must be terminated and relaunched").
@@ -59,18 +67,24 @@ cudaError_t lasting(cudaError_t result, const char *call)
 	return result;
 }
 
-cudaError_t seen(cudaError_t result, const char *call)
+cudaError_t for_memory(cudaError_t result, const char *call)
 {
 	if (result == cudaErrorMemoryAllocation)
-		case_report_oom(0, call);
-	return lasting(result, call);
+		report_oom(0, call);
+	return result;
+}
+
+cudaError_t seen(cudaError_t result, const char *call) { return lasting(for_memory(result, call), call); }
+
+void no_context()
+{
+	if (!told_oom)
+		report_oom(0, "the context");
 }
 
 cudaError_t launch_result(cudaError_t result, const char *call)
 {
-	if (result == cudaErrorMemoryAllocation)
-		case_report_oom(0, call);
-	else if (result != cudaSuccess)
+	if (for_memory(result, call) != cudaErrorMemoryAllocation && result != cudaSuccess)
 		case_report_fault(result, call); // the kernel did not run: what follows is computed without it
 	return result;
 }
@@ -93,7 +107,16 @@ cudaError_t failed_allocation(const char *call, uint64_t bytes)
 	else
 		snprintf(where, sizeof where, "%s, device %d: %.2f GiB ours", call, scheduled(),
 		         static_cast<double>(Task::process().in_use()) / (1 << 30));
-	case_report_oom(bytes, where);
+	report_oom(bytes, where);
+	return fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t refused_allocation(const char *call, uint64_t bytes)
+{
+	char where[160];
+
+	snprintf(where, sizeof where, "%s, which the scheduler refused", call); // runner/faults.go knows the words
+	report_oom(bytes, where);
 	return fail(cudaErrorMemoryAllocation);
 }
 
@@ -104,7 +127,9 @@ cudaError_t fail(cudaError_t error)
 	if (of_the_driver)
 		return error;
 	use_device();
-	REAL(cudaGetLastError)();
+	if (const cudaError_t of_cuda = REAL(cudaGetLastError)(); !told_oom)
+		for_memory(of_cuda, "cudaGetLastError");
+	told_oom = false;
 	own_error = error;
 	return error;
 }
@@ -114,9 +139,14 @@ OwnErrors::~OwnErrors() { of_the_driver = false; }
 
 void forget_error() { own_error = cudaSuccess; }
 
-cudaError_t last_error(cudaError_t of_cuda, bool clear)
+// Calls that are passed on without a look at their result show here that memory was missing.
+cudaError_t last_error(cudaError_t of_cuda, const char *call, bool clear)
 {
-	const cudaError_t error = of_cuda != cudaSuccess ? of_cuda : own_error;
+	if (!told_oom)
+		for_memory(of_cuda, call);
+	if (clear)
+		told_oom = false;
+	const cudaError_t error = lasting(of_cuda, call) != cudaSuccess ? of_cuda : own_error;
 
 	if (clear && own_error == cudaErrorNotReady)
 		saw_wait_end();

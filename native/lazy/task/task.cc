@@ -221,7 +221,7 @@ static cudaError_t error_of(int answer)
 // no_growth is what a call returns for bytes that were not granted.
 static cudaError_t no_growth(cudaError_t error, const char *call, uint64_t bytes)
 {
-	return error == cudaErrorNotReady ? fail(error) : failed_allocation(call, bytes);
+	return error == cudaErrorNotReady ? fail(error) : refused_allocation(call, bytes);
 }
 
 // to_begin_on_host is how many bytes of a request no device has room for.
