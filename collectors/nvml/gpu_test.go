@@ -171,7 +171,13 @@ func BenchmarkGPUCalls(b *testing.B) {
 		_, _, err := s.SMActivity()
 		return err
 	}
+	node, err := Open(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer node.Close()
 	for name, f := range map[string]func() error{
+		"Users":       func() error { _, _, err := node.Users(0, false); return err },
 		"Utilization": func() error { _, _, err := s.Utilization(); return err },
 		"SMActivity":  activity,
 		"MemoryUsed":  func() error { _, err := s.MemoryUsed(); return err },

@@ -198,7 +198,7 @@ func (t *run) job(j results.Job) {
 	end := orElse(j.EndS, t.end)
 	if j.StartS != nil {
 		t.slice(slice{track: on, name: name, from: ns(*j.StartS), to: ns(end)}, columns(j.Fields().With("turnaround_s", j.TurnaroundS()), "command", "class", "outcome", "detail",
-			"exit_status", "device_index", "devices", "footprint_bytes", "used_bytes", "wait_s", "turnaround_s", "user_s", "sys_s", "max_rss_bytes", "signal")...)
+			"exit_status", "device_index", "devices", "footprint_bytes", "used_bytes", "unaccounted_bytes", "wait_s", "turnaround_s", "user_s", "sys_s", "max_rss_bytes", "signal")...)
 	}
 	ranks := &lanes{packets: t.packets, parent: process, name: "ranks", rank: 1}
 	for _, k := range t.ranks {

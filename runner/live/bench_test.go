@@ -6,10 +6,15 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
 )
 
 // BenchmarkTasks measures case_task_begin and case_task_free in C processes against a whole
@@ -44,6 +49,44 @@ func BenchmarkTasks(b *testing.B) {
 			b.ReportMetric(p99, "p99-us")
 			b.ReportMetric(rate, "req/s")
 			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkLook is a look at the processes of a device, with the batch and the engine, and without the driver's call.
+func BenchmarkLook(b *testing.B) {
+	for _, processes := range []int{1, 32} {
+		b.Run(fmt.Sprint("processes=", processes), func(b *testing.B) {
+			r := newRig(b, "case-alg3")
+			r.jobs = []mixes.Job{{Name: "waits", Program: "/bin/sh", Args: []string{"-c", "read line <go"}}}
+			if err := unix.Mkfifo(filepath.Join(r.dir, "go"), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			var found []nvml.Process
+			owners := map[int]owner{}
+			for pid := range processes {
+				found = append(found, nvml.Process{PID: -pid - 1, UsedBytes: new(uint64(gib / 64))})
+				owners[-pid-1] = owner{ours: true}
+			}
+			measured := false
+			r.observe = func(s runner.Step) {
+				if _, ok := s.Event.(runner.JobStarted); !ok || measured {
+					return
+				}
+				measured = true
+				go func() {
+					r.x.config.Users = func(int) ([]nvml.Process, time.Duration, error) { return found, time.Microsecond, nil }
+					r.x.config.Compares = true
+					l := &looks{owners: owners, users: users{seen: map[[2]int]*sight{}}, shown: make([]bool, len(r.uuids)), ours: true}
+					b.ReportAllocs()
+					for b.Loop() {
+						r.x.look(l)
+					}
+					b.StopTimer()
+					r.tellPipe("go")
+				}()
+			}
+			r.mustRun()
 		})
 	}
 }
