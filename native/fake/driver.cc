@@ -241,6 +241,18 @@ API CUresult cuCtxGetDevice(CUdevice *device)
 	return with_context("cuCtxGetDevice", [&](int mine) { *device = mine; return 0; });
 }
 
+API CUresult cuCtxSetLimit(int limit, size_t value)
+{
+	return with_context("cuCtxSetLimit", [&](int mine) -> CUresult {
+		if (limit < 0 || limit > 2)
+			return 215; // CUDA_ERROR_UNSUPPORTED_LIMIT
+		const int error = limit == 0 ? machine().make_local(mine, value, true) : 0;
+		if (error == 0)
+			machine().devices[static_cast<size_t>(mine)].settings.limits[limit] = value;
+		return error;
+	}, limit, value);
+}
+
 API CUresult cuCtxSynchronize(void)
 {
 	return with_context("cuCtxSynchronize", [](int mine) {
@@ -408,7 +420,7 @@ API CUresult cuLaunchKernel(const fake_kernel *function, unsigned x, unsigned y,
 	return with_context("cuLaunchKernel", [&](int mine) {
 		fake::Stream *s;
 		std::vector<char> copied;
-		const int error = machine().stream(stream, mine, &s);
+		int error = machine().stream(stream, mine, &s);
 		for (unsigned i = 0; i < function->count; i++) {
 			const char *value = static_cast<const char *>(values[i]);
 			copied.insert(copied.end(), value, value + function->sizes[i]);
@@ -416,11 +428,29 @@ API CUresult cuLaunchKernel(const fake_kernel *function, unsigned x, unsigned y,
 		}
 		const fake_launch with = {{x, y, z}, {block_x, block_y, block_z}, shared, 0, nullptr, nullptr};
 		const CUcontext context = machine().current();
+		if (error == 0 && s->capture == nullptr)
+			error = machine().make_local(mine, function->local_bytes, false);
 		if (error == 0)
 			machine().submit(s, {[=] { return machine().kernel(mine, context, with, function, copied); },
 			                     machine().kernel_time(function->name)});
 		return error;
 	}, function->name);
+}
+
+API CUresult cuFuncGetAttribute(int *value, int attribute, const fake_kernel *function)
+{
+	return with_context("cuFuncGetAttribute", [&](int) -> CUresult {
+		if (attribute != 3) // CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES
+			return CUDA_ERROR_INVALID_VALUE;
+		*value = static_cast<int>(function->local_bytes);
+		return 0;
+	}, attribute, function->name);
+}
+
+// Modules are there as long as the program.
+API CUresult cuModuleUnload(void *module)
+{
+	return with_context("cuModuleUnload", [](int) { return 0; }, module);
 }
 
 // A function is a fake_kernel. As in the driver, the kernel's parameters end at the first index that is too large.

@@ -80,7 +80,8 @@ struct fake_kernel {
 	unsigned count;
 	int registers, max_threads;
 	size_t shared_bytes;
-	int silent; /* its machine code does not tell its parameters: the driver does */
+	int silent; /* its machine code tells neither its parameters nor its local memory: the driver does */
+	size_t local_bytes; /* of a thread */
 };
 
 /* What __cudaRegisterFatBinary is given: nvcc's __fatBinC_Wrapper_t. Its last

@@ -56,18 +56,18 @@ template <class... A, void (*function)(A...)> struct Kernel<function> {
 
 	static const void *stub() { return reinterpret_cast<const void *>(function); }
 
-	static fake_kernel describe(const char *name, int registers = 32, size_t shared_bytes = 0)
+	static fake_kernel describe(const char *name, int registers = 32, size_t shared_bytes = 0, size_t local_bytes = 0)
 	{
 		static const size_t sizes[] = {sizeof(A)..., 0}, alignments[] = {alignof(A)..., 1};
 		static size_t offsets[sizeof...(A) + 1]; // as in a structure
 		for (size_t i = 0, end = 0; i < sizeof...(A); end = offsets[i] + sizes[i], i++)
 			offsets[i] = (end + alignments[i] - 1) / alignments[i] * alignments[i];
-		return {name, run, sizes, offsets, sizeof...(A), registers, 1024, shared_bytes, 0};
+		return {name, run, sizes, offsets, sizeof...(A), registers, 1024, shared_bytes, 0, local_bytes};
 	}
 
-	static fake_kernel silent(const char *name)
+	static fake_kernel silent(const char *name, size_t local_bytes = 0)
 	{
-		fake_kernel k = describe(name);
+		fake_kernel k = describe(name, 32, 0, local_bytes);
 		k.silent = 1;
 		return k;
 	}
@@ -128,18 +128,20 @@ private:
 		std::vector<Cubin::Parameter> parameters;
 		for (unsigned i = 0; i < k.count; i++)
 			parameters.push_back({static_cast<uint16_t>(k.offsets[i]), static_cast<uint16_t>(k.sizes[i])});
-		return Cubin(k.name, k.registers, k.shared_bytes, k.silent ? nullptr : &parameters);
+		return Cubin(k.name, k.registers, k.shared_bytes, k.silent ? nullptr : &parameters, static_cast<uint32_t>(k.local_bytes));
 	}
 };
 
 } // namespace kernels
 
-// FAKE_KERNEL(function [, registers [, static shared bytes]])
+// FAKE_KERNEL(function [, registers [, static shared bytes [, bytes of local memory]]])
+// FAKE_SILENT_KERNEL(function [, bytes of local memory])
 #define FAKE_KERNEL(function, ...)                                                  \
 	static const kernels::Module module_of_##function(                          \
 		kernels::Kernel<function>::stub(), kernels::Kernel<function>::describe(#function, ##__VA_ARGS__))
-#define FAKE_SILENT_KERNEL(function) \
-	static const kernels::Module module_of_##function(kernels::Kernel<function>::stub(), kernels::Kernel<function>::silent(#function))
+#define FAKE_SILENT_KERNEL(function, ...) \
+	static const kernels::Module module_of_##function( \
+		kernels::Kernel<function>::stub(), kernels::Kernel<function>::silent(#function, ##__VA_ARGS__))
 #define FAKE_VARIABLE(name) static const kernels::Module module_of_##name(&name, #name, sizeof name)
 #define LAUNCH(function, grid, block, shared_bytes, stream, ...) \
 	kernels::Kernel<function>::launch(grid, block, shared_bytes, stream, ##__VA_ARGS__)

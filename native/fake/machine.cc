@@ -262,6 +262,20 @@ int Machine::make_own_context(int device, CUcontext *out)
 	return 0;
 }
 
+// make_local is what a launch does, and, where the pool may shrink, the limit of the stack. A context has room for the default.
+int Machine::make_local(int device, size_t bytes, bool shrinks)
+{
+	Device &d = devices[static_cast<size_t>(device)];
+	const size_t threads = multiprocessors * threads_per_multiprocessor, before = std::max(d.local, default_stack),
+	             now = shrinks ? std::max(bytes, default_stack) : std::max(bytes, before);
+
+	if (now > before && (now - before) * threads > d.total - d.used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	now > before ? take(d, (now - before) * threads) : give(d, (before - now) * threads);
+	d.local = now;
+	return 0;
+}
+
 void Machine::end_own_context(CUcontext context)
 {
 	if (own.erase(context) == 0) {
@@ -298,6 +312,7 @@ void Machine::end_context(int device)
 	d.fault = 0;
 	d.peers.clear();
 	d.settings = {};
+	make_local(device, 0, true);
 	give(d, setting("FAKE_CUDA_CONTEXT", 8 << 20));
 	for (auto &s : streams)
 		if (s->device == device) {

@@ -26,6 +26,7 @@ namespace fake {
 
 constexpr size_t granule = 2 << 20; // bytes: cuMemCreate's granularity
 constexpr int multiprocessors = 132, threads_per_multiprocessor = 2048;
+constexpr size_t default_stack = 1024; // bytes of a thread
 constexpr int the_host = -1; // where memory of cuMemCreate may be too
 constexpr int error_handle = 400; // cudaErrorInvalidResourceHandle, CUDA_ERROR_INVALID_HANDLE
 
@@ -36,7 +37,7 @@ inline bool lasts(int error)
 
 // What the program has set in a device's context. Another device's context does not have it.
 struct Settings {
-	size_t limits[16] = {1024, 1 << 20, 8 << 20};
+	size_t limits[16] = {default_stack, 1 << 20, 8 << 20};
 	std::map<const void *, int> dynamic_shared; // bytes, by kernel
 };
 
@@ -44,6 +45,7 @@ struct Device {
 	int physical;
 	uint8_t uuid[16];
 	size_t total, used;
+	size_t local; // bytes of a thread: the pool of local memory, if it is larger than the default's
 	bool live; // has its primary context
 	int fault; // a lasting error of that context
 	std::set<int> peers;
@@ -107,6 +109,7 @@ struct Event {
 struct Graph {
 	std::vector<Work> nodes;
 	std::vector<void *> owned; // what nodes allocate and free again; there as long as the graph
+	size_t local = 0; // bytes of a thread: the most of its kernels
 };
 
 // OwnFile is a descriptor of the fake's. A program may close descriptors that are not its own, and then
@@ -155,6 +158,7 @@ public:
 	virtual int make_own_context(int device, CUcontext *out);
 	virtual void end_own_context(CUcontext context);
 	virtual bool alive(CUcontext context);
+	virtual int make_local(int device, size_t bytes, bool shrinks); // the pool of local memory, for so many bytes of a thread
 	virtual void read(fake_cuda_state *state);
 	virtual CUcontext current(); // driver.cc: the calling thread's, or nullptr
 

@@ -322,6 +322,8 @@ API cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 			return static_cast<int>(cudaErrorInvalidValue);
 		if (limit == 3 || limit == 4)
 			return 215; // cudaErrorUnsupportedLimit, of device-side launches
+		if (const int error = limit == 0 ? node()->make_local(self().device, value, true) : 0; error != 0)
+			return error;
 		here().settings.limits[limit] = value;
 		return 0;
 	}, limit, value);

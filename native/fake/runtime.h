@@ -54,7 +54,9 @@ template <class F, class... A> cudaError_t call(const char *name, Needs needs, F
 	return complete(error);
 }
 
-// kernel_work checks a launch and is its work, without a stream (runtime_launch.cc).
+// kernel_work checks a launch and is its work, without a stream (runtime_launch.cc). local_bytes are those of a
+// thread of the kernel.
+size_t local_bytes(const void *function);
 int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size_t shared, int device, Work *out);
 int graph_of(const void *handle, Graph **out); // runtime_stream.cc
 int instantiate(cudaGraph_t graph, void **out);

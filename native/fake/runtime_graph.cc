@@ -3,6 +3,8 @@
 // are those of CUDA 12. CUDA 11.8 does not have them.
 #include <time.h>
 
+#include <algorithm>
+
 #include "runtime.h"
 
 namespace fake {
@@ -67,7 +69,9 @@ static int work_of(Graph *g, cudaGraphNodeParams *p, Work *out)
 
 	*out = idle_work;
 	switch (p->type) {
-	case cudaGraphNodeTypeKernel: return kernel(p->kernel.kernel, out);
+	case cudaGraphNodeTypeKernel:
+		g->local = std::max(g->local, local_bytes(p->kernel.kernel.func));
+		return kernel(p->kernel.kernel, out);
 	case cudaGraphNodeTypeMemAlloc: return allocate(g, &p->alloc);
 	case cudaGraphNodeTypeMemFree: return 0; // there as long as the graph
 	case cudaGraphNodeTypeWaitEvent: return node()->event(p->event, &e);

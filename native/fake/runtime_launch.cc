@@ -49,6 +49,12 @@ static Kernel *kernel_at(const void *function)
 	return nullptr;
 }
 
+size_t local_bytes(const void *function)
+{
+	const Kernel *k = kernel_at(function);
+	return k != nullptr ? k->code->local_bytes : 0;
+}
+
 int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size_t shared, int device, Work *out)
 {
 	const Kernel *k = kernel_at(function);
@@ -84,8 +90,13 @@ static int launch(const void *function, dim3 grid, dim3 block, void **values, si
 		return error;
 	if (s->device != self().device)
 		return node()->violation("launch in a stream of another device");
-	node()->submit(s, std::move(work));
-	return 0;
+	if (s->capture != nullptr)
+		s->capture->local = std::max(s->capture->local, local_bytes(function));
+	else
+		error = node()->make_local(self().device, local_bytes(function), false);
+	if (error == 0)
+		node()->submit(s, std::move(work));
+	return error;
 }
 
 // The events of a launch's attributes are reached when it is done. A kernel that is
@@ -257,7 +268,7 @@ API cudaError_t cudaFuncGetAttributes(Attributes *out, const void *function)
 		const Kernel *k = kernel_at(function);
 		if (k == nullptr)
 			return 98;
-		*out = {k->code->shared_bytes, 0, 0, k->code->max_threads, k->code->registers, 90, 90, 0,
+		*out = {k->code->shared_bytes, 0, k->code->local_bytes, k->code->max_threads, k->code->registers, 90, 90, 0,
 		        k->dynamic_limit(), -1};
 		return 0;
 	}, name_of(function).c_str());

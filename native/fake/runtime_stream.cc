@@ -19,7 +19,9 @@ int instantiate(cudaGraph_t graph, void **out)
 	int error = graph_of(graph, &g);
 
 	if (error == 0)
-		*out = new_graph({g->nodes, {}});
+		error = node()->make_local(self().device, g->local, false);
+	if (error == 0)
+		*out = new_graph({g->nodes, {}, g->local});
 	return error;
 }
 

@@ -14,6 +14,7 @@
 #include "abi/api.h"
 #include "abi/symbols.h"
 #include "device/device.h"
+#include "launch/local_memory.h"
 #include "launch/references.h"
 #include "launch/submit_window.h"
 #include "launch/work.h"
@@ -218,8 +219,11 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		if (real == nullptr)                                                                                   \
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
-		await_driver_references(DriverLaunch arguments);                                                       \
+		const DriverLaunch launch arguments;                                                                   \
+		await_driver_references(launch);                                                                       \
 		await_window(stream, own);                                                                             \
+		if (const CUresult refused = await_local_memory_of(#symbol, launch.kernel); refused != CUDA_SUCCESS)   \
+			return refused;                                                                                \
 		const Submitting submitting(true);                                                                        \
 		return called(#symbol, Effect::begins, [&] { return real arguments; });                                \
 	}

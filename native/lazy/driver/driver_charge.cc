@@ -27,29 +27,13 @@ extern "C" CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
 
 namespace lazy {
 
-Task *task_of(CUdevice device)
-{
-	if (mode() == Mode::passive)
-		return nullptr;
-	if (one_device()) // a process that is not confined sees devices that it was not granted
-		return home() < 0 || device == home() ? &Task::process() : nullptr;
-	return Task::on(device);
-}
-
-Task *task_here()
-{
-	CUdevice here = -1;
-
-	return driver() != nullptr && driver()->current_device(&here) == CUDA_SUCCESS ? task_of(here) : nullptr;
-}
-
 namespace {
 
 Task *task_for(const DriverAllocation &wanted)
 {
 	if (wanted.prop == nullptr)
-		return task_here();
-	return wanted.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? task_of(wanted.prop->location.id) : nullptr;
+		return Task::of_context();
+	return wanted.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? Task::paying_for(wanted.prop->location.id) : nullptr;
 }
 
 // is_node: what is asked for becomes a node of a graph.
@@ -257,6 +241,13 @@ static void discharge_all(const std::vector<Allocation> &gone)
 		discharge(Charge{was.charged_to, was.bytes});
 }
 
+static void discharge_device(Task &task)
+{
+	discharge_all(withdraw_all(nullptr, task.device()));
+	task.restore_context_memory(&ContextMemory::heap, {});
+	task.restore_context_memory(&ContextMemory::local, {});
+}
+
 // What is in a context goes with it. An address may be another thread's as soon as the driver has it back.
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
@@ -279,13 +270,13 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
 	const auto real = REAL_DRIVER(cuDevicePrimaryCtxReset_v2);
-	Task *const task = task_of(device);
+	Task *const task = Task::paying_for(device);
 
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
 	const CUresult result = real(device);
 	if (result == CUDA_SUCCESS && task != nullptr)
-		discharge_all(withdraw_all(nullptr, task->device()));
+		discharge_device(*task);
 	return result;
 }
 
@@ -293,7 +284,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	const auto real = REAL_DRIVER(cuDevicePrimaryCtxRelease_v2);
 	const auto state = REAL_DRIVER(cuDevicePrimaryCtxGetState);
-	Task *const task = task_of(device);
+	Task *const task = Task::paying_for(device);
 	unsigned flags = 0;
 	int active = 1;
 
@@ -301,6 +292,6 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 		return CUDA_ERROR_NOT_FOUND;
 	const CUresult result = real(device);
 	if (result == CUDA_SUCCESS && task != nullptr && state != nullptr && state(device, &flags, &active) == CUDA_SUCCESS && active == 0)
-		discharge_all(withdraw_all(nullptr, task->device()));
+		discharge_device(*task);
 	return result;
 }

@@ -12,11 +12,6 @@
 
 namespace lazy {
 
-// task_of is the task that pays for memory of a device of the driver's, and task_here of the thread's context. nullptr:
-// none does.
-Task *task_of(CUdevice device);
-Task *task_here();
-
 // DriverCharge is made before the driver is asked for so many bytes, and waits until the scheduler has granted them.
 class DriverCharge {
 public:

@@ -19,7 +19,6 @@
 #include "task/submit_gate.h"
 #include "task/task.h"
 #include "driver_api.h"
-#include "driver_charge.h"
 #include "driver_memory.h"
 #include "overrides.h"
 
@@ -178,7 +177,7 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 		return CUDA_ERROR_NOT_FOUND;
 	const CUresult result = real(free, total);
 	if (result == CUDA_SUCCESS && free != nullptr && total != nullptr)
-		if (const Task *const task = task_here(); task != nullptr)
+		if (const Task *const task = Task::of_context(); task != nullptr)
 			await_seems(*task, free, total);
 	return result;
 }

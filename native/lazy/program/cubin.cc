@@ -1,8 +1,9 @@
 // cubin.cc: see cubin.h.
 //
 // A cubin is an ELF file ("CUDA Binary Utilities": cuobjdump and nvdisasm print what is read here). Its
-// section .text.KERNEL has the registers of a thread in the upper byte of sh_info. The size of
-// .nv.shared.KERNEL is the static shared memory. .nv.info.KERNEL has the parameters.
+// section .text.KERNEL has the registers of a thread in the upper byte of sh_info, before CUDA 13. The size of
+// .nv.shared.KERNEL is the static shared memory. .nv.info.KERNEL has the parameters. .nv.info has the local memory and,
+// since CUDA 11, the registers of each function, by the function's number in .symtab.
 #include <elf.h>
 #include <string.h>
 
@@ -90,7 +91,30 @@ template <typename Show> void each_cubin(const unsigned char *fat, Show show)
 // Attributes of .nv.info, and how the value of each is stored: after a byte of format and a byte that
 // names the attribute come two bytes, which are the value or the size of the value that follows.
 enum : unsigned char { sized_value = 4 };
-enum : unsigned char { parameter_info = 0x17, parameters_size = 0x19 };
+enum : unsigned char { frame_size = 0x11, min_stack_size = 0x12, parameter_info = 0x17, parameters_size = 0x19, register_count = 0x2f };
+
+struct Attribute {
+	unsigned char format, name;
+	uint16_t value; // where it is not sized
+	Bytes data;
+};
+
+// each_attribute shows the attributes until show returns false. false: so it did, or the attributes are damaged.
+template <typename Show> bool each_attribute(Bytes info, Show show)
+{
+	while (info.size > 0) {
+		unsigned char what[2];
+		uint16_t value;
+		if (!info.read(0, &what) || !info.read(2, &value) || what[0] == 0 || what[0] > sized_value)
+			return false;
+		const uint64_t size = what[0] == sized_value ? value : 0;
+		const Bytes data = info.part(4, size);
+		if (data.at == nullptr || !show(Attribute{what[0], what[1], value, data}))
+			return false;
+		info = {data.at + size, info.size - 4 - size};
+	}
+	return true;
+}
 
 struct ParameterInfo {
 	uint32_t index;
@@ -106,19 +130,9 @@ bool parameters_of(Bytes info, std::vector<Parameter> *found)
 	std::vector<bool> seen;
 	uint32_t total = 0, end = 0;
 
-	if (info.at == nullptr)
-		return false;
-	while (info.size > 0) {
-		unsigned char what[2];
-		uint16_t value;
-		if (!info.read(0, &what) || !info.read(2, &value) || what[0] == 0 || what[0] > sized_value)
-			return false;
-		const uint64_t size = what[0] == sized_value ? value : 0;
-		const Bytes data = info.part(4, size);
-		if (data.at == nullptr)
-			return false;
-		if (ParameterInfo p; what[1] == parameter_info) {
-			if (!data.read(0, &p))
+	const bool whole = info.at != nullptr && each_attribute(info, [&](const Attribute &a) {
+		if (ParameterInfo p; a.name == parameter_info) {
+			if (!a.data.read(0, &p))
 				return false;
 			if (p.ordinal >= all.size()) {
 				all.resize(p.ordinal + 1u);
@@ -128,11 +142,13 @@ bool parameters_of(Bytes info, std::vector<Parameter> *found)
 				return false;
 			seen[p.ordinal] = true;
 			all[p.ordinal] = {p.offset, p.size_and_more >> 18};
-		} else if (what[1] == parameters_size && what[0] != sized_value) {
-			total = value;
+		} else if (a.name == parameters_size && a.format != sized_value) {
+			total = a.value;
 		}
-		info = {data.at + size, info.size - 4 - size};
-	}
+		return true;
+	});
+	if (!whole)
+		return false;
 	for (size_t i = 0; i < all.size(); i++) {
 		if (!seen[i] || all[i].offset < end)
 			return false;
@@ -144,25 +160,68 @@ bool parameters_of(Bytes info, std::vector<Parameter> *found)
 	return true;
 }
 
+// Functions are the sections of a cubin that tell of its functions.
+struct Functions {
+	Bytes info, symbols, names;
+
+	// tell fills in a kernel's registers and local memory. CUDA's compiler knows the frames of what the kernel calls,
+	// except by recursion and through pointers: those are on the stack, which has a limit of its own.
+	void tell(const std::string &kernel, Resources *r) const
+	{
+		each_attribute(info, [&](const Attribute &a) {
+			uint32_t function, value;
+			if (a.name != register_count && a.name != frame_size && a.name != min_stack_size)
+				return true;
+			if (!a.data.read(0, &function) || !a.data.read(4, &value) || value == UINT32_MAX || !is(function, kernel))
+				return true;
+			if (a.name == register_count)
+				r->registers = value;
+			else if (r->local == unknown_local || r->local < value)
+				r->local = value;
+			return true;
+		});
+	}
+
+private:
+	bool is(uint64_t function, const std::string &kernel) const
+	{
+		Elf64_Sym symbol;
+
+		if (!symbols.read(function * sizeof symbol, &symbol))
+			return false;
+		const Bytes name = names.part(symbol.st_name, kernel.size() + 1);
+		return name.at != nullptr && memcmp(name.at, kernel.c_str(), kernel.size() + 1) == 0;
+	}
+};
+
 } // namespace
 
 Resources resources_in(const unsigned char *fat, const std::string &kernel, uint32_t capability)
 {
 	const std::string code = ".text." + kernel, memory = ".nv.shared." + kernel;
-	Resources best = {};
+	const Resources nothing = {0, 0, unknown_local};
+	Resources best = nothing;
 	uint32_t best_architecture = 0;
 
 	// The newest of the device's major version that is not newer than the device.
 	each_cubin(fat, [&](Bytes cubin, uint32_t architecture) {
 		if (architecture > capability || architecture / 10 != capability / 10 || architecture < best_architecture)
 			return false;
-		Resources here = {};
+		Resources here = nothing;
+		Functions functions = {};
 		each_section(cubin, [&](std::string_view name, const Elf64_Shdr &section) {
 			if (name == code)
 				here.registers = section.sh_info >> 24;
 			else if (name == memory)
 				here.shared = section.sh_size;
+			else if (name == ".nv.info")
+				functions.info = cubin.part(section.sh_offset, section.sh_size);
+			else if (name == ".symtab")
+				functions.symbols = cubin.part(section.sh_offset, section.sh_size);
+			else if (name == ".strtab")
+				functions.names = cubin.part(section.sh_offset, section.sh_size);
 		});
+		functions.tell(kernel, &here);
 		if (here.registers > 0) {
 			best = here;
 			best_architecture = architecture;

@@ -9,10 +9,13 @@
 
 namespace lazy {
 
+inline const uint64_t unknown_local = UINT64_MAX;
+
 // Resources are what one block of a kernel takes, besides its dynamic shared memory.
 struct Resources {
 	uint32_t registers; // of a thread; 0: unknown
 	uint64_t shared;    // bytes
+	uint64_t local;     // bytes of a thread's local memory, or unknown_local
 };
 
 // Parameter is one of a kernel's, in the buffer of its parameters.

@@ -16,8 +16,9 @@ struct Kernel {
 
 // kernel_at finds a kernel by its host function, or by a handle that the runtime has given for it.
 bool kernel_at(const void *function, Kernel *found);
-// kernels_version changes when what kernel_at has found may have changed.
+// kernels_version changes when what kernel_at has found, or what is known of a function of the driver, may have changed.
 uint64_t kernels_version();
+void forget_functions(); // a module of the driver's goes
 
 // What the CUDA runtime is told (runtime/registration.cc): a fat binary, by the handle that the runtime gives for
 // it, a kernel in it, and a handle that the runtime has given for a kernel.

@@ -12,6 +12,7 @@
 #include "device/confine.h"
 #include "device/device.h"
 #include "device/handles.h"
+#include "launch/local_memory.h"
 #include "launch/submit_window.h"
 #include "launch/work.h"
 #include "memory/by_handle.h"
@@ -79,15 +80,16 @@ template <typename Set> cudaError_t setting(const char *call, Set set)
 	return error == cudaSuccess ? seen(set(), call) : error;
 }
 
-template <typename Set> cudaError_t set_heap(size_t bytes, Set set)
+// set_context_memory is setting for what makes the context keep memory.
+template <typename Set> cudaError_t set_context_memory(uint64_t ContextMemory::*part, uint64_t bytes, Set set)
 {
 	const char *const call = "cudaDeviceSetLimit";
 	Task &task = Task::here();
-	Heap was;
-	cudaError_t error = task.await_heap(call, bytes, &was);
+	ContextMemory was;
+	cudaError_t error = task.await_context_memory(call, part, bytes, &was);
 
 	if (error == cudaSuccess && (error = setting(call, set)) != cudaSuccess)
-		task.restore_heap(was);
+		task.restore_context_memory(part, was);
 	return error;
 }
 
@@ -292,8 +294,10 @@ cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 
 	tie(Tie::limit);
 	if (limit == cudaLimitMallocHeapSize)
-		return set_heap(value, set);
-	if (limit == cudaLimitStackSize || limit == cudaLimitPrintfFifoSize)
+		return set_context_memory(&ContextMemory::heap, value, set);
+	if (limit == cudaLimitStackSize)
+		return set_context_memory(&ContextMemory::local, local_pool(value), set);
+	if (limit == cudaLimitPrintfFifoSize) // which is no memory of the device
 		return setting("cudaDeviceSetLimit", set);
 	cudaError_t error = await_device(); // not every device has the others, and programs ask by setting them
 	return error == cudaSuccess ? seen(set(), "cudaDeviceSetLimit") : error;

@@ -7,6 +7,7 @@
 #include "abi/lock.h"
 #include "abi/symbols.h"
 #include "device/handles.h"
+#include "launch/local_memory.h"
 #include "launch/occupancy.h"
 #include "launch/references.h"
 #include "launch/submit_window.h"
@@ -86,6 +87,33 @@ void tell(const cudaKernelNodeParams &k)
 	launched(k.func, product(k.gridDim), static_cast<uint32_t>(product(k.blockDim)), k.sharedMemBytes);
 }
 
+// await_kernel_of makes room for the local memory of a node's kernel, which the graph needs when it is instantiated.
+cudaError_t await_kernel_of(const char *call, const cudaKernelNodeParams *k)
+{
+	return k == nullptr ? cudaSuccess : await_local_memory(call, k->func, [] { return await_device(); });
+}
+
+cudaError_t await_kernel_of(const char *call, const cudaGraphNodeParams *params)
+{
+	if (params == nullptr || params->type != cudaGraphNodeTypeKernel)
+		return cudaSuccess;
+	if (params->kernel.functionType != cudaKernelFunctionTypeFunction)
+		return await_kernel_of(call, &params->kernel.kernel);
+	return await_local_memory_of(call, params->kernel.kernel.func);
+}
+
+template <typename Run> cudaError_t set_kernel(const char *call, const cudaKernelNodeParams *params, Run run)
+{
+	tie(Tie::call);
+	cudaError_t error = await_kernel_of(call, params);
+	if (error == cudaSuccess)
+		error = await_device();
+	if (error != cudaSuccess)
+		return error;
+	const Inspecting inspecting;
+	return seen(run(), call);
+}
+
 // add makes a node; `alloc` are its parameters if it allocates.
 template <typename Params, typename Run>
 cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *alloc, Run run)
@@ -112,7 +140,9 @@ template <typename Run> cudaError_t add_node(const char *call, cudaGraphNodePara
 {
 	const int type = params != nullptr ? params->type : -1;
 
-	cudaError_t error = add(call, params, type == cudaGraphNodeTypeMemAlloc ? &params->alloc : nullptr, run);
+	cudaError_t error = await_kernel_of(call, params);
+	if (error == cudaSuccess)
+		error = add(call, params, type == cudaGraphNodeTypeMemAlloc ? &params->alloc : nullptr, run);
 	if (error != cudaSuccess)
 		return error;
 	if (type == cudaGraphNodeTypeMemFree)
@@ -131,9 +161,9 @@ using namespace lazy;
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
                                    const cudaKernelNodeParams *params)
 {
-	cudaError_t error = direct("cudaGraphAddKernelNode", [=] {
-		return REAL(cudaGraphAddKernelNode)(node, graph, after, count, params);
-	});
+	cudaError_t error = await_kernel_of("cudaGraphAddKernelNode", params);
+	if (error == cudaSuccess)
+		error = direct("cudaGraphAddKernelNode", [=] { return REAL(cudaGraphAddKernelNode)(node, graph, after, count, params); });
 	if (error == cudaSuccess)
 		tell(*params);
 	return error;
@@ -203,6 +233,8 @@ cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node, cudaGraphNodeParams *pa
 
 cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams *params)
 {
+	if (cudaError_t error = await_kernel_of("cudaGraphNodeSetParams", params); error != cudaSuccess)
+		return error;
 	return direct_kept("cudaGraphNodeSetParams", [=] {
 		return with_real(params, [=](cudaGraphNodeParams *there) {
 			return REAL(cudaGraphNodeSetParams)(node, there);
@@ -212,11 +244,24 @@ cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams *pa
 
 cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node, cudaGraphNodeParams *params)
 {
+	if (cudaError_t error = await_kernel_of("cudaGraphExecNodeSetParams", params); error != cudaSuccess)
+		return error;
 	return direct_kept("cudaGraphExecNodeSetParams", [=] {
 		return with_real(params, [=](cudaGraphNodeParams *there) {
 			return REAL(cudaGraphExecNodeSetParams)(executable, node, there);
 		});
 	});
+}
+
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams *params)
+{
+	return set_kernel("cudaGraphKernelNodeSetParams", params, [=] { return REAL(cudaGraphKernelNodeSetParams)(node, params); });
+}
+
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node, const cudaKernelNodeParams *params)
+{
+	return set_kernel("cudaGraphExecKernelNodeSetParams", params,
+	                  [=] { return REAL(cudaGraphExecKernelNodeSetParams)(executable, node, params); });
 }
 
 cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id, const cudaLaunchAttributeValue *value)

@@ -6,6 +6,7 @@
 #include "abi/symbols.h"
 #include "device/device.h"
 #include "device/handles.h"
+#include "launch/local_memory.h"
 #include "launch/occupancy.h"
 #include "launch/references.h"
 #include "launch/submit_window.h"
@@ -22,19 +23,10 @@ namespace {
 // own_default tells the variant of a call for the per-thread default stream by its name.
 template <size_t N> constexpr bool own_default(const char (&name)[N]) { return N > 6 && name[N - 6] == '_' && name[N - 5] == 'p'; }
 
-// own: the call's default stream is the thread's own.
-template <typename Run>
-cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-                   cudaStream_t stream, Run run)
+// await_task is what a launch needs first: the process's task, and the rest of what is in use where the program asks for
+// tasks or chooses devices itself.
+cudaError_t await_task(const void *kernel, uint64_t blocks, uint32_t threads, size_t shared)
 {
-	const uint64_t blocks = product(grid);
-	const uint32_t threads = static_cast<uint32_t>(product(block));
-
-	if (gone(stream))
-		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
-	await_window(real(stream), own);
-	await_references(kernel, arguments);
-	const Submitting submitting(true);
 	if (await_or_defer()) {
 		Locked locked;
 		cudaError_t error = Task::process().await_bound({blocks, threads, blocks_per_sm(kernel, threads, shared)});
@@ -45,6 +37,27 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 	if (mode() == Mode::pinned || has_explicit())
 		if (cudaError_t error = Task::here().await_launch(); error != cudaSuccess)
 			return fail(error);
+	return cudaSuccess;
+}
+
+// own: the call's default stream is the thread's own.
+template <typename Run>
+cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+                   cudaStream_t stream, Run run)
+{
+	const uint64_t blocks = product(grid);
+	const uint32_t threads = static_cast<uint32_t>(product(block));
+	const auto task = [=] { return await_task(kernel, blocks, threads, shared); };
+
+	if (gone(stream))
+		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
+	await_window(real(stream), own);
+	await_references(kernel, arguments);
+	if (cudaError_t error = await_local_memory(call, kernel, task); error != cudaSuccess)
+		return error;
+	const Submitting submitting(true);
+	if (cudaError_t error = task(); error != cudaSuccess)
+		return error;
 	cudaError_t error = launch_result(run(), call);
 	if (error != cudaSuccess)
 		return error;

@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "program/kernels.h"
 #include "program/variables.h"
+#include "task/report.h"
 #include "task/task.h"
 
 using namespace lazy;
@@ -58,4 +59,15 @@ cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *host)
 	if (result == cudaSuccess)
 		know_handle(*kernel, host);
 	return result;
+}
+
+// Another kernel may get the handle of a kernel that is gone.
+cudaError_t cudaLibraryUnload(void *library)
+{
+	tie(Tie::call);
+	const cudaError_t error = await_context();
+	if (error != cudaSuccess)
+		return error;
+	forget_functions();
+	return seen(REAL(cudaLibraryUnload)(library), "cudaLibraryUnload");
 }

@@ -28,6 +28,17 @@ static cudaError_t lost; // what an MPS server said that did not recover in time
 
 void saw_wait_end() { wait_seen.store(true); }
 
+void Task::Refusal::note(uint64_t refused, cudaError_t why)
+{
+	*this = {refused > 0 ? refused : 1, why};
+	wait_seen.store(false);
+}
+
+bool Task::Refusal::stands_for(uint64_t wanted) const
+{
+	return bytes != 0 && wanted >= bytes && !(error == cudaErrorNotReady && wait_seen);
+}
+
 bool await_or_defer()
 {
 	return deferring() && (self_contained() || await_device() != cudaSuccess);
@@ -88,24 +99,22 @@ cudaError_t Task::await_reserved_grant(uint32_t wait_ms)
 cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
 {
 	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
-	const uint64_t known = in_use() + more;
+	const uint64_t known = in_use() + more, all = known + account_.context.local;
 	case_need ask = need(known > hint.bytes ? known : hint.bytes);
 
 	if (phase() == Phase::asking)
 		return cudaErrorNotPermitted;
 	if (device_is_hidden())
 		return cudaErrorNoDevice;
-	if (refusal_.bytes != 0 && known >= refusal_.bytes && !(refusal_.error == cudaErrorNotReady && wait_seen))
+	if (refusal_.stands_for(all))
 		return refusal_.error;
 	ask.flags |= managed ? CASE_FLAG_MANAGED : 0u;
 	ask.blocks = shape.blocks == 0 ? hint.blocks : shape.blocks;
 	ask.threads_per_block = shape.blocks == 0 ? hint.threads_per_block : shape.threads_per_block;
 	ask.blocks_per_sm = shape.blocks == 0 ? 0 : shape.blocks_per_sm;
 	const cudaError_t error = await_settled(ask);
-	if (error != cudaSuccess && !device_is_hidden()) {
-		refusal_ = {known > 0 ? known : 1, error};
-		wait_seen.store(false);
-	}
+	if (error != cudaSuccess && !device_is_hidden())
+		refusal_.note(all, error);
 	return error;
 }
 

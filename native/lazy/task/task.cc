@@ -12,6 +12,7 @@
 #include "abi/lock.h"
 #include "abi/symbols.h"
 #include "device/device.h"
+#include "device/driver.h"
 #include "memory/account.h"
 #include "memory/memory.h"
 #include "probe/activity.h"
@@ -70,15 +71,15 @@ uint64_t Account::missing(const Cover &c, uint64_t more) const
 	return used > room && (c.bytes == 0 || used - room > rounding) ? used - room : 0;
 }
 
-uint64_t Account::heap_missing(const Cover &c) const
+uint64_t Account::context_missing(const Cover &c) const
 {
-	const uint64_t room = heap.granted + c.heap;
-	return heap.limit > Heap().limit && heap.limit > room ? heap.limit - room : 0;
+	const uint64_t room = context.granted + c.heap, bytes = context.bytes();
+	return bytes > ContextMemory().bytes() && bytes > room ? bytes - room : 0;
 }
 
 bool Account::lasts() const
 {
-	return reserved > 0 || !keeping().empty() || heap.granted > Heap().limit || variables() > 0;
+	return reserved > 0 || !keeping().empty() || context.granted > ContextMemory().bytes() || variables() > 0;
 }
 
 // Tasks are whole before any constructor runs: those of other libraries may allocate.
@@ -108,6 +109,22 @@ Task *Task::on(int device)
 	return device >= 0 && device < (one_device() ? 1 : max_devices) ? &tasks[device] : nullptr;
 }
 
+Task *Task::paying_for(CUdevice device)
+{
+	if (mode() == Mode::passive)
+		return nullptr;
+	if (one_device()) // a process that is not confined sees devices that it was not granted
+		return home() < 0 || device == home() ? &process() : nullptr;
+	return on(device);
+}
+
+Task *Task::of_context()
+{
+	CUdevice here = -1;
+
+	return driver() != nullptr && driver()->current_device(&here) == CUDA_SUCCESS ? paying_for(here) : nullptr;
+}
+
 int Task::device() const { return static_cast<int>(this - tasks); }
 
 static uint64_t warps(uint64_t blocks, uint32_t threads_per_block)
@@ -124,7 +141,7 @@ uint64_t Task::in_use() const
 uint64_t Task::charged() const
 {
 	Locked locked;
-	return account_.in_use() + (account_.held() ? account_.heap.granted : 0);
+	return account_.in_use() + (account_.held() ? account_.context.granted : 0);
 }
 
 void Task::made(uint64_t bytes)
@@ -186,13 +203,13 @@ bool Task::covered(uint64_t more) const
 	return c.tasks > 0 && account_.missing(c, more) == 0;
 }
 
-// heap_to_ask is the limit of the device heap, less what explicit tasks have for it.
-uint64_t Task::heap_to_ask() const
+// context_to_ask is the context's memory, less what explicit tasks have for the device heap.
+uint64_t Task::context_to_ask() const
 {
 	Locked locked;
-	const uint64_t limit = account_.heap.limit, has = cover_of(device()).heap;
+	const uint64_t bytes = account_.context.bytes(), has = cover_of(device()).heap;
 
-	return limit > has ? limit - has : 0;
+	return bytes > has ? bytes - has : 0;
 }
 
 // show_use shows the scheduler what the tasks have in use, after the use has grown. A task of
@@ -205,7 +222,7 @@ void Task::show_use()
 
 	for (int device = 0; device < devices; device++)
 		if (const Account &a = tasks[device].account_; a.answered(cover_of(device)) && a.in_use() > 0)
-			now += a.in_use() + (a.held() ? a.heap.granted : a.heap.limit);
+			now += a.in_use() + (a.held() ? a.context.granted : a.context.bytes());
 	activity_uses(now);
 	show_holdings();
 }
@@ -242,7 +259,7 @@ cudaError_t Task::await_answer(case_need need)
 	int answer;
 
 	need.bytes = need.bytes > account_.reserved ? need.bytes : account_.reserved;
-	need.heap_bytes = heap_to_ask();
+	need.heap_bytes = context_to_ask();
 	prepare_revocation();
 	const uint64_t host_bytes = to_begin_on_host(need);
 	{
@@ -254,7 +271,7 @@ cudaError_t Task::await_answer(case_need need)
 	Locked locked;
 	account_.grant = granted;
 	account_.granted = need.bytes;
-	account_.heap.granted = need.heap_bytes;
+	account_.context.granted = need.heap_bytes;
 	announced_.store(warps(need.blocks, need.threads_per_block));
 	told_.store(need.blocks_per_sm > 0);
 	show_use();
@@ -310,7 +327,7 @@ bool Task::settled(uint64_t *more) const
 	const Cover c = cover_of(device());
 
 	*more = account_.missing(c);
-	return account_.answered(c) && *more == 0 && (account_.held() || account_.heap_missing(c) == 0);
+	return account_.answered(c) && *more == 0 && (account_.held() || account_.context_missing(c) == 0);
 }
 
 cudaError_t Task::await_launch()
@@ -332,6 +349,7 @@ void Task::close()
 		return;
 	client_free(&account_.grant);
 	forget_revocation();
+	local_refusal_ = {};
 	account_.granted = account_.released = 0;
 	announced_.store(0);
 }
@@ -567,7 +585,7 @@ void Task::take_back(uint64_t bytes)
 	show_holdings();
 }
 
-cudaError_t Task::await_heap(const char *call, uint64_t bytes, Heap *was)
+cudaError_t Task::await_context_memory(const char *call, uint64_t ContextMemory::*part, uint64_t bytes, ContextMemory *was)
 {
 	Account &a = account_;
 	uint64_t more = 0;
@@ -575,20 +593,22 @@ cudaError_t Task::await_heap(const char *call, uint64_t bytes, Heap *was)
 	Locked one_at_a_time(growing_);
 	{
 		Locked locked;
-		*was = a.heap;
-		const uint64_t has = a.heap.granted + cover_of(device()).heap;
-		more = a.held() && bytes > has ? bytes - has : 0;
+		*was = a.context;
+		ContextMemory wanted = a.context;
+		wanted.*part = bytes;
+		const uint64_t has = a.context.granted + cover_of(device()).heap;
+		more = a.held() && wanted.bytes() > has ? wanted.bytes() - has : 0;
 		if (more == 0) {
-			a.heap.limit = bytes;
+			a.context.*part = bytes;
 			return cudaSuccess;
 		}
 		others = a.objects > 0;
 		a.objects++; // the task must not end during the wait
 	}
-	const cudaError_t error = await_more(more, &a.heap.granted);
+	const cudaError_t error = await_more(more, &a.context.granted);
 	if (error == cudaSuccess) {
 		Locked locked;
-		a.heap.limit = bytes;
+		a.context.*part = bytes;
 		show_use();
 	}
 	if (others)
@@ -598,16 +618,48 @@ cudaError_t Task::await_heap(const char *call, uint64_t bytes, Heap *was)
 	return error == cudaSuccess ? cudaSuccess : no_growth(error, call, more);
 }
 
-void Task::restore_heap(const Heap &was)
+void Task::restore_context_memory(uint64_t ContextMemory::*part, const ContextMemory &was)
 {
 	Locked locked;
 	Account &a = account_;
 
-	a.heap.limit = was.limit;
-	if (!a.held() || a.heap.granted <= was.granted)
+	a.context.*part = was.*part;
+	const uint64_t needed = std::max(was.granted, context_to_ask());
+	if (!a.held() || a.context.granted <= needed)
 		return;
-	a.granted += a.heap.granted - was.granted;
-	a.heap.granted = was.granted;
+	a.granted += a.context.granted - needed;
+	a.context.granted = needed;
+}
+
+bool Task::has_local(uint64_t bytes, ContextMemory *now) const
+{
+	Locked locked;
+	*now = account_.context;
+	return bytes <= now->local;
+}
+
+cudaError_t Task::refused_local(uint64_t bytes) const
+{
+	Locked locked;
+	return local_refusal_.stands_for(bytes) ? local_refusal_.error : cudaSuccess;
+}
+
+cudaError_t Task::await_local_memory(const char *call, uint64_t bytes, ContextMemory *was)
+{
+	if (has_local(bytes, was))
+		return cudaSuccess;
+	Locked one_at_a_time(growing_);
+	if (has_local(bytes, was))
+		return cudaSuccess;
+	cudaError_t error = refused_local(bytes);
+	if (error != cudaSuccess)
+		return no_growth(error, call, bytes);
+	error = await_context_memory(call, &ContextMemory::local, bytes, was);
+	if (error != cudaSuccess) {
+		Locked locked;
+		local_refusal_.note(bytes, error);
+	}
+	return error;
 }
 
 void pool_keeps(cudaMemPool_t pool, bool keeps)

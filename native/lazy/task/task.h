@@ -77,10 +77,14 @@ private:
 	std::atomic<uint64_t> counts_[static_cast<int>(Tie::kinds)] = {};
 };
 
-// Heap is the limit of the device heap (cudaLimitMallocHeapSize).
-struct Heap {
-	uint64_t limit = 8 << 20; // bytes; here CUDA's default
-	uint64_t granted = 0;     // bytes, to the task
+// ContextMemory is what the context keeps until it ends, beside objects. The reserve for contexts has room for local memory of
+// CUDA's default limit.
+struct ContextMemory {
+	uint64_t heap = 8 << 20; // bytes: the limit of the device heap (cudaLimitMallocHeapSize); here CUDA's default
+	uint64_t local = 0;      // bytes: local memory beyond the default (launch/local_memory.h)
+	uint64_t granted = 0;    // bytes, to the task
+
+	uint64_t bytes() const { return heap + local; }
 };
 
 // Account is what the scheduler granted to a task, and what of the grant is in use.
@@ -92,7 +96,7 @@ struct Account {
 	uint64_t objects = 0;
 	uint64_t released = 0;  // bytes that were granted, and that the scheduler has to be told of
 	uint64_t reserved = 0; // bytes that the program itself keeps for later allocations
-	Heap heap;
+	ContextMemory context;
 
 	bool held() const { return grant.id != 0; }
 	void add(int more_objects, int64_t bytes);
@@ -101,8 +105,8 @@ struct Account {
 	// missing is how much of what is in use, and `more` bytes, nobody has granted. What an
 	// explicit task asks for is a sum of sizes, so rounding does not count there.
 	uint64_t missing(const Cover &c, uint64_t more = 0) const;
-	// heap_missing is the same for a device heap larger than the default.
-	uint64_t heap_missing(const Cover &c) const;
+	// context_missing is the same for more memory of the context than the default.
+	uint64_t context_missing(const Cover &c) const;
 	bool answered(const Cover &c) const { return held() || c.tasks > 0; }
 	// lasts: the grant covers more than objects, so it stays when the last object is freed.
 	bool lasts() const;
@@ -116,6 +120,10 @@ public:
 	static Task &process() { return tasks[0]; }
 	static Task &here();
 	static Task *on(int device);
+	// paying_for is the task that pays for memory of a device of the driver's. nullptr: none does. of_context is the same for
+	// the device of the thread's context.
+	static Task *paying_for(CUdevice device);
+	static Task *of_context();
 
 	int device() const; // as the program counts devices
 	Phase phase() const { return phase_.load(std::memory_order_acquire); }
@@ -158,7 +166,7 @@ public:
 	void note_quiescent(const Quiescence &quiescence);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
-	uint64_t charged() const; // the same with the device heap
+	uint64_t charged() const; // the same with the context's memory
 	uint64_t granted_unused() const; // bytes
 	uint64_t making() const;  // of these, of await_range, and not made yet; perhaps not granted yet
 	void made(uint64_t bytes);
@@ -182,11 +190,13 @@ public:
 	cudaError_t await_reserve(uint64_t bytes, uint32_t wait_ms);
 	bool unreserve(uint64_t bytes);
 
-	// await_heap notes the limit of the device heap, which a task asks for with its memory. A
-	// task that is held grows by what is missing. restore_heap undoes it where CUDA did not
-	// set the limit; *was is the heap before. What the task grew by is then there for objects.
-	cudaError_t await_heap(const char *call, uint64_t bytes, Heap *was);
-	void restore_heap(const Heap &was);
+	// await_context_memory notes what a part of the context's memory is to be, which a task asks for with its objects. A
+	// task that is held grows by what is missing. restore_context_memory undoes it where CUDA did not make the
+	// change; *was is the memory before. What the task grew by is then there for objects.
+	cudaError_t await_context_memory(const char *call, uint64_t ContextMemory::*part, uint64_t bytes, ContextMemory *was);
+	void restore_context_memory(uint64_t ContextMemory::*part, const ContextMemory &was);
+	// await_local_memory is the same for a kernel that needs so many bytes of local memory, if the context has fewer.
+	cudaError_t await_local_memory(const char *call, uint64_t bytes, ContextMemory *was);
 
 	// shape_is_new: the kernel is the task's first whose occupancy is known, or it has more than
 	// twice the warps that the scheduler knows. reshape tells the scheduler.
@@ -216,7 +226,9 @@ private:
 	void enter(uint64_t bytes, Memory memory);
 	cudaError_t await_cover(uint64_t more);
 	cudaError_t await_open(uint64_t more = 0, bool managed = false);
-	uint64_t heap_to_ask() const;
+	uint64_t context_to_ask() const;
+	bool has_local(uint64_t bytes, ContextMemory *now) const;
+	cudaError_t refused_local(uint64_t bytes) const;
 	uint64_t to_begin_on_host(const case_need &need) const;
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes, Memory memory);
@@ -232,7 +244,11 @@ private:
 	struct Refusal {
 		uint64_t bytes = 0; // 0: nothing is refused
 		cudaError_t error = cudaSuccess;
-	} refusal_;
+
+		void note(uint64_t refused, cudaError_t why);
+		bool stands_for(uint64_t wanted) const;
+	};
+	Refusal refusal_, local_refusal_; // of the grant, and of local memory for the task that is held
 	Quiescence quiescent_; // the last one after which a wait has succeeded
 	std::atomic<bool> unused_{false}; // nothing is left of the task, but work may be under way
 	std::atomic<uint64_t> announced_{0}; // warps of the largest kernel that the scheduler knows

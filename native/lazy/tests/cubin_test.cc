@@ -1,5 +1,5 @@
 // cubin_test.cc: what lazy/program/cubin.h reads of machine code, also where it is damaged. With arguments it prints the
-// parameters of a kernel of a cubin file: cubin_test FILE KERNEL.
+// parameters and the local memory of a kernel of a cubin file: cubin_test FILE KERNEL.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -63,7 +63,14 @@ static void reads_what_nvcc_writes()
 	const std::vector<Cubin::Parameter> overlap = {{0, 8}, {4, 8}};
 	check(!read(Cubin("k", 32, 0, &overlap), "k"), "parameters that overlap");
 	const lazy::Resources r = lazy::resources_in(static_cast<const unsigned char *>(Cubin("k", 40, 2048, &four).data()), "k", 90);
-	check(r.registers == 40 && r.shared == 2048, "resources");
+	check(r.registers == 40 && r.shared == 2048 && r.local == 0, "resources");
+	const auto local = [](const Cubin &cubin, const char *kernel) {
+		return lazy::resources_in(static_cast<const unsigned char *>(cubin.data()), kernel, 90).local;
+	};
+	check(local(Cubin("k", 40, 0, &four, 4096), "k") == 4096, "local memory");
+	check(local(Cubin("k", 40, 0, nullptr, 4096), "k") == lazy::unknown_local, "local memory of a cubin that does not tell");
+	check(local(Cubin("k", 40, 0, &four, 4096), "kk") == lazy::unknown_local, "local memory of another kernel");
+	check(local(Cubin("k", 40, 0, &four, UINT32_MAX), "k") == lazy::unknown_local, "local memory that the compiler does not know");
 	check(lazy::resources_in(static_cast<const unsigned char *>(Cubin("k", 40, 2048, &four).data()), "k", 80).registers == 0,
 	      "machine code of a newer device");
 }
@@ -142,7 +149,8 @@ static int show(const char *path, const char *kernel)
 	memcpy(all.data() + 8, &size, sizeof size);
 	memcpy(all.data() + 16 + 8, &entry, sizeof entry);
 	const bool told = lazy::parameters_in(all.data(), kernel, &found);
-	printf("%s\n", told ? text(found).c_str() : "not told");
+	const uint64_t local = lazy::resources_in(all.data(), kernel, 90).local;
+	printf("%slocal %s\n", told ? text(found).c_str() : "not told ", local == lazy::unknown_local ? "unknown" : std::to_string(local).c_str());
 	return told ? 0 : 1;
 }
 
