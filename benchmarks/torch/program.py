@@ -103,7 +103,7 @@ class Program:
         for step in range(self.size.steps):
             inputs = [self.send(t) for t in batch()]
 
-            def gradients():
+            def backward():
                 optimizer.zero_grad(set_to_none=True)
                 loss = loss_of(*inputs)
                 loss.backward()
@@ -111,9 +111,9 @@ class Program:
 
             if step == self.size.steps - 1:
                 small = [w for w in module.parameters() if w.numel() < 1 << 24]
-                gradients()
+                backward()
                 once = torch.cat([w.grad.flatten() for w in small])
-            loss = gradients()
+            loss = backward()
             optimizer.step()
             first = loss.item() if first is None else first
         self.same(once, torch.cat([w.grad.flatten() for w in small]), "the gradients of a step")

@@ -167,7 +167,7 @@ func Resolve(name string, build Build, data string, m mixes.Mix) (programs, dirs
 // resolve returns each job's executable and working directory. The error has every reason why a job
 // cannot run: a missing program, directory or input file. What is returned counts beside it, so that a job whose
 // program has disappeared since a sweep began fails alone. A job without a directory works in
-// the suite's data directory if its program is the suite's and built, and in the caller's otherwise.
+// the suite's data directory if its program is one that a build of the suite has, and in the caller's otherwise.
 func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 	var problems []error
 	type file struct {
@@ -212,8 +212,8 @@ func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 			if err == nil {
 				err = userfile.Runnable(f.path, dir, this.searchPath)
 			}
-			if any := (start{searchPath: this.searchPath}); err == nil && j.OfTorch() && !looked[any] {
-				looked[any] = true
+			if python := (start{searchPath: this.searchPath}); err == nil && j.OfTorch() && !looked[python] {
+				looked[python] = true
 				err = findTorch(this.searchPath)
 			}
 			if err != nil {
