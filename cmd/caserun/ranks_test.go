@@ -34,9 +34,12 @@ func TestMixOfRanks(t *testing.T) {
 		}
 		var said []string
 		for _, k := range ranks {
+			if k.Job == 1 && k.Rank == 0 {
+				continue // it ends by itself, or because rank 1 has failed
+			}
 			said = append(said, fmt.Sprintf("%d.%d %s %d", k.Job, k.Rank, *k.Outcome, *k.ExitStatus))
 		}
-		if got := strings.Join(said, ", "); err != nil || got != "0.0 ok 0, 0.1 ok 0, 0.2 ok 0, 1.0 ok 0, 1.1 crash 1" {
+		if got := strings.Join(said, ", "); err != nil || got != "0.0 ok 0, 0.1 ok 0, 0.2 ok 0, 1.1 crash 1" {
 			t.Errorf("%s: ranks %s (%v)", sched, got, err)
 		}
 	}
