@@ -194,6 +194,7 @@ func (j *Job) Fields() Fields {
 		{"devices", &j.Devices},
 		{"user_name", &j.User}, {"credits", &j.Credits},
 		{"unaccounted_bytes", &j.UnaccountedBytes},
+		{"restarts", &j.Restarts},
 	}
 }
 

@@ -193,6 +193,7 @@ type Job struct {
 	Credits *int    // of that user in the mix; nil: it states none
 	// UnaccountedBytes are the most that its processes had on devices at one time beside what they were charged; nil: not compared.
 	UnaccountedBytes *int64
+	Restarts         *int  // how often it was started again; nil: never
 	Suspects         []int // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
 }
 

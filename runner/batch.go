@@ -38,12 +38,14 @@ type Batch struct {
 	nextGiven int      // first given job that has not been admitted
 	said      commands // of the jobs, while more may be given
 	active    int      // admitted and not ended
-	ended     int
-	cancelled bool
-	broken    error       // of our own accounting: the run cannot be trusted
-	indexes   []int       // of the devices, for records to point to
-	closed    []bool      // by device: no job goes there
-	limits    map[int]int // how many devices jobs may use, where that is limited
+	// waitsToRestart are jobs of which a try has ended and the next has not begun.
+	waitsToRestart []int
+	ended          int
+	cancelled      bool
+	broken         error       // of our own accounting: the run cannot be trusted
+	indexes        []int       // of the devices, for records to point to
+	closed         []bool      // by device: no job goes there
+	limits         map[int]int // how many devices jobs may use, where that is limited
 
 	nice   []int           // of each job until it has a device; nil: priorities are left alone
 	sorted []time.Duration // lengths by which the levels are ordered, if jobs may be given
@@ -83,6 +85,9 @@ type job struct {
 
 	said
 	ranks *ranks // nil: it has one process
+
+	try   Try  // the zero Try is its first
+	again *Try // the next try, which begins when this one has ended; nil: none follows
 
 	residencies blame.Residencies
 	endedClient bool               // by endClient
@@ -348,6 +353,9 @@ func (b *Batch) admit(now time.Duration) {
 		limit = len(b.records)
 	}
 	b.arrive(now)
+	if !b.server.Recovering() {
+		b.startAgain()
+	}
 	for b.active < limit && !b.cancelled { // binding a job can end the batch
 		i, ok := b.nextToAdmit()
 		if !ok || inTurn && b.engine.Waiting() > 0 {
@@ -383,7 +391,7 @@ func (c *Config) isolated(job *mixes.Job) bool {
 // terms are what a job states, for a task that has so many devices at once; nil: nothing.
 func (b *Batch) terms(i, devices int) *schedulers.Terms {
 	spec := b.spec(i)
-	all := schedulers.Terms{Devices: devices, Share: b.config.share(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits}
+	all := schedulers.Terms{Devices: devices, Share: b.config.share(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits, Restarts: b.restarts(i)}
 	if all == (schedulers.Terms{}) {
 		return nil
 	}
@@ -488,6 +496,8 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 			b.command(Revoke{d})
 			t := b.tasks[d.Task.ID]
 			t.revocation, t.to = b.revocation(d, now), d.Revocation.Device
+		case d.Kind == schedulers.Restart:
+			b.restart(d, now)
 		case d.Kind == schedulers.Unanswered:
 			b.recordUnanswered(b.tasks[d.Task.ID], now)
 		case d.Task.ID != binding(i):
@@ -599,6 +609,9 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	b.endTasks(j, func(*task) bool { return true }, now)
 	j.residencies.LeaveAll(now)
 	b.countReports(j, now)
+	if b.endTry(e, died, now) {
+		return nil
+	}
 	j.record.UsedBytes, j.record.UnaccountedBytes = j.used(), j.unaccounted.bytes()
 	j.record.EndS = new(seconds(j.end))
 	j.record.ExitStatus, j.record.Signal = e.Exit.Status, e.Exit.Signal
@@ -608,7 +621,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	outcome, detail := b.outcomeOf(j, e.Exit)
 	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never
-	if outcome == results.OK && j.tasks == 0 && !j.bound {
+	if outcome == results.OK && j.tasks == j.try.Tasks && !j.bound {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &e.Job,
 			Detail: "it never asked for a device, so it ran unscheduled: if it uses one, give it binding: declared and its memory in the mix"})
 	}

@@ -16,7 +16,8 @@ import (
 
 // fake is an Executor that a test's script drives. It notes what the batch
 // asks of it: "start 2@1", "start 2" (unbound), "answer 5@0", "refuse 5",
-// "grown 5", "no growth 5", "resumed 5", "not resumed 5", "yield 9 of 5, ticket 1", "nice 2 10", "stop 2", "wake 3s".
+// "grown 5", "no growth 5", "resumed 5", "not resumed 5", "yield 9 of 5, ticket 1", "nice 2 10", "stop 2", "wake 3s",
+// "restart 2 with 9, behind 1 tasks".
 type fake struct {
 	t      *testing.T
 	script func(*fake)
@@ -78,6 +79,10 @@ func (f *fake) CanPrioritize() error     { return f.unable }
 func (f *fake) Prioritize(job, nice int) { f.note("nice %d %d", job, nice) }
 
 func (f *fake) Plan(func() runner.Event) { f.note("plan") }
+
+func (f *fake) Restart(job int, t runner.Try) {
+	f.note("restart %d with %d, behind %d tasks", job, t.Bytes, t.Tasks)
+}
 
 func (f *fake) Stop(job int)           { f.note("stop %d", job) }
 func (f *fake) AwaitServer()           { f.note("await server") }
@@ -168,6 +173,7 @@ type setup struct {
 	open      bool
 
 	faultsAlone map[int]string
+	restartable func(*mixes.Job) bool
 }
 
 func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
@@ -181,7 +187,7 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Open: s.open, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
 		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, OOMFails: s.oomFails, MPS: s.mps, NoProgressAfter: s.patience, FaultsAlone: s.faultsAlone,
-		Cores: s.cores, Predictions: s.expected}, &fake{t: t, script: script, unable: s.unable}, rec)
+		Cores: s.cores, Predictions: s.expected, Restartable: s.restartable}, &fake{t: t, script: script, unable: s.unable}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

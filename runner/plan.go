@@ -243,7 +243,7 @@ func (b *Batch) stage(i int, has standing) plan.Stage {
 		return plan.Held
 	case !j.started:
 		return plan.Coming
-	case j.tasks == 0:
+	case j.tasks == j.try.Tasks:
 		return plan.Before
 	}
 	return plan.After

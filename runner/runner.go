@@ -119,6 +119,8 @@ type Config struct {
 	// Predictions say what each job is expected to do, nil where nothing is known of it. They are
 	// for schedulers that plan, host priorities and the queue order by length; empty: the scheduler asks for none.
 	Predictions []*schedulers.Prediction
+	// Restartable reports whether a job may be started again to end a deadlock (Restarter); nil: no job may.
+	Restartable func(*mixes.Job) bool
 	// Observe gets each event that was applied, in order, with the commands that answer it
 	// (package replay). It must not block or post events. nil: nobody observes.
 	Observe func(Step)
@@ -145,11 +147,15 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 		return nil, fmt.Errorf("run batch: %s plans ahead, which this node cannot do", c.Scheduler.Name)
 	}
 	prioritizer := c.prioritizer(x)
+	restarter, again := x.(Restarter)
+	if !again {
+		c.Restartable = nil
+	}
 	b, err := NewBatch(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, planner: planner, prioritizer: prioritizer, recorder: rec, done: make(chan struct{})}
+	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, planner: planner, prioritizer: prioritizer, restarter: restarter, recorder: rec, done: make(chan struct{})}
 	l.search = func(c Search) Event {
 		return Planned{plan.Search(c.Situation, c.Settings, func() bool { return ctx.Err() != nil })}
 	}
@@ -170,6 +176,7 @@ type Loop struct {
 	planner     Planner            // the same
 	search      func(Search) Event // for the planner
 	prioritizer Prioritizer        // the same
+	restarter   Restarter          // the same
 	recorder    Recorder
 	observe     func(Step)
 	done        chan struct{}
@@ -246,6 +253,8 @@ func (l *Loop) do(c Command) {
 		l.prioritizer.Prioritize(c.Job, c.Nice)
 	case Search:
 		l.planner.Plan(func() Event { return l.search(c) })
+	case Restart:
+		l.restarter.Restart(c.Job, c.Try)
 	case Stop:
 		l.executor.Stop(c.Job)
 	case WakeAt:

@@ -983,9 +983,11 @@ static void take_back(struct entry *e, const struct caller *caller)
 		return;
 	e->serving = 0;
 	if (answer.outcome == CASE_REVOKED_DONE) {
-		e->resident -= least(e->resident, answer.freed_bytes - least(answer.freed_bytes, e->given));
+		const uint64_t gone = answer.freed_bytes + answer.given_bytes;
+
+		e->resident -= least(e->resident, gone - least(gone, e->given));
 		if (e->standing == WAITING && e->resuming && revoke.action == CASE_REVOKE_YIELD)
-			e->wants = least(e->wants + answer.freed_bytes, e->most); /* as the scheduler counts (engine, Resume) */
+			e->wants = least(e->wants + gone, e->most); /* as the scheduler counts (engine, Resume) */
 	}
 	e->revoked = e->revoked || (answer.outcome == CASE_REVOKED_DONE && revoke.action == CASE_REVOKE_YIELD);
 	show_permit();

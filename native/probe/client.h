@@ -66,6 +66,7 @@ struct client_revocation {
 struct client_revoked {
 	enum case_wire_outcome outcome;
 	uint64_t freed_bytes;
+	uint64_t given_bytes;   /* of the task that count as on the device and were not there: it gives them back */
 	uint64_t movable_bytes; /* of the task that are on the device still, and could leave it */
 	uint64_t drain_ns, copy_ns, bookkeeping_ns;
 	char why[CASE_WIRE_WHY]; /* of CASE_REVOKED_UNABLE, NUL-terminated */

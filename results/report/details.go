@@ -21,6 +21,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	unaccounted := where(func(j results.Job) bool { return j.UnaccountedBytes != nil && *j.UnaccountedBytes > 0 })
 	user := where(func(j results.Job) bool { return j.User != nil })
 	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
+	restarts := where(func(j results.Job) bool { return j.Restarts != nil })
 	notes, _ := failures(jobs, true, len(jobs))
 	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
@@ -38,6 +39,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "devices", Place: DataOnly},
 		Column{Name: "user_name", Heading: "user", Place: user}, Column{Name: "credits", Place: DataOnly},
 		Column{Name: "unaccounted", Title: "Unaccounted", Unit: Bytes, Place: unaccounted, Drop: 2},
+		Column{Name: "restarts", Place: restarts},
 	)}
 	if energy == Everywhere {
 		t.Say(energyNote)
@@ -48,7 +50,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 			exit = *j.Signal
 		}
 		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, devices(j), j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), j.Devices, j.User, j.Credits, j.UnaccountedBytes)
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), j.Devices, j.User, j.Credits, j.UnaccountedBytes, j.Restarts)
 	}
 	return t
 }

@@ -42,7 +42,9 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 	default:
 		env = append(env, "CASE_DEVICES="+visible)
 	}
-	if f := spec.Footprint; f != (mixes.Footprint{}) {
+	f := spec.Footprint
+	f.Bytes = max(f.Bytes, x.try(job).Bytes)
+	if f != (mixes.Footprint{}) {
 		env = append(env, fmt.Sprintf("CASE_FOOTPRINT=%d,%d,%d", f.Bytes, f.Blocks, f.ThreadsPerBlock))
 	}
 	if w := spec.Wait; w != nil {

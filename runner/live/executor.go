@@ -118,6 +118,7 @@ type Executor struct {
 	procs  [][]*process                  // of each job that has started, by rank
 	bound  [][]int                       // devices of each job as the batch bound it; settled before the job starts
 	timers map[time.Duration]*time.Timer // that have not fired
+	tries  map[int]runner.Try            // of jobs that were started again
 }
 
 // NewExecutor makes the run's directory.

@@ -48,7 +48,10 @@ func (x *Executor) launch(job int, devices []int, seat seat) (*process, error) {
 	}
 	of := x.job(job)
 	spec := of.spec
-	base := fmt.Sprintf("job-%04d", job) + seat.suffix()
+	base, traced := fileName(job)+seat.suffix(), ""
+	if n := x.try(job).Restart; n > 0 { // those of earlier tries may still be read
+		traced = trySuffix(n + 1)
+	}
 	p := &process{rank: seat.rank, ended: make(chan struct{}), undead: make(chan struct{})}
 	started := false
 	defer func() {
@@ -67,7 +70,7 @@ func (x *Executor) launch(job int, devices []int, seat seat) (*process, error) {
 	if err := spent(p.outputs[1].file.Fd()); err != nil {
 		return nil, lack(fmt.Errorf("open files: %w", err))
 	}
-	traces, err := x.makeTraceDir(base + ".trace")
+	traces, err := x.makeTraceDir(base + traced + ".trace")
 	if err != nil {
 		return nil, err
 	}

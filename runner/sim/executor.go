@@ -54,6 +54,7 @@ var (
 	_ runner.Revoker     = (*Executor)(nil)
 	_ runner.Planner     = (*Executor)(nil)
 	_ runner.Prioritizer = (*Executor)(nil)
+	_ runner.Restarter   = (*Executor)(nil)
 )
 
 type device struct {
@@ -206,8 +207,18 @@ func (x *Executor) Start(job int, devices []int) {
 		x.startRanks(job, devices)
 		return
 	}
-	p := x.newProcess(job, 0, devices)
-	x.procs[rankOf{int32(job), 0}] = p
+	x.startProcess(x.newProcess(job, 0, devices))
+}
+
+// Restart carries out runner.Restart.
+func (x *Executor) Restart(job int, t runner.Try) {
+	p := x.newProcess(job, 0, nil)
+	p.try, p.task.begun = &t, t.Tasks
+	x.startProcess(p)
+}
+
+func (x *Executor) startProcess(p *process) {
+	x.procs[p.key()] = p
 	x.at(x.now, p.start)
 }
 

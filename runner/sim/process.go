@@ -18,7 +18,8 @@ type process struct {
 	rank  int
 	group *group // nil: its job has no other
 	job   *mixes.Job
-	noise *rand.Rand // of the lengths of its steps; nil: none
+	noise *rand.Rand  // of the lengths of its steps; nil: none
+	try   *runner.Try // nil: its first
 
 	todo     []step // which other jobs of its kind may have too
 	task     task

@@ -71,7 +71,7 @@ func (t *task) binds(s *profiles.Step) bool {
 }
 
 // begin asks for a task with all that is allocated, for a step that needs it. The first task has
-// the footprint that the job declares, if it is larger (CASE_FOOTPRINT).
+// the footprint that the job declares, or starts again with, if it is larger (CASE_FOOTPRINT).
 func (p *process) begin(s *profiles.Step) {
 	t := &p.task
 	want := schedulers.Task{Job: schedulers.JobID(p.index), Serial: p.rank, Bytes: t.used, Managed: s.Managed, Wait: p.job.Wait}
@@ -81,8 +81,12 @@ func (p *process) begin(s *profiles.Step) {
 	case profiles.Kernel:
 		want.Blocks, want.ThreadsPerBlock, want.BlocksPerSM = s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM
 	}
-	if f := p.job.Footprint; t.begun == 0 {
-		want.Bytes = max(want.Bytes, f.Bytes)
+	first, least := 0, int64(0)
+	if p.try != nil {
+		first, least = p.try.Tasks, p.try.Bytes
+	}
+	if f := p.job.Footprint; t.begun == first {
+		want.Bytes = max(want.Bytes, f.Bytes, least)
 		if want.Blocks == 0 {
 			want.Blocks, want.ThreadsPerBlock = f.Blocks, f.ThreadsPerBlock
 		}

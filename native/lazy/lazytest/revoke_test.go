@@ -171,8 +171,9 @@ func (k *taker) hear(task *kept, was schedulers.Revoked) {
 	possible := was.Ticket == task.ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && was.Resident+was.Moved.Bytes <= task.resident+task.given
 	switch was.Outcome {
 	case schedulers.Done: // enough, in whole chunks; or all that can move and the host has room for
-		enough := was.Moved.Bytes >= r.Bytes && was.Moved.Bytes-min(was.Moved.Bytes, r.Bytes) < k.chunk
-		possible = possible && was.Why == "" && (enough || was.Moved.Bytes < r.Bytes && (k.short || was.Resident == was.Fixed))
+		gave := max(was.Moved.Bytes, task.resident+task.given-was.Resident) // also what was not made yet
+		enough := gave >= r.Bytes && was.Moved.Bytes-min(was.Moved.Bytes, r.Bytes) < k.chunk
+		possible = possible && was.Why == "" && (enough || gave < r.Bytes && (k.short || was.Resident == was.Fixed))
 	case schedulers.Busy:
 		possible = possible && was.Why == "" && was.Moved.Bytes == 0
 	case schedulers.Unable:

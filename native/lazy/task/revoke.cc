@@ -63,14 +63,22 @@ static Holdings holdings()
 	return {resident_bytes() + others, resident_bytes() - movable_bytes() + others};
 }
 
-// unmade is how many bytes the scheduler has granted that have no memory yet. `lock` is held.
-static uint64_t unmade()
+static uint64_t over(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+// Unmade is what the scheduler has granted and has no memory yet. It counts as on the device, unless it was given back.
+struct Unmade {
+	uint64_t counted, given; // bytes
+};
+
+// unmade needs `lock`.
+static Unmade unmade()
 {
 	const case_task task = Task::process().grant();
-	const uint64_t charged = Task::process().charged(), making = Task::process().making();
-	const uint64_t waits = charged - std::min(charged, client_counted(&task).charged);
+	const client_count counted = client_counted(&task);
+	const uint64_t all = over(Task::process().making(), over(Task::process().charged(), counted.charged));
+	const uint64_t made = over(counted.charged, away_bytes() + all), room = over(counted.resident, made);
 
-	return making - std::min(making, waits);
+	return {std::min(all, room), over(all, room)};
 }
 
 void show_holdings()
@@ -88,17 +96,26 @@ static void unable(client_revoked *answer, const char *why)
 	snprintf(answer->why, sizeof answer->why, "%s", why);
 }
 
-// evict moves memory while nothing of the process runs. `lock` is held, and the gate is closed.
+// evict moves memory while nothing of the process runs. `lock` is held, and the gate is closed. With its permission the
+// process also gives back what is not made yet: a call that makes memory needs permission, and the process asks for as much with it.
 static void evict(const client_revocation &r, client_revoked *answer)
 {
+	const bool yields = r.action == CASE_REVOKE_YIELD;
+	const Unmade before = unmade();
+	const uint64_t given = yields ? std::min(before.counted, r.bytes) : 0;
 	client_move out = {};
 
-	await_evicted(r.bytes, home(), r.action == CASE_REVOKE_YIELD, &out);
+	await_evicted(r.bytes - given, home(), yields, &out);
 	answer->outcome = CASE_REVOKED_DONE;
 	answer->freed_bytes = out.bytes;
+	answer->given_bytes = given;
+	if (yields || !revoked()) { // growth may have been granted meanwhile
+		const Unmade now = unmade();
+		answer->movable_bytes = over(now.counted + now.given, before.given + given);
+	}
 	answer->copy_ns = out.copy_ns;
 	answer->bookkeeping_ns = out.bookkeeping_ns;
-	if (r.action == CASE_REVOKE_YIELD)
+	if (yields)
 		must_ask.store(true);
 }
 
@@ -144,12 +161,12 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 
 static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
 
-// begin takes `lock`, unless the process will soon be able to give more of what it was granted.
+// begin takes `lock`, unless the process is about to make memory that it is asked for.
 static bool begin(const client_revocation &r)
 {
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
-	if (movable_bytes() >= r.bytes || unmade() == 0)
+	if (r.action != CASE_REVOKE_EVICT || revoked() || movable_bytes() >= r.bytes || unmade().counted == 0)
 		return true;
 	pthread_mutex_unlock(&lock);
 	return false;
@@ -162,7 +179,7 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 	answer->outcome = CASE_REVOKED_BUSY;
 	if (await_until(deadline_ns, [r] { return begin(*r); })) {
 		serve(*r, deadline_ns, answer);
-		answer->movable_bytes = movable_of(r->task) + unmade();
+		answer->movable_bytes += movable_of(r->task);
 		pthread_mutex_unlock(&lock);
 	} else {
 		answer->movable_bytes = movable_of(r->task);
@@ -226,14 +243,15 @@ uint64_t room_on_device()
 	return counted.resident - std::min(counted.resident, there);
 }
 
-// need is what the latest launches reference. The launch that waits is one of them.
+// need is what the latest launches reference, and what was granted and is not made yet. The launch that waits is one of them.
 static client_need need()
 {
 	Locked locked;
 	const case_task task = Task::process().grant();
 	const Wanted w = wanted();
+	const uint64_t charged = client_counted(&task).charged, making = Task::process().making();
 
-	return {w.on_host - std::min(w.on_host, room_on_device()), std::min(w.bytes, client_counted(&task).charged)};
+	return {over(w.on_host, room_on_device()) + unmade().given, std::min(w.bytes + making, charged)};
 }
 
 void give_up_permission()

@@ -406,44 +406,6 @@ void small_copies()
 	TRY(cudaFree(x));
 }
 
-// Meeting: with SWAPPED_MEET=DIR,N, N processes have their memory on a device at one time, if they live: each
-// waits until the others have met or died. A process holds the lock of its file in DIR until then.
-class Meeting {
-public:
-	Meeting()
-	{
-		const char *of = getenv("SWAPPED_MEET"), *comma = of ? strrchr(of, ',') : nullptr;
-		if (!comma)
-			return;
-		room = {of, comma};
-		guests = atoi(comma + 1);
-		const std::string mine = room + "/" + std::to_string(getpid()), early = mine + ".early";
-		held = open(early.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-		if (held < 0 || flock(held, LOCK_EX) || rename(early.c_str(), mine.c_str()))
-			say("meeting: %s", strerror(errno));
-	}
-	void wait()
-	{
-		flock(held, LOCK_UN);
-		for (int met = 0; met < guests; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
-			met = 0;
-			for (const auto &guest : std::filesystem::directory_iterator(room)) {
-				if (guest.path().extension() == ".early")
-					continue;
-				const int fd = open(guest.path().c_str(), O_RDWR | O_CLOEXEC);
-				flock(fd, LOCK_SH);
-				close(fd);
-				met++;
-			}
-		}
-		guests = 0;
-	}
-
-private:
-	std::string room;
-	int guests = 0, held = -1;
-};
-
 // swapped: 40 MiB, or so many as said, and half as much are used again and again, by kernels, sets and copies.
 void swapped() { swapped("40"); }
 void swapped(const char *mib)

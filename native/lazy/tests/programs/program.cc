@@ -1,7 +1,13 @@
 // program.cc: what the programs have in common.
 #include "program.h"
 
+#include <chrono>
+#include <errno.h>
+#include <fcntl.h>
+#include <filesystem>
 #include <stdarg.h>
+#include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 void say(const char *format, ...)
@@ -46,4 +52,39 @@ long digest(const int *x, int n)
 	TRY(cudaMemcpy(&value, out, sizeof value, cudaMemcpyDeviceToHost));
 	TRY(cudaFree(out));
 	return value;
+}
+
+Meeting::Meeting()
+{
+	const char *of = getenv("SWAPPED_MEET"), *comma = of ? strrchr(of, ',') : nullptr;
+	if (!comma)
+		return;
+	room = {of, comma};
+	guests = atoi(comma + 1);
+	const std::filesystem::directory_iterator came(room);
+	if (std::distance(begin(came), end(came)) >= guests) { // it is a program that was started again
+		guests = 0;
+		return;
+	}
+	const std::string mine = room + "/" + std::to_string(getpid()), early = mine + ".early";
+	held = open(early.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	if (held < 0 || flock(held, LOCK_EX) || rename(early.c_str(), mine.c_str()))
+		say("meeting: %s", strerror(errno));
+}
+
+void Meeting::wait()
+{
+	flock(held, LOCK_UN);
+	for (int met = 0; met < guests; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+		met = 0;
+		for (const auto &guest : std::filesystem::directory_iterator(room)) {
+			if (guest.path().extension() == ".early")
+				continue;
+			const int fd = open(guest.path().c_str(), O_RDWR | O_CLOEXEC);
+			flock(fd, LOCK_SH);
+			close(fd);
+			met++;
+		}
+	}
+	guests = 0;
 }

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include <string>
 #include <vector>
 
 #include "../../../fake/cuda_calls.h"
@@ -38,6 +39,18 @@ template <class T> T *device(size_t count)
 
 std::vector<int> numbers(size_t n, int from);
 long digest(const int *x, int n); // computed on the device
+
+// Meeting: with SWAPPED_MEET=DIR,N, N processes have their memory on a device at one time, if they live: each
+// waits until the others have met or died. A process holds the lock of its file in DIR until then. Those that come later meet nobody.
+class Meeting {
+public:
+	Meeting();
+	void wait();
+
+private:
+	std::string room;
+	int guests = 0, held = -1;
+};
 
 // ---- kernels.cc
 
@@ -94,6 +107,7 @@ void leaves_work(const char *room);                     // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void beside_part(const char *library);                  // part.cc
 void gaps(const char *way), rests_beside(), flags_beside(); // gaps.cc
+void grows(const char *seed);                           // grows.cc
 void far_ahead(), behind_the_host(), frees_behind_the_host(), ordered_rounds(), windowed();        // window.cc
 
 #endif

@@ -1,0 +1,207 @@
+package runner_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+func stated(j *mixes.Job) bool { return j.Restartable != nil && *j.Restartable }
+
+// growers are jobs that may be started again, or may not.
+func growers(restartable ...bool) setup {
+	s := setup{scheduler: "case-alg3", restartable: stated, jobs: probed(len(restartable))}
+	for i, may := range restartable {
+		s.jobs[i].Restartable = new(may)
+	}
+	return s
+}
+
+// wait has each of the tasks ask for more than there is.
+func (f *fake) wait(bytes int64, tasks ...schedulers.TaskID) {
+	for _, id := range tasks {
+		f.batch.TaskGrow(id, bytes, nil, f.now)
+	}
+}
+
+// In a deadlock a job that may be started again is stopped, and starts again once all of it is gone, with what it had and had asked
+// for. Its record is that of its last try, and what came before is waiting.
+func TestAJobStartsAgain(t *testing.T) {
+	s := growers(true, false)
+	s.timeout = 100 * time.Second
+	jobs, rec := s.run(t, func(f *fake) {
+		f.want("start 0", "start 1")
+		f.started(0, 1)
+		other := f.begin(1, 8)
+		own := f.batch.TaskBegin(0, schedulers.Task{Bytes: 7}, f.now)
+		f.calls = nil
+		f.at(2)
+		f.wait(4, own)
+		f.want()
+		f.at(3)
+		f.wait(4, other)
+		f.want("stop 0")
+		f.at(5)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.want("grown 1", "restart 0 with 11, behind 1 tasks")
+		f.at(9)
+		f.started(0)
+		f.want("wake 1m49s") // its whole limit
+		again := f.begin(0, 11)
+		f.want()
+		f.at(20)
+		f.ended(1)
+		f.want("answer 3@0")
+		f.batch.TaskGrow(again, 5, nil, f.now)
+		f.want("grown 3")
+		f.at(30)
+		f.ended(0)
+	})
+	wantOutcomes(t, jobs, results.OK, results.OK)
+	r := jobs[0]
+	if *r.Restarts != 1 || *r.StartS != 9 || *r.EndS != 30 || *r.WaitS != 9+11 || *r.TurnaroundS() != 30 || jobs[1].Restarts != nil {
+		t.Errorf("%+v", r)
+	}
+	if first, last := rec.task(0, 0), rec.task(0, 1); *first.ReleaseS != 5 || first.Refusal != nil || last.Bytes != 11 || *last.GrantS != 20 {
+		t.Errorf("tasks %+v and %+v", first, last)
+	}
+	at := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventRestarted })
+	if at < 0 || *rec.events[at].Job != 0 || !strings.Contains(rec.events[at].Detail, "started again with 11 bytes (restart 1 of 2)") {
+		t.Errorf("events %+v", rec.events)
+	}
+}
+
+// The second time a job has its device to itself, so that nobody can be in its way. After that it is not started again.
+func TestAJobStartsAgainTwiceAtMost(t *testing.T) {
+	jobs, _ := growers(false, true).run(t, func(f *fake) {
+		f.started(0, 1)
+		other, own := f.begin(0, 3), f.begin(1, 5)
+		f.wait(9, other)
+		f.calls = nil
+		f.wait(9, own)
+		f.want("stop 1")
+		f.batch.JobEnded(1, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.started(1)
+		f.batch.TaskFree(other, f.now)
+		other, own = f.begin(0, 2), f.begin(1, 14)
+		f.wait(8, other)
+		f.calls = nil
+		f.wait(1, own)
+		f.want("stop 1")
+		f.batch.JobEnded(1, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.started(1)
+		f.want("grown 3", "restart 1 with 15, behind 2 tasks")
+		f.batch.TaskFree(other, f.now)
+		f.begin(0, 1)
+		f.calls = nil
+		alone := f.begin(1, 15)
+		f.want()
+		f.ended(0)
+		f.want("answer 6@0")
+		f.wait(1, alone)
+		f.want("grown 6")
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.OK, results.OK)
+	if *jobs[1].Restarts != 2 {
+		t.Errorf("%+v", jobs[1])
+	}
+}
+
+// Where no job may be started again the refusal says what would have helped.
+func TestARefusalInADeadlockSaysWhatHelps(t *testing.T) {
+	jobs, _ := growers(false, false).run(t, func(f *fake) {
+		f.started(0, 1)
+		f.wait(4, f.begin(0, 8), f.begin(1, 8))
+		f.ended(0, 1)
+	})
+	const remedy = "; with restartable: true in the mix a job is started again instead"
+	if d := jobs[1].Detail; *jobs[1].Outcome != results.Refused || !strings.HasSuffix(d, remedy) {
+		t.Errorf("%s: %s", *jobs[1].Outcome, d)
+	}
+}
+
+// A job that is stopped for another reason before it has started again ends for that reason.
+func TestAJobThatIsToStartAgainMayEndForAnotherReason(t *testing.T) {
+	deadlock := func(f *fake) {
+		f.started(0, 1)
+		f.wait(4, f.begin(1, 8), f.begin(0, 8))
+		f.calls = nil
+	}
+	ended := func(f *fake) { f.batch.JobEnded(0, runner.Exit{Signal: new("SIGTERM")}, f.now) }
+	for name, c := range map[string]struct {
+		then func(*fake)
+		want results.Outcome
+	}{
+		"the run is stopped": {func(f *fake) { f.batch.Cancel("stop", f.now); ended(f); f.ended(1) }, results.Cancelled},
+		"the run is stopped between tries": {func(f *fake) {
+			f.batch.ServerFaulted(0, f.now)
+			ended(f)
+			f.batch.Cancel("stop", f.now)
+			f.ended(1)
+		}, results.Cancelled},
+		"the device is lost":     {func(f *fake) { f.batch.Post(f.now, runner.DeviceLost{Why: "off the bus"}); ended(f); f.ended(1) }, results.Lost},
+		"a fault":                {func(f *fake) { f.batch.ReportFault(0, 0, 700, "x", f.now); ended(f); f.ended(1) }, results.Fault},
+		"it breaks the protocol": {func(f *fake) { f.batch.Misbehaved(0, "x", f.now); ended(f); f.ended(1) }, results.Crash},
+		"it cannot be started": {func(f *fake) {
+			ended(f)
+			f.batch.JobEnded(0, runner.Exit{Err: context.Canceled}, f.now)
+			f.ended(1)
+		}, results.Crash},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := growers(true, false)
+			s.mps = true
+			jobs, _ := s.run(t, func(f *fake) { deadlock(f); c.then(f) })
+			if *jobs[0].Outcome != c.want {
+				t.Errorf("%s (%s), want %s", *jobs[0].Outcome, jobs[0].Detail, c.want)
+			}
+		})
+	}
+}
+
+// While the MPS server recovers no try begins, because the server would turn its processes away.
+func TestATryWaitsForTheServersRecovery(t *testing.T) {
+	s := growers(true, false)
+	s.mps = true
+	jobs, _ := s.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.wait(4, f.begin(1, 8), f.begin(0, 8))
+		f.batch.ServerFaulted(0, f.now)
+		f.calls = nil
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.want("grown 1")
+		f.batch.Recovered(nil, f.now)
+		f.want("await server") // the death of the first try
+		f.batch.Recovered(nil, f.now)
+		f.want("restart 0 with 12, behind 1 tasks")
+		f.started(0)
+		f.ended(0, 1)
+	})
+	wantOutcomes(t, jobs, results.OK, results.OK)
+}
+
+// A limit of a job's devices counts in each of its tries.
+func TestALimitCountsInEachTry(t *testing.T) {
+	growers(true, false).run(t, func(f *fake) {
+		f.started(0, 1)
+		f.wait(4, f.begin(1, 8), f.begin(0, 8))
+		f.batch.Post(f.now, runner.Limit{Job: 0, Devices: 0})
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.started(0)
+		f.ended(1)
+		f.calls = nil
+		f.begin(0, 12)
+		f.want()
+		f.batch.Post(f.now, runner.Limit{Job: 0, Devices: 1})
+		f.want("answer 3@0")
+		f.ended(0)
+	})
+}
