@@ -43,6 +43,8 @@ func NewStored(run results.Run, threads int, devices []results.Device, jobs []re
 		return nil, fmt.Errorf("replay run %d: it is %s, so its jobs did not all do what they would have done: name a complete run", run.ID, run.Status)
 	case len(swaps) > 0:
 		return nil, fmt.Errorf("replay run %d: its scheduler %s took memory back, so how long tasks had their devices is not what they took: name a run under another scheduler", run.ID, run.Scheduler)
+	case slices.ContainsFunc(jobs, func(j results.Job) bool { return j.Restarts != nil }):
+		return nil, fmt.Errorf("replay run %d: jobs of it were started again, so what is known of them is of several tries: name a run without restarts", run.ID)
 	case len(devices) == 0 || len(jobs) == 0:
 		return nil, fmt.Errorf("replay run %d: it has %d devices and %d jobs", run.ID, len(devices), len(jobs))
 	}

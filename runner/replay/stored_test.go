@@ -171,6 +171,11 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 		"its scheduler case-alg3 took memory back": func() (*replay.Stored, error) {
 			return replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, make([]results.Swap, 1), nil)
 		},
+		"name a run without restarts": func() (*replay.Stored, error) {
+			again := jobOf(0, 0, 1)
+			again.Restarts = new(1)
+			return replay.NewStored(complete(1), 8, devicesOf(1), []results.Job{again}, nil, nil, nil)
+		},
 		"it has 0 devices and 1 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, nil, jobs, nil, nil, nil) },
 		"it has 1 devices and 0 jobs": func() (*replay.Stored, error) {
 			return replay.NewStored(complete(1), 8, devicesOf(1), nil, nil, nil, nil)

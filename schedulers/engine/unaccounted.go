@@ -83,7 +83,7 @@ func (e *Engine) Unaccounted(device int) map[schedulers.Process]int64 {
 // see enters what a look shows of a process, and reports whether the process is charged something else than before.
 func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool) {
 	slack := d.limits.ContextBytes / slackShare
-	above := bytes - d.limits.ContextBytes - e.chargedTo(p, d)
+	above := bytes - sumBytes(d.limits.ContextBytes, e.chargedTo(p, d))
 	if above <= slack {
 		above = 0
 	}
@@ -123,9 +123,9 @@ func (e *Engine) chargedTo(p schedulers.Process, d *device) (bytes int64) {
 	for _, id := range e.state.tasksOf(p.Job) {
 		for h := e.held[id]; h != nil && h.task.Process() == p; h = h.other {
 			if h.at.Device == d.index {
-				bytes += h.bytes
+				bytes = sumBytes(bytes, h.bytes)
 			} else if h.movesTo(d.index) {
-				bytes += h.ticket.Bytes
+				bytes = sumBytes(bytes, h.ticket.Bytes)
 			}
 		}
 	}

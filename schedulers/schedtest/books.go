@@ -136,6 +136,9 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 	if !known || d.Task != e.task {
 		return errors.New("it is about no task that was submitted")
 	}
+	if d.Kind == schedulers.Restart {
+		return b.restart(e, d)
+	}
 	want := map[schedulers.DecisionKind]state{schedulers.Granted: waiting, schedulers.Refused: waiting,
 		schedulers.Grown: growing, schedulers.GrowRefused: growing}[d.Kind]
 	if asked := e.state == asking && want == waiting; e.state != want && !asked {
@@ -150,6 +153,9 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 	}
 	if e.state == growing && d.Device != e.device {
 		return fmt.Errorf("the task is on device %d", e.device)
+	}
+	if err := b.refusedInDeadlock(e, d.Reason); err != nil {
+		return err
 	}
 	switch d.Kind {
 	case schedulers.Granted:

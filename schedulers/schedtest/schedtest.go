@@ -61,6 +61,7 @@ func (s Subject) Workload(queue engine.Order, rules Rules) func(*rapid.T) {
 			"settle":  m.settle,
 			"exit":    m.exit,
 			"expire":  m.expire,
+			"restart": m.startAgain,
 			"":        m.check,
 		})
 		m.drain(rt)
@@ -75,8 +76,10 @@ type machine struct {
 	scheduler policies.Scheduler
 	devices   []schedulers.Device
 	rules     Rules
-	exceed    bool // the scheduler's parameter managed
-	shares    bool // jobs ask for parts of a device's time
+	exceed    bool                     // the scheduler's parameter managed
+	shares    bool                     // jobs ask for parts of a device's time
+	restarts  map[schedulers.JobID]int // how often jobs may still be started again; nil: none may
+	again     []schedulers.Decision    // of jobs that are to start again
 	books     books
 	now       time.Duration
 	lastTask  schedulers.TaskID
@@ -91,6 +94,9 @@ func newMachine(rt *rapid.T, of Subject, queue engine.Order, rules Rules) *machi
 	}
 	m.scheduler = s
 	m.shares = s.TakesShares() && rapid.Bool().Draw(rt, "shares")
+	if rapid.Bool().Draw(rt, "restarts") {
+		m.restarts = map[schedulers.JobID]int{}
+	}
 	m.exceed = strings.Contains(s.Parameters(), "managed=exceed")
 	if m.engine, m.twin, err = twins(m.devices, s); err != nil {
 		rt.Fatal(err)
@@ -131,6 +137,9 @@ func (m *machine) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Deci
 	for _, d := range got {
 		if err := m.books.enter(d, m.now); err != nil {
 			rt.Fatalf("decision %v of task %d (job %d) on device %d: %v", d.Kind, d.Task.ID, d.Task.Job, d.Device, err)
+		}
+		if d.Kind == schedulers.Restart {
+			m.again = append(m.again, d)
 		}
 	}
 	if m.rules.MemoryHard {
@@ -194,6 +203,14 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 		terms.Share = []int{0, 300_000, 500_000, schedulers.WholeDevice}[task.Job%4]
 		task.Terms = &terms
 	}
+	if m.restarts != nil && !task.Several() {
+		if _, known := m.restarts[task.Job]; !known {
+			m.restarts[task.Job] = int(task.Job % 3)
+		}
+		terms := *task.Terms.OrNone()
+		terms.Restarts = m.restarts[task.Job]
+		task.Terms = &terms
+	}
 	logTask(rt, task)
 	m.lastTask, m.lastJob = task.ID, max(m.lastJob, task.Job)
 	m.books.wait(task, m.now)
@@ -224,6 +241,22 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 			rt.Fatalf("task of %d bytes refused at once, but it fits %d empty devices of %+v", task.Bytes, fit, m.devices)
 		}
 	}
+}
+
+// startAgain ends a job that is to start again, and starts it as another with one restart less. The last time it is alone.
+func (m *machine) startAgain(rt *rapid.T) {
+	if len(m.again) == 0 {
+		rt.Skip("no job starts again")
+	}
+	d := m.again[0]
+	m.again = m.again[1:]
+	if !m.books.living[d.Task.Job] {
+		rt.Skip("it has ended meanwhile")
+	}
+	m.exitJob(rt, d.Task.Job)
+	job, left := m.lastJob+1, m.restarts[d.Task.Job]-1
+	m.restarts[job] = left
+	m.enter(rt, schedulers.Task{ID: m.lastTask + 1, Job: job, Bytes: d.Bytes, Isolate: left == 0, OnDevice: d.Task.OnDevice})
 }
 
 func (m *machine) release(rt *rapid.T) {

@@ -53,7 +53,7 @@ func (l looks) take(device int, context int64, uses []engine.Use, of func(schedu
 			l[device][u.Process] = x
 		}
 		a := of(u.Process)
-		above := max(0, u.Bytes-context-a.tasks)
+		above := max(0, u.Bytes-sum(context, a.tasks))
 		if !a.here && min(x.used, u.Bytes) > 0 {
 			x.entered = true
 			enters = append(enters, u.Process)
