@@ -201,8 +201,8 @@ func (b *Batch) giveTime(now time.Duration) {
 	}
 }
 
-// endClients ends the jobs that a broken server waits for, once their time is over. Jobs that wait for their first device may
-// not be clients, so they come last.
+// endClients ends the jobs that a broken server waits for, once their time is over. Jobs that wait for their first device, or
+// have got it just before the server was known to be broken, may not be clients, so they come last.
 func (b *Batch) endClients(now time.Duration) {
 	if b.endsClients == 0 || now < b.endsClients {
 		return
@@ -210,9 +210,13 @@ func (b *Batch) endClients(now time.Duration) {
 	b.endsClients = 0
 	var clients, newcomers []int
 	for i, j := range b.jobs {
+		if j == nil || !j.runs() || j.endedClient {
+			continue
+		}
+		lost, late := b.server.Lost(j.residencies)
 		switch {
-		case j == nil || !j.runs() || j.endedClient || !slices.ContainsFunc(b.server.Lost(), j.isOn):
-		case slices.ContainsFunc(b.held, func(d schedulers.Decision) bool { return int(d.Task.Job) == i }):
+		case !lost:
+		case late, slices.ContainsFunc(b.held, func(d schedulers.Decision) bool { return int(d.Task.Job) == i }):
 			newcomers = append(newcomers, i)
 		default:
 			clients = append(clients, i)

@@ -245,6 +245,30 @@ func TestAJobThatMayBeAClientIsEndedLast(t *testing.T) {
 	wantOutcomes(t, jobs, results.Fault, results.Collateral)
 }
 
+// So is a job that got its device when the server was broken and nobody knew.
+func TestAJobThatCameTooLateIsEndedLast(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(3), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1, 2)
+		f.begin(0, 4)
+		f.begin(1, 4)
+		f.at(4)
+		f.begin(2, 4)
+		f.batch.ReportFault(0, 0, 716, "cudaMalloc", f.now)
+		f.batch.ServerBroken(errors.New("broken"), true, f.now)
+		f.ended(0)
+		f.calls = nil
+		f.at(6)
+		f.batch.Tick(f.now)
+		f.wants("end client 1")
+		f.batch.JobEnded(1, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.recovered()
+		f.ended(2)
+	})
+	if *jobs[2].Outcome != results.OK {
+		t.Errorf("the job that came late is %s (%s)", *jobs[2].Outcome, jobs[2].Detail)
+	}
+}
+
 // A newcomer that would fit waits without keeping memory from the clients of the broken server, which go on and are told. Those
 // that have not ended by themselves after a while are ended, and then the newcomer has its device. Nothing of this touches
 // another device.

@@ -76,7 +76,7 @@ func (a *Attribution) Findings() []Finding {
 	var out []Finding
 	for i := range a.episodes {
 		e := &a.episodes[i]
-		if len(e.faults) == 0 || e.harmedOneJob() {
+		if len(e.faults) == 0 || len(e.suspects) == 0 || e.harmedOneJob() {
 			continue
 		}
 		f := Finding{At: e.broke, Device: e.outages[0].Device, Detail: a.oneOf(e.suspects) + " broke the MPS server"}
@@ -225,13 +225,15 @@ const lately = 500 * time.Millisecond
 
 // suspect settles who may have caused the episode, and who is named.
 func (a *Attribution) suspect(e *episode) {
-	if slices.ContainsFunc(e.faults, Incident.mayShowElsewhere) {
+	shown := slices.DeleteFunc(slices.Clone(e.faults), func(f Incident) bool { return f.Code == Ended })
+	unseen := len(shown) == 0 && len(e.deaths) == 0 // only the server says that there was a fault
+	if unseen || slices.ContainsFunc(shown, Incident.mayShowElsewhere) {
 		e.suspects, e.because = a.lately(e), "only it can have had kernels running in the time before the MPS server broke"
 	} else {
 		e.suspects, e.because = a.able(e)
 	}
 	if len(e.suspects) == 0 {
-		e.suspects, e.because = e.faults, "no other job showed an error"
+		e.suspects, e.because = shown, "no other job showed an error"
 	}
 	slices.SortStableFunc(e.suspects, func(x, y Incident) int {
 		return cmp.Or(cmp.Compare(jobOf(x), jobOf(y)), cmp.Compare(x.At, y.At))
@@ -328,6 +330,9 @@ func (a *Attribution) judge(f Incident) Verdict {
 	e := a.episodeOf(f)
 	if e == nil {
 		return Verdict{Outcome: results.Fault, Detail: f.Detail}
+	}
+	if len(e.suspects) == 0 {
+		return Verdict{Outcome: results.Collateral, Detail: f.Detail + "; who broke it is not known"}
 	}
 	suspected := slices.ContainsFunc(e.suspects, func(s Incident) bool { return s.Process.Job == f.Process.Job })
 	did := "broke the MPS server"

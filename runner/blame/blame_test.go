@@ -1,6 +1,7 @@
 package blame_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -140,6 +141,29 @@ func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 	}
 }
 
+// A process that was ended because the server waited for it has shown no error. Whoever had kernels before the server broke is a
+// suspect, and if nobody had, nobody is named.
+func TestAFaultThatOnlyTheServerShows(t *testing.T) {
+	const ms = time.Millisecond
+	for until, want := range map[time.Duration]string{
+		1990 * ms: "collateral: an error, job 1 (culprit) broke the MPS server",
+		900 * ms:  "collateral: an error; who broke it is not known",
+	} {
+		idle := blame.Work{Known: true, Since: schedulers.Never, Until: 100 * ms}
+		jobs := []blame.Job{
+			{Name: "asleep", Residencies: resident(1, 0, 4000*ms), Work: map[int]blame.Work{1: idle}, Faults: []blame.Incident{fault(0, 1, blame.Ended, 4000*ms, idle)}, End: 4000 * ms},
+			{Name: "culprit", Residencies: resident(2, 0, 2005*ms), Work: map[int]blame.Work{2: {Known: true, Since: schedulers.Never, Until: until}}, End: 2005 * ms},
+		}
+		found := blame.Attribute(jobs, []blame.Outage{{Device: 0, From: 2000 * ms, To: 4100 * ms, Shown: true, Seen: 2000 * ms}})
+		if v := found.Verdict(0); fmt.Sprintf("%s: %s", v.Outcome, v.Detail) != want {
+			t.Errorf("%s: %s, want %s", v.Outcome, v.Detail, want)
+		}
+		if named := len(found.Findings()) > 0; named != (until == 1990*ms) {
+			t.Errorf("findings %+v", found.Findings())
+		}
+	}
+}
+
 // The recovery of a server is awaited until nothing can have broken it since. Contexts are lost on the devices where a fault was
 // shown.
 func TestServer(t *testing.T) {
@@ -148,31 +172,36 @@ func TestServer(t *testing.T) {
 	neighbour := resident(2, 1, schedulers.Never)
 	lost := func(want ...int) {
 		t.Helper()
-		if got := s.Lost(); !slices.Equal(got, want) {
-			t.Errorf("lost on devices %v, want %v", got, want)
+		for device := range 2 {
+			for from, late := range map[time.Duration]bool{0: false, 3: true} {
+				is, isLate := s.Lost(blame.Residencies{{Serial: 9, Device: device, From: from * time.Second, To: schedulers.Never}})
+				if in := slices.Contains(want, device); is != in || isLate != (in && late) {
+					t.Errorf("a client of device %d from %d s on has lost its context: %v, late %v; lost on devices %v", device, from, is, isLate, want)
+				}
+			}
 		}
 	}
-	if s.Suspect(client[:0], 3, true) || s.Recovering() {
+	if s.Suspect(client[:0], 3*time.Second, true) || s.Recovering() {
 		t.Error("a process that is not a client has broken the server")
 	}
-	if !s.Suspect(client, 3, false) {
+	if !s.Suspect(client, 3*time.Second, false) {
 		t.Error("nobody awaits the recovery")
 	}
 	lost()
-	s.Broken(4)
+	s.Broken(4 * time.Second)
 	lost(0) // a death broke it
-	if s.Suspect(client, 5, true) || s.Suspect(neighbour, 5, false) {
+	if s.Suspect(client, 5*time.Second, true) || s.Suspect(neighbour, 5*time.Second, false) {
 		t.Error("the recovery is awaited twice")
 	}
 	lost(0)
-	if again, _ := s.Healthy(6); !again {
+	if again, _ := s.Healthy(6 * time.Second); !again {
 		t.Error("the second incident may show only later, and nobody awaits it")
 	}
-	if again, wasBroken := s.Healthy(7); again || !wasBroken {
+	if again, wasBroken := s.Healthy(7 * time.Second); again || !wasBroken {
 		t.Errorf("healthy: again %v, was broken %v", again, wasBroken)
 	}
 	lost()
-	want := []blame.Outage{{Device: 0, From: 3, To: 7, Shown: true, Seen: 4}, {Device: 1, From: 5, To: 7, Seen: schedulers.Never}}
+	want := []blame.Outage{{Device: 0, From: 3 * time.Second, To: 7 * time.Second, Shown: true, Seen: 4 * time.Second}, {Device: 1, From: 5 * time.Second, To: 7 * time.Second, Seen: schedulers.Never}}
 	if diff := cmp.Diff(want, s.Outages()); diff != "" {
 		t.Error(diff)
 	}

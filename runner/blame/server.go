@@ -102,16 +102,30 @@ func (s *Server) Healthy(at time.Duration) (awaitAgain, wasBroken bool) {
 // Recovering reports whether the server's recovery is awaited.
 func (s *Server) Recovering() bool { return s.recovery != healthy }
 
-// Lost are the devices whose clients have lost their contexts, while the server is seen broken: those on which a fault
+// lost are the outages of devices whose clients have lost their contexts, while the server is seen broken: those on which a fault
 // was shown. If none was, a death broke the server, on one of the devices of an outage.
-func (s *Server) Lost() (devices []int) {
+func (s *Server) lost() (lost []Outage) {
 	shown := slices.ContainsFunc(s.outages, func(o Outage) bool { return o.open() && o.Shown })
 	for _, o := range s.outages {
 		if o.open() && s.broken && o.Shown == shown {
-			devices = append(devices, o.Device)
+			lost = append(lost, o)
 		}
 	}
-	return devices
+	return lost
+}
+
+// Lost reports whether a job with these residencies has a process whose context is lost, as far as is known. late: each came so
+// late that the server may have been broken by then. It then is no client, but tries to become one.
+func (s *Server) Lost(rs Residencies) (lost, late bool) {
+	late = true
+	for _, o := range s.lost() {
+		for _, r := range rs {
+			if r.Device == o.Device && r.Open() {
+				lost, late = true, late && r.From > o.From-lately
+			}
+		}
+	}
+	return lost, lost && late
 }
 
 // Outages are those so far, in the order in which they began to be suspected.
