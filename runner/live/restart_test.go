@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +31,7 @@ func newGrowingRig(t *testing.T, sched string, bytes int64, seeds ...int) *rig {
 // Four jobs that grow step by step to 20 MiB all end ok. There are 28 MiB for all of them, and each has its first 4 before any
 // grows. So none can go on by itself, and where memory does not move some are started again.
 func TestGrowersLoseNoJob(t *testing.T) {
-	for _, sched := range []string{"case-alg3", "case-alg2", "schedgpu", "vgpu:n=4", "demand"} {
+	for _, sched := range []string{"case-alg3", "vgpu:n=4", "demand"} {
 		t.Run(sched, func(t *testing.T) {
 			r := newGrowingRig(t, sched, 4*(jobHeap+smallContext)+28*mebibyte, 0, 0, 0, 0)
 			r.meet()
@@ -61,7 +60,7 @@ func TestGrowersLoseNoJob(t *testing.T) {
 					t.Errorf("%+v", e)
 				}
 			}
-			if takes := slices.Contains([]string{"vgpu:n=4", "demand"}, sched); events != restarts || !takes && restarts == 0 {
+			if takes := sched != "case-alg3"; events != restarts || !takes && restarts == 0 {
 				t.Errorf("%d restarts, %d events", restarts, events)
 			}
 		})
@@ -69,7 +68,7 @@ func TestGrowersLoseNoJob(t *testing.T) {
 }
 
 // Programs whose memory grows at random compute what they should, under each scheduler, and none is refused that could have run alone.
-func TestRandomGrowers(t *testing.T) { randomGrowers(t, 1, chance.Count(2, 100)) }
+func TestRandomGrowers(t *testing.T) { randomGrowers(t, 1+int(chance.Seed()<<12%(1<<20)), chance.Count(2, 100)) }
 
 func randomGrowers(t *testing.T, first, count int) {
 	t.Helper()
