@@ -26,6 +26,7 @@ type looks struct {
 	users  users
 	owners map[int]owner // of PIDs that the latest look showed
 	shown  []bool        // by device: the latest look showed a process of the run
+	began  time.Duration // when the first look was
 	last   time.Duration // when the latest look began
 	took   time.Duration // processor time of a look at one device, as a moving mean
 	ours   bool          // PIDs are those that NVML has
@@ -87,8 +88,10 @@ func (l *looks) cost(took time.Duration, devices int) {
 // look looks at each device once.
 func (x *Executor) look(l *looks) {
 	now, total := x.now(), time.Duration(0)
-	l.last = now
-	known, pids, owners := x.server.Known(), map[int]bool{}, map[int]owner{}
+	if l.last = now; l.began == 0 {
+		l.began = now
+	}
+	known, owners := x.server.Known(), map[int]owner{}
 	found := make([][]nvml.Process, len(x.config.UUIDs))
 	for device := range found {
 		processes, took, err := x.config.Users(device)
@@ -99,16 +102,19 @@ func (x *Executor) look(l *looks) {
 			found[device] = nil
 		}
 		for _, p := range found[device] {
-			pids[p.PID] = true
 			owners[p.PID] = x.ownerOf(l, p.PID, known, now)
-			x.sees(&l.users, p.PID, device, now, owners[p.PID])
 		}
 	}
 	l.cost(total, len(found))
 	l.owners = owners
+	for device := range found {
+		for _, p := range found[device] {
+			x.sees(l, p.PID, device, now)
+		}
+	}
 	x.settleUsers(&l.users, false)
 	had := x.server.Holders()
-	l.ours = l.ours || l.showsAll(had, pids)
+	l.ours = l.ours || l.showsAll(had)
 	for pid := range had {
 		l.users.sure = l.users.sure || l.users.had[pid]
 	}
@@ -122,11 +128,11 @@ func (x *Executor) look(l *looks) {
 
 // showsAll reports whether the look shows each process that had memory at the look before and has some now. In another PID namespace
 // it would not.
-func (l *looks) showsAll(had, pids map[int]bool) bool {
+func (l *looks) showsAll(had map[int]bool) bool {
 	lasting := maps.Clone(had)
 	maps.DeleteFunc(lasting, func(pid int, _ bool) bool { return !l.users.had[pid] })
 	for pid := range lasting {
-		if !pids[pid] {
+		if _, shown := l.owners[pid]; !shown {
 			return false
 		}
 	}

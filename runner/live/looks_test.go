@@ -151,8 +151,11 @@ func TestNumbersOfAnotherNamespace(t *testing.T) {
 		{set(1, 3), set(1, 3), set(1, 2), false},
 		{set(1, 3), set(1), set(1), true},
 	} {
-		l := &looks{users: users{had: c.before}}
-		if got := l.showsAll(c.now, c.shown); got != c.want {
+		l := &looks{users: users{had: c.before}, owners: map[int]owner{}}
+		for pid := range c.shown {
+			l.owners[pid] = owner{}
+		}
+		if got := l.showsAll(c.now); got != c.want {
 			t.Errorf("%v and then %v have memory, shown are %v: %v", c.before, c.now, c.shown, got)
 		}
 	}
@@ -198,5 +201,34 @@ func TestLooksWithoutMemory(t *testing.T) {
 		if n != 1 || jobs[0].UnaccountedBytes != nil {
 			t.Errorf("%q was said %d times, %v bytes: %+v", why, n, jobs[0].UnaccountedBytes, rec.events)
 		}
+	}
+}
+
+// A program outside the run that begins to use a device while the run runs makes the run doubtful. One that was there before was said before.
+func TestStrangers(t *testing.T) {
+	r := newRig(t, "case-alg3")
+	r.jobs = []mixes.Job{{Name: "waits", Program: "/bin/sh", Args: []string{"-c", "read line <go"}}}
+	if err := unix.Mkfifo(filepath.Join(r.dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.observe = func(s runner.Step) {
+		if _, ok := s.Event.(runner.JobStarted); !ok {
+			return
+		}
+		go func() {
+			r.x.config.Users = func(int) ([]nvml.Process, time.Duration, error) {
+				return []nvml.Process{{PID: 1}, {PID: os.Getpid()}, {PID: 1 << 30}}, 0, nil
+			}
+			const before, later = -2 * time.Second, -time.Second
+			l := &looks{began: before, ours: true, shown: make([]bool, 2), users: users{seen: map[[2]int]*sight{
+				{0, 1}: {first: before}, {1, 1}: {first: later}, {1, os.Getpid()}: {first: later}, {1, 1 << 30}: {first: later}}}}
+			r.x.look(l)
+			r.x.look(l)
+			r.tellPipe("go")
+		}()
+	}
+	_, rec := r.mustRun()
+	if len(rec.events) != 2 || rec.events[0].Kind != results.EventDoubt || *rec.events[0].Device != 1 || !strings.HasPrefix(rec.events[0].Detail, "process 1 (") || rec.events[1].Kind != results.EventUnscheduled {
+		t.Errorf("%+v", rec.events)
 	}
 }

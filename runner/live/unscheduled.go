@@ -59,13 +59,34 @@ func (u *users) uses(device, pid int, now time.Duration) bool {
 }
 
 // sees takes in a process that a look shows on a device.
-func (x *Executor) sees(u *users, pid, device int, now time.Duration, owner owner) {
-	u.ours = u.ours || owner.ours
-	if !u.uses(device, pid, now) || !owner.ours {
+func (x *Executor) sees(l *looks, pid, device int, now time.Duration) {
+	u, of := &l.users, l.owners[pid]
+	u.ours = u.ours || of.ours
+	if !u.uses(device, pid, now) {
 		return
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	u.open = append(u.open, user{pid, device, owner.job, oneWord(name)})
+	if of.ours {
+		u.open = append(u.open, user{pid, device, of.job, oneWord(name)})
+	} else if l.ours && u.seen[[2]int{device, pid}].first > l.began && isStranger(pid) {
+		e := results.Event{Kind: results.EventDoubt, Device: &device,
+			Detail: fmt.Sprintf("process %d (%.15s), which the run did not start, has begun to use GPU %d", pid, oneWord(name), device)}
+		x.config.Warn("%s", e.Detail)
+		x.note(e)
+	}
+}
+
+// isStranger reports whether a process lives that does not descend from this one.
+func isStranger(pid int) bool {
+	self := os.Getpid()
+	for pid > 0 {
+		s, ok := statOf(pid)
+		if !ok || pid == self {
+			return false
+		}
+		pid = s.parent
+	}
+	return true
 }
 
 // settleUsers says which processes used a device unscheduled. That is not known before a process ends, or the batch does: NVML shows
