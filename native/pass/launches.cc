@@ -158,6 +158,19 @@ bool opaque(const Function *stub)
 	return false;
 }
 
+// unseen is a launch whose configuration is pushed for a call that is none of a stub.
+Launch unseen(Function &f, CallBase *push, const DominatorTree &tree)
+{
+	Launch l{};
+	const bool pointer = any_of(instructions(f), [&](const Instruction &i) {
+		const auto *c = dyn_cast<CallBase>(&i);
+		return c && c->isIndirectCall() && tree.dominates(push, c);
+	});
+	l.call = l.config = push;
+	l.why = pointer ? "its kernel is called through a pointer" : "its kernel is not known";
+	return l;
+}
+
 } // namespace
 
 std::vector<Launch> launches(Function &f, const DominatorTree &tree)
@@ -224,6 +237,9 @@ std::vector<Launch> launches(Function &f, const DominatorTree &tree)
 		}
 		out.push_back(l);
 	}
+	for (CallBase *push : pushes)
+		if (none_of(out, [push](const Launch &l) { return l.config == push; }))
+			out.push_back(unseen(f, push, tree));
 	return out;
 }
 
