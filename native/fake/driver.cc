@@ -300,6 +300,7 @@ API CUresult cuStreamSynchronize(cudaStream_t stream)
 {
 	return on_stream("cuStreamSynchronize", stream, [](fake::Stream *s) -> CUresult {
 		machine().run(s, s->submitted);
+		machine().waited(s->device);
 		return machine().devices[static_cast<size_t>(s->device)].fault;
 	});
 }
@@ -525,8 +526,66 @@ API CUresult cuMemFree_v2(CUdeviceptr address)
 API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, cudaStream_t stream)
 {
 	return on_stream("cuMemAllocAsync", stream, [&](fake::Stream *s) {
-		return machine().allocate(Segment::device_memory, s->device, bytes, reinterpret_cast<void **>(address));
+		return machine().draw(machine().current_pool(s->device), bytes, reinterpret_cast<void **>(address));
 	});
+}
+
+// on_pool is with_context for what takes a pool.
+template <class F> static CUresult on_pool(const char *name, cudaMemPool_t handle, F body)
+{
+	return with_context(name, [&](int) -> CUresult {
+		fake::Pool *pool;
+		const int error = machine().pool(handle, &pool);
+		return error != 0 ? error : body(pool);
+	}, handle);
+}
+
+API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, cudaMemPool_t handle, cudaStream_t)
+{
+	return on_pool("cuMemAllocFromPoolAsync", handle, [&](fake::Pool *pool) {
+		return machine().draw(pool, bytes, reinterpret_cast<void **>(address));
+	});
+}
+
+API CUresult cuMemPoolCreate(cudaMemPool_t *out, const cudaMemPoolProps *props)
+{
+	return with_context("cuMemPoolCreate", [&](int) {
+		*out = reinterpret_cast<cudaMemPool_t>(machine().make_pool(props->location.id));
+		return 0;
+	});
+}
+
+API CUresult cuMemPoolDestroy(cudaMemPool_t handle)
+{
+	return on_pool("cuMemPoolDestroy", handle, [](fake::Pool *pool) { machine().end_pool(pool); return 0; });
+}
+
+API CUresult cuMemPoolTrimTo(cudaMemPool_t handle, size_t keep)
+{
+	return on_pool("cuMemPoolTrimTo", handle, [&](fake::Pool *pool) { machine().trim(pool, keep); return 0; });
+}
+
+API CUresult cuMemPoolSetAttribute(cudaMemPool_t handle, int which, void *value)
+{
+	return on_pool("cuMemPoolSetAttribute", handle, [&](fake::Pool *pool) { return machine().attribute(pool, which, value, true); });
+}
+
+// It needs no context.
+API CUresult cuMemPoolGetAttribute(cudaMemPool_t handle, int which, void *value)
+{
+	return call("cuMemPoolGetAttribute", [&] {
+		fake::Pool *pool;
+		const int error = machine().pool(handle, &pool);
+		return error != 0 ? error : machine().attribute(pool, which, value, false);
+	}, handle, which);
+}
+
+API CUresult cuDeviceGetMemPool(cudaMemPool_t *out, CUdevice device)
+{
+	return call("cuDeviceGetMemPool", [&] {
+		*out = reinterpret_cast<cudaMemPool_t>(machine().current_pool(device));
+		return exists(device) ? 0 : cudaErrorInvalidDevice;
+	}, device);
 }
 
 API CUresult cuMemFreeAsync(CUdeviceptr address, cudaStream_t stream)
@@ -822,6 +881,13 @@ static const struct {
 	ENTRY("cuMemAllocPitch", 0, cuMemAllocPitch_v2),
 	ENTRY("cuMemAllocManaged", 0, cuMemAllocManaged),
 	ENTRY("cuMemAllocAsync", 11020, cuMemAllocAsync),
+	ENTRY("cuMemAllocFromPoolAsync", 11020, cuMemAllocFromPoolAsync),
+	ENTRY("cuMemPoolCreate", 11020, cuMemPoolCreate),
+	ENTRY("cuMemPoolDestroy", 11020, cuMemPoolDestroy),
+	ENTRY("cuMemPoolTrimTo", 11020, cuMemPoolTrimTo),
+	ENTRY("cuMemPoolSetAttribute", 11020, cuMemPoolSetAttribute),
+	ENTRY("cuMemPoolGetAttribute", 11020, cuMemPoolGetAttribute),
+	ENTRY("cuDeviceGetMemPool", 11020, cuDeviceGetMemPool),
 	ENTRY("cuMemFree", 0, cuMemFree_v2),
 	ENTRY("cuMemFreeAsync", 11020, cuMemFreeAsync),
 	ENTRY("cuArrayCreate", 0, cuArrayCreate_v2),

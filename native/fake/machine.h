@@ -64,6 +64,13 @@ struct Segment {
 	bool on_device() const { return kind <= variable; }
 };
 
+// Pool is a pool of stream-ordered memory. It has memory in whole granules, and gives back what is not used, but for
+// the threshold, when somebody waits.
+struct Pool {
+	int device;
+	uint64_t used = 0, reserved = 0, threshold = 0; // bytes
+};
+
 struct Stream;
 struct Graph;
 
@@ -176,6 +183,18 @@ public:
 	virtual int variable(const void *host, int device, void **out, size_t *bytes);
 	virtual void add_variable(const void *host, size_t bytes);
 
+	// Pools. The default pool of a device is the current one until another is chosen.
+	virtual Pool *default_pool(int device);
+	virtual Pool *current_pool(int device);
+	virtual void choose_pool(int device, Pool *pool);
+	virtual Pool *make_pool(int device);
+	virtual void end_pool(Pool *pool);
+	virtual int pool(const void *handle, Pool **out); // checks the handle
+	virtual int draw(Pool *pool, size_t bytes, void **out);
+	virtual void trim(Pool *pool, uint64_t keep);
+	virtual void waited(int device); // somebody has, for some work there
+	virtual int attribute(Pool *pool, int which, void *value, bool set);
+
 	int reserve(size_t bytes, uintptr_t hint, uintptr_t *out);
 	int unreserve(uintptr_t base, size_t bytes);
 	int create(int device, size_t bytes, bool exportable, unsigned long long *out);
@@ -233,6 +252,9 @@ private:
 	unsigned host_touches = 0, violations = 0;
 	std::map<uintptr_t, Segment> segments;
 	std::map<uintptr_t, Reservation> reservations;
+	std::set<Pool *> pools;
+	Pool defaults[FAKE_CUDA_MAX_DEVICES], *chosen[FAKE_CUDA_MAX_DEVICES] = {};
+	std::map<uintptr_t, Pool *> drawn; // what is allocated of pools
 	std::map<unsigned long long, Handle> handles;
 	unsigned long long next_handle = 1;
 	std::map<const void *, size_t> variables;

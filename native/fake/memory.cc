@@ -128,8 +128,12 @@ void Machine::erase(const Segment &s)
 	const Segment gone = s;
 
 	segments.erase(gone.base);
-	if (gone.kind == Segment::device_memory)
+	if (const auto from = drawn.find(gone.base); from != drawn.end()) { // the pool keeps it
+		from->second->used -= round_up(gone.bytes, 512);
+		drawn.erase(from);
+	} else if (gone.kind == Segment::device_memory) {
 		give(devices[static_cast<size_t>(gone.device)], round_up(gone.bytes, 512));
+	}
 	if (gone.kind == Segment::mapping) {
 		mmap(at(gone.base), gone.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
 		     -1, 0);
@@ -286,6 +290,84 @@ int Machine::variable(const void *host, int device, void **out, size_t *bytes)
 		                     v->second, 1, 1});
 	}
 	*out = instance;
+	return 0;
+}
+
+Pool *Machine::default_pool(int device)
+{
+	defaults[device].device = device;
+	pools.insert(&defaults[device]);
+	return &defaults[device];
+}
+
+Pool *Machine::current_pool(int device) { return chosen[device] != nullptr ? chosen[device] : default_pool(device); }
+
+void Machine::choose_pool(int device, Pool *pool) { chosen[device] = pool; }
+
+Pool *Machine::make_pool(int device)
+{
+	Pool *const made = *pools.insert(new Pool).first;
+	made->device = device;
+	return made;
+}
+
+void Machine::end_pool(Pool *pool)
+{
+	for (Pool *&c : chosen) // "the default mempool for the device" takes its place
+		c = c == pool ? nullptr : c;
+	trim(pool, 0);
+	pools.erase(pool);
+	delete pool;
+}
+
+int Machine::pool(const void *handle, Pool **out)
+{
+	*out = static_cast<Pool *>(const_cast<void *>(handle));
+	return pools.count(*out) != 0 ? 0 : violation("use of a handle that is not a pool: " + text(handle));
+}
+
+int Machine::draw(Pool *pool, size_t bytes, void **out)
+{
+	Device &d = devices[static_cast<size_t>(pool->device)];
+	const uint64_t cost = round_up(bytes, 512), had = pool->reserved - pool->used;
+
+	give(d, had);
+	const int error = allocate(Segment::device_memory, pool->device, bytes, out);
+	if (error != 0 || bytes == 0) {
+		take(d, had);
+		return error;
+	}
+	drawn[reinterpret_cast<uintptr_t>(*out)] = pool;
+	pool->used += cost;
+	pool->reserved = std::max<uint64_t>(pool->reserved, round_up(pool->used, granule));
+	take(d, pool->reserved - pool->used);
+	return 0;
+}
+
+void Machine::trim(Pool *pool, uint64_t keep)
+{
+	const uint64_t now = std::max<uint64_t>(round_up(pool->used, granule), std::min(pool->reserved, keep));
+
+	give(devices[static_cast<size_t>(pool->device)], pool->reserved - now);
+	pool->reserved = now;
+}
+
+void Machine::waited(int device)
+{
+	for (Pool *p : pools)
+		if (p->device == device)
+			trim(p, p->threshold);
+}
+
+int Machine::attribute(Pool *pool, int which, void *value, bool set)
+{
+	enum { threshold = 4, reserved = 5, used = 7 }; // CUmemPool_attribute
+	uint64_t *const bytes = static_cast<uint64_t *>(value);
+
+	if (set && which == threshold)
+		pool->threshold = *bytes;
+	else if (!set)
+		*bytes = which == threshold ? pool->threshold : which == reserved ? pool->reserved : which == used ? pool->used : 0;
 	return 0;
 }
 

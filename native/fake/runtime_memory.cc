@@ -24,13 +24,7 @@ static int release(void *memory)
 
 // ---- arrays
 
-struct Pool {
-	int device;
-	uint64_t used; // bytes
-};
-
 static auto &arrays = *new std::set<Array *>;
-static auto &pools = *new std::set<Pool *>;
 
 Array *array_of(cudaArray_t handle)
 {
@@ -49,27 +43,6 @@ static int make_array(cudaArray_t *out, const cudaChannelFormatDesc *desc, cudaE
 		*out = reinterpret_cast<cudaArray_t>(*arrays.insert(new Array(a)).first);
 	}
 	return error;
-}
-
-const int used_mem_current = 7; // cudaMemPoolAttr
-static Pool *chosen[FAKE_CUDA_MAX_DEVICES]; // by the program
-static auto &drawn = *new std::map<void *, std::pair<Pool *, size_t>>; // memory, by its address
-
-static Pool *default_pool(int device)
-{
-	static Pool defaults[FAKE_CUDA_MAX_DEVICES];
-
-	defaults[device].device = device;
-	pools.insert(&defaults[device]);
-	return &defaults[device];
-}
-
-static Pool *current_pool(int device) { return chosen[device] != nullptr ? chosen[device] : default_pool(device); }
-
-static int pool_of(cudaMemPool_t handle, Pool **out)
-{
-	*out = reinterpret_cast<Pool *>(handle);
-	return pools.count(*out) != 0 ? 0 : node()->violation("use of a handle that is not a pool: " + text(*out));
 }
 
 } // namespace fake
@@ -212,28 +185,13 @@ static int allocate_async(void **out, size_t bytes, Pool *pool, cudaStream_t han
 {
 	Stream *s;
 	int error = node()->stream(handle, self().device, &s);
-	if (error == 0)
-		error = device_memory(out, bytes);
-	if (error == 0) {
-		drawn[*out] = {pool, bytes};
-		pool->used += bytes;
-	}
-	return error;
-}
-
-static int release_async(void *memory)
-{
-	if (const auto from = drawn.find(memory); from != drawn.end()) {
-		from->second.first->used -= from->second.second;
-		drawn.erase(from);
-	}
-	return node()->release(memory, {Segment::device_memory});
+	return error != 0 ? error : node()->draw(pool, bytes, out);
 }
 
 API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
 	return call("cudaMallocAsync", Needs::context, [&] {
-		return allocate_async(out, bytes, current_pool(self().device), stream);
+		return allocate_async(out, bytes, node()->current_pool(self().device), stream);
 	}, bytes, stream);
 }
 
@@ -241,7 +199,7 @@ API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t 
 {
 	return call("cudaMallocFromPoolAsync", Needs::context, [&] {
 		Pool *pool;
-		int error = pool_of(handle, &pool);
+		int error = node()->pool(handle, &pool);
 		return error != 0 ? error : allocate_async(out, bytes, pool, stream);
 	}, bytes, handle, stream);
 }
@@ -256,7 +214,7 @@ API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 		if (error == 0 && s->capture != nullptr)
 			s->capture->owned.push_back(memory);
 		else if (error == 0)
-			node()->submit(s, [memory] { return release_async(memory); });
+			node()->submit(s, [memory] { return node()->release(memory, {Segment::device_memory}); });
 		return error;
 	}, memory, stream);
 }
@@ -264,7 +222,7 @@ API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 {
 	return call("cudaDeviceGetDefaultMemPool", Needs::context, [&] {
-		*out = reinterpret_cast<cudaMemPool_t>(default_pool(device));
+		*out = reinterpret_cast<cudaMemPool_t>(node()->default_pool(device));
 		return 0;
 	}, device);
 }
@@ -272,7 +230,7 @@ API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *out, int device)
 {
 	return call("cudaDeviceGetMemPool", Needs::context, [&] {
-		*out = reinterpret_cast<cudaMemPool_t>(current_pool(device));
+		*out = reinterpret_cast<cudaMemPool_t>(node()->current_pool(device));
 		return 0;
 	}, device);
 }
@@ -281,9 +239,9 @@ API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle)
 {
 	return call("cudaDeviceSetMemPool", Needs::context, [&] {
 		Pool *pool;
-		int error = pool_of(handle, &pool);
+		int error = node()->pool(handle, &pool);
 		if (error == 0)
-			chosen[device] = pool;
+			node()->choose_pool(device, pool);
 		return error;
 	}, device, handle);
 }
@@ -293,7 +251,7 @@ API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const cudaMemPoolProps *pr
 	return call("cudaMemPoolCreate", Needs::context, [&]() -> int {
 		if (int error = is_place(props->location); error != 0)
 			return error;
-		*out = reinterpret_cast<cudaMemPool_t>(*pools.insert(new Pool{props->location.id, 0}).first);
+		*out = reinterpret_cast<cudaMemPool_t>(node()->make_pool(props->location.id));
 		return 0;
 	}, props->location.type, props->location.id);
 }
@@ -302,13 +260,9 @@ API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
 {
 	return call("cudaMemPoolDestroy", Needs::context, [&] {
 		Pool *pool;
-		int error = pool_of(handle, &pool);
-		if (error == 0) {
-			for (Pool *&c : chosen) // "the default mempool for the device" takes its place
-				c = c == pool ? nullptr : c;
-			pools.erase(pool);
-			delete pool;
-		}
+		int error = node()->pool(handle, &pool);
+		if (error == 0)
+			node()->end_pool(pool);
 		return error;
 	}, handle);
 }
@@ -316,23 +270,41 @@ API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
 #define POOL_CALL(name, ...)                                                                    \
 	API cudaError_t name(cudaMemPool_t handle, ##__VA_ARGS__)                               \
 	{                                                                                       \
-		return call(#name, Needs::context, [&] { Pool *pool; return pool_of(handle, &pool); }, handle); \
+		return call(#name, Needs::context, [&] { Pool *pool; return node()->pool(handle, &pool); }, handle); \
 	}
-POOL_CALL(cudaMemPoolSetAttribute, int, void *)
-POOL_CALL(cudaMemPoolTrimTo, size_t)
 POOL_CALL(cudaMemPoolSetAccess, const void *, size_t)
+
+API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, int attribute, void *value)
+{
+	return call("cudaMemPoolSetAttribute", Needs::context, [&] {
+		Pool *pool;
+		int error = node()->pool(handle, &pool);
+		return error != 0 ? error : node()->attribute(pool, attribute, value, true);
+	}, handle, attribute);
+}
+
+API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep)
+{
+	return call("cudaMemPoolTrimTo", Needs::context, [&] {
+		Pool *pool;
+		int error = node()->pool(handle, &pool);
+		if (error == 0)
+			node()->trim(pool, keep);
+		return error;
+	}, handle, keep);
+}
 
 API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, int attribute, void *value)
 {
 	return call("cudaMemPoolGetAttribute", Needs::context, [&] {
 		Pool *pool;
-		int error = pool_of(handle, &pool);
+		int error = node()->pool(handle, &pool);
 		if (error == 0 && attribute == cudaMemPoolAttrLocationId)
 			*static_cast<int *>(value) = pool->device;
 		else if (error == 0 && attribute == cudaMemPoolAttrLocationType)
 			*static_cast<int *>(value) = CU_MEM_LOCATION_TYPE_DEVICE;
 		else if (error == 0)
-			*static_cast<uint64_t *>(value) = attribute == used_mem_current ? pool->used : 0;
+			error = node()->attribute(pool, attribute, value, false);
 		return error;
 	}, handle, attribute);
 }

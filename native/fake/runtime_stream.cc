@@ -98,6 +98,7 @@ API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 		if (s->capture != nullptr)
 			return 900;
 		node()->run(s, s->submitted);
+		node()->waited(s->device);
 		return 0;
 	});
 }

@@ -225,6 +225,7 @@ void Machine::drain(int device)
 	for (size_t i = 0; i < streams.size(); i++)
 		if (streams[i]->device == device)
 			run(streams[i].get(), streams[i]->submitted);
+	waited(device);
 }
 
 // Where nobody else executes, a poll makes progress, so that a program that polls ends.

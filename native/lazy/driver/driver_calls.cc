@@ -23,6 +23,7 @@
 #include "program/objects.h"
 #include "task/burst.h"
 #include "task/bypass.h"
+#include "task/pools.h"
 #include "task/report.h"
 #include "task/submit_gate.h"
 #include "driver_api.h"
@@ -243,7 +244,9 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		if (real == nullptr)                                                                                   \
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
 		const Waits waits;                                                                                     \
-		return called(#symbol, Effect::effect, [&] { return real arguments; });                                \
+		const CUresult result = called(#symbol, Effect::effect, [&] { return real arguments; });               \
+		settle_pools();                                                                                        \
+		return result;                                                                                         \
 	}
 #define ANSWER(symbol, name, own, parameters, arguments)
 #define CHARGE(symbol, name, own, parameters, arguments)

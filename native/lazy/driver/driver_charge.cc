@@ -15,6 +15,7 @@
 #include "program/mode.h"
 #include "task/direct.h"
 #include "task/graph_memory.h"
+#include "task/pools.h"
 #include "task/report.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
@@ -46,7 +47,7 @@ void discharge(const Charge &charge)
 {
 	Task &task = *Task::on(charge.charged_to);
 
-	if ((one_device() && !has_runtime()) || being_captured()) // no task ends in a capture
+	if (Task::lasts_with_process() || being_captured()) // no task ends in a capture
 		task.take_back(charge.bytes);
 	else
 		task.uncharge(charge.bytes);
@@ -64,7 +65,9 @@ CUresult waiting(const std::function<CUresult()> &run)
 	if (has_runtime())
 		return await_rest(run);
 	const Waits waits;
-	return run();
+	const CUresult result = run();
+	settle_pools();
+	return result;
 }
 
 } // namespace
@@ -76,7 +79,11 @@ DriverCharge::DriverCharge(const char *call, const DriverAllocation &wanted, uin
 		return;
 	const OwnErrors of_the_driver;
 	graph_ = is_node(wanted.ordered, wanted.stream, own);
-	refused_ = result_of(graph_ ? await_graph_charge(call, bytes, *task_) : task_->await_charge(call, bytes, wanted.managed));
+	if (wanted.ordered && !graph_)
+		pool_ = wanted.pool != nullptr ? wanted.pool : pool_of(one_device() ? home() : task_->device());
+	refused_ = result_of(graph_ ? await_graph_charge(call, bytes, *task_)
+	                     : pool_ != nullptr ? await_pool_charge(call, *task_, pool_, bytes)
+	                                        : task_->await_charge(call, bytes, wanted.managed));
 }
 
 CUresult DriverCharge::made(CUresult result)
@@ -84,14 +91,18 @@ CUresult DriverCharge::made(CUresult result)
 	if (task_ == nullptr)
 		return result;
 	void *const at = reinterpret_cast<void *>(result == CUDA_SUCCESS ? *wanted_.memory : 0);
+	if (pool_ != nullptr)
+		pool_was_asked(pool_, bytes_, result);
 	if (graph_)
 		result == CUDA_SUCCESS ? graph_has(at, bytes_) : graph_lacks(bytes_);
-	else if (result != CUDA_SUCCESS)
+	else if (result != CUDA_SUCCESS && pool_ == nullptr)
 		task_->take_back(bytes_);
+	else if (result != CUDA_SUCCESS)
+		return result;
 	else if (wanted_.prop != nullptr)
 		created(*wanted_.memory, {task_->device(), bytes_});
 	else
-		adopt(at, bytes_, task_->device());
+		adopt(at, bytes_, task_->device(), pool_);
 	return result;
 }
 
@@ -108,10 +119,12 @@ CUresult driver_released(const char *call, const DriverFree &free, bool own, con
 		return result;
 	}
 	const CUresult result = free.ordered || being_captured() ? run() : waiting(run);
-	if (result == CUDA_SUCCESS)
-		discharge({was.charged_to, was.bytes});
-	else
+	if (result != CUDA_SUCCESS)
 		readopt(was);
+	else if (was.pool != nullptr)
+		pool_has_back(was.pool);
+	else
+		discharge({was.charged_to, was.bytes});
 	if (free.ordered && has_runtime())
 		await_end(call);
 	return result;
@@ -186,6 +199,40 @@ CUresult cuArrayDestroy(void *array) { return array_freed("cuArrayDestroy", arra
 CUresult cuMipmappedArrayDestroy(void *array)
 {
 	return array_freed("cuMipmappedArrayDestroy", array, REAL_DRIVER(cuMipmappedArrayDestroy));
+}
+
+// What somebody has made elsewhere is not known here: it is taken for a device's.
+CUresult cuMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props)
+{
+	const auto real = REAL_DRIVER(cuMemPoolCreate);
+
+	if (real == nullptr)
+		return CUDA_ERROR_NOT_FOUND;
+	const CUresult result = real(pool, props);
+	if (result == CUDA_SUCCESS && props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		pool_is_elsewhere(*pool);
+	return result;
+}
+
+CUresult cuMemPoolDestroy(cudaMemPool_t pool)
+{
+	const auto real = REAL_DRIVER(cuMemPoolDestroy);
+
+	if (real == nullptr)
+		return CUDA_ERROR_NOT_FOUND;
+	forget_pool(pool);
+	return real(pool);
+}
+
+CUresult cuMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
+{
+	const auto real = REAL_DRIVER(cuMemPoolTrimTo);
+
+	if (real == nullptr)
+		return CUDA_ERROR_NOT_FOUND;
+	const CUresult result = real(pool, keep);
+	settle_pools();
+	return result;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)

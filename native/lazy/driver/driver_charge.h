@@ -26,6 +26,7 @@ private:
 	const uint64_t bytes_;
 	Task *task_;          // nullptr: nothing is charged
 	bool graph_ = false; // the allocation is a graph's
+	cudaMemPool_t pool_ = nullptr; // or a pool's
 	CUresult refused_ = CUDA_SUCCESS;
 };
 

@@ -13,7 +13,10 @@ struct DriverAllocation {
 	DriverAllocation(CUdeviceptr *to, size_t *, size_t, size_t, unsigned) : memory(to) {}
 	DriverAllocation(CUdeviceptr *to, size_t, unsigned) : memory(to), managed(true) {}
 	DriverAllocation(CUdeviceptr *to, size_t, cudaStream_t in) : memory(to), ordered(true), stream(in) {}
-	DriverAllocation(CUdeviceptr *to, size_t, cudaMemPool_t, cudaStream_t in) : memory(to), ordered(true), stream(in) {}
+	DriverAllocation(CUdeviceptr *to, size_t, cudaMemPool_t from, cudaStream_t in)
+	    : memory(to), ordered(true), stream(in), pool(from)
+	{
+	}
 	DriverAllocation(CUmemGenericAllocationHandle *to, size_t, const CUmemAllocationProp *what, unsigned long long)
 	    : memory(to), prop(what)
 	{
@@ -24,6 +27,7 @@ struct DriverAllocation {
 	const bool managed = false;
 	const bool ordered = false; // in a stream
 	const cudaStream_t stream = nullptr;
+	const cudaMemPool_t pool = nullptr;              // nullptr: the device's
 	const CUmemAllocationProp *const prop = nullptr; // of memory that is known by a handle
 };
 

@@ -64,7 +64,7 @@ func TestLazyOrdersFreesInNewThreads(t *testing.T) {
 
 // What the context keeps, the task does: others would be granted it.
 func TestLazyKeepsTheTaskOfWhatStays(t *testing.T) {
-	runLazy(t, "13", "keeps pool").wantNative().wantEvents("begin grow gone")
+	runLazy(t, "13", "keeps pool").wantNative().wantEvents("begin grow grow gone")
 	p := runLazy(t, "13", "keeps variable").wantNative()
 	p.wantEvents("begin grow gone")
 	if r := p.of("begin")[0]; r.Bytes != 6<<20 {
@@ -75,7 +75,7 @@ func TestLazyKeepsTheTaskOfWhatStays(t *testing.T) {
 	if r := p.of("begin")[0]; r.Bytes != 2<<20 {
 		t.Errorf("begin %+v, want a granule", r)
 	}
-	runLazy(t, "13", "keeps pool_no_more").wantNative().wantEvents("begin grow free begin grow free gone")
+	runLazy(t, "13", "keeps pool_no_more").wantNative().wantEvents("begin grow grow free begin grow grow free gone")
 }
 
 // What is filled and freed leaves nothing behind, not even waits for it.

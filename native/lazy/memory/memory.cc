@@ -219,7 +219,7 @@ static void *place(Range &r, size_t bytes)
 	const uintptr_t base = r.base + (r.shared ? take(r, bytes) : 0);
 
 	r.live++;
-	allocations()[base] = Allocation{base, bytes, &r, 0, 0, false, nullptr};
+	allocations()[base] = Allocation{base, bytes, &r, 0, 0, false, nullptr, nullptr};
 	return reinterpret_cast<void *>(base);
 }
 
@@ -496,13 +496,13 @@ bool out_of_bounds(const cudaPitchedPtr &memory, const cudaPos &at, const cudaEx
 	              sum(sum(product(box.depth - 1, slice), product(box.height - 1, memory.pitch)), box.width));
 }
 
-void adopt(void *address, size_t bytes, int charged_to)
+void adopt(void *address, size_t bytes, int charged_to, cudaMemPool_t pool)
 {
 	if (mode() == Mode::passive)
 		return;
 	Locked locked;
 	const uintptr_t base = reinterpret_cast<uintptr_t>(address);
-	allocations()[base] = Allocation{base, bytes, nullptr, charged_to, 0, false, program_context()};
+	allocations()[base] = Allocation{base, bytes, nullptr, charged_to, 0, false, pool, pool != nullptr ? nullptr : program_context()};
 }
 
 void readopt(const Allocation &was)
@@ -551,6 +551,14 @@ bool withdraw(const void *address, Allocation *was)
 	*was = *a;
 	erase(a);
 	return true;
+}
+
+cudaMemPool_t pool_behind(const void *address)
+{
+	Locked locked;
+	const Allocation *a = at_base(address);
+
+	return a != nullptr ? a->pool : nullptr;
 }
 
 std::vector<Allocation> withdraw_all(CUcontext ends_with, int charged_to)

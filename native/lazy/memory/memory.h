@@ -21,6 +21,7 @@ struct Allocation {
 	int charged_to;    // the device to whose task it is charged, as the program counts devices, if it is the runtime's
 	unsigned recorded; // operations in the record that touch it
 	bool freed;        // by the program, while still recorded
+	cudaMemPool_t pool;   // that is charged for it, or nullptr
 	CUcontext ends_with; // the program's own context that it is in; nullptr: the device's, or it is not the runtime's
 };
 
@@ -64,7 +65,7 @@ inline size_t sum(size_t a, size_t b)
 // allocation_at finds the allocation of this library, with memory, that the address is in.
 bool allocation_at(const void *address, uintptr_t *base, size_t *bytes);
 // adopt notes an allocation that the CUDA runtime or the driver has made, in the thread's context.
-void adopt(void *address, size_t bytes, int charged_to);
+void adopt(void *address, size_t bytes, int charged_to, cudaMemPool_t pool = nullptr);
 
 // Who holds the allocation that begins at address.
 enum class Holder { unknown, runtime, reserved, mapped };
@@ -84,6 +85,7 @@ void *renew(uintptr_t base, size_t bytes);
 // withdraw forgets an allocation that adopt noted, before it is freed; it stays charged.
 bool withdraw(const void *address, Allocation *was);
 void readopt(const Allocation &was); // it was not freed
+cudaMemPool_t pool_behind(const void *address); // that is charged for what withdraw would forget
 // withdraw_all is withdraw of all that ends with a context: the program's own, or (nullptr) that of the device to whose
 // task it is charged. outlasting are the bytes of what ends with another than the device's.
 std::vector<Allocation> withdraw_all(CUcontext ends_with, int charged_to);

@@ -20,6 +20,7 @@
 #include "program/mode.h"
 #include "program/objects.h"
 #include "task/burst.h"
+#include "task/pools.h"
 #include "task/graph_memory.h"
 #include "task/record.h"
 #include "task/report.h"
@@ -114,6 +115,7 @@ void reset_task()
 	for (const Charge &c : charged_by_handle())
 		if (c.charged_to == task.device())
 			task.count(1, static_cast<int64_t>(c.bytes));
+	renew_pools(task.device());
 }
 
 template <typename Reset> cudaError_t reset(const char *call, Reset run)

@@ -9,6 +9,7 @@
 #include "program/mode.h"
 #include "task/direct.h"
 #include "task/graph_memory.h"
+#include "task/pools.h"
 #include "task/record.h"
 #include "task/report.h"
 #include "task/stream_capture.h"
@@ -63,12 +64,14 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 		graph_frees(memory);
 	if ((holder == Holder::mapped && !in_order) || holder == Holder::reserved)
 		drop_allocation(memory);
+	else if (withdrawn && error == cudaSuccess && was.pool != nullptr)
+		pool_has_back(was.pool);
 	else if (withdrawn && error == cudaSuccess && later)
 		postpone([was] { Task::on(was.charged_to)->uncharge(was.bytes); });
 	else if (withdrawn && error == cudaSuccess)
 		Task::on(was.charged_to)->uncharge(was.bytes);
 	else if (withdrawn)
-		adopt(memory, was.bytes, was.charged_to);
+		readopt(was);
 	await_postponed();
 	drop_reached();
 	if (order != nullptr && one_device())
@@ -131,12 +134,14 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 	}
 	// A stream may wait for the thread that frees. So nobody waits here for long, and a task that would end goes on
 	// until a later wait. In a process that chooses devices itself, a task ends with its last object, so work
-	// in other streams with memory that was freed there must end first.
+	// in other streams with memory that was freed there must end first. A pool is one object.
 	Task &task = charged_to(memory);
+	const cudaMemPool_t pool = pool_behind(memory);
+	const bool last_of_pool = pool == nullptr || allocations_of(pool) == 1;
 	const Order order = {real(stream), own};
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
-		if (error != cudaSuccess || mode() != Mode::pinned || !task.last_object() || being_captured())
+		if (error != cudaSuccess || mode() != Mode::pinned || !last_of_pool || !task.last_object() || being_captured())
 			return error;
 		error = REAL(cudaStreamSynchronize)(real(stream)); // pinned, it may be another device's
 		return error == cudaSuccess ? await_rest([&] { return await_all(task); }) : error;

@@ -8,6 +8,7 @@
 #include "program/mode.h"
 #include "task/direct.h"
 #include "task/graph_memory.h"
+#include "task/pools.h"
 #include "task/report.h"
 #include "task/seems.h"
 #include "task/stream_capture.h"
@@ -24,10 +25,11 @@ enum class Kind { linear, unified, object };
 
 // allocate is cudaMalloc and its like. real makes the allocation on the bound
 // device and returns its address in *memory. It is not called for memory that is ours: what is
-// recorded, and all linear memory where it can move, but for what a capture allocates.
+// recorded, and all linear memory where it can move, but for what a capture allocates. Memory with an order that is
+// not ours is of `pool`, or else of the device's pool.
 template <typename Real>
 cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, Kind kind = Kind::linear,
-                     const Order *order = nullptr)
+                     const Order *order = nullptr, cudaMemPool_t pool = nullptr)
 {
 	if (memory == nullptr)
 		return fail(cudaErrorInvalidValue);
@@ -69,17 +71,25 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		task.take_back(backing_of(bytes));
 		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : fail(seen(made, "cuMemMap"));
 	}
-	if (bytes > 0 && (error = task.await_charge(call, bytes, kind == Kind::unified)) != cudaSuccess)
+	if (order != nullptr && pool == nullptr && mode() != Mode::passive)
+		pool = pool_of(one_device() ? home() : task.device());
+	if (bytes > 0 && pool != nullptr)
+		error = await_pool_charge(call, task, pool, bytes);
+	else if (bytes > 0)
+		error = task.await_charge(call, bytes, kind == Kind::unified);
+	if (error != cudaSuccess)
 		return error;
 	const Submitting submitting; // as above
 	use_device();             // until it was charged, the task could end and another begin elsewhere
 	error = real();
+	if (bytes > 0 && pool != nullptr)
+		pool_was_asked(pool, bytes, error);
 	if (error == cudaSuccess) {
 		if (bytes > 0)
-			adopt(*memory, bytes, task.device());
+			adopt(*memory, bytes, task.device(), pool);
 		return error;
 	}
-	if (bytes > 0)
+	if (bytes > 0 && pool == nullptr)
 		task.take_back(bytes);
 	return error == cudaErrorMemoryAllocation ? failed_allocation(call, bytes) : seen(error, call);
 }
@@ -201,7 +211,9 @@ MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz, true)
 		auto make = [&] { return REAL(name)(memory, bytes, pool, real(stream)); };                             \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocFromPoolAsync", memory, bytes, make);                      \
-		return allocate("cudaMallocFromPoolAsync", memory, bytes, make, Kind::object);                         \
+		const Order order = {real(stream), false};                                                             \
+		return allocate("cudaMallocFromPoolAsync", memory, bytes, make, Kind::object, &order,                  \
+		                mode() == Mode::passive ? nullptr : pool);                                             \
 	}
 MALLOC_FROM_POOL(cudaMallocFromPoolAsync, cudaStreamIsCapturing)
 MALLOC_FROM_POOL(cudaMallocFromPoolAsync_ptsz, cudaStreamIsCapturing_ptsz)

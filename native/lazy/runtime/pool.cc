@@ -9,6 +9,7 @@
 #include "device/handles.h"
 #include "program/mode.h"
 #include "task/direct.h"
+#include "task/pools.h"
 #include "task/report.h"
 #include "task/task.h"
 #include "pools.h"
@@ -48,7 +49,10 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props
 			return REAL(cudaMemPoolCreate)(pool, props);
 		cudaMemPoolProps there = *props;
 		translate(&there.location);
-		return REAL(cudaMemPoolCreate)(pool, &there);
+		const cudaError_t error = REAL(cudaMemPoolCreate)(pool, &there);
+		if (error == cudaSuccess && there.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+			pool_is_elsewhere(*pool);
+		return error;
 	});
 }
 
@@ -72,20 +76,10 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
 {
 	tie(Tie::pool);
 	cudaError_t error = await_context();
-	if (error == cudaSuccess && (error = seen(REAL(cudaMemPoolDestroy)(pool), "cudaMemPoolDestroy")) == cudaSuccess)
-		pool_keeps(pool, false);
-	return error;
-}
-
-// A pool with a release threshold keeps what is freed.
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value)
-{
-	return direct_kept("cudaMemPoolSetAttribute", [=] {
-		cudaError_t error = REAL(cudaMemPoolSetAttribute)(pool, attribute, value);
-		if (error == cudaSuccess && attribute == cudaMemPoolAttrReleaseThreshold)
-			pool_keeps(pool, *static_cast<uint64_t *>(value) > 0);
+	if (error != cudaSuccess)
 		return error;
-	});
+	forget_pool(pool);
+	return seen(REAL(cudaMemPoolDestroy)(pool), "cudaMemPoolDestroy");
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value)

@@ -26,6 +26,7 @@
 #include "device/handles.h"
 #include "memory/memory.h"
 #include "direct.h"
+#include "pools.h"
 #include "record.h"
 #include "report.h"
 #include "stream_capture.h"
@@ -130,6 +131,7 @@ void *reuse_freed(size_t bytes, const Order &order)
 
 void drop_reached()
 {
+	settle_pools();
 	if (count == 0 || being_captured() || !at_home()) // a task does not end in a capture
 		return;
 	Locked locked;
@@ -163,7 +165,8 @@ void await_end(const char *call)
 	Task &task = Task::process();
 	CUresult result = CUDA_SUCCESS;
 
-	if (!one_device() || !(task.would_end() || (count > 0 && task.has_only(count))) || being_captured() || !at_home())
+	const uint64_t leaving = count + idle_pools();
+	if (!one_device() || !(task.would_end() || (leaving > 0 && task.has_only(leaving))) || being_captured() || !at_home())
 		return;
 	const Waits waits;
 	const Quiescence quiescence = Quiescence::now();
@@ -175,6 +178,7 @@ void await_end(const char *call)
 	if (!await_until(deadline_ns, drained))
 		return;
 	drop_reached();
+	trim_idle_pools();
 	if (result == CUDA_SUCCESS || stays(result))
 		task.note_quiescent(quiescence);
 	seen(result, call);

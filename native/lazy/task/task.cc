@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "abi/lock.h"
 #include "abi/symbols.h"
@@ -20,6 +19,7 @@
 #include "program/mode.h"
 #include "program/variables.h"
 #include "explicit.h"
+#include "pools.h"
 #include "record.h"
 #include "report.h"
 #include "revoke.h"
@@ -33,14 +33,6 @@ namespace lazy {
 static const uint64_t warp = 32;
 
 static uint64_t whole_granules(uint64_t bytes) { return (bytes + granule - 1) / granule * granule; }
-
-// The pools that keep what is freed. In a process that chooses devices itself, the device of a
-// pool is not known here, so a pool counts for each device.
-static std::set<cudaMemPool_t> &keeping()
-{
-	static auto *const all = new std::set<cudaMemPool_t>;
-	return *all;
-}
 
 void Account::add(int more_objects, int64_t bytes)
 {
@@ -79,7 +71,7 @@ uint64_t Account::context_missing(const Cover &c) const
 
 bool Account::lasts() const
 {
-	return reserved > 0 || !keeping().empty() || context.granted > ContextMemory().bytes() || variables() > 0;
+	return reserved > 0 || context.granted > ContextMemory().bytes() || variables() > 0;
 }
 
 // Tasks are whole before any constructor runs: those of other libraries may allocate.
@@ -366,7 +358,6 @@ void Task::reset()
 	ties.clear();
 	if (!one_device())
 		return;
-	keeping().clear();
 	phase_.store(Phase::unbound);
 }
 
@@ -552,6 +543,9 @@ cudaError_t Task::await_charged(const char *call, uint64_t bytes, bool managed, 
 		return cudaSuccess;
 	if (bytes > CASE_WIRE_MAX_BYTES) // counts are signed
 		return failed_allocation(call, bytes);
+	if (fits(bytes, memory))
+		return cudaSuccess;
+	settle_pools();
 	if (fits(bytes, memory) || await_freed([=] { return fits(bytes, memory); }))
 		return cudaSuccess;
 	while (!fits(bytes, memory)) {
@@ -660,16 +654,6 @@ cudaError_t Task::await_local_memory(const char *call, uint64_t bytes, ContextMe
 		local_refusal_.note(bytes, error);
 	}
 	return error;
-}
-
-void pool_keeps(cudaMemPool_t pool, bool keeps)
-{
-	Locked locked;
-
-	if (keeps)
-		keeping().insert(pool);
-	else
-		keeping().erase(pool);
 }
 
 bool Task::last_object() const { return has_only(1); }

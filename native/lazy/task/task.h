@@ -21,6 +21,7 @@
 #include <atomic>
 
 #include "abi/abi.h"
+#include "abi/symbols.h"
 #include "probe/case.h"
 #include "program/mode.h"
 #include "explicit.h"
@@ -203,6 +204,10 @@ public:
 	bool shape_is_new(uint64_t blocks, uint32_t threads_per_block) const;
 	void reshape(const Shape &shape);
 
+	// lasts_with_process: nobody knows when the task's device has no work, because the program does without the shared
+	// runtime.
+	static bool lasts_with_process() { return one_device() && !has_runtime(); }
+
 	void reset();              // cudaDeviceReset
 	static void renew_tasks(); // in a child of fork
 
@@ -282,9 +287,6 @@ cudaError_t await_context();
 // await_confined asks for the device of a program that is to be confined (device/confine.h), which must
 // happen before the driver is initialized.
 cudaError_t await_confined();
-
-// pool_keeps: what is freed to the pool stays the pool's own, so no task ends.
-void pool_keeps(cudaMemPool_t pool, bool keeps);
 
 } // namespace lazy
 #endif

@@ -261,6 +261,61 @@ static void in_turn()
 	}
 }
 
+static uint64_t of_pool(cudaMemPool_t pool, int attribute)
+{
+	uint64_t bytes = 0;
+	TRY(call("cuMemPoolGetAttribute", pool, attribute, static_cast<void *>(&bytes)));
+	return bytes;
+}
+
+static cudaMemPool_t devices_pool()
+{
+	cudaMemPool_t pool = nullptr;
+	TRY(call("cuDeviceGetMemPool", &pool, 0));
+	return pool;
+}
+
+static void keep(cudaMemPool_t pool, uint64_t bytes) { TRY(call("cuMemPoolSetAttribute", pool, 4, static_cast<void *>(&bytes))); }
+
+static CUdeviceptr ordered(size_t bytes, cudaMemPool_t pool = nullptr)
+{
+	CUdeviceptr at = 0;
+	const cudaStream_t stream = nullptr;
+	TRY(pool == nullptr ? call("cuMemAllocAsync", &at, bytes, stream) : call("cuMemAllocFromPoolAsync", &at, bytes, pool, stream));
+	return at;
+}
+
+static void free_ordered(CUdeviceptr at) { TRY(call("cuMemFreeAsync", at, cudaStream_t{})); }
+
+// pools: what a pool keeps is not free for others, and serves what it is asked for next.
+static void pools()
+{
+	begin();
+	say("context");
+	const CUdeviceptr x = ordered(19 * mib + 1); // in whole granules
+	free_ordered(x);
+	freed(allocated(4 * mib)); // beside what the pool has until the program waits
+	TRY(call("cuCtxSynchronize"));
+	freed(allocated(24 * mib)); // in its place
+	keep(devices_pool(), 100 * mib);
+	free_ordered(ordered(20 * mib));
+	TRY(call("cuCtxSynchronize"));
+	freed(allocated(10 * mib)); // beside it
+	free_ordered(ordered(18 * mib));
+	TRY(call("cuCtxSynchronize"));
+	TRY(call("cuMemPoolTrimTo", devices_pool(), size_t{0}));
+	freed(allocated(30 * mib));
+	cudaMemPoolProps props = {};
+	cudaMemPool_t own = nullptr;
+	props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+	TRY(call("cuMemPoolCreate", &own, static_cast<const cudaMemPoolProps *>(&props)));
+	free_ordered(ordered(30 * mib, own));
+	TRY(call("cuCtxSynchronize"));
+	TRY(call("cuMemPoolDestroy", own));
+	freed(allocated(30 * mib));
+	say("none");
+}
+
 // seems: what is said of a device's memory.
 static void seems()
 {
@@ -288,7 +343,7 @@ public:
 	bool run(int steps)
 	{
 		for (int i = 0; i < steps; i++)
-			if (step(below(10)); !right())
+			if (step(below(13)); !right())
 				return false;
 		while (!mappings_.empty())
 			unmap();
@@ -296,6 +351,10 @@ public:
 			release();
 		while (!allocations_.empty())
 			deallocate();
+		while (!ordered_.empty())
+			free_ordered(take(ordered_));
+		keep(devices_pool(), 0);
+		TRY(call("cuCtxSynchronize"));
 		return right() && charged() == 0;
 	}
 	static uint64_t nothing; // free, where nothing is allocated
@@ -320,6 +379,7 @@ private:
 	std::vector<std::pair<CUmemGenericAllocationHandle, int>> handles_; // one for each time that it is held
 	std::vector<Mapping> mappings_;
 	std::vector<Allocation> allocations_;
+	std::vector<CUdeviceptr> ordered_;
 
 	unsigned below(size_t n) { return static_cast<unsigned>(random_() % n); }
 	template <class T> T take(std::vector<T> &from)
@@ -330,6 +390,8 @@ private:
 		return taken;
 	}
 
+	static uint64_t granules(uint64_t bytes) { return (bytes + 2 * mib - 1) / (2 * mib) * (2 * mib); }
+
 	// charged is what the program has, in whole granules where allocations share them.
 	uint64_t charged() const
 	{
@@ -338,7 +400,7 @@ private:
 			(a.bytes < mib ? small : large) += a.bytes;
 		for (const Memory &m : memories_)
 			large += m.references > 0 ? m.bytes : 0;
-		return large + (small + 2 * mib - 1) / (2 * mib) * 2 * mib;
+		return large + granules(small) + granules(of_pool(devices_pool(), 5));
 	}
 	bool right() const
 	{
@@ -370,6 +432,12 @@ private:
 			end_context();
 		else if (what == 9)
 			fail();
+		else if (what == 10)
+			ordered_.push_back(::ordered(1 + below(20 * mib)));
+		else if (what == 11 && !ordered_.empty())
+			free_ordered(take(ordered_));
+		else if (what == 12)
+			wait();
 	}
 	void allocate()
 	{
@@ -442,6 +510,15 @@ private:
 		TRY(call("cuCtxDestroy", own));
 		TRY(call("cuCtxSetCurrent", primary));
 	}
+	// The pool lets go what it need not keep.
+	void wait()
+	{
+		keep(devices_pool(), below(2) * 40 * mib);
+		if (below(2) == 0)
+			TRY(call("cuMemPoolTrimTo", devices_pool(), below(20) * mib));
+		else
+			TRY(call("cuCtxSynchronize"));
+	}
 	// What the driver refuses is not charged.
 	void fail()
 	{
@@ -464,7 +541,7 @@ static void random_sequences()
 	say("context");
 	TRY(call("cuMemGetInfo", &Sequence::nothing, &total));
 	for (unsigned seed = 0; seed < 1000; seed++)
-		if (!Sequence(seed).run(20))
+		if (!Sequence(seed).run(12))
 			printf("sequence %u\n", seed);
 	say("none");
 }
@@ -475,7 +552,7 @@ int main(int count, char **arguments)
 		const char *name;
 		void (*run)();
 	} programs[] = {{"linear", linear}, {"kinds", kinds}, {"handles", handles}, {"shared", shared}, {"on_host", on_host},
-	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}, {"seems", seems}, {"random", random_sequences}};
+	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}, {"seems", seems}, {"pools", pools}, {"random", random_sequences}};
 
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	for (const auto &p : programs)

@@ -183,8 +183,13 @@ void keeps(const char *what)
 	}
 	for (int round = 0; round < 2; round++) {
 		int *x = device<int>(1000);
+		void *of_pool = nullptr;
 		TRY(cudaMemset(x, 0, 4000));
 		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+		if (way == "pool" || way == "pool_no_more") {
+			TRY(cudaMallocAsync(&of_pool, 4 * mib, nullptr));
+			TRY(cudaFreeAsync(of_pool, nullptr));
+		}
 		say("x %ld", digest(x, 1000));
 		TRY(cudaFree(x));
 	}
