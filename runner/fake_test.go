@@ -157,10 +157,11 @@ func (r *tape) kinds() []results.EventKind {
 	return out
 }
 
-// setup is a batch on devices of 16 bytes without contexts.
+// setup is a batch on devices of 16 bytes without contexts, or as model says.
 type setup struct {
 	scheduler string
 	devices   int
+	model     *schedulers.Device
 	jobs      []mixes.Job
 	workers   int
 	timeout   time.Duration
@@ -184,6 +185,9 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 		t.Fatal(err)
 	}
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
+	if s.model != nil {
+		device = *s.model
+	}
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Open: s.open, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
 		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, OOMFails: s.oomFails, MPS: s.mps, NoProgressAfter: s.patience, FaultsAlone: s.faultsAlone,

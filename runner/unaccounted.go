@@ -77,15 +77,15 @@ func (b *Batch) usesOfJobs(uses []engine.Use) ([]engine.Use, error) {
 	return out, nil
 }
 
-// noteUnaccounted records the processes that have more on the device than they are charged, each for the first time and when it has
-// grown by more than a quarter.
+// noteUnaccounted records the processes that have clearly more on the device than they are charged, each for the first time and when
+// it has grown by more than a quarter.
 func (b *Batch) noteUnaccounted(device int, now time.Duration) {
 	found := b.engine.Unaccounted(device)
 	for _, p := range slices.SortedFunc(maps.Keys(found), byJob) {
 		j, bytes := b.job(int(p.Job)), found[p]
 		of := &j.unaccounted
 		of.most = max(of.most, b.unaccountedOf(p.Job))
-		if noted := of.noted[use{p, device}]; bytes <= noted+noted/4 {
+		if noted := of.noted[use{p, device}]; bytes <= max(noted+noted/4, engine.Slack(b.config.Devices[device])) {
 			continue
 		}
 		if of.noted == nil {
@@ -145,11 +145,12 @@ func (b *Batch) nameHog(j *job) {
 	}
 }
 
-// hog says which job has most on the device beside what it is charged; "": no job has any.
+// hog says which job has most on the device beside what it is charged, and what all others have; "": no job has any.
 func (b *Batch) hog(device int) string {
-	sums := map[int]int64{}
+	sums, all := map[int]int64{}, int64(0)
 	for p, bytes := range b.engine.Unaccounted(device) {
 		sums[int(p.Job)] += bytes
+		all += bytes
 	}
 	worst := -1
 	for i, bytes := range sums {
@@ -160,5 +161,9 @@ func (b *Batch) hog(device int) string {
 	if worst < 0 {
 		return ""
 	}
-	return fmt.Sprintf("job %d (%s) uses %s there that no call showed", worst, b.records[worst].Name, size.Text(sums[worst]))
+	others := ""
+	if rest := all - sums[worst]; rest > 0 {
+		others = ", and other jobs " + size.Text(rest)
+	}
+	return fmt.Sprintf("job %d (%s) uses %s there that no call showed%s", worst, b.records[worst].Name, size.Text(sums[worst]), others)
 }

@@ -68,6 +68,35 @@ func TestUnaccountedMemoryIsNamed(t *testing.T) {
 	}
 }
 
+// What is within the slack is charged and counted, and makes no event. Of several jobs that have some the largest is named.
+func TestALittleUnaccountedMemoryIsNoEvent(t *testing.T) {
+	device := schedulers.Device{CapacityBytes: 1000, ContextBytes: 64, SMs: 1, WarpsPerSM: 64, BlocksPerSM: 32}
+	jobs, rec := setup{scheduler: "case-alg3", model: &device, jobs: probed(3)}.run(t, func(f *fake) {
+		f.started(0, 1, 2)
+		f.begin(0, 100)
+		f.begin(1, 100)
+		f.see(2, 168, 167, -1)
+		f.calls = nil
+		f.begin(2, 1000-168-167-64+1)
+		f.want()
+		f.batch.ReportOOM(1, 0, 10, "cudaMalloc", f.now)
+		f.ended(0, 1)
+		f.want("answer 3@0")
+		f.ended(2)
+	})
+	for _, e := range rec.events {
+		if e.Kind == results.EventUnaccounted {
+			t.Error(e.Detail)
+		}
+	}
+	if got := jobs[0].UnaccountedBytes; got == nil || *got != 4 {
+		t.Errorf("unaccounted: %v", got)
+	}
+	if want := "; job 0 (probed) uses 4 bytes there that no call showed, and other jobs 3 bytes"; !strings.HasSuffix(jobs[1].Detail, want) {
+		t.Errorf("the victim says %q", jobs[1].Detail)
+	}
+}
+
 // A hog that is seen only after its victim was out of memory is named all the same.
 func TestAHogIsNamedLate(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2)}.run(t, func(f *fake) {

@@ -24,9 +24,9 @@ type Use struct {
 	Bytes   int64
 }
 
-// slackShare is the part of a context's reserve by which a process may be above what is charged: the driver gives memory in
-// blocks of 2 MiB, and what a context takes depends on the device and on the program.
-const slackShare = 16
+// Slack is by how many bytes processes on d are often above what is charged: what a context takes depends on the device and on the
+// program. Many processes that are a little above it fill a device, so what is within the slack is charged too.
+func Slack(d schedulers.Device) int64 { return d.ContextBytes / 16 }
 
 // mostUsed is more than any device has.
 const mostUsed = 1 << 48
@@ -82,11 +82,8 @@ func (e *Engine) Unaccounted(device int) map[schedulers.Process]int64 {
 
 // see enters what a look shows of a process, and reports whether the process is charged something else than before.
 func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool) {
-	slack := d.limits.ContextBytes / slackShare
-	above := bytes - sumBytes(d.limits.ContextBytes, e.chargedTo(p, d))
-	if above <= slack {
-		above = 0
-	}
+	slack := Slack(d.limits)
+	above := max(bytes-sumBytes(d.limits.ContextBytes, e.chargedTo(p, d)), 0)
 	x := d.excesses[p]
 	if x == nil {
 		if above > 0 || !d.contexts[p] && bytes > slack {

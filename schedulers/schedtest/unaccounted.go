@@ -13,7 +13,7 @@ import (
 )
 
 // looks is what looks at the devices have shown of processes, by device. Nodes of tests have contexts that are so small that
-// the engine has no slack.
+// engine.Slack is 0.
 type looks []map[schedulers.Process]*looked
 
 // looked is what the latest two looks have shown of a process.
