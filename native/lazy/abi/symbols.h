@@ -11,6 +11,8 @@ namespace lazy {
 
 // dlsym as libc has it, not as driver/context_gate.cc overrides it.
 void *real_dlsym(void *handle, const char *name);
+using VersionFinder = void *(*)(void *handle, const char *name, const char *version);
+VersionFinder real_dlvsym();
 
 // names_runtime: the file is a shared CUDA runtime, also one that is packed with a program
 // (libcudart-d0da41ae.so.11.0, as auditwheel renames it).

@@ -189,10 +189,9 @@ void *overridden(void *found, const char *name)
 // for the next definition wraps the function, and its own call is overridden.
 extern "C" int gate_knows(void *handle, const char *name) { return handle != RTLD_NEXT && counts_devices(name); }
 
-// gate_dlsym is dlsym for names that begin with "cu", and those of gate_knows.
-static void *found_by_dlsym(void *handle, const char *name)
+static void *looked_up(void *function, const char *name)
 {
-	void *found = overridden(real_dlsym(handle, name), name);
+	void *found = overridden(function, name);
 
 	for (const auto &g : gates)
 		if (found != nullptr && strcmp(name, g.name) == 0)
@@ -200,12 +199,20 @@ static void *found_by_dlsym(void *handle, const char *name)
 	return driver_call(name, found);
 }
 
+// gate_dlsym is dlsym for names that begin with "cu", and those of gate_knows.
 extern "C" void *gate_dlsym(void *handle, const char *name)
 {
 	const void *const caller = __builtin_return_address(0);
 	if (counts_devices(name))
 		return instead_of(real_dlsym(handle, name), name);
-	return hand_out(name, found_by_dlsym(handle, name), caller);
+	return hand_out(name, looked_up(real_dlsym(handle, name), name), caller);
+}
+
+// gate_dlvsym is dlvsym for names that begin with "cu".
+extern "C" void *gate_dlvsym(void *handle, const char *name, const char *version)
+{
+	const void *const caller = __builtin_return_address(0);
+	return hand_out(name, looked_up(real_dlvsym()(handle, name, version), name), caller);
 }
 
 // gate_hands is told what dlsym is asked for with RTLD_NEXT and RTLD_DEFAULT. The function after the
@@ -215,12 +222,23 @@ extern "C" void gate_hands(void *handle, const char *name, const void *caller)
 	handed_out(name, handle == RTLD_NEXT ? caller : real_dlsym(RTLD_DEFAULT, name), caller);
 }
 
+// gate_passes is told what dlvsym is asked for with RTLD_NEXT and RTLD_DEFAULT.
+extern "C" void gate_passes(const char *name, const void *caller) { handed_out(name, caller, caller); }
+
+// gate_finders is told of names that begin with "dl". With dlsym as libc has it, a part gets what it wants.
+extern "C" void gate_finders(const char *name, const void *caller)
+{
+	if (strcmp(name, "dlsym") == 0 || strcmp(name, "dlvsym") == 0)
+		passes_by("dlsym past this library", caller);
+}
+
 // after_this is a function of libc, which had it in libdl before 2.34. The thread sanitizer comes here before it is
 // ready to watch.
 __attribute__((no_sanitize("thread"))) static void *after_this(const char *name, const char *version)
 {
-	void *f = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
-	return f != nullptr ? f : dlvsym(RTLD_NEXT, name, version);
+	const VersionFinder find = real_dlvsym();
+	void *f = find(RTLD_NEXT, name, "GLIBC_2.34");
+	return f != nullptr ? f : find(RTLD_NEXT, name, version);
 }
 
 extern "C" __attribute__((no_sanitize("thread"))) void *gate_find_dlsym()
@@ -228,6 +246,7 @@ extern "C" __attribute__((no_sanitize("thread"))) void *gate_find_dlsym()
 	return after_this("dlsym", "GLIBC_2.2.5");
 }
 
+extern "C" __attribute__((no_sanitize("thread"))) void *find_dlvsym() { return reinterpret_cast<void *>(real_dlvsym()); }
 extern "C" __attribute__((no_sanitize("thread"))) void *find_dlopen() { return after_this("dlopen", "GLIBC_2.2.5"); }
 extern "C" __attribute__((no_sanitize("thread"))) void *find_dlmopen() { return after_this("dlmopen", "GLIBC_2.3.4"); }
 

@@ -1,5 +1,6 @@
 /* dlopen.S: dlopen and dlmopen, which are overridden because a library that is opened with RTLD_DEEPBIND, or in a
- * namespace of its own, calls others past this library. In assembler, because they depend on the caller.
+ * namespace of its own, calls others past this library, and dlvsym, which finds functions. In assembler, because they
+ * depend on the caller.
  */
 	.set RTLD_DEEPBIND, 8
 
@@ -57,7 +58,28 @@
 	saving %rsi, opened_apart
 1:	go_on dlmopen
 
+	open dlvsym		/* handle, name, version */
+	cmpb $'c', 0(%rsi)
+	jne 3f
+	cmpb $'u', 1(%rsi)
+	jne 1f
+	leaq 1(%rdi), %rax	/* RTLD_NEXT, -1, and RTLD_DEFAULT, 0, depend on the caller */
+	cmpq $1, %rax
+	ja gate_dlvsym
+	saving %rsi, gate_passes
+	jmp 1f
+3:	cmpb $'d', 0(%rsi)
+	jne 1f
+	cmpb $'l', 1(%rsi)
+	jne 1f
+	saving %rsi, gate_finders
+1:	go_on dlvsym
+
 	.hidden find_dlmopen
 	.hidden find_dlopen
+	.hidden find_dlvsym
+	.hidden gate_dlvsym
+	.hidden gate_finders
+	.hidden gate_passes
 	.hidden opened_apart
 	.section .note.GNU-stack, "", @progbits

@@ -46,7 +46,8 @@ func TestLazyTakesNoMemoryFromWorkPastTheGate(t *testing.T) {
 		"a table":                   {`table(UNKNOWN)`, nil, "a part has table 11111111-1111-1111-1111-111111111111 of the driver"},
 		"the function after itself": {`dlsym(RTLD_NEXT, "cuLaunchKernel")`, nil, "a part of the program calls cuLaunchKernel"},
 		"in the whole process":      {`dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL); dlsym(RTLD_DEFAULT, "cuMemExportToShareableHandle")`, nil, "a part of the program calls cuMemExportToShareableHandle"},
-		"another way to look up":    {`dlvsym(RTLD_DEFAULT, "malloc", "GLIBC_2.2.5")`, nil, "part.so may call the driver"},
+		"dlsym as libc has it":      {`dlvsym(dlopen("libc.so.6", RTLD_NOW), "dlsym", "GLIBC_2.2.5")`, nil, "a part of the program calls dlsym past this library"},
+		"next, by its version":      {`dlvsym(RTLD_NEXT, "cuLaunchKernel", "none")`, nil, "a part of the program calls cuLaunchKernel"},
 		"apart":                     {`dlopen("libz.so.1", RTLD_NOW | RTLD_DEEPBIND)`, nil, "libz.so.1 was opened apart from other libraries"},
 		"in a namespace":            {`dlmopen(LM_ID_NEWLM, "libz.so.1", RTLD_NOW)`, nil, "libz.so.1 was opened apart from other libraries"},
 		"it exports memory":         {`static const char *volatile name = "cudaIpcGetMemHandle"; (void)name`, nil, "part.so may export memory (CASE_EXPORTS=0: it does not)"},
@@ -72,6 +73,7 @@ const findsDriver = `#define _GNU_SOURCE
 #define CONTEXT "\x21\x31\x8c\x60\x97\x14\x32\x48\x8c\xa6\x41\xff\x73\x24\xc8\xf2"
 #define STORAGE "\xc6\x93\x33\x6e\x11\x21\xdf\x11\xa8\xc3\x68\xf3\x55\xd8\x95\x93"
 #define UNKNOWN "\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11"
+#define need(condition) do { if (!(condition)) __builtin_trap(); } while (0)
 const char reaches[] = "libcuda.so.1";
 typedef int (*functions[6])(unsigned long, unsigned, unsigned long);
 static inline void *find(const char *name) { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name); }
@@ -95,9 +97,12 @@ func TestLazyTakesMemoryBesideHarmlessCalls(t *testing.T) {
 		"no work":                   {`find("cuDeviceGetCount"); find("cuEventRecord")`, nil},
 		"looked up only":            {`find("cuMemExportToShareableHandle"); find("cuCtxCreate_v2")`, nil},
 		"tables":                    {`table(CONTEXT)[0][4](0, 0, 0); table(CONTEXT)[0][4](0, 0, 0); table(STORAGE)[0][2](0, 0, 0)`, nil},
-		"nothing":                   {``, nil},
-		"CUDA, apart":               {`dlopen("libcuda.so.1", RTLD_NOW | RTLD_DEEPBIND)`, nil},
-		"linked":                    {`extern int cuDriverGetVersion(int *); int v; cuDriverGetVersion(&v); extern int cuMemAlloc_v2(void *); static int (*volatile f)(void *) = cuMemAlloc_v2; (void)f`, []string{driver}},
+		"by their versions": {`need(dlvsym(RTLD_DEFAULT, "malloc", "GLIBC_2.2.5")); need(!dlvsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyPeer", "1"));
+			void *runtime = dlopen("libcudart.so.13", RTLD_NOW);
+			need(dlvsym(runtime, "cudaMalloc", "libcudart.so.13") == dlsym(runtime, "cudaMalloc"))`, nil},
+		"nothing":     {``, nil},
+		"CUDA, apart": {`dlopen("libcuda.so.1", RTLD_NOW | RTLD_DEEPBIND)`, nil},
+		"linked":      {`extern int cuDriverGetVersion(int *); int v; cuDriverGetVersion(&v); extern int cuMemAlloc_v2(void *); static int (*volatile f)(void *) = cuMemAlloc_v2; (void)f`, []string{driver}},
 	} {
 		s, r := startRevoking(t, moving)
 		p := prepareLazyAt(t, s, r, "13", "lazy_program", "resumes_in_a_thread", movable, preloaded(t, "part.so", fmt.Sprintf(findsDriver, c.does), c.with...)).start()

@@ -171,8 +171,6 @@ struct Part {
 	bool loads;
 	// It asks for tasks itself: it names those calls, or has them in it (../explicit.c).
 	bool asks;
-	// It can reach the driver, and find functions in a way that is not overridden.
-	bool evades;
 	std::set<std::string> linked; // functions, perhaps of the driver
 };
 
@@ -188,7 +186,7 @@ Part read_part(const char *path)
 	const Elf64_Ehdr *const header = head.get();
 	const bool is_program = strcmp(path, program) == 0;
 	const LinkedProgram *const linked = is_program ? linked_program() : nullptr;
-	bool device_code = false, runtime = false, opens = false, by_version = false;
+	bool device_code = false, runtime = false, opens = false;
 	std::set<std::string> linked_with;
 	bool asks = linked != nullptr && linked->asks, reaches = linked != nullptr && linked->reaches_driver;
 	bool shares = reaches; // the linker tells no more of a linked program
@@ -213,7 +211,6 @@ Part read_part(const char *path)
 			reaches = reaches || (text != nullptr && (tells || needs) && reaches_driver(text, s.sh_size));
 			shares = shares || (text != nullptr && (tells || needs) && exports(text, s.sh_size));
 			opens = opens || (tells && needs && has_name(text, s.sh_size, "dlopen"));
-			by_version = by_version || (tells && needs && has_name(text, s.sh_size, "dlvsym"));
 		}
 		if (s.sh_type == SHT_DYNSYM && s.sh_link < header->e_shnum)
 			linked_with = driver_functions(file, s, Strings(file, sections[s.sh_link]));
@@ -230,7 +227,7 @@ Part read_part(const char *path)
 		}
 	}
 	const bool foreign = reaches || shares || ((device_code || runtime) && !serves(is_program, runtime));
-	return {foreign, shares, !foreign && opens && (runtime || is_program), asks, reaches && by_version, std::move(linked_with)};
+	return {foreign, shares, !foreign && opens && (runtime || is_program), asks, std::move(linked_with)};
 }
 
 struct Objects {
@@ -289,8 +286,6 @@ void look_again()
 		met_driver = met_driver || part.foreign;
 		for (const std::string &function : part.linked)
 			linked().emplace(function, path);
-		if (part.evades)
-			unserved() = file_of(path) + " may call the driver";
 		if (part.exports)
 			exporter() = path;
 		may_load = may_load || part.loads;

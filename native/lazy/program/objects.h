@@ -15,8 +15,7 @@ bool loads_parts(); // the program may load parts that are not self-contained, a
 // looks_up: the caller is a part of the program, and not the CUDA runtime or the like.
 bool looks_up(const void *caller);
 // unserved_part says which part of the program may call the driver past this library: opened so that it binds to other
-// libraries first (driver/dlopen.S), able to look functions up in a way that is not overridden, or linked with a function
-// that does not pass. "": none.
+// libraries first (driver/dlopen.S), or linked with a function that does not pass. "": none.
 std::string unserved_part(bool (*passes)(const std::string &function));
 
 // exporting_part says which part of the program can export device memory to other processes. "": none.

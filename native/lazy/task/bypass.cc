@@ -250,7 +250,7 @@ const void *hand_out_table(const unsigned char *id, const void *table, const voi
 
 void passes_by(const char *name, const void *caller)
 {
-	if (looks_up(caller))
+	if (serves_lookups(caller))
 		stays(a_part_calls + std::string(name));
 }
 
