@@ -261,6 +261,26 @@ static void in_turn()
 	}
 }
 
+// holds: it has memory until it reads a line from a pipe.
+static void holds(const char *pipe)
+{
+	char line[100];
+	begin();
+	const CUmemGenericAllocationHandle handle = created(24 * mib);
+	FILE *const file = fopen(pipe, "r");
+	if (file == nullptr || fgets(line, sizeof line, file) == nullptr)
+		exit(3);
+	fclose(file);
+	released(handle);
+}
+
+// takes: it needs memory that holds has.
+static void takes()
+{
+	begin();
+	freed(allocated(20 * mib));
+}
+
 static uint64_t of_pool(cudaMemPool_t pool, int attribute)
 {
 	uint64_t bytes = 0;
@@ -552,9 +572,11 @@ int main(int count, char **arguments)
 		const char *name;
 		void (*run)();
 	} programs[] = {{"linear", linear}, {"kinds", kinds}, {"handles", handles}, {"shared", shared}, {"on_host", on_host},
-	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}, {"seems", seems}, {"pools", pools}, {"random", random_sequences}};
+	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}, {"takes", takes}, {"seems", seems}, {"pools", pools}, {"random", random_sequences}};
 
 	setvbuf(stdout, nullptr, _IOLBF, 0);
+	if (count == 3 && strcmp(arguments[1], "holds") == 0)
+		return holds(arguments[2]), 0;
 	for (const auto &p : programs)
 		if (count == 2 && strcmp(arguments[1], p.name) == 0)
 			return p.run(), 0;
