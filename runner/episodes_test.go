@@ -61,7 +61,6 @@ type node struct {
 type neighbour struct {
 	job          int
 	role         string
-	start        func()
 	contexts     map[int]bool // by device
 	device       int          // of its task
 	held         schedulers.TaskID

@@ -68,7 +68,9 @@ func TestGrowersLoseNoJob(t *testing.T) {
 }
 
 // Programs whose memory grows at random compute what they should, under each scheduler, and none is refused that could have run alone.
-func TestRandomGrowers(t *testing.T) { randomGrowers(t, 1+int(chance.Seed()<<12%(1<<20)), chance.Count(2, 100)) }
+func TestRandomGrowers(t *testing.T) {
+	randomGrowers(t, 1+int(chance.Seed()<<12%(1<<20)), chance.Count(2, 100))
+}
 
 func randomGrowers(t *testing.T, first, count int) {
 	t.Helper()
