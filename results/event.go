@@ -40,6 +40,8 @@ const (
 	EventShareIgnored EventKind = "share_ignored"
 	// Jobs were given to the batch while it ran; the job is the first of them. The batch records it.
 	EventGiven EventKind = "given"
+	// A job's mix states no memory, so that the job asks first for what it reached in earlier runs. The harness records it.
+	EventReached EventKind = "reached"
 	// A job was stopped and started again to end a deadlock. The batch records it.
 	EventRestarted EventKind = "restarted"
 	// A process did not answer in time when it was asked for memory. The batch records it.

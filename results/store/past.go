@@ -19,7 +19,7 @@ type Past struct {
 
 // EachPast calls do with each job that ended ok and had a device, of all runs that the filter
 // selects, by run and job. It leaves out jobs whose memory was moved, because they did not have their
-// device all the time, and jobs of several devices. commands are the jobs' commands; nil: all.
+// device all the time, jobs that were started again, and jobs of several devices. commands are the jobs' commands; nil: all.
 func (s *Store) EachPast(ctx context.Context, f Filter, commands []string, do func(Past) error) error {
 	type line struct {
 		past Past
@@ -32,7 +32,7 @@ func (s *Store) EachPast(ctx context.Context, f Filter, commands []string, do fu
 		FROM run JOIN job ON job.run_id = run.id
 			JOIN device ON device.run_id = job.run_id AND device.device_index = job.device_index
 			JOIN task ON task.run_id = job.run_id AND task.job_index = job.job_index
-		WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL
+		WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL AND job.restarts IS NULL
 			AND NOT EXISTS (SELECT 1 FROM swap WHERE swap.run_id = job.run_id AND swap.job_index = job.job_index)
 		ORDER BY run.id, job.job_index, task.task_seq`
 	var of line // the job whose tasks come
@@ -63,6 +63,27 @@ func (s *Store) EachPast(ctx context.Context, f Filter, commands []string, do fu
 		return err
 	}
 	return end()
+}
+
+// Reached is what jobs of a command used at most that grew beyond what they had asked for first.
+type Reached struct {
+	Command string
+	Bytes   int64
+	Runs    int
+}
+
+// EachReached calls do with what jobs of each of the commands reached that ended ok, in the runs that the filter selects.
+func (s *Store) EachReached(ctx context.Context, f Filter, commands []string, do func(Reached) error) error {
+	chosen, args := f.jobs(commands)
+	query := `SELECT job.command, max(job.used_bytes), count(DISTINCT run.id)
+		FROM run JOIN job ON job.run_id = run.id
+			JOIN device ON device.run_id = job.run_id AND device.device_index = job.device_index
+		WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL AND job.used_bytes > 0
+			AND (job.restarts > 0 OR EXISTS (SELECT 1 FROM task WHERE task.run_id = job.run_id AND task.job_index = job.job_index AND task.grown_bytes > 0))
+		GROUP BY job.command ORDER BY job.command`
+	return scan(ctx, s, "read what jobs reached", query, args, func(r *Reached) []any {
+		return []any{&r.Command, &r.Bytes, &r.Runs}
+	}, func(r *Reached) error { return do(*r) })
 }
 
 // KernelTime is how long a job that ended ok was in kernels of one shape.

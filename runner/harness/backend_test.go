@@ -26,13 +26,20 @@ type scripted struct {
 	closed  []error // what closing the node finds wrong
 	gpu     string  // name of its devices
 
-	to    Recorder
-	calls []string
+	options Options
+
+	to     Recorder
+	calls  []string
+	opened Batch // the latest
 }
 
 func (*scripted) Mode() results.Mode { return results.Live }
-func (*scripted) Options() Options   { return Options{Suite: "theirs", Runs: "as the node takes it"} }
-func (*scripted) Ignored() []string  { return []string{"--guard"} }
+func (s *scripted) Options() Options {
+	o := s.options
+	o.Suite, o.Runs = "theirs", "as the node takes it"
+	return o
+}
+func (*scripted) Ignored() []string { return []string{"--guard"} }
 
 func (*scripted) History(profiles.Set) (history.Node, error) {
 	return history.Node{Mode: results.Live, GPUs: []string{"NVIDIA H200"}, Suite: "theirs"}, nil
@@ -47,8 +54,8 @@ func (s *scripted) Devices() []results.Device {
 }
 func (s *scripted) Helpers() map[string]<-chan struct{} { return s.helpers }
 
-func (s *scripted) Open(_ context.Context, _ Batch, to Recorder) (Node, error) {
-	s.calls, s.to = append(s.calls, "open"), to
+func (s *scripted) Open(_ context.Context, b Batch, to Recorder) (Node, error) {
+	s.calls, s.to, s.opened = append(s.calls, "open"), to, b
 	return openNode{s}, nil
 }
 

@@ -140,7 +140,8 @@ type Batch struct {
 	FaultsAlone map[int]string
 	// Predictions say what each job is expected to do, under a scheduler that wants to know.
 	Predictions []*schedulers.Prediction
-	Feed        *Feed // nil: the batch has all its jobs
+	Feed        *Feed           // nil: the batch has all its jobs
+	Notes       []results.Event // as in runner.Config
 }
 
 // MPS reports whether the jobs share devices through MPS.
@@ -149,7 +150,7 @@ func (b Batch) MPS() bool { return UsesMPS(b.Options, b.Scheduler) }
 // Config is what the batch is made of on a node with these devices and host cores.
 func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
 	return runner.Config{Jobs: b.Mix.Jobs, Open: b.Feed != nil, Devices: devices, Scheduler: b.Scheduler, Workers: b.Workers, Timeout: time.Duration(b.Timeout), MPS: b.MPS(),
-		FaultsAlone: b.FaultsAlone, Predictions: b.Predictions, Cores: cores, Seed: b.Seed,
+		FaultsAlone: b.FaultsAlone, Predictions: b.Predictions, Cores: cores, Seed: b.Seed, Notes: b.Notes,
 		Restartable: func(j *mixes.Job) bool { return suites.Restartable(b.Suite, j) }}
 }
 
@@ -208,6 +209,9 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		b.Predictions = history.ForScheduler(known)
 	}
 	b.sayOrder(known)
+	if err := b.reach(ctx, backend); err != nil {
+		return Outcome{}, err
+	}
 	t := new(tracker)
 	if r.Given != nil {
 		b.Feed = &Feed{backend: backend, to: t, known: r.Profiles}
@@ -259,11 +263,9 @@ func (r Request) known(ctx context.Context, backend Backend, counts bool) ([]*re
 	if err != nil {
 		return nil, err
 	}
-	o := history.Options{File: r.History, Runs: r.Cell == nil || backend.Mode() == results.Live, Probe: r.Probe}
-	if r.Cell != nil && o.Runs {
-		if o.Before, err = r.Store.FirstOfSweep(ctx, r.Cell.Sweep); err != nil {
-			return nil, err
-		}
+	o, err := r.historyOptions(ctx, backend)
+	if err != nil {
+		return nil, err
 	}
 	known, err := history.Known(ctx, r.Store, r.Mix.Jobs, node, o)
 	if err != nil {
@@ -276,6 +278,15 @@ func (r Request) known(ctx context.Context, backend Backend, counts bool) ([]*re
 		r.Say("what %d of %d jobs will do is expected from what they did on %s, because nothing is known of them on this node's GPUs", n, len(known), strings.Join(gpus, ", "))
 	}
 	return known, nil
+}
+
+// historyOptions say which runs count.
+func (r Request) historyOptions(ctx context.Context, backend Backend) (o history.Options, err error) {
+	o = history.Options{File: r.History, Runs: r.Cell == nil || backend.Mode() == results.Live, Probe: r.Probe}
+	if r.Cell != nil && o.Runs {
+		o.Before, err = r.Store.FirstOfSweep(ctx, r.Cell.Sweep)
+	}
+	return o, err
 }
 
 // Scheduler settles the scheduler and the number of workers for a node. Under a scheduler with

@@ -40,6 +40,9 @@ type Options struct {
 	Runs     string  `json:"runs"`  // directory of the jobs' output files
 	Seed     uint64  `json:"seed"`
 	Noise    float64 `json:"sim-noise"` // σ of the logarithm of a phase's simulated length
+	// NoFootprints: jobs whose mix states no memory do not ask first for what earlier runs of them reached. It is recorded only
+	// where it is set.
+	NoFootprints bool `json:"no-footprints,omitempty"`
 	// Profiles is a file that says what jobs do alone, beside the catalog; "": none.
 	Profiles string `json:"profiles"`
 	// History is a file that says what jobs are expected to do; "": none.

@@ -76,6 +76,19 @@ func Learned(ctx context.Context, db *store.Store, f store.Filter, commands []st
 	return out, nil
 }
 
+// Reached returns what jobs of commands used at most that grew, by command, as the node's runs show.
+func Reached(ctx context.Context, db *store.Store, commands []string, n Node, o Options) (map[string]store.Reached, error) {
+	if db == nil || len(commands) == 0 {
+		return nil, nil
+	}
+	f := store.Filter{Mode: n.Mode, Suite: n.Suite, Probe: &o.Probe, GPUs: n.GPUs, Before: o.Before, Status: results.Complete, Undoubted: true, Last: maxRuns}
+	found := map[string]store.Reached{}
+	return found, db.EachReached(ctx, f, commands, func(r store.Reached) error {
+		found[r.Command] = r
+		return nil
+	})
+}
+
 // sample is what the jobs of one command did on one GPU model.
 type sample struct {
 	plain, traced []store.Past

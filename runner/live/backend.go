@@ -280,7 +280,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	batch := n.Config(devices, n.cores)
 	batch.Grace = answerGrace
-	batch.NoProgressAfter, batch.Notes, batch.OOMFails = noProgressAfter, n.notes, n.AfterOOM == harness.AlwaysOOM
+	batch.NoProgressAfter, batch.Notes, batch.OOMFails = noProgressAfter, slices.Concat(batch.Notes, n.notes), n.AfterOOM == harness.AlwaysOOM
 	return runner.Run(ctx, batch, n.executor, n.to)
 }
 

@@ -68,7 +68,7 @@ func (b *Backend) Ignored() (flags []string) {
 	for _, s := range []struct {
 		flag  string
 		given bool
-	}{{fmt.Sprintf("--mem-cap %s (no less than a device has)", o.MemCap), o.MemCap != none && !b.isCapped()}, {"--swap", o.Swap != none}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
+	}{{fmt.Sprintf("--mem-cap %s (no less than a device has)", o.MemCap), o.MemCap != none && !b.isCapped()}, {"--swap", o.Swap != none}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard}, {"--no-footprints", o.NoFootprints},
 		{"--after-oom", o.AfterOOM == harness.AlwaysOOM}, {"--output-limit", o.Output != none && o.Output != harness.DefaultOutput}, {"--context-reserve", o.Context != none && o.Context != harness.DefaultContext}} {
 		if s.given {
 			flags = append(flags, s.flag)

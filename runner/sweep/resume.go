@@ -221,6 +221,12 @@ func agree(id int64, spec results.Spec, planned harness.Options, o Options, runs
 	if err != nil {
 		return err
 	}
+	const unstated = "no-footprints" // where it is not set
+	for _, o := range []map[string]any{asked, were} {
+		if _, stated := o[unstated]; !stated {
+			o[unstated] = false
+		}
+	}
 	for _, key := range given {
 		if _, shared := were[key]; shared && !reflect.DeepEqual(asked[key], were[key]) {
 			return differ(key, asked[key], were[key])

@@ -44,7 +44,7 @@ type Settings struct {
 }
 
 // keys are the names of all settings, in the order in which they are shown.
-var keys = []string{"db", "format", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "no-mps", "guard", "strict",
+var keys = []string{"db", "format", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "no-mps", "no-footprints", "guard", "strict",
 	"context-reserve", "after-oom", "output-limit", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", simNoise, "profiles", "history", "max-regression"}
 
 const (
@@ -271,9 +271,10 @@ func (s Settings) byKey() map[string]any {
 				add(value)
 				continue
 			}
-			out[field.Tag.Get("json")] = value.Interface()
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			out[key] = value.Interface()
 			if named, ok := value.Interface().(fmt.Stringer); ok {
-				out[field.Tag.Get("json")] = named.String()
+				out[key] = named.String()
 			}
 		}
 	}

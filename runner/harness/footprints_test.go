@@ -1,0 +1,71 @@
+package harness
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+// A job that grew in an earlier run, and whose mix states no memory, asks first for what it reached there, unless the user does not
+// want that, or the device is smaller now.
+func TestJobsAskForWhatTheyReached(t *testing.T) {
+	const gib = 1 << 30
+	db := openScratch(t)
+	ended := func(_ context.Context, to Recorder) (jobs []results.Job, _ error) {
+		for i, name := range []string{"grows", "stays", "fails", "grows"} {
+			j := results.Job{Index: i, Name: name, Command: "./" + name, Device: new(0), StartS: new(0.0), EndS: new(2.0), UsedBytes: new(int64(3 * gib)), Outcome: new(results.OK)}
+			task := results.Task{Job: i, Bytes: gib, GrownBytes: 2 * gib, Device: new(0), GrantS: new(0.5), ReleaseS: new(1.5)}
+			switch name {
+			case "stays":
+				task.GrownBytes = 0
+			case "fails":
+				j.Outcome = new(results.OOM)
+			}
+			to.Job(j)
+			to.Task(task)
+			jobs = append(jobs, j)
+		}
+		return jobs, nil
+	}
+	job := func(name string) mixes.Job { return mixes.Job{Name: name, Program: "./" + name} }
+	mix := mixes.Mix{Name: "mine", Jobs: []mixes.Job{job("grows"), job("stays"), job("fails"), job("grows")}}
+	mix.Jobs[3].Footprint.Bytes = gib
+	for i, c := range []struct {
+		sched   string
+		options Options
+		want    []int64
+	}{
+		{"case-alg3", Options{}, []int64{0, 0, 0, gib}}, // the first run
+		{"case-alg3", Options{}, []int64{3 * gib, 0, 0, gib}},
+		{"demand", Options{}, []int64{3 * gib, 0, 0, gib}},
+		{"sa", Options{}, []int64{0, 0, 0, gib}},
+		{"case-alg3", Options{NoFootprints: true}, []int64{0, 0, 0, gib}},
+		{"case-alg3", Options{MemCap: mixes.SizeOf(3 * gib), Context: mixes.SizeOf(gib / 2)}, []int64{0, 0, 0, gib}},
+	} {
+		backend := &scripted{execute: ended, gpu: "NVIDIA H200", options: c.options}
+		o, err := Execute(t.Context(), backend, Request{Store: db, Mix: mix, Configuration: Configuration{Sched: c.sched}, Say: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Run.Status != results.Complete {
+			t.Fatalf("the run is %s", o.Run.Status)
+		}
+		var got []int64
+		for _, j := range backend.opened.Mix.Jobs {
+			got = append(got, j.Footprint.Bytes)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("case %d: footprints %v, want %v", i, got, c.want)
+		}
+		told := slices.ContainsFunc(backend.opened.Notes, func(e results.Event) bool { return e.Kind == results.EventReached && *e.Job == 0 })
+		if told != (c.want[0] > 0) {
+			t.Errorf("case %d: events %+v", i, backend.opened.Notes)
+		}
+		if mix.Jobs[0].Footprint.Bytes != 0 {
+			t.Fatal("the caller's jobs have changed")
+		}
+	}
+}
