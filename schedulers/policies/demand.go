@@ -58,6 +58,7 @@ func byLoad(t schedulers.Task, v schedulers.View) []int {
 
 func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
 	var out []schedulers.Revocation
+	all := &takers{queue: queue{waiting: waiting}, of: make([][]taker, v.Len())}
 	for at, r := range waiting {
 		if r.Asked {
 			continue
@@ -66,25 +67,44 @@ func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.D
 		if r.Grows {
 			devices = []int{*r.Task.OnDevice}
 		}
-		out = append(out, makeRoom(r, devices, v, func(d schedulers.DeviceView) []schedulers.Revocation { return evictIdle(waiting, at, d) })...)
+		out = append(out, makeRoom(r, devices, v, func(i int, d schedulers.DeviceView) []schedulers.Revocation { return all.evictIdle(at, i, d) })...)
 	}
 	return out
 }
 
-// evictIdle asks the tasks on d that do not run for what the request waiting[at] lacks there.
-func evictIdle(waiting []schedulers.Request, at int, d schedulers.DeviceView) []schedulers.Revocation {
-	r := waiting[at]
+// taker is a task that can be asked for memory.
+type taker struct {
+	schedulers.TaskView
+	place int // of its own request, or -1
+}
+
+// takers are such tasks of each device, the least recently active first. The tasks of a device are gathered once for all
+// requests.
+type takers struct {
+	queue
+	of [][]taker
+}
+
+func (a *takers) on(device int, d schedulers.DeviceView) []taker {
+	if a.of[device] == nil {
+		a.of[device] = []taker{}
+		for t := range d.TaskViews() {
+			if t.Movable > 0 && t.CanAsk(schedulers.Yield) {
+				a.of[device] = append(a.of[device], taker{t, a.position(t)})
+			}
+		}
+		slices.SortStableFunc(a.of[device], func(x, y taker) int { return cmp.Compare(x.Last, y.Last) })
+	}
+	return a.of[device]
+}
+
+// evictIdle asks the tasks on a device that do not run for what the request at a place lacks there.
+func (a *takers) evictIdle(at, device int, d schedulers.DeviceView) []schedulers.Revocation {
+	r := a.waiting[at]
 	lacks := missing(r, d)
 	if lacks <= 0 { // it waits for something else
 		return nil
 	}
-	var others []schedulers.TaskView
-	for t := range d.TaskViews() {
-		if t.Task.ID != r.Task.ID && t.Movable > 0 && t.CanAsk(schedulers.Yield) && idle(t, waiting, at) {
-			others = append(others, t)
-		}
-	}
-	slices.SortStableFunc(others, func(a, b schedulers.TaskView) int { return cmp.Compare(a.Last, b.Last) })
 	var out []schedulers.Revocation
 	ask := func(task schedulers.TaskID, a schedulers.Action, bytes int64) {
 		if bytes = min(bytes, lacks); bytes > 0 {
@@ -92,8 +112,11 @@ func evictIdle(waiting []schedulers.Request, at int, d schedulers.DeviceView) []
 			out = append(out, schedulers.Revocation{Task: task, Action: a, Bytes: bytes, Deadline: closing, For: r.Task.ID})
 		}
 	}
-	for _, t := range others {
-		ask(t.Task.ID, schedulers.Yield, t.Movable)
+	takers := a.on(device, d)
+	for i := 0; i < len(takers) && lacks > 0; i++ {
+		if t := &takers[i]; t.Task.ID != r.Task.ID && givesWay(t.TaskView, t.place, at) {
+			ask(t.Task.ID, schedulers.Yield, t.Movable)
+		}
 	}
 	ask(r.Task.ID, schedulers.Evict, r.Own)
 	return out

@@ -120,14 +120,14 @@ func missing(r schedulers.Request, d schedulers.DeviceView) int64 {
 
 // makeRoom asks for room on the first of the devices where there is somebody to ask, as room says. A request for several devices
 // wants so many of them, counting those where the memory is free.
-func makeRoom(r schedulers.Request, devices []int, v schedulers.View, room func(schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {
+func makeRoom(r schedulers.Request, devices []int, v schedulers.View, room func(device int, d schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	wanted := max(1, r.Task.Terms.OrNone().Devices)
 	for _, i := range devices {
 		d := v.Device(i)
 		if r.Task.Several() && missing(r, d) <= 0 {
 			wanted--
-		} else if asked := room(d); len(asked) > 0 {
+		} else if asked := room(i, d); len(asked) > 0 {
 			out = append(out, asked...)
 			wanted--
 		}
@@ -154,22 +154,35 @@ func home(t schedulers.Task, v schedulers.View) (int, bool) {
 	return 0, false
 }
 
-// idle reports whether t gives way to the request waiting[at]: if it does not run and its device has done its work, or
-// it waits behind that request. Without the second, tasks that have part of what they need would wait for each
-// other.
-func idle(t schedulers.TaskView, waiting []schedulers.Request, at int) bool {
-	if i := position(t, waiting); i >= 0 {
-		return i > at
-	}
-	return !t.Running && !t.Busy
+// queue is the requests that wait, and where each task's own request is among them.
+type queue struct {
+	waiting []schedulers.Request
+	places  map[schedulers.TaskID]int // made when first asked for
 }
 
-// position returns where t's own request is among those that wait; -1 if it has none.
-func position(t schedulers.TaskView, waiting []schedulers.Request) int {
-	for i := range waiting {
-		if waiting[i].Task.ID == t.Task.ID {
-			return i
+// position returns where t's own request is; -1 if it has none.
+func (q *queue) position(t schedulers.TaskView) int {
+	if q.places == nil {
+		q.places = make(map[schedulers.TaskID]int, len(q.waiting))
+		for i := len(q.waiting) - 1; i >= 0; i-- { // the first, if there are several
+			q.places[q.waiting[i].Task.ID] = i
 		}
 	}
+	if i, waits := q.places[t.Task.ID]; waits {
+		return i
+	}
 	return -1
+}
+
+// idle reports whether t gives way to the request at a place: if it does not run and its device has done its work, or
+// it waits behind that request. Without the second, tasks that have part of what they need would wait for each
+// other.
+func (q *queue) idle(t schedulers.TaskView, at int) bool { return givesWay(t, q.position(t), at) }
+
+// givesWay is idle for a task whose own request is at a place, or -1.
+func givesWay(t schedulers.TaskView, own, at int) bool {
+	if own >= 0 {
+		return own > at
+	}
+	return !t.Running && !t.Busy
 }

@@ -104,35 +104,36 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 
 func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
 	var out []schedulers.Revocation
+	all := &queue{waiting: waiting}
 	for at, r := range waiting {
 		if r.Asked {
 			continue
 		}
 		if r.Grows {
-			out = append(out, p.room(waiting, at, v.Device(*r.Task.OnDevice))...)
+			out = append(out, p.room(all, at, v.Device(*r.Task.OnDevice))...)
 			continue
 		}
-		out = append(out, makeRoom(r, p.seats(r.Task, v), v, func(d schedulers.DeviceView) []schedulers.Revocation { return p.room(waiting, at, d) })...)
+		out = append(out, makeRoom(r, p.seats(r.Task, v), v, func(_ int, d schedulers.DeviceView) []schedulers.Revocation { return p.room(all, at, d) })...)
 	}
 	return out
 }
 
-// room says whom to ask so that the request waiting[at] fits on d.
-func (p virtualGPUs) room(waiting []schedulers.Request, at int, d schedulers.DeviceView) []schedulers.Revocation {
-	r := waiting[at]
+// room says whom to ask so that the request at a place fits on d.
+func (p virtualGPUs) room(all *queue, at int, d schedulers.DeviceView) []schedulers.Revocation {
+	r := all.waiting[at]
 	lacks := missing(r, d)
 	if lacks <= 0 { // it waits for something else
 		return nil
 	}
-	if own := p.within(waiting, at, d, lacks); len(own) > 0 {
+	if own := p.within(all, at, d, lacks); len(own) > 0 {
 		return own
 	}
-	return p.between(waiting, at, d, lacks)
+	return p.between(all, at, d, lacks)
 }
 
 // within asks the request's own process, the task itself first.
-func (p virtualGPUs) within(waiting []schedulers.Request, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
-	r := waiting[at]
+func (p virtualGPUs) within(all *queue, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
+	r := all.waiting[at]
 	var out []schedulers.Revocation
 	ask := func(task schedulers.TaskID, bytes int64) {
 		if bytes = min(bytes, lacks); bytes > 0 {
@@ -142,7 +143,7 @@ func (p virtualGPUs) within(waiting []schedulers.Request, at int, d schedulers.D
 	}
 	ask(r.Task.ID, r.Own)
 	for t := range d.TaskViews() {
-		if t.Task.Process() == r.Task.Process() && t.Task.ID != r.Task.ID && t.CanAsk(schedulers.Evict) && idle(t, waiting, at) {
+		if t.Task.Process() == r.Task.Process() && t.Task.ID != r.Task.ID && t.CanAsk(schedulers.Evict) && all.idle(t, at) {
 			ask(t.Task.ID, t.Movable)
 		}
 	}
@@ -160,8 +161,8 @@ type tenant struct {
 
 // between asks other contexts, the longest idle first. Each gives all that it has there. If one is
 // the limit and none suffices, those that wait behind the request are asked.
-func (p virtualGPUs) between(waiting []schedulers.Request, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
-	r := waiting[at]
+func (p virtualGPUs) between(all *queue, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
+	r := all.waiting[at]
 	var others []tenant
 	for t := range d.TaskViews() {
 		if t.Task.Process() == r.Task.Process() {
@@ -176,8 +177,8 @@ func (p virtualGPUs) between(waiting []schedulers.Request, at int, d schedulers.
 		o.last = max(o.last, t.Last)
 		if t.Permit || t.Movable > 0 {
 			o.bytes += t.Movable
-			o.waits = o.waits || position(t, waiting) > at
-			o.refuses = o.refuses || !t.CanAsk(schedulers.Yield) || !idle(t, waiting, at)
+			o.waits = o.waits || all.position(t) > at
+			o.refuses = o.refuses || !t.CanAsk(schedulers.Yield) || !all.idle(t, at)
 		}
 	}
 	others = slices.DeleteFunc(others, func(o tenant) bool { return o.refuses || o.bytes == 0 })
