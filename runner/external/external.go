@@ -57,6 +57,8 @@ type Policy struct {
 	closed   bool
 	endLimit time.Duration
 	now      time.Duration // since the batch's arrival
+	tick     time.Duration // when the program wants to act next; 0: it has not said
+	ticked   time.Duration // when its latest tick was; 0: there was none
 }
 
 // Start starts the program and exchanges greetings. Close must follow a success. If the program starts and fails at its

@@ -30,8 +30,8 @@ type preempter struct{ *Policy }
 
 var _ schedulers.Preempter = preempter{}
 
-// How often the activity pages may be read, with lookEvery as the default, and how long a revocation may take. Clients
-// know whole milliseconds.
+// How often the activity pages may be read, with lookEvery as the default, how long a revocation may take, and how far
+// apart two ticks are at least: a simulated run with a tick at each nanosecond would not end. Clients know whole milliseconds.
 const (
 	leastWait = time.Millisecond
 	lookEvery = 5 * time.Millisecond
@@ -228,7 +228,14 @@ func (p preempter) NextTick(waiting []schedulers.Request, v schedulers.View, now
 	if p.err != nil || a.At == nil {
 		return schedulers.Never
 	}
-	return time.Duration(*a.At)
+	if p.tick != 0 && p.tick <= now {
+		p.ticked = p.tick
+	}
+	p.tick = time.Duration(*a.At)
+	if p.ticked != 0 {
+		p.tick = max(p.tick, p.ticked+leastWait)
+	}
+	return p.tick
 }
 
 func (p preempter) NextLook(waiting []schedulers.Request, now time.Duration) time.Duration {

@@ -271,3 +271,20 @@ func TestAProgramThatTakesBackKeepsTheRules(t *testing.T) {
 		t.Errorf("%+v, %v, %v", failed, err, p.Err())
 	}
 }
+
+// A program that wants to act again a nanosecond after each tick does so each millisecond, so that a simulated run ends. A tick that is
+// asked for again before it has come keeps its time.
+func TestTicksAreAMillisecondApart(t *testing.T) {
+	at := []time.Duration{3 * time.Second, 3*time.Second + 1, 3*time.Second + 2}
+	answers := ""
+	for i, a := range at {
+		answers += fmt.Sprintf(`read q; echo '{"id":%d,"at_ns":%d}'; `, i+1, a.Nanoseconds())
+	}
+	p, policy := taker(t, `,"asks":["tick"]`, answers+"read more")
+	view, waiting := occupied(t)
+	for i, c := range []struct{ now, want time.Duration }{{time.Second, at[0]}, {at[0] - 1, at[1]}, {at[1], at[1] + time.Millisecond}} {
+		if got := policy.NextTick(waiting, view, c.now); got != c.want || p.Err() != nil {
+			t.Errorf("answer %d: the next tick is at %v, want %v: %v", i, got, c.want, p.Err())
+		}
+	}
+}
