@@ -81,7 +81,7 @@ var metrics = []Metric{
 		Bench: "J/ok-job", Gauge: "caserun_energy_per_ok_job_joules", Help: "Energy that the GPUs used for each job that ended ok: the median over the live runs."},
 	{Name: "deadlines-met", Column: "deadlines_met", at: func(m *Metrics) any { return &m.DeadlinesMet }, Heading: "deadlines met", HigherIsBetter: true,
 		Compared: IfNamed, About: "jobs that ended ok by their deadline: their share of the jobs that have one", Needs: ": it needs a job with a deadline",
-		Absolute: true, Bench: "share/deadlines-met", Gauge: "caserun_deadlines_met_ratio", Help: "Jobs that ended ok by their deadline, of those that have one: the median over the runs."},
+		Absolute: true, Bench: "share/deadlines-met", Gauge: "caserun_deadlines_met_ratio", Help: "Share of the jobs with a deadline that ended ok by it: the median over the runs."},
 	{Name: "idle-energy", Column: "energy_idle_j", at: func(m *Metrics) any { return &m.Energy.IdleJ }, Heading: "  with no task (estimated)", title: "Energy with no task (estimated)", Unit: "J"},
 	{Name: "swaps", Column: "swaps", at: func(m *Metrics) any { return &m.Swapping.Swaps }, Heading: "swaps", Unit: "swaps"},
 	{Name: "swaps-in-vain", Column: "swaps_in_vain", at: func(m *Metrics) any { return &m.Swapping.InVain }, Heading: "  unsuccessful", Unit: "swaps"},

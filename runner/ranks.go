@@ -24,7 +24,7 @@ type said struct {
 	faults  []blame.Incident
 }
 
-// ranks are those of a job of several.
+// ranks are the processes of a job that has several.
 type ranks struct {
 	all    []rank
 	of     map[int]int // the rank of a process, by its serial

@@ -83,7 +83,7 @@ func met(j results.Job) any {
 	return Cell{Value: *in, Text: map[bool]string{true: "yes", false: "no"}[*in]}
 }
 
-// devices is the job's device, or the list of those of a job that has several.
+// devices is the job's device, or the list of its devices if it has several.
 func devices(j results.Job) any {
 	if j.Devices == nil {
 		return j.Device

@@ -178,7 +178,7 @@ func (r revocation) check(waiting []schedulers.Request, v schedulers.View) (out 
 	case r.Bytes < 0 || r.Bytes > t.Allocated:
 		return out, fmt.Errorf("bytes is %d: want 0 or more, and no more than the %s that task %d has", r.Bytes, size.Text(t.Allocated), *r.Task)
 	case r.For != nil && !slices.ContainsFunc(waiting, func(w schedulers.Request) bool { return w.Task.ID == *r.For }):
-		return out, fmt.Errorf("it is for task %d, of which no request waits: leave for out if it is for nobody", *r.For)
+		return out, fmt.Errorf("it is for task %d, which has no request that waits: leave for out if it is for nobody", *r.For)
 	}
 	out = schedulers.Revocation{Task: *r.Task, Action: actions[action], Bytes: r.Bytes, Deadline: time.Duration(*r.Deadline), For: schedulers.Nobody}
 	if r.For != nil {

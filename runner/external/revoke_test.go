@@ -156,7 +156,7 @@ func TestRevocationsThatCannotBe(t *testing.T) {
 		of(`"task":9,"action":"yield","bytes":1,"deadline_ns":1000000`):                                               `task 9 is not on a device`,
 		of(`"task":7,"action":"yield","bytes":-1,"deadline_ns":1000000`):                                              `bytes is -1: want 0 or more, and no more than the 80 bytes that task 7 has`,
 		of(`"task":7,"action":"yield","bytes":81,"deadline_ns":1000000`):                                              `bytes is 81`,
-		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1000000,"for":7`):                                       `it is for task 7, of which no request waits: leave for out if it is for nobody`,
+		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1000000,"for":7`):                                       `it is for task 7, which has no request that waits: leave for out if it is for nobody`,
 		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1000000,"device":1`):                                    `device is of move alone: leave it out`,
 		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1000000`):                                                `device: want where task 7 moves to, from 0 to 1, and not 0, where it is`,
 		of(`"task":7,"action":"move","bytes":1,"deadline_ns":1000000,"device":0`):                                     `and not 0, where it is`,

@@ -98,7 +98,7 @@ func (x *Executor) leaveRendezvous(job int) {
 	}
 }
 
-// abort ends a job of which not all processes could be started.
+// abort ends a job if some of its processes could not be started.
 func (x *Executor) abort(job int, started []*process, err error) {
 	if len(started) > 0 {
 		var all sync.WaitGroup

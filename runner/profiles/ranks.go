@@ -12,7 +12,7 @@ import (
 // Listing is what a steps file says, for jobs of any number of ranks.
 type Listing struct {
 	others  stepReader          // of ranks that the file does not name
-	named   map[int]*stepReader // of those that it names
+	named   map[int]*stepReader // of the ranks that it names
 	highest int                 // of the ranks that it names
 	at      string              // where it names that
 }

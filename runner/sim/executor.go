@@ -47,7 +47,7 @@ type Executor struct {
 	procs   map[rankOf]*process
 	wake    func()     // tick
 	wrong   error      // the first event that could not be
-	telling []*process // those of them that have an open task whose memory can move, by index
+	telling []*process // the processes that have an open task whose memory can move, by index
 }
 
 var (
