@@ -258,8 +258,10 @@ typedef struct cudaMemPoolProps {
 	unsigned char rest[72];
 } cudaMemPoolProps;
 
-enum { /* cudaMemPoolAttr */
+enum { /* cudaMemPoolAttr, and CUmemPool_attribute */
 	cudaMemPoolAttrReleaseThreshold = 4,
+	cudaMemPoolAttrReservedMemCurrent = 5,
+	cudaMemPoolAttrUsedMemCurrent = 7,
 	cudaMemPoolAttrLocationId = 11, /* 13.2 */
 	cudaMemPoolAttrLocationType = 12
 };

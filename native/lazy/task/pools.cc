@@ -22,8 +22,6 @@ CUresult cuMemPoolTrimTo(cudaMemPool_t pool, size_t keep);
 namespace lazy {
 namespace {
 
-enum { release_threshold = 4, reserved_now = 5, used_now = 7 }; // CUmemPool_attribute
-
 struct Pool {
 	int charged_to;
 	uint64_t charged = 0; // bytes, in whole granules
@@ -56,14 +54,14 @@ uint64_t attribute(cudaMemPool_t handle, int which)
 // needs is how many bytes the pool has, or needs for what it is asked for.
 uint64_t needs(cudaMemPool_t handle, const Pool &pool)
 {
-	const uint64_t most = std::max(attribute(handle, reserved_now), attribute(handle, used_now) + pool.asked);
+	const uint64_t most = std::max(attribute(handle, cudaMemPoolAttrReservedMemCurrent), attribute(handle, cudaMemPoolAttrUsedMemCurrent) + pool.asked);
 
 	return (most + granule - 1) / granule * granule;
 }
 
 bool is_idle(cudaMemPool_t handle, const Pool &pool)
 {
-	return pool.object && pool.asked == 0 && pool.allocations == 0 && attribute(handle, release_threshold) == 0;
+	return pool.object && pool.asked == 0 && pool.allocations == 0 && attribute(handle, cudaMemPoolAttrReleaseThreshold) == 0;
 }
 
 // give_up ends what the pool is charged. No task ends in a capture.
