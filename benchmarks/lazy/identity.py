@@ -9,7 +9,7 @@ from harness import BIN, Store, die, elapsed, last_line, print_table, run_native
 
 LAZY = ["streams", "managed", "managed_variable", "nested", "late", "symbols", "pinned", "graphs", "shapes", "pools",
         "cooperative", "launch", "threads", "threads_own_default", "own_default_stream", "tasks", "interior",
-        "snapshot", "reset", "queries", "forked", "before", "behind", "beyond", "margins", "driver_shared", "mixed",
+        "snapshot", "reset", "queries", "forked", "before", "behind", "beyond", "margins", "deep", "driver_shared", "mixed",
         "memory", "memory_static", "cublas", "curand", "plugin", "asks", "asks_own_copy", "asks_static"]
 
 # Programs whose calls cannot be intercepted (they have a static runtime or none) are
