@@ -65,7 +65,8 @@ func (r trial) under(ctx context.Context, s policies.Scheduler) ([]results.Job, 
 		return nil, nil, nil, err
 	}
 	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: r.node.Devices(s.Shares), Scheduler: s,
-		Workers: r.workers, Timeout: r.timeout, MPS: s.Shares, Predictions: r.expected}, x, rec)
+		Workers: r.workers, Timeout: r.timeout, MPS: s.Shares, Predictions: r.expected,
+		Restartable: func(j *mixes.Job) bool { return j.Restartable != nil && *j.Restartable }}, x, rec)
 	return jobs, rec, x, err
 }
 
