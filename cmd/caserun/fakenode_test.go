@@ -226,7 +226,7 @@ func TestFakeNodeLosesAGPU(t *testing.T) {
 func TestFakeNodeOutcomes(t *testing.T) {
 	dir := inTempDir(t)
 	const program = "native/lazy/build/13/lazy_program swapped 2"
-	const failing = "FAKE_CUDA_FAIL=cuMemCreate:1+=2,cudaMalloc:1+=2 " + program + "; exit 0"
+	const failing = "CASE_ROOM_GRACE_MS=0 FAKE_CUDA_FAIL=cuMemCreate:1+=2,cudaMalloc:1+=2 " + program + "; exit 0"
 	writeFiles(t, map[string]string{"m.yaml": "name: m\njobs:\n" +
 		"  - {name: ok, program: /bin/sh, args: [-c, \"" + program + "\"]}\n" +
 		"  - {name: garbage, program: /bin/sh, args: [-c, \"" + failing + "\"]}\n" +

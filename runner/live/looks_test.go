@@ -107,6 +107,39 @@ func TestAHogIsSeen(t *testing.T) {
 	}
 }
 
+// A job whose granted memory is not on the device, because another has memory that no call shows, waits until that job has ended.
+func TestGrantedMemoryIsWaitedFor(t *testing.T) {
+	r := newHogRig(t, "case-alg3")
+	r.device.CapacityBytes = 48 * mebibyte // 32 MiB of within, and 12 of hog before it takes more
+	program, env := r.jobs[0].Program, r.jobs[0].Env
+	r.jobs = []mixes.Job{
+		{Name: "within", Program: program, Args: []string{"within", "within"}, Env: append(env, "FAKE_CUDA_FAIL=cudaMalloc:2=2", "CASE_ROOM_GRACE_MS=200")},
+		{Name: "hog", Program: "/bin/sh", Args: []string{"-c", "read line <next; exec " + program + " hogs hog"}, Env: env},
+	}
+	if err := unix.Mkfifo(filepath.Join(r.dir, "within"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	growths := 0
+	r.observe = func(s runner.Step) {
+		for _, c := range s.Commands {
+			if e, ok := c.(runner.RecordEvent); ok && e.Event.Kind == results.EventUnaccounted && *e.Event.Job == 1 {
+				r.tellPipe("within")
+			}
+		}
+		if _, ok := s.Event.(runner.TaskGrow); ok {
+			growths++
+			r.tellPipe(map[int]string{1: "next", 2: "hog"}[growths])
+		}
+	}
+	jobs, rec := r.mustRun()
+	if !slices.Equal(outcomes(jobs), []results.Outcome{results.OK, results.OK}) {
+		t.Fatalf("%s %s, %s %s", *jobs[0].Outcome, jobs[0].Detail, *jobs[1].Outcome, jobs[1].Detail)
+	}
+	if growths != 2 || *rec.tasks[[2]int{0, 0}].ReleaseS < *rec.tasks[[2]int{1, 0}].ReleaseS {
+		t.Errorf("%d growths; the job did not wait: %+v, %+v", growths, rec.tasks[[2]int{0, 0}], rec.tasks[[2]int{1, 0}])
+	}
+}
+
 // The looks take no more than a part of a core.
 func TestLooksFollowTheirCost(t *testing.T) {
 	for _, c := range []struct {

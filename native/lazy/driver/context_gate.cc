@@ -18,6 +18,7 @@
 #include "program/objects.h"
 #include "task/bypass.h"
 #include "task/report.h"
+#include "task/shortage.h"
 #include "task/task.h"
 #include "driver_api.h"
 #include "overrides.h"
@@ -64,10 +65,10 @@ static CUresult await_context_gate(const void *caller, CUdevice *device)
 }
 
 // made makes a context, and reports that memory for the context is missing. The program may have made a call of
-// the shared runtime whose result nobody looks at.
+// the shared runtime whose result nobody looks at. A runtime that saw the error would remember it.
 template <typename Make> static CUresult made(Make make)
 {
-	const CUresult result = await_server(make);
+	const CUresult result = await_room_for([=] { return await_server(make); });
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		no_context();

@@ -188,7 +188,13 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		return CUDA_ERROR_NOT_FOUND;                                                                           \
 	const DriverAllocation wanted arguments;                                                                       \
 	DriverCharge charge(#symbol, wanted, taken, own == 1);                                                         \
-	return charge.refused() != CUDA_SUCCESS ? charge.refused() : charge.made(allocated(real arguments, #symbol, bytes));
+	CUresult answer;                                                                                               \
+	do {                                                                                                           \
+		if (charge.refused() != CUDA_SUCCESS)                                                                  \
+			return charge.refused();                                                                       \
+		answer = real arguments;                                                                               \
+	} while (charge.await_again(answer));                                                                          \
+	return charge.made(allocated(answer, #symbol, bytes));
 #define LINEAR(symbol, name, own, bytes, taken, parameters, arguments)                                                 \
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \

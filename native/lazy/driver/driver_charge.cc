@@ -84,6 +84,21 @@ DriverCharge::DriverCharge(const char *call, const DriverAllocation &wanted, uin
 	refused_ = result_of(graph_ ? await_graph_charge(call, bytes, *task_)
 	                     : pool_ != nullptr ? await_pool_charge(call, *task_, pool_, bytes)
 	                                        : task_->await_charge(call, bytes, wanted.managed));
+	if (!graph_) // whose memory is made when it runs
+		shortage_.emplace(task_, call, bytes, pool_);
+}
+
+bool DriverCharge::await_again(CUresult result)
+{
+	if (!shortage_)
+		return false;
+	const OwnErrors of_the_driver;
+	if (shortage_->await_again(result))
+		return true;
+	refused_ = result_of(shortage_->refused());
+	if (refused_ != CUDA_SUCCESS && pool_ != nullptr)
+		pool_was_asked(pool_, bytes_, result);
+	return refused_ != CUDA_SUCCESS;
 }
 
 CUresult DriverCharge::made(CUresult result)

@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 #include <functional>
+#include <optional>
 
 #include "abi/abi.h"
+#include "task/shortage.h"
 #include "task/task.h"
 #include "driver_memory.h"
 
@@ -18,6 +20,8 @@ public:
 	DriverCharge(const char *call, const DriverAllocation &wanted, uint64_t bytes, bool own);
 	// refused: the error that the program is to get instead. CUDA_SUCCESS: the driver is to be asked.
 	CUresult refused() const { return refused_; }
+	// await_again: the driver has answered. true: it had no memory, and refused() says anew whether it is to be asked.
+	bool await_again(CUresult result);
 	// made notes what the driver has answered, and returns it.
 	CUresult made(CUresult result);
 
@@ -28,6 +32,7 @@ private:
 	bool graph_ = false; // the allocation is a graph's
 	cudaMemPool_t pool_ = nullptr; // or a pool's
 	CUresult refused_ = CUDA_SUCCESS;
+	std::optional<Shortage> shortage_;
 };
 
 // driver_released does a free of the driver's, and gives back what was charged.

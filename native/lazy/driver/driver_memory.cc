@@ -14,6 +14,7 @@
 #include "task/record.h"
 #include "task/report.h"
 #include "task/seems.h"
+#include "task/shortage.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/submit_gate.h"
@@ -79,8 +80,15 @@ bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t b
 		*result = result_of(task.await_range(call, backing_of(bytes)));
 		if (*result != CUDA_SUCCESS) // and reported
 			return true;
-		const Submitting submitting; // it brings memory to the device
-		*result = allocate_backed(bytes, home(), &made);
+		Shortage shortage(&task, call, backing_of(bytes));
+		do {
+			const Submitting submitting; // it brings memory to the device
+			*result = allocate_backed(bytes, home(), &made);
+		} while (shortage.await_again(*result));
+		if (shortage.refused() != cudaSuccess) {
+			*result = result_of(shortage.refused());
+			return true;
+		}
 		if (*result != CUDA_SUCCESS) {
 			task.take_back(backing_of(bytes));
 			seen(*result, call);

@@ -516,7 +516,7 @@ func (b builder) program(t *testing.T, all []made, kind string) string {
 func (m made) command(t *testing.T, file string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(file, fmt.Sprint(m.seed))
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+absolute(t, fakeDir, "build/11"), "FAKE_CUDA_DEVICES=2")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+absolute(t, fakeDir, "build/11"), "FAKE_CUDA_DEVICES=2", "CASE_ROOM_GRACE_MS=0")
 	if m.fails > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("FAKE_CUDA_FAIL=cudaMalloc:%d=2", m.fails))
 	}

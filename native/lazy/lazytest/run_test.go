@@ -71,7 +71,7 @@ func fakeCommand(t testing.TB, version, file, arguments string, env ...string) *
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(limited, absolute(t, lazyDir, "build", version, file), strings.Fields(arguments)...)
 	cmd.WaitDelay = patience // its children may have its output open
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+absolute(t, fakeDir, "build", version), "FAKE_CUDA_DEVICES=2")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+absolute(t, fakeDir, "build", version), "FAKE_CUDA_DEVICES=2", "CASE_ROOM_GRACE_MS=0")
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }

@@ -11,6 +11,7 @@
 #include "task/pools.h"
 #include "task/report.h"
 #include "task/seems.h"
+#include "task/shortage.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
@@ -59,15 +60,21 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 			return cudaSuccess;
 		if ((error = task.await_range(call, backing_of(bytes))) != cudaSuccess)
 			return error;
-		const Submitting submitting; // it brings memory to the device, and no longer waits for the scheduler
-		if ((error = await_device()) != cudaSuccess) { // until it was charged, the task could end
-			task.made(backing_of(bytes)); // and never will be
-			task.take_back(backing_of(bytes));
-			return error;
-		}
-		const CUresult made = allocate_backed(bytes, home(), memory);
-		if (made == CUDA_SUCCESS)
-			return cudaSuccess;
+		Shortage shortage(&task, call, backing_of(bytes));
+		CUresult made;
+		do {
+			const Submitting submitting; // it brings memory to the device, and no longer waits for the scheduler
+			if ((error = await_device()) != cudaSuccess) { // until it was charged, the task could end
+				task.made(backing_of(bytes)); // and never will be
+				task.take_back(backing_of(bytes));
+				return error;
+			}
+			made = allocate_backed(bytes, home(), memory);
+			if (made == CUDA_SUCCESS)
+				return cudaSuccess;
+		} while (shortage.await_again(made));
+		if (shortage.refused() != cudaSuccess)
+			return shortage.refused();
 		task.take_back(backing_of(bytes));
 		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : fail(seen(made, "cuMemMap"));
 	}
@@ -79,16 +86,25 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		error = task.await_charge(call, bytes, kind == Kind::unified);
 	if (error != cudaSuccess)
 		return error;
-	const Submitting submitting; // as above
-	use_device();             // until it was charged, the task could end and another begin elsewhere
-	error = real();
+	Shortage shortage(&task, call, bytes, pool);
+	do {
+		const Submitting submitting; // as above
+		use_device();             // until it was charged, the task could end and another begin elsewhere
+		error = real();
+		if (error == cudaSuccess) {
+			if (bytes > 0 && pool != nullptr)
+				pool_was_asked(pool, bytes, error);
+			if (bytes > 0)
+				adopt(*memory, bytes, task.device(), pool);
+			return error;
+		}
+		if (error == cudaErrorMemoryAllocation)
+			REAL(cudaGetLastError)(); // the program is not to find it after the next try
+	} while (shortage.await_again(error));
 	if (bytes > 0 && pool != nullptr)
 		pool_was_asked(pool, bytes, error);
-	if (error == cudaSuccess) {
-		if (bytes > 0)
-			adopt(*memory, bytes, task.device(), pool);
-		return error;
-	}
+	if (shortage.refused() != cudaSuccess)
+		return shortage.refused();
 	if (bytes > 0 && pool == nullptr)
 		task.take_back(bytes);
 	return error == cudaErrorMemoryAllocation ? failed_allocation(call, bytes) : seen(error, call);

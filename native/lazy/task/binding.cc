@@ -1,6 +1,7 @@
 // binding.cc: the task of task binding, from unbound to bound.
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "abi/lock.h"
@@ -17,6 +18,7 @@
 #include "record.h"
 #include "report.h"
 #include "revoke.h"
+#include "shortage.h"
 #include "task.h"
 
 extern "C" cudaError_t cudaDeviceSynchronize(void);
@@ -142,20 +144,22 @@ bool Task::await_explicit(const case_need &need, case_task *granted, int *answer
 }
 
 // await_all_mapped puts memory behind what is reserved. What the scheduler has no room for on the device begins
-// on the host.
-static cudaError_t await_all_mapped(const case_task &granted)
+// on the host. *refused is the size of what the driver has no memory for, which is not reported; 0: that is not the error.
+static cudaError_t await_all_mapped(const case_task &granted, size_t *refused)
 {
 	const client_count counted = client_counted(&granted);
-	size_t refused = 0;
 
 	if (const uint64_t missing = await_host_layout(counted.charged - counted.resident, home()); missing > 0)
 		return failed_allocation("memory of the host (swap area)", missing);
-	const CUresult result = map_all(home(), &refused);
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation("cudaMalloc", refused) : seen(result, "cuMemMap");
+	const CUresult result = map_all(home(), refused);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		return cudaErrorMemoryAllocation;
+	*refused = 0;
+	return seen(result, "cuMemMap");
 }
 
-// await_filled makes the context, and what the program did so far on it.
-cudaError_t Task::await_filled()
+// await_filled makes the context, and what the program did so far on it. *refused as in await_all_mapped.
+cudaError_t Task::await_filled(size_t *refused)
 {
 	cudaError_t error = make_context();
 
@@ -166,7 +170,7 @@ cudaError_t Task::await_filled()
 		return fail(error);
 	}
 	ready_looks();
-	error = await_all_mapped(grant());
+	error = await_all_mapped(grant(), refused);
 	if (error == cudaSuccess && (error = await_replay()) != cudaSuccess)
 		REAL(cudaDeviceSynchronize)(); // what was replayed uses the memory
 	return error;
@@ -186,22 +190,34 @@ cudaError_t Task::await_bound(const Shape &shape, uint64_t more, bool managed)
 	}
 	if (lost != cudaSuccess)
 		return fail(lost);
-	cudaError_t error = cudaSuccess;
-	if (held())
-		error = await_cover(more);
-	else if (home() < 0 || !covered(more))
-		error = await_grant(shape, more, managed);
-	if (error != cudaSuccess)
-		return fail(error);
-	phase_.store(Phase::filling);
-	error = await_filled();
-	if (error != cudaSuccess) {
+	for (Patience patience;;) {
+		cudaError_t error = cudaSuccess;
+		if (held())
+			error = await_cover(more);
+		else if (home() < 0 || !covered(more))
+			error = await_grant(shape, more, managed);
+		if (error != cudaSuccess)
+			return fail(error);
+		const uint64_t had = account_.granted;
+		size_t refused = 0;
+		phase_.store(Phase::filling);
+		error = await_filled(&refused);
+		if (error == cudaSuccess)
+			break;
+		const bool again = refused > 0 && !patience.over();
+		if (refused > 0 && !again)
+			error = failed_allocation("cudaMalloc", refused);
 		unmap_all();
 		close();
+		phase_.store(again ? Phase::asking : Phase::unbound);
+		if (!again) {
+			if (MpsRecovery::over() && mps_rejected(error))
+				lost = error;
+			return fail(error);
+		}
+		patience.await_look();
 		phase_.store(Phase::unbound);
-		if (MpsRecovery::over() && mps_rejected(error))
-			lost = error;
-		return fail(error);
+		more = std::max(more, had - std::min(had, in_use())); // what the mix declares is asked for only once
 	}
 	context_is_ready();
 	phase_.store(Phase::bound, std::memory_order_release);

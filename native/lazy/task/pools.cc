@@ -161,6 +161,12 @@ void pool_has_back(cudaMemPool_t handle)
 	settle(handle, &at->second);
 }
 
+bool is_charged(cudaMemPool_t handle)
+{
+	Locked locked;
+	return pools().count(handle) != 0;
+}
+
 uint64_t allocations_of(cudaMemPool_t handle)
 {
 	Locked locked;

@@ -20,6 +20,7 @@ cudaMemPool_t pool_of(CUdevice device);
 cudaError_t await_pool_charge(const char *call, Task &task, cudaMemPool_t pool, size_t bytes);
 void pool_was_asked(cudaMemPool_t pool, size_t bytes, int answer);
 void pool_has_back(cudaMemPool_t pool);
+bool is_charged(cudaMemPool_t pool); // the pool has been asked, and its memory is a device's
 uint64_t allocations_of(cudaMemPool_t pool);
 
 // idle_pools is how many objects of the process's task are pools that let all of their memory go when the program next

@@ -465,12 +465,58 @@ cudaError_t Task::await_room(const char *call, uint64_t bytes, Memory memory)
 	pthread_mutex_unlock(&growing_);
 	if (error == cudaSuccess)
 		return cudaSuccess;
+	take_out(bytes, memory, others);
+	return no_growth(error, call, bytes);
+}
+
+// take_out undoes enter for what was not granted. others: the task had other objects before the wait, and the last of
+// them may have been freed.
+void Task::take_out(uint64_t bytes, Memory memory, bool others)
+{
 	if (memory == Memory::range)
 		made(bytes);
 	if (others)
-		count(-1, -static_cast<int64_t>(bytes)); // the last of them may have been freed
+		count(-1, -static_cast<int64_t>(bytes));
 	else
 		take_back(bytes);
+}
+
+// The object stays, so the task does not end meanwhile. A small one may need a granule of the driver's.
+uint64_t Task::await_lend(uint64_t bytes)
+{
+	Locked one_at_a_time(growing_);
+	Locked locked;
+	const uint64_t lent = std::min(small(bytes) ? granule : bytes, account_.granted);
+
+	account_.add(0, -static_cast<int64_t>(bytes));
+	account_.granted -= lent;
+	if (lent > 0)
+		client_shrink(&account_.grant, lent);
+	show_holdings();
+	return lent;
+}
+
+cudaError_t Task::await_lent(const char *call, uint64_t bytes, uint64_t lent, Memory memory)
+{
+	Locked one_at_a_time(growing_);
+	cudaError_t error = cudaSuccess;
+	uint64_t more = 0;
+	bool others;
+	{
+		Locked locked;
+		others = account_.objects > 1;
+		account_.add(0, static_cast<int64_t>(bytes));
+		if (memory == Memory::range)
+			account_.making += bytes;
+		if (account_.held())
+			more = std::max(lent, account_.missing(cover_of(device())));
+	}
+	if (more > 0)
+		error = await_more(more, &account_.granted);
+	if (error == cudaSuccess)
+		return cudaSuccess;
+	if (memory != Memory::pool)
+		take_out(bytes, memory, others);
 	return no_growth(error, call, bytes);
 }
 

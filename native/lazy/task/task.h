@@ -156,6 +156,12 @@ public:
 	// await_range is await_charge for memory that is made next (allocate_backed), and can move then. Until it is made
 	// (account::made) it counts neither as on the device nor as what cannot leave it.
 	cudaError_t await_range(const char *call, uint64_t bytes);
+	// await_lend gives bytes of a charged object back to the scheduler, which grants them to others. It returns how many had been
+	// granted. await_lent asks for them again; an error takes back the charge, but for a
+	// pool, which charges what it has (shortage.h).
+	enum class Memory { made, range, pool }; // how it was charged: await_charge, await_range, await_pool_charge
+	uint64_t await_lend(uint64_t bytes);
+	cudaError_t await_lent(const char *call, uint64_t bytes, uint64_t lent, Memory memory);
 	// count adds objects and bytes of a task that is not bound yet.
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
@@ -219,16 +225,16 @@ private:
 	case_need need(uint64_t bytes) const;
 	cudaError_t await_settled(const case_need &need);
 	cudaError_t await_reserved_grant(uint32_t wait_ms);
-	cudaError_t await_filled();
+	cudaError_t await_filled(size_t *refused);
 
 	// task.cc
 	cudaError_t await_answer(case_need need);
 	cudaError_t await_answer_here(uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT);
 	cudaError_t await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms = CASE_WAIT_DEFAULT);
-	enum class Memory { made, range }; // when it is charged
 	cudaError_t await_charged(const char *call, uint64_t bytes, bool managed, Memory memory);
 	cudaError_t await_room(const char *call, uint64_t bytes, Memory memory);
 	void enter(uint64_t bytes, Memory memory);
+	void take_out(uint64_t bytes, Memory memory, bool others);
 	cudaError_t await_cover(uint64_t more);
 	cudaError_t await_open(uint64_t more = 0, bool managed = false);
 	uint64_t context_to_ask() const;

@@ -447,3 +447,21 @@ void hogs(const char *pipe)
 	TRY(cudaFree(x));
 	state("after");
 }
+
+// within: once somebody has written to the pipe, it allocates what its task has had before.
+void within(const char *pipe)
+{
+	int *x = device<int>(1000), *y = nullptr;
+	char byte;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaMalloc(reinterpret_cast<void **>(&y), 20 * mib));
+	TRY(cudaFree(y));
+	const int file = open(pipe, O_RDONLY);
+	TRY(file < 0 || read(file, &byte, 1) < 0);
+	TRY(cudaMalloc(reinterpret_cast<void **>(&y), 20 * mib));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, y, 1000, 1));
+	TRY(cudaFree(y));
+	TRY(cudaFree(x));
+	state("after");
+}

@@ -90,7 +90,7 @@ void calls_part(const char *library), locks_while_waiting(), forks_while_waiting
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
 void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), frees_again(), ordered_in_thread(), captures_own();
 void host_freed_in_capture();                           // graphs.cc
-void wrong(const char *way), small_copies(), swapped(), swapped(const char *mib), hogs(const char *pipe); // memory.cc
+void wrong(const char *way), small_copies(), swapped(), swapped(const char *mib), hogs(const char *pipe), within(const char *pipe); // memory.cc
 void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc
 void driven(const char *sizes);                         // references.cc
 void random_programs(const char *what);                 // random.cc
