@@ -714,8 +714,8 @@ private:
 		case 1: print("device %d", cudaGetDevice(&device)); print("%d", device); break;
 		case 2: print("set %d", cudaSetDevice(0)); break;
 		case 3:
-			if (alone)
-				print("limit %d", cudaDeviceSetLimit(cudaLimitStackSize, 1024 * random.within(1, 8)));
+			if (alone) // what fits the fake device: where the call is recorded, a larger stack fails only later
+				print("limit %d", cudaDeviceSetLimit(cudaLimitStackSize, 1024 * random.within(1, 4)));
 			break;
 		default: print("limit %d", cudaDeviceGetLimit(&limit, cudaLimitStackSize)); print("%zu", alone ? limit : 0);
 		}
