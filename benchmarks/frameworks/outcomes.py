@@ -22,10 +22,9 @@ def mib(values):
 
 def result(directory, run, job):
     """Compares what a job printed with what its program printed natively."""
-    program = job["command"].split()[0]
-    native = os.path.join(directory, "native", os.path.basename(program).removesuffix(".py") + ".out")
+    native = os.path.join(directory, "native", os.path.basename(job["command"].replace(" ", "-")) + ".out")
     out = glob.glob(os.path.join(directory, "runs", f"run-{run['id']}-*", f"job-{int(job['job_index']):04d}.out"))
-    if not program.startswith("torch/") or not os.path.exists(native) or not out:
+    if not os.path.exists(native) or not out:
         return "unknown"
     with open(native, "rb") as a, open(out[0], "rb") as b:
         return "native" if a.read() == b.read() else "OTHER"
@@ -43,11 +42,13 @@ def main(directory):
             rows[table] = list(csv.DictReader(f))
     steps = {s["id"]: s["name"] for s in rows["sweep"]}
     runs = {r["id"]: r for r in rows["run"] if r["status"] == "complete"}
-    seen, charged = collections.Counter(), collections.defaultdict(int)
+    restarted, charged = collections.defaultdict(list), collections.defaultdict(int)
     for e in rows["event"]:
-        seen[e["run_id"], e["job_index"], e["kind"]] += 1
+        if e["kind"] == "restarted":
+            restarted[e["run_id"], e["job_index"]].append(float(e["at_s"]))
     for t in rows["task"]:
-        if t["bytes"]:
+        # A job that started again has the tasks of each start.
+        if t["bytes"] and float(t["submit_s"]) >= max(restarted[t["run_id"], t["job_index"]], default=0):
             charged[t["run_id"], t["job_index"]] += int(t["bytes"]) + int(t["grown_bytes"] or 0)
     groups = collections.defaultdict(list)
     for j in rows["job"]:
@@ -58,7 +59,7 @@ def main(directory):
     for (step, name), made in groups.items():
         outcomes = collections.Counter(j["outcome"] for _, j in made)
         results = collections.Counter(result(directory, r, j) for r, j in made if j["outcome"] in GOOD)
-        restarts = sum(seen[j["run_id"], j["job_index"], "restarted"] for _, j in made)
+        restarts = sum(len(restarted[j["run_id"], j["job_index"]]) for _, j in made)
         table.append([step, name, ", ".join(f"{o} {n}" for o, n in sorted(outcomes.items())),
                       ", ".join(f"{o} {n}" for o, n in sorted(results.items())), restarts,
                       mib(charged[j["run_id"], j["job_index"]] for _, j in made), mib(j["used_bytes"] for _, j in made),
