@@ -53,8 +53,14 @@ func (b *Batch) restarts(i int) int {
 func (b *Batch) restart(d schedulers.Decision, now time.Duration) {
 	i := int(d.Task.Job)
 	j := b.job(i)
-	if !j.runs() || j.stopped || j.timedOut || j.ends() {
+	switch {
+	case !j.runs() || j.again != nil || j.stopped || j.timedOut || j.ends() && len(j.faults) == 0:
 		return // it is about to end anyway
+	case len(j.faults) > 0: // it may ignore them, and wait for ever
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &j.record.Index, Device: j.record.Device,
+			Detail: "every job on the device waits for memory: this one is stopped, and is not started again after a CUDA error"})
+		b.command(Stop{i})
+		return
 	}
 	heap := int64(0)
 	for _, t := range j.open {

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,27 @@ func TestAJobThatIsToStartAgainMayEndForAnotherReason(t *testing.T) {
 				t.Errorf("%s (%s), want %s", *jobs[0].Outcome, jobs[0].Detail, c.want)
 			}
 		})
+	}
+}
+
+// The engine has dropped the requests of a job that it wants started again. So a job that would not start again, because an error of
+// its CUDA calls decides how it ends, is stopped too.
+func TestAJobWithAFaultIsStoppedInsteadOfStartedAgain(t *testing.T) {
+	jobs, rec := growers(true, false).run(t, func(f *fake) {
+		f.started(0, 1)
+		other, own := f.begin(1, 8), f.begin(0, 8)
+		f.batch.ReportFault(0, 0, 700, "x", f.now)
+		f.wait(4, other)
+		f.calls = nil
+		f.wait(4, own)
+		f.want("stop 0")
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.want("grown 1")
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.OK)
+	if got := fmt.Sprint(rec.kinds()); got != "[fault refused]" {
+		t.Errorf("events %s", got)
 	}
 }
 
