@@ -77,7 +77,7 @@ func BenchmarkLook(b *testing.B) {
 				go func() {
 					r.x.config.Users = func(int) ([]nvml.Process, time.Duration, error) { return found, time.Microsecond, nil }
 					r.x.config.Compares = true
-					l := &looks{owners: owners, users: users{seen: map[[2]int]*sight{}}, shown: make([]bool, len(r.uuids)), ours: true}
+					l := &looks{owners: owners, users: users{seen: map[[2]int]*sight{}}, told: make([]int, len(r.uuids)), ours: true}
 					b.ReportAllocs()
 					for b.Loop() {
 						r.x.look(l)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -19,18 +20,20 @@ const (
 	lookShare = 0.002
 	// hurryEvery is the least time between two looks when a process is out of memory.
 	hurryEvery = 20 * time.Millisecond
+	// looksToLeave is how many looks without a process end the context that looks have shown (engine.Used).
+	looksToLeave = 2
 )
 
 // looks is what looks at the devices have shown.
 type looks struct {
 	users  users
 	owners map[int]owner // of PIDs that the latest look showed
-	shown  []bool        // by device: the latest look showed a process of the run
+	told   []int         // by device: how many more looks without a process of the run the batch is told of
 	began  time.Duration // when the first look was
 	last   time.Duration // when the latest look began
 	took   time.Duration // processor time of a look at one device, as a moving mean
 	ours   bool          // PIDs are those that NVML has
-	told   bool          // it was said that NVML does not know how much memory processes have
+	warned bool          // it was said that NVML does not know how much memory processes have
 }
 
 // owner is whose process a PID is.
@@ -45,7 +48,7 @@ func (x *Executor) watchUsers() {
 	if x.config.Users == nil {
 		return
 	}
-	l := &looks{users: users{seen: map[[2]int]*sight{}}, shown: make([]bool, len(x.config.UUIDs)), ours: inInitialNamespace()}
+	l := &looks{users: users{seen: map[[2]int]*sight{}}, told: make([]int, len(x.config.UUIDs)), ours: inInitialNamespace()}
 	defer func() {
 		x.settleUsers(&l.users, true)
 		x.noteUntold(&l.users)
@@ -92,16 +95,15 @@ func (x *Executor) look(l *looks) {
 		l.began = now
 	}
 	known, owners := x.server.Known(), map[int]owner{}
-	found := make([][]nvml.Process, len(x.config.UUIDs))
+	found, answered := make([][]nvml.Process, len(x.config.UUIDs)), []int{}
 	for device := range found {
 		processes, took, err := x.config.Users(device)
-		if total += took; err != nil && l.users.err == nil {
-			l.users.err = err
+		if total += took; err != nil {
+			l.users.err = cmp.Or(l.users.err, err)
+			continue
 		}
-		if found[device] = processes; err != nil {
-			found[device] = nil
-		}
-		for _, p := range found[device] {
+		found[device], answered = processes, append(answered, device)
+		for _, p := range processes {
 			owners[p.PID] = x.ownerOf(l, p.PID, known, now)
 		}
 	}
@@ -120,7 +122,7 @@ func (x *Executor) look(l *looks) {
 	}
 	l.users.had = had
 	if x.config.Compares && l.ours {
-		for device := range found {
+		for _, device := range answered {
 			x.compare(l, device, found[device], known)
 		}
 	}
@@ -170,18 +172,29 @@ func (x *Executor) compare(l *looks, device int, found []nvml.Process, known map
 		}
 		uses = append(uses, engine.Use{Process: process, Bytes: int64(*p.UsedBytes)})
 	}
-	if len(uses) > 0 || l.shown[device] {
+	if l.tells(device, len(uses) > 0) {
 		x.post(runner.Used{Device: device, Uses: uses})
 	}
-	l.shown[device] = len(uses) > 0
+}
+
+// tells reports whether the batch is told of a look that shows processes of the run on a device, or shows that they have left.
+func (l *looks) tells(device int, shown bool) bool {
+	if shown {
+		l.told[device] = looksToLeave
+		return true
+	}
+	l.told[device]--
+	left := l.told[device] >= 0
+	l.told[device] = max(l.told[device], 0)
+	return left
 }
 
 // noteUnknownUse says once that nothing can be compared.
 func (x *Executor) noteUnknownUse(l *looks) {
-	if l.told {
+	if l.warned {
 		return
 	}
-	l.told = true
+	l.warned = true
 	e := results.Event{Kind: results.EventSampler, Detail: "memory that no call shows cannot be seen: NVML does not know how much processes use, as in some containers and under WSL"}
 	x.config.Warn("%s", e.Detail)
 	x.note(e)

@@ -81,6 +81,13 @@ func (r *rig) tellPipe(pipe string) {
 func TestAHogIsSeen(t *testing.T) {
 	for _, sched := range []string{"case-alg3", "schedgpu"} {
 		r := newHogRig(t, sched)
+		all, looks := r.users, 0
+		r.users = func(device int) ([]nvml.Process, time.Duration, error) {
+			if looks++; looks%2 == 0 { // such a look shows nothing, also not that the memory is gone
+				return nil, 0, errors.New("NVML is busy")
+			}
+			return all(device)
+		}
 		r.observe = func(s runner.Step) {
 			for _, c := range s.Commands {
 				if e, ok := c.(runner.RecordEvent); ok && e.Event.Kind == results.EventUnaccounted && *e.Event.Job == 0 {
@@ -162,6 +169,18 @@ func TestLooksFollowTheirCost(t *testing.T) {
 	}
 	if got := l.pause(true); got != lookEvery {
 		t.Errorf("after a slow look: every %v", got)
+	}
+}
+
+// After a process has left a device two more looks are told, because the engine needs two to end a context that only looks have shown.
+func TestLooksThatAreTold(t *testing.T) {
+	l := &looks{told: make([]int, 2)}
+	var told []bool
+	for _, shown := range []bool{false, true, true, false, false, false, true, false, true} {
+		told = append(told, l.tells(1, shown))
+	}
+	if want := []bool{false, true, true, true, true, false, true, true, true}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
 	}
 }
 
