@@ -8,6 +8,7 @@ import (
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -19,42 +20,51 @@ func (b *Batch) reach(ctx context.Context, backend Backend) error {
 	if b.NoFootprints || backend.Mode() != results.Live || s.Binds != policies.BindsTask || s.ClientsDecide {
 		return nil
 	}
-	var commands []string
-	asks := func(j *mixes.Job) bool {
-		return j.Footprint.Bytes == 0 && j.Binding == mixes.BindProbe && !j.Pin && j.Ranks <= 1
-	}
-	for i := range b.Mix.Jobs {
-		if j := &b.Mix.Jobs[i]; asks(j) {
-			commands = append(commands, j.Command())
-		}
-	}
-	slices.Sort(commands)
-	o, err := b.historyOptions(ctx, backend)
-	if err != nil {
-		return err
-	}
-	node, err := backend.History(b.Profiles)
-	if err != nil {
-		return err
-	}
-	found, err := history.Reached(ctx, b.Store, slices.Compact(commands), node, o)
+	found, err := b.reached(ctx, backend)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	jobs := slices.Clone(b.Mix.Jobs)
+	jobs, n := slices.Clone(b.Mix.Jobs), 0
 	for i := range jobs {
 		r, known := found[jobs[i].Command()]
-		if !known || !asks(&jobs[i]) || b.MemCap.Bytes > 0 && r.Bytes > b.MemCap.Bytes-b.Context.Bytes {
+		if !known || !statesNoMemory(&jobs[i]) || b.MemCap.Bytes > 0 && r.Bytes > b.MemCap.Bytes-b.Context.Bytes {
 			continue
 		}
+		n++
 		f := jobs[i].Footprint
 		f.Bytes = r.Bytes
 		jobs[i] = jobs[i].WithFootprint(f)
 		b.Notes = append(b.Notes, results.Event{Kind: results.EventReached, Job: &i,
 			Detail: fmt.Sprintf("its mix states no memory, so it asks first for %s, which it reached in earlier runs (%d)", size.Text(r.Bytes), r.Runs)})
 	}
-	if b.Mix.Jobs = jobs; len(b.Notes) > 0 {
-		b.Say("%d of %d jobs state no memory, and ask first for what they reached in earlier runs; --no-footprints leaves that out", len(b.Notes), len(jobs))
+	b.Mix.Jobs = jobs
+	if n > 0 {
+		b.Say("%d of %d jobs state no memory, and ask first for what they reached in earlier runs; --no-footprints leaves that out", n, len(jobs))
 	}
 	return nil
+}
+
+// reached is what the batch's jobs that state no memory reached in earlier runs, by command.
+func (b *Batch) reached(ctx context.Context, backend Backend) (map[string]store.Reached, error) {
+	var commands []string
+	for i := range b.Mix.Jobs {
+		if j := &b.Mix.Jobs[i]; statesNoMemory(j) {
+			commands = append(commands, j.Command())
+		}
+	}
+	slices.Sort(commands)
+	o, err := b.historyOptions(ctx, backend)
+	if err != nil {
+		return nil, err
+	}
+	node, err := backend.History(b.Profiles)
+	if err != nil {
+		return nil, err
+	}
+	return history.Reached(ctx, b.Store, slices.Compact(commands), node, o)
+}
+
+// statesNoMemory reports whether the mix leaves open what the job's tasks need.
+func statesNoMemory(j *mixes.Job) bool {
+	return j.Footprint.Bytes == 0 && j.Binding == mixes.BindProbe && !j.Pin && j.Ranks <= 1
 }
