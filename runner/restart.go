@@ -97,7 +97,7 @@ func (b *Batch) endTry(e JobEnded, died bool, now time.Duration) bool {
 	next.Tasks = j.tasks
 	j.record.Restarts, j.record.Device = &next.Restart, nil
 	*j = job{spec: j.spec, record: j.record, arrived: j.arrived, deadline: schedulers.Never, end: schedulers.Never, tasks: j.tasks, try: next,
-		residencies: j.residencies, deaths: j.deaths, uses: j.uses, unaccounted: j.unaccounted}
+		residencies: j.residencies, deaths: j.deaths, work: j.work, uses: j.uses, unaccounted: j.unaccounted}
 	b.recordJob(j.record)
 	b.waitsToRestart = append(b.waitsToRestart, i)
 	b.progress.made(now)

@@ -227,3 +227,25 @@ func TestALimitCountsInEachTry(t *testing.T) {
 		f.ended(0)
 	})
 }
+
+// What processes of earlier tries showed of their work counts when it is settled whose a fault was.
+func TestATryThatHasEndedIsNotSuspectedWithoutWork(t *testing.T) {
+	s := growers(true, false)
+	s.mps = true
+	jobs, _ := s.run(t, func(f *fake) {
+		f.started(0, 1)
+		other, own := f.batch.TaskBegin(1, schedulers.Task{Serial: 2, Bytes: 8}, f.now), f.batch.TaskBegin(0, schedulers.Task{Serial: 1, Bytes: 8}, f.now)
+		f.wait(4, other, own)
+		f.at(1)
+		f.batch.Working(0, 1, nil)
+		f.batch.ProcessGone(0, 1, false, f.now)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGTERM")}, f.now)
+		f.started(0)
+		f.batch.Working(1, 2, new(time.Millisecond))
+		f.batch.ReportFault(1, 2, 716, "kernel", f.now)
+		f.ended(1)
+		f.recovered()
+		f.ended(0)
+	})
+	wantOutcomes(t, jobs, results.OK, results.Fault)
+}

@@ -84,9 +84,10 @@ func (e *Engine) Unaccounted(device int) map[schedulers.Process]int64 {
 func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool) {
 	slack := Slack(d.limits)
 	above := max(bytes-sumBytes(d.limits.ContextBytes, e.chargedTo(p, d)), 0)
+	counts := above > 0 || !d.contexts[p] && bytes > slack
 	x := d.excesses[p]
 	if x == nil {
-		if above > 0 || !d.contexts[p] && bytes > slack {
+		if counts {
 			d.exceeds(p, &excess{used: bytes, above: above})
 		}
 		return false
@@ -109,7 +110,7 @@ func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool
 		e.touch(p.Job)
 		e.state.leave(p.Job, func(c context) bool { return c.process == p && c.device == d.index })
 		return true
-	case above == 0 && !x.entered && (d.contexts[p] || bytes <= slack):
+	case !counts && !x.entered:
 		delete(d.excesses, p)
 	}
 	return changed
