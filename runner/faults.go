@@ -261,6 +261,7 @@ func (e ServerRecovered) apply(b *Batch, now time.Duration) error {
 		b.recordServer(results.EventMPSNotRecovered, e.Err, now)
 		return nil //nolint:nilerr // the batch goes on without the server, and has recorded why
 	}
+	b.inFault, b.endsClients = false, 0
 	again, wasBroken := b.server.Healthy(now)
 	if again {
 		b.command(AwaitServer{})
@@ -269,7 +270,6 @@ func (e ServerRecovered) apply(b *Batch, now time.Duration) error {
 	if wasBroken {
 		b.recordServer(results.EventMPSRecovered, nil, now)
 	}
-	b.inFault, b.endsClients = false, 0
 	held := slices.DeleteFunc(b.held, func(d schedulers.Decision) bool { return b.tasks[d.Task.ID] == nil }) // it was freed meanwhile
 	b.held = nil
 	b.carryOut(append(held, b.engine.Seal(false, now)...), now)

@@ -269,6 +269,30 @@ func TestAJobThatCameTooLateIsEndedLast(t *testing.T) {
 	}
 }
 
+// Once the server was seen healthy it waits for nobody, also if its recovery is awaited once more.
+func TestNobodyIsEndedByAServerThatWasHealthy(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: []mixes.Job{declared(4), declared(4), declared(4)}, mps: true}.run(t, func(f *fake) {
+		f.started(0, 1, 2)
+		f.at(1)
+		f.batch.ReportFault(0, 0, 700, "cudaMalloc", f.now)
+		f.batch.TaskBegin(1, schedulers.Task{Serial: 1, Bytes: 4}, f.now)
+		f.batch.ServerBroken(errors.New("broken"), true, f.now)
+		f.ended(0)
+		f.at(2)
+		f.batch.JobEnded(2, runner.Exit{Signal: new("SIGKILL")}, f.now)
+		f.calls = nil
+		f.batch.Recovered(nil, f.now)
+		f.want("await server") // again: there was a death meanwhile
+		f.at(3)
+		f.batch.Tick(f.now)
+		f.want()
+		f.batch.Recovered(nil, f.now)
+		f.want("answer 1@0")
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.FaultSuspect, results.OK, results.Crash)
+}
+
 // A newcomer that would fit waits without keeping memory from the clients of the broken server, which go on and are told. Those
 // that have not ended by themselves after a while are ended, and then the newcomer has its device. Nothing of this touches
 // another device.
