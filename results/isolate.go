@@ -14,43 +14,22 @@ import (
 // they stay what they are, because the fault may depend on neighbours or on chance. Isolate returns an event for each job that
 // it settles, and for each suspected or named job that it does not.
 func Isolate(jobs, alone []Job, run int64) []Event {
-	faulted := map[int]bool{} // by index in the first run
+	s := isolation{run: run, faulted: map[int]bool{}, instead: map[int]string{}}
 	for i, j := range jobs {
-		faulted[j.Index] = *alone[i].Outcome == Fault
+		s.faulted[j.Index] = *alone[i].Outcome == Fault
 	}
-	instead := map[int]string{} // of the jobs that are blamed, by index: who of those that blame them faulted alone
 	for _, j := range jobs {
 		for _, blamed := range j.Suspects {
-			if faulted[j.Index] && !faulted[blamed] {
-				instead[blamed] = fmt.Sprintf("job %d (%s)", j.Index, j.Name)
+			if s.faulted[j.Index] && !s.faulted[blamed] {
+				s.instead[blamed] = fmt.Sprintf("job %d (%s)", j.Index, j.Name)
 			}
 		}
 	}
 	var events []Event
 	for i := range jobs {
 		j := &jobs[i]
-		found := slices.ContainsFunc(j.Suspects, func(index int) bool { return faulted[index] })
-		kind, what := EventVerdict, ""
-		switch was := *j.Outcome; {
-		case faulted[j.Index]:
-			j.Outcome, what = new(Fault), fmt.Sprintf("it faulted alone too, in run %d", run)
-			if was.CountsAsOK() {
-				j.Detail, what = "no error was shown to it under MPS", fmt.Sprintf("it faulted alone, in run %d", run)
-			}
-		case was == FaultSuspect && found:
-			j.Outcome, what = new(Collateral), fmt.Sprintf("it did not fault alone, in run %d", run)
-		case was == FaultSuspect:
-			kind, what = EventNoVerdict, fmt.Sprintf("no suspect faulted alone, in run %d", run)
-		case was == Fault && instead[j.Index] != "":
-			j.Outcome, what = new(Collateral), fmt.Sprintf("it did not fault alone, in run %d, and %s did", run, instead[j.Index])
-		case was == Fault:
-			kind, what = EventNoVerdict, fmt.Sprintf("it did not fault alone, in run %d", run)
-		case was == Collateral && !found:
-			if at := slices.IndexFunc(j.Suspects, func(index int) bool { return instead[index] != "" }); at >= 0 {
-				j.Detail += fmt.Sprintf("; but %s faulted alone, in run %d", instead[j.Suspects[at]], run)
-			}
-			continue
-		default:
+		kind, what := s.settle(j)
+		if what == "" {
 			continue
 		}
 		j.Detail += "; " + what
@@ -58,4 +37,40 @@ func Isolate(jobs, alone []Job, run int64) []Event {
 			Detail: fmt.Sprintf("job %d (%s) is %s: %s", j.Index, j.Name, *j.Outcome, what)})
 	}
 	return events
+}
+
+// isolation is what the run of jobs alone has shown, by the jobs' indexes in the first run.
+type isolation struct {
+	run     int64
+	faulted map[int]bool
+	instead map[int]string // of the jobs that are blamed: who of those that blame them faulted alone
+}
+
+// settle corrects the outcome of a job, and says why; "": nothing is said of it.
+func (s *isolation) settle(j *Job) (kind EventKind, what string) {
+	found := slices.ContainsFunc(j.Suspects, func(index int) bool { return s.faulted[index] })
+	switch was := *j.Outcome; {
+	case s.faulted[j.Index]:
+		j.Outcome = new(Fault)
+		if was.CountsAsOK() {
+			j.Detail = "no error was shown to it under MPS"
+			return EventVerdict, fmt.Sprintf("it faulted alone, in run %d", s.run)
+		}
+		return EventVerdict, fmt.Sprintf("it faulted alone too, in run %d", s.run)
+	case was == FaultSuspect && found:
+		j.Outcome = new(Collateral)
+		return EventVerdict, fmt.Sprintf("it did not fault alone, in run %d", s.run)
+	case was == FaultSuspect:
+		return EventNoVerdict, fmt.Sprintf("no suspect faulted alone, in run %d", s.run)
+	case was == Fault && s.instead[j.Index] != "":
+		j.Outcome = new(Collateral)
+		return EventVerdict, fmt.Sprintf("it did not fault alone, in run %d, and %s did", s.run, s.instead[j.Index])
+	case was == Fault:
+		return EventNoVerdict, fmt.Sprintf("it did not fault alone, in run %d", s.run)
+	case was == Collateral && !found:
+		if at := slices.IndexFunc(j.Suspects, func(index int) bool { return s.instead[index] != "" }); at >= 0 {
+			j.Detail += fmt.Sprintf("; but %s faulted alone, in run %d", s.instead[j.Suspects[at]], s.run)
+		}
+	}
+	return "", ""
 }
