@@ -82,6 +82,19 @@ func usedInRange(bytes, total uint64) error {
 	return nil
 }
 
+// CheckUse returns an error if one of the device's processes has more memory than the device.
+func (d Device) CheckUse(found []Process) error {
+	for _, p := range found {
+		if p.UsedBytes == nil {
+			continue
+		}
+		if err := usedInRange(*p.UsedBytes, d.Memory.Total); err != nil {
+			return fmt.Errorf("look at process %d on GPU %d: %w", p.PID, d.Number, err)
+		}
+	}
+	return nil
+}
+
 func (m Memory) inRange() error {
 	if m.Total == 0 || m.Total > maxMemory || m.Used > m.Total || m.Free > m.Total {
 		return outOfRange("memory", fmt.Sprintf("%s in all, %s in use, %s free", size.Text(m.Total), size.Text(m.Used), size.Text(m.Free)))

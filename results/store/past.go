@@ -67,22 +67,25 @@ func (s *Store) EachPast(ctx context.Context, f Filter, commands []string, do fu
 
 // Reached is what jobs of a command used at most that grew beyond what they had asked for first.
 type Reached struct {
-	Command string
-	Bytes   int64
-	Runs    int
+	Command   string
+	Bytes     int64 // without the device heap
+	HeapBytes int64
+	Runs      int
 }
 
 // EachReached calls do with what jobs of each of the commands reached that ended ok, in the runs that the filter selects.
 func (s *Store) EachReached(ctx context.Context, f Filter, commands []string, do func(Reached) error) error {
 	chosen, args := f.jobs(commands)
-	query := `SELECT job.command, max(job.used_bytes), count(DISTINCT run.id)
+	query := `SELECT job.command, max(job.used_bytes - heap.bytes), max(heap.bytes), count(DISTINCT run.id)
 		FROM run JOIN job ON job.run_id = run.id
 			JOIN device ON device.run_id = job.run_id AND device.device_index = job.device_index
-		WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL AND job.used_bytes > 0
+			JOIN (SELECT run_id, job_index, max(heap_bytes) AS bytes FROM task GROUP BY run_id, job_index) heap
+				ON heap.run_id = job.run_id AND heap.job_index = job.job_index
+		WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL AND job.used_bytes > heap.bytes
 			AND (job.restarts > 0 OR EXISTS (SELECT 1 FROM task WHERE task.run_id = job.run_id AND task.job_index = job.job_index AND task.grown_bytes > 0))
 		GROUP BY job.command ORDER BY job.command`
 	return scan(ctx, s, "read what jobs reached", query, args, func(r *Reached) []any {
-		return []any{&r.Command, &r.Bytes, &r.Runs}
+		return []any{&r.Command, &r.Bytes, &r.HeapBytes, &r.Runs}
 	}, func(r *Reached) error { return do(*r) })
 }
 

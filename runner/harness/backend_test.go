@@ -25,6 +25,7 @@ type scripted struct {
 	helpers map[string]<-chan struct{}
 	closed  []error // what closing the node finds wrong
 	gpu     string  // name of its devices
+	free    int64   // memory of the largest
 
 	options Options
 
@@ -41,8 +42,8 @@ func (s *scripted) Options() Options {
 }
 func (*scripted) Ignored() []string { return []string{"--guard"} }
 
-func (*scripted) History(profiles.Set) (history.Node, error) {
-	return history.Node{Mode: results.Live, GPUs: []string{"NVIDIA H200"}, Suite: "theirs"}, nil
+func (s *scripted) History(profiles.Set) (history.Node, error) {
+	return history.Node{Mode: results.Live, GPUs: []string{"NVIDIA H200"}, Suite: "theirs", FreeBytes: s.free}, nil
 }
 
 func (*scripted) Size() (devices, threads int, err error)               { return 2, 8, nil }

@@ -3,15 +3,20 @@ package harness
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/schedulers/policies"
 )
+
+// allowance is what the library asks for above a stated footprint (native/lazy/program/mode.h, rounding).
+const allowance = 16 << 20
 
 // reach gives jobs that grew in earlier runs, and whose mix states no memory, what they reached there as their footprint, in live
 // runs whose scheduler binds tasks. An event says so of each.
@@ -27,7 +32,7 @@ func (b *Batch) reach(ctx context.Context, backend Backend) error {
 	jobs, n := slices.Clone(b.Mix.Jobs), 0
 	for i := range jobs {
 		r, known := found[jobs[i].Command()]
-		if !known || !statesNoMemory(&jobs[i]) || b.MemCap.Bytes > 0 && r.Bytes > b.MemCap.Bytes-b.Context.Bytes {
+		if !known || !statesNoMemory(&jobs[i]) {
 			continue
 		}
 		n++
@@ -44,7 +49,8 @@ func (b *Batch) reach(ctx context.Context, backend Backend) error {
 	return nil
 }
 
-// reached is what the batch's jobs that state no memory reached in earlier runs, by command.
+// reached is what the batch's jobs that state no memory reached in earlier runs, by command. What may not fit the largest device is left
+// out, because a job that would do with less now must not be refused.
 func (b *Batch) reached(ctx context.Context, backend Backend) (map[string]store.Reached, error) {
 	var commands []string
 	for i := range b.Mix.Jobs {
@@ -61,7 +67,21 @@ func (b *Batch) reached(ctx context.Context, backend Backend) (map[string]store.
 	if err != nil {
 		return nil, err
 	}
-	return history.Reached(ctx, b.Store, slices.Compact(commands), node, o)
+	found, err := history.Reached(ctx, b.Store, slices.Compact(commands), node, o)
+	room := b.roomOf(node.FreeBytes)
+	maps.DeleteFunc(found, func(_ string, r store.Reached) bool { return r.Bytes+r.HeapBytes+allowance > room })
+	return found, err
+}
+
+// roomOf is what a job may have of a device with so much free memory.
+func (b *Batch) roomOf(free int64) int64 {
+	if b.MemCap.Bytes > 0 {
+		free = b.MemCap.Bytes
+	}
+	if b.MPS() {
+		free -= runner.ServerBytes
+	}
+	return free - b.Context.Bytes
 }
 
 // statesNoMemory reports whether the mix leaves open what the job's tasks need.

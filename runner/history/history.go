@@ -22,6 +22,8 @@ type Node struct {
 	Mode  results.Mode
 	GPUs  []string // the names of its devices
 	Suite string   // of the node's runs, as the store has it
+	// FreeBytes is the free memory of the device that has most, of a live node.
+	FreeBytes int64
 	// Alone returns what the job's profile does alone on a device of the node, and that device's GPU. false: its profile
 	// cannot run there. nil: the node has no profiles.
 	Alone func(mixes.Job) (e results.Known, known bool, err error)

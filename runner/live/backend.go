@@ -90,6 +90,7 @@ func (b *Backend) History(profiles.Set) (history.Node, error) {
 	found, err := b.gpus.Devices()
 	n := history.Node{Mode: results.Live, Suite: b.options.Suite}
 	for _, d := range found {
+		n.FreeBytes = max(n.FreeBytes, int64(d.Memory.Free))
 		if !slices.Contains(n.GPUs, d.Name) {
 			n.GPUs = append(n.GPUs, d.Name)
 		}

@@ -153,7 +153,11 @@ type Lost struct {
 
 // users has the processes that use a device.
 func (n *node) users(device int) ([]nvml.Process, time.Duration, error) {
-	return n.gpus.Users(device, n.MPS())
+	found, took, err := n.gpus.Users(device, n.MPS())
+	if err == nil {
+		err = n.found[device].CheckUse(found)
+	}
+	return found, took, err
 }
 
 // uuids are the devices' UUIDs in node order.
