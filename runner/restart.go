@@ -73,7 +73,7 @@ func (b *Batch) restart(d schedulers.Decision, now time.Duration) {
 		alone = ", and has its device to itself"
 	}
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRestarted, Job: &j.record.Index, Device: j.record.Device,
-		Detail: fmt.Sprintf("every job on the device waits for memory. Of those that may be started again this one had used least device time: it is stopped, and started again with %s (restart %d of %d)%s",
+		Detail: fmt.Sprintf("every job on the device waits for memory. Of the jobs that may be started again this one had used least device time: it is stopped, and started again with %s (restart %d of %d)%s",
 			size.Text(d.Bytes), j.again.Restart, MostRestarts, alone)})
 	b.command(Stop{i})
 }
