@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,8 +83,9 @@ func TestAHogIsSeen(t *testing.T) {
 	for _, sched := range []string{"case-alg3", "schedgpu"} {
 		r := newHogRig(t, sched)
 		all, looks := r.users, 0
+		var seen atomic.Bool
 		r.users = func(device int) ([]nvml.Process, time.Duration, error) {
-			if looks++; looks%2 == 0 { // such a look shows nothing, also not that the memory is gone
+			if looks++; looks%2 == 0 && !seen.Load() { // such a look shows nothing, also not that the memory is gone
 				return nil, 0, errors.New("NVML is busy")
 			}
 			return all(device)
@@ -91,6 +93,7 @@ func TestAHogIsSeen(t *testing.T) {
 		r.observe = func(s runner.Step) {
 			for _, c := range s.Commands {
 				if e, ok := c.(runner.RecordEvent); ok && e.Event.Kind == results.EventUnaccounted && *e.Event.Job == 0 {
+					seen.Store(true)
 					r.tellPipe("next")
 				}
 			}
