@@ -557,7 +557,7 @@ API CUresult cuMemPoolCreate(cudaMemPool_t *out, const cudaMemPoolProps *props)
 
 API CUresult cuMemPoolDestroy(cudaMemPool_t handle)
 {
-	return on_pool("cuMemPoolDestroy", handle, [](fake::Pool *pool) { machine().end_pool(pool); return 0; });
+	return on_pool("cuMemPoolDestroy", handle, [](fake::Pool *pool) { return machine().end_pool(pool); });
 }
 
 API CUresult cuMemPoolTrimTo(cudaMemPool_t handle, size_t keep)

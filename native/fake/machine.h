@@ -188,7 +188,7 @@ public:
 	virtual Pool *current_pool(int device);
 	virtual void choose_pool(int device, Pool *pool);
 	virtual Pool *make_pool(int device);
-	virtual void end_pool(Pool *pool);
+	virtual int end_pool(Pool *pool);
 	virtual int pool(const void *handle, Pool **out); // checks the handle
 	virtual int draw(Pool *pool, size_t bytes, void **out);
 	virtual void trim(Pool *pool, uint64_t keep);

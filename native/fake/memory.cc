@@ -311,13 +311,16 @@ Pool *Machine::make_pool(int device)
 	return made;
 }
 
-void Machine::end_pool(Pool *pool)
+int Machine::end_pool(Pool *pool)
 {
+	if (pool == &defaults[pool->device])
+		return cudaErrorInvalidValue;
 	for (Pool *&c : chosen) // "the default mempool for the device" takes its place
 		c = c == pool ? nullptr : c;
 	trim(pool, 0);
 	pools.erase(pool);
 	delete pool;
+	return 0;
 }
 
 int Machine::pool(const void *handle, Pool **out)

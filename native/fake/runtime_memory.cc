@@ -261,9 +261,7 @@ API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
 	return call("cudaMemPoolDestroy", Needs::context, [&] {
 		Pool *pool;
 		int error = node()->pool(handle, &pool);
-		if (error == 0)
-			node()->end_pool(pool);
-		return error;
+		return error == 0 ? node()->end_pool(pool) : error;
 	}, handle);
 }
 

@@ -235,8 +235,7 @@ CUresult cuMemPoolDestroy(cudaMemPool_t pool)
 
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
-	forget_pool(pool);
-	return real(pool);
+	return destroy_pool(pool, [=] { return real(pool); });
 }
 
 CUresult cuMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
@@ -300,7 +299,10 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 static void discharge_all(const std::vector<Allocation> &gone)
 {
 	for (const Allocation &was : gone)
-		discharge(Charge{was.charged_to, was.bytes});
+		if (was.pool != nullptr)
+			pool_has_back(was.pool);
+		else
+			discharge(Charge{was.charged_to, was.bytes});
 }
 
 static void discharge_device(Task &task)

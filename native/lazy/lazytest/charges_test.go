@@ -26,14 +26,15 @@ func (p *lazyRun) grown() (mib []int64) {
 // program frees what it has, and then allocates as much: where that asks for more, something was charged that is gone.
 func TestLazyChargesWhatTheDriverAllocates(t *testing.T) {
 	for program, want := range map[string][]int64{
-		"linear":     {20, 40},
-		"kinds":      {32, 16, 8},
-		"handles":    {20, 10},
-		"shared":     {20},
-		"on_host":    {4},
-		"expandable": {2, 2, 2, 2, 12, 20, 20, 20},
-		"contexts":   {40, 20},
-		"pools":      {20, 4, 6},
+		"linear":       {20, 40},
+		"kinds":        {32, 16, 8},
+		"handles":      {20, 10},
+		"shared":       {20},
+		"on_host":      {4},
+		"expandable":   {2, 2, 2, 2, 12, 20, 20, 20},
+		"contexts":     {40, 20, 20},
+		"pools":        {20, 4, 6},
+		"lasting_pool": {20, 20},
 	} {
 		for _, env := range []string{"CASE_MOVABLE=0", "CASE_PIN=1", movable} {
 			if env != "CASE_MOVABLE=0" && program != "handles" && program != "pools" {

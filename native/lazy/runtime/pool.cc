@@ -78,8 +78,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
 	cudaError_t error = await_context();
 	if (error != cudaSuccess)
 		return error;
-	forget_pool(pool);
-	return seen(REAL(cudaMemPoolDestroy)(pool), "cudaMemPoolDestroy");
+	return seen(destroy_pool(pool, [=] { return REAL(cudaMemPoolDestroy)(pool); }), "cudaMemPoolDestroy");
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value)

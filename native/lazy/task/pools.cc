@@ -25,7 +25,8 @@ namespace {
 struct Pool {
 	int charged_to;
 	uint64_t charged = 0; // bytes, in whole granules
-	uint64_t asked = 0;   // that the driver has not answered yet
+	uint64_t awaited = 0; // of these, that threads still wait for
+	uint64_t asked = 0;   // bytes that the driver has not answered yet
 	bool object = false;  // of the task, which it is while it has memory
 	uint64_t allocations = 0;
 };
@@ -64,15 +65,16 @@ bool is_idle(cudaMemPool_t handle, const Pool &pool)
 	return pool.object && pool.asked == 0 && pool.allocations == 0 && attribute(handle, cudaMemPoolAttrReleaseThreshold) == 0;
 }
 
-// give_up ends what the pool is charged. No task ends in a capture.
+// give_up ends what the pool is charged. What is awaited is given up by who waits. No task ends in a capture.
 void give_up(Pool *pool)
 {
 	Task &task = *Task::on(pool->charged_to);
+	const uint64_t there = pool->charged - pool->awaited;
 
 	if (pool->object && !Task::lasts_with_process() && !being_captured())
-		task.uncharge(pool->charged);
+		task.uncharge(there);
 	else if (pool->object)
-		task.take_back(pool->charged);
+		task.take_back(there);
 	pool->object = false;
 	pool->charged = 0;
 }
@@ -116,6 +118,7 @@ cudaError_t await_pool_charge(const char *call, Task &task, cudaMemPool_t handle
 		const uint64_t now = needs(handle, pool);
 		more = now > pool.charged ? now - pool.charged : 0;
 		pool.charged += more;
+		pool.awaited += more;
 	}
 	const cudaError_t error = more > 0 ? task.await_charge(call, more) : cudaSuccess;
 	Locked locked;
@@ -126,6 +129,7 @@ cudaError_t await_pool_charge(const char *call, Task &task, cudaMemPool_t handle
 		return error;
 	}
 	Pool &pool = at->second;
+	pool.awaited -= more;
 	if (error == cudaSuccess && more > 0) {
 		if (pool.object)
 			task.take_back(0);
@@ -157,7 +161,8 @@ void pool_has_back(cudaMemPool_t handle)
 
 	if (at == pools().end())
 		return;
-	at->second.allocations--;
+	if (at->second.allocations > 0) // 0: of a pool that is gone, whose handle this one has
+		at->second.allocations--;
 	settle(handle, &at->second);
 }
 
@@ -211,16 +216,21 @@ void pool_is_elsewhere(cudaMemPool_t pool)
 	elsewhere().insert(pool);
 }
 
-void forget_pool(cudaMemPool_t pool)
+// Another thread may be given the same handle as soon as the pool is gone, so the lock is held during the call.
+int destroy_pool(cudaMemPool_t pool, const std::function<int()> &destroy)
 {
 	Locked locked;
+	const int result = destroy();
 	const auto at = pools().find(pool);
 
+	if (result != CUDA_SUCCESS)
+		return result;
 	elsewhere().erase(pool);
 	if (at == pools().end())
-		return;
+		return result;
 	give_up(&at->second);
 	pools().erase(at);
+	return result;
 }
 
 void renew_pools(int charged_to)
@@ -229,7 +239,7 @@ void renew_pools(int charged_to)
 	for (auto &[handle, pool] : pools())
 		if (pool.charged_to == charged_to) {
 			pool.object = false;
-			pool.charged = 0;
+			pool.charged = pool.allocations = 0;
 		}
 	settle_pools();
 }

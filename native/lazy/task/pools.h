@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#include <functional>
+
 #include "abi/abi.h"
 #include "task.h"
 
@@ -30,8 +32,11 @@ void trim_idle_pools();
 
 void settle_pools();                        // charges what the pools have by now
 void pool_is_elsewhere(cudaMemPool_t pool); // its memory is not a device's
-void forget_pool(cudaMemPool_t pool);       // it is about to be destroyed
 void renew_pools(int charged_to);           // cudaDeviceReset: the task has begun anew
+
+// destroy_pool does the call that destroys a pool, and gives back what is charged for it. What CUDA does not destroy, such as a
+// device's default pool, stays charged.
+int destroy_pool(cudaMemPool_t pool, const std::function<int()> &destroy);
 
 } // namespace lazy
 #endif

@@ -227,6 +227,14 @@ static void expandable()
 	say("none");
 }
 
+static CUdeviceptr ordered(size_t bytes, cudaMemPool_t pool = nullptr)
+{
+	CUdeviceptr at = 0;
+	const cudaStream_t stream = nullptr;
+	TRY(pool == nullptr ? call("cuMemAllocAsync", &at, bytes, stream) : call("cuMemAllocFromPoolAsync", &at, bytes, pool, stream));
+	return at;
+}
+
 // contexts: memory goes with the context that it is in. What has a handle stays.
 static void contexts()
 {
@@ -240,8 +248,10 @@ static void contexts()
 	TRY(call("cuCtxSetCurrent", primary));
 	freed(allocated(40 * mib));
 	allocated(40 * mib);
+	ordered(20 * mib);
 	TRY(call("cuDevicePrimaryCtxReset", 0));
 	begin();
+	TRY(call("cuCtxSynchronize"));
 	freed(allocated(40 * mib));
 	released(handle);
 	freed(allocated(60 * mib));
@@ -297,14 +307,6 @@ static cudaMemPool_t devices_pool()
 
 static void keep(cudaMemPool_t pool, uint64_t bytes) { TRY(call("cuMemPoolSetAttribute", pool, 4, static_cast<void *>(&bytes))); }
 
-static CUdeviceptr ordered(size_t bytes, cudaMemPool_t pool = nullptr)
-{
-	CUdeviceptr at = 0;
-	const cudaStream_t stream = nullptr;
-	TRY(pool == nullptr ? call("cuMemAllocAsync", &at, bytes, stream) : call("cuMemAllocFromPoolAsync", &at, bytes, pool, stream));
-	return at;
-}
-
 static void free_ordered(CUdeviceptr at) { TRY(call("cuMemFreeAsync", at, cudaStream_t{})); }
 
 // pools: what a pool keeps is not free for others, and serves what it is asked for next.
@@ -334,6 +336,18 @@ static void pools()
 	TRY(call("cuMemPoolDestroy", own));
 	freed(allocated(30 * mib));
 	say("none");
+}
+
+// lasting_pool: a pool that the driver does not destroy has what it had.
+static void lasting_pool()
+{
+	begin();
+	const CUdeviceptr x = ordered(20 * mib);
+	printf("destroyed: %d\n", call("cuMemPoolDestroy", devices_pool()));
+	freed(allocated(20 * mib)); // beside it
+	free_ordered(x);
+	TRY(call("cuCtxSynchronize"));
+	freed(allocated(40 * mib)); // in its place
 }
 
 // seems: what is said of a device's memory.
@@ -572,7 +586,7 @@ int main(int count, char **arguments)
 		const char *name;
 		void (*run)();
 	} programs[] = {{"linear", linear}, {"kinds", kinds}, {"handles", handles}, {"shared", shared}, {"on_host", on_host},
-	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}, {"takes", takes}, {"seems", seems}, {"pools", pools}, {"random", random_sequences}};
+	                {"expandable", expandable}, {"contexts", contexts}, {"in_turn", in_turn}, {"takes", takes}, {"seems", seems}, {"pools", pools}, {"lasting_pool", lasting_pool}, {"random", random_sequences}};
 
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	if (count == 3 && strcmp(arguments[1], "holds") == 0)
