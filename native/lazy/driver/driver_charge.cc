@@ -37,12 +37,6 @@ Task *task_for(const DriverAllocation &wanted)
 	return wanted.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? Task::paying_for(wanted.prop->location.id) : nullptr;
 }
 
-// is_node: what is asked for becomes a node of a graph.
-bool is_node(bool ordered, cudaStream_t stream, bool own)
-{
-	return ordered && is_captured(stream == nullptr && own ? per_thread_stream : stream);
-}
-
 void discharge(const Charge &charge)
 {
 	Task &task = *Task::on(charge.charged_to);
@@ -78,7 +72,7 @@ DriverCharge::DriverCharge(const char *call, const DriverAllocation &wanted, uin
 	if (task_ == nullptr)
 		return;
 	const OwnErrors of_the_driver;
-	graph_ = is_node(wanted.ordered, wanted.stream, own);
+	graph_ = wanted.in_capture(own);
 	if (wanted.ordered && !graph_)
 		pool_ = wanted.pool != nullptr ? wanted.pool : pool_of(one_device() ? home() : task_->device());
 	refused_ = result_of(graph_ ? await_graph_charge(call, bytes, *task_)
@@ -125,7 +119,7 @@ CUresult driver_released(const char *call, const DriverFree &free, bool own, con
 {
 	void *const at = reinterpret_cast<void *>(free.memory);
 	Allocation was = {};
-	const bool node = mode() != Mode::passive && is_node(free.ordered, free.stream, own);
+	const bool node = mode() != Mode::passive && free.in_capture(own);
 
 	if (node || mode() == Mode::passive || !withdraw(at, &was)) {
 		const CUresult result = run();

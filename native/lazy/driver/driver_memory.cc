@@ -61,15 +61,18 @@ static bool serves_here()
 	       driver()->current_device(&on) == CUDA_SUCCESS && on == home() && is_primary(context, on);
 }
 
-// in_capture: the stream makes a graph. The part of the program may have begun that past this library.
-static bool in_capture(cudaStream_t stream, bool own)
+// is_making_graph: the stream makes a graph. The part of the program may have begun that past this library.
+static bool is_making_graph(cudaStream_t stream, bool own)
 {
 	return is_captured(stream == nullptr && own ? per_thread_stream : stream);
 }
 
+bool DriverAllocation::in_capture(bool own) const { return ordered && is_making_graph(stream, own); }
+bool DriverFree::in_capture(bool own) const { return ordered && is_making_graph(stream, own); }
+
 bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t bytes, bool own, CUresult *result)
 {
-	if (wanted.memory == nullptr || bytes == 0 || !serves_here() || (wanted.ordered && in_capture(wanted.stream, own)))
+	if (wanted.memory == nullptr || bytes == 0 || !serves_here() || wanted.in_capture(own))
 		return false;
 	const OwnErrors of_the_driver;
 	Task &task = Task::process();
@@ -119,7 +122,7 @@ bool driver_frees(const DriverFree &free, bool own, CUresult *result)
 		postpone([at] { drop_allocation(at); });
 		return true;
 	}
-	if (free.ordered && in_capture(free.stream, own)) // the memory is not a graph's, so the driver refuses to free it
+	if (free.in_capture(own)) // the memory is not a graph's, so the driver refuses to free it
 		return false;
 	if (free.ordered && free_in_order(at, {free.stream, own})) {
 		drop_reached();

@@ -22,6 +22,7 @@ struct DriverAllocation {
 	{
 	}
 	DriverAllocation(void **array, const void *, unsigned = 0) : memory(reinterpret_cast<CUdeviceptr *>(array)) {}
+	bool in_capture(bool own) const; // it becomes a node of a graph. own: no stream is the thread's own one
 
 	CUdeviceptr *const memory;
 	const bool managed = false;
@@ -34,6 +35,7 @@ struct DriverAllocation {
 struct DriverFree {
 	explicit DriverFree(CUdeviceptr what) : memory(what) {}
 	DriverFree(CUdeviceptr what, cudaStream_t in) : memory(what), ordered(true), stream(in) {}
+	bool in_capture(bool own) const;
 
 	const CUdeviceptr memory;
 	const bool ordered = false; // in a stream

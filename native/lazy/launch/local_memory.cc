@@ -16,6 +16,7 @@
 #include "abi/symbols.h"
 #include "device/device.h"
 #include "device/driver.h"
+#include "memory/memory.h"
 #include "program/cubin.h"
 #include "program/kernels.h"
 #include "program/mode.h"
@@ -38,8 +39,6 @@ const uint64_t most = 512 << 10;     // bytes that a thread can have on any devi
 struct Attributes {
 	size_t shared, constant, local, others[61];
 };
-
-uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // attribute is of a device as the driver counts; 0: unknown.
 uint64_t attribute(int which, int device)
@@ -156,9 +155,9 @@ uint64_t from_runtime(const void *kernel)
 
 uint64_t local_pool(uint64_t bytes_of_thread)
 {
-	const uint64_t unit = 16, each = round_up(bytes_of_thread, unit), granule = 2 << 20;
+	const uint64_t unit = 16, each = (bytes_of_thread + unit - 1) / unit * unit;
 
-	return each <= default_limit || each > most ? 0 : round_up((each - default_limit) * resident_threads(), granule);
+	return each <= default_limit || each > most ? 0 : whole_granules((each - default_limit) * resident_threads());
 }
 
 bool is_shallow(const void *kernel) { return place(kernel).load(std::memory_order_relaxed) == entry(kernel); }

@@ -37,6 +37,7 @@ bool out_of_bounds(const void *address, size_t bytes);
 bool out_of_bounds(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box);
 
 inline const uint64_t granule = 2 << 20; // bytes; small allocations share it, as in cudaMalloc
+inline uint64_t whole_granules(uint64_t bytes) { return (bytes + granule - 1) / granule * granule; }
 bool small(size_t bytes);                // an allocation that shares a granule with others
 
 // reserve makes an allocation without memory. false: the driver cannot, or no device has that

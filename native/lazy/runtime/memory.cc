@@ -15,7 +15,7 @@
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
-#include "pools.h"
+#include "pool.h"
 
 namespace lazy {
 namespace {

@@ -12,7 +12,7 @@
 #include "task/pools.h"
 #include "task/report.h"
 #include "task/task.h"
-#include "pools.h"
+#include "pool.h"
 
 using namespace lazy;
 

@@ -102,9 +102,9 @@ bool is_of_driver(const char *name) { return strncmp(name, "cu", 2) == 0 && isup
 
 bool passes(const char *name, const void *function) { return is_own(function) || is_harmless(base(name)); }
 
-// stays comes before a call that may give work without permission, so nothing may be bare. A gate that is closed
+// memory_stays comes before a call that may give work without permission, so nothing may be bare. A gate that is closed
 // may have been closed before `past` was set.
-void stays(const std::string &why)
+void memory_stays(const std::string &why)
 {
 	const std::string *none = nullptr;
 
@@ -209,13 +209,13 @@ extern "C" void *past_gate(unsigned index)
 {
 	const Past &p = pasts()[index];
 
-	stays(p.why);
+	memory_stays(p.why);
 	return p.function;
 }
 
 void *hand_out(const char *name, void *function, const void *caller)
 {
-	if (function == nullptr || !is_of_driver(name) || passes(name, function) || !serves_lookups(caller))
+	if (function == nullptr || !is_of_driver(name) || !serves_lookups(caller) || passes(name, function))
 		return function;
 	const std::string why = a_part_calls + base(name);
 	void *const first = [&] {
@@ -223,14 +223,14 @@ void *hand_out(const char *name, void *function, const void *caller)
 		return first_here(function, why);
 	}();
 	if (first == nullptr)
-		stays(why);
+		memory_stays(why);
 	return first != nullptr ? first : function;
 }
 
 void handed_out(const char *name, const void *function, const void *caller)
 {
-	if (function != nullptr && is_of_driver(name) && !passes(name, function) && serves_lookups(caller))
-		stays(a_part_calls + base(name));
+	if (function != nullptr && is_of_driver(name) && serves_lookups(caller) && !passes(name, function))
+		memory_stays(a_part_calls + base(name));
 }
 
 const void *hand_out_table(const unsigned char *id, const void *table, const void *caller)
@@ -244,14 +244,14 @@ const void *hand_out_table(const unsigned char *id, const void *table, const voi
 			if (given != nullptr)
 				return given;
 		}
-	stays("a part has table " + text + " of the driver");
+	memory_stays("a part has table " + text + " of the driver");
 	return table;
 }
 
 void passes_by(const char *name, const void *caller)
 {
 	if (serves_lookups(caller))
-		stays(a_part_calls + std::string(name));
+		memory_stays(a_part_calls + std::string(name));
 }
 
 void renew_hand_out() { handing_out = PTHREAD_MUTEX_INITIALIZER; }

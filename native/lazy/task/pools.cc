@@ -55,9 +55,7 @@ uint64_t attribute(cudaMemPool_t handle, int which)
 // needs is how many bytes the pool has, or needs for what it is asked for.
 uint64_t needs(cudaMemPool_t handle, const Pool &pool)
 {
-	const uint64_t most = std::max(attribute(handle, cudaMemPoolAttrReservedMemCurrent), attribute(handle, cudaMemPoolAttrUsedMemCurrent) + pool.asked);
-
-	return (most + granule - 1) / granule * granule;
+	return whole_granules(std::max(attribute(handle, cudaMemPoolAttrReservedMemCurrent), attribute(handle, cudaMemPoolAttrUsedMemCurrent) + pool.asked));
 }
 
 bool is_idle(cudaMemPool_t handle, const Pool &pool)

@@ -24,9 +24,11 @@ void await_seems(const Task &task, size_t *free, size_t *total)
 	uint64_t more = 0;
 
 	*total = seems(*total);
-	if (can_be_revoked()) // others give way
+	if (can_be_revoked()) { // others give way
 		*free = beside;
-	if (can_be_revoked() || room().device == 0)
+		return;
+	}
+	if (room().device == 0)
 		return;
 	*free = std::min<uint64_t>(*free, beside);
 	if (device >= 0 && client_await_room(device, &more))

@@ -38,7 +38,7 @@ Shortage::Shortage(Task *task, const char *call, uint64_t bytes)
 
 // Pools are charged in whole granules.
 Shortage::Shortage(Task *task, const char *call, uint64_t bytes, cudaMemPool_t pool)
-    : task_(task), call_(call), bytes_(pool == nullptr ? bytes : (bytes + granule - 1) / granule * granule), pool_(pool),
+    : task_(task), call_(call), bytes_(pool == nullptr ? bytes : whole_granules(bytes)), pool_(pool),
       memory_(pool == nullptr ? Task::Memory::made : Task::Memory::pool)
 {
 }

@@ -32,8 +32,6 @@ namespace lazy {
 
 static const uint64_t warp = 32;
 
-static uint64_t whole_granules(uint64_t bytes) { return (bytes + granule - 1) / granule * granule; }
-
 void Account::add(int more_objects, int64_t bytes)
 {
 	uint64_t &sum = lazy::small(static_cast<size_t>(bytes < 0 ? -bytes : bytes)) ? small : large;

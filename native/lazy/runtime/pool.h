@@ -1,6 +1,6 @@
-// pools.h: the pool that cudaMallocAsync draws from (pool.cc).
-#ifndef CASE_LAZY_POOLS_H
-#define CASE_LAZY_POOLS_H
+// pool.h: the pool that cudaMallocAsync draws from (pool.cc).
+#ifndef CASE_LAZY_POOL_H
+#define CASE_LAZY_POOL_H
 
 namespace lazy {
 
