@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/caserun/caserun/installation"
 	"github.com/caserun/caserun/mixes"
@@ -25,17 +26,25 @@ func torchProgram(program string) (string, error) {
 	return filepath.Join(folder, strings.TrimPrefix(program, "torch/")), err
 }
 
+// findsTorch is how long a python3 may take to say whether it has PyTorch.
+const findsTorch = 20 * time.Second
+
 // findTorch looks for PyTorch without loading it, in the python3 that a search path has.
 func findTorch(searchPath string) error {
-	c := exec.Command("/usr/bin/env", "python3", "-c", "import sys, importlib.util as u; print(sys.executable); sys.exit(not u.find_spec('torch'))")
-	c.Env = append(os.Environ(), "PATH="+searchPath)
+	ctx, cancel := context.WithTimeout(context.Background(), findsTorch)
+	defer cancel()
+	c := exec.CommandContext(ctx, "/usr/bin/env", "python3", "-c", "import sys, importlib.util as u; print(sys.executable); sys.exit(not u.find_spec('torch'))")
+	c.Env, c.WaitDelay = append(os.Environ(), "PATH="+searchPath), time.Second
 	out, err := c.Output()
-	if err == nil {
-		return nil
-	}
 	python := "python3"
 	if path := strings.TrimSpace(string(out)); path != "" {
 		python = path
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s did not say within %v whether it has PyTorch: put another python3 first into PATH", python, findsTorch)
 	}
 	return fmt.Errorf("%s has no PyTorch (%w): install a build for CUDA there, as with python3 -m pip install torch, or put another python3 first into PATH", python, err)
 }
