@@ -70,7 +70,7 @@ dist:
 	mkdir -p bin/dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/_dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
-	strip -g -R .note.gnu.build-id bin/_dist/$(name)/lib/caserun/*
+	find bin/_dist/$(name)/lib/caserun -maxdepth 1 -type f -exec strip -g -R .note.gnu.build-id {} +
 	git ls-files -z README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff docs containers benchmarks/Makefile \
 		'benchmarks/*.mk' 'benchmarks/*.md' benchmarks/plan benchmarks/rodinia benchmarks/darknet mixes/suites/inputs/cfg | xargs -0 cp --parents -t bin/_dist/$(name)
 	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/_dist/$(name)/Makefile
