@@ -43,7 +43,7 @@ func Isolate(jobs, alone []Job, run int64) []Event {
 type isolation struct {
 	run     int64
 	faulted map[int]bool
-	instead map[int]string // of the jobs that are blamed: who of those that blame them faulted alone
+	instead map[int]string // by blamed job: the job that faulted alone in its place
 }
 
 // settle corrects the outcome of a job, and says why; "": nothing is said of it.

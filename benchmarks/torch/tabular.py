@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains small networks on a table, each on what the sum of those before it misses, as gradient boosting does."""
+"""Trains small networks on a table, one after another. Each learns the error that all earlier ones leave, as in gradient boosting."""
 from program import run, torch
 from torch import nn
 from torch.nn import functional as F

@@ -158,7 +158,7 @@ bool opaque(const Function *stub)
 	return false;
 }
 
-// unseen is a launch whose configuration is pushed for a call that is none of a stub.
+// unseen is a launch whose configuration is pushed, and no call of a stub follows.
 Launch unseen(Function &f, CallBase *push, const DominatorTree &tree)
 {
 	Launch l{};

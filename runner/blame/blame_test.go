@@ -93,7 +93,7 @@ func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		code     int
-		work     [4]work // of the jobs, of which the first sees the error at 2 s
+		work     [4]work // of the jobs. The first sees the error at 2 s
 		atFault  blame.Work
 		ends     time.Duration // of job 3
 		killed   bool          // job 2, at the fault

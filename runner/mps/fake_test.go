@@ -3,6 +3,7 @@ package mps
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The test binary acts as nvidia-cuda-mps-control and -server when it is started under their
@@ -112,13 +115,28 @@ func fakeDaemon() int {
 		fmt.Printf("[Control %d] Cmd:%s", os.Getpid(), line)
 		if quit := s.answer(conn, strings.Fields(line)); quit {
 			if fakeIs("quits-before-it-answers") {
-				_, _ = io.Copy(io.Discard, conn)  // until the front end has ended
-				time.Sleep(20 * time.Millisecond) // and is known to have
+				_, _ = io.Copy(io.Discard, conn) // until the front end has ended
+				awaitCollected(conn)
 			}
 			conn.Close()
 			return 0
 		}
 		conn.Close()
+	}
+}
+
+// awaitCollected returns once the process at the other end has been waited for, so that its end is known.
+func awaitCollected(conn net.Conn) {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		panic(err)
+	}
+	var peer *unix.Ucred
+	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil || err != nil {
+		panic(errors.Join(e, err))
+	}
+	for unix.Kill(int(peer.Pid), 0) == nil {
+		time.Sleep(time.Millisecond)
 	}
 }
 

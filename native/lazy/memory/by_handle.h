@@ -1,6 +1,6 @@
 // by_handle.h: memory that the program makes with cuMemCreate, and how long it lasts (by_handle.cc).
 //
-// Such memory is no context's. It lasts until each handle of it is released and each mapping is gone.
+// Such memory does not belong to a context. It lasts until each handle of it is released and each mapping is gone.
 #ifndef CASE_LAZY_BY_HANDLE_H
 #define CASE_LAZY_BY_HANDLE_H
 

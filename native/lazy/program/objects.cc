@@ -253,7 +253,7 @@ int look(dl_phdr_info *object, size_t, void *out)
 // be waiting.
 pthread_mutex_t looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 bool met_driver; // somebody is known to reach it
-std::map<std::string, std::string> &linked() // functions that parts are linked with, of which one has such a path
+std::map<std::string, std::string> &linked() // by function: a part that is linked with it
 {
 	static auto *const all = new std::map<std::string, std::string>;
 	return *all;

@@ -299,7 +299,7 @@ cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 		return set_context_memory(&ContextMemory::heap, value, set);
 	if (limit == cudaLimitStackSize)
 		return set_context_memory(&ContextMemory::local, local_pool(value), set);
-	if (limit == cudaLimitPrintfFifoSize) // which is no memory of the device
+	if (limit == cudaLimitPrintfFifoSize) // which takes no memory of the device
 		return setting("cudaDeviceSetLimit", set);
 	cudaError_t error = await_device(); // not every device has the others, and programs ask by setting them
 	return error == cudaSuccess ? seen(set(), "cudaDeviceSetLimit") : error;

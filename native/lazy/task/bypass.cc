@@ -7,7 +7,7 @@
 // then on the memory stays where it is. A program that only has such a function changes nothing.
 //
 // A static CUDA runtime, and cuBLAS and others, also take tables of functions from cuGetExportTable. What is known of
-// them is in `tables`. They get a copy of a table, of which the functions that are not known come here in the same way.
+// them is in `tables`. They get a copy of a table. Functions in it that are not known come here in the same way.
 //
 // A part may have found functions past this library (program/objects.cc). Where a part is linked with the driver, the
 // linker has found them: here first.
@@ -181,7 +181,7 @@ std::string text_of(const unsigned char *id)
 	return text;
 }
 
-// copy_of is a copy of a table, of which the first word is its size in bytes. nullptr: that cannot be made.
+// copy_of is a copy of a table. The table's first word is its size in bytes. nullptr: a copy cannot be made.
 const void *copy_of(void *const *table, const Table &known)
 {
 	static auto *const copies = new std::map<const void *, std::vector<void *>>;

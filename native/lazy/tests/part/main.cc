@@ -38,7 +38,7 @@ static void *by_name(const char *name)
 	return found;
 }
 
-// use_tables calls functions of two tables, of which one is not handed out as it is.
+// use_tables calls functions of two tables. One is handed out as it is, the other as a copy.
 static void use_tables()
 {
 	static const auto table = reinterpret_cast<CUresult (*)(const void *const **, const char *)>(dlsym(driver(), "cuGetExportTable"));
