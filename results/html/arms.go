@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/stats"
 )
@@ -136,9 +137,13 @@ func batches(runs []results.Run, jobs [][]results.Job, a *arms) []*batch {
 	return out
 }
 
-// groups compares the arms of each batch. bases are the arms that ratios are to, without a mix, by place.
-func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms, bases map[results.Arm]results.Arm) []group {
+// groups compares the arms of each batch, with the bases and the ratios of the matrix of each place.
+func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms, matrices []regress.Matrix) []group {
 	all := batches(runs, jobs, a)
+	bases := map[results.Arm]results.Arm{} // without a mix, by place
+	for _, m := range matrices {
+		bases[m.Of] = m.Base().Arm
+	}
 	var out []group
 	for i, b := range all {
 		if len(b.members) == 0 {
@@ -149,7 +154,7 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 			copies += m.leaveCopies()
 		}
 		b.order(bases[anywhere(b.arm)])
-		g := newGroup(fmt.Sprintf("mix%d", i+1), b)
+		g := newGroup(fmt.Sprintf("mix%d", i+1), b, matrices)
 		if slices.ContainsFunc(all, func(o *batch) bool {
 			return o.arm.Jobs != b.arm.Jobs && o.arm.Mix == b.arm.Mix && o.arm.Node == b.arm.Node
 		}) {
@@ -211,7 +216,7 @@ func anywhere(a results.Arm) results.Arm {
 	return a
 }
 
-func newGroup(id string, b *batch) group {
+func newGroup(id string, b *batch, matrices []regress.Matrix) group {
 	g := group{ID: id, Title: fmt.Sprintf("%s on %s", line(b.arm.Mix), line(b.arm.Node)), Simulated: b.arm.Mode == results.Simulated}
 	if b.arm.Traced {
 		g.Title += ", traced"
@@ -229,7 +234,7 @@ func newGroup(id string, b *batch) group {
 	against, reasons := verdicts(b.members)
 	lost, intervals := false, ""
 	for i, m := range b.members {
-		g.Arms.Add(armCells(m, b.members[0], against[i])...)
+		g.Arms.Add(armCells(m, b.members[0], against[i], matrices)...)
 		g.Arms.Page.Rows = append(g.Arms.Page.Rows, rowAttribute("data-arm", m.name.Index))
 		crashed, _ := m.lost()
 		lost = lost || crashed > 0
@@ -250,7 +255,7 @@ func newGroup(id string, b *batch) group {
 }
 
 // armCells are the row of an arm.
-func armCells(m, base *member, against []stats.Comparison) []any {
+func armCells(m, base *member, against []stats.Comparison, matrices []regress.Matrix) []any {
 	crashed, jobs := m.lost()
 	name := report.Cell{Text: m.name.Text, Title: m.name.Full}
 	if m == base {
@@ -267,16 +272,14 @@ func armCells(m, base *member, against []stats.Comparison) []any {
 	for i, of := range shownMetrics {
 		all := summarize(m.values(of))
 		add(summaryCell(all, report.MetricUnit(of)), of.OfSurvivors && crashed > 0)
-		var f report.Cell
-		switch {
-		case i >= judged:
+		if i >= judged {
 			continue
-		case against != nil:
-			f = factor(against[i])
-		case all.Median > 0: // otherwise it is 0/0
-			f = report.Cell{Value: 1, Text: "1.00 ×"}
 		}
-		add(f, crashed+ofBase > 0)
+		var verdict stats.Verdict // the base has none
+		if against != nil {
+			verdict = against[i].Verdict
+		}
+		add(factor(regress.LevelOf(matrices, results.ArmOf(m.runs[0]), of).Ratio, verdict), crashed+ofBase > 0)
 	}
 	return row
 }

@@ -159,14 +159,12 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 	if err != nil {
 		return v, err
 	}
-	bases := map[results.Arm]results.Arm{}
 	for _, m := range found {
-		bases[m.Of] = m.Base().Arm
 		if len(m.Rows) > 1 {
 			v.Matrices = append(v.Matrices, newMatrix(m))
 		}
 	}
-	v.Groups = groups(runs, jobs, devices, arms, bases)
+	v.Groups = groups(runs, jobs, devices, arms, found)
 	v.Environments = environments(runs)
 	return v, nil
 }

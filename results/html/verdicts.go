@@ -59,12 +59,15 @@ func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	return out, reasons
 }
 
-// factor shows the arm's median over the base's median, and the verdict.
-func factor(c stats.Comparison) report.Cell {
-	v := c.B.Median / c.A.Median
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+// factor shows the ratio to the base, and the verdict.
+func factor(r regress.Ratio, v stats.Verdict) report.Cell {
+	if math.IsNaN(r.Value) {
 		return report.Cell{}
 	}
-	mark := map[stats.Verdict]string{stats.Better: "▲ ", stats.Worse: "▼ ", stats.Same: "= ", stats.Inconclusive: "? "}[c.Verdict]
-	return report.Cell{Value: v, Text: fmt.Sprintf("%.2f ×  %s%s", v, mark, c.Verdict)}
+	c := report.Cell{Value: r.Value, Text: report.RatioText(r.Value) + " ×"}
+	if v != "" {
+		mark := map[stats.Verdict]string{stats.Better: "▲ ", stats.Worse: "▼ ", stats.Same: "= ", stats.Inconclusive: "? "}[v]
+		c.Text += "  " + mark + string(v)
+	}
+	return c
 }

@@ -315,6 +315,27 @@ func (c *Count) add(more Count) {
 	c.Runs, c.Jobs, c.Crashed = c.Runs+more.Runs, c.Jobs+more.Jobs, c.Crashed+more.Crashed
 }
 
+// LevelOf is a metric of an arm in the matrix of its place. Its ratio is unknown if no matrix has it.
+func LevelOf(ms []Matrix, arm results.Arm, metric results.Metric) Level {
+	place, batch := arm.Batch(), arm.Batch()
+	place.Mix, place.Jobs = "", 0
+	for _, m := range ms {
+		if m.Of != place {
+			continue
+		}
+		mix := slices.Index(m.Mixes, batch)
+		row := slices.IndexFunc(m.Rows, func(s Standing) bool { return s.arm(batch) == arm })
+		at := slices.IndexFunc(m.Metrics, func(has results.Metric) bool { return has.Name == metric.Name })
+		if mix >= 0 && row >= 0 && at >= 0 {
+			return m.Rows[row].Cells[mix].Levels[at]
+		}
+	}
+	return Level{Summary: stats.Summarize(nil, 1-stats.DefaultAlpha), Ratio: unknownRatio}
+}
+
+// unknownRatio is the ratio of what was not measured.
+var unknownRatio = Ratio{math.NaN(), math.Inf(-1), math.Inf(1)}
+
 // differences says how the environments of two arms differ.
 func differences(base, own []Observation) []string {
 	var out []string
@@ -360,15 +381,14 @@ func (m *Matrix) over(metric results.Metric, row Standing, strata []stats.Stratu
 // ratio is a metric's ratio to the base over strata, which are so many mixes, each on each machine. This function alone decides
 // what the ratios and intervals of a matrix are.
 func ratio(metric results.Metric, ofBase bool, strata []stats.Stratum, mixes int, alpha float64) Ratio {
-	unknown := Ratio{math.NaN(), math.Inf(-1), math.Inf(1)}
 	if metric.Absolute || len(strata) == 0 || slices.ContainsFunc(strata, func(s stats.Stratum) bool { return len(s.A) == 0 || len(s.B) == 0 }) {
-		return unknown
+		return unknownRatio
 	}
 	if ofBase {
 		if slices.ContainsFunc(strata, func(s stats.Stratum) bool { return !(slices.Max(s.A) > 0) }) {
-			return unknown // 0/0
+			return unknownRatio // 0/0
 		}
-		return Ratio{1, unknown.Low, unknown.High} // by definition, so without an interval
+		return Ratio{1, unknownRatio.Low, unknownRatio.High} // by definition, so without an interval
 	}
 	pair := stats.Pair{Strata: strata, Options: stats.Options{Alpha: alpha, Paired: len(strata) > mixes}}
 	if len(strata) == 1 {
@@ -376,7 +396,7 @@ func ratio(metric results.Metric, ofBase bool, strata []stats.Stratum, mixes int
 	}
 	c := stats.CompareAll([]stats.Pair{pair})[0]
 	if !(c.Change > -1) || math.IsInf(c.Change, 0) {
-		return unknown
+		return unknownRatio
 	}
 	return Ratio{1 + c.Change, 1 + c.Low, 1 + c.High}
 }

@@ -111,7 +111,7 @@ func (c Column) html(v any) HTMLCell {
 	case out.Value == nil:
 		out.Text = "–"
 	case c.Unit == Factor && number:
-		out.Text = ratioText(out.Value.(float64)) + "×"
+		out.Text = RatioText(out.Value.(float64)) + "×"
 	default:
 		out.Text = humanCell(out.Value, c.Unit)
 	}

@@ -195,8 +195,8 @@ func boundCells(m results.Metric, l regress.Level) []any {
 	return cells
 }
 
-// ratioText is "1.84", with as many digits as a small ratio needs.
-func ratioText(v float64) string {
+// RatioText is "1.84", with as many digits as a small ratio needs.
+func RatioText(v float64) string {
 	if v != 0 && math.Abs(v) < 0.1 {
 		return fmt.Sprintf("%.2g", v)
 	}
@@ -208,7 +208,7 @@ func ratioInterval(r regress.Ratio) string {
 	if !r.Bounded() {
 		return ""
 	}
-	return ratioText(r.Low) + " to " + ratioText(r.High)
+	return RatioText(r.Low) + " to " + RatioText(r.High)
 }
 
 // survivorsMark is the mark of a value that is of survivors only, and empty for others.
@@ -254,7 +254,7 @@ func levelText(m results.Metric, c regress.Count, l regress.Level) Cell {
 	case math.IsNaN(l.Ratio.Value):
 		return Cell{}
 	}
-	text := ratioText(l.Ratio.Value) + "×"
+	text := RatioText(l.Ratio.Value) + "×"
 	if interval := ratioInterval(l.Ratio); interval != "" {
 		text += " (" + interval + ")"
 	}
