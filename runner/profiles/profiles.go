@@ -13,6 +13,9 @@
 // networks in the authors' workload files (benchmarks/darknet/profile.sh). Tracing made the host's phases up to a third longer. docs/reference/profiles.md describes the
 // format, and that of steps files, which say more of one job.
 //
+// torch_h200.csv is what benchmarks/frameworks.sh measured of the PyTorch programs on an H200, one traced run of each. A simulated
+// job has its largest memory from its first allocation on; the program reaches it step by step.
+//
 // suite_h100.csv is what benchmarks/profile.sh measured of the builtin suite under the lazy runtime on an H100 (one traced run
 // of each job, two at a time, 32 cores). It is not in the catalog: docs/results/simulator.md says why.
 package profiles
@@ -108,12 +111,12 @@ type Set struct {
 	estimated map[string]bool // commands whose profiles Estimate made of others
 }
 
-//go:embed rodinia31_h200.csv darknet_h200.csv
+//go:embed rodinia31_h200.csv darknet_h200.csv torch_h200.csv
 var files embed.FS
 
 var catalog = sync.OnceValue(func() Set {
 	all := Set{}
-	for _, name := range []string{"rodinia31_h200.csv", "darknet_h200.csv"} {
+	for _, name := range []string{"rodinia31_h200.csv", "darknet_h200.csv", "torch_h200.csv"} {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			panic(err) // the file is embedded above
@@ -162,7 +165,7 @@ func (s Set) Lookup(j mixes.Job) (Profile, error) {
 	}
 	p, ok := s.byCommand[j.Single().Command()]
 	if !ok {
-		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's Rodinia and Darknet jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
+		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}
 	return p, nil
 }

@@ -39,9 +39,7 @@ func TestAlone(t *testing.T) {
 	jobs := map[string]mixes.Job{}
 	for _, m := range mixes.Catalog() {
 		for _, j := range m.Jobs {
-			if !j.OfTorch() { // which have no profile
-				jobs[j.Command()] = j
-			}
+			jobs[j.Command()] = j
 		}
 	}
 	job, ok := jobs["backprop 8388608"]
