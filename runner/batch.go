@@ -86,8 +86,9 @@ type job struct {
 	said
 	ranks *ranks // nil: it has one process
 
-	try   Try  // the zero Try is its first
-	again *Try // the next try, which begins when this one has ended; nil: none follows
+	try      Try  // the zero Try is its first
+	again    *Try // the next try, which begins when this one has ended; nil: none follows
+	afterOOM *Try // the next one if this one ends oom; nil: none follows
 
 	residencies blame.Residencies
 	endedClient bool               // by endClient
@@ -609,6 +610,11 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	b.endTasks(j, func(*task) bool { return true }, now)
 	j.residencies.LeaveAll(now)
 	b.countReports(j, now)
+	b.nameHog(j)
+	outcome, detail := b.outcomeOf(j, e.Exit)
+	if outcome == results.OOM {
+		b.restartAfterOOM(j, detail, now)
+	}
 	if b.endTry(e, died, now) {
 		return nil
 	}
@@ -617,8 +623,6 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	j.record.ExitStatus, j.record.Signal = e.Exit.Status, e.Exit.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
 	j.record.StderrTail = e.Exit.StderrTail
-	b.nameHog(j)
-	outcome, detail := b.outcomeOf(j, e.Exit)
 	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never
 	if outcome == results.OK && j.tasks == j.try.Tasks && !j.bound {

@@ -73,6 +73,9 @@ func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 		j.each(e.Process.Serial, func(s *said) { s.refused, s.larger = cmp.Or(s.refused, why), remedy }) // the decision says more
 		return nil
 	}
+	if ofDevice(e.Where) {
+		b.noteShortage(j)
+	}
 	remedy, full := b.oomRemedy(j, e.Where)
 	what := fmt.Sprintf("out of memory: %s in %s", size.Text(e.Bytes), e.Where)
 	j.each(e.Process.Serial, func(s *said) {
@@ -94,14 +97,19 @@ const (
 	ofRefusal  = ", which the scheduler refused"
 )
 
+// ofDevice reports whether the memory that was missing is a device's.
+func ofDevice(where string) bool {
+	call, _, _ := strings.Cut(where, ",")
+	return !strings.HasPrefix(where, ofSwapArea) && !strings.Contains(call, ofHost)
+}
+
 // oomRemedy says what to do about a failed allocation, as far as that is known. full: it is of a device's memory, and who has taken that
 // is not known.
 func (b *Batch) oomRemedy(j *job, where string) (remedy string, full bool) {
-	call, _, _ := strings.Cut(where, ",")
 	switch d := j.record.Device; {
 	case strings.HasPrefix(where, ofSwapArea):
 		return "; the swap area is full: give a larger --swap", false
-	case strings.Contains(call, ofHost):
+	case !ofDevice(where):
 		return "; the host has too little memory that can be page-locked: end other programs, or run fewer jobs at once (--workers)", false
 	case j.refused != "": // which says what was asked for, and what there is
 		return b.refusalRemedy(), false

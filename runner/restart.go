@@ -2,10 +2,12 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/blame"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -68,14 +70,54 @@ func (b *Batch) restart(d schedulers.Decision, now time.Duration) {
 	}
 	j.again = &Try{Restart: j.try.Restart + 1, Bytes: max(0, d.Bytes-heap)}
 	j.deadline = schedulers.Never
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRestarted, Job: &j.record.Index, Device: j.record.Device,
+		Detail: fmt.Sprintf("every job on the device waits for memory. Of the jobs that may be started again this one had used least device time: it is stopped, and started again with %s%s",
+			size.Text(d.Bytes), j.again.which())})
+	b.command(Stop{i})
+}
+
+// noteShortage notes that memory of a device was missing to a job, and how the job is to start again if it ends oom for that: where the
+// scheduler grants no more than there is, and other jobs had memory there too. A job that was alone had all that there is.
+func (b *Batch) noteShortage(j *job) {
+	if b.config.Scheduler.Oversubscribes || b.restarts(j.record.Index) == 0 || j.record.Device == nil || !b.hasCompany(j, *j.record.Device) {
+		return
+	}
+	had := int64(0)
+	for _, t := range j.open {
+		if t.granted && *t.record.Device == *j.record.Device {
+			had = sum(had, t.holds-t.record.HeapBytes)
+		}
+	}
+	if j.afterOOM == nil {
+		j.afterOOM = &Try{Restart: j.try.Restart + 1}
+	}
+	j.afterOOM.Bytes = max(j.afterOOM.Bytes, had)
+}
+
+// hasCompany reports whether processes of other jobs have a context on the device.
+func (b *Batch) hasCompany(j *job, device int) bool {
+	return slices.ContainsFunc(b.jobs, func(o *job) bool {
+		return o != nil && o != j && slices.ContainsFunc(o.residencies, func(r blame.Residency) bool { return r.Device == device && r.Open() })
+	})
+}
+
+// restartAfterOOM has a job that has ended oom start again, if it may.
+func (b *Batch) restartAfterOOM(j *job, why string, now time.Duration) {
+	if j.afterOOM == nil || j.again != nil || j.refused != "" || j.ends() {
+		return
+	}
+	j.again = j.afterOOM
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRestarted, Job: &j.record.Index, Device: j.record.Device,
+		Detail: fmt.Sprintf("%s. Other jobs had memory on its device: it is started again with %s%s", why, size.Text(j.again.Bytes), j.again.which())})
+}
+
+// which says which restart it is.
+func (t Try) which() string {
 	alone := ""
-	if j.again.Restart == MostRestarts {
+	if t.Restart == MostRestarts {
 		alone = ", and has its device to itself"
 	}
-	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRestarted, Job: &j.record.Index, Device: j.record.Device,
-		Detail: fmt.Sprintf("every job on the device waits for memory. Of the jobs that may be started again this one had used least device time: it is stopped, and started again with %s (restart %d of %d)%s",
-			size.Text(d.Bytes), j.again.Restart, MostRestarts, alone)})
-	b.command(Stop{i})
+	return fmt.Sprintf(" (restart %d of %d)%s", t.Restart, MostRestarts, alone)
 }
 
 // ends reports whether something else has decided how the job ends.

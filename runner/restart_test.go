@@ -249,3 +249,106 @@ func TestATryThatHasEndedIsNotSuspectedWithoutWork(t *testing.T) {
 	})
 	wantOutcomes(t, jobs, results.OK, results.Fault)
 }
+
+// A job that ends oom beside others starts again with what it had: under a scheduler that grants no more than there is, somebody has
+// memory there that no call showed. A job that was alone there has had all of it.
+func TestAJobThatRanOutOfMemoryStartsAgain(t *testing.T) {
+	failed := runner.Exit{Status: new(1)}
+	beside := func(f *fake) { f.begin(0, 3); f.begin(1, 4) }
+	oom := func(f *fake) { f.batch.ReportOOM(0, 0, 0, "cudaLaunchKernel", f.now) }
+	for name, c := range map[string]struct {
+		scheduler string
+		stays     bool // it may not be started again
+		happens   func(*fake)
+		exit      runner.Exit
+		want      results.Outcome
+		again     bool
+	}{
+		"beside another":             {"case-alg3", false, func(f *fake) { beside(f); oom(f) }, failed, results.OOM, true},
+		"whatever it exits with":     {"demand", false, func(f *fake) { beside(f); oom(f) }, runner.Exit{Status: new(0)}, results.OOM, true},
+		"the check passed":           {"case-alg3", false, func(f *fake) { beside(f); oom(f) }, runner.Exit{Status: new(0), Checked: true}, results.OKAfterOOM, false},
+		"a context without task":     {"case-alg3", false, func(f *fake) { f.begin(0, 3); f.batch.TaskFree(f.begin(1, 4), f.now); oom(f) }, failed, results.OOM, true},
+		"alone":                      {"case-alg3", false, func(f *fake) { f.begin(0, 3); oom(f) }, failed, results.OOM, false},
+		"alone by then":              {"case-alg3", false, func(f *fake) { beside(f); f.ended(1); oom(f) }, failed, results.OOM, false},
+		"not restartable":            {"case-alg3", true, func(f *fake) { beside(f); oom(f) }, failed, results.OOM, false},
+		"a process has its device":   {"sa", false, oom, failed, results.OOM, false},
+		"more granted than there is": {"zero", false, func(f *fake) { beside(f); oom(f) }, failed, results.OOM, false},
+		"memory of the host":         {"case-alg3", false, func(f *fake) { beside(f); f.batch.ReportOOM(0, 0, 4, "cudaMallocHost", f.now) }, failed, results.OOM, false},
+		"refused as well":            {"case-alg3", false, func(f *fake) { beside(f); f.begin(0, 17); oom(f) }, failed, results.OOM, false},
+		"a fault as well":            {"case-alg3", false, func(f *fake) { beside(f); oom(f); f.batch.ReportFault(0, 0, 700, "x", f.now) }, failed, results.OOM, false},
+		"the run was stopped":        {"case-alg3", false, func(f *fake) { beside(f); oom(f); f.batch.Cancel("stop", f.now) }, failed, results.Cancelled, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := growers(!c.stays, false)
+			s.scheduler = c.scheduler
+			jobs, rec := s.run(t, func(f *fake) {
+				f.started(0)
+				if c.scheduler != "sa" {
+					f.started(1)
+				}
+				c.happens(f)
+				f.calls = nil
+				f.batch.JobEnded(0, c.exit, f.now)
+				if again := slices.Contains(f.calls, "restart 0 with 3, behind 1 tasks"); again != c.again {
+					t.Errorf("calls %v, restart %v", f.calls, c.again)
+				}
+				if c.again {
+					f.started(0)
+					f.ended(0)
+				}
+				if c.scheduler == "sa" {
+					f.started(1)
+				}
+				if !f.done() {
+					f.ended(1)
+				}
+			})
+			want := c.want
+			if c.again {
+				want = results.OK
+			}
+			if *jobs[0].Outcome != want || (jobs[0].Restarts != nil) != c.again {
+				t.Errorf("%s (%s), restarts %v", *jobs[0].Outcome, jobs[0].Detail, jobs[0].Restarts)
+			}
+			if slices.Contains(rec.kinds(), results.EventRestarted) != c.again {
+				t.Errorf("events %v", rec.kinds())
+			}
+		})
+	}
+}
+
+// It is started again twice at most, the second time with the device to itself. Then it has had all that there is, and ends oom.
+func TestAJobThatRunsOutOfMemoryStartsAgainTwiceAtMost(t *testing.T) {
+	jobs, rec := growers(true, false).run(t, func(f *fake) {
+		f.started(0, 1)
+		other := f.begin(1, 4)
+		for try := range 2 {
+			f.begin(0, 3)
+			f.batch.ReportOOM(0, 0, 8, "cudaMalloc, device 0", f.now)
+			f.calls = nil
+			f.at(try + 1)
+			f.batch.JobEnded(0, runner.Exit{Status: new(1)}, f.now)
+			f.want(fmt.Sprintf("restart 0 with 3, behind %d tasks", try+1))
+			f.started(0)
+		}
+		f.calls = nil
+		f.begin(0, 3)
+		f.want()
+		f.batch.TaskFree(other, f.now)
+		f.ended(1)
+		f.want("answer 4@0")
+		f.batch.ReportOOM(0, 0, 8, "cudaMalloc, device 0", f.now)
+		f.batch.JobEnded(0, runner.Exit{Status: new(1)}, f.now)
+	})
+	wantOutcomes(t, jobs, results.OOM, results.OK)
+	if got := fmt.Sprint(rec.kinds()); *jobs[0].Restarts != 2 || got != "[oom restarted oom restarted oom]" {
+		t.Errorf("%+v, events %s", jobs[0], got)
+	}
+	const first = "out of memory: 8 bytes in cudaMalloc, device 0; the device is not oversubscribed"
+	if d := rec.events[1].Detail; !strings.HasPrefix(d, first) || !strings.HasSuffix(d, ". Other jobs had memory on its device: it is started again with 3 bytes (restart 1 of 2)") {
+		t.Error(d)
+	}
+	if d := rec.events[3].Detail; !strings.HasSuffix(d, "it is started again with 3 bytes (restart 2 of 2), and has its device to itself") {
+		t.Error(d)
+	}
+}

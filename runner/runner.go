@@ -119,7 +119,7 @@ type Config struct {
 	// Predictions say what each job is expected to do, nil where nothing is known of it. They are
 	// for schedulers that plan, host priorities and the queue order by length; empty: the scheduler asks for none.
 	Predictions []*schedulers.Prediction
-	// Restartable reports whether a job may be started again to end a deadlock (Restarter); nil: no job may.
+	// Restartable reports whether a job may be started again (Restarter); nil: no job may.
 	Restartable func(*mixes.Job) bool
 	// Observe gets each event that was applied, in order, with the commands that answer it
 	// (package replay). It must not block or post events. nil: nobody observes.

@@ -39,6 +39,8 @@ type Info struct {
 	Name   string
 	Binds  Binding
 	Shares bool // several processes may use one device at once, so a live run needs MPS
+	// Oversubscribes: it grants more memory than a device has, so that jobs run out of it.
+	Oversubscribes bool
 	// KnowsShares: it admits jobs by the parts of a device's time that they ask for (schedulers.Terms.Share).
 	KnowsShares bool
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.

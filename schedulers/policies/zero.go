@@ -9,7 +9,7 @@ type grantAlways struct {
 }
 
 var zero = entry{
-	Info: Info{Name: "zero", Binds: BindsTask, Shares: true,
+	Info: Info{Name: "zero", Binds: BindsTask, Shares: true, Oversubscribes: true,
 		Brief:  "grants at once, round robin; for measuring overhead",
 		Rule:   "grants at once, round robin; for measuring overhead",
 		Source: "this project"},
