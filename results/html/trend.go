@@ -47,7 +47,7 @@ func newTrend(t *trend.Trend, a *arms) *trendView {
 		return nil
 	}
 	v := &trendView{Title: "Over time: " + t.Metric.Name, Simulated: t.Simulated(), Notes: t.Notes,
-		Legend: fmt.Sprintf("A dashed line marks a step: a change of the level that a permutation test finds (alpha %g for all lines together).", t.Alpha)}
+		Legend: fmt.Sprintf("A dashed line marks a step: a change of the level whose p is at most %g in its line.", t.Alpha)}
 	unit := report.MetricUnit(t.Metric)
 	for _, l := range t.Lines {
 		v.Lines = append(v.Lines, newTrendLine(l, line(t.Names.Of(l.Arm)), a.at(l.Arm), unit))

@@ -2,9 +2,11 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/trend"
 )
@@ -62,8 +64,8 @@ func trendLines(t trend.Trend) *Table {
 // TrendSteps has a row for each step of each line.
 func TrendSteps(t trend.Trend) *Table {
 	out := &Table{Title: marked(t.Simulated(), "steps of "+t.Metric.Name), Columns: append(armColumns(t), Column{Name: "line", Place: PageOnly},
-		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "label", Heading: "first at"}, Column{Name: "previous_label", Place: DataOnly},
-		Column{Name: "before"}, Column{Name: "after"}, Column{Name: "change"}, Column{Name: "verdict"}, Column{Name: "p", Drop: 3},
+		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "label", Heading: "first at"}, Column{Name: "previous_label", Place: DataOnly}, Column{Name: "last_label", Place: DataOnly},
+		Column{Name: "before"}, Column{Name: "after"}, Column{Name: "change"}, Column{Name: "change_low", Place: DataOnly}, Column{Name: "change_high", Place: DataOnly}, Column{Name: "verdict"}, Column{Name: "p", Drop: 3},
 		Column{Name: "revisions", Place: TextOnly, Class: "code"}, Column{Name: "revision_before", Place: DataOnly}, Column{Name: "revision_after", Place: DataOnly},
 		Column{Name: "kinds_changed", Heading: "also changed", Place: TextOnly, Drop: 4}, Column{Name: "also_changed", Place: DataOnly, Class: "wrap"})}
 	inconclusive := false
@@ -71,12 +73,14 @@ func TrendSteps(t trend.Trend) *Table {
 		for _, s := range l.Steps {
 			inconclusive = inconclusive || s.Verdict == stats.Inconclusive
 			changed := alsoChanged(s)
-			out.Add(append(armCells(t, l), t.Names.Of(l.Arm), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.At-1].Label,
-				figure(t, s.Before), figure(t, s.After), Cell{Value: finite(s.Change), Text: changeText(s.Change, t.Metric)}, s.Verdict, pCell(s.P),
+			out.Add(append(armCells(t, l), t.Names.Of(l.Arm), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.Older].Label, l.Points[s.Last].Label,
+				figure(t, s.Before), figure(t, s.After), Cell{Value: finite(s.Change), Text: changeText(s.Change, t.Metric)}, finite(s.Low), finite(s.High), s.Verdict, pCell(s.P),
 				revisionRange(s), s.BeforeRevision, s.AfterRevision, given(kindsChanged(s)), given(changed))...)
+			says := fmt.Sprintf("%s: %s between %s and %s", t.Names.Of(l.Arm), stepChange(s, t.Metric), l.Points[s.Older].Label, l.Points[s.Last].Label)
 			if changed != "" {
-				out.Say(fmt.Sprintf("%s, at %s also changed: %s.", t.Names.Of(l.Arm), l.Points[s.At].Label, changed))
+				says += ", where also changed: " + changed
 			}
+			out.Say(says + ".")
 		}
 	}
 	if len(out.Rows) == 0 {
@@ -89,9 +93,18 @@ func TrendSteps(t trend.Trend) *Table {
 	if t.MinEffect > 0 {
 		size = fmt.Sprintf(" of %g %% or more", 100*t.MinEffect)
 	}
-	out.Say(fmt.Sprintf("A step is a change of the level%s that a permutation test finds (alpha %g for all lines together). "+
-		"Its cause lies in the revisions named, or in what also changed.", size, t.Alpha))
+	out.Say(fmt.Sprintf("A step is a change of the level%s whose p is at most %g in its line. It lies between the nights named, with 95 %% confidence, "+
+		"and its cause in their revisions, or in what also changed.", size, t.Alpha))
 	return out
+}
+
+// stepChange is "-13.1 % (-13.5 to -12.6)".
+func stepChange(s trend.Step, m results.Metric) string {
+	text := changeText(s.Change, m)
+	if text == "" || math.IsInf(s.Low, 0) || math.IsInf(s.High, 0) {
+		return text
+	}
+	return fmt.Sprintf("%s (%+.1f to %+.1f)", text, 100*s.Low, 100*s.High)
 }
 
 func trendPoints(t trend.Trend) *Table {

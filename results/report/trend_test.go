@@ -60,7 +60,7 @@ func TestTablesOfATrend(t *testing.T) {
 		}
 	}
 	text := render(t, TrendTables(start, Text, false)[0], Text, Options{})
-	for _, want := range []string{"No line has a step", "a step takes at least 10 points"} {
+	for _, want := range []string{"No line has a step", "a step takes at least 8 points"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the lines do not say %q:\n%s", want, text)
 		}

@@ -1,116 +1,146 @@
 package stats
 
 import (
-	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
+
+	"github.com/aclements/go-moremath/stats"
 )
 
 // Step is a change of a series' level.
 type Step struct {
-	At            int     // position of the first value of the new level
+	At int // position of the first value of the new level
+	// First and Last are the positions between which the new level begins, with confidence 95 %. At is one of them.
+	First, Last   int
 	Before, After float64 // medians of the levels on both sides
 	Change        float64 // After/Before - 1, or After - Before if absolute; 0 of equal levels, also of 0 and 0
+	Low, High     float64 // interval of the change, 95 %, over the values of both levels; infinite if there are too few
 	P             float64 // of the test that found it
 }
 
-// StepOptions say what counts as a step. Zero fields other than Absolute take the defaults of
-// comparisons, and MinEffect is as in Options.
+// StepOptions say what counts as a step.
 type StepOptions struct {
-	Alpha     float64 // probability of any step in series that have none, over all series together
-	MinEffect float64
+	MinEffect float64 // as in Options
 	Absolute  bool
+	// Counts are shares of whole numbers that are often equal, such as 0. t takes such values for
+	// constant, so that their ranks must differ as clearly as t does.
+	Counts bool
 }
+
+// StepAlpha is the largest p value of a step. It is of one series, so that the steps of a series do not depend on which other
+// series are looked at. docs/reference/statistics.md says how often a series without a step has one.
+const StepAlpha = 0.01
 
 // leastLevel is the smallest number of values on a side of a step. One value that differs is an
 // outlier.
 const leastLevel = 2
 
-// Steps returns for each series the positions at which its level changes.
+// Steps returns the positions at which the level of a series changes.
 //
-// A series is divided where the standardized rank sum of its beginning differs most from its
-// expectation. This is Pettitt's test (1979) with the weights of the two-sample test at each
-// position, as in Hawkins and Deng (2010): a step near the end of a series counts as much as a
-// step in its middle. The p value is that of a permutation test. Each part is divided again
-// until no p value is at most alpha over the number of series. Steps that are smaller than the
-// minimum effect are then removed, the smallest first. The same series gives the same steps.
-func Steps(series [][]float64, o StepOptions) [][]Step {
-	if o.Alpha == 0 {
-		o.Alpha = DefaultAlpha
-	}
-	level := o.Alpha / float64(max(1, len(series)))
-	out := make([][]Step, len(series))
-	for i, values := range series {
-		found := divide(values, 0, level)
-		slices.SortFunc(found, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
-		out[i] = o.large(values, found)
-	}
-	return out
+// A series is divided where Student's t between both sides is largest (Hawkins 1977). The p value of this t, times the number
+// of positions, bounds the probability of a step in a series of normal values that has none (Bonferroni). The ranks of both
+// sides must differ too, so that an outlier is not a level. Each part is divided again. Steps that are smaller than the
+// minimum effect, or whose levels do not differ by their ranks, are then removed, the smallest first.
+func Steps(values []float64, o StepOptions) []Step {
+	return o.large(values, o.divide(values, 0))
 }
 
-// divide finds the steps of a part of a series that begins at the position from.
-func divide(values []float64, from int, alpha float64) []Step {
-	at, p := split(values, alpha)
-	if at == 0 {
+// divide finds the steps of a part of a series that begins at the position from, in order.
+func (o StepOptions) divide(values []float64, from int) []Step {
+	at, p := split(values)
+	if at == 0 || p > StepAlpha || !o.differ(values[:at], values[at:]) {
 		return nil
 	}
-	found := append(divide(values[:at], from, alpha), Step{At: from + at, P: p})
-	return append(found, divide(values[at:], from+at, alpha)...)
+	found := append(o.divide(values[:at], from), Step{At: from + at, P: p})
+	return append(found, o.divide(values[at:], from+at)...)
 }
 
-// split returns the most likely step of a series and its p value; 0 if the p value is above
-// alpha.
-func split(values []float64, alpha float64) (at int, p float64) {
-	ranks := centeredRanks(values)
-	at, observed := highest(ranks)
-	if at == 0 {
+// ranksAlpha is the largest p value of the Mann-Whitney test of the levels on both sides of a step.
+func (o StepOptions) ranksAlpha() float64 {
+	if o.Counts {
+		return StepAlpha
+	}
+	return DefaultAlpha
+}
+
+func (o StepOptions) differ(older, newer []float64) bool {
+	return mannWhitney(older, newer) <= o.ranksAlpha()
+}
+
+// split returns the position at which a series is most likely divided, and its p value; 0 if there is none.
+func split(values []float64) (at int, p float64) {
+	n := len(values)
+	apart := separation(values)
+	for k := leastLevel; k <= n-leastLevel; k++ {
+		if at == 0 || apart[k] > apart[at] {
+			at = k
+		}
+	}
+	if at == 0 || apart[at] == 0 {
 		return 0, 1
 	}
-	// Enough permutations that the smallest p value is well below alpha.
-	rounds := max(1999, int(math.Ceil(4/alpha)))
-	most := alpha * float64(rounds+1)
-	random := rand.New(rand.NewPCG(1, uint64(len(values)))) //nolint:gosec // a test's permutations, the same each time
-	reached := 1.0                                          // the observed order is one of the permutations
-	for range rounds {
-		random.Shuffle(len(ranks), func(i, j int) { ranks[i], ranks[j] = ranks[j], ranks[i] })
-		if _, found := highest(ranks); found >= observed-1e-9 {
-			if reached++; reached > most {
-				return 0, 1
-			}
-		}
+	freedom := float64(n - 2)
+	t := math.Sqrt(freedom * apart[at] / (1 - apart[at])) // infinite if each side is constant
+	tail := 0.0
+	if !math.IsInf(t, 1) {
+		tail = 2 * stats.TDist{V: freedom}.CDF(-t)
 	}
-	return at, reached / float64(rounds+1)
+	return at, min(1, tail*float64(n-2*leastLevel+1))
 }
 
-// highest returns the position with the largest standardized rank sum; 0 if there is none.
-func highest(ranks []float64) (at int, value float64) {
-	n, sum := len(ranks), 0.0
-	for k := 1; k <= n-leastLevel; k++ {
-		sum += ranks[k-1]
-		if k < leastLevel {
-			continue
-		}
-		if v := math.Abs(sum) / math.Sqrt(float64(k)*float64(n-k)); v > value+1e-12 {
-			at, value = k, v
-		}
+// separation returns for each position the share of the series' sum of squares that lies between the means of both sides.
+func separation(values []float64) []float64 {
+	n := len(values)
+	out := make([]float64, n)
+	mean := stats.Mean(values)
+	total, sum := 0.0, 0.0
+	for _, v := range values {
+		total += (v - mean) * (v - mean)
 	}
-	return at, value
-}
-
-// centeredRanks returns the rank of each value less the mean rank; equal values share theirs.
-func centeredRanks(values []float64) []float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	out := make([]float64, len(values))
-	for i, v := range values {
-		low, _ := slices.BinarySearch(sorted, v)
-		high := low
-		for high < len(sorted) && sorted[high] == v {
-			high++
+	for k := 1; k < n && total > 0; k++ {
+		sum += values[k-1] - mean
+		out[k] = min(1, sum*sum*float64(n)/(float64(k)*float64(n-k)*total))
+		if out[k] > 1-1e-12 {
+			out[k] = 1
 		}
-		out[i] = float64(low+high-len(sorted)) / 2
 	}
 	return out
+}
+
+// Turn is where the level of a series changes that is known to change once.
+type Turn struct{ At, First, Last int } // as in Step
+
+// TurnOf finds where a series changes that has two values at least. First and Last bound the shortest interval that has 95 %
+// of the posterior distribution, with a flat prior of the position, and vague priors of the levels and the variance of normal
+// values (Smith 1975). Either level may be of one value.
+func TurnOf(values []float64) Turn {
+	n := len(values)
+	apart := separation(values)
+	weights := make([]float64, n)
+	t, best := Turn{At: 1}, math.Inf(-1)
+	for k := 1; k < n; k++ {
+		rest := max(1-apart[k], 1e-12) // of the sum of squares; 0 of constant levels
+		weights[k] = -float64(n-2)/2*math.Log(rest) - math.Log(float64(k)*float64(n-k))/2
+		if weights[k] > best {
+			best, t.At = weights[k], k
+		}
+	}
+	total := 0.0
+	for k := 1; k < n; k++ {
+		weights[k] = math.Exp(weights[k] - best)
+		total += weights[k]
+	}
+	t.First, t.Last = t.At, t.At
+	for share := weights[t.At]; share < (1-DefaultAlpha)*total; {
+		if t.Last+1 == n || t.First > 1 && weights[t.First-1] >= weights[t.Last+1] {
+			t.First--
+			share += weights[t.First]
+		} else {
+			t.Last++
+			share += weights[t.Last]
+		}
+	}
+	return t
 }
 
 // large completes steps with their levels, and removes those below the minimum effect.
@@ -126,12 +156,17 @@ func (o StepOptions) large(values []float64, steps []Step) []Step {
 			if i+1 < len(steps) {
 				to = steps[i+1].At
 			}
-			s.Before, s.After = median(values[from:s.At]), median(values[s.At:to])
+			older, newer := values[from:s.At], values[s.At:to]
+			s.Before, s.After = median(older), median(newer)
 			s.Change = s.After - s.Before
 			if !o.Absolute && s.Change != 0 {
 				s.Change = s.After/s.Before - 1
 			}
-			if small := math.Abs(s.Change) < o.MinEffect; small && (least < 0 || math.Abs(s.Change) < math.Abs(steps[least].Change)) {
+			_, s.Low, s.High = change(older, newer, o.Absolute, 1-DefaultAlpha)
+			turn := TurnOf(values[from:to])
+			s.First, s.Last = min(s.At, from+turn.First), max(s.At, from+turn.Last)
+			small := math.Abs(s.Change) < o.MinEffect || !o.differ(older, newer)
+			if small && (least < 0 || math.Abs(s.Change) < math.Abs(steps[least].Change)) {
 				least = i
 			}
 		}
@@ -144,13 +179,11 @@ func (o StepOptions) large(values []float64, steps []Step) []Step {
 
 func median(values []float64) float64 { return Summarize(values, 1-DefaultAlpha).Median }
 
-// StepLength returns the smallest number of values in a series in which Steps can find a step.
-// The smallest possible p value is that of two levels without overlap, in the middle of the
-// series. As extreme are 2 of the ways to choose the first level's values, and 4 if the number of
-// values is odd.
-func StepLength(alpha float64, series int) int {
+// Length is the smallest number of values in a series in which Steps can find a step: the
+// Mann-Whitney test must be able to find two levels.
+func (o StepOptions) Length() int {
 	n := 2 * leastLevel
-	for leastP(n/2, n-n/2)*float64(1+n%2)*float64(max(1, series)) > alpha {
+	for leastP(n/2, n-n/2) > o.ranksAlpha() {
 		n++
 	}
 	return n

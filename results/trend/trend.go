@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/results"
@@ -18,35 +19,47 @@ type Trend struct {
 	Metric    results.Metric
 	Lines     []Line
 	Names     results.Names
-	Alpha     float64
+	Alpha     float64 // of the steps of each line
 	MinEffect float64
 	Notes     []string // what a reader must know of the lines
 }
 
-// Line is one arm over time. Simulated and measured runs are different arms, so no line has both.
+// Line is one arm over time. Simulated and measured runs are different arms, so no line has both. Nights on other machines
+// are in one line, but steps are those of each machine's nights.
 type Line struct {
 	Arm    results.Arm
 	Points []Point // in the order of time
-	Steps  []Step
+	Steps  []Step  // in the order of time
+	Gaps   []Gap   // in the order of time
 }
 
 // Point is the runs of an arm in one sweep, or outside of sweeps under one tag.
 type Point struct {
 	Label     string     // the tag, the sweep or the run
 	StartedAt *time.Time // of its first run; nil if that is simulated
+	Machine   string     // on which it was measured; equal if comparable, and empty if simulated
+	Driver    string     // empty if unknown
 	Revisions []string   // of caserun, in the order of their first runs
 	N         int        // runs that have a value
 	Value     float64    // their median; of crashes the mean
+	key       key
 	runs      []regress.Observation
 }
 
-// Step is a change of a line's level.
+// Gap is a night whose runs of the arm have no value.
+type Gap struct {
+	Label string
+	At    int // position of the next point
+}
+
+// Step is a change of a line's level. Its positions are of Points.
 type Step struct {
-	stats.Step                          // At is the position in Points
+	stats.Step
+	Older          int                  // the last night before First on the same machine: the change lies after it, and at Last at the latest
 	Verdict        stats.Verdict        // Better, Worse, or Inconclusive if the better level lost significantly more jobs
-	BeforeRevision string               // the last before the step
-	AfterRevision  string               // the first after the step
-	Environment    []regress.Difference // what else changed between the two points
+	BeforeRevision string               // the last one of the night Older
+	AfterRevision  string               // the first one of the night Last
+	Environment    []regress.Difference // what else changed between these two nights
 }
 
 // SameRevision reports whether caserun itself did not change at the step.
@@ -80,7 +93,7 @@ func byArm(metric results.Metric, runs []regress.Observation) (arms map[results.
 // Of follows the metric over the runs, which are in the order of time. Runs that are not
 // complete, doubtful ones, warm-ups and runs without a value are left out.
 func Of(metric results.Metric, runs []regress.Observation) Trend {
-	t := Trend{Metric: metric, Alpha: stats.DefaultAlpha, MinEffect: stats.DefaultMinEffect}
+	t := Trend{Metric: metric, Alpha: stats.StepAlpha, MinEffect: stats.DefaultMinEffect}
 	if metric.Exact {
 		t.MinEffect = 0
 	}
@@ -88,54 +101,86 @@ func Of(metric results.Metric, runs []regress.Observation) Trend {
 	t.Notes = notes
 	t.Names = slices.SortedFunc(maps.Keys(arms), results.Arm.Compare)
 	labels := labelsOf(runs)
-	var series [][]float64
+	tried := map[results.Arm][]regress.Observation{}
+	for _, o := range runs {
+		if !o.Warmup {
+			tried[results.ArmOf(o.Run)] = append(tried[results.ArmOf(o.Run)], o)
+		}
+	}
 	for _, arm := range t.Names {
 		line := Line{Arm: arm, Points: points(metric, arm, arms[arm], labels)}
+		line.Gaps = gaps(line.Points, nights(arm, tried[arm]), labels)
+		t.findSteps(&line)
 		t.Lines = append(t.Lines, line)
-		var values []float64
-		for _, p := range line.Points {
-			values = append(values, p.Value)
-		}
-		series = append(series, values)
 	}
-	found := stats.Steps(series, stats.StepOptions{Alpha: t.Alpha, MinEffect: t.MinEffect, Absolute: metric.Absolute})
-	short, least := 0, stats.StepLength(t.Alpha, len(series))
-	for i := range t.Lines {
-		line := &t.Lines[i]
-		if len(line.Points) < least {
-			short++
-		}
-		for n, s := range found[i] {
-			from, to := 0, len(line.Points)
-			if n > 0 {
-				from = found[i][n-1].At
-			}
-			if n+1 < len(found[i]) {
-				to = found[i][n+1].At
-			}
-			line.Steps = append(line.Steps, t.step(line.Points, s, from, to))
-		}
-	}
-	if short > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("a step takes at least %d points, and lines with fewer are: %d of %d", least, short, len(t.Lines)))
-	}
+	t.Notes = append(t.Notes, t.remarks()...)
 	return t
 }
 
-// step says what changed between the points on both sides of a step, whose levels are the points from and
-// up to others.
-func (t Trend) step(points []Point, s stats.Step, from, to int) Step {
-	before, after := points[s.At-1], points[s.At]
-	out := Step{Step: s, Verdict: stats.Worse, BeforeRevision: before.Revisions[len(before.Revisions)-1],
-		AfterRevision: after.Revisions[0], Environment: regress.Environment(before.runs, after.runs)}
+// options are those of the steps.
+func (t Trend) options() stats.StepOptions {
+	return stats.StepOptions{MinEffect: t.MinEffect, Absolute: t.Metric.Absolute, Counts: t.Metric.Counts()}
+}
+
+// findSteps finds the steps of a line: those of each machine's nights.
+func (t Trend) findSteps(line *Line) {
+	for _, of := range line.series() {
+		values := line.values(of)
+		found := stats.Steps(values, t.options())
+		for i, s := range found {
+			from, to := 0, len(of)
+			if i > 0 {
+				from = found[i-1].At
+			}
+			if i+1 < len(found) {
+				to = found[i+1].At
+			}
+			line.Steps = append(line.Steps, t.step(line.Points, of, s, from, to))
+		}
+	}
+	slices.SortFunc(line.Steps, func(a, b Step) int { return a.At - b.At })
+}
+
+// series are the positions of the points of each machine.
+func (l Line) series() [][]int {
+	var out [][]int
+	at := map[string]int{}
+	for i, p := range l.Points {
+		n, known := at[p.Machine]
+		if !known {
+			n = len(out)
+			at[p.Machine] = n
+			out = append(out, nil)
+		}
+		out[n] = append(out[n], i)
+	}
+	return out
+}
+
+// values are those of the points at the positions.
+func (l Line) values(at []int) (out []float64) {
+	for _, i := range at {
+		out = append(out, l.Points[i].Value)
+	}
+	return out
+}
+
+// step says what changed at a step of the series of points at the positions of. Its levels are those of the series from
+// from and up to to.
+func (t Trend) step(points []Point, of []int, s stats.Step, from, to int) Step {
+	older, newer := runsOf(points, of[from:s.At]), runsOf(points, of[s.At:to])
+	out := Step{Step: s, Older: of[s.First-1], Verdict: stats.Worse}
+	out.At, out.First, out.Last = of[s.At], of[s.First], of[s.Last]
+	before, after := points[out.Older], points[out.Last]
+	out.BeforeRevision, out.AfterRevision = before.Revisions[len(before.Revisions)-1], after.Revisions[0]
+	out.Environment = regress.Environment(before.runs, after.runs)
 	if (s.Change > 0) == t.Metric.HigherIsBetter {
 		out.Verdict = stats.Better
 	}
 	if t.Metric.Counts() {
 		return out
 	}
-	older, newer := runsOf(points[from:s.At]), runsOf(points[s.At:to])
-	lost := regress.LostMore(older, [][]results.Run{newer}, t.Alpha)[0]
+	lost := regress.LostMore(older, [][]results.Run{newer}, stats.DefaultAlpha)[0]
 	if lost[0] || lost[1] {
 		out.Environment = append(out.Environment, regress.Difference{Kind: "lost jobs", A: lostShare(older), B: lostShare(newer)})
 	}
@@ -145,9 +190,59 @@ func (t Trend) step(points []Point, s stats.Step, from, to int) Step {
 	return out
 }
 
-func runsOf(points []Point) (out []results.Run) {
-	for _, p := range points {
-		for _, o := range p.runs {
+// remarks say which lines are too short for a step, and what limits the comparison of their nights.
+func (t Trend) remarks() (notes []string) {
+	short, apart, least := 0, 0, t.options().Length()
+	lines := map[string]int{} // that a text is of
+	for _, l := range t.Lines {
+		series, longest := l.series(), 0
+		for _, of := range series {
+			longest = max(longest, len(of))
+			for n, i := range of[1:] {
+				older, newer := l.Points[of[n]], l.Points[i]
+				if older.Driver != newer.Driver {
+					lines[fmt.Sprintf("the driver is another one from %s on (%s, and %s before): a step there may be of the driver", newer.Label, newer.Driver, older.Driver)]++
+				}
+			}
+		}
+		if longest < least {
+			short++
+		}
+		if len(series) > 1 {
+			apart++
+		}
+		for _, gap := range l.Gaps {
+			lines[fmt.Sprintf("%s has no value, which is a gap", gap.Label)]++
+		}
+	}
+	if apart > 0 {
+		notes = append(notes, fmt.Sprintf("nights on several machines, whose steps are looked for machine by machine: %d of %d lines", apart, len(t.Lines)))
+	}
+	for _, text := range slices.Sorted(maps.Keys(lines)) {
+		notes = append(notes, fmt.Sprintf("%s: %d of %d lines", text, lines[text], len(t.Lines)))
+	}
+	if short > 0 {
+		notes = append(notes, fmt.Sprintf("a step takes at least %d points, and lines with fewer are: %d of %d", least, short, len(t.Lines)))
+	}
+	return notes
+}
+
+// gaps are the nights that have no point.
+func gaps(points []Point, all []Night, labels map[key]string) (out []Gap) {
+	next := 0
+	for _, n := range all {
+		if at := slices.IndexFunc(points, func(p Point) bool { return p.key == n.key }); at >= 0 {
+			next = at + 1
+		} else {
+			out = append(out, Gap{Label: labels[n.key], At: next})
+		}
+	}
+	return out
+}
+
+func runsOf(points []Point, at []int) (out []results.Run) {
+	for _, i := range at {
+		for _, o := range points[i].runs {
 			out = append(out, o.Run)
 		}
 	}
@@ -254,7 +349,11 @@ func Latest(runs []regress.Observation) []Night {
 func points(metric results.Metric, arm results.Arm, runs []regress.Observation, labels map[key]string) []Point {
 	var out []Point
 	for _, n := range nights(arm, runs) {
-		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, N: len(n.Runs), runs: n.Runs}
+		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, Machine: strings.Join(regress.Machines(n.Runs), "\n"),
+			N: len(n.Runs), key: n.key, runs: n.Runs}
+		if driver := n.Runs[0].Provenance.Driver; driver != nil {
+			p.Driver = *driver
+		}
 		var values []float64
 		sum := 0.0
 		for _, o := range n.Runs {

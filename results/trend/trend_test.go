@@ -155,7 +155,7 @@ func TestRunsThatAreLeftOut(t *testing.T) {
 		t.Errorf("notes %q do not say that a run has no throughput", got.Notes)
 	}
 	short := Of(metric(t, "throughput"), h.runs[:12])
-	if !strings.Contains(strings.Join(short.Notes, "\n"), "a step takes at least 10 points") {
+	if !strings.Contains(strings.Join(short.Notes, "\n"), "a step takes at least 8 points") {
 		t.Errorf("notes %q do not say that lines are too short", short.Notes)
 	}
 }
@@ -200,6 +200,67 @@ func TestStepOfLostJobs(t *testing.T) {
 		}
 		if got := Of(metric(t, "crashes"), h.runs).Lines[0].Steps; len(got) != 1 || (got[0].Verdict == stats.Worse) != lostFrom {
 			t.Errorf("%s level lost jobs: steps of crashes %+v", name, got)
+		}
+	}
+}
+
+// A step may lie at any night that the spread allows: its revisions are those around all of them.
+func TestStepLiesBetweenNights(t *testing.T) {
+	var h history
+	for n, throughput := range []float64{10, 10.03, 9.97, 10.02, 9.98, 10.01, 9.99, 9.75, 9.52, 9.5, 9.47, 9.49, 9.53, 9.5} {
+		h.night(int64(n+1), "sa", fmt.Sprintf("r%d", n+1), "580", results.Live, throughput)
+	}
+	line := Of(metric(t, "throughput"), h.runs).Lines[0]
+	if len(line.Steps) != 1 {
+		t.Fatalf("steps %+v, want one", line.Steps)
+	}
+	s := line.Steps[0]
+	if s.First > 7 || s.Last < 8 || s.Older != s.First-1 || s.BeforeRevision != fmt.Sprintf("r%d", s.First) || s.AfterRevision != fmt.Sprintf("r%d", s.Last+1) {
+		t.Errorf("step %+v, want one that may lie at night 8 or 9, with the revisions around", s)
+	}
+}
+
+// Nights on another machine are in the line, and are no level of it. Both machines' nights have their own steps.
+func TestStepsOfMachinesAreApart(t *testing.T) {
+	var h history
+	for n := range int64(24) {
+		throughput, host := 10+0.001*float64(n%3), "a"
+		if n%2 == 1 {
+			throughput, host = 7+0.001*float64(n%3), "b"
+		}
+		if n >= 16 && host == "b" {
+			throughput -= 1
+		}
+		h.night(n+1, "sa", fmt.Sprintf("r%d", n+1), "580", results.Live, throughput)
+		for i := range h.runs[len(h.runs)-3:] {
+			h.runs[len(h.runs)-3+i].Provenance.Host = host
+		}
+	}
+	got := Of(metric(t, "throughput"), h.runs)
+	line := got.Lines[0]
+	if len(line.Points) != 24 || len(line.Steps) != 1 || line.Steps[0].At != 17 || line.Steps[0].Older != 15 || line.Steps[0].BeforeRevision != "r16" {
+		t.Errorf("%d points, steps %+v, want 24 and one step at 17, after 15", len(line.Points), line.Steps)
+	}
+	if !strings.Contains(strings.Join(got.Notes, "\n"), "nights on several machines, whose steps are looked for machine by machine: 1 of 1 lines") {
+		t.Errorf("notes %q do not say that machines differ", got.Notes)
+	}
+}
+
+// A night without a complete run is a gap, and the notes name it, and where the driver is another one.
+func TestGapsAndDrivers(t *testing.T) {
+	h := twelve()
+	for i := range h.runs {
+		if *h.runs[i].Sweep == 5 || *h.runs[i].Sweep == 12 && h.runs[i].Scheduler == "sa" {
+			h.runs[i].Status = results.Interrupted
+		}
+	}
+	got := Of(metric(t, "throughput"), h.runs)
+	if want := []Gap{{"night-5", 4}, {"night-12", 10}}; !slices.Equal(got.Lines[1].Gaps, want) || !slices.Equal(got.Lines[0].Gaps, want[:1]) {
+		t.Errorf("gaps %v and %v, want %v and the first one", got.Lines[1].Gaps, got.Lines[0].Gaps, want)
+	}
+	for _, want := range []string{"night-5 has no value, which is a gap: 2 of 2 lines", "the driver is another one from night-9 on (590, and 580 before)"} {
+		if !strings.Contains(strings.Join(got.Notes, "\n"), want) {
+			t.Errorf("notes %q do not say %q", got.Notes, want)
 		}
 	}
 }
