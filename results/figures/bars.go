@@ -2,6 +2,7 @@ package figures
 
 import (
 	"image/color"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -24,8 +25,8 @@ func drawBars(c draw.Canvas, b paper.Bars) {
 	var entries []entry
 	marks, crosses := false, false
 	top := 0.0
-	for i, s := range b.Series {
-		entries = append(entries, entry{s.Name, fillOf(i, len(b.Series)).paint})
+	for _, s := range b.Series {
+		entries = append(entries, entry{s.Name, paint(s.Arm)})
 		for g, e := range s.Bars {
 			if e != nil {
 				top = max(top, e.Median)
@@ -82,8 +83,10 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 			left := float64(g) - groupWidth/2 + float64(i)*each
 			middle := x(left + each/2)
 			if e != nil {
-				fillOf(i, len(b.Series)).paint(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(0)}, Max: vg.Point{X: x(left + each), Y: y(e.Median)}})
-				errorBar(&c, middle, y, *e)
+				marked(c, mark{s.Arm, b.Groups[g], says(s, b.Groups[g], g)}, func() {
+					paint(s.Arm)(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(0)}, Max: vg.Point{X: x(left + each), Y: y(e.Median)}})
+					errorBar(&c, middle, y, *e)
+				})
 				if g < len(s.LostMore) && s.LostMore[g] {
 					high := e.Median
 					if e.Bounded() {
@@ -97,6 +100,15 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 	}
+}
+
+// says is a bar in words.
+func says(s paper.Series, group string, g int) string {
+	text := strconv.FormatFloat(s.Bars[g].Median, 'g', 3, 64)
+	if g < len(s.Texts) {
+		text = s.Texts[g]
+	}
+	return s.Name + ", " + group + ": " + text
 }
 
 // errorBar draws a confidence interval if it is bounded. A white line under it keeps it visible

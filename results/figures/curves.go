@@ -60,10 +60,10 @@ func (s steps) Plot(c draw.Canvas, p *plot.Plot) {
 	var top []vg.Point
 	flush := func() {
 		if len(top) > 0 {
-			area := append([]vg.Point{{X: top[0].X, Y: y(0)}}, top...)
-			area = append(area, vg.Point{X: top[len(top)-1].X, Y: y(0)})
-			c.FillPolygon(color.Gray{Y: 190}, area)
-			c.StrokeLines(draw.LineStyle{Color: color.Black, Width: hair}, area)
+			corners := append([]vg.Point{{X: top[0].X, Y: y(0)}}, top...)
+			corners = append(corners, vg.Point{X: top[len(top)-1].X, Y: y(0)})
+			c.FillPolygon(area, corners)
+			c.StrokeLines(draw.LineStyle{Color: color.Black, Width: hair}, corners)
 		}
 		top = nil
 	}

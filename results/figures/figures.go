@@ -1,5 +1,5 @@
 // Package figures draws the figures of results/paper as SVG, PNG and PDF, ready for a paper:
-// one column wide, readable in grey, with units. It is the only importer of gonum.org/v1/plot.
+// one column wide, with colours and hatches that tell arms apart in grey too, and with units. It is the only importer of gonum.org/v1/plot.
 package figures
 
 import (
@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/caserun/caserun/results/paper"
 )
@@ -51,7 +50,7 @@ func Draw(f paper.Figure, format Format) ([]byte, error) {
 	var on canvas
 	switch format {
 	case SVG:
-		on = vgsvg.New(Width, height)
+		on = newSVG(Width, height)
 	case PNG:
 		on = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(Width, height), vgimg.UseDPI(DPI))}
 	case PDF:
@@ -59,22 +58,47 @@ func Draw(f paper.Figure, format Format) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("draw %s: format %q: want svg, png or pdf", f.ID, format)
 	}
-	c := draw.New(on)
-	c.FillPolygon(color.White, corners(c.Rectangle))
-	draws(heading(draw.Crop(c, margin, -margin, margin, -margin), f.Title))
+	sheet(on, f, draws)
 	var out bytes.Buffer
 	if _, err := on.WriteTo(&out); err != nil {
 		return nil, fmt.Errorf("draw %s as %s: %w", f.ID, format, err)
 	}
-	if format == SVG {
-		return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"), []byte(svgFonts)), nil
-	}
 	return out.Bytes(), nil
 }
 
-// svgFonts lists fallbacks for readers that lack Liberation Sans, with which text was measured.
-// Arial and Helvetica have the same widths.
-const svgFonts = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
+// Sizes of a figure in a page, where it is as wide as its box.
+const (
+	inlineWidth  = 5.4 * vg.Inch
+	inlineHeight = 2.1 * vg.Inch
+)
+
+// Inline draws a figure of bars for a page, as an element whose marks have data attributes and titles.
+func Inline(f paper.Figure) string {
+	on := newSVG(inlineWidth, inlineHeight)
+	sheet(on, f, func(c draw.Canvas) { drawBars(c, *f.Bars) })
+	return on.inline("figure", f.Caption)
+}
+
+// Swatch is a small picture of an arm's style for a page.
+func Swatch(arm int) string {
+	on := newSVG(16, 9)
+	c := draw.New(on)
+	paint(arm)(&c, vg.Rectangle{Min: vg.Point{X: 0.5, Y: 0.5}, Max: vg.Point{X: 15.5, Y: 8.5}})
+	return on.inline("swatch", "")
+}
+
+// sheet draws a figure on a canvas of its own. A figure of simulated runs says so over all of it, so that a part of
+// the figure says it too.
+func sheet(on vg.CanvasSizer, f paper.Figure, draws func(draw.Canvas)) {
+	c := draw.New(on)
+	c.FillPolygon(color.White, corners(c.Rectangle))
+	draws(heading(draw.Crop(c, margin, -margin, margin, -margin), f.Title))
+	if f.Simulated {
+		style := label(draw.XCenter, draw.YCenter)
+		style.Color, style.Font.Size, style.Rotation = watermark, min(c.Size().X/8, c.Size().Y/4), 0.25
+		c.FillText(style, c.Center(), "SIMULATED")
+	}
+}
 
 // drawing returns how a figure is drawn, and its height.
 func drawing(f paper.Figure) (func(draw.Canvas), vg.Length) {

@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -74,15 +73,5 @@ func TestMatricesOfAnySweepAreDrawn(t *testing.T) {
 	}
 	if drawn := OfMatrices(matrices(t, []string{"sa"}, "sim:4xV100")); len(drawn) != 0 {
 		t.Errorf("one scheduler has %d figures", len(drawn))
-	}
-}
-
-func TestFillsOfEightSeriesDiffer(t *testing.T) {
-	seen := map[string]int{}
-	for i := range 8 {
-		seen[fmt.Sprint(fillOf(i, 8))]++
-	}
-	if len(seen) != 8 {
-		t.Errorf("eight series have %d fills", len(seen))
 	}
 }

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"image/color"
 	"math"
 	"strconv"
@@ -62,43 +63,112 @@ func (ticks) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// fill is how an area is filled, so that areas can be distinguished in print without colour.
-type fill struct {
-	grey   uint8
-	hatch  vg.Length // distance of the lines over the grey; 0: no lines
-	mirror bool      // the lines fall instead of rise
+// shade is a colour with the name of its class, by which a page shows it in its light or its dark colours.
+type shade struct {
+	color.NRGBA
+	class string
 }
 
-// fillOf returns a different fill for each of up to eight series. In every figure the first
-// series, the baseline, is white and the last is dark.
-func fillOf(i, n int) fill {
-	between := []fill{{grey: 255, hatch: 3}, {grey: 200}, {grey: 200, hatch: 3, mirror: true},
-		{grey: 150}, {grey: 255, hatch: 2, mirror: true}, {grey: 150, hatch: 2}}
-	switch i {
-	case 0:
-		return fill{grey: 255}
-	case n - 1:
-		return fill{grey: 90}
+// Colours of what is not an arm. Whoever draws in color.Black and color.White means ink and paper.
+var (
+	ink       = shade{color.NRGBA{A: 255}, "ink"}
+	paperish  = shade{color.NRGBA{R: 255, G: 255, B: 255, A: 255}, "paper"}
+	area      = shade{color.NRGBA{R: 190, G: 190, B: 190, A: 255}, "area"}
+	hatchLine = shade{color.NRGBA{R: 255, G: 255, B: 255, A: 190}, "paper"}
+	watermark = shade{color.NRGBA{R: 107, G: 63, B: 196, A: 40}, "watermark"}
+)
+
+// palette are the colours of arms, which the colour-blind tell apart (those of Okabe and Ito, and of Tol). The first is
+// the base's. Red is left for crashes.
+var palette = []color.NRGBA{
+	{140, 149, 159, 255}, // grey
+	{0, 114, 178, 255},   // blue
+	{230, 159, 0, 255},   // orange
+	{0, 158, 115, 255},   // green
+	{136, 34, 85, 255},   // wine
+	{136, 204, 238, 255}, // sky
+	{221, 204, 119, 255}, // sand
+	{122, 75, 42, 255},   // brown
+}
+
+// hatches are the lines over a colour, so that arms can be told apart in print without colours.
+var hatches = []struct {
+	distance   vg.Length
+	directions []vg.Point // from the lower left corner
+}{
+	{},
+	{4, []vg.Point{{X: 1, Y: 1}}},
+	{4, []vg.Point{{X: 1, Y: -1}}},
+	{3, []vg.Point{{X: 1}}},
+	{5, []vg.Point{{X: 1, Y: 1}, {X: 1, Y: -1}}},
+	{3, []vg.Point{{Y: 1}}},
+	{2.2, []vg.Point{{X: 1, Y: 1}}},
+	{3.5, []vg.Point{{X: 1}, {Y: 1}}},
+}
+
+// Styles is the number of arms that look different. The next looks like the first.
+const Styles = 24
+
+// colour returns the colour of an arm by its number.
+func colour(arm int) shade {
+	arm %= Styles
+	return shade{palette[arm%len(palette)], Class(arm)}
+}
+
+// Class is the class of what has the colour of an arm.
+func Class(arm int) string { return "arm" + strconv.Itoa(arm%Styles) }
+
+// Hex is an arm's colour as "#0072b2".
+func Hex(arm int) string { return hex(colour(arm).NRGBA) }
+
+func hex(c color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
+
+// paint fills a rectangle in the style of an arm.
+func paint(arm int) func(*draw.Canvas, vg.Rectangle) {
+	arm %= Styles
+	hatch := hatches[(arm+arm/len(palette)*3)%len(hatches)]
+	return func(c *draw.Canvas, r vg.Rectangle) {
+		c.FillPolygon(colour(arm), corners(r))
+		var lines vg.Path
+		for _, d := range hatch.directions {
+			lines = append(lines, hatchLines(r, d, hatch.distance)...)
+		}
+		if len(lines) > 0 {
+			c.SetColor(hatchLine)
+			c.SetLineWidth(0.6)
+			c.Stroke(lines)
+		}
+		c.StrokeLines(draw.LineStyle{Color: ink, Width: 0.3}, append(corners(r), r.Min))
 	}
-	return between[(i-1)%len(between)]
 }
 
-func (f fill) paint(c *draw.Canvas, r vg.Rectangle) {
-	c.FillPolygon(color.Gray{Y: f.grey}, corners(r))
-	line := draw.LineStyle{Color: color.Black, Width: hair}
-	if f.hatch > 0 {
-		w, h := r.Max.X-r.Min.X, r.Max.Y-r.Min.Y
-		// Lines of 45 degrees, x - y = offset within the rectangle.
-		for offset := -h + f.hatch; offset < w; offset += f.hatch {
-			x0, x1 := vg.Length(math.Max(0, float64(offset))), vg.Length(math.Min(float64(w), float64(offset+h)))
+// hatchLines are lines of one direction within a rectangle.
+func hatchLines(r vg.Rectangle, direction vg.Point, distance vg.Length) (out vg.Path) {
+	w, h := r.Max.X-r.Min.X, r.Max.Y-r.Min.Y
+	line := func(x0, y0, x1, y1 vg.Length) {
+		out.Move(vg.Point{X: r.Min.X + x0, Y: r.Min.Y + y0})
+		out.Line(vg.Point{X: r.Min.X + x1, Y: r.Min.Y + y1})
+	}
+	switch {
+	case direction.Y == 0:
+		for y := distance; y < h; y += distance {
+			line(0, y, w, y)
+		}
+	case direction.X == 0:
+		for x := distance; x < w; x += distance {
+			line(x, 0, x, h)
+		}
+	default: // lines of 45 degrees, x - y = offset within the rectangle
+		for offset := -h + distance; offset < w; offset += distance {
+			x0, x1 := max(0, offset), min(w, offset+h)
 			y0, y1 := x0-offset, x1-offset
-			if f.mirror {
+			if direction.Y < 0 {
 				y0, y1 = h-y0, h-y1
 			}
-			c.StrokeLine2(line, r.Min.X+x0, r.Min.Y+y0, r.Min.X+x1, r.Min.Y+y1)
+			line(x0, y0, x1, y1)
 		}
 	}
-	c.StrokeLines(line, append(corners(r), r.Min))
+	return out
 }
 
 // entry is a legend's entry: a name and a drawn sample.

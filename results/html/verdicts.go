@@ -64,7 +64,7 @@ func factor(r regress.Ratio, v stats.Verdict) report.Cell {
 	if math.IsNaN(r.Value) {
 		return report.Cell{}
 	}
-	c := report.Cell{Value: r.Value, Text: report.RatioText(r.Value) + " ×"}
+	c := report.Cell{Value: r.Value, Text: regress.RatioText(r.Value) + " ×"}
 	if v != "" {
 		mark := map[stats.Verdict]string{stats.Better: "▲ ", stats.Worse: "▼ ", stats.Same: "= ", stats.Inconclusive: "? "}[v]
 		c.Text += "  " + mark + string(v)

@@ -17,6 +17,8 @@ type Figure struct {
 	Caption string
 	Bars    *Bars
 	Curves  []Curve
+	// Simulated says that its numbers come from a model.
+	Simulated bool
 }
 
 // Bars are groups of bars side by side.
@@ -29,7 +31,9 @@ type Bars struct {
 // Series is one bar of each group.
 type Series struct {
 	Name   string
+	Arm    int              // by which it has its colour
 	Bars   []*stats.Summary // nil: not measured
+	Texts  []string         // the bars in words; may be nil as a whole
 	Stated []*float64       // the values that the paper states for the bars; may be nil as a whole
 	// LostMore marks bars that are not comparable: of the scheduler and the baseline, the one that looks
 	// better lost significantly more jobs. It may be nil as a whole.
@@ -58,7 +62,7 @@ type Curve struct {
 
 // figure draws a table of which something was measured; nil if the paper draws nothing.
 func (p *Paper) figure(item Item, t Table, all map[string]*arms) (*Figure, error) {
-	f := &Figure{ID: t.ID(), Title: drawnOn(t), Caption: fmt.Sprintf("%s (%s, %s), %s.", capital(t.What), p.Name, t.Source, drawnOn(t))}
+	f := &Figure{ID: t.ID(), Title: drawnOn(t), Simulated: simulated(t), Caption: fmt.Sprintf("%s (%s, %s), %s.", capital(t.What), p.Name, t.Source, drawnOn(t))}
 	switch {
 	case t.Measured() == 0:
 	case item.Bars.Over != "":
@@ -100,7 +104,7 @@ func (p *Paper) bars(d Drawn, t Table) *Bars {
 	one := Series{Name: d.Over, Bars: make([]*stats.Summary, len(b.Groups))}
 	b.Series = append(b.Series, one)
 	for _, scheduler := range d.Schedulers {
-		s := Series{Name: scheduler, Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups)), LostMore: make([]bool, len(b.Groups))}
+		s := Series{Name: scheduler, Arm: len(b.Series), Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups)), LostMore: make([]bool, len(b.Groups))}
 		for _, r := range rows {
 			if i := slices.Index(b.Groups, p.group(r)); r.Scheduler == scheduler {
 				s.Bars[i], s.Stated[i], s.LostMore[i] = r.Measured, r.Published, r.LostMore
@@ -182,11 +186,18 @@ func series(mode results.Mode) (results.Series, string) {
 
 // drawnOn returns the line inside a figure.
 func drawnOn(t Table) string {
-	i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Node != "" })
+	i := slices.IndexFunc(t.Rows, onNode)
 	if i < 0 {
 		return ""
 	}
 	return Says(t.Rows[i].Mode) + " on " + t.Rows[i].Node
+}
+
+func onNode(r Row) bool { return r.Node != "" }
+
+func simulated(t Table) bool {
+	i := slices.IndexFunc(t.Rows, onNode)
+	return i >= 0 && t.Rows[i].Mode == results.Simulated
 }
 
 // repetitions says what bars and their error bars are.

@@ -74,6 +74,34 @@ type Ratio struct {
 	Low, High float64 // infinite: too few values
 }
 
+// String is the one form of a ratio and its interval: "1.84× (1.82 to 1.86)".
+func (r Ratio) String() string {
+	if math.IsNaN(r.Value) {
+		return ""
+	}
+	text := RatioText(r.Value) + "×"
+	if interval := r.Interval(); interval != "" {
+		text += " (" + interval + ")"
+	}
+	return text
+}
+
+// Interval is "1.82 to 1.86"; empty if there is none.
+func (r Ratio) Interval() string {
+	if !r.Bounded() {
+		return ""
+	}
+	return RatioText(r.Low) + " to " + RatioText(r.High)
+}
+
+// RatioText is "1.84", with as many digits as a small ratio needs.
+func RatioText(v float64) string {
+	if v != 0 && math.Abs(v) < 0.1 {
+		return fmt.Sprintf("%.2g", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
 // Bounded reports whether there were enough values for the interval.
 func (r Ratio) Bounded() bool { return !math.IsInf(r.Low, 0) && !math.IsInf(r.High, 0) }
 

@@ -102,15 +102,15 @@ func CompareTable(r regress.Result) *Table {
 	return t
 }
 
-// overText is "case-alg3 over sa over W1..W8: throughput 1.88× [1.85, 1.91]" for the row of two
+// overText is "case-alg3 over sa over W1..W8: throughput 1.88× (1.85 to 1.91)" for the row of two
 // schedulers over several mixes.
 func overText(row regress.Row, names results.Names) string {
 	a, b, c := schedulerOf(row.Pair.A, names), schedulerOf(row.Pair.B, names), row.Comparison
 	if row.Mixes < 2 || row.Metric.Absolute || a == b || !c.Bounded() {
 		return ""
 	}
-	ratio := fmt.Sprintf("%.2f×", 1+c.Change) + survivorsMark(row.Survivors())
-	text := fmt.Sprintf("%s over %s over %s: %s %s [%.2f, %.2f]", b, a, row.Pair.A.Mix, row.Metric.Name, ratio, 1+c.Low, 1+c.High)
+	ratio := regress.Ratio{Value: 1 + c.Change, Low: 1 + c.Low, High: 1 + c.High}
+	text := fmt.Sprintf("%s over %s over %s: %s %s", b, a, row.Pair.A.Mix, row.Metric.Name, ratio) + survivorsMark(row.Survivors())
 	if row.LostMore {
 		text += ", " + c.Reason
 	}

@@ -296,7 +296,7 @@ func TestSurvivorsAreMarked(t *testing.T) {
 	row := regress.Row{Mixes: 2, Metric: results.MetricNamed("throughput")}
 	row.Pair.A.Scheduler, row.Pair.B.Scheduler, row.Pair.A.Mix = "cg", "sa", "W1, W7"
 	row.Change, row.Low, row.High = -0.24, -0.31, -0.17
-	for crashed, want := range map[int]string{0: "sa over cg over W1, W7: throughput 0.76× [0.69, 0.83]", 2: "sa over cg over W1, W7: throughput 0.76×† [0.69, 0.83]"} {
+	for crashed, want := range map[int]string{0: "sa over cg over W1, W7: throughput 0.76× (0.69 to 0.83)", 2: "sa over cg over W1, W7: throughput 0.76× (0.69 to 0.83)†"} {
 		row.Pair.ARuns = []regress.Observation{{Run: results.Run{Metrics: results.Metrics{Crashed: crashed}}}}
 		if got := overText(row, results.Names{}); got != want {
 			t.Errorf("%q, want %q", got, want)

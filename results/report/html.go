@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 )
 
 // Cell is a cell with more than a value.
@@ -111,7 +112,7 @@ func (c Column) html(v any) HTMLCell {
 	case out.Value == nil:
 		out.Text = "–"
 	case c.Unit == Factor && number:
-		out.Text = RatioText(out.Value.(float64)) + "×"
+		out.Text = regress.RatioText(out.Value.(float64)) + "×"
 	default:
 		out.Text = humanCell(out.Value, c.Unit)
 	}

@@ -50,7 +50,7 @@ func MatrixTable(m regress.Matrix) *Table {
 			case metric.Absolute:
 				values = append(values, finite(l.Median))
 			default:
-				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Ratio.Value, ratioInterval(l.Ratio), ratioMark(l))))
+				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Ratio.Value, l.Ratio.Interval(), ratioMark(l))))
 				values = append(values, boundCells(metric, l)...)
 			}
 		}
@@ -195,22 +195,6 @@ func boundCells(m results.Metric, l regress.Level) []any {
 	return cells
 }
 
-// RatioText is "1.84", with as many digits as a small ratio needs.
-func RatioText(v float64) string {
-	if v != 0 && math.Abs(v) < 0.1 {
-		return fmt.Sprintf("%.2g", v)
-	}
-	return Human(v, Factor)
-}
-
-// ratioInterval is "1.82 to 1.86".
-func ratioInterval(r regress.Ratio) string {
-	if !r.Bounded() {
-		return ""
-	}
-	return RatioText(r.Low) + " to " + RatioText(r.High)
-}
-
 // survivorsMark is the mark of a value that is of survivors only, and empty for others.
 func survivorsMark(survivors bool) string {
 	if survivors {
@@ -254,10 +238,7 @@ func levelText(m results.Metric, c regress.Count, l regress.Level) Cell {
 	case math.IsNaN(l.Ratio.Value):
 		return Cell{}
 	}
-	text := RatioText(l.Ratio.Value) + "×"
-	if interval := ratioInterval(l.Ratio); interval != "" {
-		text += " (" + interval + ")"
-	}
+	text := l.Ratio.String()
 	if m.HigherIsBetter && c.Crashed > 0 {
 		text += ", " + Human(*c.CrashRate(), Ratio) + " crashed"
 	}
@@ -273,7 +254,7 @@ func levelTextAlone(m results.Metric, c regress.Count, l regress.Level) Cell {
 // RatioCell is a metric's ratio to the base, with what takes value from it in words. Throughput alone gains from crashed
 // jobs, so it names their share.
 func RatioCell(m results.Metric, c regress.Count, l regress.Level) Cell {
-	out := Cell{Value: finite(l.Ratio.Value), Small: ratioInterval(l.Ratio)}
+	out := Cell{Value: finite(l.Ratio.Value), Small: l.Ratio.Interval()}
 	var doubts []string
 	switch {
 	case math.IsNaN(l.Ratio.Value):
