@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/display"
 )
 
 // compareOptions are what compare is asked for.
@@ -172,6 +173,7 @@ func (o *compareOptions) compareSchedulers(c *cobra.Command, side regress.Side) 
 		return fmt.Errorf("compare: %w", err)
 	}
 	wide, _ := c.Flags().GetBool("verbose")
+	wide = wide || display.Columns(c.OutOrStdout()) == 0
 	var tables []*report.Table
 	for _, m := range matrices {
 		if len(m.Rows) >= 2 {

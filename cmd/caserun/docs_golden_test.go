@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -33,8 +32,8 @@ var (
 // output that the document shows. -update rewrites the documents.
 //
 // Each document has a directory of its own, so that a command sees what the commands
-// before it have stored. A command is run by sh and shows its stdout; stderr has progress,
-// which depends on the machine. Its exit status is 0, unless the next command reads $?. A
+// before it have stored. A command is run by sh and shows what its stdout shows on a terminal of report.Width
+// columns; stderr has progress, which depends on the machine. Its exit status is 0, unless the next command reads $?. A
 // comment before a block changes that:
 //
 //	<!-- not run: needs a GPU -->   the block is not run; TestDocumentedCommands parses its flags
@@ -182,6 +181,7 @@ func matches(shown, output []string) bool {
 
 // shell runs the commands of one document, with this test binary as caserun.
 type shell struct {
+	t   *testing.T
 	dir string
 	env []string
 }
@@ -196,7 +196,7 @@ func newShell(t *testing.T) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shell{dir: t.TempDir()}
+	s := &shell{t: t, dir: t.TempDir()}
 	bin := filepath.Join(s.dir, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -222,12 +222,17 @@ func newShell(t *testing.T) *shell {
 // run elides the lines that name the directory.
 func (s *shell) run(command string, last int) (stdout, stderr string, status int) {
 	c := exec.Command("sh", "-c", fmt.Sprintf("(exit %d)\n%s", last, command))
-	var out, errs bytes.Buffer
-	c.Dir, c.Env, c.Stdout, c.Stderr = s.dir, s.env, &out, &errs
-	if err := c.Run(); c.ProcessState == nil {
+	var errs bytes.Buffer
+	master, terminal := openTerminal(s.t, report.Width)
+	c.Dir, c.Env, c.Stdout, c.Stderr = s.dir, s.env, terminal, &errs
+	err := c.Start()
+	terminal.Close()
+	if err != nil {
 		return "", err.Error(), -1
 	}
-	lines := strings.SplitAfter(out.String(), "\n")
+	lines := strings.SplitAfter(strings.ReplaceAll(readAll(s.t, master), "\r\n", "\n"), "\n")
+	_ = c.Wait() // its state says it
+	master.Close()
 	for i, line := range lines {
 		if strings.Contains(line, s.dir) {
 			lines[i] = elision + "\n"
@@ -303,42 +308,6 @@ func TestRunDocument(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"a.yaml": "x: 1\n"}, files); diff != "" {
 		t.Errorf("files: %s", diff)
-	}
-}
-
-// Without -v no table is wider than report.Width, but for a word that is; with -v it is as
-// wide as its cells.
-func TestTablesFit(t *testing.T) {
-	inTempDir(t)
-	sim := []string{"--node", "sim:4xV100", "--sim-noise", "0.01"}
-	tables := [][]string{
-		{"schedulers"}, {"mixes", "list"}, {"mixes", "show", "W7"}, {"mixes", "show", "D-train"},
-		append([]string{"mix", "W7", "--sched", "cg"}, sim...),
-		append([]string{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=8,case-alg3", "--reps", "7", "--dry-run"}, sim...),
-		append([]string{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=8,case-alg3", "--reps", "7", "--tag", "first"}, sim...),
-		append([]string{"sweep", "--mixes", "W1,W7", "--scheds", "sa,case-alg3", "--reps", "2", "--tag", "second"}, sim...),
-		{"sweep", "list"}, {"sweep", "show", "1"}, {"report"}, {"report", "latest"}, {"report", "1"}, {"doctor"}, {"paper", "--sweep", "1"},
-		{"compare", "first/sa", "first/case-alg3"}, {"compare", "first", "second"},
-		{"regress", "--baseline", "first", "--candidate", "second", "--max-regression", "throughput=3%,turnaround=5%,crashes=0"},
-	}
-	for _, args := range tables {
-		_, out, errs := caserun(t, args...)
-		if out == "" {
-			t.Errorf("caserun %s prints nothing: %s", strings.Join(args, " "), errs)
-		}
-		for line := range strings.Lines(out) {
-			line = strings.TrimRight(line, "\n")
-			if utf8.RuneCountInString(line) > report.Width && strings.Contains(strings.TrimSpace(line), " ") {
-				t.Errorf("caserun %s: a line of %d characters:\n%s", strings.Join(args, " "), utf8.RuneCountInString(line), line)
-			}
-		}
-	}
-	for _, args := range [][]string{{"report", "1"}, {"schedulers"}, {"sweep", "show", "1"}} {
-		_, narrow, _ := caserun(t, args...)
-		_, wide, errs := caserun(t, append(args, "-v")...)
-		if narrow == "" || wide == "" || wide == narrow {
-			t.Errorf("caserun %s -v prints nothing more: %s", strings.Join(args, " "), errs)
-		}
 	}
 }
 

@@ -218,7 +218,7 @@ func TestSchedulersOnAScreen(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, out)
 	}
 	for _, s := range policies.Listed() {
-		if s.Brief == "" || strings.Count(out, "\n"+s.Name+" ") != 1 || !strings.Contains(out, s.Brief+"\n") {
+		if s.Brief == "" || strings.Count(out, "\n"+s.Name+" ") != 1 || !strings.Contains(out, s.Brief) {
 			t.Errorf("%s is not on one line:\n%s", s.Name, out)
 		}
 		one, _ := mustRun(t, "schedulers", s.Name)

@@ -18,7 +18,7 @@ func TestCompareSchedulers(t *testing.T) {
 	if status != exitOK || errs != "" {
 		t.Fatalf("compare: exit %d: %s", status, errs)
 	}
-	for _, want := range []string{"SIMULATED sweep:1 on sim:2xP100: 2 mixes, geometric means of ratios to sa", "scheduler  crashed  throughput", "sa (base)", "survivors only"} {
+	for _, want := range []string{"SIMULATED sweep:1 on sim:2xP100: 2 mixes, geometric means of ratios to sa", "scheduler  runs  crashed  throughput", "sa (base)", "survivors only"} {
 		if !strings.Contains(latest, want) {
 			t.Errorf("compare lacks %q:\n%s", want, latest)
 		}

@@ -20,7 +20,7 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, errs := caserun(t, "replay", "1", "--sched", "sa")
-	for _, want := range []string{"REPLAYED run 1: W7 on sim:2xP100, itself SIMULATED", "case-alg2  sim ", "case-alg2  replayed ", "sa         replayed ",
+	for _, want := range []string{"REPLAYED run 1: W7 on sim:2xP100, itself SIMULATED", "wait-limit=0s sim ", "wait-limit=0s replayed ", "sa replayed ",
 		"makespan +0.0 %", "replay against replay: throughput -", "REPLAYED: rows of the mode replayed were not measured", "A crowd that slowed them down there"} {
 		if status != exitOK || !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("exit %d, want %q:\n%s%s", status, want, out, errs)

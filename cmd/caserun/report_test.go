@@ -55,7 +55,7 @@ func TestReportNamesSweepAndTag(t *testing.T) {
 	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:2xP100", "--sched", "schedgpu"); status != exitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
-	_, out, _ := caserun(t, "report")
+	_, out := onTerminal(t, 100, "report")
 	lines := strings.Split(out, "\n")
 	rows := map[string]string{}
 	for _, line := range lines {

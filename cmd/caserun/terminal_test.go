@@ -69,7 +69,7 @@ func readAll(t *testing.T, master *os.File) string {
 	return string(text)
 }
 
-// Tables fit the terminal that shows them. Off a terminal they are as they were.
+// Tables fit the terminal that shows them. Off a terminal they are whole.
 func TestTablesFitTheTerminal(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa,case-alg3", "--reps", "6")
@@ -94,9 +94,10 @@ func TestTablesFitTheTerminal(t *testing.T) {
 			}
 		}
 	}
-	_, piped, _ := caserun(t, "report")
-	if !strings.Contains(piped, "turnaround") || strings.Contains(piped, "narrow") {
-		t.Errorf("off a terminal:\n%s", piped)
+	for args, want := range map[string]string{"report": "mean util", "sweep show": "makespan  mean util", "compare sweep:1 --by mix": " to "} {
+		if _, piped, _ := caserun(t, strings.Fields(args)...); !strings.Contains(piped, want) || strings.Contains(piped, "narrow") {
+			t.Errorf("caserun %s off a terminal lacks %q:\n%s", args, want, piped)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Width is how many characters a line of the format table has at most, unless
+// Width is how many characters a line of the format table has at most on a terminal, unless
 // Options.Wide. A word that is longer, such as a path, is never broken.
 const Width = 100
 

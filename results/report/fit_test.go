@@ -73,7 +73,10 @@ func TestFit(t *testing.T) {
 	if !strings.Contains(wide, prose) {
 		t.Errorf("the wide table wraps:\n%s", wide)
 	}
-	narrow := render(t, table, Text, Options{})
+	if piped := render(t, table, Text, Options{}); piped != wide {
+		t.Errorf("a table that no terminal shows is cut:\n%s", piped)
+	}
+	narrow := render(t, table, Text, Options{Columns: Width})
 	if strings.Contains(narrow, "yy") || strings.Contains(narrow, "xx") || !strings.Contains(narrow, "zzz") {
 		t.Errorf("columns second and then first go, and third stays:\n%s", narrow)
 	}
@@ -88,20 +91,6 @@ func TestFit(t *testing.T) {
 		if text := render(t, table, f, Options{}); !strings.Contains(text, "yyy") || !strings.Contains(text, prose) {
 			t.Errorf("%s does not have everything:\n%s", f, text)
 		}
-	}
-}
-
-// The tables that are printed without -v fit, whatever they hold.
-func TestViewsFit(t *testing.T) {
-	for name, table := range views() {
-		switch name {
-		case "devices", "tasks", "kernels", "events", "jobs", "jobs_sim": // with -v alone
-		default:
-			fits(t, name, render(t, table, Text, Options{}))
-		}
-	}
-	for _, table := range evaluation(t).Tables {
-		fits(t, table.ID(), render(t, PaperTable(table), Text, Options{}))
 	}
 }
 

@@ -10,31 +10,34 @@ type layout struct {
 	notes  []Note // about the layout
 }
 
-// lay chooses a table's layout. A table that does not fit a terminal leaves out columns with a
-// Drop, unless it is to keep all. If the others do not fit either, each row is a block of fields.
+// lay chooses a table's layout. Off a terminal the table is whole: prose alone is wrapped. A table that does not fit
+// a terminal leaves out columns with a Drop, unless it is to keep all. If the others do not fit either, each row is
+// a block of fields.
 func (t *Table) lay(o Options) layout {
 	l := layout{grid: t.grid(), fields: t.Sheet, width: Width}
 	if t.Sheet {
 		l.grid = l.sheet()
 	}
 	switch {
-	case o.Columns == 0 && o.Wide:
-		l.width = 0
+	case o.Columns == 0:
+		if o.Wide {
+			l.width = 0
+		}
 		return l
-	case o.Columns > 0 && (o.Wide || o.Columns < Width):
+	case o.Wide || o.Columns < Width:
 		l.width = o.Columns
 	}
 	columns := max(l.width, o.Columns)
-	if o.Columns > 0 && o.Columns < Width {
+	if o.Columns < Width {
 		l.narrow()
 	}
 	whole := l.grid
 	fitted, dropped, fits := whole.fit(columns, !o.Wide || t.Detail)
 	switch {
-	case o.Columns > 0 && !fits && !t.Sheet:
+	case !fits && !t.Sheet:
 		l.fields = true
 		l.grid, _, _ = whole.sheet().fit(columns, false)
-	case o.Columns > 0 && dropped > 0:
+	case dropped > 0:
 		l.notes = []Note{{Text: whole.without(dropped, t.Detail)}}
 		fallthrough
 	default:

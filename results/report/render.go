@@ -34,7 +34,7 @@ var formats = []struct {
 	format Format
 	about  string
 }{
-	{Text, "for readers: rounded numbers with units, as wide as the terminal or 100 columns"},
+	{Text, "for readers: rounded numbers with units; on a terminal as wide as it, or 100 columns"},
 	{CSV, "one line a row: full precision in base units, which the header names"},
 	{JSON, "one array of objects: full precision in base units, null where unknown"},
 	{Markdown, "for documents: rounded numbers with units"},
@@ -80,11 +80,11 @@ type Options struct {
 	// Color makes the format table use colours. The caller decides, from
 	// NO_COLOR and from whether the output is a terminal.
 	Color bool
-	// Wide makes the format table keep every column. Without it lines have at most Width
-	// characters.
+	// Wide makes the format table keep every column on a terminal. Without it lines have at most Width
+	// characters there.
 	Wide bool
-	// Columns is the width of the terminal that shows the table. 0: none does, and a wide
-	// table is as wide as its cells.
+	// Columns is the width of the terminal that shows the table. 0: none does, and the table has every
+	// column and is as wide as its cells.
 	Columns int
 }
 
