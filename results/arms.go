@@ -3,6 +3,8 @@ package results
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,10 +81,158 @@ func HasEmptyPart(scheduler string) bool {
 // String names an arm that is not listed with others.
 func (a Arm) String() string { return Names{}.Of(a) }
 
-// Names are arms that are listed together. No two of them get the same name: a name has the
-// number of jobs if another arm runs the same mix with a different number, and the parameters
-// that another arm of the same scheduler lacks.
-type Names []Arm
+// Names are the names of arms that are shown together, and their order. No two arms get the same name: a name has the number
+// of jobs if another arm runs the same mix with a different number. An arm that the user named has that name; another one has
+// its scheduler, with the parameters that another arm of the scheduler lacks. All that shows arms takes names and order from here.
+type Names struct {
+	arms  []Arm
+	mixes map[string]int     // their places
+	ways  map[way]int        // their places
+	given map[variant]string // by the user
+	twice map[string]bool    // names that are given to several
+}
+
+// variant is a scheduler with its parameters, which a user may have named.
+type variant struct{ scheduler, parameters string }
+
+func (a Arm) variant() variant { return variant{a.Scheduler, a.Parameters} }
+
+// way is how the tasks of an arm are made and placed.
+type way struct {
+	variant
+	probe Probe
+}
+
+func (a Arm) way() way { return way{a.variant(), a.Probe} }
+
+// Place is where a run's mix, and its scheduler with its probe, stand in the plan of its sweep.
+type Place struct{ Mix, Way int }
+
+// NamesOf names the arms of the runs that are shown together. The arms of a sweep are in the order of its plan; sweeps, and runs
+// outside of sweeps, are in the order of the runs. Further lists, as those of another store, follow the first one.
+func NamesOf(lists ...[]Run) Names {
+	n := Names{mixes: map[string]int{}, ways: map[way]int{}, given: map[variant]string{}, twice: map[string]bool{}}
+	seen := map[Arm]bool{}
+	for _, runs := range lists {
+		for _, r := range runs {
+			a := ArmOf(r)
+			if !seen[a] {
+				seen[a], n.arms = true, append(n.arms, a)
+			}
+			if r.Arm != "" { // the last one, if the user has changed it
+				n.given[a.variant()] = r.Arm
+			}
+		}
+		for _, r := range inOrder(runs, func(p Place) int { return p.Mix }) {
+			addNew(n.mixes, r.Mix)
+		}
+		for _, r := range inOrder(runs, func(p Place) int { return p.Way }) {
+			addNew(n.ways, ArmOf(r).way())
+		}
+	}
+	n.findTwice()
+	return n
+}
+
+// inOrder puts each sweep's runs together, and in the order of its plan.
+func inOrder(runs []Run, place func(Place) int) []Run {
+	first := map[int64]int{} // of a sweep, by number
+	begin := make([]int, len(runs))
+	order := make([]int, len(runs))
+	for i, r := range runs {
+		order[i], begin[i] = i, i
+		if r.Sweep == nil {
+			continue
+		}
+		if at, known := first[*r.Sweep]; known {
+			begin[i] = at
+		} else {
+			first[*r.Sweep] = i
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(begin[i], begin[j]), cmp.Compare(place(runs[i].Place), place(runs[j].Place)))
+	})
+	out := make([]Run, len(runs))
+	for i, at := range order {
+		out[i] = runs[at]
+	}
+	return out
+}
+
+// addNew gives x the next place, unless it has one.
+func addNew[T comparable](places map[T]int, x T) {
+	if _, has := places[x]; !has {
+		places[x] = len(places)
+	}
+}
+
+// findTwice finds names that the user gave to several schedulers with parameters, or to one that is not the scheduler of that name.
+func (n *Names) findTwice() {
+	of := map[string]variant{}
+	for _, a := range n.arms {
+		for _, name := range []string{n.given[a.variant()], a.Scheduler} {
+			v, isScheduler := a.variant(), name == a.Scheduler
+			if isScheduler {
+				v = variant{scheduler: name}
+			}
+			if other, has := of[name]; has && other != v {
+				n.twice[name] = true
+			}
+			of[name] = v
+		}
+	}
+	delete(n.twice, "")
+}
+
+// Notes says which names the user gave to several arms.
+func (n Names) Notes() (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(n.twice)) {
+		notes = append(notes, fmt.Sprintf("several arms are named %s, so they are called by their schedulers here", name))
+	}
+	return notes
+}
+
+// Compare orders arms as the user gave them: first by mix, then by scheduler.
+func (n Names) Compare(a, b Arm) int {
+	return cmp.Or(comparePlaces(n.mixes, a.Mix, b.Mix), n.CompareSchedulers(a, b), a.Compare(b))
+}
+
+// CompareSchedulers is Compare without mixes, and 0 for arms of one scheduler with equal parameters and probe.
+func (n Names) CompareSchedulers(a, b Arm) int { return comparePlaces(n.ways, a.way(), b.way()) }
+
+// Sorted are arms in the order of Compare.
+func (n Names) Sorted(arms iter.Seq[Arm]) []Arm { return slices.SortedFunc(arms, n.Compare) }
+
+func comparePlaces[T comparable](places map[T]int, a, b T) int {
+	of := func(x T) int {
+		if at, has := places[x]; has {
+			return at
+		}
+		return len(places)
+	}
+	return cmp.Compare(of(a), of(b))
+}
+
+// Under returns whether an arm is what a text names: a name that the user gave, or a scheduler, either with parameters that it has
+// (see Arm.IsUnder). A scheduler means its arms without names, if there are any. omitted are as for IsUnder.
+func (n Names) Under(text string, omitted func(scheduler string) []string) func(Arm) bool {
+	head, parameters, more := strings.Cut(text, ":")
+	if more {
+		parameters = ":" + parameters
+	}
+	under := func(a Arm) bool { return a.IsUnder(text, omitted(a.Scheduler)) }
+	unnamed := slices.ContainsFunc(n.arms, func(a Arm) bool { return n.given[a.variant()] == "" && under(a) })
+	return func(a Arm) bool {
+		switch name := n.given[a.variant()]; {
+		case name == head:
+			return a.IsUnder(a.Scheduler+parameters, omitted(a.Scheduler))
+		case name != "" && unnamed:
+			return false
+		}
+		return under(a)
+	}
+}
 
 // Of returns a name such as "W7 under case-alg3 on local, traced".
 func (n Names) Of(a Arm) string {
@@ -98,30 +248,40 @@ func (n Names) Of(a Arm) string {
 
 // Mix returns the arm's mix, as "W7" or "W7 (4 jobs)".
 func (n Names) Mix(a Arm) string {
-	if slices.ContainsFunc(n, func(o Arm) bool { return o.Mix == a.Mix && o.Jobs != a.Jobs }) {
+	if slices.ContainsFunc(n.arms, func(o Arm) bool { return o.Mix == a.Mix && o.Jobs != a.Jobs }) {
 		return fmt.Sprintf("%s (%d jobs)", a.Mix, a.Jobs)
 	}
 	return a.Mix
 }
 
-// Scheduler returns the arm's scheduler, as "cg" or "cg:workers=2". The probe is named as a
-// parameter is, as "case-alg3:probe=static", if it is not the default or another arm of the same
-// scheduler has another.
+// Chosen is the name that the user gave the arm's scheduler with its parameters; empty without.
+func (n Names) Chosen(a Arm) string {
+	if name := n.given[a.variant()]; !n.twice[name] {
+		return name
+	}
+	return ""
+}
+
+// Scheduler returns the arm's name without its mix: what the user chose, or its scheduler, as "cg" or "cg:workers=2". The probe is
+// named as a parameter is, as "case-alg3:probe=static", if it is not the default or another arm of the same name has another.
 func (n Names) Scheduler(a Arm) string {
-	var own []string
-	for p := range strings.SplitSeq(a.Parameters, ",") {
-		lacks := func(o Arm) bool {
-			return o.Scheduler == a.Scheduler && !slices.Contains(strings.Split(o.Parameters, ","), p)
+	chosen := n.Chosen(a)
+	alike := func(o Arm) bool { return n.Chosen(o) == chosen && (chosen != "" || o.Scheduler == a.Scheduler) }
+	name := chosen
+	if chosen == "" {
+		name = a.Scheduler
+		var own []string
+		for p := range strings.SplitSeq(a.Parameters, ",") {
+			lacks := func(o Arm) bool { return alike(o) && !slices.Contains(strings.Split(o.Parameters, ","), p) }
+			if p != "" && slices.ContainsFunc(n.arms, lacks) {
+				own = append(own, p)
+			}
 		}
-		if p != "" && slices.ContainsFunc(n, lacks) {
-			own = append(own, p)
+		if len(own) > 0 {
+			name += ":" + strings.Join(own, ",")
 		}
 	}
-	name := a.Scheduler
-	if len(own) > 0 {
-		name += ":" + strings.Join(own, ",")
-	}
-	if slices.ContainsFunc(n, func(o Arm) bool { return o.Scheduler == a.Scheduler && o.Probe != a.Probe }) {
+	if slices.ContainsFunc(n.arms, func(o Arm) bool { return alike(o) && o.Probe != a.Probe }) {
 		return addProbe(name, a.Probe)
 	}
 	return WithProbe(name, a.Probe)

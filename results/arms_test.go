@@ -2,6 +2,7 @@ package results
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,8 +63,13 @@ func TestNamesTellArmsApart(t *testing.T) {
 		"node and trace": {[]Arm{simulated, traced}, []string{"W1 under sa on sim:4xV100, simulated", "W1 under sa on local, traced"}},
 	} {
 		var got []string
+		var runs []Run
 		for _, a := range c.arms {
-			got = append(got, Names(c.arms).Of(a))
+			runs = append(runs, Run{Mix: a.Mix, Scheduler: a.Scheduler, Parameters: a.Parameters, Node: a.Node, Mode: a.Mode, Jobs: a.Jobs, Traced: a.Traced, Probe: a.Probe})
+		}
+		names := NamesOf(runs)
+		for _, a := range c.arms {
+			got = append(got, names.Of(a))
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -103,6 +109,96 @@ func TestIsUnderWithParametersLeftOut(t *testing.T) {
 		omitted := []string{"bursts=off", "isolate=none"}
 		if got := [2]bool{on.IsUnder(text, omitted), off.IsUnder(text, omitted)}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A name that the user gave stands for the scheduler with its parameters, also where another run of it has none. Others are told apart
+// among themselves. A name of several arms is not used, and a note says so.
+func TestChosenNames(t *testing.T) {
+	fifo := Run{Mix: "W1", Scheduler: "case-alg3", Parameters: "age-limit=64,queue=fifo", Arm: "fifo"}
+	largest := Run{Mix: "W1", Scheduler: "case-alg3", Parameters: "age-limit=64,queue=largest-first"}
+	sjf := Run{Mix: "W1", Scheduler: "case-alg3", Parameters: "age-limit=64,queue=sjf"}
+	static, unnamed, other, cg := fifo, fifo, sjf, Run{Mix: "W1", Scheduler: "cg", Parameters: "workers=8"}
+	static.Probe, unnamed.Arm, other.Arm = Static, "", "fifo"
+	asScheduler := fifo
+	asScheduler.Arm = "cg" // stored before there was a scheduler of that name
+	for name, c := range map[string]struct {
+		runs  []Run
+		want  []string
+		notes int
+	}{
+		"beside its scheduler":   {[]Run{fifo, largest}, []string{"fifo", "case-alg3"}, 0},
+		"beside several":         {[]Run{fifo, largest, sjf}, []string{"fifo", "case-alg3:queue=largest-first", "case-alg3:queue=sjf"}, 0},
+		"with probes":            {[]Run{fifo, static, largest}, []string{"fifo:probe=lazy", "fifo:probe=static", "case-alg3"}, 0},
+		"of an unnamed run":      {[]Run{unnamed, fifo}, []string{"fifo", "fifo"}, 0},
+		"of several arms":        {[]Run{fifo, other, cg}, []string{"case-alg3:queue=fifo", "case-alg3:queue=sjf", "cg"}, 1},
+		"of another scheduler":   {[]Run{asScheduler, cg}, []string{"case-alg3", "cg"}, 1},
+		"given another later":    {[]Run{fifo, {Mix: "W1", Scheduler: "case-alg3", Parameters: fifo.Parameters, Arm: "first"}}, []string{"first", "first"}, 0},
+		"without any":            {[]Run{cg, sjf}, []string{"cg", "case-alg3"}, 0},
+		"of a probe with none":   {[]Run{static}, []string{"fifo:probe=static"}, 0},
+		"beside no other at all": {[]Run{fifo}, []string{"fifo"}, 0},
+	} {
+		names := NamesOf(c.runs)
+		var got []string
+		for _, r := range c.runs {
+			got = append(got, names.Scheduler(ArmOf(r)))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" || len(names.Notes()) != c.notes {
+			t.Errorf("%s: %s, notes %q", name, diff, names.Notes())
+		}
+	}
+}
+
+// Arms are in the order of their sweeps' plans, whatever the order of the runs. Runs outside of sweeps stand where they are.
+func TestArmsInTheOrderGiven(t *testing.T) {
+	in := func(sweep int64, mix, scheduler string, place Place) Run {
+		r := Run{Mix: mix, Scheduler: scheduler, Place: place}
+		if sweep > 0 {
+			r.Sweep = &sweep
+		}
+		return r
+	}
+	names := NamesOf([]Run{
+		in(1, "W7", "cg", Place{0, 1}), in(1, "W1", "sa", Place{1, 0}), in(1, "W7", "sa", Place{0, 0}),
+		in(0, "W2", "vgpu", Place{}), in(2, "W1", "zero", Place{0, 1}), in(2, "W3", "cg", Place{1, 0}),
+	}, []Run{in(0, "W0", "demand", Place{})})
+	arms := slices.Values([]Arm{{Mix: "W0", Scheduler: "demand"}, {Mix: "W1", Scheduler: "zero"}, {Mix: "W1", Scheduler: "sa"}, {Mix: "W2", Scheduler: "vgpu"},
+		{Mix: "W3", Scheduler: "cg"}, {Mix: "W7", Scheduler: "cg"}, {Mix: "W7", Scheduler: "sa"}, {Mix: "unknown"}})
+	var got []string
+	for _, a := range names.Sorted(arms) {
+		got = append(got, a.Mix+" "+a.Scheduler)
+	}
+	want := []string{"W7 sa", "W7 cg", "W1 sa", "W1 zero", "W2 vgpu", "W3 cg", "W0 demand", "unknown "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A text selects arms by the user's name or by the scheduler, which means its arms without names, if it has some.
+func TestArmsUnderANameOrScheduler(t *testing.T) {
+	fifo := Run{Scheduler: "case-alg3", Parameters: "age-limit=64,queue=fifo", Arm: "fifo"}
+	aged := Run{Scheduler: "case-alg3", Parameters: "age-limit=8,queue=fifo", Arm: "aged"}
+	plain := Run{Scheduler: "case-alg3", Parameters: "age-limit=64,queue=sjf"}
+	none := func(string) []string { return nil }
+	for _, c := range []struct {
+		runs []Run
+		text string
+		want []bool
+	}{
+		{[]Run{fifo, aged, plain}, "fifo", []bool{true, false, false}},
+		{[]Run{fifo, aged, plain}, "case-alg3", []bool{false, false, true}},
+		{[]Run{fifo, aged}, "case-alg3", []bool{true, true}},
+		{[]Run{fifo, aged, plain}, "case-alg3:queue=fifo", []bool{true, true, false}},
+		{[]Run{fifo, aged, plain}, "fifo:age-limit=64,probe=lazy", []bool{true, false, false}},
+		{[]Run{fifo, aged, plain}, "fifo:age-limit=8", []bool{false, false, false}},
+		{[]Run{fifo, aged, plain}, "other", []bool{false, false, false}},
+	} {
+		under := NamesOf(c.runs).Under(c.text, none)
+		for i, r := range c.runs {
+			if got := under(ArmOf(r)); got != c.want[i] {
+				t.Errorf("%s of %d: %v for %s", c.text, len(c.runs), got, r.Arm)
+			}
 		}
 	}
 }

@@ -74,6 +74,7 @@ type Run struct {
 	Scheduler  string // registered name, without parameters
 	Parameters string // canonical k=v,k=v text of every parameter, defaults included
 	Probe      Probe
+	Arm        string // the user's name for the scheduler with its parameters; may be empty
 	Node       string // "local" or "sim:4xV100"
 	Mode       Mode
 	Suite      string
@@ -89,6 +90,8 @@ type Run struct {
 	Traced     bool // its kernels were traced, which costs time (see Tracer)
 	// Doubts say why the run may not have measured its jobs, a reason on each line. Such a run is left out of verdicts.
 	Doubts string
+	// Place is where its arm is in the plan of its sweep. The store knows it from there; it is not a column.
+	Place Place
 
 	Metrics    Metrics
 	Sampler    Sampler

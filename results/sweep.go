@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Planned is the status of a sweep that has begun no run.
@@ -79,8 +80,15 @@ type Cell struct {
 	Run        *int64 // the latest run that began for it
 }
 
-// SchedulerText is the cell's scheduler and probe, as "case-alg3" or "case-alg3:queue=fifo,probe=static".
-func (c Cell) SchedulerText() string { return WithProbe(c.Scheduler, c.Probe) }
+// SchedulerText is the cell's scheduler and probe, as "case-alg3" or "case-alg3:queue=fifo,probe=static", or "fifo" if the user
+// named it so.
+func (c Cell) SchedulerText() string {
+	name, scheduler, named := schedulers.CutName(c.Scheduler)
+	if named {
+		return WithProbe(name, c.Probe)
+	}
+	return WithProbe(scheduler, c.Probe)
+}
 
 // Spec is what a sweep was planned from, as its row keeps it. It is enough to resume the sweep,
 // and to notice that something has changed on which the sweep depends.
@@ -141,6 +149,14 @@ func (s Spec) Args() []string {
 func (s Spec) Sort(cells []Cell) {
 	arm := s.arms()
 	slices.SortStableFunc(cells, func(a, b Cell) int { return arm(a) - arm(b) })
+}
+
+// Place is where a cell's arm is in the plan: at the first place if the plan lacks it.
+func (s Spec) Place(c Cell) Place {
+	return Place{
+		Mix: max(0, slices.IndexFunc(s.Mixes, func(m SpecMix) bool { return m.Name == input.Name(c.Mix) })),
+		Way: max(0, slices.Index(s.Scheds, c.Scheduler)) + len(s.Scheds)*max(0, slices.Index(s.Probes, c.Probe)),
+	}
 }
 
 // arms returns a function that gives a cell its arm's place among all arms, from 0.

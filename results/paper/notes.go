@@ -84,11 +84,11 @@ func unlike(a *arms, rows []Row) (notes []string) {
 			used[id] = true
 		}
 	}
-	keys := slices.SortedFunc(maps.Keys(a.runs), results.Arm.Compare)
-	for _, arm := range keys {
+	names := results.NamesOf(a.node.Runs)
+	for _, arm := range names.Sorted(maps.Keys(a.runs)) {
 		own := slices.DeleteFunc(slices.Clone(a.runs[arm]), func(r results.Run) bool { return !used[r.ID] })
 		if found := results.SeveralSettings(own); found != "" {
-			notes = append(notes, fmt.Sprintf("The runs of %s have different settings (%s), and are taken together.", results.Names(keys).Of(arm), found))
+			notes = append(notes, fmt.Sprintf("The runs of %s have different settings (%s), and are taken together.", names.Of(arm), found))
 		}
 	}
 	return notes

@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -57,7 +58,17 @@ func rows(runs []Observation) []results.Run {
 
 // namesOf names the arms of both sides.
 func namesOf(a, b map[results.Arm][]Observation) results.Names {
-	return slices.Concat(sorted(a), sorted(b))
+	return results.NamesOf(ofArms(a), ofArms(b))
+}
+
+// ofArms are the rows of all arms' runs, in the order of the store.
+func ofArms(arms map[results.Arm][]Observation) []results.Run {
+	var runs []results.Run
+	for _, arm := range slices.SortedFunc(maps.Keys(arms), results.Arm.Compare) {
+		runs = append(runs, rows(arms[arm])...)
+	}
+	slices.SortStableFunc(runs, func(x, y results.Run) int { return cmp.Compare(x.ID, y.ID) })
+	return runs
 }
 
 // notes returns what a reader must know of the side.
@@ -126,7 +137,7 @@ func sizes(label string, arms map[results.Arm][]Observation) []string {
 // ran with different settings.
 func contents(label string, arms map[results.Arm][]Observation, names results.Names) []string {
 	var notes []string
-	for _, arm := range sorted(arms) {
+	for _, arm := range names.Sorted(maps.Keys(arms)) {
 		if found := mixes(arms[arm]); found != "" {
 			notes = append(notes, fmt.Sprintf("runs of %s called %s are of different mixes of that name (%s), and are taken together", label, names.Of(arm), found))
 		}
@@ -233,14 +244,14 @@ var ErrAmbiguous = errors.New("which arms to compare is not clear")
 
 // exactPairs pairs equal arms of both sides, and returns the arms that only one side has.
 func exactPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm) {
-	for _, arm := range sorted(a) {
+	for _, arm := range names.Sorted(maps.Keys(a)) {
 		if _, both := b[arm]; both {
 			pairs = append(pairs, newPair(arm, arm, a[arm], b[arm], names))
 		} else {
 			onlyA = append(onlyA, arm)
 		}
 	}
-	for _, arm := range sorted(b) {
+	for _, arm := range names.Sorted(maps.Keys(b)) {
 		if _, both := a[arm]; !both {
 			onlyB = append(onlyB, arm)
 		}
@@ -257,7 +268,7 @@ func pairsOf(a, b map[results.Arm][]Observation, names results.Names) (pairs []P
 		return pairs, onlyA, onlyB, nil
 	}
 	if len(a) == 1 && len(b) == 1 {
-		x, y := sorted(a)[0], sorted(b)[0]
+		x, y := names.Sorted(maps.Keys(a))[0], names.Sorted(maps.Keys(b))[0]
 		return []Pair{newPair(x, y, a[x], b[y], names)}, nil, nil, nil
 	}
 	return batchPairs(a, b, names)
@@ -283,11 +294,11 @@ func batchPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs 
 			ErrAmbiguous, names.Of(arm), names.Of(one), names.Of(other), names.Scheduler(one))
 	}
 	partners := map[results.Arm][]results.Arm{}
-	for _, arm := range sorted(b) {
+	for _, arm := range names.Sorted(maps.Keys(b)) {
 		partners[arm.Batch()] = append(partners[arm.Batch()], arm)
 	}
 	taken := map[results.Arm]results.Arm{}
-	for _, x := range sorted(a) {
+	for _, x := range names.Sorted(maps.Keys(a)) {
 		found := partners[x.Batch()]
 		if len(found) == 0 {
 			onlyA = append(onlyA, x)
@@ -303,21 +314,12 @@ func batchPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs 
 		taken[found[0]] = x
 		pairs = append(pairs, newPair(x, found[0], a[x], b[found[0]], names))
 	}
-	for _, y := range sorted(b) {
+	for _, y := range names.Sorted(maps.Keys(b)) {
 		if _, paired := taken[y]; !paired {
 			onlyB = append(onlyB, y)
 		}
 	}
 	return pairs, onlyA, onlyB, nil
-}
-
-func sorted(arms map[results.Arm][]Observation) []results.Arm {
-	out := make([]results.Arm, 0, len(arms))
-	for arm := range arms {
-		out = append(out, arm)
-	}
-	slices.SortFunc(out, results.Arm.Compare)
-	return out
 }
 
 func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) Pair {

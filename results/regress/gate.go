@@ -3,6 +3,7 @@ package regress
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -381,7 +382,7 @@ func (r *Report) replaced(l Limit, arms map[results.Arm][]Observation) bool {
 // arm only in the number of jobs.
 func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
 	var found []string
-	for _, other := range sorted(arms) {
+	for _, other := range slices.SortedFunc(maps.Keys(arms), results.Arm.Compare) {
 		alike := other
 		if alike.Jobs = arm.Jobs; alike == arm && other != arm {
 			found = append(found, fmt.Sprintf("%d jobs", other.Jobs))

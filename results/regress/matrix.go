@@ -111,7 +111,7 @@ type BaseError struct{ why string }
 func (e *BaseError) Error() string { return e.why }
 
 // Matrices compares the schedulers of a side with a base: the one that the user names, or if the
-// name is empty sa, or if that did not run the first by name. There is a matrix for each node,
+// name is empty sa, or if that did not run the first in the order given. There is a matrix for each node,
 // mode and kind of tracing, also if one scheduler alone ran there.
 func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 	if o.Alpha == 0 {
@@ -122,7 +122,7 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 		o.Metrics = unnamed()
 	}
 	all := s.arms()
-	names := results.Names(sorted(all))
+	names := results.NamesOf(ofArms(all))
 	apart := map[results.Arm]map[results.Arm][]Observation{}
 	for arm, runs := range all {
 		k := arm.Batch()
@@ -136,13 +136,13 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 	found := base == ""
 	for _, k := range slices.SortedFunc(maps.Keys(apart), results.Arm.Compare) {
 		rows := standings(apart[k], names)
-		at, err := baseOf(rows, base)
+		at, err := baseOf(rows, base, names)
 		if err != nil {
 			return nil, err
 		}
 		m := Matrix{Label: s.Label, Of: k, Names: names, Alpha: o.Alpha}
 		if base != "" && at < 0 {
-			at, _ = baseOf(rows, "")
+			at, _ = baseOf(rows, "", names)
 			m.Notes = append(m.Notes, fmt.Sprintf("%s has no run under %s: ratios are to %s", m.Place(), base, rows[at].Name))
 		} else {
 			found = true
@@ -176,11 +176,11 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 	return out, nil
 }
 
-// standings are the schedulers that ran any of the arms, by name.
+// standings are the schedulers that ran any of the arms, in the order given.
 func standings(arms map[results.Arm][]Observation, names results.Names) []Standing {
 	seen := map[results.Arm]bool{}
 	var rows []Standing
-	for _, arm := range sorted(arms) {
+	for _, arm := range names.Sorted(maps.Keys(arms)) {
 		name := names.Scheduler(arm)
 		arm.Mix, arm.Jobs = "", 0
 		if !seen[arm] {
@@ -188,12 +188,12 @@ func standings(arms map[results.Arm][]Observation, names results.Names) []Standi
 			rows = append(rows, Standing{Name: name, Arm: arm})
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b Standing) int { return a.Arm.Compare(b.Arm) })
+	slices.SortStableFunc(rows, func(a, b Standing) int { return names.CompareSchedulers(a.Arm, b.Arm) })
 	return rows
 }
 
 // baseOf finds the base among rows; -1 if nothing is called so.
-func baseOf(rows []Standing, name string) (int, error) {
+func baseOf(rows []Standing, name string, names results.Names) (int, error) {
 	if name == "" {
 		return max(0, slices.IndexFunc(rows, func(s Standing) bool { return s.Arm.Scheduler == "sa" })), nil
 	}
@@ -204,9 +204,10 @@ func baseOf(rows []Standing, name string) (int, error) {
 		return at, nil
 	}
 	at := -1
+	under := names.Under(name, policies.Omitted)
 	for i, row := range rows {
 		switch {
-		case !row.Arm.IsUnder(name, policies.Omitted(row.Arm.Scheduler)):
+		case !under(row.Arm):
 		case at >= 0:
 			return -1, &BaseError{fmt.Sprintf("--base %s could be %s or %s: name one of them", name, rows[at].Name, row.Name)}
 		default:
@@ -233,7 +234,7 @@ func (s Standing) arm(batch results.Arm) results.Arm {
 // choose finds the mixes that the base ran, and the metrics that an arm has.
 func (m *Matrix) choose(arms map[results.Arm][]Observation, metrics []results.Metric) {
 	var left []string
-	for _, arm := range sorted(arms) {
+	for _, arm := range m.Names.Sorted(maps.Keys(arms)) {
 		k := arm.Batch()
 		_, ran := arms[m.Rows[0].arm(k)]
 		if name := m.Names.Mix(arm); !ran && !slices.Contains(left, name) {
@@ -247,7 +248,7 @@ func (m *Matrix) choose(arms map[results.Arm][]Observation, metrics []results.Me
 		m.Notes = append(m.Notes, fmt.Sprintf("mixes that %s did not run are left out: %s", m.Rows[0].Name, strings.Join(left, ", ")))
 	}
 	for _, metric := range metrics {
-		if slices.ContainsFunc(sorted(arms), func(a results.Arm) bool { return len(valuesOf(metric)(arms[a])) > 0 }) {
+		if slices.ContainsFunc(slices.Collect(maps.Values(arms)), func(runs []Observation) bool { return len(valuesOf(metric)(runs)) > 0 }) {
 			m.Metrics = append(m.Metrics, metric)
 		}
 	}

@@ -27,7 +27,7 @@ type ExportOptions struct {
 // ExportCSV writes every table of the store to dir, which it creates, as
 // NAME.csv, and returns the files' paths. Headers are the store's column
 // names, which carry the units, with the run's mode after its id in every
-// file. All files are complete before the first one gets its name.
+// file. Each run has the name of its arm among the others. All files are complete before the first one gets its name.
 func ExportCSV(ctx context.Context, s *store.Store, dir string, o ExportOptions) ([]string, error) {
 	return exportTables(ctx, s, dir, ".csv", o, newCSVRows)
 }
@@ -60,6 +60,10 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 	}
 	// A run that begins during the export is in none of the files.
 	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true, Duplicates: true}
+	arms, err := armNames(ctx, s, chosen)
+	if err != nil {
+		return nil, err
+	}
 	if err := output.MakeDirectory(dir); err != nil {
 		return nil, err
 	}
@@ -84,7 +88,7 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 		if t.OfSweeps() {
 			f = o.Filter // a plan may have no runs yet
 		}
-		err := files.Write(paths[i], func(w io.Writer) error { return exportTable(ctx, s, t, f, modes, w, open, written) })
+		err := files.Write(paths[i], func(w io.Writer) error { return exportTable(ctx, s, t, f, modes, arms, w, open, written) })
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +96,18 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 	return paths, files.Commit()
 }
 
-func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, modes map[int64]results.Mode,
+// armNames are the names of the runs' arms, by run.
+func armNames(ctx context.Context, s *store.Store, f store.Filter) (map[int64]string, error) {
+	f.Unchecked = true // the caller has checked them
+	runs, err := s.Runs(ctx, f)
+	names, of := results.NamesOf(runs), map[int64]string{}
+	for _, r := range runs {
+		of[r.ID] = names.Scheduler(results.ArmOf(r))
+	}
+	return of, err
+}
+
+func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, modes map[int64]results.Mode, arms map[int64]string,
 	file io.Writer, open func(io.Writer, []store.Column) (rowWriter, error), written func(),
 ) error {
 	// A sweep has a mode of its own, and its cells are plans, not figures.
@@ -117,10 +132,13 @@ func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Fil
 	record := make([]any, 0, len(header))
 	err = s.Rows(ctx, t, f, func(cells []any) error {
 		record = record[:0]
+		var id int64
 		for i, v := range cells {
 			switch {
+			case t.Name == "run" && t.Columns[i].Name == "arm":
+				record = append(record, arms[id])
 			case i == run:
-				id, _ := v.(int64)
+				id, _ = v.(int64)
 				record = append(record, v, string(modes[id]))
 			case run < 0 || t.Columns[i].Name != "mode":
 				record = append(record, v)

@@ -34,19 +34,6 @@ func schedulerOfRun(r results.Run) Cell {
 	return Cell{Value: r.Scheduler, Text: results.WithProbe(r.Scheduler, r.Probe)}
 }
 
-// schedulersOf are arms that have all the schedulers of the runs, with each probe.
-func schedulersOf(runs []results.Run) (names results.Names) {
-	seen := map[results.Arm]bool{}
-	for _, r := range runs {
-		of := results.ArmOf(r)
-		if a := (results.Arm{Scheduler: of.Scheduler, Parameters: of.Parameters, Probe: of.Probe}); !seen[a] {
-			seen[a] = true
-			names = append(names, a)
-		}
-	}
-	return names
-}
-
 // whereKnown is the place of a column that text leaves out if nothing of it is known.
 func whereKnown(known bool) Place {
 	if known {
@@ -344,7 +331,7 @@ func RunList(runs []results.Run) *Table {
 		_, _, doubtful := samplesOf(runs)
 		t.Say(fmt.Sprintf("doubtful runs, which comparisons leave out: %d; caserun report %d says why the first one is", doubtful, runs[at].ID))
 	}
-	names := schedulersOf(runs)
+	names := results.NamesOf(runs)
 	for _, r := range runs {
 		m := r.Metrics
 		ok, oom, crashed, others, cancelled, unstarted := counts(r)

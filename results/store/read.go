@@ -102,15 +102,54 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]results.Run, error) {
 		go func() { checked <- s.Verify(ctx, f) }()
 	}
 	condition, args := f.where()
-	query := fmt.Sprintf("SELECT id, %s FROM run WHERE %s ORDER BY id", strings.Join(runs.columns, ", "), condition)
-	found, err := collect(ctx, s, "read runs", query, args, func(r *results.Run) []any {
-		_, values := runs.fields(r)
-		return append([]any{&r.ID}, values...)
+	query := fmt.Sprintf("SELECT id, %s, %s FROM run WHERE %s ORDER BY id", ofCell("scheduler"), strings.Join(append([]string{ofCell("probe")}, runs.columns...), ", "), condition)
+	found, err := collect(ctx, s, "read runs", query, args, func(r *plannedRun) []any {
+		_, values := runs.fields(&r.Run)
+		return append([]any{&r.ID, text{&r.cell.Scheduler}, text{&r.probe}}, values...)
 	})
 	if damaged := <-checked; err == nil && damaged != nil {
 		return nil, damaged
 	}
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return s.placed(ctx, found)
+}
+
+// plannedRun is a run with its cell's scheduler and probe.
+type plannedRun struct {
+	results.Run
+	cell  results.Cell
+	probe string
+}
+
+// ofCell is a column of a run's cell.
+func ofCell(column string) string {
+	return fmt.Sprintf("(SELECT cell.%s FROM cell WHERE cell.sweep_id = run.sweep_id AND cell.position = run.cell_position)", column)
+}
+
+// placed gives runs their places in the plans of their sweeps, which say nothing of a single run.
+func (s *Store) placed(ctx context.Context, found []plannedRun) ([]results.Run, error) {
+	var out []results.Run
+	specs := map[int64]results.Spec{}
+	for _, r := range found {
+		if r.Sweep != nil && len(found) > 1 {
+			spec, read := specs[*r.Sweep]
+			if !read {
+				w, err := s.Sweep(ctx, *r.Sweep)
+				if err != nil {
+					return nil, err
+				}
+				spec, _ = results.ReadSpec(w) // without it, no place is known
+				specs[*r.Sweep] = spec
+			}
+			if r.cell.Mix = r.Mix; r.probe != "" && r.cell.Probe.UnmarshalText([]byte(r.probe)) == nil {
+				r.Place = spec.Place(r.cell)
+			}
+		}
+		out = append(out, r.Run)
+	}
+	return out, nil
 }
 
 // Run returns one run; the error wraps ErrNoRun if the store lacks it.

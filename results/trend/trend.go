@@ -90,6 +90,17 @@ func byArm(metric results.Metric, runs []regress.Observation) (arms map[results.
 	return arms, notes
 }
 
+// namesOf names arms of runs.
+func namesOf(arms map[results.Arm][]regress.Observation, runs []regress.Observation) results.Names {
+	var counted []results.Run
+	for _, o := range runs {
+		if _, counts := arms[results.ArmOf(o.Run)]; counts {
+			counted = append(counted, o.Run)
+		}
+	}
+	return results.NamesOf(counted)
+}
+
 // Of follows the metric over the runs, which are in the order of time. Runs that are not
 // complete, doubtful ones, warm-ups and runs without a value are left out.
 func Of(metric results.Metric, runs []regress.Observation) Trend {
@@ -99,7 +110,7 @@ func Of(metric results.Metric, runs []regress.Observation) Trend {
 	}
 	arms, notes := byArm(metric, runs)
 	t.Notes = notes
-	t.Names = slices.SortedFunc(maps.Keys(arms), results.Arm.Compare)
+	t.Names = namesOf(arms, runs)
 	labels := labelsOf(runs)
 	tried := map[results.Arm][]regress.Observation{}
 	for _, o := range runs {
@@ -107,7 +118,7 @@ func Of(metric results.Metric, runs []regress.Observation) Trend {
 			tried[results.ArmOf(o.Run)] = append(tried[results.ArmOf(o.Run)], o)
 		}
 	}
-	for _, arm := range t.Names {
+	for _, arm := range t.Names.Sorted(maps.Keys(arms)) {
 		line := Line{Arm: arm, Points: points(metric, arm, arms[arm], labels)}
 		line.Gaps = gaps(line.Points, nights(arm, tried[arm]), labels)
 		t.findSteps(&line)
@@ -339,7 +350,7 @@ func Latest(runs []regress.Observation) []Night {
 		}
 	}
 	var out []Night
-	for _, arm := range slices.SortedFunc(maps.Keys(arms), results.Arm.Compare) {
+	for _, arm := range namesOf(arms, runs).Sorted(maps.Keys(arms)) {
 		all := nights(arm, arms[arm])
 		out = append(out, all[len(all)-1])
 	}

@@ -66,17 +66,17 @@ func TestStepNamesItsRevisions(t *testing.T) {
 		verdict stats.Verdict
 	}{{"throughput", -0.1, stats.Worse}, {"makespan", 1.0 / 9, stats.Worse}} {
 		got := Of(metric(t, tt.metric), twelve().runs)
-		if len(got.Lines) != 2 || got.Lines[0].Arm.Scheduler != "case-alg3" || len(got.Lines[1].Steps) != 0 || len(got.Lines[0].Steps) != 1 {
+		if len(got.Lines) != 2 || got.Lines[1].Arm.Scheduler != "case-alg3" || len(got.Lines[0].Steps) != 0 || len(got.Lines[1].Steps) != 1 {
 			t.Fatalf("lines %+v, want one step, of case-alg3", got.Lines)
 		}
-		s := got.Lines[0].Steps[0]
+		s := got.Lines[1].Steps[0]
 		if s.At != 6 || s.BeforeRevision != "aaaa" || s.AfterRevision != "bbbb" || s.SameRevision() || s.Verdict != tt.verdict || s.Change-tt.change > 0.002 || s.Change-tt.change < -0.002 {
 			t.Errorf("%s: step %+v, want %s by %v at 6 in aaaa..bbbb", tt.metric, s, tt.verdict, tt.change)
 		}
 		if len(s.Environment) != 0 {
 			t.Errorf("what else changed at the step: %v, want nothing", s.Environment)
 		}
-		if p := got.Lines[0].Points[6]; p.Label != "night-7" || p.N != 3 || p.Value != *got.Metric.Of(twelve().runs[6*6+4].Run) {
+		if p := got.Lines[1].Points[6]; p.Label != "night-7" || p.N != 3 || p.Value != *got.Metric.Of(twelve().runs[6*6+4].Run) {
 			t.Errorf("point %+v, want the median run of night-7", p)
 		}
 	}
@@ -148,7 +148,7 @@ func TestRunsThatAreLeftOut(t *testing.T) {
 	h.runs[0].Status, h.runs[1].Warmup = results.Interrupted, true
 	h.runs[7].Metrics.ThroughputJobsPerS = nil
 	got := Of(metric(t, "throughput"), h.runs)
-	if n := []int{got.Lines[1].Points[0].N, got.Lines[1].Points[1].N}; !slices.Equal(n, []int{1, 2}) {
+	if n := []int{got.Lines[0].Points[0].N, got.Lines[0].Points[1].N}; !slices.Equal(n, []int{1, 2}) {
 		t.Errorf("the first points of sa have %v runs, want 1 and 2", n)
 	}
 	if !strings.Contains(strings.Join(got.Notes, "\n"), "left out: 1") {
@@ -164,7 +164,7 @@ func TestRunsThatAreLeftOut(t *testing.T) {
 func TestCrashesAreMeans(t *testing.T) {
 	h := twelve()
 	h.runs[0].Metrics.Crashed = 2 // of 4 jobs, in one of three runs
-	if got := Of(metric(t, "crashes"), h.runs).Lines[1].Points[0].Value; got != 0.5/3 {
+	if got := Of(metric(t, "crashes"), h.runs).Lines[0].Points[0].Value; got != 0.5/3 {
 		t.Errorf("%v of the jobs crashed, want %v", got, 0.5/3)
 	}
 }
@@ -255,8 +255,8 @@ func TestGapsAndDrivers(t *testing.T) {
 		}
 	}
 	got := Of(metric(t, "throughput"), h.runs)
-	if want := []Gap{{"night-5", 4}, {"night-12", 10}}; !slices.Equal(got.Lines[1].Gaps, want) || !slices.Equal(got.Lines[0].Gaps, want[:1]) {
-		t.Errorf("gaps %v and %v, want %v and the first one", got.Lines[1].Gaps, got.Lines[0].Gaps, want)
+	if want := []Gap{{"night-5", 4}, {"night-12", 10}}; !slices.Equal(got.Lines[0].Gaps, want) || !slices.Equal(got.Lines[1].Gaps, want[:1]) {
+		t.Errorf("gaps %v and %v, want %v and the first one", got.Lines[0].Gaps, got.Lines[1].Gaps, want)
 	}
 	for _, want := range []string{"night-5 has no value, which is a gap: 2 of 2 lines", "the driver is another one from night-9 on (590, and 580 before)"} {
 		if !strings.Contains(strings.Join(got.Notes, "\n"), want) {

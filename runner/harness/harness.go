@@ -293,7 +293,8 @@ func (r Request) historyOptions(ctx context.Context, backend Backend) (o history
 // a workers parameter, Workers is that parameter.
 func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, error) {
 	text, workers := r.Sched, r.Workers
-	if name, rest, _ := strings.Cut(text, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
+	_, unnamed, _ := schedulers.CutName(text)
+	if name, rest, _ := strings.Cut(unnamed, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
 		text = policies.With(text, fmt.Sprintf("workers=%d", workers))
 	}
 	s, err := policies.ParseStored(text, devices)
@@ -321,7 +322,7 @@ func (b Batch) record() (results.Run, error) {
 	if err != nil {
 		return results.Run{}, fmt.Errorf("record configuration: %w", err)
 	}
-	run := results.Run{Mix: b.Mix.Name, MixSource: b.Mix.Source, Scheduler: b.Scheduler.Name, Parameters: b.Scheduler.Parameters(), Probe: b.Probe,
+	run := results.Run{Mix: b.Mix.Name, MixSource: b.Mix.Source, Scheduler: b.Scheduler.Name, Parameters: b.Scheduler.Parameters(), Probe: b.Probe, Arm: b.Scheduler.Arm,
 		Suite: b.Suite, Repetition: 1, Tag: b.Tag, Seed: b.Seed, Workers: b.Workers, Status: results.Running,
 		Jobs: len(b.Mix.Jobs), Provenance: provenance()}
 	run.Provenance.Configuration = string(settings)

@@ -82,7 +82,8 @@ func (o Options) Validate(isNew bool) error {
 		return refuse("--%s: %w", key, err)
 	}
 	for _, text := range o.Scheds {
-		if name, parameters, _ := strings.Cut(text, ":"); isNew && schedulers.WithoutRetired(name, parameters) != parameters {
+		_, unnamed, _ := schedulers.CutName(text)
+		if name, parameters, _ := strings.Cut(unnamed, ":"); isNew && schedulers.WithoutRetired(name, parameters) != parameters {
 			_, err := policies.Parse(text, 1)
 			return refuse("--scheds: %w", err)
 		}
@@ -368,10 +369,11 @@ func (p *Plan) Cells() []results.Cell {
 }
 
 // cellSeed is the seed of a run. It depends on the sweep's seed and on what the run is, so that
-// it is the same whatever else the sweep has, and differs between repetitions and between
+// it is the same whatever else the sweep has, and however the user calls an arm, and differs between repetitions and between
 // arms. It has 53 bits, which every reader of JSON keeps.
 func cellSeed(seed uint64, c results.Cell) uint64 {
-	text := fmt.Appendf(nil, "%d\n%s\n%s\n%d\n%t", seed, c.Mix, c.Scheduler, c.Repetition, c.Warmup)
+	_, scheduler, _ := schedulers.CutName(c.Scheduler)
+	text := fmt.Appendf(nil, "%d\n%s\n%s\n%d\n%t", seed, c.Mix, scheduler, c.Repetition, c.Warmup)
 	if c.Probe != results.Lazy {
 		text = fmt.Appendf(text, "\n%s", c.Probe)
 	}

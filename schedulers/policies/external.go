@@ -104,13 +104,14 @@ func IsPinned(pinned, text string) bool {
 // InFolder returns the text of a scheduler for another folder to start in: a relative path of a
 // program is then below the given folder.
 func InFolder(folder, text string) string {
-	name, rest, _ := strings.Cut(text, ":")
+	_, unnamed, _ := schedulers.CutName(text)
+	name, rest, _ := strings.Cut(unnamed, ":")
 	en := registry[name]
 	items := strings.Split(rest, ",")
 	for i, item := range items {
 		if key, value, ok := en.parameter(i, item); ok && key == paramPath.Name && !path.IsAbs(value) && value != "" {
 			items[i] = key + "=" + path.Join(folder, value)
-			return name + ":" + strings.Join(items, ",")
+			return strings.TrimSuffix(text, unnamed) + name + ":" + strings.Join(items, ",")
 		}
 	}
 	return text

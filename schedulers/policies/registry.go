@@ -58,6 +58,7 @@ type Info struct {
 // Scheduler is a registered scheduler with its parameters settled.
 type Scheduler struct {
 	Info
+	Arm    string // the user's name for it with its parameters; may be empty
 	Policy schedulers.Policy
 	Config engine.Config
 	// IsolateKnown: a job that is known to fault does not share its device.
@@ -171,13 +172,28 @@ func Listed() []Info {
 	return out
 }
 
-// Parse settles a scheduler from its text, name or name:key=value,key=value.
-// nodeDevices settles defaults that depend on the node.
+// Parse settles a scheduler from its text, name or name:key=value,key=value. The user's name for it may stand before, as in
+// fifo:=case-alg3:queue=fifo. nodeDevices settles defaults that depend on the node.
 func Parse(text string, nodeDevices int) (Scheduler, error) {
+	arm, unnamed, named := schedulers.CutName(text)
+	if named {
+		if err := checkArm(arm, unnamed); err != nil {
+			return Scheduler{}, fmt.Errorf("%q: %w", text, err)
+		}
+	}
+	s, err := parse(unnamed, nodeDevices)
+	if arm != s.Name { // which says nothing more
+		s.Arm = input.Name(arm)
+	}
+	return s, err
+}
+
+// parse is Parse of a text without a name of the user's.
+func parse(text string, nodeDevices int) (Scheduler, error) {
 	name, rest, more := strings.Cut(text, ":")
 	en, ok := registry[name]
 	if !ok {
-		return Scheduler{}, unknownScheduler(name)
+		return Scheduler{}, unknownScheduler(text)
 	}
 	if more && rest == "" {
 		return Scheduler{}, fmt.Errorf("scheduler %q: no parameter after the colon: write %s alone, or key=value after it", text, name)
@@ -284,9 +300,10 @@ func planOrders() []engine.Order {
 
 // ParseStored is Parse for the text of a stored run or sweep, which may have parameters that had no effect.
 func ParseStored(text string, nodeDevices int) (Scheduler, error) {
-	name, parameters, _ := strings.Cut(text, ":")
+	_, unnamed, _ := schedulers.CutName(text)
+	name, parameters, _ := strings.Cut(unnamed, ":")
 	if kept := schedulers.WithoutRetired(name, parameters); kept != parameters {
-		text = With(name, kept)
+		text = With(strings.TrimSuffix(text, unnamed)+name, kept)
 	}
 	return Parse(text, nodeDevices)
 }
@@ -302,20 +319,24 @@ func (s Scheduler) ShortestFirst() bool { return s.Config.Queue == engine.Shorte
 
 // With adds parameters to a scheduler's text. Either may be without parameters.
 func With(text, parameters string) string {
+	_, unnamed, _ := schedulers.CutName(text)
 	switch {
 	case parameters == "":
 		return text
-	case strings.Contains(text, ":"):
+	case strings.Contains(unnamed, ":"):
 		return text + "," + parameters
 	}
 	return text + ":" + parameters
 }
 
-// unknownScheduler is the error of a name that the registry lacks.
-func unknownScheduler(name string) error {
+// unknownScheduler is the error of a text whose scheduler the registry lacks.
+func unknownScheduler(text string) error {
+	name, _, _ := strings.Cut(text, ":")
 	names := slices.Sorted(maps.Keys(registry))
 	hint := near.DidYouMean("", name, names)
-	switch {
+	switch meant := nameMeant(text); {
+	case meant != "":
+		hint = meant
 	case strings.Contains(name, ","):
 		hint = "it is a list: name one"
 	case strings.ContainsAny(name, "./"): // as no scheduler's name does
@@ -369,6 +390,9 @@ func (en entry) parameter(place int, item string) (key, value string, ok bool) {
 
 // meant names the parameter that an item with an unknown key may stand for.
 func (en entry) meant(item string) string {
+	if meant := nameMeant(item); meant != "" {
+		return ": " + meant
+	}
 	key, _, _ := strings.Cut(item, "=")
 	var names []string
 	for _, p := range en.Params {
