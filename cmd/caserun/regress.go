@@ -172,6 +172,9 @@ func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
 		}
 	}
 	r := regress.Gate(baseline, candidate, o.limits, o.alpha)
+	if err := selection.Explain(c.Context(), db, &r, baseline, candidate); err != nil {
+		return err
+	}
 	r.Notes = append(r.Notes, r.Settle(storeHint(o.settings))...)
 	warnUnseen(c, o.settings.Format, r.Notes)
 	if err := render(c, o.settings.Format, report.GateTable(r, o.only...)); err != nil {

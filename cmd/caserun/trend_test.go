@@ -8,10 +8,10 @@ import (
 )
 
 // nightly sweeps W1 once a night. After the eighth night it runs fewer jobs at once.
-func nightly(t *testing.T, nights int) {
+func nightly(t *testing.T, nights, repetitions int) {
 	t.Helper()
 	for n := range nights {
-		args := []string{"sweep", "--mixes", "W1", "--scheds", "case-alg3", "--reps", "1", "--warmups", "0", "--node", "sim:2xV100",
+		args := []string{"sweep", "--mixes", "W1", "--scheds", "case-alg3", "--reps", fmt.Sprint(repetitions), "--warmups", "0", "--node", "sim:2xV100",
 			"--sim-noise", "0.005", "--seed", fmt.Sprint(n + 1), "--tag", fmt.Sprintf("night-%d", n+1)}
 		if n >= 8 {
 			args = append(args, "--workers", "2")
@@ -32,7 +32,7 @@ func runs(t *testing.T, args ...string) (status int, out, errs string) {
 
 func TestReportTrend(t *testing.T) {
 	inTempDir(t)
-	nightly(t, 16)
+	nightly(t, 16, 1)
 	for _, tt := range []struct {
 		args   []string
 		status int
@@ -61,11 +61,33 @@ func TestReportTrend(t *testing.T) {
 	}
 }
 
+// The gate says since when a check fails, in each of its forms, and the trend has the same night.
+func TestRegressSaysSinceWhen(t *testing.T) {
+	inTempDir(t)
+	nightly(t, 11, 5)
+	gate := []string{"regress", "--baseline", "night-1", "--candidate", "night-11", "--max-regression", "throughput=3%", "-o", "gate.xml"}
+	const since = "ails since night-9, 3 nights: between night-8 and night-9, revisions "
+	flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	status, out, _ := runs(t, gate...)
+	if status != exitRegression || !strings.Contains(flat(out), "F"+since) || !strings.Contains(flat(out), "W1 case-alg3 throughput") {
+		t.Errorf("exit %d, want %d, and since when:\n%s", status, exitRegression, out)
+	}
+	if text, err := os.ReadFile("gate.xml"); err != nil || !strings.Contains(string(text), "; f"+since) {
+		t.Errorf("JUnit: %v:\n%s", err, text)
+	}
+	if _, out, _ := runs(t, append(gate, "--format", "json")...); !strings.Contains(flat(out), `"since": "night-9", "since_nights": 3, "since_after": "night-8", "since_by": "night-9"`) {
+		t.Errorf("json does not say since when:\n%s", out)
+	}
+	if _, out, _ := runs(t, "report", "--trend", "throughput"); !strings.Contains(flat(out), "between night-8 and night-9") {
+		t.Errorf("the trend has another night:\n%s", out)
+	}
+}
+
 // A page has the trend that is asked for, else that of throughput, and none of named runs or of
 // too few nights.
 func TestPageHasItsTrend(t *testing.T) {
 	inTempDir(t)
-	nightly(t, 2)
+	nightly(t, 2, 1)
 	page := func(args ...string) string {
 		t.Helper()
 		if status, _, errs := runs(t, append([]string{"report", "--html", "page.html"}, args...)...); status != exitOK {
@@ -81,7 +103,7 @@ func TestPageHasItsTrend(t *testing.T) {
 	if strings.Contains(page(), section) {
 		t.Error("two nights make a trend")
 	}
-	nightly(t, 1)
+	nightly(t, 1, 1)
 	if text := page(); !strings.Contains(text, section) || !strings.Contains(text, "Over time: throughput") {
 		t.Error("three nights make no trend of throughput")
 	}

@@ -66,6 +66,7 @@ type Check struct {
 	Runs    [2]int
 	// Settles is about how many repetitions of each arm would decide an unsettled check; 0: unknown.
 	Settles int
+	Since   *Since // of a check that fails; nil: unknown
 
 	brief     string // Text without its reason
 	noiseFree bool

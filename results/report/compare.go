@@ -142,6 +142,8 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 		{Name: "p_adjusted", Heading: "p", Drop: 2},
 		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly}, {Name: "probe", Place: DataOnly},
 		{Name: "mixes", Place: DataOnly}, {Name: "baseline_jobs", Place: DataOnly}, {Name: "candidate_jobs", Place: DataOnly}, {Name: "settles", Place: DataOnly},
+		{Name: "since", Place: DataOnly}, {Name: "since_nights", Place: DataOnly}, {Name: "since_after", Place: DataOnly}, {Name: "since_by", Place: DataOnly},
+		{Name: "revision_before", Place: DataOnly}, {Name: "revision_after", Place: DataOnly},
 	}}
 	warnings := map[results.Arm]any{}
 	for _, p := range r.Pairs {
@@ -164,10 +166,11 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 		if a := c.Arm; a.Mix != "" {
 			mix, jobs, scheduler, node, mode = mixCell(a, r.Names), positive(a.Jobs), schedulerCell(a, r.Names), a.Node, a.Mode
 		}
-		t.Add(mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
+		t.Add(append([]any{mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
 			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
-			change, low, high, p, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles))
+			change, low, high, p, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles)}, sinceCells(c.Since)...)...)
 	}
+	t.Say(sinceNotes(r)...)
 	t.Say(gateNotes(r)...)
 	return t
 }

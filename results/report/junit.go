@@ -67,7 +67,11 @@ func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 	var doc junitSuites
 	suites := map[results.Arm]int{}
 	for _, c := range r.Checks {
-		arm, text := shown(armName(c.Arm, r.Names)), shown(c.Text)
+		arm, text := shown(armName(c.Arm, r.Names)), c.Text
+		if c.Since != nil {
+			text += "; " + sinceText(*c.Since)
+		}
+		text = shown(text)
 		i, begun := suites[c.Arm]
 		if !begun {
 			i = len(doc.Suites)

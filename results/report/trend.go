@@ -75,7 +75,7 @@ func TrendSteps(t trend.Trend) *Table {
 			changed := alsoChanged(s)
 			out.Add(append(armCells(t, l), t.Names.Of(l.Arm), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.Older].Label, l.Points[s.Last].Label,
 				figure(t, s.Before), figure(t, s.After), Cell{Value: finite(s.Change), Text: changeText(s.Change, t.Metric)}, finite(s.Low), finite(s.High), s.Verdict, pCell(s.P),
-				revisionRange(s), s.BeforeRevision, s.AfterRevision, given(kindsChanged(s)), given(changed))...)
+				revisionRange(s.BeforeRevision, s.AfterRevision), s.BeforeRevision, s.AfterRevision, given(kindsChanged(s)), given(changed))...)
 			says := fmt.Sprintf("%s: %s between %s and %s", t.Names.Of(l.Arm), stepChange(s, t.Metric), l.Points[s.Older].Label, l.Points[s.Last].Label)
 			if changed != "" {
 				says += ", where also changed: " + changed
@@ -131,14 +131,14 @@ func figure(t trend.Trend, v float64) Cell {
 }
 
 // revisionRange names the revisions on both sides of a step, shortened as git does.
-func revisionRange(s trend.Step) string {
-	if s.SameRevision() && known(s.AfterRevision) {
-		return "the same: " + short(s.AfterRevision)
+func revisionRange(before, after string) string {
+	if before == after && known(after) {
+		return "the same: " + short(after)
 	}
-	if s.SameRevision() {
+	if before == after {
 		return "unknown"
 	}
-	return short(s.BeforeRevision) + ".." + short(s.AfterRevision)
+	return short(before) + ".." + short(after)
 }
 
 // known reports whether a build knew its revision.

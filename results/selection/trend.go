@@ -29,6 +29,19 @@ func Trend(ctx context.Context, db *store.Store, metric string, selected store.F
 	return t, nil
 }
 
+// Explain says since when the checks of a gate fail that do, by the trend of the whole store.
+func Explain(ctx context.Context, db *store.Store, r *regress.Report, baseline, candidate regress.Side) error {
+	if r.Failed() == 0 {
+		return nil
+	}
+	runs, err := Observations(ctx, db, store.Filter{})
+	if err != nil {
+		return err
+	}
+	trend.Explain(r, baseline, candidate, runs)
+	return nil
+}
+
 // PageTrend is the trend that a page shows: of the metric that is asked for, or of throughput if
 // a line has enough points to be a line. A page of named runs has none.
 func PageTrend(ctx context.Context, db *store.Store, metric string, named bool, selected store.Filter) (*trend.Trend, error) {

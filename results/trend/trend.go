@@ -41,7 +41,7 @@ type Point struct {
 	Driver    string     // empty if unknown
 	Revisions []string   // of caserun, in the order of their first runs
 	N         int        // runs that have a value
-	Value     float64    // their median; of crashes the mean
+	Value     float64    // their median; of crashes, and in a line of an arm that lost jobs, the mean
 	key       key
 	runs      []regress.Observation
 }
@@ -359,6 +359,8 @@ func Latest(runs []regress.Observation) []Night {
 
 func points(metric results.Metric, arm results.Arm, runs []regress.Observation, labels map[key]string) []Point {
 	var out []Point
+	// Runs that lose jobs or not are of two kinds, and their median is of one kind or the other.
+	means := metric.Exact || slices.ContainsFunc(runs, func(o regress.Observation) bool { return o.Metrics.Crashed > 0 })
 	for _, n := range nights(arm, runs) {
 		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, Machine: strings.Join(regress.Machines(n.Runs), "\n"),
 			N: len(n.Runs), key: n.key, runs: n.Runs}
@@ -375,7 +377,7 @@ func points(metric results.Metric, arm results.Arm, runs []regress.Observation, 
 			values, sum = append(values, v), sum+v
 		}
 		p.Value = stats.Summarize(values, 1-stats.DefaultAlpha).Median
-		if metric.Exact {
+		if means {
 			p.Value = sum / float64(len(values))
 		}
 		out = append(out, p)
