@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner/doctor"
 )
@@ -47,7 +48,7 @@ func runDoctor(c *cobra.Command, settings config.Settings, only []string) error 
 		return err
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d checks failed: this machine cannot run jobs on GPUs as it is (a simulated node needs none of this)", bad)
+		return fmt.Errorf("%s failed: this machine cannot run jobs on GPUs as it is (a simulated node needs none of this)", size.Count(bad, "check"))
 	}
 	return nil
 }

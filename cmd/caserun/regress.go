@@ -31,9 +31,8 @@ type regressOptions struct {
 	limits                     []regress.Limit
 }
 
-// defaultLimits are those of --max-regression. cg loses jobs by chance, and its throughput, which
-// counts the others, scatters by as much.
-const defaultLimits = "throughput=3%,turnaround=5%,crashes=0,cg:throughput=10%"
+// defaultLimits are those of --max-regression.
+const defaultLimits = "throughput=3%,turnaround=5%,crashes=0"
 
 func newRegress() *cobra.Command {
 	var o regressOptions

@@ -63,9 +63,9 @@ func TestRegressStatuses(t *testing.T) {
 	}{
 		{[]string{"--baseline", "sa", "--candidate", "again"}, exitOK, []string{"SIMULATED", "all 3 checks pass"}},
 		{[]string{"--baseline", "sweep:1", "--candidate", "tag:again"}, exitOK, []string{"all 3 checks pass"}},
-		{[]string{"--baseline", "sa", "--candidate", "few"}, exitNothing, []string{"too few repetitions", "2 of 3 checks measured too little"}},
-		{[]string{"--baseline", "sa", "--candidate", "gone"}, exitUsage, []string{"nothing measured", "--candidate gone: no run has the tag gone in caserun.db"}},
-		{[]string{"--baseline", "sa", "--candidate", "20261121"}, exitUsage, []string{"nothing measured", "no run has the number or the tag 20261121"}},
+		{[]string{"--baseline", "sa", "--candidate", "few"}, exitNothing, []string{"too few: measure", "2 checks measured too little to say (of 3)"}},
+		{[]string{"--baseline", "sa", "--candidate", "gone"}, exitUsage, []string{"not measured", "--candidate gone: no run has the tag gone in caserun.db"}},
+		{[]string{"--baseline", "sa", "--candidate", "20261121"}, exitUsage, []string{"not measured", "no run has the number or the tag 20261121"}},
 		{[]string{"--baseline", "20261121", "--candidate", "sa"}, exitUsage, []string{"no run has the number or the tag 20261121"}},
 		{[]string{"--baseline", "gone", "--candidate", "sa"}, exitUsage, []string{"--baseline gone: no run has the tag gone"}},
 		{[]string{"--baseline", "tag:gone", "--candidate", "sa"}, exitUsage, []string{"no run has the tag gone"}},
@@ -91,7 +91,7 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "/dev/full"}, exitInfrastructure, []string{"/dev/full"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "mine.csv"}, exitUsage, []string{"mine.csv: it exists and is not a JUnit report"}},
 		{[]string{"--baseline", "sa", "--candidate", "gone", "--report-junit", "/dev/full"}, exitInfrastructure,
-			[]string{"SIMULATED", "nothing measured", "gone against sa: 3 of 3 checks measured too little to say; but write JUnit report", "/dev/full"}},
+			[]string{"SIMULATED", "not measured", "gone against sa: 3 checks measured too little to say (of 3); but write JUnit report", "/dev/full"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "-"}, exitUsage, []string{"name a file"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "./caserun.db"}, exitUsage, []string{"write ./caserun.db: that is a file of the store"}},
 		{[]string{"--candidate", "again"}, exitUsage, []string{"baseline"}},
@@ -124,7 +124,7 @@ func TestRegressOfLostJobs(t *testing.T) {
 		says                        string
 	}{
 		{"all", "less", "makespan=5%,turnaround=5%", exitRegression, "not comparable"},
-		{"all", "less", "makespan=5%,crashes=none", exitNothing, "less against all: 1 of 1 checks are not comparable, because a side lost more jobs"},
+		{"all", "less", "makespan=5%,crashes=none", exitNothing, "less against all: 1 check cannot be compared, because a side lost more jobs (of 1)"},
 		{"all", "dead", "makespan=5%", exitRegression, "no job ended ok"},
 		{"all", "dead", "energy=5%,crashes=none", exitNothing, "no job ended ok"},
 		{"dead", "all", "makespan=5%,throughput=3%", exitNothing, "no job ended ok in 7 runs of the baseline"},

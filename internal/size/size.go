@@ -1,4 +1,4 @@
-// Package size writes amounts of memory as people read them.
+// Package size writes amounts of memory, and numbers of things, as people read them.
 package size
 
 import (

@@ -14,10 +14,6 @@ import (
 // more jobs. The order is that of the groups' first pairs.
 func blocks(pairs []Pair) [][]Pair {
 	type way struct{ a, b results.Arm }
-	anyMix := func(arm results.Arm) results.Arm {
-		arm.Mix, arm.Jobs = "", 0
-		return arm
-	}
 	var order []way
 	groups := map[way][]Pair{}
 	for _, p := range pairs {

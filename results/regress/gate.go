@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 )
@@ -57,6 +58,7 @@ type Check struct {
 	Limit Limit
 	Class Class
 	Text  string // what was found, in one sentence
+	Short string // Text in a few words, beside a limit and both values
 	// Comparison is nil if neither side measured anything. Of crashes it compares jobs per run.
 	Comparison *stats.Comparison
 	// Crashed is the number of crashed jobs among Jobs, in the number of Runs, of baseline and
@@ -64,11 +66,15 @@ type Check struct {
 	Crashed [2]int
 	Jobs    [2]int
 	Runs    [2]int
+	// Spread says that the arms lose jobs by chance, so that the figures are held to their own spread.
+	Spread bool
 	// Settles is about how many repetitions of each arm would decide an unsettled check; 0: unknown.
 	Settles int
 	Since   *Since // of a check that fails; nil: unknown
 
-	brief     string // Text without its reason
+	note      string // what Short means
+	brief     string // the change, without a reason
+	byChance  bool   // the scheduler loses jobs by chance
 	noiseFree bool
 	apart     bool    // the change is beyond the limit, and every value of the candidate is worse than the baseline's
 	excess    float64 // crashed jobs per run, of the candidate less the baseline, the mean over mixes
@@ -135,10 +141,11 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		}
 	}
 	asked = withLosses(slices.Concat(asked, r.blocksByLimit(pairs, aArms)))
+	byChance := losingByChance(pairs)
 	samples := make([]stats.Pair, len(asked))
 	r.Checks = make([]Check, len(asked))
 	for i, block := range asked {
-		r.Checks[i], samples[i] = newCheck(block.pairs, block.limit, alpha)
+		r.Checks[i], samples[i] = newCheck(block.pairs, block.limit, byChance[anyMix(block.pairs[0].A)], alpha)
 	}
 	environments := map[results.Arm][]Difference{}
 	for _, p := range pairs {
@@ -246,17 +253,17 @@ func (r *Report) settleBy(block int, single []int) {
 	for _, i := range single {
 		c := &r.Checks[i]
 		if c.Class == Noise && !c.apart && !c.noiseFree && !c.died() {
-			c.Class = Passed
+			c.settle(Passed, "ok over all mixes", fmt.Sprintf("%s; settled over %s", c.brief, r.Checks[block].Arm.Mix), saysSettled)
 			c.Settles = 0
-			c.Text = fmt.Sprintf("%s; settled over %s", c.brief, r.Checks[block].Arm.Mix)
 		}
 	}
 }
 
 // newCheck is the check of a limit over pairs that differ in their mixes alone, and what is to be
 // compared for it.
-func newCheck(pairs []Pair, l Limit, alpha float64) (Check, stats.Pair) {
-	c := Check{Arm: pairs[0].A, Limit: l, Mixes: len(pairs), noiseFree: !anyNoise(pairs), dead: [2]bool{true, true}}
+func newCheck(pairs []Pair, l Limit, byChance bool, alpha float64) (Check, stats.Pair) {
+	c := Check{Arm: pairs[0].A, Limit: l, Mixes: len(pairs), noiseFree: !anyNoise(pairs), dead: [2]bool{true, true},
+		byChance: byChance, Spread: byChance && l.ownSpread()}
 	values := valuesOf(l.Metric)
 	if l.Metric.Counts() {
 		values = numbersLost
@@ -326,16 +333,16 @@ func (l Limit) applies(arm results.Arm, arms map[results.Arm][]Observation) bool
 // candidate alone, and all has the baseline's arms.
 func (r *Report) missing(arms, onlyB []results.Arm, all, candidate map[results.Arm][]Observation) {
 	for _, arm := range arms {
-		text := fmt.Sprintf("%s has no complete run of it", r.Candidate)
+		short, text := "no complete run", fmt.Sprintf("%s has no complete run of it", r.Candidate)
 		if sizes := otherSizes(arm, candidate); sizes != "" {
-			text = fmt.Sprintf("the mix differs: %d jobs in %s, and %s in %s", arm.Jobs, r.Baseline, sizes, r.Candidate)
+			short, text = "another mix", fmt.Sprintf("the mix differs: %s in %s, and %s in %s", size.Count(arm.Jobs, "job"), r.Baseline, sizes, r.Candidate)
 		}
 		if others := otherParameters(arm, onlyB); len(others) > 0 {
-			text = fmt.Sprintf("%s ran with other parameters (%s): name one scheduler on each side", arm.Scheduler, parametersOf(r.Names, arm)+" before, "+parametersOf(r.Names, others...)+" now")
+			short, text = "other parameters", fmt.Sprintf("%s ran with other parameters (%s): name one scheduler on each side", arm.Scheduler, parametersOf(r.Names, arm)+" before, "+parametersOf(r.Names, others...)+" now")
 		}
 		for _, l := range limitsOf(r.limits, arm) {
 			if l.applies(arm, all) {
-				r.Checks = append(r.Checks, Check{Arm: arm, Mixes: 1, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0}, Text: text})
+				r.Checks = append(r.Checks, Check{Arm: arm, Mixes: 1, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0}, Short: short, Text: text, note: fmt.Sprintf("%s: %s", short, text)})
 			}
 		}
 	}
@@ -356,9 +363,10 @@ func (r *Report) missing(arms, onlyB []results.Arm, all, candidate map[results.A
 			}
 			continue
 		}
-		c := Check{Limit: l, Mixes: 1, Class: NothingMeasured, Text: fmt.Sprintf("%s and %s have no complete runs in common", r.Baseline, r.Candidate)}
+		c := Check{Limit: l, Mixes: 1, Class: NothingMeasured, Short: "no runs in common", Text: fmt.Sprintf("%s and %s have no complete runs in common", r.Baseline, r.Candidate)}
 		if l.Metric.Name == "slowdown" && len(r.Pairs) > 0 {
-			c.Text = "no traced runs: measure with --trace, under sa too"
+			c.Short, c.Text = "no traced runs", "no traced runs: measure with --trace, under sa too"
+			c.note = c.Text
 		}
 		r.Checks = append(r.Checks, c)
 	}
@@ -386,7 +394,7 @@ func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
 	for _, other := range slices.SortedFunc(maps.Keys(arms), results.Arm.Compare) {
 		alike := other
 		if alike.Jobs = arm.Jobs; alike == arm && other != arm {
-			found = append(found, fmt.Sprintf("%d jobs", other.Jobs))
+			found = append(found, size.Count(other.Jobs, "job"))
 		}
 	}
 	return strings.Join(found, " or ")
@@ -417,34 +425,29 @@ func parametersOf(names results.Names, arms ...results.Arm) string {
 // jobs by chance. But first crashes of what never lost a job do not pass.
 func (c *Check) count(found stats.Comparison, alpha float64) {
 	c.Comparison = &found
-	c.Text = "no job crashed"
+	crashed, short := "no job crashed", "no job crashed"
 	if c.Crashed != [2]int{} {
-		c.Text = fmt.Sprintf("%s of jobs crashed, %s before", share(c.Rate(1)), share(c.Rate(0)))
+		crashed = fmt.Sprintf("%s of jobs crashed, %s before", share(c.Rate(1)), share(c.Rate(0)))
+		short = fmt.Sprintf("%+.1f pp", 100*(c.Rate(1)-c.Rate(0)))
 	}
-	c.brief = c.Text
+	c.brief = crashed
 	switch {
 	case !c.lostTooMany():
-		c.Class = Passed
+		c.settle(Passed, short, crashed, "")
+	case found.Significant && c.died():
+		c.settle(Crash, "no job ended ok", crashed+": no job ended ok", "")
 	case found.Significant:
-		c.Class = Crash
-		if c.died() {
-			c.Text += ": no job ended ok"
-		}
+		c.settle(Crash, short, crashed, "")
 	case c.noiseFree:
-		c.Class = Noise
-		c.Text += c.oneSample()
-	case c.Crashed[0] == 0:
-		c.Class = Noise
-		c.Text += ": the first crashes, and too few to tell them from chance"
+		c.settle(Noise, short+", one sample", crashed+c.oneSample(), saysOneSample)
+	case c.Crashed[0] == 0 && !c.byChance:
+		c.settle(Noise, short+", first crashes", crashed+": the first crashes, and too few to tell them from chance", saysFirstCrashes)
 	case found.Needed > 0:
-		c.Class = Noise
-		c.Text += fmt.Sprintf(": too few repetitions to tell it from chance; measure %d of each", found.Needed)
+		c.settle(Noise, fmt.Sprintf("too few: measure %d", found.Needed), fmt.Sprintf("%s: too few repetitions to tell it from chance; measure %d of each", crashed, found.Needed), saysTooFew)
 	case c.died():
-		c.Class = Noise
-		c.Text += ": no job ended ok, which chance may explain"
+		c.settle(Noise, "no job ended ok", crashed+": no job ended ok, which chance may explain", "")
 	default:
-		c.Class = Passed
-		c.Text += ": no more than chance explains"
+		c.settle(Passed, short+", chance", crashed+": no more than chance explains", saysByChance)
 	}
 	if c.Class == Noise && !c.noiseFree {
 		c.Settles = max(found.Needed, found.RepetitionsFor(c.excess, alpha))
@@ -477,7 +480,7 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 		return
 	}
 	if why := c.nothing(found); why != "" {
-		c.Class, c.Text = NothingMeasured, why
+		c.settle(NothingMeasured, "no value", why, "no value: "+strings.TrimPrefix(why, "no value: "))
 		return
 	}
 	worse := found.Change
@@ -485,25 +488,25 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 		worse = -worse
 	}
 	beyond := worse > 0 && worse >= c.Limit.Bound
-	fails := found.Significant && beyond && !found.Divided()
+	fails := found.Significant && beyond && !found.Divided() && c.clear(found)
 	c.apart = c.apart && beyond
 	change := describe(found, c.Limit)
 	c.brief = change
 	allowed := losses.Limit.Bound > 0 && !losses.lostTooMany()
 	switch {
 	case fails && lost[0]:
-		c.Class, c.Text = NotComparable, fmt.Sprintf("%s: the baseline lost more jobs (%s, and %s now)", change, share(c.Rate(0)), share(c.Rate(1)))
+		c.settle(NotComparable, "baseline lost more jobs", fmt.Sprintf("%s: the baseline lost more jobs (%s, and %s now)", change, share(c.Rate(0)), share(c.Rate(1))), saysLostMore)
 	case fails && len(environment) > 0:
-		c.Class = EnvironmentChanged
 		var kinds []string
 		for _, d := range environment {
 			kinds = append(kinds, d.Kind)
 		}
-		c.Text = fmt.Sprintf("worse: %s, and the environment is another one (%s)", change, strings.Join(kinds, ", "))
+		c.settle(EnvironmentChanged, shortly(found, c.Limit), fmt.Sprintf("worse: %s, and the environment is another one (%s)", change, strings.Join(kinds, ", ")),
+			fmt.Sprintf("%s: %s", saysEnvironment, strings.Join(kinds, ", ")))
 	case fails:
-		c.Class, c.Text = Regression, "worse: "+change
+		c.settle(Regression, shortly(found, c.Limit), "worse: "+change, "")
 	case lost[1] && !allowed:
-		c.Class, c.Text = NotComparable, fmt.Sprintf("%s: the candidate lost more jobs (%s, %s before)", change, share(c.Rate(1)), share(c.Rate(0)))
+		c.settle(NotComparable, "lost more jobs", fmt.Sprintf("%s: the candidate lost more jobs (%s, %s before)", change, share(c.Rate(1)), share(c.Rate(0))), saysLostMore)
 	default:
 		c.pass(found, worse, alpha, lost[1], losses.Limit)
 	}
@@ -514,36 +517,54 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 func (c *Check) pass(found stats.Comparison, worse, alpha float64, lostMore bool, allows Limit) {
 	change, beyond := c.brief, worse > 0 && worse >= c.Limit.Bound
 	better := worse <= 0 && found.Significant && !found.Divided()
+	short, alone := shortly(found, c.Limit), changed(found, c.Limit)
 	room := c.Limit.Bound // what the interval must not exceed
 	switch {
 	case c.noiseFree:
-		c.Class, c.Text = Noise, change+c.oneSample()
+		c.settle(Noise, alone+", one sample", change+c.oneSample(), saysOneSample)
 	case found.Needed > 0:
-		c.Class = Noise
-		c.Text = fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed)
-	case beyond && found.Divided():
-		c.Class, c.Text, room = Noise, change+": beyond the limit, but the blocks differ in different directions; measure more repetitions", worse
-	case beyond:
-		c.Class, c.Text, room = Noise, change+": beyond the limit, but not significant; measure more repetitions", worse
+		c.settle(Noise, fmt.Sprintf("too few: measure %d", found.Needed), fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed), saysTooFew)
 	case better && lostMore:
-		c.Class, c.Text = Passed, fmt.Sprintf("%s, with more lost jobs, as %s allows", change, allows)
+		c.settle(Passed, short+", allowed", fmt.Sprintf("%s, with more lost jobs, as %s allows", change, allows), saysAllowed)
 	case better:
-		c.Class, c.Text = Passed, "better: "+change
+		c.settle(Passed, short, "better: "+change, "")
+	case c.Spread:
+		c.settle(Passed, short, change+", no more than its own spread", "")
+	case beyond && found.Divided():
+		c.settle(Noise, alone+", mixes differ", change+": beyond the limit, but the blocks differ in different directions; measure more repetitions", saysMixesDiffer)
+		room = worse
+	case beyond && found.Significant:
+		c.settle(Noise, alone+", not shown", change+": beyond the limit, but it scatters too much to say; measure more repetitions", saysNotShown)
+		room = max(c.Limit.Bound, worse-c.Limit.Bound)
+	case beyond:
+		c.settle(Noise, alone+", not shown", change+": beyond the limit, but not significant; measure more repetitions", saysNotShown)
+		room = worse
 	case found.Resolution() > c.Limit.Bound:
-		c.Class = Noise
-		c.Text = fmt.Sprintf("%s: it scatters so much that a regression of the limit would not stand out; measure more repetitions, or allow more than %s", change, c.Limit.Bounds())
+		c.settle(Noise, fmt.Sprintf("too noisy: ±%.1f %s", 100*found.Resolution(), c.Limit.unit()),
+			fmt.Sprintf("%s: it scatters so much that a regression of the limit would not stand out; measure more repetitions, or allow more than %s", change, c.Limit.Bounds()), saysTooNoisy)
 	default:
-		c.Class, c.Text = Passed, change
+		c.settle(Passed, short, change, "")
 	}
 	if c.Class == Noise && !c.noiseFree {
 		c.Settles = max(found.Needed, found.RepetitionsFor(room, alpha))
 	}
 }
 
+// clear reports whether the interval of a change that is beyond the limit leaves no doubt of it: all of it is beyond, or
+// it is narrower than the limit and the figures scatter no more than by noise. The test alone takes a night of more
+// noise than the baseline's for a slower one too often.
+func (c *Check) clear(found stats.Comparison) bool {
+	least := found.Low
+	if c.Limit.Metric.HigherIsBetter {
+		least = -found.High
+	}
+	return !found.Bounded() || least >= c.Limit.Bound || found.Resolution() <= c.Limit.Bound && !c.Spread
+}
+
 // nothing says why there is nothing to compare; it is empty if there is. Without a job that ended ok a
 // baseline is none, though its throughput is 0.
 func (c *Check) nothing(found stats.Comparison) string {
-	ofBaseline, ofCandidate := fmt.Sprintf("%d runs of the baseline", c.Runs[0]), fmt.Sprintf("%d runs of the candidate", c.Runs[1])
+	ofBaseline, ofCandidate := size.Count(c.Runs[0], "run")+" of the baseline", size.Count(c.Runs[1], "run")+" of the candidate"
 	none := [2]bool{found.A.N == 0 || c.dead[0], found.B.N == 0}
 	runs := ofBaseline
 	switch {
@@ -563,20 +584,35 @@ func (c *Check) nothing(found stats.Comparison) string {
 	return "no value in " + runs + c.Limit.Metric.Needs
 }
 
-// describe is "-0.4 % (-1.6 % to +0.8 %), limit 3%".
+// describe is "-0.4 % (-1.6 to +0.8), limit 3%".
 func describe(c stats.Comparison, l Limit) string {
-	unit := "%"
-	if l.Metric.Absolute {
-		unit = "pp"
+	return fmt.Sprintf("%s, limit %s", briefly(c, l), l.Bounds())
+}
+
+// briefly is "-0.4 % (-1.6 to +0.8)".
+func briefly(c stats.Comparison, l Limit) string {
+	if math.IsInf(c.Change, 0) || !c.Bounded() {
+		return changed(c, l)
 	}
-	text := fmt.Sprintf("%+.1f %s", 100*c.Change, unit)
-	switch {
-	case math.IsInf(c.Change, 0):
-		text = "up from 0"
-	case c.Bounded():
-		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*c.Low, 100*c.High)
+	return fmt.Sprintf("%s (%+.1f to %+.1f)", changed(c, l), 100*c.Low, 100*c.High)
+}
+
+// shortly is briefly, or if that is long "-14.4 % ±12.0".
+func shortly(c stats.Comparison, l Limit) string {
+	const most = len("-5.4 % (-6.5 to -4.3)")
+	text := briefly(c, l)
+	if len(text) > most {
+		text = fmt.Sprintf("%s ±%.1f", changed(c, l), 100*c.Resolution())
 	}
-	return fmt.Sprintf("%s, limit %s", text, l.Bounds())
+	return text
+}
+
+// changed is "-0.4 %".
+func changed(c stats.Comparison, l Limit) string {
+	if math.IsInf(c.Change, 0) {
+		return "up from 0"
+	}
+	return fmt.Sprintf("%+.1f %s", 100*c.Change, l.unit())
 }
 
 // Failed counts the checks that fail, Unsettled the checks that measured too little to decide.
@@ -601,15 +637,18 @@ func (r Report) Simulated() bool {
 
 // Summary returns the result in one line.
 func (r Report) Summary() string {
+	of := fmt.Sprintf(" (of %d)", len(r.Checks))
 	switch failed, unsettled := r.Failed(), r.Unsettled(); {
 	case failed > 0:
-		return fmt.Sprintf("%d of %d checks fail", failed, len(r.Checks))
+		return size.Count(failed, "check") + " failed" + of
 	case unsettled > 0 && unsettled == r.countClass(func(c Class) bool { return c == NotComparable }):
-		return fmt.Sprintf("%d of %d checks are not comparable, because a side lost more jobs", unsettled, len(r.Checks))
+		return size.Count(unsettled, "check") + " cannot be compared, because a side lost more jobs" + of
 	case unsettled > 0:
-		return fmt.Sprintf("%d of %d checks measured too little to say", unsettled, len(r.Checks))
+		return size.Count(unsettled, "check") + " measured too little to say" + of
 	case len(r.Checks) == 0:
 		return "nothing was checked, because the limits of all arms are none"
+	case len(r.Checks) == 1:
+		return "the check passes"
 	}
 	return fmt.Sprintf("all %d checks pass", len(r.Checks))
 }

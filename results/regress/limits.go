@@ -53,6 +53,14 @@ func (l Limit) Bounds() string {
 	return number(round(l.Bound*100)) + "%"
 }
 
+// unit is that of changes of the metric.
+func (l Limit) unit() string {
+	if l.Metric.Absolute {
+		return "pp"
+	}
+	return "%"
+}
+
 // round removes the rounding error of a percentage that was divided by 100.
 func round(v float64) float64 { return math.Round(v*1e9) / 1e9 }
 

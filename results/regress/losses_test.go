@@ -64,7 +64,7 @@ func TestGateOfLostJobs(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s: %s", check.Limit.Metric.Name, check.Class))
 			texts = append(texts, check.Text)
 		}
-		if c.limits == "makespan=5%,crashes=none" && c.old < c.new && r.Summary() != "1 of 1 checks are not comparable, because a side lost more jobs" {
+		if c.limits == "makespan=5%,crashes=none" && c.old < c.new && r.Summary() != "1 check cannot be compared, because a side lost more jobs (of 1)" {
 			t.Errorf("%s: %s", name, r.Summary())
 		}
 		all := strings.Join(texts, "\n")

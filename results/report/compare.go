@@ -134,7 +134,7 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 	title := fmt.Sprintf("regression gate, %s against %s: %s", r.Candidate, r.Baseline, r.Summary())
 	t := &Table{Title: marked(r.Simulated(), title), Columns: []Column{
 		{Name: "mix"}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
-		{Name: "metric"}, {Name: "limit"}, {Name: "result"}, {Name: "finding"},
+		{Name: "metric"}, {Name: "limit"}, {Name: "result", Judges: true}, {Name: "finding"},
 		{Name: "n_text", Heading: "N", Place: TextOnly, Drop: 1},
 		{Name: "baseline_runs", Place: DataOnly}, {Name: "candidate_runs", Place: DataOnly},
 		{Name: "unit", Place: DataOnly}, {Name: "baseline_median", Heading: "baseline", Narrow: 1}, {Name: "candidate_median", Heading: "candidate", Narrow: 1},
@@ -155,7 +155,7 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 		}
 		var base, cand, change, low, high, p, baseCrashed, candCrashed any
 		if s := c.Comparison; s != nil {
-			base, cand, change, low, high, p = medianCell(s.A, c.Limit.Metric), medianCell(s.B, c.Limit.Metric), finite(s.Change), finite(s.Low), finite(s.High), pCell(s.Adjusted)
+			base, cand, change, low, high, p = gateCell(s.A, c.Limit.Metric), gateCell(s.B, c.Limit.Metric), finite(s.Change), finite(s.Low), finite(s.High), pCell(s.Adjusted)
 		}
 		if c.Counted() {
 			baseCrashed, candCrashed = c.Crashed[0], c.Crashed[1]
@@ -166,13 +166,36 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 		if a := c.Arm; a.Mix != "" {
 			mix, jobs, scheduler, node, mode = mixCell(a, r.Names), positive(a.Jobs), schedulerCell(a, r.Names), a.Node, a.Mode
 		}
-		t.Add(append([]any{mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
+		t.Add(append([]any{mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, limitCell(c), classCell(c.Class), Cell{Value: c.Text, Text: c.Short},
 			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
 			change, low, high, p, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles)}, sinceCells(c.Since)...)...)
 	}
 	t.Say(sinceNotes(r)...)
+	t.Say(r.Explanations()...)
 	t.Say(gateNotes(r)...)
 	return t
+}
+
+// limitCell is a limit, or where it is held against.
+func limitCell(c regress.Check) Cell {
+	out := Cell{Value: c.Limit.Bounds()}
+	if c.Spread {
+		out.Text = "spread"
+	}
+	return out
+}
+
+// classCell has a shorter word where the table's line would be too long with the class.
+func classCell(c regress.Class) Cell {
+	short := map[regress.Class]string{regress.EnvironmentChanged: "environment", regress.NothingMeasured: "not measured"}
+	return Cell{Value: string(c), Text: short[c]}
+}
+
+// gateCell is medianCell with the short unit of throughput, so that a check has one line.
+func gateCell(s stats.Summary, m results.Metric) Cell {
+	c := medianCell(s, m)
+	c.Text = strings.Replace(c.Text, " jobs/s", " /s", 1)
+	return c
 }
 
 // gateNotes says how a gate decides, and what is doubtful about its sides.

@@ -17,6 +17,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
 )
 
 // Format is one of the values of --format.
@@ -125,15 +127,10 @@ const (
 
 func (t *Table) text(o Options) []byte {
 	paint := func(c Column, s string) string {
-		switch {
-		case !o.Color || !c.Crashes || c.Name != "outcome" || s == unknown:
-			return s
-		case s == string(results.OK):
-			return green + s + reset
-		case results.Outcome(s).CountsAsOK():
-			return yellow + s + reset
+		if color := c.color(s); o.Color && color != "" {
+			return color + s + reset
 		}
-		return red + s + reset
+		return s
 	}
 	var out bytes.Buffer
 	l := t.lay(o)
@@ -158,6 +155,28 @@ func (t *Table) text(o Options) []byte {
 		}
 	}
 	return out.Bytes()
+}
+
+// verdicts are the colours of what comparisons and gates say.
+var verdicts = map[string]string{
+	string(regress.Passed): green, string(stats.Better): green,
+	string(regress.Regression): red, string(regress.Crash): red, classCell(regress.EnvironmentChanged).Text: red, string(stats.Worse): red,
+	string(regress.Noise): yellow, string(regress.NotComparable): yellow, classCell(regress.NothingMeasured).Text: yellow, string(stats.Inconclusive): yellow,
+}
+
+// color is that of a cell's text on a terminal; empty: as other text.
+func (c Column) color(cell string) string {
+	switch {
+	case c.Judges:
+		return verdicts[cell]
+	case !c.Crashes || c.Name != "outcome" || cell == unknown:
+		return ""
+	case cell == string(results.OK):
+		return green
+	case results.Outcome(cell).CountsAsOK():
+		return yellow
+	}
+	return red
 }
 
 // literal escapes text so that Markdown shows it as it is. go-pretty escapes the bars, but

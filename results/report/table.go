@@ -61,6 +61,8 @@ type Column struct {
 	// and outcomes that are not ok.
 	Crashes bool
 	Class   string // of a page's cells
+	// Judges are verdicts, which a terminal shows in colours.
+	Judges bool
 }
 
 // Header is the column's name in csv and json, unit included.
