@@ -44,10 +44,29 @@ type program struct {
 	index     int
 	modest    bool
 	processes []*process
+	serials   int  // of processes, also of earlier tries
 	killed    bool // its first process, by a signal
 	stopped   bool
 	refused   bool
+	oom       bool
 	over      bool
+}
+
+// fresh is what the job does in its next try.
+func (w *world) fresh(p *program) {
+	*p = program{index: p.index, modest: p.modest, serials: p.serials}
+	for range 1 + w.random.IntN(3) {
+		p.serials++
+		of := &process{job: p, serial: p.serials}
+		threads := 1
+		if !p.modest {
+			threads += w.random.IntN(2)
+		}
+		for range threads {
+			of.threads = append(of.threads, &thread{process: of, steps: 1 + w.random.IntN(12)})
+		}
+		p.processes = append(p.processes, of)
+	}
 }
 
 type process struct {
@@ -142,6 +161,11 @@ func (w *world) Start(job int, _ []int) {
 	})
 }
 
+func (w *world) Restart(job int, _ runner.Try) {
+	w.fresh(w.jobs[job])
+	w.Start(job, nil)
+}
+
 func (w *world) Stop(job int) {
 	w.plan(time.Millisecond, func() {
 		j := w.jobs[job]
@@ -183,6 +207,12 @@ func (w *world) step(th *thread) {
 			th.process.job.killed = true
 		}
 		w.leave(th.process, false)
+		return
+	}
+	if w.random.IntN(60) == 0 {
+		th.process.job.oom = true
+		w.batch.ReportOOM(th.process.job.index, th.process.serial, 1, "cudaMalloc", w.now)
+		w.leave(th.process, true)
 		return
 	}
 	if th.steps--; th.steps < 0 {
@@ -261,7 +291,7 @@ func newWorld(t *testing.T, seed uint64) (*world, runner.Config) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, ContextBytes: int64(random.IntN(3) / 2), SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 	c := runner.Config{Devices: slices.Repeat([]schedulers.Device{device}, 1+random.IntN(2)), MPS: random.IntN(2) == 0,
-		Timeout: time.Hour, NoProgressAfter: time.Minute}
+		Timeout: time.Hour, NoProgressAfter: time.Minute, Restartable: stated}
 	name := []string{"case-alg2", "case-alg3", "case-alg3", "schedgpu", "zero", "cg", "sa"}[random.IntN(7)]
 	if name != "zero" && name != "cg" && name != "sa" {
 		name += fmt.Sprintf(":queue=%s,age-limit=%d,wait-limit=%s,managed=%s",
@@ -279,19 +309,10 @@ func newWorld(t *testing.T, seed uint64) (*world, runner.Config) {
 		if random.IntN(8) == 0 {
 			spec = declared(random.Int64N(16))
 		}
+		spec.Restartable = new(random.IntN(3) == 0)
 		c.Jobs = append(c.Jobs, spec)
 		j := &program{index: i, modest: w.modest || random.IntN(2) == 0}
-		for range 1 + random.IntN(3) {
-			p := &process{job: j, serial: 1 + len(j.processes)}
-			threads := 1
-			if !j.modest {
-				threads += random.IntN(2)
-			}
-			for range threads {
-				p.threads = append(p.threads, &thread{process: p, steps: 1 + random.IntN(12)})
-			}
-			j.processes = append(j.processes, p)
-		}
+		w.fresh(j)
 		w.jobs = append(w.jobs, j)
 	}
 	if random.IntN(3) == 0 {
@@ -301,7 +322,7 @@ func newWorld(t *testing.T, seed uint64) (*world, runner.Config) {
 }
 
 // live runs a batch and judges its end.
-func live(t *testing.T, seed uint64) (stopped int) {
+func live(t *testing.T, seed uint64) (stopped, again int) {
 	w, c := newWorld(t, seed)
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), c, w, rec)
@@ -313,6 +334,8 @@ func live(t *testing.T, seed uint64) (stopped int) {
 		switch {
 		case p.stopped:
 			want = results.Timeout
+		case p.oom:
+			want = results.OOM
 		case p.refused || j.StartS == nil:
 			want = results.Refused
 		case p.killed:
@@ -323,6 +346,12 @@ func live(t *testing.T, seed uint64) (stopped int) {
 		}
 		if p.stopped {
 			stopped++
+		}
+		if n := j.Restarts; n != nil && (*n > runner.MostRestarts || !stated(&c.Jobs[i]) || c.Scheduler.Binds == policies.BindsJob) {
+			t.Errorf("job %d was started again %d times", i, *n)
+		}
+		if stated(&c.Jobs[i]) && *j.Outcome == results.OK && j.Restarts != nil {
+			again++
 		}
 		if p.stopped && len(rec.told()) == 0 {
 			t.Errorf("job %d waited until it was stopped, and nothing said so", i)
@@ -341,7 +370,7 @@ func live(t *testing.T, seed uint64) (stopped int) {
 			t.Errorf("device %d at the end: %d bytes, %d warps, %d tasks, %d jobs", i, d.UsedBytes(), d.UsedWarps(), d.Tasks(), d.Jobs())
 		}
 	}
-	return stopped
+	return stopped, again
 }
 
 // Random multi-process programs end, whatever the scheduler and its parameters. Only jobs
@@ -349,16 +378,20 @@ func live(t *testing.T, seed uint64) (stopped int) {
 // limit; nobody waits who fits beside them, everything is given back, and each outcome is
 // what happened.
 func TestLiveness(t *testing.T) {
-	batches, stopped := 0, 0
+	batches, stopped, again := 0, 0, 0
 	for seed := range chance.Seeds(t, 1000, 20_000) {
 		batches++
-		stopped += live(t, seed)
+		waits, ok := live(t, seed)
+		stopped, again = stopped+waits, again+ok
 		if t.Failed() {
 			t.Fatalf("in batch %d", seed)
 		}
 	}
 	if stopped == 0 {
 		t.Error("no job of any batch waited for ever: the programs are too modest")
+	}
+	if again == 0 {
+		t.Error("no job of any batch was started again and ended ok")
 	}
 	t.Logf("%d jobs of %d batches waited until they were stopped", stopped, batches)
 }

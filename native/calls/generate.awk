@@ -16,8 +16,8 @@ BEGIN {
 	if (want == "runtime_api" || want == "driver_api") print "#include \"abi/symbols.h\"\n"
 	FS = "[ \t]*[|][ \t]*"
 	split("none own forward submit inspect", k, " "); for (i in k) runtime[k[i]] = 1
-	split("gate context linear allocation release charge launch work wait answer harmless", k, " "); for (i in k) driver[k[i]] = 1
-	split("linear allocation release charge wait answer gate harmless", k, " "); for (i in k) no_work[k[i]] = 1
+	split("gate context linear allocation release charge launch load work wait answer harmless", k, " "); for (i in k) driver[k[i]] = 1
+	split("linear allocation release charge load wait answer gate harmless", k, " "); for (i in k) no_work[k[i]] = 1
 	split("ANYTIME KEEPS CONTEXT IN_ORDER REGISTERS", k, " "); for (i in k) needs_known[k[i]] = 1
 }
 
@@ -66,9 +66,9 @@ function override(symbol, own,    named, extra) {
 	named = name
 	sub(/_v[0-9]+$/, "", named)
 	extra = needs
-	if (kind == "linear" || kind == "allocation" || kind == "launch" || kind == "wait") {
+	if (kind == "linear" || kind == "allocation" || kind == "launch" || kind == "load" || kind == "wait") {
 		if (extra == "")
-			extra = kind == "launch" ? "stream" : kind == "wait" ? "neither" : "0"
+			extra = kind == "launch" ? "stream" : kind == "wait" ? "neither" : kind == "load" ? "nullptr, 0" : "0"
 		extra = extra ", "
 	}
 	print toupper(kind == "context" ? "gate" : kind) "(" symbol ", " named ", " own ", " extra parameters ", " arguments(parameters) ")"

@@ -413,6 +413,20 @@ API CUresult cuStreamEndCapture(cudaStream_t stream, void **graph)
 }
 
 // A function is a kernel of fake_cuda.h. A launch of no function is a launch of nothing.
+// A fake module is the number of bytes that it has on a device.
+API CUresult cuModuleLoadData(void **module, const void *image)
+{
+	return with_context("cuModuleLoadData", [&](int mine) {
+		fake::Device &d = machine().devices[static_cast<size_t>(mine)];
+		const size_t bytes = *static_cast<const size_t *>(image);
+		if (bytes > d.total - d.used)
+			return static_cast<int>(CUDA_ERROR_OUT_OF_MEMORY);
+		machine().take(d, bytes);
+		*module = const_cast<void *>(image);
+		return 0;
+	});
+}
+
 API CUresult cuLaunchKernel(const fake_kernel *function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared, cudaStream_t stream, void **values, void **)
 {
@@ -877,6 +891,7 @@ static const struct {
 	ENTRY("cuCtxGetDevice", 0, cuCtxGetDevice),
 	ENTRY("cuCtxSynchronize", 0, cuCtxSynchronize),
 	ENTRY("cuLaunchKernel", 0, cuLaunchKernel),
+	ENTRY("cuModuleLoadData", 0, cuModuleLoadData),
 	ENTRY("cuMemAlloc", 0, cuMemAlloc_v2),
 	ENTRY("cuMemAllocPitch", 0, cuMemAllocPitch_v2),
 	ENTRY("cuMemAllocManaged", 0, cuMemAllocManaged),

@@ -117,13 +117,21 @@ func TestAHogIsSeen(t *testing.T) {
 	}
 }
 
-// A job whose granted memory is not on the device, because another has memory that no call shows, waits until that job has ended.
+// A job whose granted memory is not on the device, because another has memory that no call shows, waits until that job has ended. So does a
+// job for whose launch the device has no memory.
 func TestGrantedMemoryIsWaitedFor(t *testing.T) {
+	for _, fails := range []string{"cudaMalloc:2=2", "__cudaLaunchKernel:2=2"} {
+		t.Run(fails, func(t *testing.T) { waitsForTheHog(t, fails) })
+	}
+}
+
+func waitsForTheHog(t *testing.T, fails string) {
+	t.Helper()
 	r := newHogRig(t, "case-alg3")
 	r.device.CapacityBytes = 48 * mebibyte // 32 MiB of within, and 12 of hog before it takes more
 	program, env := r.jobs[0].Program, r.jobs[0].Env
 	r.jobs = []mixes.Job{
-		{Name: "within", Program: program, Args: []string{"within", "within"}, Env: append(env, "FAKE_CUDA_FAIL=cudaMalloc:2=2", "CASE_ROOM_GRACE_MS=200")},
+		{Name: "within", Program: program, Args: []string{"within", "within"}, Env: append(env, "FAKE_CUDA_FAIL="+fails, "CASE_ROOM_GRACE_MS=200")},
 		{Name: "hog", Program: "/bin/sh", Args: []string{"-c", "read line <next; exec " + program + " hogs hog"}, Env: env},
 	}
 	if err := unix.Mkfifo(filepath.Join(r.dir, "within"), 0o600); err != nil {

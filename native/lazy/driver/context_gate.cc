@@ -145,6 +145,7 @@ const struct {
 #define ALLOCATION(...)
 #define RELEASE(...)
 #define LAUNCH(...)
+#define LOAD(...)
 #define WORK(...)
 #define WAIT(...)
 #define ANSWER(...)

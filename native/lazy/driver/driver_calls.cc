@@ -25,6 +25,7 @@
 #include "task/bypass.h"
 #include "task/pools.h"
 #include "task/report.h"
+#include "task/shortage.h"
 #include "task/submit_gate.h"
 #include "driver_api.h"
 #include "driver_charge.h"
@@ -36,7 +37,7 @@ extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
 namespace lazy {
 namespace {
 
-enum class Effect { neither, begins, waits };
+enum class Effect { neither, waits };
 
 std::atomic<bool> unseen{false}; // work that nobody has waited for
 pid_t process;
@@ -64,20 +65,52 @@ template <typename Run> CUresult called(const char *call, Effect effect, Run run
 	const uint64_t before = before_wait();
 	const CUresult result = run();
 
-	if (effect == Effect::begins && result == CUDA_SUCCESS) {
-		static const bool registered = [] {
-			process = getpid();
-			return atexit(wait_at_exit) == 0;
-		}();
-		unseen.store(registered, std::memory_order_relaxed);
-		other_streams();
-		activity_began();
-	}
 	if (effect == Effect::waits && result == CUDA_SUCCESS)
 		waited(before);
 	if (was && result != CUDA_SUCCESS)
 		unseen.store(true);
-	return effect == Effect::begins ? launch_result(result, call) : checked(result, call);
+	return checked(result, call);
+}
+
+void work_began()
+{
+	static const bool registered = [] {
+		process = getpid();
+		return atexit(wait_at_exit) == 0;
+	}();
+
+	unseen.store(registered, std::memory_order_relaxed);
+	other_streams();
+	activity_began();
+}
+
+template <typename Run> CUresult launches(const char *call, Run run)
+{
+	UnseenShortage shortage(call, UnseenShortage::Of::driver);
+	CUresult result;
+
+	do {
+		const Submitting submitting(true);
+		result = run();
+		if (result == CUDA_SUCCESS) {
+			work_began();
+			return result;
+		}
+	} while (shortage.await_again(result));
+	return shortage.refused() != cudaSuccess ? result_of(shortage.refused()) : launch_result(result, call);
+}
+
+template <typename Run> CUresult loads(const char *call, void **values, unsigned count, Run run)
+{
+	const OptionValues options(values, count);
+	UnseenShortage shortage(call, UnseenShortage::Of::driver);
+	CUresult result;
+
+	do {
+		options.restore();
+		result = run();
+	} while (shortage.await_again(result));
+	return shortage.refused() != cudaSuccess ? result_of(shortage.refused()) : checked(result, call);
 }
 
 CUresult allocated(CUresult result, const char *call, uint64_t bytes)
@@ -104,6 +137,7 @@ const struct {
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments) ENTRY(symbol, name, own)
 #define RELEASE(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
 #define LAUNCH(symbol, name, own, stream, parameters, arguments) ENTRY(symbol, name, own)
+#define LOAD(symbol, name, own, values, count, parameters, arguments) ENTRY(symbol, name, own)
 #define WORK(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
 #define WAIT(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
 #define ANSWER(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
@@ -114,6 +148,7 @@ const struct {
 #undef ALLOCATION
 #undef RELEASE
 #undef LAUNCH
+#undef LOAD
 #undef WORK
 #undef WAIT
 #undef ANSWER
@@ -231,8 +266,15 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		await_window(stream, own);                                                                             \
 		if (const CUresult refused = await_local_memory_of(#symbol, launch.kernel); refused != CUDA_SUCCESS)   \
 			return refused;                                                                                \
-		const Submitting submitting(true);                                                                        \
-		return called(#symbol, Effect::begins, [&] { return real arguments; });                                \
+		return launches(#symbol, [&] { return real arguments; });                                              \
+	}
+#define LOAD(symbol, name, own, values, count, parameters, arguments)                                                 \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		return loads(#symbol, values, count, [&] { return real arguments; });                                  \
 	}
 #define WORK(symbol, name, own, parameters, arguments)                                                                 \
 	CUresult symbol parameters                                                                                     \

@@ -173,3 +173,76 @@ func TestLazyWaitsForWhatAPoolWasGranted(t *testing.T) {
 		p.wantUse()
 	}
 }
+
+// A launch, a graph or a module that CUDA has no memory for is tried again with memory that the scheduler grants for as long, each
+// time for twice as much. The program sees nothing of it. A call that does not fail asks for nothing.
+func TestLazyWaitsForMemoryThatNoCallShows(t *testing.T) {
+	launch := map[string]string{"11": "cudaLaunchKernel", "13": "__cudaLaunchKernel"}
+	for _, version := range cudaVersions {
+		p := runLazy(t, version, "unseen", short, "CASE_MOVABLE=0", "FAKE_CUDA_FAIL="+strings.Join([]string{
+			launch[version] + ":2=2", launch[version] + ":3=2", "cudaGraphInstantiate:1=2", "cudaGraphInstantiateWithParams:1=2",
+			"cudaGraphLaunch:1=2", "cuModuleLoadData:1=2", "cuLaunchKernel:1=2"}, ","))
+		p.mustSucceed()
+		want := []string{"launch 0 last 0", "instantiate 0 last 0", "with parameters 0 last 0", "graph 0 last 0", "module 0", "driver 0", "value 4"}
+		for _, line := range want {
+			p.wantLine(line)
+		}
+		const once = ", grow 2, shrink 2"
+		if got, want := strings.Join(p.changes(), ", "), "grow 2, shrink 2, grow 4, shrink 4"+strings.Repeat(once, 5); got != want {
+			t.Errorf("%s: %s, want %s", version, got, want)
+		}
+		if len(p.of("oom")) != 0 {
+			t.Errorf("%s: events %v", version, p.events)
+		}
+	}
+	p := runLazy(t, "13", "unseen", short, movable, "FAKE_CUDA_FAIL=__cudaLaunchKernel:1=2,__cudaLaunchKernel:3=2,cuModuleLoadData:1=2")
+	p.mustSucceed()
+	p.wantLine("value 4")
+	if len(p.of("oom")) != 0 || len(p.of("grow")) == 0 {
+		t.Errorf("memory that moves: events %v", p.events)
+	}
+	p = runLazy(t, "13", "unseen", short, "CASE_MOVABLE=0")
+	p.mustSucceed()
+	if got := p.changes(); len(got) != 0 {
+		t.Errorf("without failures: %v", got)
+	}
+}
+
+// Memory that stays away is missing in the end. So it is at once for a launch that is captured, because the error may have ended the
+// capture, and for a process that has no task.
+func TestLazyWaitsNoLongerForMemoryThatNoCallShows(t *testing.T) {
+	for _, c := range []struct {
+		program, env string
+		first, grows int
+		want         string
+	}{
+		{"unseen", "CASE_MOVABLE=0", 2, 21, "launch 2 last 2"},
+		{"captures_unseen", "CASE_MOVABLE=0", 2, 0, "captured 2 last 2"},
+		{"unseen", "CASE_BINDING=job", 2, 0, "launch 2 last 2"},
+	} {
+		var fail []string
+		for n := range 21 + 1 {
+			fail = append(fail, fmt.Sprintf("__cudaLaunchKernel:%d=2", c.first+n))
+		}
+		p := runLazy(t, "13", c.program, short, c.env, "FAKE_CUDA_FAIL="+strings.Join(fail, ","))
+		p.wantLine(c.want)
+		if got := len(p.of("grow")); got != c.grows {
+			t.Errorf("%s, %s: %d growths, want %d: %v", c.program, c.env, got, c.grows, p.changes())
+		}
+	}
+}
+
+// What the scheduler refuses is said as such, and the launch has failed for memory.
+func TestLazyIsRefusedMemoryThatNoCallShows(t *testing.T) {
+	p := startLazy(t, "13", "unseen", short, "CASE_MOVABLE=0", "FAKE_CUDA_FAIL=__cudaLaunchKernel:2=2").finish(func(t *testing.T, e event) {
+		if e.Kind != "grow" {
+			grant(t, e)
+		} else if err := e.refuse(schedulers.DeviceFull, e.Bytes, 0, "device 1 is full"); err != nil {
+			t.Error(err)
+		}
+	})
+	p.wantLine("launch 2 last 2")
+	if oom := p.of("oom"); len(oom) != 1 || oom[0].Text != "__cudaLaunchKernel, which the scheduler refused" {
+		t.Errorf("events %v", p.events)
+	}
+}

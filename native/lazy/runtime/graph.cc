@@ -275,10 +275,27 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id, const 
 	});
 }
 
+// Before CUDA 12 it also says which node failed: the last three are a node, a buffer and its size. Later the third are flags.
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags, void *buffer, size_t bytes)
+{
+	return direct_loading<Inspecting>("cudaGraphInstantiate", [=] {
+		working();
+		return REAL(cudaGraphInstantiate)(executable, graph, flags, buffer, bytes);
+	});
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags)
+{
+	return direct_loading<Inspecting>("cudaGraphInstantiateWithFlags", [=] {
+		working();
+		return REAL(cudaGraphInstantiateWithFlags)(executable, graph, flags);
+	});
+}
+
 #define INSTANTIATE(name)                                                                                     \
 	cudaError_t name(cudaGraphExec_t *executable, cudaGraph_t graph, cudaGraphInstantiateParams *params)  \
 	{                                                                                                     \
-		return direct_kept("cudaGraphInstantiateWithParams", [=] {                                    \
+		return direct_loading<Submitting>("cudaGraphInstantiateWithParams", [=] {                                    \
 			if (params == nullptr)                                                                \
 				return REAL(name)(executable, graph, params);                                 \
 			cudaGraphInstantiateParams there = *params;                                           \
@@ -299,10 +316,22 @@ INSTANTIATE(cudaGraphInstantiateWithParams_ptsz)
 		EXISTS(stream);                                                                               \
 		await_window(real(stream), own);                                                              \
 		references_unknown();                                                                         \
-		return direct_kept("cudaGraphLaunch", [=] {                                                   \
+		return direct_loading<Submitting>("cudaGraphLaunch", [=] {                            \
 			working();                                                                            \
 			return REAL(name)(executable, real(stream));                                          \
 		});                                                                                           \
 	}
 GRAPH_LAUNCH(cudaGraphLaunch, false)
 GRAPH_LAUNCH(cudaGraphLaunch_ptsz, true)
+
+#define GRAPH_UPLOAD(name)                                                                                     \
+	cudaError_t name(cudaGraphExec_t executable, cudaStream_t stream)                                     \
+	{                                                                                                     \
+		EXISTS(stream);                                                                               \
+		return direct_loading<Submitting>("cudaGraphUpload", [=] {                            \
+			working();                                                                            \
+			return REAL(name)(executable, real(stream));                                          \
+		});                                                                                           \
+	}
+GRAPH_UPLOAD(cudaGraphUpload)
+GRAPH_UPLOAD(cudaGraphUpload_ptsz)

@@ -15,6 +15,7 @@
 #include "task/direct.h"
 #include "task/explicit.h"
 #include "task/report.h"
+#include "task/shortage.h"
 #include "task/task.h"
 
 namespace lazy {
@@ -55,16 +56,21 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 	await_references(kernel, arguments);
 	if (cudaError_t error = await_local_memory(call, kernel, task); error != cudaSuccess)
 		return error;
-	const Submitting submitting(true);
-	if (cudaError_t error = task(); error != cudaSuccess)
-		return error;
-	cudaError_t error = launch_result(run(), call);
-	if (error != cudaSuccess)
-		return error;
-	if (own || (stream != nullptr && stream != legacy_stream))
-		other_streams();
-	launched(kernel, blocks, threads, shared);
-	return cudaSuccess;
+	UnseenShortage shortage(call);
+	cudaError_t error;
+	do {
+		const Submitting submitting(true);
+		if (error = task(); error != cudaSuccess)
+			return error;
+		error = run();
+		if (error == cudaSuccess) {
+			if (own || (stream != nullptr && stream != legacy_stream))
+				other_streams();
+			launched(kernel, blocks, threads, shared);
+			return cudaSuccess;
+		}
+	} while (shortage.await_again(error));
+	return shortage.refused() != cudaSuccess ? shortage.refused() : launch_result(error, call);
 }
 
 // Attributes are a launch's attributes as CUDA is to read them. Where they name a virtual event

@@ -5,6 +5,8 @@
 #include "device/device.h"
 #include "program/kernels.h"
 #include "program/variables.h"
+#include "launch/work.h"
+#include "task/direct.h"
 #include "task/report.h"
 #include "task/task.h"
 
@@ -59,6 +61,30 @@ cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *host)
 	if (result == cudaSuccess)
 		know_handle(*kernel, host);
 	return result;
+}
+
+cudaError_t cudaLibraryLoadData(void **library, const void *code, int *options, void **values, unsigned count, int *library_options,
+                                void **library_values, unsigned library_count)
+{
+	const OptionValues given(values, count);
+
+	return direct_loading<Ungated>("cudaLibraryLoadData", [&] {
+		given.restore();
+		working();
+		return REAL(cudaLibraryLoadData)(library, code, options, values, count, library_options, library_values, library_count);
+	});
+}
+
+cudaError_t cudaLibraryLoadFromFile(void **library, const char *path, int *options, void **values, unsigned count,
+                                    int *library_options, void **library_values, unsigned library_count)
+{
+	const OptionValues given(values, count);
+
+	return direct_loading<Ungated>("cudaLibraryLoadFromFile", [&] {
+		given.restore();
+		working();
+		return REAL(cudaLibraryLoadFromFile)(library, path, options, values, count, library_options, library_values, library_count);
+	});
 }
 
 // Another kernel may get the handle of a kernel that is gone.

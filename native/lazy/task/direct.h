@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "device/handles.h"
 #include "report.h"
+#include "shortage.h"
 #include "stream_ordered.h"
 #include "task.h"
 
@@ -22,6 +23,27 @@ template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 {
 	tie(Tie::call);
 	return direct(call, run);
+}
+
+// direct_loading is direct_kept for what CUDA may take memory for that no call shows. Gate: Submitting, Inspecting, or Ungated where
+// the call neither gives work to the device nor looks at memory.
+struct Ungated {};
+
+template <typename Gate, typename Run> cudaError_t direct_loading(const char *call, Run run)
+{
+	UnseenShortage shortage(call);
+	cudaError_t error;
+
+	tie(Tie::call);
+	if (error = await_device(); error != cudaSuccess) // before the gate, which a wait for the scheduler would keep shut
+		return error;
+	do {
+		[[maybe_unused]] const Gate gate;
+		if (error = await_device(); error != cudaSuccess)
+			return error;
+		error = run();
+	} while (shortage.await_again(error));
+	return shortage.refused() != cudaSuccess ? shortage.refused() : seen(error, call);
 }
 
 // await_rest does a wait for all of the task's device. A fault that stays ends all work too.

@@ -2,12 +2,20 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "abi/lock.h"
+#include "abi/symbols.h"
 #include "memory/memory.h"
 #include "probe/client.h"
 #include "program/mode.h"
 #include "pools.h"
+#include "report.h"
 #include "shortage.h"
+#include "stream_capture.h"
+
+extern "C" cudaError_t cudaGetLastError(void);
 
 namespace lazy {
 
@@ -51,6 +59,45 @@ bool Shortage::await_again(int result)
 	patience_.await_look();
 	refused_ = task_->await_lent(call_, bytes_, given, memory_);
 	return refused_ == cudaSuccess;
+}
+
+static const uint64_t most_unseen = 32 << 20; // bytes: modules of libraries have tens of MiB
+
+bool UnseenShortage::await_more()
+{
+	if (patience_.over() || being_captured())
+		return false;
+	std::optional<OwnErrors> of_the_driver;
+	if (api_ == Of::driver)
+		of_the_driver.emplace();
+	else
+		REAL(cudaGetLastError)(); // the program is not to find it after the next try
+	if (task_ == nullptr)
+		task_ = api_ == Of::driver ? Task::of_context() : &Task::here();
+	if (task_ == nullptr || !task_->held()) { // nobody can be asked
+		patience_.await_look();
+		return true;
+	}
+	const uint64_t wanted = std::min(std::max(2 * bytes_, granule), most_unseen);
+	if (bytes_ == 0) {
+		granted_ = task_->granted_unused() < wanted;
+		refused_ = task_->await_charge(call_, wanted);
+	} else {
+		granted_ = true;
+		const uint64_t given = task_->await_lend(bytes_);
+		patience_.await_look();
+		refused_ = task_->await_lent(call_, wanted, given, Task::Memory::made);
+	}
+	bytes_ = refused_ == cudaSuccess ? wanted : 0;
+	return refused_ == cudaSuccess;
+}
+
+// What the call has taken shows when the run next looks.
+void UnseenShortage::await_give_back()
+{
+	if (granted_)
+		task_->await_lend(bytes_);
+	task_->take_back(granted_ ? 0 : bytes_);
 }
 
 } // namespace lazy

@@ -6,6 +6,9 @@
 #ifndef CASE_LAZY_SHORTAGE_H
 #define CASE_LAZY_SHORTAGE_H
 
+#include <algorithm>
+#include <vector>
+
 #include "task.h"
 
 namespace lazy {
@@ -51,6 +54,52 @@ private:
 	const Task::Memory memory_;
 	Patience patience_;
 	cudaError_t refused_ = cudaSuccess;
+};
+
+// UnseenShortage is of a call for which CUDA takes memory that no call shows: code that is loaded, a graph, a launch. Such a call
+// has done nothing when it fails for memory (cudaErrorMemoryAllocation, CUDA Runtime API, "Data types"), and the error does not
+// stay. So it is tried again once the scheduler has granted some memory, for as long as the call lasts: others give that up, end or
+// are started again. How much is missing is not known, so each try asks for twice as much. In a capture it is not tried again,
+// because the error may have ended the capture.
+class UnseenShortage {
+public:
+	enum class Of { runtime, driver }; // whose call it is
+
+	explicit UnseenShortage(const char *call, Of api = Of::runtime) : call_(call), api_(api) {}
+	~UnseenShortage()
+	{
+		if (bytes_ > 0)
+			await_give_back();
+	}
+	UnseenShortage(const UnseenShortage &) = delete;
+	UnseenShortage &operator=(const UnseenShortage &) = delete;
+	// await_again: the call had this result. true: memory was missing, and it is to be tried again. Nothing has passed the gate
+	// meanwhile. false with an error in refused(): the scheduler refused, which is reported.
+	bool await_again(int result) { return result == cudaErrorMemoryAllocation && await_more(); }
+	cudaError_t refused() const { return refused_; }
+
+private:
+	bool await_more();
+	void await_give_back();
+
+	const char *const call_;
+	const Of api_;
+	Task *task_ = nullptr;
+	uint64_t bytes_ = 0; // that are charged for the call
+	bool granted_ = false; // the scheduler was asked for them
+	Patience patience_;
+	cudaError_t refused_ = cudaSuccess;
+};
+
+// OptionValues are values of options with which code is loaded. CUDA also writes to them, so each try begins with the program's.
+class OptionValues {
+public:
+	OptionValues(void **values, unsigned count) : values_(values), given_(values, values != nullptr ? values + count : values) {}
+	void restore() const { std::copy(given_.begin(), given_.end(), values_); }
+
+private:
+	void **const values_;
+	const std::vector<void *> given_;
 };
 
 } // namespace lazy

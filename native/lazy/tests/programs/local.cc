@@ -122,3 +122,56 @@ void deep(const char *way)
 	work<add>("again");
 	TRY(cudaFree(x));
 }
+
+static void result(const char *call, cudaError_t error)
+{
+	say("%s %d last %d", call, error, cudaGetLastError());
+}
+
+// unseen: CUDA takes memory in these calls that no call shows. The test has each fail for it at first.
+void unseen()
+{
+	cudaStream_t s;
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t executable = nullptr, other = nullptr;
+	void *module = nullptr;
+	size_t bytes = 4 * mib;
+	int n = 1000, by = 1;
+
+	TRY(cudaMalloc(reinterpret_cast<void **>(&x), mib));
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, by));
+	TRY(cudaStreamCreate(&s));
+	result("launch", LAUNCH(add, grid, block, 0, s, x, n, by));
+	TRY(cudaStreamBeginCapture(s, 0));
+	TRY(LAUNCH(add, grid, block, 0, s, x, n, by));
+	TRY(cudaStreamEndCapture(s, &graph));
+	result("instantiate", cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
+	cudaGraphInstantiateParams params = {};
+	params.uploadStream = s;
+	result("with parameters", cudaGraphInstantiateWithParams(&other, graph, &params));
+	result("graph", cudaGraphLaunch(executable, s));
+	say("module %d", driver_call<CUresult(void **, const void *)>("cuModuleLoadData")(&module, &bytes));
+	void *arguments[] = {&x, &n, &by};
+	static const fake_kernel kernel = kernels::Kernel<add>::describe("add");
+	using Launch = CUresult(const fake_kernel *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cudaStream_t,
+	                        void **, void **);
+	say("driver %d", driver_call<Launch>("cuLaunchKernel")(&kernel, 1, 1, 1, 1, 1, 1, 0, s, arguments, nullptr));
+	int value = 0;
+	TRY(cudaStreamSynchronize(s));
+	TRY(cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost));
+	say("value %d", value);
+	TRY(cudaFree(x));
+}
+
+// captures_unseen: a launch that is captured fails for memory.
+void captures_unseen()
+{
+	cudaStream_t s;
+
+	TRY(cudaMalloc(reinterpret_cast<void **>(&x), mib));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaStreamCreate(&s));
+	TRY(cudaStreamBeginCapture(s, 0));
+	result("captured", LAUNCH(add, grid, block, 0, s, x, 1000, 1));
+}

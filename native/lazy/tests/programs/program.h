@@ -81,7 +81,7 @@ void basic(), order(), shapes(), objects(), managed(), many(), crowded(), large_
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
 void reuse(const char *way), waits(const char *way);   // streams.cc
-void deep(const char *way);                             // local.cc
+void deep(const char *way), unseen(), captures_unseen(); // local.cc
 void callback(), ordered_frees(), frees_from_afar(), idle_rounds();
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
 void registered_before_reset(), page_locked_beside(), variable_by_address(), heap_later(), heap_refused(), late_memory(), own_pool();
