@@ -108,7 +108,7 @@ func (r *Run) Fields() Fields {
 		{"traced", &r.Traced},
 	}, r.Tracer.Fields(), Fields{
 		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Chosen)(&r.Tag)},
-	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}}, m.DeadlineFields(), Fields{{"arm", (*Chosen)(&r.Arm)}})
+	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}}, m.DeadlineFields(), Fields{{"arm", (*Chosen)(&r.Arm)}, {"excluded", &r.Excluded}, {"remark", (*Chosen)(&r.Remark)}})
 }
 
 // Metrics that are columns of runs, in the order of the store.

@@ -92,6 +92,9 @@ type Run struct {
 	Doubts string
 	// Place is where its arm is in the plan of its sweep. The store knows it from there; it is not a column.
 	Place Place
+	// Excluded: a user has taken it out of comparisons (caserun store exclude).
+	Excluded bool
+	Remark   string // what a user has noted of it; may be empty
 
 	Metrics    Metrics
 	Sampler    Sampler

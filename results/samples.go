@@ -63,6 +63,11 @@ func SaysDoubtful(n int) string {
 	return fmt.Sprintf("doubtful runs, which are left out: %d; caserun report of one says why", n)
 }
 
+// SaysExcluded says that runs were left out that a user has excluded.
+func SaysExcluded(n int) string {
+	return fmt.Sprintf("excluded runs, which are left out: %d; caserun store list shows them", n)
+}
+
 // SaysCopies says that copies were left out.
 func SaysCopies(n int) string {
 	return fmt.Sprintf("simulated runs that repeat another one, with the same seed or without noise, and are left out: %d", n)

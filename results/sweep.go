@@ -31,6 +31,7 @@ type Sweep struct {
 	Host        string // of the process that works on it; empty if none does
 	PID         *int   // of that process
 	Note        string // what a reader must know of how it ran, such as a change of program
+	Remark      string // what a user has noted of it; may be empty
 }
 
 // Noise is σ of the logarithm of a phase's length in the runs of a simulated sweep; nil if that is

@@ -35,6 +35,7 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.Tag, "tag", "", "only runs with this `TAG`")
 	config.AddCountFlag(flags, &f.Last, "last", "only the last `N` of the selected runs")
 	flags.BoolVar(&f.Warmups, "warmups", false, "also the warm-up runs of sweeps, which are not measurements")
+	flags.BoolVar(&f.Excluded, "excluded", false, "also the runs that caserun store exclude has taken out")
 	config.NoSetting(flags, "sched", "node", "tag")
 	_ = c.RegisterFlagCompletionFunc("mix", fromStore(selection.OfferMixes))
 	_ = c.RegisterFlagCompletionFunc("node", fromStore(selection.OfferNodes))

@@ -316,7 +316,11 @@ func (o *sweepOptions) resumeIn(c *cobra.Command, db *store.Store) (submit int64
 	if o.show {
 		return 0, o.print(c, r.Asked(), config.Settings{DB: o.settings.DB, Format: o.settings.Format, Configuration: harness.Configuration{Options: r.Options}, NoiseGiven: true})
 	}
-	if w.Status == results.Complete && !r.Extends() && !o.redo {
+	done, err := r.Done(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	if done && !o.redo {
 		say("sweep %d is complete", w.ID)
 		return 0, showSweep(c, o.settings, db, w.ID)
 	}
@@ -369,7 +373,7 @@ func (o *sweepOptions) previewResumed(c *cobra.Command, db *store.Store, r *swee
 		return err
 	}
 	if o.slurm.submit {
-		return slurmsweep.Rehearse(ctx, db, store.Filter{Sweep: id, Warmups: true, Duplicates: true}, func(db *store.Store) error {
+		return slurmsweep.Rehearse(ctx, db, store.Filter{Sweep: id, Warmups: true, Duplicates: true, Excluded: true}, func(db *store.Store) error {
 			if err := r.StoreExtension(ctx, db); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func describe(ctx context.Context, s *store.Store, runs []results.Run, dir strin
 	if err := os.WriteFile(filepath.Join(dir, "runs.md"), table.Bytes(), 0o644); err != nil {
 		return err
 	}
-	devices, err := s.DevicesOf(ctx, store.Filter{Warmups: true, Duplicates: true})
+	devices, err := s.DevicesOf(ctx, store.Filter{Warmups: true, Duplicates: true, Excluded: true})
 	if err != nil {
 		return err
 	}

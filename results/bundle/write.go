@@ -47,7 +47,7 @@ func Write(ctx context.Context, s *store.Store, path string, o Options) (count i
 		return 0, fmt.Errorf("bundle %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	o.Filter.Warmups, o.Filter.Duplicates = true, true
+	o.Filter.Warmups, o.Filter.Duplicates, o.Filter.Excluded = true, true, true
 	m, err := fill(ctx, s, dir, o)
 	if err != nil {
 		return 0, fmt.Errorf("bundle %s: %w", path, err)
@@ -69,7 +69,7 @@ func fill(ctx context.Context, s *store.Store, dir string, o Options) (m manifes
 		return m, err
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
-	all := store.Filter{Warmups: true, Duplicates: true}
+	all := store.Filter{Warmups: true, Duplicates: true, Excluded: true}
 	runs, err := own.Runs(ctx, all)
 	if err != nil {
 		return m, err

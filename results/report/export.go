@@ -59,7 +59,7 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 		return nil, err
 	}
 	// A run that begins during the export is in none of the files.
-	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true, Duplicates: true}
+	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true, Duplicates: true, Excluded: true}
 	arms, err := armNames(ctx, s, chosen)
 	if err != nil {
 		return nil, err

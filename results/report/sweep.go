@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
@@ -33,9 +35,14 @@ func SweepList(sweeps []SweepProgress) *Table {
 		if set := w.Noise(); set != nil {
 			noise.Text = results.NoisePercent(*set)
 		}
-		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, noise, fmt.Sprint(w.Seed), given(w.Note))
+		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, noise, fmt.Sprint(w.Seed), given(notesOf(w)))
 	}
 	return t
+}
+
+// notesOf are what the program and the user have noted of a sweep.
+func notesOf(w results.Sweep) string {
+	return strings.Join(slices.DeleteFunc([]string{w.Note, w.Remark}, func(note string) bool { return note == "" }), "; ")
 }
 
 // SweepOn is what a title calls a sweep: "sweep 3 on local", or "SIMULATED sweep 3 on sim:4xV100,
@@ -119,6 +126,9 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	}
 	if w.Note != "" {
 		t.Say(w.Note)
+	}
+	if w.Remark != "" {
+		t.Say(w.Remark)
 	}
 	t.Say("stored in " + dbPath)
 	return t
@@ -224,5 +234,13 @@ func StoredSweepArms(ctx context.Context, db *store.Store, id int64, remedy, red
 		return nil, err
 	}
 	spec.Sort(cells)
-	return SweepArms(w, cells, runs, devices, db.Path(), remedy, redo), nil
+	excluded, err := db.Excluded(ctx, store.Filter{Sweep: id})
+	if err != nil {
+		return nil, err
+	}
+	t := SweepArms(w, cells, runs, devices, db.Path(), remedy, redo)
+	if excluded > 0 {
+		t.Say(results.SaysExcluded(excluded))
+	}
+	return t, nil
 }

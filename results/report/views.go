@@ -109,6 +109,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	show(DataOnly, of("surroundings")...)
 	field(Column{Name: "sweep_id", Heading: "sweep", Place: whereKnown(r.Sweep != nil)}, r.Sweep)
 	show(whereKnown(r.Tag != ""), of("tag")...)
+	show(DataOnly, of("excluded", "remark")...)
 	field(Column{Name: "store"}, dbPath)
 	t.Add(values...)
 
@@ -125,6 +126,12 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 		for doubt := range strings.SplitSeq(r.Doubts, "\n") {
 			t.Say("doubtful, and left out of comparisons: " + doubt)
 		}
+	}
+	if r.Excluded {
+		t.Say("excluded, and left out of comparisons: caserun store exclude --undo takes it in again.")
+	}
+	if r.Remark != "" {
+		t.Say("note: " + r.Remark)
 	}
 	if r.Status == results.Interrupted {
 		t.Say("interrupted: these figures are not a measurement.")
@@ -314,6 +321,7 @@ func RunList(runs []results.Run) *Table {
 	if deadlines {
 		t.Columns = append(t.Columns, Column{Name: "deadlines_met", Unit: Ratio, Drop: 9})
 	}
+	t.Columns = append(t.Columns, Column{Name: "excluded", Place: whereKnown(slices.ContainsFunc(runs, func(r results.Run) bool { return r.Excluded }))})
 	if dropNode > 0 && len(runs) > 0 {
 		t.Title += " on " + runs[0].Node
 	}
@@ -351,6 +359,7 @@ func RunList(runs []results.Run) *Table {
 		if deadlines {
 			row = append(row, m.DeadlinesMet)
 		}
+		row = append(row, r.Excluded)
 		t.Add(row...)
 	}
 	return t

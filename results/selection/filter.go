@@ -21,7 +21,7 @@ const Latest = "latest"
 type Filter struct {
 	Mix, Sched, Node, Sweep, Tag string
 	Last                         int
-	Warmups                      bool
+	Warmups, Excluded            bool
 }
 
 // Narrow reports whether the filter takes only some runs, however many there are.
@@ -34,11 +34,11 @@ func (f Filter) Narrow() bool {
 // with exactly that name.
 func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {
 	f.Mix, f.Tag = input.Name(f.Mix), input.Name(f.Tag)
-	out := store.Filter{Mix: f.Mix, Scheduler: f.Sched, Node: f.Node, Tag: f.Tag, Last: f.Last, Warmups: f.Warmups}
+	out := store.Filter{Mix: f.Mix, Scheduler: f.Sched, Node: f.Node, Tag: f.Tag, Last: f.Last, Warmups: f.Warmups, Excluded: f.Excluded}
 	if name, _, more := strings.Cut(f.Sched, ":"); more {
 		return out, Refuse("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.Sched, name)
 	}
-	own, err := db.Modes(ctx, store.Filter{Mix: f.Mix, Warmups: true})
+	own, err := db.Modes(ctx, store.Filter{Mix: f.Mix, Warmups: true, Excluded: true})
 	if err != nil {
 		return out, err
 	}
@@ -78,6 +78,7 @@ func Chosen(ctx context.Context, db *store.Store, selected store.Filter, args []
 	for _, run := range runs {
 		selected.IDs = append(selected.IDs, run.ID)
 		selected.Warmups = selected.Warmups || run.Warmup // the user named it
+		selected.Excluded = selected.Excluded || run.Excluded
 	}
 	slices.Sort(selected.IDs)
 	return selected, nil
@@ -101,7 +102,7 @@ func Named(ctx context.Context, db *store.Store, args []string, selected store.F
 }
 
 // Run finds the run with a number, or the latest run that the filter takes. The filter must
-// also take the numbered run, unless it is a warm-up.
+// also take the numbered run, unless it is a warm-up or excluded.
 func Run(ctx context.Context, db *store.Store, arg string, f store.Filter) (results.Run, error) {
 	if arg == Latest {
 		return db.Latest(ctx, f)
@@ -114,7 +115,7 @@ func Run(ctx context.Context, db *store.Store, arg string, f store.Filter) (resu
 	if err != nil {
 		return run, err
 	}
-	f.IDs, f.Warmups = []int64{id}, true
+	f.IDs, f.Warmups, f.Excluded = []int64{id}, true, true
 	selected, err := db.Modes(ctx, f)
 	if err == nil && len(selected) == 0 {
 		return run, Refuse("run %d (%s) is not among those that the flags select", id, results.ArmOf(run))

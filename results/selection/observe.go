@@ -18,6 +18,13 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	}
 	side.Scheduler = scheduler
 	runs, err := Observations(ctx, db, f)
+	if err != nil {
+		return side, err
+	}
+	excluded, err := db.Excluded(ctx, f)
+	if excluded > 0 {
+		side.Notes = append(side.Notes, side.Label+": "+results.SaysExcluded(excluded))
+	}
 	for _, o := range runs {
 		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler, policies.Omitted(o.Scheduler)) {
 			side.Runs = append(side.Runs, o)

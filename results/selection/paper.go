@@ -108,6 +108,18 @@ func (p Paper) undoubted(runs []results.Run) []results.Run {
 	return kept
 }
 
+// read are the runs that a filter selects. It says how many a user has excluded.
+func (p Paper) read(ctx context.Context, db *store.Store, f store.Filter) ([]results.Run, error) {
+	excluded, err := db.Excluded(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if excluded > 0 {
+		p.Say("%s", results.SaysExcluded(excluded))
+	}
+	return db.Runs(ctx, f)
+}
+
 // runs are the selected runs that are complete and not doubtful.
 func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error) {
 	sweeps := p.Sweeps
@@ -136,7 +148,7 @@ func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error)
 		default:
 			p.Say("sweep %d is interrupted: its complete runs count; caserun sweep --resume %d%s does the others%s", sweep.ID, sweep.ID, p.Resume.Flag, p.Resume.Unpack)
 		}
-		more, err := db.Runs(ctx, store.Filter{Sweep: sweep.ID, Status: results.Complete})
+		more, err := p.read(ctx, db, store.Filter{Sweep: sweep.ID, Status: results.Complete})
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +159,7 @@ func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error)
 
 // ofStore are the runs of all sweeps and of none that have the tag, or are of the paper's mixes.
 func (p Paper) ofStore(ctx context.Context, db *store.Store) ([]results.Run, error) {
-	runs, err := db.Runs(ctx, store.Filter{Tag: p.Tag, Status: results.Complete})
+	runs, err := p.read(ctx, db, store.Filter{Tag: p.Tag, Status: results.Complete})
 	if err != nil {
 		return nil, err
 	}

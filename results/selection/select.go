@@ -55,7 +55,10 @@ func Select(ctx context.Context, db *store.Store, text string) (regress.Side, er
 			side.Notes = append(side.Notes, fmt.Sprintf("%s is run %[1]s here: tag:%[1]s means the runs with that tag", text))
 		}
 		side.Label = "run " + text
-		return observe(ctx, db, side, store.Filter{IDs: []int64{id}, Warmups: run.Warmup}, "")
+		if run.Excluded {
+			side.Notes = append(side.Notes, fmt.Sprintf("run %d is excluded, and counts here because it is named", id))
+		}
+		return observe(ctx, db, side, store.Filter{IDs: []int64{id}, Warmups: run.Warmup, Excluded: true}, "")
 	}
 	if tag, explicit := strings.CutPrefix(text, "tag:"); explicit || isTag(text) {
 		return selectTag(ctx, db, side, tag)
@@ -104,7 +107,8 @@ func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag stri
 			return whole, err
 		}
 	}
-	whole.Notes, err = tagNotes(ctx, db, tag, whole.Runs)
+	notes, err := tagNotes(ctx, db, tag, whole.Runs)
+	whole.Notes = append(whole.Notes, notes...)
 	return whole, err
 }
 
@@ -163,6 +167,9 @@ func sweepNotes(sweep results.Sweep) (notes []string) {
 	}
 	if sweep.Note != "" {
 		notes = append(notes, fmt.Sprintf("sweep %d: %s", sweep.ID, sweep.Note))
+	}
+	if sweep.Remark != "" {
+		notes = append(notes, fmt.Sprintf("sweep %d: %s", sweep.ID, sweep.Remark))
 	}
 	return notes
 }

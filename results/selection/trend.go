@@ -23,6 +23,13 @@ func Trend(ctx context.Context, db *store.Store, metric string, selected store.F
 		return trend.Trend{}, err
 	}
 	t := trend.Of(m, runs)
+	excluded, err := db.Excluded(ctx, selected)
+	if err != nil {
+		return t, err
+	}
+	if excluded > 0 {
+		t.Notes = append(t.Notes, results.SaysExcluded(excluded))
+	}
 	if len(t.Lines) == 0 {
 		return t, Nothing("--trend %s: no complete run in %s has a value of it%s", metric, db.Path(), m.Needs)
 	}

@@ -21,7 +21,7 @@ import (
 
 // unchecked are columns of a run that may change, that are of one store only, or that people blank before they give a
 // store away.
-var unchecked = []string{"sweep_id", "tag", "host"}
+var unchecked = []string{"sweep_id", "tag", "host", "excluded", "remark"}
 
 // errDamaged is wrapped if a run is not as it was when it was completed.
 var errDamaged = errors.New("its rows are not those that were stored: the file is damaged, or somebody has changed them")
@@ -168,7 +168,7 @@ func verify(ctx context.Context, db executor, schema, condition string, args []a
 // candidates is a condition on the runs that the filter would select if somebody had not changed what checksums are of.
 // So it has only what they are not of.
 func (f Filter) candidates() (condition string, args []any) {
-	condition, args = Filter{IDs: f.IDs, Sweep: f.Sweep, Tag: f.Tag, Before: f.Before, Warmups: true, Duplicates: true}.where()
+	condition, args = Filter{IDs: f.IDs, Sweep: f.Sweep, Tag: f.Tag, Before: f.Before, Warmups: true, Duplicates: true, Excluded: true}.where()
 	if f.Last > 0 {
 		selected, more := f.where()
 		condition += " AND id >= (SELECT ifnull(min(id), 0) FROM run WHERE " + selected + ")"

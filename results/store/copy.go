@@ -28,7 +28,7 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 		return err
 	}
 	whole, _ := f.where()
-	everything, _ := Filter{Warmups: true, Duplicates: true}.where()
+	everything, _ := Filter{Warmups: true, Duplicates: true, Excluded: true}.where()
 	target, err := Open(path)
 	if err != nil {
 		return err

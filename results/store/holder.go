@@ -1,7 +1,10 @@
 package store
 
 import (
+	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +24,37 @@ func HolderLives(host string, pid int) bool {
 	}
 	err := unix.Kill(pid, 0)
 	return pid != os.Getpid() && (err == nil || errors.Is(err, unix.EPERM))
+}
+
+// held is a store that no other program can open.
+type held struct {
+	*Store
+	tx *sql.Tx // it keeps other programs from writing
+}
+
+// holdStore keeps other programs from writing to the store at path until release. It waits until no other program has the
+// store open. The store has no journal beside it then, and can be replaced.
+func holdStore(ctx context.Context, doing, path string) (*held, error) {
+	s, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := setJournal(ctx, path, s.write, "DELETE"); err != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil, errors.Join(context.Cause(ctx), s.Close())
+		}
+		return nil, errors.Join(fmt.Errorf("%s: another program has the store open, so wait until it has ended: %w", doing, err), s.Close())
+	}
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, errors.Join(explain(path, doing, err), s.Close())
+	}
+	return &held{s, tx}, nil
+}
+
+func (h *held) release() error {
+	_ = h.tx.Rollback() // it wrote nothing
+	return h.Close()
 }
 
 // Standing is a sweep's status. A sweep whose process died without storing that is

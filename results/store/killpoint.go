@@ -23,6 +23,11 @@ const (
 	mergeGathered = "merge-gathered"
 	mergeSettled  = "merge-settled"
 	mergeRenamed  = "merge-renamed"
+	runRemoved    = "run-removed"
+	removalDone   = "removal-done"
+	vacuumBegun   = "vacuum-begun"
+	vacuumCopied  = "vacuum-copied"
+	vacuumRenamed = "vacuum-renamed"
 )
 
 // reached is how often the point of KillVariable was reached.

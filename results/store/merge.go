@@ -6,14 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/userfile"
@@ -78,21 +75,23 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	} else if err := userfile.CheckLink(out); err != nil {
 		return Merged{}, fmt.Errorf("merge into %s: %w", out, err)
 	}
-	w, err := openWorkplace(out)
+	w, err := openWorkplace("merge into "+out, out)
 	if err != nil {
 		return Merged{}, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	work, merged := w.file(workFile), w.file(mergedFile)
-	if err := makeFor(merged, out); err != nil {
+	if err := w.make(mergedFile); err != nil {
 		return Merged{}, err
 	}
 	m := merger{Merging: how, out: out, isNew: !exists(out), sweep: how.Sweep, notes: map[string]bool{}}
-	release, err := hold(ctx, out, m.isNew)
-	if err != nil {
-		return Merged{}, err
+	if !m.isNew {
+		h, err := holdStore(ctx, "merge", out)
+		if err != nil {
+			return Merged{}, err
+		}
+		defer func() { err = errors.Join(err, h.release()) }()
 	}
-	defer func() { err = errors.Join(err, release()) }()
 	if err := m.checkLeftovers(); err != nil {
 		return Merged{}, err
 	}
@@ -108,7 +107,7 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	if err := m.checkLeftovers(); err != nil {
 		return Merged{}, err
 	}
-	err = m.publish(w)
+	err = w.replace(!m.isNew)
 	reach(mergeRenamed)
 	return m.made, err
 }
@@ -125,65 +124,6 @@ func (m *merger) checkLeftovers() error {
 		}
 	}
 	return nil
-}
-
-// makeFor makes an empty file that is to replace a store, and finds out whether it can have the store's owner.
-func makeFor(path, store string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("merge into %s: %w", store, err)
-	}
-	return keepOwner(path, store)
-}
-
-// keepOwner gives a file beside a store the store's owner and group, if there is a store. Without that, the owner could not
-// read the result of a merge.
-func keepOwner(path, store string) error {
-	if !exists(store) {
-		return nil
-	}
-	var has, wants unix.Stat_t
-	if err := errors.Join(unix.Stat(store, &wants), unix.Stat(path, &has)); err != nil {
-		return fmt.Errorf("merge into %s: who owns it: %w", store, err)
-	}
-	if has.Uid == wants.Uid && has.Gid == wants.Gid {
-		return nil
-	}
-	if err := os.Chown(path, int(wants.Uid), int(wants.Gid)); err != nil {
-		return fmt.Errorf("merge into %s: the merged store could not belong to user %d and group %d as this one does: let its owner merge, or merge into a new file: %w",
-			store, wants.Uid, wants.Gid, err)
-	}
-	return nil
-}
-
-// hold keeps other programs from writing to the store at path, if there is one, until release. It
-// waits until no other program has the store open. The store has no journal beside it then, and can be
-// replaced.
-func hold(ctx context.Context, path string, isNew bool) (release func() error, err error) {
-	if isNew {
-		return func() error { return nil }, nil
-	}
-	s, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := setJournal(ctx, path, s.write, "DELETE"); err != nil {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return nil, errors.Join(context.Cause(ctx), s.Close())
-		}
-		return nil, errors.Join(fmt.Errorf("merge: another program has the store open, so wait until it has ended: %w", err), s.Close())
-	}
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, errors.Join(explain(path, "merge", err), s.Close())
-	}
-	return func() error {
-		_ = tx.Rollback() // it wrote nothing
-		return s.Close()
-	}, nil
 }
 
 // merger makes two stores. gather brings the runs of all stores into the first one, as it comes to
@@ -410,6 +350,10 @@ func (m *merger) plan(ctx context.Context, path string) (id int64, err error) {
 			return 0, err
 		}
 	} else {
+		if _, err := m.conn.ExecContext(ctx, `UPDATE main.sweep SET remark = nullif(max(ifnull(sweep.remark, ''), ifnull(s.remark, '')), '')
+			FROM source.sweep s WHERE s.id = ? AND sweep.id = ?`, id, m.id); err != nil {
+			return 0, err
+		}
 		var had int
 		var same bool
 		if err := m.conn.QueryRowContext(ctx, "SELECT repetitions, spec = ? FROM main.sweep WHERE id = ?", spec, m.id).Scan(&had, &same); err != nil {
@@ -504,6 +448,9 @@ func (m *merger) take(ctx context.Context, path string, id int64) error {
 // The checksum covers them too, so it is taken with them.
 const machine = "host, kernel, cpu, cores, memory_bytes, version, revision, binaries, checksum"
 
+// chosenByUser are columns of a run that a user may change in one of several copies.
+var chosenByUser = []string{"excluded", "remark"}
+
 // again takes runs that the merge has from an earlier part. They must be the same. An interrupted run
 // may have gone on, or have been closed by several: the run that is complete counts, or else the one
 // whose rows have the smaller hash.
@@ -512,6 +459,11 @@ func (m *merger) again(ctx context.Context, path string) error {
 		FROM hit JOIN source.run s ON s.id = hit.old
 		WHERE m.id = hit.new AND m.mode = 'sim' AND m.status = 'complete' AND s.status = 'complete'
 			AND (s.`+strings.ReplaceAll(machine, ", ", ", s.")+`) < (m.`+strings.ReplaceAll(machine, ", ", ", m.")+`)`); err != nil {
+		return err
+	}
+	// A run is excluded if any copy says so, and of several remarks the last one of the alphabet stays.
+	if _, err := m.conn.ExecContext(ctx, `UPDATE main.run AS m SET excluded = max(m.excluded, s.excluded), remark = nullif(max(ifnull(m.remark, ''), ifnull(s.remark, '')), '')
+		FROM hit JOIN source.run s ON s.id = hit.old WHERE m.id = hit.new`); err != nil {
 		return err
 	}
 	different, err := m.different(ctx)
@@ -585,7 +537,7 @@ func (m *merger) different(ctx context.Context) (out []difference, err error) {
 func (m *merger) content(ctx context.Context, table string) ([]string, error) {
 	columns, err := columnsOf(ctx, m.conn, table)
 	return slices.DeleteFunc(columns, func(c string) bool {
-		return c == runColumn(table) || table == runs.table && (c == "sweep_id" || c == "duplicate" || slices.Contains(strings.Split(machine, ", "), c))
+		return c == runColumn(table) || table == runs.table && (c == "sweep_id" || c == "duplicate" || slices.Contains(chosenByUser, c) || slices.Contains(strings.Split(machine, ", "), c))
 	}), err
 }
 
@@ -648,11 +600,12 @@ func (m *merger) drop(ctx context.Context, run int64) error {
 // inOrder is the order of a sweep's runs in the result. Times are compared to the millisecond.
 const inOrder = "ORDER BY cell_position, julianday(started_at), status = 'complete', uid"
 
-// best are the runs that may count, one for each cell. Of several complete ones a doubtful one counts last. Then that of
+// best are the runs that may count, one for each cell. Of several complete ones an excluded one counts last, and
+// before it a doubtful one. Then that of
 // the machine that has done most of the block counts, so that a block that was done again elsewhere is of one machine.
 // Then the machine counts that was first at the block, and the first run there. A simulated run is of no machine.
 const best = `WITH made AS (
-	SELECT run.id, run.cell_position, run.status = 'complete' AS done, run.doubts <> '' AS doubtful, cell.mix, cell.warmup, cell.repetition,
+	SELECT run.id, run.cell_position, run.status = 'complete' AS done, run.doubts <> '' AS doubtful, run.excluded, cell.mix, cell.warmup, cell.repetition,
 		row_number() OVER (` + inOrder + `) AS n,
 		` + machineOf + ` AS machine
 	FROM run JOIN cell ON cell.sweep_id = run.sweep_id AND cell.position = run.cell_position WHERE run.sweep_id = ?1),
@@ -660,7 +613,7 @@ blocks AS (
 	SELECT mix, warmup, repetition, machine, count(DISTINCT cell_position) AS cells, min(n) AS first FROM made WHERE done GROUP BY 1, 2, 3, 4)
 SELECT id, cell_position FROM (
 	SELECT id, cell_position, row_number() OVER (PARTITION BY cell_position
-		ORDER BY done DESC, CASE WHEN done THEN doubtful END, CASE WHEN done THEN -cells END, CASE WHEN done THEN first END, CASE WHEN done THEN n ELSE -n END) AS place
+		ORDER BY done DESC, CASE WHEN done THEN excluded END, CASE WHEN done THEN doubtful END, CASE WHEN done THEN -cells END, CASE WHEN done THEN first END, CASE WHEN done THEN n ELSE -n END) AS place
 	FROM made LEFT JOIN blocks USING (mix, warmup, repetition) WHERE NOT done OR blocks.machine = made.machine)
 WHERE place = 1`
 
@@ -741,24 +694,4 @@ func (m *merger) settle(ctx context.Context, work string) error {
 		return m.failed(err)
 	}
 	return m.failed(check(ctx, m.conn))
-}
-
-// publish gives the second store its name, once it is on the disk.
-func (m *merger) publish(w *workplace) error {
-	mode := fs.FileMode(0o644)
-	if info, err := os.Stat(m.out); err == nil {
-		mode = info.Mode().Perm()
-	}
-	path := w.file(mergedFile)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("merge into %s: %w", m.out, err)
-	}
-	if err = errors.Join(keepOwner(path, m.out), f.Chmod(mode), f.Sync(), f.Close()); err == nil {
-		err = w.publish(m.out, !m.isNew)
-	}
-	if err != nil {
-		return fmt.Errorf("merge into %s: %w", m.out, err)
-	}
-	return nil
 }

@@ -304,11 +304,11 @@ func TestMergeKeepsTheOwner(t *testing.T) {
 	if err := unix.Setfsuid(23456); err != nil {
 		t.Fatal(err)
 	}
-	refused := keepOwner(part, out)
+	refused := (&workplace{doing: "merge into " + out, out: out}).keepOwner(part)
 	if err := unix.Setfsuid(0); err != nil {
 		t.Fatal(err)
 	}
-	if refused == nil || !errors.Is(refused, fs.ErrPermission) || !strings.Contains(refused.Error(), "let its owner merge, or merge into a new file") {
+	if refused == nil || !errors.Is(refused, fs.ErrPermission) || !strings.Contains(refused.Error(), "let its owner do it") {
 		t.Errorf("a user who may not give a file away: %v, want a refusal", refused)
 	}
 }
@@ -570,7 +570,7 @@ func TestMergeAndOtherPrograms(t *testing.T) {
 	if err := open.Close(); err != nil {
 		t.Fatal(err)
 	}
-	release, err := hold(t.Context(), out, false)
+	h, err := holdStore(t.Context(), "merge", out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -589,7 +589,7 @@ func TestMergeAndOtherPrograms(t *testing.T) {
 	}
 	whole := filepath.Join(dir, "whole.db")
 	merged(t, whole, part)
-	if err := errors.Join(os.Rename(whole, out), release()); err != nil {
+	if err := errors.Join(os.Rename(whole, out), h.release()); err != nil {
 		t.Fatal(err)
 	}
 	s := <-opened

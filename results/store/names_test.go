@@ -54,11 +54,11 @@ func TestStoreWithTwoNames(t *testing.T) {
 // A merge makes no second name of the new store, not even for a moment.
 func TestMergeMakesOneName(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "all.db")
-	w, err := openWorkplace(out)
+	w, err := openWorkplace("merge into "+out, out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(makeFor(w.file(mergedFile), out), w.publish(out, false)); err != nil {
+	if err := errors.Join(w.make(mergedFile), w.publish(out, false)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(w.file(mergedFile)); err == nil { // a kill here would leave it

@@ -34,6 +34,7 @@ type Filter struct {
 	Warmups   bool     // select warm-up runs too, which are not measurements
 	// Duplicates selects also the complete runs of cells of which another run counts.
 	Duplicates bool
+	Excluded   bool // select also the runs that a user has excluded
 	Last       int  // of the selected runs take only the last so many
 	Unchecked  bool // take damaged runs too: for what is not a figure, such as an estimate
 }
@@ -77,6 +78,7 @@ func (f Filter) where() (condition string, args []any) {
 		{f.Before > 0, "id < ?", f.Before},
 		{!f.Warmups, "warmup = 0", nil},
 		{!f.Duplicates, "duplicate = 0", nil},
+		{!f.Excluded, "excluded = 0", nil},
 	} {
 		if term.set {
 			terms = append(terms, term.sql)
@@ -154,7 +156,7 @@ func (s *Store) placed(ctx context.Context, found []plannedRun) ([]results.Run, 
 
 // Run returns one run; the error wraps ErrNoRun if the store lacks it.
 func (s *Store) Run(ctx context.Context, id int64) (results.Run, error) {
-	found, err := s.Runs(ctx, Filter{IDs: []int64{id}, Warmups: true, Duplicates: true})
+	found, err := s.Runs(ctx, Filter{IDs: []int64{id}, Warmups: true, Duplicates: true, Excluded: true})
 	return first(s, fmt.Sprintf("run %d", id), ErrNoRun, found, err)
 }
 
@@ -397,6 +399,17 @@ func (s *Store) Modes(ctx context.Context, f Filter) (map[int64]results.Mode, er
 		modes[l.id] = l.mode
 	}
 	return modes, err
+}
+
+// Excluded returns how many runs the filter would select beside its own, if they were not excluded.
+func (s *Store) Excluded(ctx context.Context, f Filter) (n int, err error) {
+	if f.Excluded {
+		return 0, nil
+	}
+	f.Excluded, f.Last = true, 0
+	condition, args := f.where()
+	err = s.read.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE excluded = 1 AND "+condition, args...).Scan(&n)
+	return n, explain(s.path, "count excluded runs", err)
 }
 
 // DevicesOf returns the devices of every selected run in bus order, by the run's id.

@@ -13,10 +13,10 @@ import (
 var sweeps = layout[results.Sweep]{
 	table: "sweep",
 	columns: []string{"name", "tag", "spec", "node", "mode", "seed", "repetitions", "created_at",
-		"status", "host", "pid", "note"},
+		"status", "host", "pid", "note", "remark"},
 	fields: func(w *results.Sweep) (keys, values []any) {
 		return nil, []any{name{&w.Name}, name{&w.Tag}, &w.Spec, &w.Node, &w.Mode, (*decimal)(&w.Seed), &w.Repetitions,
-			instant{&w.CreatedAt}, &w.Status, text{&w.Host}, &w.PID, text{&w.Note}}
+			instant{&w.CreatedAt}, &w.Status, text{&w.Host}, &w.PID, text{&w.Note}, name{&w.Remark}}
 	},
 }
 
@@ -243,9 +243,9 @@ const machineOf = `CASE WHEN run.mode = 'live' THEN ifnull(run.host, '') || char
 	ifnull((SELECT group_concat(uuid, ' ') FROM (SELECT uuid FROM device WHERE run_id = run.id ORDER BY uuid)), '') ELSE '' END`
 
 // DoneOn returns the positions of a sweep's cells that have a complete run of a machine (results.Machine),
-// whether it counts or is a duplicate.
+// whether it counts or is a duplicate. Excluded runs do not count.
 func (s *Store) DoneOn(ctx context.Context, sweep int64, machine string) (map[int]bool, error) {
-	query := "SELECT DISTINCT cell_position FROM run WHERE sweep_id = ? AND cell_position IS NOT NULL AND status = 'complete' AND " + machineOf + " = ?"
+	query := "SELECT DISTINCT cell_position FROM run WHERE sweep_id = ? AND cell_position IS NOT NULL AND status = 'complete' AND excluded = 0 AND " + machineOf + " = ?"
 	found, err := collect(ctx, s, fmt.Sprintf("read what of sweep %d was done on this machine", sweep), query, []any{sweep, machine}, func(c *results.Cell) []any {
 		return []any{&c.Position}
 	})

@@ -79,7 +79,7 @@ func (t Table) OfSweeps() bool { return t.Name == sweeps.table || t.Name == cell
 //     are selected.
 func (f Filter) rowsOf(t Table) (condition string, args []any) {
 	condition, args = f.where()
-	everything, _ := Filter{Warmups: f.Warmups, Duplicates: f.Duplicates}.where()
+	everything, _ := Filter{Warmups: f.Warmups, Duplicates: f.Duplicates, Excluded: f.Excluded}.where()
 	switch {
 	case t.Name == runs.table:
 		return condition, args

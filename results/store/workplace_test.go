@@ -70,11 +70,11 @@ func TestMergeLeavesFilesOfOthers(t *testing.T) {
 // A merge into a new file replaces nothing that was made meanwhile.
 func TestMergeReplacesNoNewFile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "all.db")
-	w, err := openWorkplace(out)
+	w, err := openWorkplace("merge into "+out, out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(makeFor(w.file(mergedFile), out), os.WriteFile(out, []byte("new"), 0o600)); err != nil {
+	if err := errors.Join(w.make(mergedFile), os.WriteFile(out, []byte("new"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.publish(out, false); !errors.Is(err, fs.ErrExist) || bytesOf(t, out) != "new" {

@@ -14,7 +14,7 @@ func CheckTag(ctx context.Context, db *store.Store, tag string, mode results.Mod
 	if tag == "" {
 		return nil
 	}
-	runs, err := db.Modes(ctx, store.Filter{Tag: tag, Warmups: true})
+	runs, err := db.Modes(ctx, store.Filter{Tag: tag, Warmups: true, Excluded: true})
 	if err != nil {
 		return err
 	}

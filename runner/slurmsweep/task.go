@@ -250,5 +250,5 @@ func copyStore(ctx context.Context, file, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.CopyRuns(ctx, to, store.Filter{Warmups: true, Duplicates: true})
+	return db.CopyRuns(ctx, to, store.Filter{Warmups: true, Duplicates: true, Excluded: true})
 }

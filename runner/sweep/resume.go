@@ -49,6 +49,34 @@ func (r *Resumption) Asked() Options {
 // Extends reports whether the user wants more repetitions than were planned.
 func (r *Resumption) Extends() bool { return r.reps > 0 }
 
+// Done reports whether nothing is left to do: the sweep is complete, and no run of it is excluded.
+func (r *Resumption) Done(ctx context.Context, db *store.Store) (bool, error) {
+	if r.Sweep.Status != results.Complete || r.Extends() {
+		return false, nil
+	}
+	excluded, err := r.excluded(ctx, db)
+	return excluded == 0, err
+}
+
+// excluded is how many cells have a run that a user has excluded.
+func (r *Resumption) excluded(ctx context.Context, db *store.Store) (n int, err error) {
+	left, _, err := Remaining(ctx, db, r.Sweep.ID, Part{})
+	if err != nil || len(left) == 0 {
+		return 0, err
+	}
+	runs, err := db.Runs(ctx, store.Filter{Sweep: r.Sweep.ID, Status: results.Complete, Warmups: true, Excluded: true})
+	excluded := map[int64]bool{}
+	for _, run := range runs {
+		excluded[run.ID] = run.Excluded
+	}
+	for _, c := range left {
+		if c.Run != nil && excluded[*c.Run] {
+			n++
+		}
+	}
+	return n, err
+}
+
 // CheckFree refuses a sweep on which a process works.
 func (r *Resumption) CheckFree() error {
 	if r.Sweep.Status != results.Running {
@@ -130,6 +158,13 @@ func (r *Resumption) Announce(ctx context.Context, db *store.Store, part Part, s
 		what = fmt.Sprintf("part %s of %s", part, what)
 	}
 	say("%s: %d of %d runs are left", what, len(left), len(left)+done)
+	excluded, err := r.excluded(ctx, db)
+	if err != nil {
+		return "", err
+	}
+	if excluded > 0 {
+		say("sweep %d: excluded runs, which are made again: %d", id, excluded)
+	}
 	if missing := store.LeftOut(r.Sweep.Note); missing != "" {
 		say("sweep %d: %s, so they are repeated here: to avoid that, resume the sweep where they are", id, missing)
 	}
@@ -147,6 +182,7 @@ func recorded(w results.Sweep) (results.Spec, harness.Options, error) {
 		return spec, harness.Options{}, err
 	}
 	options, err := harness.ParseOptions(spec.Settings)
+	options.Tag = w.Tag // it may have changed since
 	if err != nil {
 		err = fmt.Errorf("read the settings of sweep %d: %w", w.ID, err)
 	}

@@ -16,9 +16,12 @@ type Standing struct {
 	Done     int
 	UnderWay int
 	Failed   int     // the last try did not end complete, and no process is at it
-	Missing  int     // never begun
+	Missing  int     // never begun, or a user has excluded it
 	LeftS    float64 // what is not done may take, by the estimates of the plan
 }
+
+// excluded stands for the status of a run that a user has excluded.
+const excluded results.Status = "excluded"
 
 // Standings are how far a sweep is: as a whole, and before that each part, if parts is the number of
 // parts that the plan is cut into.
@@ -31,7 +34,7 @@ func Standings(ctx context.Context, db *store.Store, w results.Sweep, parts int)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := db.Runs(ctx, store.Filter{Sweep: w.ID, Warmups: true})
+	runs, err := db.Runs(ctx, store.Filter{Sweep: w.ID, Warmups: true, Excluded: true})
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +43,9 @@ func Standings(ctx context.Context, db *store.Store, w results.Sweep, parts int)
 		status[r.ID] = r.Status
 		if p := r.Provenance; r.Status == results.Running && (p.PID == nil || !store.HolderLives(p.Host, *p.PID)) {
 			status[r.ID] = results.Interrupted
+		}
+		if r.Excluded {
+			status[r.ID] = excluded
 		}
 	}
 	var out []Standing
@@ -63,7 +69,7 @@ func standing(p Part, spec results.Spec, cells []results.Cell, status map[int64]
 		}
 		s.LeftS += expected(c)
 		switch {
-		case c.Run == nil:
+		case c.Run == nil || status[*c.Run] == excluded:
 			s.Missing++
 		case status[*c.Run] == results.Running:
 			s.UnderWay++
