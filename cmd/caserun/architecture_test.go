@@ -27,7 +27,7 @@ const module = "github.com/caserun/caserun/"
 var layers = [][]string{
 	{"cmd/caserun"},
 	{"cmd/caserun/config"},
-	{"runner/slurmsweep", "runner/display", "runner/policytest"},
+	{"runner/slurmsweep", "runner/display", "runner/policytest", "runner/keeping"},
 	{"runner/sweep", "runner/doctor", "runner/replay"},
 	{"runner/nodes"},
 	{"runner/live", "runner/sim"},

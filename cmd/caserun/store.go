@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/keeping"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -22,7 +22,7 @@ func newStore() *cobra.Command {
 		Use:   "store",
 		Short: "Work on the files that runs are stored in",
 	}
-	c.AddCommand(newStoreMerge())
+	c.AddCommand(newStoreList(), newStoreTag(), newStoreNote(), newStoreExclude(), newStoreRemove(), newStoreVacuum(), newStoreMerge())
 	return c
 }
 
@@ -111,11 +111,8 @@ func (o *storeMerge) do(c *cobra.Command) error {
 		progress.Done(int64(done), int64(all), time.Now())
 	})
 	progress.Stop()
-	if errors.Is(err, store.ErrBusy) {
-		return refusal{fmt.Errorf("%w: wait for it", err)}
-	}
 	if err != nil {
-		return err
+		return keeping.Idle(err)
 	}
 	settings := o.settings
 	settings.DB = out

@@ -65,3 +65,11 @@ func Standing(w results.Sweep) results.Status {
 	}
 	return w.Status
 }
+
+// RunStanding is a run's status. A run whose process died without storing that is interrupted.
+func RunStanding(r results.Run) results.Status {
+	if p := r.Provenance; r.Status == results.Running && (p.PID == nil || !HolderLives(p.Host, *p.PID)) {
+		return results.Interrupted
+	}
+	return r.Status
+}

@@ -128,7 +128,7 @@ func noneHeld(ctx context.Context, tx *sql.Tx, what, from string, args []any) er
 		if err := rows.Scan(&id, &host, &pid); err != nil {
 			return err
 		}
-		if HolderLives(host, pid) {
+		if pid != 0 && HolderLives(host, pid) { // without a number, the process died as it began
 			return fmt.Errorf("%s %d is under way in process %d of host %s: %w", what, id, pid, host, ErrBusy)
 		}
 	}

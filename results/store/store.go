@@ -208,7 +208,7 @@ func (s *Store) Resume(ctx context.Context, run int64) (*Writer, error) {
 // a sweep still belongs to its cell. If another process took the sweep over, the run is stored
 // as interrupted and the error wraps ErrBusy. A run that is already complete stays complete: a
 // process that closes it as abandoned is wrong. A simulated run of a sweep that is complete gets the
-// uid that it has wherever it runs.
+// uid that it has wherever it runs, unless an excluded run of its cell has it.
 func (s *Store) finish(ctx context.Context, run results.Run) error {
 	operation := fmt.Sprintf("finish run %d", run.ID)
 	var taken error
@@ -239,7 +239,8 @@ func (s *Store) finish(ctx context.Context, run results.Run) error {
 			return err
 		}
 		if run.Mode == results.Simulated {
-			if _, err := tx.ExecContext(ctx, "UPDATE run SET uid = case_uid('run', sweep.uid, run.cell_position) FROM sweep WHERE run.id = ? AND sweep.id = run.sweep_id", run.ID); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE run SET uid = case_uid('run', sweep.uid, run.cell_position) FROM sweep WHERE run.id = ?1 AND sweep.id = run.sweep_id
+				AND NOT EXISTS (SELECT 1 FROM run AS other WHERE other.id <> ?1 AND other.uid = case_uid('run', sweep.uid, run.cell_position))`, run.ID); err != nil {
 				return err
 			}
 		}

@@ -241,10 +241,6 @@ func setByAll(jobs []mixes.Job) []string {
 // benchmarks/lazy.sh can measure what the wait is worth.
 const noRecoveryVariable = "CASERUN_BENCH_NO_RECOVERY"
 
-// dirTime is the time in the name of a directory for output files. Its microseconds tell the
-// first runs of two stores apart that begin at once on different GPUs.
-const dirTime = "20060102T150405.000000"
-
 // answerGrace is how long after its deadline a process may answer a revocation.
 const answerGrace = 2 * time.Second
 
@@ -260,7 +256,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	devices := n.schedulable()
 	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
-		Dir:   filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
+		Dir:   filepath.Join(n.runs, outputDir(run, arrival)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
 		Swap: n.swap, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != mixes.Size{}, Feed: n.Feed, Admit: n.admit, Lost: n.lost, Users: n.users, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
 	if d := n.daemon; d != nil {

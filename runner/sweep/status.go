@@ -40,10 +40,7 @@ func Standings(ctx context.Context, db *store.Store, w results.Sweep, parts int)
 	}
 	status := map[int64]results.Status{}
 	for _, r := range runs {
-		status[r.ID] = r.Status
-		if p := r.Provenance; r.Status == results.Running && (p.PID == nil || !store.HolderLives(p.Host, *p.PID)) {
-			status[r.ID] = results.Interrupted
-		}
+		status[r.ID] = store.RunStanding(r)
 		if r.Excluded {
 			status[r.ID] = excluded
 		}

@@ -70,6 +70,11 @@ func AddDevicesFlag(f *pflag.FlagSet) {
 // AddDirectories adds --data and --runs.
 func AddDirectories(f *pflag.FlagSet) {
 	f.String("data", harness.DefaultData, "`DIR` with the programs' input files")
+	AddRunsFlag(f)
+}
+
+// AddRunsFlag adds --runs.
+func AddRunsFlag(f *pflag.FlagSet) {
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 }
 
