@@ -62,9 +62,6 @@ func (r *Request) find(ctx context.Context, db *store.Store) (selection.Kept, er
 	if k.Undated > 0 {
 		r.Say("simulated runs and sweeps without a date in their tag, as nightly-2026-11-21 has one, which --since and --before leave out: %d", k.Undated)
 	}
-	if len(k.Runs)+len(k.Sweeps) == 0 && r.span != (selection.Span{}) {
-		return k, selection.Nothing("nothing that began then is in %s", db.Path())
-	}
 	return k, nil
 }
 
@@ -169,8 +166,8 @@ func (r *Request) Remove(ctx context.Context, db *store.Store, dir string, files
 		return nil, err
 	}
 	removed, err := r.table(ctx, db, "removed", k, false)
-	if err != nil {
-		return nil, err
+	if err != nil || len(k.Runs)+len(k.Sweeps) == 0 { // nothing began then
+		return removed, err
 	}
 	question := fmt.Sprintf("remove from %s: runs %d, sweeps %d", db.Path(), len(k.Runs), len(k.Sweeps))
 	if files {
