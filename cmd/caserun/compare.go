@@ -155,7 +155,7 @@ func (o *compareOptions) look(c *cobra.Command, db *store.Store) (err error) {
 		return nothingError{errors.Join(fmt.Errorf("compare: %s and %s have nothing in common that was measured", o.sides[0], o.sides[1]),
 			errors.New(strings.Join(r.Notes, "\n")))}
 	}
-	r.Notes = append(r.Notes, r.Settle(storeHint(o.settings))...)
+	r.Notes = append(r.Notes, r.Settle(extendHint(c, db, o.settings))...)
 	warnUnseen(c, o.settings.Format, r.Notes)
 	if err := render(c, o.settings.Format, report.CompareTable(r)); err != nil {
 		return err

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,5 +105,52 @@ func TestInconclusiveResultsSayWhatSettlesThem(t *testing.T) {
 		if status, out, errs := caserun(t, strings.Fields(c.line)...); status != c.behind || strings.Contains(out, "inconclusive") || strings.Contains(out, " noise ") {
 			t.Errorf("behind %s, caserun %s: exit %d:\n%s%s", command, c.line, status, out, errs)
 		}
+	}
+}
+
+// What is measured too little is extended only if more runs would repeat its runs. A baseline of other profiles
+// cannot be: a new one is made, by the command in the note.
+func TestHintOfABaselineThatCannotBeExtended(t *testing.T) {
+	known, err := os.ReadFile("../../runner/profiles/rodinia31_h200.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTempDir(t)
+	profile := func(held string) {
+		t.Helper()
+		if err := os.WriteFile("app.csv", bytes.ReplaceAll(known, []byte(",5,1."), []byte(","+held+",1.")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	night := func(tag, seed string) {
+		t.Helper()
+		simulate(t, "--scheds", "sa,case-alg3:queue=fifo", "--reps", "4", "--tag", tag, "--seed", seed, "--profiles", "app.csv", "--jobs", "2")
+	}
+	profile("5")
+	night("old", "1")
+	night("same", "2")
+	gate := func(candidate string) string {
+		t.Helper()
+		_, out, _ := caserun(t, "regress", "--baseline", "old", "--candidate", candidate)
+		return strings.Join(strings.Fields(out), " ")
+	}
+	if out := gate("same"); !strings.Contains(out, "caserun sweep --resume 1 --reps ") || strings.Contains(out, "cannot be extended") {
+		t.Errorf("what is as it was can be extended:\n%s", out)
+	}
+	profile("5.5")
+	night("new", "3")
+	out := gate("new")
+	_, command, found := strings.Cut(out, "Make a new baseline: caserun ")
+	if strings.Contains(out, "--resume 1") || !strings.Contains(out, "caserun sweep --resume 3 --reps ") || !found ||
+		!strings.Contains(out, "sweep 1 (old) cannot be extended: mix W1, or a profile of its jobs, is not what it was") {
+		t.Fatalf("the hint must keep to what was measured:\n%s", out)
+	}
+	words := strings.Fields(command)
+	words = words[:slices.Index(words, "--tag")+2]
+	if status, _, errs := caserun(t, words...); status != exitOK {
+		t.Errorf("%q: exit %d: %s", words, status, errs)
+	}
+	if status, _, errs := caserun(t, "regress", "--baseline", words[len(words)-1], "--candidate", "new", "--max-regression", "throughput=50%"); status == exitUsage {
+		t.Errorf("the new baseline is not there: %s", errs)
 	}
 }

@@ -174,7 +174,7 @@ func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
 	if err := selection.Explain(c.Context(), db, &r, baseline, candidate); err != nil {
 		return err
 	}
-	r.Notes = append(r.Notes, r.Settle(storeHint(o.settings))...)
+	r.Notes = append(r.Notes, r.Settle(extendHint(c, db, o.settings))...)
 	warnUnseen(c, o.settings.Format, r.Notes)
 	if err := render(c, o.settings.Format, report.GateTable(r, o.only...)); err != nil {
 		return err

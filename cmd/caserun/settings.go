@@ -16,6 +16,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -158,4 +159,17 @@ func storeHint(settings config.Settings) regress.StoreHint {
 		return regress.StoreHint{Flag: settings.StoreFlag()}
 	}
 	return regress.StoreHint{Unpack: ", in the store of the bundle, which tar xzkf " + settings.DB + " caserun.db takes out"}
+}
+
+// extendHint is storeHint for commands that give sweeps more repetitions.
+func extendHint(c *cobra.Command, db *store.Store, settings config.Settings) regress.StoreHint {
+	in := storeHint(settings)
+	in.Sweep = sweep.Hints(c.Context(), db, func(flag string) string {
+		of, _, err := c.Root().Find([]string{"sweep"})
+		if err != nil || of.Flags().Lookup(flag) == nil {
+			return ""
+		}
+		return of.Flags().Lookup(flag).DefValue
+	})
+	return in
 }
