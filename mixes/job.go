@@ -20,7 +20,7 @@ type Job struct {
 	// Program is a program of the suite, or the path of the user's own executable. A path
 	// contains a slash and is relative to the directory in which caserun was started. A program
 	// of the suite is one of SuitePrograms, or the base name of another executable of the suite.
-	// "": the job has Steps only, and runs on simulated nodes only.
+	// "": the job has Steps or a Profile only, and runs on simulated nodes only.
 	Program string
 	// Args are the arguments without the program.
 	Args []string
@@ -50,6 +50,8 @@ type Job struct {
 	// Group says when the job arrives. Group 0 arrives with the batch. Every other group arrives
 	// when the last job of the preceding group has ended. A mix lists its jobs by group.
 	Group int `json:",omitempty"`
+	// At is when the job arrives, since the batch's arrival. A mix lists its jobs by it. Not beside groups.
+	At time.Duration `json:",omitempty"`
 	// Priority orders waiting tasks under the priority queue orders; the largest goes first, 0
 	// last.
 	Priority int
@@ -152,7 +154,7 @@ func (j Job) Single() Job {
 
 // Command returns the program and its arguments, then "< file" if the job reads a file. It
 // identifies jobs that run the same command. Ambiguous words are quoted, so different commands
-// have different identities. Of a job without a program it is "steps: file". A job of several
+// have different identities. Of a job without a program it is "steps: file", or "profile: name". A job of several
 // ranks begins with their number, as in "4 ranks: ./solver", and one of several devices with theirs, as in "2 GPUs: ./solver".
 func (j Job) Command() string {
 	var buffer [128]byte
@@ -169,6 +171,9 @@ func (j *Job) AppendCommand(b []byte) []byte {
 	}
 	if j.Program == "" && j.Steps != "" {
 		return appendWord(append(b, "steps: "...), j.Steps)
+	}
+	if j.Program == "" && j.Profile != nil {
+		return appendWord(append(b, "profile: "...), j.Name)
 	}
 	b = appendWord(b, j.Program)
 	for _, a := range j.Args {
@@ -234,7 +239,7 @@ func (j Job) equal(k Job) bool {
 	return j.Name == k.Name && j.Program == k.Program && slices.Equal(j.Args, k.Args) &&
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
-		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.Priority == k.Priority &&
+		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.At == k.At && j.Priority == k.Priority &&
 		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.User == k.User && j.Credits == k.Credits &&
 		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
@@ -242,7 +247,7 @@ func (j Job) equal(k Job) bool {
 // same reports whether both are nil, or point to the same value.
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Mix is a named list of jobs that arrive together, or group by group.
+// Mix is a named list of jobs that arrive together, group by group, or at times of their own.
 type Mix struct {
 	Name        string
 	Description string
@@ -251,6 +256,8 @@ type Mix struct {
 	// Source is "catalog", the path of the file, or "generated: ...".
 	Source string
 	Jobs   []Job
+	// Arrivals say when the jobs arrive; nil: each job says that itself.
+	Arrivals *Arrivals
 	// Lines are the lines of the jobs in the file; nil if the jobs are not from a file.
 	Lines []int
 	// Notes say what of the file the jobs leave out, one line for each note, with the place in

@@ -20,6 +20,9 @@ type Profile struct {
 	After  time.Duration // on the host, when the job has given the device back
 	Rounds int           // how often the phases are repeated with an equal share each; 0: once
 	Phases []Phase
+	// Exponential draws how long the job takes from an exponential distribution, whose mean is what the phases say. All
+	// of its times are longer or shorter by one factor.
+	Exponential bool `json:",omitempty"`
 }
 
 // Phase is a part of the time in which a job holds device memory.
@@ -30,6 +33,9 @@ type Phase struct {
 	CopyOut int64         // bytes, from the device
 	Kernels Footprint     // of the kernels; Bytes is the memory held
 }
+
+// exponential is the value of the key distribution.
+const exponential = "exponential"
 
 // Limits that catch typing errors. A simulated node would spend for ever on longer phases.
 const (
@@ -51,7 +57,7 @@ func (p *Profile) equal(q *Profile) bool {
 	if p == nil || q == nil {
 		return p == q
 	}
-	return p.Before == q.Before && p.After == q.After && p.Rounds == q.Rounds && slices.Equal(p.Phases, q.Phases)
+	return p.Before == q.Before && p.After == q.After && p.Rounds == q.Rounds && p.Exponential == q.Exponential && slices.Equal(p.Phases, q.Phases)
 }
 
 // footprint is the most memory of a phase, and the phase with the most warps.
@@ -85,7 +91,7 @@ func stated(f Footprint, p *Profile) Footprint {
 
 var (
 	phaseKeys   = []string{"host", "kernel", "copy_in", "copy_out", "memory", "blocks", "threads"}
-	profileKeys = slices.Concat([]string{"before", "after", "rounds", "phases"}, phaseKeys)
+	profileKeys = slices.Concat([]string{"before", "after", "rounds", "distribution", "phases"}, phaseKeys)
 )
 
 // profile reads the key profile: one phase with before, after and rounds, or those and phases.
@@ -97,6 +103,12 @@ func (r *yamlReader) profile(f field) *Profile {
 	p := &Profile{Before: r.phaseTime(fields, "before"), After: r.phaseTime(fields, "after")}
 	if f, found := fields["rounds"]; found {
 		p.Rounds = int(r.number(f.value, "rounds", maxRounds))
+	}
+	if f, found := fields["distribution"]; found {
+		s, ok := r.value(f.value, "distribution", "write "+exponential)
+		if p.Exponential = s == exponential; ok && !p.Exponential {
+			r.fail(f.value.GetToken(), "write "+exponential+", or remove the key: then the job takes as long as the profile says", "bad distribution %q", s)
+		}
 	}
 	list, several := fields["phases"]
 	if !several {
@@ -187,6 +199,9 @@ func profileText(p *Profile) string {
 	putTime("after", p.After)
 	if p.Rounds != 0 {
 		put("rounds", strconv.Itoa(p.Rounds))
+	}
+	if p.Exponential {
+		put("distribution", exponential)
 	}
 	put("phases", "[")
 	for i, phase := range p.Phases {

@@ -48,7 +48,7 @@ func checkRoundTrip(t rapid.TB, m Mix) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b.String())
 	}
-	if back.Name != m.Name || back.Description != m.Description || back.Ratio != m.Ratio || back.Source != path ||
+	if back.Name != m.Name || back.Description != m.Description || back.Ratio != m.Ratio || back.Source != path || back.OpenLoad() != m.OpenLoad() ||
 		!slices.EqualFunc(back.Jobs, m.Jobs, Job.equal) {
 		t.Fatalf("wrote %+v\n read %+v\n%s", m, back, b.String())
 	}
@@ -70,6 +70,23 @@ func anyMix(t *rapid.T) Mix {
 			m.Jobs = append(m.Jobs, j)
 		}
 		group += rapid.IntRange(0, 2).Draw(t, "groups between")
+	}
+	if group == 0 {
+		switch rapid.SampledFrom([]string{"", "at", "every", "poisson", "seed", "trace"}).Draw(t, "arrivals") {
+		case "at":
+			for i, at := range slices.Sorted(slices.Values(rapid.SliceOfN(rapid.Int64Range(0, int64(MaxArrival)), len(m.Jobs), len(m.Jobs)).Draw(t, "times"))) {
+				m.Jobs[i].At = time.Duration(at)
+			}
+		case "every":
+			m.Arrivals = &Arrivals{Every: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "every"))}
+		case "poisson":
+			m.Arrivals = &Arrivals{Poisson: "0.5/s"}
+		case "seed":
+			m.Arrivals = &Arrivals{Poisson: "30/m", Seed: new(rapid.Uint64().Draw(t, "seed"))}
+		case "trace":
+			m.Jobs = m.Jobs[:1]
+			m.Arrivals = &Arrivals{Trace: "testdata/traces/good.csv", Column: "submitted"}
+		}
 	}
 	if rapid.Bool().Draw(t, "users") {
 		credits := map[string]int{}
@@ -155,7 +172,7 @@ func anyProfile(t *rapid.T) *Profile {
 	duration := func(what string) time.Duration {
 		return time.Duration(rapid.Int64Range(0, int64(maxPhase)).Draw(t, what))
 	}
-	p := &Profile{Before: 1 + duration("before")/2, After: duration("after"), Rounds: rapid.IntRange(0, maxRounds).Draw(t, "rounds")}
+	p := &Profile{Before: 1 + duration("before")/2, After: duration("after"), Rounds: rapid.IntRange(0, maxRounds).Draw(t, "rounds"), Exponential: rapid.Bool().Draw(t, "exponential")}
 	for range rapid.IntRange(1, 3).Draw(t, "phases") {
 		phase := Phase{Host: duration("host"), Kernel: duration("kernel"), CopyIn: rapid.Int64Range(0, 1<<45).Draw(t, "in"),
 			CopyOut: rapid.Int64Range(0, 1<<45).Draw(t, "out"), Kernels: Footprint{Bytes: rapid.Int64Range(0, 1<<45).Draw(t, "held")}}

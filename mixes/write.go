@@ -26,6 +26,9 @@ func WriteYAML(w io.Writer, m Mix) error {
 		fmt.Fprintf(&b, "ratio: %s\n", scalar(m.Ratio))
 	}
 	writeCredits(&b, m)
+	if m.Arrivals != nil {
+		fmt.Fprintf(&b, "arrivals: %s\n", m.Arrivals.yaml())
+	}
 	b.WriteString("jobs:\n")
 	for i := 0; i < len(m.Jobs); {
 		same := 1
@@ -40,8 +43,8 @@ func WriteYAML(w io.Writer, m Mix) error {
 	if err != nil {
 		return fmt.Errorf("write mix %q: it has no YAML form: %w", m.Name, err)
 	}
-	if back.Name != m.Name || back.Description != m.Description || back.Ratio != m.Ratio {
-		return fmt.Errorf("write mix %q: its name, description or ratio has no YAML form", m.Name)
+	if back.Name != m.Name || back.Description != m.Description || back.Ratio != m.Ratio || back.OpenLoad() != m.OpenLoad() {
+		return fmt.Errorf("write mix %q: its name, description, ratio or arrivals has no YAML form", m.Name)
 	}
 	if i := firstDifference(back.Jobs, m.Jobs); i >= 0 {
 		return fmt.Errorf("write mix %q: job %d (%s) has no YAML form", m.Name, i, m.Jobs[i].Name)
@@ -119,6 +122,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 		put("restartable", strconv.FormatBool(*j.Restartable))
 	}
 	putNumber("group", uint64(j.Group))
+	if j.At != 0 {
+		put("at", j.At.String())
+	}
 	putNumber("priority", uint64(j.Priority))
 	putNumber("ranks", uint64(j.Ranks))
 	if j.Pin {

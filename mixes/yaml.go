@@ -30,6 +30,7 @@ const MaxNesting = 32
 //	description: text
 //	ratio: 3:1               large:small, only for tables
 //	credits: {ann: 2}        of users; see Job.Credits
+//	arrivals: {every: 2s}    when the jobs arrive; see arrivals.go
 //	jobs:
 //	  - needle-32768         a catalog job
 //	  - job: srad_v2-16384   a catalog job with keys: all below except program,
@@ -47,6 +48,7 @@ const MaxNesting = 32
 //	    faults: known        the program is known to fault; see Job.KnownFault
 //	    check_status: 4      exit status after a failed output check; see Job.CheckStatus
 //	    restartable: true    may be stopped and started again; see Job.Restartable
+//	    at: 30s              arrives so long after the batch; see Job.At
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    ranks: 4             processes of the command, which start and end together; see Job.Ranks
 //	    pin: true            keeps its own device choice
@@ -70,7 +72,10 @@ func parseYAML(in *lines, jobs jobIndex, has func(string) bool) (Mix, error) {
 	if err != nil {
 		return mix, err
 	}
-	return mix, m.credit(mix)
+	if err := m.credit(mix); err != nil {
+		return mix, err
+	}
+	return mix, m.checkArrivals(mix)
 }
 
 // readYAML calls read with the body of each piece of r's file and returns the last result, unless there
@@ -108,7 +113,13 @@ type yamlReader struct {
 	full  bool                      // nothing more is read
 	errs  InputErrors
 
+	firstAt  *InputError    // the place of the first key at; nil: no job has one
 	referred map[string]Job // catalog jobs; those that the file names several times share their slices
+}
+
+// place is where a token is in the file.
+func (r *yamlReader) place(t *token.Token) InputError {
+	return InputError{File: r.file, Line: r.line(t), Column: t.Position.Column}
 }
 
 // line is the line of a token in the file.
@@ -286,7 +297,7 @@ func kindOf(n ast.Node) string {
 	return "a single value"
 }
 
-var mixKeys = []string{"name", "description", "ratio", "credits", "jobs"}
+var mixKeys = []string{"name", "description", "ratio", "credits", "arrivals", "jobs"}
 
 // mixReader makes a mix of its pieces.
 type mixReader struct {
@@ -296,6 +307,7 @@ type mixReader struct {
 	size     int            // bytes of all names and commands
 	lines    map[string]int // of keys of the mix in earlier pieces
 	credits  map[string]credit
+	arrivals InputError // the place of the key
 }
 
 // credit is what the key credits says of a user.
@@ -342,6 +354,9 @@ func (r *mixReader) add(body ast.Node) Mix {
 	if f, found := fields["credits"]; found {
 		r.readCredits(f.value)
 	}
+	if f, found := fields["arrivals"]; found {
+		m.Arrivals, r.arrivals = r.readArrivals(f.value), r.place(f.key)
+	}
 	f, found := fields["jobs"]
 	if !found {
 		r.fail(firstToken(body), "write jobs: and a list of jobs", "the mix has no jobs")
@@ -362,6 +377,8 @@ func (r *mixReader) add(body ast.Node) Mix {
 		}
 		if before := len(m.Jobs) - 1; before >= 0 && count > 0 && j.Group < m.Jobs[before].Group {
 			r.fail(firstToken(n), "list the jobs by group", "a job of group %d after a job of group %d", j.Group, m.Jobs[before].Group)
+		} else if before >= 0 && count > 0 && j.At < m.Jobs[before].At {
+			r.fail(firstToken(n), "list the jobs by the time of their arrival", "a job that arrives at %v after a job that arrives at %v", j.At, m.Jobs[before].At)
 		}
 		if r.size > maxTextBytes {
 			r.fail(firstToken(n), "use a smaller count, or shorter names and arguments", "more than %s of names and commands in the mix", FormatBytes(maxTextBytes))
@@ -387,8 +404,7 @@ func (r *mixReader) readCredits(n ast.Node) {
 		if r.credits == nil {
 			r.credits = map[string]credit{}
 		}
-		r.credits[input.Name(key)] = credit{int(r.number(f.value, "credits of "+key, maxCredits)),
-			InputError{File: r.file, Line: r.line(f.key), Column: f.key.Position.Column}}
+		r.credits[input.Name(key)] = credit{int(r.number(f.value, "credits of "+key, maxCredits)), r.place(f.key)}
 	}
 }
 
@@ -424,7 +440,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "restartable", "group", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -512,14 +528,18 @@ func (r *yamlReader) catalogJob(n ast.Node) Job {
 	return r.referred[name]
 }
 
-// ownCommand reads program, args and stdin. A job without a program has steps.
+// ownCommand reads program, args and stdin. A job without a program has steps or a profile.
 func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 	f, found := fields["program"]
-	if _, steps := fields["steps"]; !found && steps {
+	_, steps := fields["steps"]
+	if _, profile := fields["profile"]; !found && (steps || profile) {
 		for _, key := range []string{"args", "stdin"} {
 			if f, found := fields[key]; found {
 				r.fail(f.key, "write program: beside it", "%s without a program", key)
 			}
+		}
+		if _, named := fields["name"]; !steps && !named {
+			r.fail(firstToken(n), "write name: beside the profile, or program: and a path", "a job with a profile and without a program has no name")
 		}
 		return j
 	}
@@ -593,6 +613,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["group"]; found {
 		j.Group = int(r.numberFrom(0, f.value, "group", maxJobs))
+	}
+	if f, found := fields["at"]; found {
+		j.At = r.at(f)
 	}
 	if f, found := fields["priority"]; found {
 		j.Priority = int(r.numberFrom(0, f.value, "priority", maxPriority))

@@ -108,7 +108,8 @@ func (r *Run) Fields() Fields {
 		{"traced", &r.Traced},
 	}, r.Tracer.Fields(), Fields{
 		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Chosen)(&r.Tag)},
-	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}}, m.DeadlineFields(), Fields{{"arm", (*Chosen)(&r.Arm)}, {"excluded", &r.Excluded}, {"remark", (*Chosen)(&r.Remark)}})
+	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}}, m.DeadlineFields(),
+		Fields{{"arm", (*Chosen)(&r.Arm)}, {"excluded", &r.Excluded}, {"remark", (*Chosen)(&r.Remark)}}, Fields{{"arrivals", &r.Arrivals}}, m.OpenLoadFields())
 }
 
 // Metrics that are columns of runs, in the order of the store.
@@ -119,6 +120,7 @@ var (
 		"utilization", "peak-utilization", "kernel-utilization")
 	energies  = named("energy", "idle-energy", "energy-per-job")
 	deadlines = named("deadlines-met")
+	openLoads = named("steady-throughput", "backlog", "largest-backlog", "backlog-growth")
 	swappings = named("swaps", "swaps-in-vain", "swapped-out", "swapped-in", "swap-drain", "swap-copy", "swap-bookkeeping",
 		"swap-host-peak", "host-mapped-slowdown")
 )
@@ -152,6 +154,9 @@ func (m *Metrics) SwappingFields() Fields { return m.columns(swappings, true) }
 
 // DeadlineFields are the columns of deadlines.
 func (m *Metrics) DeadlineFields() Fields { return m.columns(deadlines, true) }
+
+// OpenLoadFields are the columns of open load.
+func (m *Metrics) OpenLoadFields() Fields { return m.columns(openLoads, true) }
 
 // Fields are the columns of the sampler.
 func (s *Sampler) Fields() Fields {

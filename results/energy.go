@@ -47,7 +47,7 @@ func WithEnergy(run Run, devices []Device, jobs []Job, tasks []Task, segments []
 		return devices, jobs, e
 	}
 	end := 0.0
-	if last := makespan(jobs); last != nil {
+	if last := lastEnd(jobs); last != nil {
 		end = *last
 	}
 	shares := make([]float64, len(jobs))

@@ -44,6 +44,8 @@ const (
 
 const needsEnergy = ": it needs live runs on GPUs that measure their energy or power, for all of the run, and a job that ended ok"
 
+const needsArrivals = ": it needs a mix with arrivals, whose jobs all ended"
+
 // metrics are in the order of comparisons and exports.
 var metrics = []Metric{
 	{Name: "throughput", Column: "throughput_jobs_per_s", at: func(m *Metrics) any { return &m.ThroughputJobsPerS }, Heading: "throughput", Unit: "jobs/s", HigherIsBetter: true,
@@ -82,6 +84,14 @@ var metrics = []Metric{
 	{Name: "deadlines-met", Column: "deadlines_met", at: func(m *Metrics) any { return &m.DeadlinesMet }, Heading: "deadlines met", HigherIsBetter: true,
 		Compared: IfNamed, About: "jobs that ended ok by their deadline: their share of the jobs that have one", Needs: ": it needs a job with a deadline",
 		Absolute: true, Bench: "share/deadlines-met", Gauge: "caserun_deadlines_met_ratio", Help: "Share of the jobs with a deadline that ended ok by it: the median over the runs."},
+	{Name: "steady-throughput", Column: "steady_throughput_jobs_per_s", at: func(m *Metrics) any { return &m.Open.SteadyJobsPerS }, Heading: "steady throughput", Unit: "jobs/s", HigherIsBetter: true,
+		Compared: IfNamed, About: "jobs that ended ok between the warm-up and the last arrival, divided by that time", Needs: needsArrivals, OfSurvivors: true,
+		Bench: "jobs/s/steady", Gauge: "caserun_steady_throughput_jobs_per_second", Help: "Jobs that ended ok per second in the steady part of an open load: the median over the runs."},
+	{Name: "backlog", Column: "backlog_mean", at: func(m *Metrics) any { return &m.Open.BacklogMean }, Heading: "mean backlog", Unit: "jobs",
+		Compared: IfNamed, About: "jobs that have arrived and not ended, mean over the time between the warm-up and the last arrival", Needs: needsArrivals,
+		Bench: "jobs/backlog-mean", Gauge: "caserun_backlog_mean_jobs", Help: "Mean number of jobs that have arrived and not ended, in the steady part of an open load: the median over the runs."},
+	{Name: "largest-backlog", Column: "backlog_peak", at: func(m *Metrics) any { return &m.Open.BacklogPeak }, Heading: "largest backlog", Unit: "jobs"},
+	{Name: "backlog-growth", Column: "backlog_growth", at: func(m *Metrics) any { return &m.Open.Growth }, Heading: "backlog growth", Absolute: true},
 	{Name: "idle-energy", Column: "energy_idle_j", at: func(m *Metrics) any { return &m.Energy.IdleJ }, Heading: "  with no task (estimated)", title: "Energy with no task (estimated)", Unit: "J"},
 	{Name: "swaps", Column: "swaps", at: func(m *Metrics) any { return &m.Swapping.Swaps }, Heading: "swaps", Unit: "swaps"},
 	{Name: "swaps-in-vain", Column: "swaps_in_vain", at: func(m *Metrics) any { return &m.Swapping.InVain }, Heading: "  unsuccessful", Unit: "swaps"},

@@ -26,6 +26,7 @@ type Metrics struct {
 	Energy                Energy   // set by WithEnergy, not by Compute
 	Swapping              Swapping // set by NewSwapping, not by Compute
 	DeadlinesMet          *float64 // met / jobs with a deadline that ended or were refused
+	Open                  OpenLoad
 	Slowdown              *float64 // of kernels against the traced runs under sa of one side of a comparison; not stored
 }
 
@@ -81,9 +82,12 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 	if m.MakespanS == nil || *m.MakespanS <= 0 {
 		return m
 	}
-	end := *m.MakespanS
-	m.ThroughputJobsPerS = known(float64(m.OK) / end)
-	m.AttemptedJobsPerS = known(float64(len(jobs)) / end)
+	m.ThroughputJobsPerS = known(float64(m.OK) / *m.MakespanS)
+	m.AttemptedJobsPerS = known(float64(len(jobs)) / *m.MakespanS)
+	if run.Arrivals != nil {
+		m.Open = openLoad(jobs)
+	}
+	end := *lastEnd(jobs)
 	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(segments, deviceIndexes(segments, Primary(run.Mode)), Primary(run.Mode), end)
 	m.KernelUtilizationMean = mean(kernels.fractions(devices, end))
 	return m
@@ -101,7 +105,7 @@ func (m Metrics) WithOutcomes(run Run, jobs []Job) Metrics {
 // mean and peak, kernel residency and peak memory. A figure without records keeps its value.
 func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kernels Residence) []Device {
 	out := slices.Clone(devices)
-	end := makespan(jobs)
+	end := lastEnd(jobs)
 	if end == nil || *end <= 0 {
 		return out
 	}
@@ -142,10 +146,26 @@ func FinalStatus(run Run, jobs []Job) Status {
 	return status
 }
 
-// makespan returns the last job end, in seconds since the batch arrived. It is nil while a job
+// makespan returns the time from the first arrival of a job to the last end; nil as of lastEnd.
+func makespan(jobs []Job) *float64 {
+	last, first := lastEnd(jobs), 0.0
+	if last == nil {
+		return nil
+	}
+	for i, j := range jobs {
+		if at := j.ArrivalS; at == nil { // with the batch, in an earlier version
+			first = 0
+		} else if i == 0 || *at < first {
+			first = *at
+		}
+	}
+	return known(*last - first)
+}
+
+// lastEnd returns the last job end, in seconds since the batch arrived. It is nil while a job
 // has no outcome, and if a job that started has no end. A job that never started, such as a
 // refused one, needs no end.
-func makespan(jobs []Job) *float64 {
+func lastEnd(jobs []Job) *float64 {
 	var last *float64
 	for _, j := range jobs {
 		if j.Outcome == nil || (j.StartS != nil && j.EndS == nil) {

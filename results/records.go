@@ -88,6 +88,8 @@ type Run struct {
 	Status     Status
 	Jobs       int
 	Traced     bool // its kernels were traced, which costs time (see Tracer)
+	// Arrivals say when jobs arrived, if that did not wait for other jobs (open load): "at", or as mixes.Arrivals.String.
+	Arrivals *string
 	// Doubts say why the run may not have measured its jobs, a reason on each line. Such a run is left out of verdicts.
 	Doubts string
 	// Place is where its arm is in the plan of its sweep. The store knows it from there; it is not a column.

@@ -30,7 +30,9 @@ type Batch struct {
 	tasks     map[schedulers.TaskID]*task // the ledger: those that wait or have a device
 	deadlines deadlines                   // of jobs that have started
 	arrived   int                         // jobs of the mix that have arrived: the first ones
-	arrivedAt time.Duration               // the latest of them
+	grouped   int                         // jobs of the mix up to the end of the present group
+	groupAt   time.Duration               // when the present group arrived, from which the times of its jobs count
+	arriveAt  time.Duration               // a tick was asked for then, because the next job of the group arrives
 	next      int                         // first job of the mix that has not been admitted
 	backlog   *backlog                    // nil: jobs are admitted in the order of their arrival
 	open      bool                        // jobs may still be given
@@ -137,8 +139,8 @@ func NewBatch(c Config) (*Batch, error) {
 	}
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
-		if i > 0 && spec.Group < c.Jobs[i-1].Group {
-			return nil, fmt.Errorf("run batch: job %d of group %d is listed behind group %d", i, spec.Group, c.Jobs[i-1].Group)
+		if err := c.checkPlace(i); err != nil {
+			return nil, fmt.Errorf("run batch: %w", err)
 		}
 		if err := c.check(spec); err != nil {
 			return nil, fmt.Errorf("run batch: job %d (%s) %w", i, spec.Command(), err)
@@ -147,9 +149,25 @@ func NewBatch(c Config) (*Batch, error) {
 	}
 	if c.Open {
 		b.said = said
-		b.sorted = c.sortedLengths()
+	}
+	if start := c.atStart(); c.Open || len(start.Jobs) < len(c.Jobs) {
+		b.sorted = start.sortedLengths()
 	}
 	return b, nil
+}
+
+// checkPlace refuses a job that does not arrive in the order of the mix.
+func (c *Config) checkPlace(i int) error {
+	spec, before := &c.Jobs[i], &c.Jobs[max(i-1, 0)]
+	switch {
+	case spec.Group < before.Group:
+		return fmt.Errorf("job %d of group %d is listed behind group %d", i, spec.Group, before.Group)
+	case spec.Group == before.Group && spec.At < before.At:
+		return fmt.Errorf("job %d arrives at %v and is listed behind one that arrives at %v", i, spec.At, before.At)
+	case spec.At > 0 && c.Open:
+		return fmt.Errorf("job %d arrives at %v: a batch that is given jobs while it runs has all others from its start", i, spec.At)
+	}
+	return nil
 }
 
 // check refuses a job that the scheduler cannot serve.
@@ -275,7 +293,7 @@ func (b *Batch) Jobs() []results.Job { return b.records }
 
 func (Arrive) apply(b *Batch, now time.Duration) error {
 	b.arrive(now)
-	b.recordArrivals(b.arrived, len(b.records), nil)
+	b.recordArrivals(b.arrived, len(b.records), nil) // to which nothing has happened
 	for _, e := range b.config.Notes {
 		b.recordEvent(e)
 	}
@@ -289,26 +307,41 @@ func (Arrive) apply(b *Batch, now time.Duration) error {
 	return nil
 }
 
-// arrive lets the next group of the mix's jobs arrive once all jobs before it have ended, the given ones too.
+// arrive lets jobs of the mix arrive: those of the present group whose time has come, and the next group once all jobs
+// before it have ended, the given ones too.
 func (b *Batch) arrive(now time.Duration) {
-	if b.arrived == len(b.config.Jobs) || b.arrived+len(b.given) > b.ended {
-		return
+	jobs := b.config.Jobs
+	if b.arrived == b.grouped {
+		if b.arrived == len(jobs) || b.arrived+len(b.given) > b.ended {
+			return
+		}
+		for b.grouped < len(jobs) && jobs[b.grouped].Group == jobs[b.arrived].Group {
+			b.grouped++
+		}
+		b.groupAt = now
 	}
-	first, at := b.arrived, new(seconds(now))
-	group := b.config.Jobs[first].Group
-	for b.arrived < len(b.config.Jobs) && b.config.Jobs[b.arrived].Group == group {
-		b.records[b.arrived].ArrivalS = at
-		b.arrived++
+	for b.arrived < b.grouped && b.arrival(b.arrived) <= now {
+		first, at := b.arrived, new(seconds(b.arrival(b.arrived)))
+		for b.arrived < b.grouped && jobs[b.arrived].At == jobs[first].At {
+			b.records[b.arrived].ArrivalS = at
+			b.arrived++
+		}
+		b.recordArrivals(first, b.arrived, at)
+		for i := first; i < b.arrived; i++ {
+			b.wait(i)
+			if jobs[i].At > 0 {
+				b.expectNext(&jobs[i], b.prediction(i)) // whether enough is known of the mix was settled at its start
+			}
+		}
 	}
-	b.arrivedAt = now
-	b.recordArrivals(first, b.arrived, at)
-	for i := first; i < b.arrived && b.backlog != nil; i++ {
-		b.wait(i, now)
+	if b.arrived < b.grouped && b.arriveAt != b.arrival(b.arrived) {
+		b.arriveAt = b.arrival(b.arrived)
+		b.command(WakeAt{b.arriveAt})
 	}
 }
 
 // wait notes that a job has arrived and is to be admitted.
-func (b *Batch) wait(i int, now time.Duration) {
+func (b *Batch) wait(i int) {
 	if b.backlog == nil {
 		return
 	}
@@ -325,7 +358,7 @@ func (b *Batch) wait(i int, now time.Duration) {
 	case engine.Credits:
 		whose.User, whose.Credits = b.spec(i).User, b.spec(i).Credits
 	}
-	b.backlog.add(i, &whose, key, now)
+	b.backlog.add(i, &whose, key, b.arrival(i))
 }
 
 // left notes that a job that was admitted has ended.
@@ -724,6 +757,9 @@ func (e Tick) apply(b *Batch, now time.Duration) error {
 		}
 	}
 	b.endClients(now)
+	if b.arriveAt > 0 && b.arriveAt <= now {
+		b.admit(now)
+	}
 	ds := b.engine.Expire(now)
 	if b.config.Scheduler.Revokes {
 		quiet := e.Quiet

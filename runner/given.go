@@ -26,12 +26,13 @@ func (b *Batch) spec(i int) *mixes.Job {
 	return &b.config.Jobs[i]
 }
 
-// arrival is when a job arrived: with its group, or when it was given.
+// arrival is when a job arrives that is of the present group, or that was given. A job with a time of its own arrives then,
+// however late the batch hears of it.
 func (b *Batch) arrival(i int) time.Duration {
 	if n := len(b.config.Jobs); i >= n {
 		return b.given[i-n].arrived
 	}
-	return b.arrivedAt
+	return b.groupAt + b.config.Jobs[i].At
 }
 
 // faultsAlone says where a job has faulted without neighbours before.
@@ -103,7 +104,7 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 	}
 	i := len(b.records)
 	b.add(given{&e.Job, now, e.FaultsAlone, e.Expected})
-	b.wait(i, now)
+	b.wait(i)
 	b.recordJob(&b.records[i])
 	if len(b.given) == 1 {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventGiven, Job: &i, Detail: "this job and those after it were given to the batch while it ran"})
@@ -136,20 +137,27 @@ func (b *Batch) add(g given) {
 	}
 }
 
-// expectGiven takes in what is expected of the job that was given last.
+// expectGiven takes in what is expected of the job that was given last. The plan is dropped if too little is known.
 func (b *Batch) expectGiven(spec *mixes.Job, p *schedulers.Prediction, now time.Duration) {
+	if why := b.expectNext(spec, p); why != "" {
+		b.ahead.dropped = true
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnplanned, Detail: why})
+		b.carryOut(b.engine.Follow(schedulers.Plan{}, now), now)
+	}
+}
+
+// expectNext takes in what is expected of the job that has arrived last, of which nothing was known before. why says that too
+// little is known of the jobs so far.
+func (b *Batch) expectNext(spec *mixes.Job, p *schedulers.Prediction) (why string) {
 	level := 0
 	if b.nice != nil {
 		level = b.levelOf(p)
 		b.nice = append(b.nice, level)
 	}
 	if b.ahead == nil || b.ahead.dropped {
-		return
+		return ""
 	}
-	if why := b.ahead.extend(b.config, spec, p, level); why != "" {
-		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnplanned, Detail: why})
-		b.carryOut(b.engine.Follow(schedulers.Plan{}, now), now)
-	}
+	return b.ahead.extend(b.config, spec, p, level)
 }
 
 func (NoMore) apply(b *Batch, now time.Duration) error {

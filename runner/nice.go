@@ -47,9 +47,10 @@ func (c *Config) niceLevels(a *ahead) []int {
 	if a != nil {
 		return a.nice
 	}
-	expected := make([]*schedulers.Prediction, len(c.Jobs))
+	start := c.atStart()
+	expected := make([]*schedulers.Prediction, len(start.Jobs))
 	if c.learns() {
-		copy(expected, c.Predictions)
+		copy(expected, start.Predictions)
 	}
 	return schedulers.NiceByLength(expected, schedulers.UntilRequest)
 }
@@ -71,7 +72,7 @@ func (c *Config) sortedLengths() (lengths []time.Duration) {
 	return lengths
 }
 
-// levelOf is the nice level of a job that is given: by its place among all jobs so far, as in schedulers.NiceByLength. The
+// levelOf is the nice level of a job that arrives while the batch runs: by its place among all jobs so far, as in schedulers.NiceByLength. The
 // others keep theirs.
 func (b *Batch) levelOf(p *schedulers.Prediction) int {
 	if p == nil || !b.config.learns() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
@@ -39,10 +40,11 @@ func newAhead(c Config) (a *ahead, why string) {
 	if p == nil {
 		return nil, ""
 	}
-	expected, guesses := c.expected()
-	if guesses.tooFew() {
-		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", guesses.unknown, len(c.Jobs))
+	if _, all := c.expected(); all.tooFew() {
+		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", all.unknown, len(c.Jobs))
 	}
+	c = c.atStart()
+	expected, guesses := c.expected()
 	a = &ahead{cores: c.Cores, settings: p.Settings, first: true, most: c.most(), guesses: guesses}
 	a.settings.Seed = c.Seed
 	if c.Scheduler.Nice {
@@ -50,6 +52,14 @@ func newAhead(c Config) (a *ahead, why string) {
 	}
 	a.tracker = plan.NewTracker(expected, a.nice, c.Cores, len(c.Devices))
 	return a, ""
+}
+
+// atStart is the batch without the jobs that arrive at times of their own, of which no plan knows before.
+func (c Config) atStart() Config {
+	if i := slices.IndexFunc(c.Jobs, func(j mixes.Job) bool { return j.At > 0 }); i >= 0 {
+		c.Jobs, c.Predictions = c.Jobs[:i], c.Predictions[:min(i, len(c.Predictions))]
+	}
+	return c
 }
 
 // most is what earlier runs say that each job has of a device's memory at most, and no more than it can have.
@@ -149,22 +159,21 @@ func (c Config) expected() (all []schedulers.Prediction, g guesses) {
 	return all, g
 }
 
-// extend takes in a job that is given. why says that nothing is planned from now on, because too little is known.
+// extend takes in a job that has arrived. why says that too little is known of the jobs so far.
 func (a *ahead) extend(c Config, job *mixes.Job, expected *schedulers.Prediction, nice int) (why string) {
 	p := expected
 	if !c.learns() {
 		p = nil
 	}
 	a.guesses.learn(p)
-	if a.guesses.tooFew() {
-		a.dropped = true
-		return fmt.Sprintf("nothing is known of %d of %d jobs so far, so the plan is dropped: from here on Algorithm 3 places each task as it asks",
-			a.guesses.unknown, a.guesses.unknown+a.guesses.known)
-	}
 	a.tracker.Add(a.guesses.expect(p, job), nice)
 	a.most = append(a.most, c.mostOf(expected))
 	a.stale = true
-	return ""
+	if a.guesses.tooFew() {
+		why = fmt.Sprintf("nothing is known of %d of %d jobs so far, so the plan is dropped: from here on Algorithm 3 places each task as it asks",
+			a.guesses.unknown, a.guesses.unknown+a.guesses.known)
+	}
+	return why
 }
 
 // standing is what a job has and wants.

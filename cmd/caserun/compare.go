@@ -70,7 +70,7 @@ docs/reference/statistics.md describes the tests.`,
 	config.AddDoubtedFlag(c.Flags(), &o.doubted)
 	config.AddAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
-	config.AddListFlag(c.Flags(), &o.metrics, "metrics", "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last three only if named")
+	config.AddListFlag(c.Flags(), &o.metrics, "metrics", "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last five only if named")
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.by, "by", "", "of one side, print the matrix by `WHAT`: "+byMix)
 	return c

@@ -4,6 +4,12 @@ package pages
 
 import "testing"
 
+// All loads, as docs/reference/statistics.md shows them.
+func TestQueue(t *testing.T) {
+	checkQueue(t, queueFull)
+	shows(t, queuePage)
+}
+
 func TestFour(t *testing.T) { shows(t, fourPage) }
 
 // What plan.md shows takes some 40 s of processor time, so the gate has one node, without noise.

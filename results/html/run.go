@@ -107,6 +107,7 @@ func newFacts(r records) []fact {
 	add(m.Energy.UsedJ != nil && m.Energy.Source != nil && *m.Energy.Source == results.EnergyPower, "energy_from")
 	figures(m.Swapping.Swaps != nil, m.SwappingFields())
 	figures(m.DeadlinesMet != nil, m.DeadlineFields())
+	figures(r.run.Arrivals != nil, m.OpenLoadFields())
 	add(r.run.Workers > 0, "workers")
 	add(r.run.StartedAt != nil, "started_at")
 	add(r.run.Tag != "", "tag")

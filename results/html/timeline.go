@@ -262,9 +262,9 @@ func orElse(v *float64, other float64) float64 {
 }
 
 // horizon returns the end of a run's time axis: its makespan, or the latest recorded time if the
-// makespan is unknown.
+// makespan is unknown, or does not count from 0.
 func horizon(r records) float64 {
-	if m := r.run.Metrics.MakespanS; m != nil && *m > 0 {
+	if m := r.run.Metrics.MakespanS; m != nil && *m > 0 && r.run.Arrivals == nil {
 		return *m
 	}
 	end := 0.0

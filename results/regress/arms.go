@@ -107,12 +107,40 @@ func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []s
 	if deadRuns > 0 {
 		notes = append(notes, fmt.Sprintf("runs of %s in which no job ended ok: %d; they have no turnaround, makespan and energy", s.Label, deadRuns))
 	}
+	if open := openLoads(arms); open != "" {
+		notes = append(notes, fmt.Sprintf("runs of %s are of open load (%s): makespan and throughput say mostly when jobs arrive, so compare turnaround", s.Label, open))
+	}
 	notes = append(notes, sizes(s.Label, arms)...)
 	notes = append(notes, contents(s.Label, arms, names)...)
 	if found := machines(s.Runs); found != "" {
 		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s)", s.Label, found))
 	}
 	return notes
+}
+
+// openLoads are the mixes whose jobs arrive at times of their own; with a mark of those whose backlog grew.
+func openLoads(arms map[results.Arm][]Observation) string {
+	grew := map[string]int{}
+	for _, observed := range arms {
+		for _, o := range observed {
+			if o.Run.Arrivals == nil {
+				continue
+			}
+			n := grew[o.Run.Mix]
+			if o.Run.BacklogGrows() {
+				n++
+			}
+			grew[o.Run.Mix] = n
+		}
+	}
+	var out []string
+	for _, mix := range slices.Sorted(maps.Keys(grew)) {
+		if n := grew[mix]; n > 0 {
+			mix += fmt.Sprintf(", whose backlog grew in %d runs: their times are not steady", n)
+		}
+		out = append(out, mix)
+	}
+	return strings.Join(out, "; ")
 }
 
 // sizes returns a note for each mix whose runs have different numbers of jobs, as after

@@ -12,7 +12,7 @@ import (
 // A metric is one entry of the table: each table and each export that it names has it.
 func TestEveryMetricIsShown(t *testing.T) {
 	r := results.Run{ID: 1, Mix: "W1", Scheduler: "sa", Jobs: 4, Status: results.Complete}
-	r.Metrics.Slowdown, r.Metrics.Energy.Source = new(0.5), new(results.EnergyCounter)
+	r.Metrics.Slowdown, r.Metrics.Energy.Source, r.Arrivals = new(0.5), new(results.EnergyCounter), new("every 2s")
 	for _, f := range r.Fields() {
 		switch at := f.At.(type) {
 		case **float64:

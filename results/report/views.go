@@ -95,6 +95,10 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	if m.DeadlinesMet != nil {
 		show(Everywhere, m.DeadlineFields()...)
 	}
+	if r.Arrivals != nil {
+		show(Everywhere, of("arrivals")...)
+		show(Everywhere, m.OpenLoadFields()...)
+	}
 	if r.Mode == results.Live {
 		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(r.Sampler, m.MakespanS))
 	}
@@ -115,6 +119,12 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 
 	if r.Mode == results.Simulated {
 		t.Say("SIMULATED: these figures come from a model of the node, not from devices.")
+	}
+	if r.Arrivals != nil {
+		t.Say("open load: jobs arrive at times of their own, so makespan and throughput say mostly when they arrived. Turnaround is the time in the system, from a job's arrival to its end.")
+	}
+	if r.BacklogGrows() {
+		t.Say(fmt.Sprintf("the backlog grew by %s of the jobs that arrived: the load is above what this scheduler serves, so turnaround, wait and backlog are not steady and grow with the length of the run.", Human(*m.Open.Growth, Ratio)))
 	}
 	if r.Traced {
 		t.Say("traced: its times include the kernel tracer's cost, and compare only with those of traced runs.")

@@ -171,6 +171,10 @@ func SayIgnored(b Backend, say Say) {
 // Execute makes one run. The outcome counts beside an error if its run has a number.
 func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	r.Options = backend.Options()
+	var err error
+	if r.Mix, err = r.Mix.Arriving(r.Seed); err != nil {
+		return Outcome{}, Refuse(err)
+	}
 	devices, threads, err := backend.Size()
 	if err != nil {
 		return Outcome{}, err
@@ -326,6 +330,9 @@ func (b Batch) record() (results.Run, error) {
 		Suite: b.Suite, Repetition: 1, Tag: b.Tag, Seed: b.Seed, Workers: b.Workers, Status: results.Running,
 		Jobs: len(b.Mix.Jobs), Provenance: provenance()}
 	run.Provenance.Configuration = string(settings)
+	if open := b.Mix.OpenLoad(); open != "" {
+		run.Arrivals = &open
+	}
 	return run, nil
 }
 

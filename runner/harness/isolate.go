@@ -88,10 +88,10 @@ func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run
 	r.Given = nil
 	r.Mix.Source = fmt.Sprintf("jobs of run %d, of %s, each alone", first, r.Mix.Source)
 	r.Mix.Name += "-isolated" // it is not a repetition of the mix under sa, even with as many jobs
-	r.Mix.Jobs, r.Mix.Lines = nil, nil
+	r.Mix.Jobs, r.Mix.Lines, r.Mix.Arrivals = nil, nil, nil
 	for _, j := range jobs {
 		again := all[j.Index]
-		again.Group = 0 // no other group runs before
+		again.Group, again.At = 0, 0 // nobody runs before
 		r.Mix.Jobs = append(r.Mix.Jobs, again)
 	}
 	r.Sched, r.Workers, r.SMCap = "sa", 0, 0

@@ -157,11 +157,17 @@ func (x *Executor) newProcess(job, rank int, devices []int) *process {
 		}
 		p.kind = &k
 	}
+	if p.job.Profile != nil && p.job.Profile.Exponential {
+		p.stretch = rand.New(rand.NewPCG(x.config.Seed, lengthStream|uint64(job))).ExpFloat64()
+	}
 	if x.config.Noise > 0 {
 		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(rank)<<32|uint64(job)))
 	}
 	return p
 }
+
+// lengthStream marks the generators of the lengths of jobs, which are not those of their noise.
+const lengthStream = 1 << 63
 
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	x.loop = l

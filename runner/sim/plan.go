@@ -64,6 +64,9 @@ func (p *process) makePlan() []step {
 // on scales a step to the node and a device of a model, and draws its noise.
 func (p *process) on(m *Model, s *profiles.Step) step {
 	out := p.scaled(m, s)
+	if p.stretch > 0 {
+		out.soloS *= p.stretch
+	}
 	if p.noise != nil && out.soloS > 0 {
 		out.soloS *= math.Exp(p.x.config.Noise * p.noise.NormFloat64())
 	}

@@ -18,8 +18,10 @@ type process struct {
 	rank  int
 	group *group // nil: its job has no other
 	job   *mixes.Job
-	noise *rand.Rand  // of the lengths of its steps; nil: none
-	try   *runner.Try // nil: its first
+	noise *rand.Rand // of the lengths of its steps; nil: none
+	// stretch is how many times as long its steps take as in its profile, which is drawn for each job; 0: as long.
+	stretch float64
+	try     *runner.Try // nil: its first
 
 	todo     []step // which other jobs of its kind may have too
 	task     task

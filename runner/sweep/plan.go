@@ -247,7 +247,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 				other, arg, mix.Name)
 		}
 		names[mix.Name] = arg
-		jobs, err := digest(mix.Jobs)
+		jobs, err := digest(mix.Content())
 		if err != nil {
 			return fmt.Errorf("mix %s: %w", mix.Name, err)
 		}
@@ -325,7 +325,11 @@ func (p *Plan) digest(mix mixes.Mix) (string, error) {
 		}
 		all = append(all, k)
 	}
-	sum, err := digest(all)
+	var content any = all
+	if mix.Arrivals != nil {
+		content = []any{all, mix.Arrivals}
+	}
+	sum, err := digest(content)
 	if err != nil {
 		return "", fmt.Errorf("mix %s: %w", mix.Name, err)
 	}
@@ -348,7 +352,7 @@ func (p *Plan) Cells() []results.Cell {
 	add := func(mix, sched, probe, repetition int, warmup bool) {
 		c := results.Cell{Position: len(cells), Mix: p.mixes[mix].Name, MixSource: p.mixes[mix].Source,
 			Scheduler: p.Spec.Scheds[sched], Probe: probes[probe], Repetition: repetition, Warmup: warmup}
-		c.Seed = cellSeed(p.Options.Seed, c)
+		c.Seed = cellSeed(p.Options.Seed, c, p.mixes[mix].Chance())
 		cells = append(cells, c)
 	}
 	for repetition := range p.Spec.Warmups {
@@ -370,9 +374,13 @@ func (p *Plan) Cells() []results.Cell {
 
 // cellSeed is the seed of a run. It depends on the sweep's seed and on what the run is, so that
 // it is the same whatever else the sweep has, and however the user calls an arm, and differs between repetitions and between
-// arms. It has 53 bits, which every reader of JSON keeps.
-func cellSeed(seed uint64, c results.Cell) uint64 {
+// arms. It has 53 bits, which every reader of JSON keeps. With common all schedulers have one seed, because the mix leaves
+// arrivals or lengths of jobs to it: each repetition draws them anew, and the same for all.
+func cellSeed(seed uint64, c results.Cell, common bool) uint64 {
 	_, scheduler, _ := schedulers.CutName(c.Scheduler)
+	if common {
+		scheduler = ""
+	}
 	text := fmt.Appendf(nil, "%d\n%s\n%s\n%d\n%t", seed, c.Mix, scheduler, c.Repetition, c.Warmup)
 	if c.Probe != results.Lazy {
 		text = fmt.Appendf(text, "\n%s", c.Probe)
