@@ -195,8 +195,11 @@ func (n Names) Notes() (notes []string) {
 
 // Compare orders arms as the user gave them: first by mix, then by scheduler.
 func (n Names) Compare(a, b Arm) int {
-	return cmp.Or(comparePlaces(n.mixes, a.Mix, b.Mix), n.CompareSchedulers(a, b), a.Compare(b))
+	return cmp.Or(n.CompareMixes(a, b), n.CompareSchedulers(a, b), a.Compare(b))
 }
+
+// CompareMixes is Compare of the mixes alone.
+func (n Names) CompareMixes(a, b Arm) int { return comparePlaces(n.mixes, a.Mix, b.Mix) }
 
 // CompareSchedulers is Compare without mixes, and 0 for arms of one scheduler with equal parameters and probe.
 func (n Names) CompareSchedulers(a, b Arm) int { return comparePlaces(n.ways, a.way(), b.way()) }
@@ -252,6 +255,11 @@ func (n Names) Mix(a Arm) string {
 		return fmt.Sprintf("%s (%d jobs)", a.Mix, a.Jobs)
 	}
 	return a.Mix
+}
+
+// Given reports whether the user gave a name to any arm.
+func (n Names) Given(name string) bool {
+	return slices.Contains(slices.Collect(maps.Values(n.given)), name)
 }
 
 // Chosen is the name that the user gave the arm's scheduler with its parameters; empty without.

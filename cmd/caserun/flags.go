@@ -29,7 +29,7 @@ type filterFlags struct{ selection.Filter }
 func (f *filterFlags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.Mix, "mix", "", "only runs of this `MIX`")
-	flags.StringVar(&f.Sched, "sched", "", "only runs under this `SCHEDULER`")
+	flags.StringVar(&f.Sched, "sched", "", "only runs under this `SCHEDULER`, or of the arm of that name")
 	flags.StringVar(&f.Node, "node", "", "only runs on this `NODE`")
 	flags.StringVar(&f.Sweep, "sweep", "", "only runs of this `SWEEP`: its number, or latest")
 	flags.StringVar(&f.Tag, "tag", "", "only runs with this `TAG`")
@@ -38,12 +38,14 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	flags.BoolVar(&f.Excluded, "excluded", false, "also the runs that caserun store exclude has taken out")
 	config.NoSetting(flags, "sched", "node", "tag")
 	_ = c.RegisterFlagCompletionFunc("mix", fromStore(selection.OfferMixes))
+	_ = c.RegisterFlagCompletionFunc("sched", fromStore(selection.OfferArms))
 	_ = c.RegisterFlagCompletionFunc("node", fromStore(selection.OfferNodes))
 }
 
 // addBaseFlag adds the flag that names the scheduler to which ratios are.
 func addBaseFlag(c *cobra.Command, base *string) {
-	c.Flags().StringVar(base, "base", "", "`SCHEDULER` to which ratios are (default: sa, or the first)")
+	c.Flags().StringVar(base, "base", "", "`ARM` to which ratios are (default: sa, or the first)")
+	_ = c.RegisterFlagCompletionFunc("base", fromStore(selection.OfferArms))
 }
 
 // byMix is the only value of --by.

@@ -134,16 +134,18 @@ func (o *regressOptions) check(text string) ([]regress.Limit, error) {
 	if err := regress.CheckLimits(limits, text); err != nil {
 		return nil, fmt.Errorf("--max-regression %w", err)
 	}
-	return regress.WithCrashes(limits), checkSchedulers(limits)
+	return regress.WithCrashes(limits), nil
 }
 
-// checkSchedulers refuses limits of schedulers that there are not.
-func checkSchedulers(limits []regress.Limit) error {
-	for _, l := range limits {
-		if l.Scheduler != "" {
-			if err := config.Check("sched", l.Scheduler); err != nil {
-				return fmt.Errorf("--max-regression %s: %w", l, err)
-			}
+// fits refuses sides that do not fit the options.
+func (o *regressOptions) fits(baseline, candidate regress.Side) error {
+	check := func(scheduler string) error { return config.Check("sched", scheduler) }
+	if unknown, err := regress.UnknownScheduler(o.limits, check, baseline, candidate); err != nil {
+		return selection.Refuse("--max-regression %s: %v", unknown, err)
+	}
+	if !o.settings.AllowSimulated {
+		if err := regress.OneMode(baseline, candidate); err != nil {
+			return fmt.Errorf("regress: %w", err)
 		}
 	}
 	return nil
@@ -165,10 +167,8 @@ func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
 	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
 		return fmt.Errorf("regress: %w", err)
 	}
-	if !o.settings.AllowSimulated {
-		if err := regress.OneMode(baseline, candidate); err != nil {
-			return fmt.Errorf("regress: %w", err)
-		}
+	if err := o.fits(baseline, candidate); err != nil {
+		return err
 	}
 	r := regress.Gate(baseline, candidate, o.limits, o.alpha)
 	if err := selection.Explain(c.Context(), db, &r, baseline, candidate); err != nil {

@@ -21,52 +21,38 @@ type armName struct {
 }
 
 type arms struct {
+	shown results.Names
 	names []armName
-	index map[string]int // by full name
+	index map[results.Arm]int // by what of an arm is its name
 }
 
-// newArms names the arms of the runs. Arms are in the order of their names, because a sweep
-// shuffles its runs.
+// newArms names the arms of the runs, in the order in which the user gave them.
 func newArms(runs []results.Run) *arms {
-	short, variants := map[string]string{}, map[string]int{}
+	a := &arms{shown: results.NamesOf(runs), index: map[results.Arm]int{}}
+	seen := map[results.Arm]bool{}
 	for _, r := range runs {
-		if full := fullName(r); short[full] == "" {
-			short[full] = shortName(r)
-			variants[shortName(r)]++
-		}
+		seen[ofName(results.ArmOf(r))] = true
 	}
-	a := &arms{index: map[string]int{}}
-	for i, full := range slices.Sorted(maps.Keys(short)) {
-		n := armName{Index: i, Text: short[full], Full: full}
-		if variants[n.Text] > 1 {
-			n.Text = full
+	for i, arm := range a.shown.Sorted(maps.Keys(seen)) {
+		full := arm.Scheduler
+		if arm.Parameters != "" {
+			full += ":" + arm.Parameters
 		}
-		a.names, a.index[full] = append(a.names, n), i
+		n := armName{Index: i, Text: line(a.shown.Scheduler(arm)), Full: line(results.WithProbe(full, arm.Probe))}
+		if arm.Traced {
+			n.Text, n.Full = n.Text+", traced", n.Full+", traced"
+		}
+		a.names, a.index[arm] = append(a.names, n), i
 	}
 	return a
 }
 
-func (a *arms) of(r results.Run) armName { return a.names[a.index[fullName(r)]] }
-
-func shortName(r results.Run) string {
-	name := line(results.WithProbe(r.Scheduler, r.Probe))
-	if r.Traced {
-		name += ", traced"
-	}
-	return name
+// ofName is what of an arm is its name.
+func ofName(a results.Arm) results.Arm {
+	return results.Arm{Scheduler: a.Scheduler, Parameters: a.Parameters, Probe: a.Probe, Traced: a.Traced}
 }
 
-func fullName(r results.Run) string {
-	name := line(r.Scheduler)
-	if r.Parameters != "" {
-		name += ":" + line(r.Parameters)
-	}
-	name = results.WithProbe(name, r.Probe)
-	if r.Traced {
-		name += ", traced"
-	}
-	return name
-}
+func (a *arms) of(r results.Run) armName { return a.names[a.index[ofName(results.ArmOf(r))]] }
 
 // group has arms that can be compared.
 type group struct {
@@ -132,7 +118,7 @@ func batches(runs []results.Run, jobs [][]results.Job, a *arms) []*batch {
 		m.runs, m.jobs = append(m.runs, r), append(m.jobs, jobs[i])
 	}
 	slices.SortStableFunc(out, func(x, y *batch) int {
-		return cmp.Or(cmp.Compare(x.arm.Mix, y.arm.Mix), cmp.Compare(x.arm.Node, y.arm.Node), cmp.Compare(x.arm.Mode, y.arm.Mode), cmp.Compare(y.arm.Jobs, x.arm.Jobs))
+		return cmp.Or(a.shown.CompareMixes(x.arm, y.arm), cmp.Compare(x.arm.Node, y.arm.Node), cmp.Compare(x.arm.Mode, y.arm.Mode), cmp.Compare(y.arm.Jobs, x.arm.Jobs))
 	})
 	return out
 }

@@ -378,7 +378,7 @@ func TestSurvivorsAreMarked(t *testing.T) {
 		}
 		arms := v.Groups[0].Arms.HTML()
 		for _, row := range arms {
-			arm := row.Cells[0].Text
+			arm, _, _ := strings.Cut(row.Cells[0].Text, ":")
 			for i, marked := range []bool{arm == "cg", want[arm], arm == "cg", want[arm], arm == "cg", false} {
 				if got := row.Cells[3+i].Text; strings.HasSuffix(got, "†") != marked {
 					t.Errorf("base %q: cell %d of %s: %q, marked: want %v", base, i, arm, got, marked)
@@ -405,15 +405,15 @@ func TestSurvivorsAreMarked(t *testing.T) {
 		}
 		for _, row := range arms {
 			for _, factor := range []string{row.Cells[4].Text, row.Cells[6].Text} {
-				if arm := row.Cells[0].Text; arm == lostMore[base] && !strings.Contains(factor, "? inconclusive") {
+				if arm, _, _ := strings.Cut(row.Cells[0].Text, ":"); arm == lostMore[base] && !strings.Contains(factor, "? inconclusive") {
 					t.Errorf("base %q: %s: %q, though cg lost more jobs", base, arm, factor)
 				}
 			}
 		}
-		if why := "Inconclusive: not comparable: cg lost more jobs."; !slices.Contains(v.Groups[0].Notes, why) {
+		if why := "Inconclusive: not comparable: cg:queue=fifo lost more jobs."; !slices.Contains(v.Groups[0].Notes, why) {
 			t.Errorf("base %q: notes %q lack %q", base, v.Groups[0].Notes, why)
 		}
-		if first := arms[0].Cells[0]; first.Small != "(base)" || base == "cg" && first.Text != "cg" {
+		if first := arms[0].Cells[0]; first.Small != "(base)" || base == "cg" && first.Text != "cg:queue=fifo" {
 			t.Errorf("base %q: the arms of %s begin with %+v", base, v.Groups[0].Title, first)
 		}
 	}

@@ -100,8 +100,7 @@ func newTrendLine(l trend.Line, name string, arm int, unit report.Unit) trendLin
 
 // at returns the index of an arm, and -1 if the page has no run of it.
 func (a *arms) at(arm results.Arm) int {
-	full := fullName(results.Run{Scheduler: arm.Scheduler, Parameters: arm.Parameters, Probe: arm.Probe, Traced: arm.Traced})
-	if i, found := a.index[full]; found {
+	if i, found := a.index[ofName(arm)]; found {
 		return i
 	}
 	return -1

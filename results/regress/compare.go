@@ -59,7 +59,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 		return out, fmt.Errorf("compare %s with %s: %w", a.Label, b.Label, err)
 	}
 	out.pairs = pairs
-	out.Notes = slices.Concat(together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), remarks(pairs, out.Names))
+	out.Notes = slices.Concat(out.Names.Notes(), together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), remarks(pairs, out.Names))
 	for _, arm := range onlyA {
 		out.Notes = append(out.Notes, leftOut(arm, b, bArms, out.Names))
 	}

@@ -104,12 +104,16 @@ type Report struct {
 // adjusted together. Lost jobs are tested in any case, because other metrics count only beside them, and are
 // a check of their own if the limits say so: see WithCrashes.
 func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
-	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, limits: limits, Alpha: alpha}
+	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, limits: slices.Clone(limits), Alpha: alpha}
 	aArms, bArms := baseline.arms(), candidate.arms()
 	r.Names = namesOf(aArms, bArms)
+	names := r.Names
+	for i := range r.limits {
+		r.limits[i].names = &names
+	}
 	pairs, onlyA, onlyB := pairsOfGate(baseline, candidate, aArms, bArms, r.Names)
 	r.Pairs = pairs
-	r.Notes = slices.Concat(together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), remarks(pairs, r.Names))
+	r.Notes = slices.Concat(r.Names.Notes(), together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), remarks(pairs, r.Names))
 	for _, p := range pairs {
 		if note := fmt.Sprintf("the schedulers differ: %s and %s", p.A.Scheduler, p.B.Scheduler); p.A.Scheduler != p.B.Scheduler && !slices.Contains(r.Notes, note) {
 			r.Notes = append(r.Notes, note)
@@ -134,7 +138,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	}
 	var asked []limitedBlock
 	for _, p := range pairs {
-		for _, l := range limitsOf(limits, p.A) {
+		for _, l := range limitsOf(r.limits, p.A) {
 			if l.applies(p.A, aArms) {
 				asked = append(asked, limitedBlock{[]Pair{p}, l})
 			}

@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -209,5 +210,28 @@ func TestGateOfOtherParameters(t *testing.T) {
 		if slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "is new") }) != (name == "not the name") {
 			t.Errorf("%s: %q", name, r.Notes)
 		}
+	}
+}
+
+// A limit may name an arm, and a name that no arm has is refused unless it is a scheduler's.
+func TestLimitsOfNamedArms(t *testing.T) {
+	fifo := Observation{Run: results.Run{Mix: "W1", Scheduler: "case-alg3", Parameters: "queue=fifo", Arm: "fifo"}}
+	limits, err := ParseLimits("throughput=3%,fifo:throughput=5%,case-alg3:queue=fifo:throughput=7%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := results.NamesOf([]results.Run{fifo.Run})
+	for i := range limits {
+		limits[i].names = &names
+	}
+	if got := limitsOf(limits, results.ArmOf(fifo.Run)); len(got) != 1 || got[0].Scheduler != "fifo" {
+		t.Errorf("limits %v, want that of fifo", got)
+	}
+	refuse := func(text string) error { return errors.New("unknown " + text) }
+	if l, err := UnknownScheduler(limits[:2], refuse, Side{Runs: []Observation{fifo}}); err != nil {
+		t.Errorf("%s: %v", l, err)
+	}
+	if l, err := UnknownScheduler(limits, refuse, Side{}); err == nil || l.Scheduler != "fifo" {
+		t.Errorf("%s, %v: want an error of fifo", l, err)
 	}
 }

@@ -19,7 +19,8 @@ type Limit struct {
 	Bound          float64 // a ratio; a difference if the metric is absolute; jobs per run for crashes
 	None           bool    // the arms are not checked
 
-	implied bool // the user did not say it
+	implied bool           // the user did not say it
+	names   *results.Names // of the arms that are judged
 }
 
 // String returns the limit in the form that ParseLimits reads.
@@ -74,8 +75,33 @@ func (l Limit) fits(arm results.Arm) bool {
 	if name == "" {
 		return true
 	}
-	return name == arm.Scheduler &&
+	return (name == arm.Scheduler || l.isNamed() && name == l.names.Chosen(arm)) &&
 		(parameters == "" || slices.Contains(append(strings.Split(arm.Parameters, ","), "probe="+arm.Probe.String()), parameters))
+}
+
+// isNamed reports whether a limit is for an arm that the user named.
+func (l Limit) isNamed() bool {
+	name, _, _ := strings.Cut(l.Scheduler, ":")
+	return l.names != nil && l.names.Given(name)
+}
+
+// UnknownScheduler returns the first of the limits that is for a scheduler which the check refuses, and whose name no arm of the
+// sides has.
+func UnknownScheduler(limits []Limit, check func(string) error, sides ...Side) (Limit, error) {
+	var runs []results.Run
+	for _, s := range sides {
+		runs = append(runs, rows(s.Runs)...)
+	}
+	names := results.NamesOf(runs)
+	for _, l := range limits {
+		if l.names = &names; l.Scheduler == "" || l.isNamed() {
+			continue
+		}
+		if err := check(l.Scheduler); err != nil {
+			return l, err
+		}
+	}
+	return Limit{}, nil
 }
 
 // limitsOf returns the limit of each metric for an arm, in the order of the limits: the limit that names
@@ -88,6 +114,9 @@ func limitsOf(limits []Limit, arm results.Arm) []Limit {
 		}
 		if l.Scheduler != "" {
 			n++
+		}
+		if l.isNamed() {
+			n += 2 // it says every parameter
 		}
 		return n
 	}

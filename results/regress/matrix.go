@@ -158,7 +158,7 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 			}
 		}
 		if len(out) == 0 {
-			m.Notes = append(m.Notes, s.notes(all, names)...)
+			m.Notes = slices.Concat(m.Notes, names.Notes(), s.notes(all, names))
 		}
 		out = append(out, m)
 	}

@@ -58,6 +58,7 @@ func CompareTable(r regress.Result) *Table {
 		{Name: "p_adjusted", Heading: "p", Drop: 3}, {Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Place: reasonPlace},
 		{Name: "warnings", Place: DataOnly}, {Name: "probe_a", Place: DataOnly}, {Name: "probe_b", Place: DataOnly},
 		{Name: "mixes", Place: DataOnly}, {Name: "settles", Place: DataOnly}, {Name: "survivors_only", Place: DataOnly},
+		{Name: "arm_a", Place: DataOnly}, {Name: "arm_b", Place: DataOnly},
 	}}
 	tests := 0
 	for _, row := range r.Rows {
@@ -73,7 +74,8 @@ func CompareTable(r regress.Result) *Table {
 			c.A.N, medianCell(c.A, row.Metric), given(intervalText(c.A, row.Metric)), finite(c.A.Low), finite(c.A.High),
 			c.B.N, medianCell(c.B, row.Metric), given(intervalText(c.B, row.Metric)), finite(c.B.Low), finite(c.B.High),
 			Cell{Value: finite(c.Change), Text: withMark(changeText(c.Change, row.Metric), survivorsMark(row.Survivors()))}, changeInterval(c), finite(c.Low), finite(c.High), change,
-			finite(c.P), pCell(c.Adjusted), c.MinEffect, c.Verdict, given(c.Reason), warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors())
+			finite(c.P), pCell(c.Adjusted), c.MinEffect, c.Verdict, given(c.Reason), warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors(),
+			r.Names.Scheduler(a), r.Names.Scheduler(b))
 	}
 	if reasonPlace == DataOnly {
 		for reason, n := range reasons {
@@ -144,6 +146,7 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 		{Name: "mixes", Place: DataOnly}, {Name: "baseline_jobs", Place: DataOnly}, {Name: "candidate_jobs", Place: DataOnly}, {Name: "settles", Place: DataOnly},
 		{Name: "since", Place: DataOnly}, {Name: "since_nights", Place: DataOnly}, {Name: "since_after", Place: DataOnly}, {Name: "since_by", Place: DataOnly},
 		{Name: "revision_before", Place: DataOnly}, {Name: "revision_after", Place: DataOnly},
+		{Name: "arm", Place: DataOnly},
 	}}
 	warnings := map[results.Arm]any{}
 	for _, p := range r.Pairs {
@@ -162,13 +165,14 @@ func GateTable(r regress.Report, kinds ...string) *Table {
 			base, cand = Cell{Value: c.Rate(0), Text: Human(c.Rate(0), Ratio)}, Cell{Value: c.Rate(1), Text: Human(c.Rate(1), Ratio)}
 			change, low, high = c.Rate(1)-c.Rate(0), nil, nil
 		}
-		var mix, jobs, scheduler, node, mode any
+		var mix, jobs, scheduler, node, mode, arm any
 		if a := c.Arm; a.Mix != "" {
+			arm = r.Names.Scheduler(a)
 			mix, jobs, scheduler, node, mode = mixCell(a, r.Names), positive(a.Jobs), schedulerCell(a, r.Names), a.Node, a.Mode
 		}
 		t.Add(append([]any{mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, limitCell(c), classCell(c.Class), Cell{Value: c.Text, Text: c.Short},
 			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
-			change, low, high, p, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles)}, sinceCells(c.Since)...)...)
+			change, low, high, p, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles)}, append(sinceCells(c.Since), arm)...)...)
 	}
 	t.Say(sinceNotes(r)...)
 	t.Say(r.Explanations()...)

@@ -41,7 +41,7 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 		}
 		fmt.Fprintf(out, "Unit %s better=%s\n", m.Bench, better)
 	}
-	copies := results.Copies(runs)
+	copies, names := results.Copies(runs), results.NamesOf(runs)
 	noiseFree := slices.ContainsFunc(runs, results.NoiseFree)
 	_, again, doubtful := samplesOf(runs)
 	for _, says := range samplesNotes(noiseFree, again, doubtful) {
@@ -57,7 +57,7 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 			continue
 		}
 		current = benchConfiguration(out, current, environment(r, devices[r.ID]))
-		fmt.Fprintf(out, "%s 1", benchName(r))
+		fmt.Fprintf(out, "%s 1", benchName(r, names))
 		for _, m := range measures {
 			if v := measured(m, r); v != nil {
 				fmt.Fprintf(out, " %s %s", strconv.FormatFloat(*v, 'g', -1, 64), m.Bench)
@@ -84,13 +84,16 @@ func measured(m results.Metric, r results.Run) *float64 {
 // benchName is the same for the repetitions of an arm, and differs between arms. The
 // node is last, because Go reads a number after the last dash as the number of
 // processors, and no node's name ends so.
-func benchName(r results.Run) string {
+func benchName(r results.Run, names results.Names) string {
 	name := fmt.Sprintf("BenchmarkMix/mix=%s/jobs=%d/sched=%s", benchWord(r.Mix), r.Jobs, benchWord(r.Scheduler))
 	if r.Parameters != "" {
 		name += "/params=" + benchWord(r.Parameters)
 	}
 	if r.Probe != results.Lazy {
 		name += "/probe=" + r.Probe.String()
+	}
+	if chosen := names.Chosen(results.ArmOf(r)); chosen != "" {
+		name += "/arm=" + benchWord(chosen)
 	}
 	return name + "/node=" + benchWord(r.Node)
 }

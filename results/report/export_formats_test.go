@@ -67,12 +67,12 @@ func TestExportJSONL(t *testing.T) {
 // Runs of a part of a mix, or with another probe, are not repetitions of the mix.
 func TestPartsOfAMixHaveBenchmarksOfTheirOwn(t *testing.T) {
 	run := simRun()
-	whole := benchName(run)
-	if run.Jobs--; benchName(run) == whole {
+	whole := benchName(run, results.Names{})
+	if run.Jobs--; benchName(run, results.Names{}) == whole {
 		t.Errorf("%d jobs and %d have one name: %s", run.Jobs, run.Jobs+1, whole)
 	}
 	run.Jobs++
-	if run.Probe = results.Static; benchName(run) == whole {
+	if run.Probe = results.Static; benchName(run, results.Names{}) == whole {
 		t.Errorf("runs of casecc's programs have the name of the others, %s", whole)
 	}
 }

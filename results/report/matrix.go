@@ -164,11 +164,11 @@ func matrixCells(m regress.Matrix) *Table {
 // schedulerColumns name the scheduler of a row, and in data the node.
 func schedulerColumns() []Column {
 	return []Column{{Name: "scheduler"}, {Name: "parameters", Place: DataOnly},
-		{Name: "probe", Place: DataOnly}, {Name: "node", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly}, {Name: "base", Place: DataOnly}}
+		{Name: "probe", Place: DataOnly}, {Name: "node", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly}, {Name: "base", Place: DataOnly}, {Name: "arm", Place: DataOnly}}
 }
 
 func schedulerCells(m regress.Matrix, s regress.Standing) []any {
-	return []any{Cell{Value: s.Arm.Scheduler, Text: standingName(s)}, s.Arm.Parameters, s.Arm.Probe.String(), m.Of.Node, m.Of.Mode, m.Of.Traced, m.Base().Name}
+	return []any{Cell{Value: s.Arm.Scheduler, Text: standingName(s)}, s.Arm.Parameters, s.Arm.Probe.String(), m.Of.Node, m.Of.Mode, m.Of.Traced, m.Base().Name, s.Name}
 }
 
 func standingName(s regress.Standing) string {

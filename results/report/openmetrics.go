@@ -24,6 +24,7 @@ const provenance = "caserun_provenance"
 // caserun_provenance alone, because a label that changes begins a new time series.
 func OpenMetrics(w io.Writer, nights []trend.Night) error {
 	out := bufio.NewWriter(w)
+	names := namesOfNights(nights)
 	family := func(name, unit, help string, of func(trend.Night) *float64) {
 		head := false
 		for _, n := range nights {
@@ -35,7 +36,7 @@ func OpenMetrics(w io.Writer, nights []trend.Night) error {
 				metadata(out, name, unit, help)
 				head = true
 			}
-			fmt.Fprintf(out, "%s{%s} %s\n", name, labelSet(ofArm(n.Arm)), strconv.FormatFloat(*v, 'g', -1, 64))
+			fmt.Fprintf(out, "%s{%s} %s\n", name, labelSet(ofArm(n.Arm, names)), strconv.FormatFloat(*v, 'g', -1, 64))
 		}
 	}
 	for _, m := range results.AllMetrics() {
@@ -58,7 +59,7 @@ func OpenMetrics(w io.Writer, nights []trend.Night) error {
 		if last.Sweep != nil {
 			more[3] = strconv.FormatInt(*last.Sweep, 10)
 		}
-		fmt.Fprintf(out, "%s{%s} 1\n", provenance, labelSet(append(ofArm(n.Arm), more...)))
+		fmt.Fprintf(out, "%s{%s} 1\n", provenance, labelSet(append(ofArm(n.Arm, names), more...)))
 	}
 	fmt.Fprintln(out, "# EOF")
 	if err := out.Flush(); err != nil {
@@ -75,10 +76,21 @@ func metadata(w io.Writer, name, unit, help string) {
 	fmt.Fprintf(w, "# HELP %s %s\n", name, help)
 }
 
-// ofArm are labels that tell every two arms apart.
-func ofArm(a results.Arm) []string {
+func namesOfNights(nights []trend.Night) results.Names {
+	var runs []results.Run
+	for _, n := range nights {
+		for _, o := range n.Runs {
+			runs = append(runs, o.Run)
+		}
+	}
+	return results.NamesOf(runs)
+}
+
+// ofArm are labels that tell every two arms apart. arm is a name that the user gave: another one would depend on the other arms.
+func ofArm(a results.Arm, names results.Names) []string {
 	return []string{"mix", a.Mix, "jobs", strconv.Itoa(a.Jobs), "scheduler", a.Scheduler, "parameters", a.Parameters, "probe", a.Probe.String(),
-		"node", a.Node, "mode", string(a.Mode), "traced", strconv.FormatBool(a.Traced)}
+		"node", a.Node, "mode", string(a.Mode), "traced", strconv.FormatBool(a.Traced),
+		"arm", names.Chosen(a)}
 }
 
 var escapeLabel = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)

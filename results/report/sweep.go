@@ -10,6 +10,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/schedulers"
 )
 
 const tracedNote = "The times of traced runs include the kernel tracer's cost: compare them only with each other."
@@ -79,7 +80,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		{Name: "makespan_low", Heading: "low", Unit: Seconds, Place: DataOnly},
 		{Name: "makespan_high", Heading: "high", Unit: Seconds, Place: DataOnly},
 		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 3}, {Name: "traced", Place: DataOnly},
-		{Name: "probe", Place: DataOnly},
+		{Name: "probe", Place: DataOnly}, {Name: "arm", Place: DataOnly},
 	}}
 	if w.Mode == results.Live {
 		t.Title += " over repetitions"
@@ -92,6 +93,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		byID[r.ID] = r
 	}
 	traced, again, doubtful, noiseFree := false, 0, 0, false
+	names := results.NamesOf(runs)
 	for _, a := range armsOf(cells, byID) {
 		noiseFree = noiseFree || results.AllNoiseFree(a.runs)
 		done := len(a.runs)
@@ -100,14 +102,17 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		again, doubtful = again+copies, doubtful+doubts
 		var jobs *int
 		var parameters *string
+		_, scheduler, _ := schedulers.CutName(a.cell.Scheduler)
+		arm := a.cell.SchedulerText()
 		if len(a.runs) > 0 {
+			arm = names.Scheduler(results.ArmOf(a.runs[0]))
 			jobs, parameters, traced = &a.runs[0].Jobs, &a.runs[0].Parameters, a.runs[0].Traced
 		}
-		row := []any{w.ID, w.Mode, a.cell.Mix, Cell{Value: a.cell.Scheduler, Text: a.cell.SchedulerText()}, parameters, done, a.planned, jobs, median(a.runs, "crashed")[0]}
+		row := []any{w.ID, w.Mode, a.cell.Mix, Cell{Value: scheduler, Text: arm}, parameters, done, a.planned, jobs, median(a.runs, "crashed")[0]}
 		for _, metric := range []string{"throughput", "turnaround", "makespan"} {
 			row = append(row, median(a.runs, metric)...)
 		}
-		t.Add(append(row, median(a.runs, "utilization")[0], traced, a.cell.Probe.String())...)
+		t.Add(append(row, median(a.runs, "utilization")[0], traced, a.cell.Probe.String(), arm)...)
 	}
 	t.Say("n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs.")
 	t.Say(samplesNotes(noiseFree, again, doubtful)...)

@@ -36,13 +36,13 @@ func armColumns(t trend.Trend) []Column {
 	}
 	return []Column{
 		{Name: "mix"}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "probe", Place: DataOnly},
-		{Name: "node", Drop: dropNode}, {Name: "mode"}, {Name: "traced", Place: DataOnly},
+		{Name: "node", Drop: dropNode}, {Name: "mode"}, {Name: "traced", Place: DataOnly}, {Name: "arm", Place: DataOnly},
 	}
 }
 
 func armCells(t trend.Trend, l trend.Line) []any {
 	a := l.Arm
-	return []any{mixCell(a, t.Names), a.Jobs, schedulerCell(a, t.Names), a.Parameters, a.Probe.String(), a.Node, string(a.Mode), a.Traced}
+	return []any{mixCell(a, t.Names), a.Jobs, schedulerCell(a, t.Names), a.Parameters, a.Probe.String(), a.Node, string(a.Mode), a.Traced, t.Names.Scheduler(a)}
 }
 
 func trendLines(t trend.Trend) *Table {

@@ -12,7 +12,7 @@ import (
 // about is a title such as "run 3: W7 under sa". It says if the run is simulated, traced or
 // guarded, because the numbers of such a run do not compare with others.
 func about(what string, r results.Run) string {
-	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, results.WithProbe(r.Scheduler, r.Probe))
+	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, nameOf(r))
 	if r.Mode == results.Simulated {
 		return "SIMULATED " + title + " on " + r.Node
 	}
@@ -30,8 +30,11 @@ func ofRun(columns ...Column) []Column {
 	return append([]Column{{Name: "run_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}}, columns...)
 }
 
-func schedulerOfRun(r results.Run) Cell {
-	return Cell{Value: r.Scheduler, Text: results.WithProbe(r.Scheduler, r.Probe)}
+func schedulerOfRun(r results.Run) Cell { return Cell{Value: r.Scheduler, Text: nameOf(r)} }
+
+// nameOf is the name of the arm of a run that stands alone.
+func nameOf(r results.Run) string {
+	return results.NamesOf([]results.Run{r}).Scheduler(results.ArmOf(r))
 }
 
 // whereKnown is the place of a column that text leaves out if nothing of it is known.
@@ -109,6 +112,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	show(DataOnly, of("traced")...)
 	show(DataOnly, r.Tracer.Fields()...)
 	show(DataOnly, of("probe")...)
+	field(Column{Name: "arm", Place: DataOnly}, nameOf(r))
 	field(Column{Name: "doubts", Place: DataOnly}, given(r.Doubts))
 	show(DataOnly, of("surroundings")...)
 	field(Column{Name: "sweep_id", Heading: "sweep", Place: whereKnown(r.Sweep != nil)}, r.Sweep)
@@ -332,6 +336,7 @@ func RunList(runs []results.Run) *Table {
 		t.Columns = append(t.Columns, Column{Name: "deadlines_met", Unit: Ratio, Drop: 9})
 	}
 	t.Columns = append(t.Columns, Column{Name: "excluded", Place: whereKnown(slices.ContainsFunc(runs, func(r results.Run) bool { return r.Excluded }))})
+	t.Columns = append(t.Columns, Column{Name: "arm", Place: DataOnly})
 	if dropNode > 0 && len(runs) > 0 {
 		t.Title += " on " + runs[0].Node
 	}
@@ -350,6 +355,7 @@ func RunList(runs []results.Run) *Table {
 		t.Say(fmt.Sprintf("doubtful runs, which comparisons leave out: %d; caserun report %d says why the first one is", doubtful, runs[at].ID))
 	}
 	names := results.NamesOf(runs)
+	t.Say(names.Notes()...)
 	for _, r := range runs {
 		m := r.Metrics
 		ok, oom, crashed, others, cancelled, unstarted := counts(r)
@@ -369,8 +375,7 @@ func RunList(runs []results.Run) *Table {
 		if deadlines {
 			row = append(row, m.DeadlinesMet)
 		}
-		row = append(row, r.Excluded)
-		t.Add(row...)
+		t.Add(append(row, r.Excluded, names.Scheduler(results.ArmOf(r)))...)
 	}
 	return t
 }

@@ -36,7 +36,7 @@ func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (sto
 	f.Mix, f.Tag = input.Name(f.Mix), input.Name(f.Tag)
 	out := store.Filter{Mix: f.Mix, Scheduler: f.Sched, Node: f.Node, Tag: f.Tag, Last: f.Last, Warmups: f.Warmups, Excluded: f.Excluded}
 	if name, _, more := strings.Cut(f.Sched, ":"); more {
-		return out, Refuse("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.Sched, name)
+		return out, Refuse("--sched %s: want the name of a scheduler or of an arm alone, such as %s: only caserun compare and regress select by parameters", f.Sched, name)
 	}
 	own, err := db.Modes(ctx, store.Filter{Mix: f.Mix, Warmups: true, Excluded: true})
 	if err != nil {
@@ -141,6 +141,7 @@ func (f Filter) Meant(ctx context.Context, db *store.Store) string {
 	for _, s := range policies.Listed() {
 		names.Schedulers = append(names.Schedulers, s.Name)
 	}
+	names.Schedulers = append(names.Schedulers, names.Arms...)
 	for _, m := range mixes.Catalog() {
 		names.Mixes = append(names.Mixes, m.Name)
 	}

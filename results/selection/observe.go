@@ -11,7 +11,7 @@ import (
 )
 
 // observe reads the selected runs with what their comparison needs. If scheduler is not empty,
-// it takes only the runs under that scheduler.
+// it takes only the runs under that scheduler, or of the arm of that name.
 func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Filter, scheduler string) (regress.Side, error) {
 	if f.Sweep == 0 && f.Tag == "" && len(f.IDs) == 0 {
 		return side, sideError(side.Label)
@@ -25,8 +25,17 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	if excluded > 0 {
 		side.Notes = append(side.Notes, side.Label+": "+results.SaysExcluded(excluded))
 	}
+	if scheduler == "" {
+		side.Runs = runs
+		return side, err
+	}
+	all := make([]results.Run, len(runs))
+	for i, o := range runs {
+		all[i] = o.Run
+	}
+	under := results.NamesOf(all).Under(scheduler, policies.Omitted)
 	for _, o := range runs {
-		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler, policies.Omitted(o.Scheduler)) {
+		if under(results.ArmOf(o.Run)) {
 			side.Runs = append(side.Runs, o)
 		}
 	}

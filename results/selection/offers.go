@@ -46,8 +46,9 @@ func OfferRuns(ctx context.Context, db *store.Store, _ string) ([]string, error)
 
 func offerNumbers(ctx context.Context, db *store.Store) (out []string, err error) {
 	runs, err := db.Runs(ctx, store.Filter{Last: shownRuns, Unchecked: true})
+	names := results.NamesOf(runs)
 	for _, r := range slices.Backward(runs) {
-		out = append(out, fmt.Sprintf("%d\t%s", r.ID, results.ArmOf(r)))
+		out = append(out, fmt.Sprintf("%d\t%s", r.ID, names.Of(results.ArmOf(r))))
 	}
 	return out, err
 }
@@ -55,6 +56,16 @@ func offerNumbers(ctx context.Context, db *store.Store) (out []string, err error
 // OfferMixes are the mixes of the last runs, the last one first, with how many runs have them.
 func OfferMixes(ctx context.Context, db *store.Store, _ string) ([]string, error) {
 	return offerEach(ctx, db, func(r results.Run) string { return r.Mix })
+}
+
+// OfferArms are the schedulers of the last runs and the names that the user gave to arms, the last one first.
+func OfferArms(ctx context.Context, db *store.Store, _ string) ([]string, error) {
+	arms, err := offerEach(ctx, db, func(r results.Run) string { return r.Arm })
+	if err != nil {
+		return nil, err
+	}
+	schedulers, err := offerEach(ctx, db, func(r results.Run) string { return r.Scheduler })
+	return append(arms, schedulers...), err
 }
 
 // OfferNodes are the nodes of the last runs, the last one first, with how many runs have them.
@@ -158,7 +169,8 @@ func offerSchedulersOf(ctx context.Context, db *store.Store, side string) (out [
 	}
 	f.Unchecked = true
 	runs, err := db.Runs(ctx, f)
-	for _, o := range countedOffers(runs, func(r results.Run) string { return r.Scheduler }) {
+	names := results.NamesOf(runs)
+	for _, o := range countedOffers(runs, func(r results.Run) string { return names.Scheduler(results.ArmOf(r)) }) {
 		out = append(out, side+"/"+o)
 	}
 	return out, err

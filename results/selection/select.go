@@ -23,7 +23,8 @@ const Help = `  12                  run 12, or if there is none, the runs with t
   nightly-2026-11-21  the runs with this tag; tag:latest, tag:12 and tag:sweep:x
                       are the runs with the tags latest, 12 and sweep:x
   sweep:3/case-alg3   those under one scheduler, of a sweep or a tag; parameters
-                      may follow, as in latest/case-alg3:queue=fifo`
+                      may follow, as in latest/case-alg3:queue=fifo
+  latest/fifo         those of the arm that was named fifo`
 
 // NameError is a name that cannot mean runs or a sweep: the user must write another name.
 type NameError struct{ why string }
@@ -137,11 +138,11 @@ func WhyEmpty(ctx context.Context, db *store.Store, text, where string) string {
 	case notNumber == nil:
 		return fmt.Sprintf("no run has the number or the tag %s in %s", text, where)
 	case (explicit || isTag(text)) && slash >= 0 && slices.Contains(names.Tags, tag[:slash]):
-		return fmt.Sprintf("no run with the tag %s is under %s in %s%s", tag[:slash], tag[slash+1:], where, hint(tag[slash+1:], names.Schedulers))
+		return fmt.Sprintf("no run with the tag %s is under %s in %s%s", tag[:slash], tag[slash+1:], where, hint(tag[slash+1:], append(names.Schedulers, names.Arms...)))
 	case explicit || isTag(text):
 		return fmt.Sprintf("no run has the tag %s in %s%s", tag, where, hint(tag, names.Tags))
 	case under:
-		return fmt.Sprintf("no run of %s is under %s in %s%s", before, scheduler, where, hint(scheduler, names.Schedulers))
+		return fmt.Sprintf("no run of %s is under %s in %s%s", before, scheduler, where, hint(scheduler, append(names.Schedulers, names.Arms...)))
 	}
 	return "it has no runs in " + where
 }

@@ -18,7 +18,7 @@ import (
 type Filter struct {
 	IDs       []int64
 	Mix       string
-	Scheduler string
+	Scheduler string // or the user's name of an arm
 	Node      string
 	Mode      results.Mode
 	Status    results.Status
@@ -62,7 +62,7 @@ func (f Filter) where() (condition string, args []any) {
 		// A list is one argument, because SQLite limits their number.
 		{len(f.IDs) > 0, "id IN (SELECT value FROM json_each(?))", strings.ReplaceAll(fmt.Sprint(f.IDs), " ", ",")},
 		{f.Mix != "", isNamed("mix"), input.Name(f.Mix)},
-		{f.Scheduler != "", "scheduler = ?", f.Scheduler},
+		{f.Scheduler != "", "? IN (scheduler, arm)", f.Scheduler},
 		{f.Node != "", "node = ?", f.Node},
 		{f.Mode != "", "mode = ?", f.Mode},
 		{f.Status != "", "status = ?", f.Status},

@@ -109,8 +109,8 @@ func Of(metric results.Metric, runs []regress.Observation) Trend {
 		t.MinEffect = 0
 	}
 	arms, notes := byArm(metric, runs)
-	t.Notes = notes
 	t.Names = namesOf(arms, runs)
+	t.Notes = append(t.Names.Notes(), notes...)
 	labels := labelsOf(runs)
 	tried := map[results.Arm][]regress.Observation{}
 	for _, o := range runs {

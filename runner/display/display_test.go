@@ -124,7 +124,7 @@ func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
 		"[9/10] about 3m15s left; run 12: W1 under sa, repetition 2: 15 of 16 jobs ok, makespan 123.4 s": {results.Cell{Mix: "W1", Scheduler: "sa", Repetition: 2}, 9},
 		"[10/10] run 12: W1 under cg, repetition 2: 15 of 16 jobs ok, makespan 123.4 s":                  {results.Cell{Mix: "W1", Scheduler: "cg", Repetition: 2}, 10},
 	} {
-		if got := sweepLine(c.cell, run, c.done, 10, left); got != want {
+		if got := sweepLine(c.cell, c.cell.Scheduler, run, c.done, 10, left); got != want {
 			t.Errorf("line %q, want %q", got, want)
 		}
 	}

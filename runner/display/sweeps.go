@@ -43,12 +43,12 @@ func (s *Sweep) Ended(c results.Cell, run results.Run, at *sweep.Progress, now t
 		return
 	}
 	s.last = now
-	s.line.Show(sweepLine(c, run, at.Done, at.Total, at.Left))
+	s.line.Show(sweepLine(c, at.Names.Scheduler(results.ArmOf(run)), run, at.Done, at.Total, at.Left))
 }
 
 // sweepLine says which run has ended and how far the sweep is. What a narrow terminal must not
 // cut off comes first.
-func sweepLine(c results.Cell, run results.Run, done, total int, left func() time.Duration) string {
+func sweepLine(c results.Cell, arm string, run results.Run, done, total int, left func() time.Duration) string {
 	line := fmt.Sprintf("[%d/%d] ", done, total)
 	if run.Mode == results.Simulated {
 		line += "SIMULATED; "
@@ -60,7 +60,7 @@ func sweepLine(c results.Cell, run results.Run, done, total int, left func() tim
 	if c.Warmup {
 		what = fmt.Sprintf("warm-up %d", c.Repetition)
 	}
-	line += fmt.Sprintf("run %d: %s under %s, %s: %d of %d jobs ok", run.ID, c.Mix, c.SchedulerText(), what,
+	line += fmt.Sprintf("run %d: %s under %s, %s: %d of %d jobs ok", run.ID, c.Mix, arm, what,
 		run.Metrics.OK, run.Jobs)
 	if run.Metrics.MakespanS != nil {
 		line += fmt.Sprintf(", makespan %.1f s", *run.Metrics.MakespanS)

@@ -456,6 +456,23 @@ func countRuns(n int) string {
 	return fmt.Sprintf("%d runs", n)
 }
 
+// names are the names of the plan's arms, which do not depend on how far the sweep is.
+func (p *Plan) names() results.Names {
+	var runs []results.Run
+	for _, probe := range p.Spec.Probes {
+		for i := range p.scheds {
+			runs = append(runs, p.armOf(i, probe))
+		}
+	}
+	return results.NamesOf(runs)
+}
+
+// armOf is what a run of a scheduler of the plan has of its arm.
+func (p *Plan) armOf(sched int, probe results.Probe) results.Run {
+	s := p.scheds[sched]
+	return results.Run{Scheduler: s.Name, Parameters: s.Parameters(), Arm: s.Arm, Probe: probe}
+}
+
 // mixOf is the mix of a cell.
 func (p *Plan) mixOf(c results.Cell) mixes.Mix {
 	return p.mixes[slices.IndexFunc(p.Spec.Mixes, func(s results.SpecMix) bool { return s.Name == c.Mix })]

@@ -29,7 +29,8 @@ type Display interface {
 
 // Progress is how far a sweep is.
 type Progress struct {
-	Done, Total int // runs, earlier ones included
+	Done, Total int           // runs, earlier ones included
+	Names       results.Names // of the sweep's arms
 
 	jobs     int         // runs at once
 	left     map[arm]int // runs that are not done
@@ -127,6 +128,7 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 	s.Say = s.Say.Once()
 	left, done = inOrder(left, again), done-len(again)
 	progress := newProgress(left, done, s.Jobs, newForecast(s.Plan.Mode, times))
+	progress.Names = s.Plan.names()
 	if err := s.each(ctx, left, progress); err != nil {
 		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s%s resumes it: %w",
 			s.ID, progress.Done, progress.Total, s.ID, s.Part.Flag(), s.StoreFlag, err)

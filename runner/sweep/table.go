@@ -2,24 +2,28 @@ package sweep
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Table shows runs of the plan that are to come, and how long they may take.
 func (p *Plan) Table(cells []results.Cell, times Estimates) *report.Table {
 	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"},
 		{Name: "scheduler", Place: report.DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: report.TextOnly}, {Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node", Narrow: 1}, {Name: "mode", Narrow: 1},
-		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}, {Name: "probe", Place: report.DataOnly}}}
+		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}, {Name: "probe", Place: report.DataOnly}, {Name: "arm", Place: report.DataOnly}}}
 	if p.Mode == results.Simulated {
 		t.Title = "SIMULATED plan, " + p.Repeats()
 	}
-	total := 0.0
+	total, names := 0.0, p.names()
 	for _, cell := range cells {
 		e := times.Of(cell)
 		total += e.Seconds
-		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.SchedulerText(), cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String())
+		_, scheduler, _ := schedulers.CutName(cell.Scheduler)
+		arm := names.Scheduler(results.ArmOf(p.armOf(slices.Index(p.Spec.Scheds, cell.Scheduler), cell.Probe)))
+		t.Add(cell.Position, cell.Mix, scheduler, arm, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String(), arm)
 	}
 	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
 		countRuns(len(cells)), report.Human(total, report.Seconds))})

@@ -41,8 +41,8 @@ func checkArm(name, scheduler string) error {
 	return nil
 }
 
-// nameMeant is a hint for a text NAME=SCHEDULER or NAME=SCHEDULER:key=value, which lacks the colon of a name; empty for another text.
-func nameMeant(text string) string {
+// NameMeant is a hint for a text NAME=SCHEDULER or NAME=SCHEDULER:key=value, which lacks the colon of a name; empty for another text.
+func NameMeant(text string) string {
 	name, scheduler, assigned := strings.Cut(text, "=")
 	registered, _, _ := strings.Cut(scheduler, ":")
 	if _, is := registry[registered]; !assigned || !is || checkArm(name, scheduler) != nil {

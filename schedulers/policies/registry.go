@@ -224,6 +224,9 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 		if given[key] {
 			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
 		}
+		if err := notScanned(key, value); err != nil {
+			return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+		}
 		s[key], given[key] = value, true
 	}
 	s.canonical()
@@ -334,7 +337,7 @@ func unknownScheduler(text string) error {
 	name, _, _ := strings.Cut(text, ":")
 	names := slices.Sorted(maps.Keys(registry))
 	hint := near.DidYouMean("", name, names)
-	switch meant := nameMeant(text); {
+	switch meant := NameMeant(text); {
 	case meant != "":
 		hint = meant
 	case strings.Contains(name, ","):
@@ -390,7 +393,7 @@ func (en entry) parameter(place int, item string) (key, value string, ok bool) {
 
 // meant names the parameter that an item with an unknown key may stand for.
 func (en entry) meant(item string) string {
-	if meant := nameMeant(item); meant != "" {
+	if meant := NameMeant(item); meant != "" {
 		return ": " + meant
 	}
 	key, _, _ := strings.Cut(item, "=")

@@ -184,6 +184,9 @@ func splitScheds(list string) ([]string, error) {
 	for _, item := range items {
 		key, _, isParameter := strings.Cut(item, "=")
 		isParameter = isParameter && !strings.Contains(key, ":")
+		if meant := policies.NameMeant(item); meant != "" {
+			return nil, fmt.Errorf("%s: %s", item, meant)
+		}
 		switch {
 		case isParameter && len(out) == 0:
 			return nil, fmt.Errorf("%s is a parameter without a scheduler: write sa,case-alg3:queue=fifo,age-limit=8", item)
@@ -191,6 +194,16 @@ func splitScheds(list string) ([]string, error) {
 			out[len(out)-1] = policies.With(out[len(out)-1], item)
 		default:
 			out = append(out, item)
+		}
+	}
+	return spreadScheds(out)
+}
+
+// spreadScheds spreads schedulers whose parameters have several values.
+func spreadScheds(texts []string) (out []string, err error) {
+	for _, text := range texts {
+		if err = appendTo(&out, policies.Spread, text); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -39,32 +40,42 @@ func InList(offer func(typed string) []string, typed string) (lists []string) {
 func OfferSchedulerName(string) []string { return OfferScheduler("") }
 
 // OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet, or the values of the
-// parameter that is being typed.
+// parameter that is being typed. A name for it may stand before.
 func OfferScheduler(typed string) (offers []string) {
-	name, parameters, begun := strings.Cut(typed, ":")
-	given := parameters[:strings.LastIndex(parameters, ",")+1]
+	arm, unnamed, named := schedulers.CutName(typed)
+	if named {
+		arm += ":="
+	}
+	name, parameters, begun := strings.Cut(unnamed, ":")
 	for _, s := range policies.Listed() {
-		if !begun {
-			offers = append(offers, s.Name+"\t"+s.Brief)
-			continue
+		switch {
+		case !begun:
+			offers = append(offers, arm+s.Name+"\t"+s.Brief)
+		case s.Name == name:
+			offers = append(offers, offerParameters(s, arm+name+":", parameters)...)
 		}
-		if s.External && s.Name == name {
-			offers = append(offers, offerPrograms(name+":", parameters)...)
+	}
+	return offers
+}
+
+// offerParameters offers the parameters of a scheduler that are not given yet, or the values of the one that is being typed, of which
+// there may be several with slashes between.
+func offerParameters(s policies.Info, before, typed string) (offers []string) {
+	if s.External {
+		offers = offerPrograms(before, typed)
+	}
+	given := typed[:strings.LastIndex(typed, ",")+1]
+	key, value, valued := strings.Cut(typed[len(given):], "=")
+	if values := s.Values(key); valued && values != nil {
+		had := value[:strings.LastIndex(value, policies.ScanSign)+1]
+		for _, v := range Without(strings.Split(had, policies.ScanSign), values) {
+			offers = append(offers, before+given+key+"="+had+v)
 		}
-		if s.Name != name {
-			continue
-		}
-		key, _, valued := strings.Cut(parameters[len(given):], "=")
-		if values := s.Values(key); valued && values != nil {
-			for _, v := range values {
-				offers = append(offers, name+":"+given+key+"="+v)
-			}
-			continue
-		}
-		for _, p := range s.Params {
-			if !strings.Contains(","+given, ","+p.Name+"=") {
-				offers = append(offers, fmt.Sprintf("%s:%s%s=\t%s (%s)", name, given, p.Name, p.Help, p.Default))
-			}
+		return offers
+	}
+	for _, p := range s.Params {
+		if !strings.Contains(","+given, ","+p.Name+"=") {
+			offers = append(offers, fmt.Sprintf("%s%s%s=\t%s (%s)", before, given, p.Name, p.Help, p.Default))
 		}
 	}
 	return offers
