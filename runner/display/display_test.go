@@ -195,3 +195,21 @@ func TestProgressOfAJobOfSeveralDevices(t *testing.T) {
 		t.Errorf("output %q", out.String())
 	}
 }
+
+// A simulated run that takes long, as searches for plans do, says how far it is.
+func TestProgressOfASimulatedRun(t *testing.T) {
+	var out strings.Builder
+	mix := mixes.Mix{Name: "D-128", Jobs: make([]mixes.Job, 3)}
+	r := NewRun(&out, mix, results.Simulated, profiles.Set{})
+	ok := results.OK
+	r.Job(results.Job{Index: 0, StartS: new(0.0)})
+	for range 2 { // each record of a job has all of it
+		r.Job(results.Job{Index: 2, Outcome: &ok})
+	}
+	if got, want := r.simulated(r.began.Add(12*time.Second)), "SIMULATED; D-128: 1 of 3 jobs ended after 12s"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+	if out.Len() > 0 {
+		t.Errorf("at once it said %q", out.String())
+	}
+}

@@ -16,18 +16,21 @@ import (
 )
 
 // Run shows a live run on stderr: on a terminal one line that is redrawn, elsewhere a line
-// for each job that ends. It shows nothing of a simulated run, which is over before a reader
-// could follow it. It is a harness.Display.
+// for each job that ends. Most simulated runs are over before a reader could follow them: of one that takes long it
+// shows now and then how many jobs have ended. It is a harness.Display.
 type Run struct {
 	w        io.Writer
 	say      harness.Say
 	animated bool
 	silent   bool
+	long     *Line       // of a simulated run; nil: it is live
+	named    string      // the mix
 	shared   bool        // jobs share an MPS server: the end settles whose fault a fault was
 	mix      []mixes.Job // that run
 	weights  []float64   // expected seconds of each job alone, 1 where unknown
 
 	mu     sync.Mutex
+	over   map[int]bool  // jobs of a simulated run that have ended
 	hogs   map[int]bool  // jobs that were said to use memory that no call showed
 	given  []string      // names of jobs that came while the run ran
 	jobs   []results.Job // of a run that is not silent
@@ -42,6 +45,7 @@ func NewRun(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.Set) *
 	p := &Run{w: w, say: Say(w), animated: IsTerminal(w), silent: mode == results.Simulated,
 		mix: mix.Jobs, hogs: map[int]bool{}, done: make(chan struct{})}
 	if p.silent {
+		p.long, p.named, p.over = new(NewLine(w)), mix.Name, map[int]bool{}
 		return p
 	}
 	p.jobs = make([]results.Job, len(mix.Jobs))
@@ -60,16 +64,24 @@ var _ harness.Display = (*Run)(nil)
 func (r *Run) Start(shared bool) {
 	r.shared = shared
 	r.began = time.Now()
-	if r.silent || !r.animated {
+	every, show := redrawn, func(time.Time) { redraw(r.w, r.line()) }
+	switch {
+	case r.long != nil:
+		if show = func(now time.Time) { r.long.Show(r.simulated(now)) }; !r.long.Animated {
+			every = longEvery
+		}
+	case r.silent || !r.animated:
 		return
 	}
-	r.ticker = time.NewTicker(200 * time.Millisecond)
+	r.ticker = time.NewTicker(every)
 	r.ended.Go(func() {
 		for {
 			select {
-			case <-r.ticker.C:
+			case now := <-r.ticker.C:
 				r.mu.Lock()
-				redraw(r.w, r.line())
+				if r.long == nil || now.Sub(r.began) > time.Second {
+					show(now)
+				}
 				r.mu.Unlock()
 			case <-r.done:
 				return
@@ -78,11 +90,24 @@ func (r *Run) Start(shared bool) {
 	})
 }
 
+// How often a line is redrawn on a terminal, and how often elsewhere a simulated run that takes long gets one.
+const redrawn, longEvery = 200 * time.Millisecond, 10 * time.Second
+
+// simulated says how far a simulated run is. Under a scheduler that plans, most of the time goes into the search for plans.
+func (r *Run) simulated(now time.Time) string {
+	return fmt.Sprintf("SIMULATED; %s: %d of %d jobs ended after %s", r.named, len(r.over), len(r.mix)+len(r.given), now.Sub(r.began).Round(time.Second))
+}
+
 func (r *Run) Stop() {
 	close(r.done)
 	r.ended.Wait()
 	if r.ticker != nil {
 		r.ticker.Stop()
+	}
+	switch {
+	case r.long != nil:
+		r.long.Clear()
+	case r.ticker != nil:
 		redraw(r.w, "")
 	}
 }
@@ -96,6 +121,9 @@ func (r *Run) Job(j results.Job) {
 		if !r.silent {
 			r.jobs, r.weights = append(r.jobs, j), append(r.weights, 1)
 		}
+	}
+	if r.long != nil && j.Outcome != nil {
+		r.over[j.Index] = true
 	}
 	if r.silent {
 		return

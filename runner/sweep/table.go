@@ -17,15 +17,18 @@ func (p *Plan) Table(cells []results.Cell, times Estimates) *report.Table {
 	if p.Mode == results.Simulated {
 		t.Title = "SIMULATED plan, " + p.Repeats()
 	}
-	total, names := 0.0, p.names()
+	total, searches, names := 0.0, false, p.names()
 	for _, cell := range cells {
 		e := times.Of(cell)
-		total += e.Seconds
+		total, searches = total+e.Seconds, searches || e.Ground == bySearches
 		_, scheduler, _ := schedulers.CutName(cell.Scheduler)
 		arm := names.Scheduler(results.ArmOf(p.armOf(slices.Index(p.Spec.Scheds, cell.Scheduler), cell.Probe)))
 		t.Add(cell.Position, cell.Mix, scheduler, arm, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String(), arm)
 	}
 	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
 		countRuns(len(cells)), report.Human(total, report.Seconds))})
+	if searches {
+		t.Say("How long searches for plans take is a rough estimate, from the number of jobs and changes that are tried. A sweep corrects it as its runs end.")
+	}
 	return t
 }
