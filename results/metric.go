@@ -10,10 +10,11 @@ import (
 // Metric is a figure of a run, and what tables, comparisons and exports say of it.
 type Metric struct {
 	Name           string
-	Column         string // in the store; empty if it is not stored
+	Column         string // of runs in the store and in exports; empty: neither has it
+	Derived        bool   // from the jobs when runs are read (WithJobTimes): exports alone have its column
 	Heading        string // in a run's table; empty: only csv and json have it
 	title          string // on a run's page, where it differs from Heading
-	Unit           string // s, jobs/s, J, bytes, what is counted, or empty for a ratio
+	Unit           string // s, jobs/s, J, bytes, what is counted, x for a factor, or empty for a share
 	HigherIsBetter bool
 	ofWork         bool // of the work that was done: it says nothing of the scheduler where no job ended ok
 
@@ -25,6 +26,8 @@ type Metric struct {
 	// OfSurvivors is whether jobs that crash make it another figure: turnaround is over the others, and makespan, throughput
 	// and energy are of less work.
 	OfSurvivors bool
+
+	OnPage bool // pages compare schedulers by it
 
 	Bench string // its unit in the Go benchmark format: a base unit, with the name of the quantity behind a slash
 	Gauge string // its name in OpenMetrics
@@ -42,32 +45,54 @@ const (
 	Compared
 )
 
-const needsEnergy = ": it needs live runs on GPUs that measure their energy or power, for all of the run, and a job that ended ok"
+const (
+	needsOK     = ": it needs a job that ended ok"
+	needsAlone  = ": it needs runs under sa on the same node, or what the scheduler expected of each job"
+	needsEnergy = ": it needs live runs on GPUs that measure their energy or power, for all of the run, and a job that ended ok"
+)
 
 const needsArrivals = ": it needs a mix with arrivals, whose jobs all ended"
 
 // metrics are in the order of comparisons and exports.
 var metrics = []Metric{
 	{Name: "throughput", Column: "throughput_jobs_per_s", at: func(m *Metrics) any { return &m.ThroughputJobsPerS }, Heading: "throughput", Unit: "jobs/s", HigherIsBetter: true,
-		Compared: Compared, About: "jobs that ended ok, divided by the makespan", OfSurvivors: true, Bench: "jobs/s",
+		OnPage: true, Compared: Compared, About: "jobs that ended ok, divided by the makespan", OfSurvivors: true, Bench: "jobs/s",
 		Gauge: "caserun_throughput_jobs_per_second", Help: "Jobs that ended ok per second of makespan: the median over the runs."},
 	{Name: "attempted-throughput", Column: "attempted_throughput_jobs_per_s", at: func(m *Metrics) any { return &m.AttemptedJobsPerS }, Unit: "jobs/s", HigherIsBetter: true},
 	{Name: "turnaround", Column: "turnaround_mean_s", at: func(m *Metrics) any { return &m.TurnaroundMeanS }, Heading: "mean turnaround", Unit: "s",
-		Compared: Compared, About: "from a job's arrival to its end, mean over the jobs that ended ok", Needs: ": it needs a job that ended ok", OfSurvivors: true,
+		OnPage: true, Compared: Compared, About: "from a job's arrival to its end, mean over the jobs that ended ok", Needs: needsOK, OfSurvivors: true,
 		Bench: "s/turnaround-mean", Gauge: "caserun_turnaround_mean_seconds", Help: "Mean turnaround of the jobs that ended ok: the median over the runs."},
 	{Name: "turnaround-p95", Column: "turnaround_p95_s", at: func(m *Metrics) any { return &m.TurnaroundP95S }, Heading: "p95 turnaround", title: "95th percentile", Unit: "s",
+		OnPage: true, Compared: IfNamed, About: "95th percentile of the turnaround of the jobs that ended ok", Needs: needsOK, OfSurvivors: true,
 		Bench: "s/turnaround-p95", Gauge: "caserun_turnaround_p95_seconds", Help: "95th percentile of the turnaround of the jobs that ended ok: the median over the runs."},
+	{Name: "turnaround-p99", Column: "turnaround_p99_s", Derived: true, at: func(m *Metrics) any { return &m.TurnaroundP99S }, Unit: "s",
+		Compared: IfNamed, About: "99th percentile of the turnaround of the jobs that ended ok", Needs: needsOK, OfSurvivors: true,
+		Bench: "s/turnaround-p99", Gauge: "caserun_turnaround_p99_seconds", Help: "99th percentile of the turnaround of the jobs that ended ok: the median over the runs."},
 	{Name: "makespan", Column: "makespan_s", at: func(m *Metrics) any { return &m.MakespanS }, Heading: "makespan", Unit: "s", ofWork: true,
-		Compared: Compared, About: "from the batch's arrival to the end of its last job", Needs: ": it needs a job that ended ok", OfSurvivors: true,
+		OnPage: true, Compared: Compared, About: "from the batch's arrival to the end of its last job", Needs: needsOK, OfSurvivors: true,
 		Bench: "s/makespan", Gauge: "caserun_makespan_seconds", Help: "Time from the batch's arrival to the last job's end: the median over the runs."},
 	{Name: "wait", Column: "wait_mean_s", at: func(m *Metrics) any { return &m.WaitMeanS }, Heading: "mean wait", Unit: "s", ofWork: true,
+		Compared: IfNamed, About: "time that a job waited for a GPU, before its start or in it, mean over the jobs", Needs: needsOK,
 		Bench: "s/wait-mean", Gauge: "caserun_wait_mean_seconds", Help: "Mean time that jobs waited for a GPU: the median over the runs."},
+	{Name: "job-slowdown", Column: "job_slowdown_mean", Derived: true, at: func(m *Metrics) any { return &m.JobSlowdown }, Unit: "x",
+		OnPage: true, Compared: IfNamed, About: "a job's turnaround over its time alone, mean over the jobs that ended ok", Needs: needsAlone, OfSurvivors: true,
+		Bench: "x/job-slowdown-mean", Gauge: "caserun_job_slowdown_mean_ratio", Help: "Turnaround of a job over its time alone, mean over the jobs that ended ok: the median over the runs."},
+	{Name: "job-slowdown-p95", Column: "job_slowdown_p95", Derived: true, at: func(m *Metrics) any { return &m.JobSlowdownP95 }, Unit: "x",
+		Compared: IfNamed, About: "95th percentile of the job slowdowns", Needs: needsAlone, OfSurvivors: true,
+		Bench: "x/job-slowdown-p95", Gauge: "caserun_job_slowdown_p95_ratio", Help: "95th percentile of the slowdowns of the jobs that ended ok: the median over the runs."},
+	{Name: "job-slowdown-max", Column: "job_slowdown_max", Derived: true, at: func(m *Metrics) any { return &m.JobSlowdownMax }, Unit: "x",
+		Compared: IfNamed, About: "the largest of the job slowdowns", Needs: needsAlone, OfSurvivors: true,
+		Bench: "x/job-slowdown-max", Gauge: "caserun_job_slowdown_max_ratio", Help: "The largest slowdown of the jobs that ended ok: the median over the runs."},
+	{Name: "fairness", Column: "fairness", Derived: true, at: func(m *Metrics) any { return &m.Fairness }, HigherIsBetter: true,
+		OnPage: true, Compared: IfNamed, About: "Jain's index of the job slowdowns: 100 % if all are equal", Needs: needsAlone, OfSurvivors: true, Absolute: true,
+		Bench: "share/fairness", Gauge: "caserun_fairness_ratio", Help: "Jain's index of the slowdowns of the jobs that ended ok: the median over the runs."},
 	{Name: "ok", Column: "jobs_ok", at: func(m *Metrics) any { return &m.OK }, Heading: "  ok", Unit: "jobs", HigherIsBetter: true},
 	{Name: "oom", Column: "jobs_oom", at: func(m *Metrics) any { return &m.OOM }, Heading: "  out of memory", Unit: "jobs"},
 	{Name: "crashed", Column: "jobs_crashed", at: func(m *Metrics) any { return &m.Crashed }, Unit: "jobs", Bench: "crashes/run"},
 	{Name: "cancelled", Column: "jobs_cancelled", at: func(m *Metrics) any { return &m.Cancelled }, Heading: "  cancelled", Unit: "jobs"},
 	{Name: "not-started", Column: "jobs_not_started", at: func(m *Metrics) any { return &m.NotStarted }, Heading: "  not started", Unit: "jobs"},
 	{Name: "utilization", Column: "utilization_mean", at: func(m *Metrics) any { return &m.UtilizationMean }, Heading: "mean utilization", HigherIsBetter: true,
+		OnPage: true, Compared: IfNamed, About: "utilization of the GPUs, mean over the devices and over the makespan", Needs: ": it needs sampled or simulated devices", Absolute: true,
 		Bench: "utilization/mean", Gauge: "caserun_utilization_ratio", Help: "Mean utilization of the GPUs: the median over the runs."},
 	{Name: "peak-utilization", Column: "utilization_peak", at: func(m *Metrics) any { return &m.UtilizationPeak }, Heading: "peak utilization", HigherIsBetter: true},
 	{Name: "kernel-utilization", Column: "kernel_utilization_mean", at: func(m *Metrics) any { return &m.KernelUtilizationMean }, Heading: "kernel resident", HigherIsBetter: true},
@@ -111,6 +136,11 @@ const crashes = "crashes"
 
 // AllMetrics are in the order of comparisons and exports.
 func AllMetrics() []Metric { return slices.Clone(metrics) }
+
+// OnPages are the metrics by which pages compare schedulers.
+func OnPages() []Metric {
+	return slices.DeleteFunc(AllMetrics(), func(m Metric) bool { return !m.OnPage })
+}
 
 // MetricNamed returns a metric of the table. A name that the table lacks is a fault of the caller, and panics.
 func MetricNamed(name string) Metric {

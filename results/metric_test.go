@@ -14,10 +14,16 @@ func TestMetrics(t *testing.T) {
 		r.Jobs, r.Metrics.OK = 4, 1
 		want := 2.5
 		r.Metrics.Slowdown = &want
-		switch m.Name {
-		case "crashes":
+		switch {
+		case m.Derived:
+			jobs := []JobTimes{{TurnaroundS: 2.5, ExpectedS: new(1.0)}}
+			if m.Unit == "" { // Jain's index of one job
+				want = 1
+			}
+			r.Metrics.setJobFigures(jobs, func(j JobTimes) *float64 { return j.ExpectedS })
+		case m.Name == "crashes":
 			r.Metrics.Crashed, want = 3, 0.75
-		case "slowdown":
+		case m.Name == "slowdown":
 		default:
 			r.Status = Running
 			if m.Of(r) != nil {

@@ -28,6 +28,13 @@ type Metrics struct {
 	DeadlinesMet          *float64 // met / jobs with a deadline that ended or were refused
 	Open                  OpenLoad
 	Slowdown              *float64 // of kernels against the traced runs under sa of one side of a comparison; not stored
+
+	// Of the jobs that ended ok, set by WithJobTimes; not stored.
+	TurnaroundP99S *float64
+	JobSlowdown    *float64 // mean of turnaround / time alone
+	JobSlowdownP95 *float64
+	JobSlowdownMax *float64
+	Fairness       *float64 // Jain's index of the slowdowns
 }
 
 // Compute derives a run's metrics from its records alone, so that a stored run gives the same

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
@@ -70,7 +69,7 @@ docs/reference/statistics.md describes the tests.`,
 	config.AddDoubtedFlag(c.Flags(), &o.doubted)
 	config.AddAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
-	config.AddListFlag(c.Flags(), &o.metrics, "metrics", "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last five only if named")
+	addMetricsFlag(c, &o.metrics)
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.by, "by", "", "of one side, print the matrix by `WHAT`: "+byMix)
 	return c
@@ -115,15 +114,9 @@ func (o *compareOptions) check() error {
 	if !(o.minEffect >= 0 && o.minEffect < 100) {
 		return fmt.Errorf("--min-effect %g: want a percentage from 0 to 100", o.minEffect)
 	}
-	for _, name := range o.metrics {
-		m, err := regress.LookupMetric(name)
-		if err != nil {
-			return fmt.Errorf("--metrics: %w", err)
-		}
-		if slices.ContainsFunc(o.Metrics, func(other results.Metric) bool { return other.Name == name }) {
-			return fmt.Errorf("--metrics: %s is named twice", name)
-		}
-		o.Metrics = append(o.Metrics, m)
+	var err error
+	if o.Metrics, err = regress.LookupMetrics(o.metrics); err != nil {
+		return fmt.Errorf("--metrics: %w", err)
 	}
 	return nil
 }

@@ -57,6 +57,7 @@ everything in one file, which caserun report --db opens again.`,
 		o.paths[f.Name] = c.Flags().String(f.Name, "", f.Usage)
 	}
 	addBaseFlag(c, &o.Base)
+	addMetricsFlag(c, &o.Metrics)
 	c.Flags().BoolVar(&o.Force, "force", false, "replace files that exist")
 	return c
 }

@@ -48,6 +48,11 @@ func addBaseFlag(c *cobra.Command, base *string) {
 	_ = c.RegisterFlagCompletionFunc("base", fromStore(selection.OfferArms))
 }
 
+// addMetricsFlag adds the flag that names what is compared.
+func addMetricsFlag(c *cobra.Command, names *[]string) {
+	config.AddListFlag(c.Flags(), names, "metrics", "compare only these `METRICS`; caserun help metrics lists them")
+}
+
 // byMix is the only value of --by.
 const byMix = "mix"
 

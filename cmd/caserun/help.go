@@ -149,10 +149,11 @@ func aboutMetrics() string {
 		if m.Compared == results.IfNamed {
 			about += "; only if it is named"
 		}
-		rows = append(rows, [2]string{fmt.Sprintf("%-16s%s", m.Name, unit), about})
+		rows = append(rows, [2]string{fmt.Sprintf("%-18s%s", m.Name, unit), about})
 	}
-	return `These metrics can be named in --metrics of caserun compare, --max-regression of
-caserun regress and --trend of caserun report. A run has one value of each.
+	return `These metrics can be named in --metrics of caserun compare and caserun export,
+--max-regression of caserun regress and --trend of caserun report. A run has one
+value of each.
 
 ` + report.Pairs(rows, 0) + "\ndocs/reference/statistics.md describes the tests of comparisons, and\ndocs/reference/store.md what a run has."
 }

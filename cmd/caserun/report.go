@@ -51,7 +51,7 @@ func newReport() *cobra.Command {
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column and, of each run, all its records")
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
-	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps: "+strings.Join(metricNames(), ", "))
+	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps; caserun help metrics lists them")
 	addBaseFlag(c, &o.base)
 	c.Flags().StringVarP(&o.page, "html", "o", "", "write a page with timelines and comparisons to `FILE`; -: standard output")
 	return c

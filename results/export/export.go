@@ -61,10 +61,11 @@ const mostTraced = 16
 
 // Request is what is to be exported.
 type Request struct {
-	Paths  map[string]string // by form
-	Base   string            // scheduler to which ratios are
-	Force  bool              // replace files that exist
-	Filter store.Filter      // of the runs
+	Paths   map[string]string // by form
+	Base    string            // scheduler to which ratios are
+	Metrics []string          // by which schedulers are compared; none: those that need not be named
+	Force   bool              // replace files that exist
+	Filter  store.Filter      // of the runs
 
 	Spare    func(path string) error // refuses a file of the store's
 	Writer   string                  // the program and its version
@@ -113,6 +114,12 @@ func (r Request) Validate() error {
 	}
 	if r.Base != "" && !r.compares() {
 		return errors.New("export: --base requires --latex or --figures")
+	}
+	if len(r.Metrics) > 0 && !r.compares() {
+		return errors.New("export: --metrics requires --latex or --figures")
+	}
+	if _, err := regress.LookupMetrics(r.Metrics); err != nil {
+		return fmt.Errorf("export: --metrics: %w", err)
 	}
 	if flags := r.toStdout(); len(flags) > 1 {
 		return fmt.Errorf("export: %s and %s cannot both be standard output", flags[0], flags[1])
@@ -182,10 +189,14 @@ func (e *export) compare() (err error) {
 		side.Label = selection.OfTag(f.Tag)
 	}
 	f.Warmups = false
+	metrics, err := regress.LookupMetrics(e.Metrics)
+	if err != nil {
+		return fmt.Errorf("export: --metrics: %w", err)
+	}
 	if side.Runs, err = selection.Observations(e.ctx, e.db, f); err != nil {
 		return err
 	}
-	if e.matrices, err = regress.Matrices(side, e.Base, regress.Options{}); err != nil {
+	if e.matrices, err = regress.Matrices(side, e.Base, regress.Options{Metrics: metrics}); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	switch {

@@ -290,7 +290,7 @@ func crashCell(crashed, jobs int) report.Cell {
 	return c
 }
 
-// shownMetrics are those of arms. The page's matrix has the metrics of them that are compared.
+// shownMetrics are those of arms.
 var shownMetrics = []results.Metric{results.MetricNamed("throughput"), results.MetricNamed("turnaround"), results.MetricNamed("makespan"), results.MetricNamed("utilization")}
 
 // judged are how many of the first of shownMetrics have verdicts.

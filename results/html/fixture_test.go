@@ -23,6 +23,7 @@ func (m memory) Swaps(_ context.Context, run int64) ([]results.Swap, error) { re
 func (m memory) Segments(_ context.Context, run int64) ([]results.Segment, error) {
 	return m[run].segments, nil
 }
+func (m memory) Predictions(context.Context, int64) ([]results.Prediction, error) { return nil, nil }
 func (m memory) Events(_ context.Context, run int64) ([]results.Event, error) {
 	return m[run].events, nil
 }

@@ -31,8 +31,7 @@ func newSide(runs []results.Run, jobs [][]results.Job, devices map[int64][]resul
 
 // compareSchedulers finds the matrix of each place.
 func compareSchedulers(side regress.Side, base string) ([]regress.Matrix, error) {
-	metrics := slices.DeleteFunc(slices.Clone(shownMetrics), func(m results.Metric) bool { return m.Compared == results.NotCompared })
-	return regress.Matrices(side, base, regress.Options{Metrics: metrics})
+	return regress.Matrices(side, base, regress.Options{Metrics: results.OnPages()})
 }
 
 func newMatrix(m regress.Matrix) matrix {
@@ -40,7 +39,7 @@ func newMatrix(m regress.Matrix) matrix {
 	v := matrix{Title: "Schedulers on " + line(m.Place()), Simulated: m.Simulated(), Notes: lines(m.Notes)}
 	columns := []string{"scheduler", "crash_rate"}
 	for _, metric := range m.Metrics {
-		columns = append(columns, metric.Name+"_ratio")
+		columns = append(columns, report.MatrixColumn(metric))
 	}
 	v.Over = report.MatrixTable(m).Pick(append(columns, "runs")...)
 	v.Over.Page = report.Page{Label: v.Title, Class: "sortable matrix", Caption: captionOf(m)}

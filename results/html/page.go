@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -30,6 +31,7 @@ type Source interface {
 	Tasks(ctx context.Context, run int64) ([]results.Task, error)
 	Swaps(ctx context.Context, run int64) ([]results.Swap, error)
 	Segments(ctx context.Context, run int64) ([]results.Segment, error)
+	Predictions(ctx context.Context, run int64) ([]results.Prediction, error)
 	Events(ctx context.Context, run int64) ([]results.Event, error)
 }
 
@@ -136,9 +138,9 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 			len(chosen), len(runs))
 	}
 	budget := newBudget(len(chosen))
+	var err error
 	jobs, devices := make([][]results.Job, len(runs)), map[int64][]results.Device{}
 	for i, r := range runs {
-		var err error
 		if jobs[i], err = source.Jobs(ctx, r.ID); err != nil {
 			return v, err
 		}
@@ -152,6 +154,9 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 			}
 			v.Details = append(v.Details, newRunView(one, arms.of(r), budget))
 		}
+	}
+	if runs, err = withJobTimes(ctx, source, runs, jobs); err != nil {
+		return v, err
 	}
 	v.Runs = newRunList(runs, arms, chosen)
 	v.Trend = newTrend(o.Trend, arms)
@@ -167,6 +172,21 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 	v.Groups = groups(runs, jobs, devices, arms, found)
 	v.Environments = environments(runs)
 	return v, nil
+}
+
+// withJobTimes gives the runs the figures that follow from their jobs.
+func withJobTimes(ctx context.Context, source Source, runs []results.Run, jobs [][]results.Job) ([]results.Run, error) {
+	times := map[int64][]results.JobTimes{}
+	for i, r := range runs {
+		predictions, err := source.Predictions(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		times[r.ID] = results.TimesOf(jobs[i], predictions)
+	}
+	runs = slices.Clone(runs)
+	results.WithJobTimes(runs, times)
+	return runs, nil
 }
 
 // records is everything that a run's section shows.

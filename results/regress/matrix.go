@@ -393,11 +393,11 @@ func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
 func (m *Matrix) over(metric results.Metric, row Standing, strata []stats.Stratum) Level {
 	l := Level{Summary: stats.Summarize(nil, 1-m.Alpha), Ratio: ratio(metric, row.Base, strata, row.Mixes, m.Alpha)}
 	if metric.Absolute {
-		var means []float64
-		for _, s := range strata {
-			means = append(means, mean(s.B))
+		own := make([][]float64, len(strata))
+		for i, s := range strata {
+			own[i] = s.B
 		}
-		l.N, l.Median = len(means), mean(means)
+		l.Summary = stats.MeanOver(own, m.Alpha)
 	}
 	for _, c := range row.Cells {
 		for _, own := range c.Levels {

@@ -51,6 +51,21 @@ func LookupMetric(name string) (results.Metric, error) {
 	return results.Metric{}, fmt.Errorf("metric %q: want one of %s", name, strings.Join(names, ", "))
 }
 
+// LookupMetrics finds metrics by name, each once.
+func LookupMetrics(names []string) (out []results.Metric, err error) {
+	for i, name := range names {
+		m, err := LookupMetric(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("%s is named twice", name)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
 // valuesOf returns what gives a metric's values of the runs that have one.
 func valuesOf(m results.Metric) func(runs []Observation) []float64 {
 	return func(runs []Observation) (out []float64) {

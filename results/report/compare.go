@@ -85,7 +85,7 @@ func CompareTable(r regress.Result) *Table {
 	over := ""
 	for _, row := range r.Rows {
 		if row.Mixes > 1 {
-			over = " Over several mixes: geometric means of the mixes' means (of crashes and slowdowns, the mean), and van Elteren's test."
+			over = " Over several mixes: geometric means of the mixes' means (where the change is in pp, the mean), and van Elteren's test."
 		}
 		if says := overText(row, r.Names); says != "" {
 			t.Say(says)
@@ -244,7 +244,7 @@ func arrow(a, b string) string {
 
 // MetricUnit is the unit of a metric's values.
 func MetricUnit(m results.Metric) Unit {
-	return map[string]Unit{"s": Seconds, "jobs/s": JobsPerSecond, "J": Joules, "bytes": Bytes, "": Ratio}[m.Unit]
+	return map[string]Unit{"s": Seconds, "jobs/s": JobsPerSecond, "J": Joules, "bytes": Bytes, "": Ratio, "x": Factor}[m.Unit]
 }
 
 // intervalText is "12.10 to 12.50", in the unit of the median if that is all they need.

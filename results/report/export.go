@@ -60,7 +60,7 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 	}
 	// A run that begins during the export is in none of the files.
 	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true, Duplicates: true, Excluded: true}
-	arms, err := armNames(ctx, s, chosen)
+	of, err := readOfRuns(ctx, s, chosen, modes)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 		if t.OfSweeps() {
 			f = o.Filter // a plan may have no runs yet
 		}
-		err := files.Write(paths[i], func(w io.Writer) error { return exportTable(ctx, s, t, f, modes, arms, w, open, written) })
+		err := files.Write(paths[i], func(w io.Writer) error { return exportTable(ctx, s, t, f, of, w, open, written) })
 		if err != nil {
 			return nil, err
 		}
@@ -96,18 +96,36 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 	return paths, files.Commit()
 }
 
-// armNames are the names of the runs' arms, by run.
-func armNames(ctx context.Context, s *store.Store, f store.Filter) (map[int64]string, error) {
-	f.Unchecked = true // the caller has checked them
-	runs, err := s.Runs(ctx, f)
-	names, of := results.NamesOf(runs), map[int64]string{}
-	for _, r := range runs {
-		of[r.ID] = names.Scheduler(results.ArmOf(r))
-	}
-	return of, err
+// ofRuns is what rows have of their runs beside what the store has.
+type ofRuns struct {
+	modes   map[int64]results.Mode
+	arms    map[int64]string
+	columns []store.Column // of the table run, behind those of the store
+	figures map[int64][]any
 }
 
-func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, modes map[int64]results.Mode, arms map[int64]string,
+// readOfRuns names the arms of the runs, and computes the figures that follow from their jobs.
+func readOfRuns(ctx context.Context, s *store.Store, f store.Filter, modes map[int64]results.Mode) (ofRuns, error) {
+	f.Unchecked = true // the caller has checked them
+	runs, err := s.RunsWithJobs(ctx, f)
+	out := ofRuns{modes: modes, arms: map[int64]string{}, figures: map[int64][]any{}}
+	names := results.NamesOf(runs)
+	for _, r := range runs {
+		out.arms[r.ID] = names.Scheduler(results.ArmOf(r))
+	}
+	for _, m := range results.AllMetrics() {
+		if !m.Derived {
+			continue
+		}
+		out.columns = append(out.columns, store.Column{Name: m.Column, Type: "REAL"})
+		for _, r := range runs {
+			out.figures[r.ID] = append(out.figures[r.ID], cell(m.Of(r)))
+		}
+	}
+	return out, err
+}
+
+func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, of ofRuns,
 	file io.Writer, open func(io.Writer, []store.Column) (rowWriter, error), written func(),
 ) error {
 	// A sweep has a mode of its own, and its cells are plans, not figures.
@@ -124,6 +142,9 @@ func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Fil
 			header = append(header, c)
 		}
 	}
+	if t.Name == "run" {
+		header = append(header, of.columns...)
+	}
 	buffered := bufio.NewWriterSize(file, 1<<16)
 	w, err := open(buffered, header)
 	if err != nil {
@@ -136,13 +157,16 @@ func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Fil
 		for i, v := range cells {
 			switch {
 			case t.Name == "run" && t.Columns[i].Name == "arm":
-				record = append(record, arms[id])
+				record = append(record, of.arms[id])
 			case i == run:
 				id, _ = v.(int64)
-				record = append(record, v, string(modes[id]))
+				record = append(record, v, string(of.modes[id]))
 			case run < 0 || t.Columns[i].Name != "mode":
 				record = append(record, v)
 			}
+		}
+		if t.Name == "run" {
+			record = append(record, of.figures[id]...)
 		}
 		defer written()
 		return w.row(record)

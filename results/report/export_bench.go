@@ -24,7 +24,7 @@ import (
 // (-col /sched). What must be alike for numbers to compare is configuration, by which
 // benchstat separates tables.
 func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filter) (written, left int, err error) {
-	runs, err := s.Runs(ctx, f)
+	runs, err := s.RunsWithJobs(ctx, f)
 	if err != nil {
 		return 0, 0, err
 	}

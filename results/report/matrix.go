@@ -34,9 +34,12 @@ func MatrixTable(m regress.Matrix) *Table {
 		switch {
 		case metric.Counts():
 		case metric.Absolute:
-			t.Columns = append(t.Columns, Column{Name: metric.Name, Unit: Ratio})
+			u := MetricUnit(metric)
+			t.Columns = append(t.Columns, Column{Name: MatrixColumn(metric), Title: metric.Title(), Unit: u},
+				Column{Name: metric.Name + "_interval", Heading: "interval", Place: TextOnly},
+				Column{Name: metric.Name + "_low", Unit: u, Place: DataOnly}, Column{Name: metric.Name + "_high", Unit: u, Place: DataOnly})
 		default:
-			t.Columns = append(t.Columns, Column{Name: metric.Name + "_ratio", Heading: metric.Name, Title: metric.Title(), Unit: Factor},
+			t.Columns = append(t.Columns, Column{Name: MatrixColumn(metric), Heading: metric.Name, Title: metric.Title(), Unit: Factor},
 				Column{Name: metric.Name + "_ratio_interval", Heading: "interval", Place: TextOnly})
 			t.Columns = append(t.Columns, ratioBounds(metric)...)
 		}
@@ -48,7 +51,7 @@ func MatrixTable(m regress.Matrix) *Table {
 			switch {
 			case metric.Counts():
 			case metric.Absolute:
-				values = append(values, finite(l.Median))
+				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Median, intervalText(l.Summary, metric), survivorsMark(l.Survivors))), finite(l.Low), finite(l.High))
 			default:
 				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Ratio.Value, l.Ratio.Interval(), ratioMark(l))))
 				values = append(values, boundCells(metric, l)...)
@@ -58,6 +61,22 @@ func MatrixTable(m regress.Matrix) *Table {
 	}
 	t.sayMatrix(m, "The ratio of a mix is the median over all pairs of repetitions; of several mixes it is the geometric mean of the ratios of means.", false)
 	return t
+}
+
+// MatrixColumn is the column of MatrixTable that has a metric: its ratio to the base, or what it is itself.
+func MatrixColumn(m results.Metric) string {
+	if m.Absolute {
+		return m.Name
+	}
+	return m.Name + "_ratio"
+}
+
+// levelCell is a metric that has no ratio.
+func levelCell(l regress.Level, m results.Metric) Cell {
+	if finite(l.Median) == nil {
+		return Cell{}
+	}
+	return Cell{Value: l.Median, Text: Human(l.Median, MetricUnit(m)), Small: intervalText(l.Summary, m)}
 }
 
 // matrixByMix has a table for each metric: a row for each mix, a column for each scheduler. Unless
@@ -233,8 +252,15 @@ func levelText(m results.Metric, c regress.Count, l regress.Level) Cell {
 	switch {
 	case m.Counts() && c.Jobs > 0:
 		return Cell{Value: Human(*c.CrashRate(), Ratio)}
-	case m.Absolute && !math.IsNaN(l.Median):
-		return Cell{Value: Human(l.Median, Ratio)}
+	case m.Absolute:
+		c := levelCell(l, m)
+		if c.Value == nil {
+			return Cell{}
+		}
+		if c.Small != "" {
+			c.Text += " (" + c.Small + ")"
+		}
+		return Cell{Value: c.Text + survivorsMark(l.Survivors)}
 	case math.IsNaN(l.Ratio.Value):
 		return Cell{}
 	}
@@ -247,7 +273,7 @@ func levelText(m results.Metric, c regress.Count, l regress.Level) Cell {
 
 // levelTextAlone is levelText without the interval.
 func levelTextAlone(m results.Metric, c regress.Count, l regress.Level) Cell {
-	l.Ratio.Low = math.Inf(-1)
+	l.Low, l.Ratio.Low = math.Inf(-1), math.Inf(-1)
 	return levelText(m, c, l)
 }
 
@@ -255,11 +281,14 @@ func levelTextAlone(m results.Metric, c regress.Count, l regress.Level) Cell {
 // jobs, so it names their share.
 func RatioCell(m results.Metric, c regress.Count, l regress.Level) Cell {
 	out := Cell{Value: finite(l.Ratio.Value), Small: l.Ratio.Interval()}
+	if m.Absolute {
+		out = levelCell(l, m)
+	}
 	var doubts []string
 	switch {
-	case math.IsNaN(l.Ratio.Value):
+	case out.Value == nil:
 		return Cell{}
-	case m.HigherIsBetter && c.Crashed > 0:
+	case m.HigherIsBetter && !m.Absolute && c.Crashed > 0:
 		doubts = append(doubts, "✕ "+Human(*c.CrashRate(), Ratio)+" crashed")
 	case l.Survivors:
 		doubts = append(doubts, "survivors only")
@@ -294,10 +323,14 @@ func overMixes(m regress.Matrix) string {
 // sayMatrix explains a table. Beside ratios it may have medians, which have no mark of the base's jobs.
 func (t *Table) sayMatrix(m regress.Matrix, how string, medians bool) {
 	note := fmt.Sprintf("%s Intervals are at %g %%. crashed: share of the jobs of all runs.", how, 100*(1-m.Alpha))
+	var levels []string
 	for _, metric := range m.Metrics {
 		if metric.Absolute && !metric.Counts() {
-			note += " " + metric.Name + ": mean over all runs and mixes, not a ratio."
+			levels = append(levels, metric.Name)
 		}
+	}
+	if len(levels) > 0 {
+		note += fmt.Sprintf(" Not ratios: %s. Over several mixes they are means of the mixes' means.", strings.Join(levels, ", "))
 	}
 	t.Say(note)
 	if anyLevel(m, func(l regress.Level) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // gaugeUnits are the format's words for units. A gauge's name ends with its unit, as the format demands.
-var gaugeUnits = map[string]string{"s": "seconds", "jobs/s": "jobs_per_second", "J": "joules", "bytes": "bytes", "": "ratio"}
+var gaugeUnits = map[string]string{"s": "seconds", "jobs/s": "jobs_per_second", "J": "joules", "bytes": "bytes", "x": "ratio", "": "ratio"}
 
 // provenance is a gauge and not an info, which node_exporter's parser refuses.
 const provenance = "caserun_provenance"

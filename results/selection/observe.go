@@ -44,7 +44,7 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 
 // Observations reads the selected runs, oldest first, with what comparing them needs.
 func Observations(ctx context.Context, db *store.Store, f store.Filter) ([]regress.Observation, error) {
-	runs, err := db.Runs(ctx, f)
+	runs, err := db.RunsWithJobs(ctx, f)
 	if err != nil {
 		return nil, err
 	}

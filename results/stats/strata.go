@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/aclements/go-moremath/stats"
 )
@@ -78,12 +79,43 @@ func pool(strata []Stratum, o Options) Comparison {
 	if math.IsNaN(variance) || math.IsInf(shift, 0) || math.IsNaN(shift) {
 		return c
 	}
-	half := 0.0
-	if variance > 0 {
-		half = stats.InvCDF(stats.TDist{V: variance * variance / freedom})(1-alpha/2) * math.Sqrt(variance)
-	}
+	half := student(variance, freedom, alpha)
 	c.Low, c.High = scale.from(shift-half)-scale.none, scale.from(shift+half)-scale.none
 	return c
+}
+
+// MeanOver is the mean over the strata of their means, which the Summary has as its Median, with Student's interval
+// from the variances within the strata (Welch and Satterthwaite). It takes two values of each stratum.
+func MeanOver(strata [][]float64, alpha float64) Summary {
+	out := Summary{Median: math.NaN(), Low: math.Inf(-1), High: math.Inf(1)}
+	strata = slices.DeleteFunc(slices.Clone(strata), func(values []float64) bool { return len(values) == 0 })
+	if len(strata) == 0 {
+		return out
+	}
+	k := float64(len(strata))
+	var mean, variance, freedom float64
+	for _, values := range strata {
+		out.N += len(values)
+		mean += stats.Mean(values) / k
+		v := absolute.variance(values) / float64(len(values)) / (k * k)
+		variance += v
+		if v > 0 {
+			freedom += v * v / float64(len(values)-1)
+		}
+	}
+	out.Median = mean
+	if half := student(variance, freedom, alpha); !math.IsNaN(half) {
+		out.Low, out.High = mean-half, mean+half
+	}
+	return out
+}
+
+// student is half the width of Student's interval. freedom is the sum of v^2/(n-1) over the parts v of the variance.
+func student(variance, freedom, alpha float64) float64 {
+	if !(variance > 0) {
+		return variance // 0, or unknown
+	}
+	return stats.InvCDF(stats.TDist{V: variance * variance / freedom})(1-alpha/2) * math.Sqrt(variance)
 }
 
 // counts are scores that are counts themselves.

@@ -223,3 +223,18 @@ func TestEmptyBlocks(t *testing.T) {
 func pooled(strata []Stratum, o Options) Comparison {
 	return CompareAll([]Pair{{Strata: strata, Options: o}})[0]
 }
+
+// The mean over blocks has Student's interval, which takes two values of each block.
+func TestMeanOver(t *testing.T) {
+	got := MeanOver([][]float64{{1, 3}, {}, {10, 10}}, 0.05)
+	// One block alone varies: its mean has the variance 1, halved twice, with one degree of freedom.
+	if half := 12.7062047 * 0.5; got.N != 4 || got.Median != 6 || math.Abs(got.High-6-half) > 1e-6 || math.Abs(6-got.Low-half) > 1e-6 {
+		t.Errorf("%+v", got)
+	}
+	if got := MeanOver([][]float64{{1, 3}, {5}}, 0.05); got.Median != 3.5 || got.Bounded() {
+		t.Errorf("of one value in a block: %+v", got)
+	}
+	if got := MeanOver(nil, 0.05); got.N != 0 || !math.IsNaN(got.Median) || got.Bounded() {
+		t.Errorf("of nothing: %+v", got)
+	}
+}

@@ -449,6 +449,45 @@ func (s *Store) CommandsOf(ctx context.Context, f Filter) (map[int64]string, err
 	return byRun, err
 }
 
+// RunsWithJobs returns the selected runs as Runs does, with the figures that follow from their jobs.
+func (s *Store) RunsWithJobs(ctx context.Context, f Filter) ([]results.Run, error) {
+	found, err := s.Runs(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	type line struct {
+		run      int64
+		job      results.Job
+		expected results.Expected
+		known    bool
+	}
+	condition, args := f.where()
+	query := fmt.Sprintf(`SELECT job.run_id, job.job_index, job.command, job.start_s, job.end_s, job.arrival_s, job.outcome,
+			p.run_id IS NOT NULL, ifnull(p.before_s, 0), ifnull(p.held_s, 0), ifnull(p.after_s, 0)
+		FROM job LEFT JOIN prediction p ON p.run_id = job.run_id AND p.job_index = job.job_index
+		WHERE job.run_id IN (SELECT id FROM run WHERE %s) ORDER BY job.run_id, job.job_index`, condition)
+	lines, err := collect(ctx, s, "read the times of jobs", query, args, func(l *line) []any {
+		return []any{&l.run, &l.job.Index, &l.job.Command, &l.job.StartS, &l.job.EndS, &l.job.ArrivalS, &l.job.Outcome,
+			&l.known, &l.expected.BeforeS, &l.expected.HeldS, &l.expected.AfterS}
+	})
+	if err != nil {
+		return nil, err
+	}
+	jobs, predictions := map[int64][]results.Job{}, map[int64][]results.Prediction{}
+	for _, l := range lines {
+		jobs[l.run] = append(jobs[l.run], l.job)
+		if l.known {
+			predictions[l.run] = append(predictions[l.run], results.Prediction{Job: l.job.Index, Expected: l.expected})
+		}
+	}
+	times := map[int64][]results.JobTimes{}
+	for id, own := range jobs {
+		times[id] = results.TimesOf(own, predictions[id])
+	}
+	results.WithJobTimes(found, times)
+	return found, nil
+}
+
 // FaultsAlone returns by command the latest live run of the suite in which a job of that
 // command faulted with a device to itself (scheduler sa).
 func (s *Store) FaultsAlone(ctx context.Context, suite string) (map[string]int64, error) {
