@@ -265,6 +265,7 @@ type Pair struct {
 	environment []Difference
 
 	noiseFree bool // a side is one sample, because it was simulated without noise
+	byNights  bool // the nights of a side differ, so that they are the sample, and not their runs
 }
 
 // ErrAmbiguous means that it is not clear which of the sides' arms to compare.
@@ -369,6 +370,7 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(!p.noiseFree && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
 	warn(leftOut != "", "%s", leftOut)
 	warn(len(common) > 1 && slices.Equal(common, Machines(bRuns)), "compared machine by machine, on %d", len(common))
+	warn(sameNights(aRuns, bRuns), "compared night by night, over %d", len(nights(aRuns)))
 	p.environment = environment(aRuns, bRuns)
 	for _, d := range p.environment {
 		p.Warnings = append(p.Warnings, d.String())

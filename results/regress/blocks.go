@@ -50,6 +50,7 @@ func merged(block []Pair) Pair {
 	out := Pair{A: block[0].A, B: block[0].B}
 	var a, b []string
 	for _, p := range block {
+		out.byNights = out.byNights || p.byNights
 		out.ARuns, out.BRuns = append(out.ARuns, p.ARuns...), append(out.BRuns, p.BRuns...)
 		a, b = append(a, p.A.Mix), append(b, p.B.Mix)
 		for _, d := range p.environment {

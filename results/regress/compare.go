@@ -58,8 +58,9 @@ func Compare(a, b Side, o Options) (Result, error) {
 	if err != nil {
 		return out, fmt.Errorf("compare %s with %s: %w", a.Label, b.Label, err)
 	}
+	out.Notes = markNights(pairs, a, b, o, out.Names)
 	out.pairs = pairs
-	out.Notes = slices.Concat(out.Names.Notes(), together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), remarks(pairs, out.Names))
+	out.Notes = slices.Concat(out.Notes, out.Names.Notes(), together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), remarks(pairs, out.Names))
 	for _, arm := range onlyA {
 		out.Notes = append(out.Notes, leftOut(arm, b, bArms, out.Names))
 	}
@@ -105,6 +106,9 @@ func (r *Result) compare(sets [][]Pair, o Options) {
 	for i, c := range stats.CompareAll(samples) {
 		row := &r.Rows[i]
 		c.Settles *= onEach(samples[i], row.Mixes)
+		if row.Pair.byNights { // it takes nights, not repetitions
+			c.Settles = 0
+		}
 		switch {
 		case c.B.N == 0 && dead(row.Pair.BRuns):
 			c.Reason = "no job of " + r.B + " ended ok"
@@ -121,6 +125,10 @@ func (r *Result) compare(sets [][]Pair, o Options) {
 // blockSample is what is compared of a block: strata, or the values themselves if one arm ran on one
 // machine.
 func blockSample(block []Pair, values func([]Observation) []float64, o stats.Options) stats.Pair {
+	if byNights := slices.ContainsFunc(block, func(p Pair) bool { return p.byNights }); byNights && !o.Counts {
+		runs := values
+		values = func(of []Observation) []float64 { return nightMeans(of, runs) }
+	}
 	if len(block) > 1 {
 		all := strata(block, values)
 		o.Paired = len(all) > len(block)

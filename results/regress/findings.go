@@ -14,6 +14,7 @@ const (
 	saysFirstCrashes = "first crashes: no job crashed before, and the crashes are too few to tell them from chance"
 	saysByChance     = "chance: the candidate lost more jobs than its limit, and no more than chance explains"
 	saysAllowed      = "allowed: the candidate lost more jobs, as a limit allows"
+	saysNightsDiffer = "nights differ: the candidate's nights lie further apart than the limit, so that together they may hide a regression of some. Check them one by one"
 	saysEnvironment  = "environment: the check fails, and what changed beside the program is named. It may be the cause"
 )
 

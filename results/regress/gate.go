@@ -136,6 +136,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		}
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", r.Names.Of(arm), baseline.Label))
 	}
+	unequal := r.sayNights(baseline, candidate)
 	var asked []limitedBlock
 	for _, p := range pairs {
 		for _, l := range limitsOf(r.limits, p.A) {
@@ -170,6 +171,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		check := &r.Checks[i]
 		own := r.Checks[slices.IndexFunc(asked, asked[i].isOfItsLosses)]
 		check.judge(c, environments[check.Arm], alpha, lost.more(asked[i].pairs), own)
+		check.doubt(asked[i].pairs, unequal)
 		check.Settles *= onEach(samples[i], check.Mixes)
 	}
 	for i, block := range asked { // what a check over several mixes has shown

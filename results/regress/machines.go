@@ -13,12 +13,7 @@ func machine(o Observation) string { return results.Machine(o.Mode, o.Provenance
 
 // Machines are the machines of runs, in order.
 func Machines(runs []Observation) []string {
-	var out []string
-	for _, o := range runs {
-		out = append(out, machine(o))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return distinctBlocks(runs, machine)
 }
 
 // sameMachines leaves out the runs of machines on which the other arm has none, because nothing says
@@ -39,21 +34,33 @@ func sameMachines(a, b []Observation) (keptA, keptB []Observation, warning strin
 	return keptA, keptB, warning
 }
 
-// byMachine are the values of two arms, machine by machine if both ran on the same several machines.
+// byMachine are the values of two arms, machine by machine and night by night if both ran on the same several
+// machines, and in the same several nights.
 func byMachine(a, b []Observation, values func([]Observation) []float64) []stats.Stratum {
-	found := Machines(a)
-	if !slices.Equal(found, Machines(b)) {
-		found = nil
-	}
-	if len(found) < 2 {
-		return []stats.Stratum{{A: values(a), B: values(b)}}
-	}
-	var out []stats.Stratum
-	for _, m := range found {
-		on := func(runs []Observation) []float64 {
-			return values(slices.DeleteFunc(slices.Clone(runs), func(o Observation) bool { return machine(o) != m }))
+	inNight := func(o Observation) string { return fmt.Sprintf("%s night %d", machine(o), nightOf(o)) }
+	for _, block := range []func(Observation) string{inNight, machine} {
+		found := distinctBlocks(a, block)
+		if len(found) < 2 || !slices.Equal(found, distinctBlocks(b, block)) {
+			continue
 		}
-		out = append(out, stats.Stratum{A: on(a), B: on(b)})
+		var out []stats.Stratum
+		for _, one := range found {
+			in := func(runs []Observation) []float64 {
+				return values(slices.DeleteFunc(slices.Clone(runs), func(o Observation) bool { return block(o) != one }))
+			}
+			out = append(out, stats.Stratum{A: in(a), B: in(b)})
+		}
+		return out
 	}
-	return out
+	return []stats.Stratum{{A: values(a), B: values(b)}}
+}
+
+// distinctBlocks are the blocks of runs, in order.
+func distinctBlocks(runs []Observation, block func(Observation) string) []string {
+	var out []string
+	for _, o := range runs {
+		out = append(out, block(o))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

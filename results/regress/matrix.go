@@ -304,6 +304,7 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 		m.Notes = append(m.Notes, results.NoNoise)
 	}
 	m.Notes = append(m.Notes, remarks(pairs, m.Names)...)
+	m.Notes = append(m.Notes, m.nights(arms)...)
 	for _, row := range m.Rows {
 		if row.Mixes < len(m.Mixes) {
 			m.Notes = append(m.Notes, fmt.Sprintf("%s ran %d of the %d mixes, and its means are over these", row.Name, row.Mixes, len(m.Mixes)))
@@ -435,3 +436,24 @@ func (m Matrix) Simulated() bool { return m.Of.Mode == results.Simulated }
 
 // Base is the scheduler to which ratios are.
 func (m Matrix) Base() Standing { return m.Rows[0] }
+
+// nights says how the ratios were taken over several nights, and whose ratios differ between them.
+func (m Matrix) nights(arms map[results.Arm][]Observation) (notes []string) {
+	most := 0
+	for _, row := range m.Rows[1:] {
+		of, bases := map[results.Arm][]Observation{}, map[results.Arm][]Observation{}
+		for _, batch := range m.Mixes {
+			base, own := arms[m.Rows[0].arm(batch)], arms[row.arm(batch)]
+			if sameNights(base, own) {
+				of[row.arm(batch)], bases[row.arm(batch)] = own, base
+				most = max(most, len(nights(own)))
+			}
+		}
+		found := differingNights(of, bases, m.Metrics, Options{Alpha: m.Alpha})
+		notes = append(notes, nightsDiffer(fmt.Sprintf("the ratio of %s to %s", row.Name, m.Rows[0].Name), found, m.Names)...)
+	}
+	if most > 0 {
+		notes = append(notes, fmt.Sprintf("compared night by night, over %d", most))
+	}
+	return notes
+}

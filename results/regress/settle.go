@@ -122,6 +122,7 @@ func elsewhere(p Pair) string {
 // never added to a sweep.
 func extending(compared []Pair, n int, in StoreHint) (commands string, fixed []string) {
 	var extend []string
+	said := map[string]bool{} // of each side and reason one sweep is named
 	for _, l := range lacking(compared, n) {
 		var hint SweepHint
 		if in.Sweep != nil {
@@ -138,9 +139,13 @@ func extending(compared []Pair, n int, in StoreHint) (commands string, fixed []s
 		if l.baseline {
 			what = "Make a new baseline"
 		}
+		if said[what+hint.Fixed] {
+			continue
+		}
+		said[what+hint.Fixed] = true
 		text := fmt.Sprintf("sweep %d (%s) cannot be extended: %s. %s", l.sweep, cmp.Or(l.tag, "no tag"), hint.Fixed, what)
 		if hint.Again != "" {
-			text += fmt.Sprintf(": %s --reps %d --tag %s-%d%s", hint.Again, l.wanted, cmp.Or(l.tag, "again"), l.wanted, in.Flag)
+			text += fmt.Sprintf(": %s --reps %d --tag %s-%d%s", hint.Again, n, cmp.Or(l.tag, "again"), n, in.Flag)
 		}
 		fixed = append(fixed, text+in.Unpack)
 	}

@@ -89,7 +89,7 @@ func again(w results.Sweep, initial func(flag string) string) string {
 	}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		value := settings[key]
-		if text := fmt.Sprint(value); key == "tag" || text == initial(key) || text == "" {
+		if text := fmt.Sprint(value); key == "tag" || text == initial(key) || text == "" || text == "0s" {
 			continue
 		}
 		if text, ok := value.(string); ok {
