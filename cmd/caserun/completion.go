@@ -108,7 +108,7 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"format": words(config.OfferFormat), "node": words(nodes.Offer), "probe": words(config.OfferProbe),
 		"probes": inList(words(config.OfferProbe)), "mix": completeMix, "mixes": noSpace(config.OfferCatalogMixes, cobra.ShellCompDirectiveNoFileComp),
 		"sched": completeScheduler, "scheds": noSpace(config.OfferSchedulers, cobra.ShellCompDirectiveNoFileComp),
-		"tag": fromStore(selection.OfferTags), "sweep": sweeps, "resume": sweeps, "baseline": compared, "candidate": compared,
+		"tag": fromStore(selection.OfferTags), "sweep": sweeps, "resume": sweeps, "baseline": fromStore(selection.OfferBaselines), "candidate": compared,
 		"before": runs, "slowdown": runs, "except": fromStore(selection.OfferMixes), "trend": fixed(metricNames()...), "metrics": inList(fixed(metricNames()...)),
 		"max-regression": inList(noSpace(offerLimits, cobra.ShellCompDirectiveNoFileComp)),
 		"only":           inList(fixed(regress.Kinds...)), "by": fixed(byMix),

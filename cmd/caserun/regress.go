@@ -51,6 +51,7 @@ measured.
 Baseline and candidate are each
 
 ` + selection.Help + `
+` + selection.RollingHelp + `
 
 Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
 (3%), slowdown and deadlines-met in percentage points (1pp), crashes in jobs per
@@ -72,7 +73,8 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
   caserun regress --baseline v1.4 --max-regression throughput=3%,crashes=0 \
       --report-junit gate.xml
   caserun regress --baseline v1.4 \
-      --max-regression throughput=3%,cg:crashes=2 --only failed`,
+      --max-regression throughput=3%,cg:crashes=2 --only failed
+  caserun regress --baseline rolling:14`,
 		Args: noArguments,
 		RunE: verb(onStore{&o}),
 	}
@@ -81,7 +83,7 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	config.AddDoubtedFlag(c.Flags(), &o.doubted)
 	addFormatFlag(c)
 	config.AddAlphaFlag(c.Flags(), &o.alpha)
-	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
+	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, a run, or rolling:14 for the last 14 nights that passed")
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
 	config.AddLimitsFlag(c.Flags(), defaultLimits)
 	config.AddListFlag(c.Flags(), &o.only, "only", "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))
@@ -115,6 +117,11 @@ func (o *regressOptions) check(text string) ([]regress.Limit, error) {
 	}
 	if o.baseline == "" || o.candidate == "" {
 		return nil, errors.New("regress: --baseline and --candidate each need the runs that they are")
+	}
+	if selection.IsRolling(o.baseline) {
+		if _, _, err := selection.ParseRolling(o.baseline); err != nil {
+			return nil, fmt.Errorf("--baseline: %w", err)
+		}
 	}
 	if o.junit == stdoutName {
 		return nil, errors.New("--report-junit -: standard output has the table: name a file")
@@ -152,20 +159,9 @@ func (o *regressOptions) fits(baseline, candidate regress.Side) error {
 }
 
 func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
-	baseline, err := selection.Select(c.Context(), db, o.baseline)
+	baseline, candidate, err := o.sides(c, db)
 	if err != nil {
 		return err
-	}
-	if len(baseline.Runs) == 0 {
-		return o.matchesNothing(c, db, "--baseline "+o.baseline, o.baseline)
-	}
-	candidate, err := selection.Select(c.Context(), db, o.candidate)
-	if err != nil {
-		return err
-	}
-	baseline.Doubted, candidate.Doubted = o.doubted, o.doubted
-	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
-		return fmt.Errorf("regress: %w", err)
 	}
 	if err := o.fits(baseline, candidate); err != nil {
 		return err
@@ -188,6 +184,33 @@ func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
 		return o.matchesNothing(c, db, "--candidate "+o.candidate, o.candidate)
 	}
 	return verdict(r)
+}
+
+// sides finds what is compared.
+func (o *regressOptions) sides(c *cobra.Command, db *store.Store) (baseline, candidate regress.Side, err error) {
+	if !selection.IsRolling(o.baseline) {
+		if baseline, err = selection.Select(c.Context(), db, o.baseline); err != nil {
+			return baseline, candidate, err
+		}
+		if len(baseline.Runs) == 0 {
+			return baseline, candidate, o.matchesNothing(c, db, "--baseline "+o.baseline, o.baseline)
+		}
+	}
+	if candidate, err = selection.Select(c.Context(), db, o.candidate); err != nil {
+		return baseline, candidate, err
+	}
+	baseline.Doubted, candidate.Doubted = o.doubted, o.doubted
+	if selection.IsRolling(o.baseline) {
+		if len(candidate.Runs) == 0 {
+			return baseline, candidate, o.matchesNothing(c, db, "--candidate "+o.candidate, o.candidate)
+		}
+		baseline, err = selection.Rolling(c.Context(), db, o.baseline, candidate, o.limits, o.alpha)
+		return baseline, candidate, err
+	}
+	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
+		return baseline, candidate, fmt.Errorf("regress: %w", err)
+	}
+	return baseline, candidate, nil
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.

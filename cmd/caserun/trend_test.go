@@ -83,6 +83,32 @@ func TestRegressSaysSinceWhen(t *testing.T) {
 	}
 }
 
+// A rolling baseline of the command line: its notes, since when, and what is refused.
+func TestRollingBaseline(t *testing.T) {
+	inTempDir(t)
+	nightly(t, 11, 5)
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"--baseline", "rolling:4", "--candidate", "night-8"}, exitOK, "rolling:4 is the last 4 nights that passed, night-4 to night-7"},
+		{[]string{"--baseline", "rolling:4"}, exitRegression, "Fails since night-9, 3 nights: between night-8 and night-9,"},
+		{[]string{"--baseline", "rolling:4@night-7", "--candidate", "night-9"}, exitNothing,
+			"--baseline rolling:4@night-7: too few nights passed: 2 of the 2 nights before night-9, and rolling:4@night-7 needs 3 at least"},
+		{[]string{"--baseline", "rolling:2"}, exitUsage, `"rolling:2": want rolling:N with 3 to 90 nights`},
+		{[]string{"--baseline", "rolling:14@"}, exitUsage, `"rolling:14@": want rolling:N`},
+		{[]string{"--baseline", "rolling:14@night-99"}, exitUsage, "no run has the tag night-99"},
+		{[]string{"--baseline", "rolling:14", "--candidate", "night-99"}, exitUsage, "--candidate night-99"},
+		{[]string{"--baseline", "night-1", "--candidate", "rolling:14"}, exitUsage, `"rolling:14" is only for --baseline of caserun regress; a tag of that name is tag:rolling:14`},
+	} {
+		status, out, errs := runs(t, append([]string{"regress", "--max-regression", "throughput=3%"}, tt.args...)...)
+		if text := strings.Join(strings.Fields(out+errs), " "); status != tt.status || !strings.Contains(text, tt.want) {
+			t.Errorf("%v: exit %d, want %d and %q:\n%s%s", tt.args, status, tt.status, tt.want, out, errs)
+		}
+	}
+}
+
 // A page has the trend that is asked for, else that of throughput, and none of named runs or of
 // too few nights.
 func TestPageHasItsTrend(t *testing.T) {

@@ -149,6 +149,15 @@ func OfferSides(ctx context.Context, db *store.Store, typed string) ([]string, e
 	return append(out, numbers...), err
 }
 
+// OfferBaselines are OfferSides, and the last nights that passed.
+func OfferBaselines(ctx context.Context, db *store.Store, typed string) ([]string, error) {
+	sides, err := OfferSides(ctx, db, typed)
+	if last := rolling + "14"; err == nil && strings.HasPrefix(last, typed) {
+		sides = append([]string{last + "\tthe last 14 nights that passed"}, sides...)
+	}
+	return sides, err
+}
+
 // offerSchedulersOf are the schedulers of a sweep or a tag, each as a side of a comparison.
 func offerSchedulersOf(ctx context.Context, db *store.Store, side string) (out []string, err error) {
 	var f store.Filter

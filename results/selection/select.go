@@ -43,6 +43,9 @@ func sideError(text string) error {
 func Select(ctx context.Context, db *store.Store, text string) (regress.Side, error) {
 	text = input.Name(text)
 	side := regress.Side{Label: text}
+	if IsRolling(text) {
+		return side, Refuse("%q is only for --baseline of caserun regress; a tag of that name is tag:%[1]s", text)
+	}
 	if id, err := input.Int64(text); err == nil {
 		run, err := db.Run(ctx, id)
 		if err != nil && !errors.Is(err, store.ErrNoRun) {
@@ -150,7 +153,7 @@ func WhyEmpty(ctx context.Context, db *store.Store, text, where string) string {
 // OfTag is how a side names a tag.
 func OfTag(tag string) string {
 	_, err := input.Int64(tag)
-	if err == nil || !isTag(tag) || strings.HasPrefix(tag, "tag:") {
+	if err == nil || !isTag(tag) || IsRolling(tag) || strings.HasPrefix(tag, "tag:") {
 		return "tag:" + tag
 	}
 	return tag

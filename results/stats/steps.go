@@ -35,27 +35,72 @@ const StepAlpha = 0.01
 // outlier.
 const leastLevel = 2
 
+// leastStretch is the smallest number of values of a level between values of another one.
+const leastStretch = 3
+
 // Steps returns the positions at which the level of a series changes.
 //
-// A series is divided where Student's t between both sides is largest (Hawkins 1977). The p value of this t, times the number
-// of positions, bounds the probability of a step in a series of normal values that has none (Bonferroni). The ranks of both
-// sides must differ too, so that an outlier is not a level. Each part is divided again. Steps that are smaller than the
-// minimum effect, or whose levels do not differ by their ranks, are then removed, the smallest first.
+// A series is divided where Student's t between both sides is largest (Hawkins 1977), or else around the stretch whose t against
+// all other values is largest (Olshen et al. 2004). The p value of t, times the number of positions or of stretches, bounds the
+// probability of a step in a series of normal values that has none (Bonferroni). The ranks must differ too, so that an outlier is
+// not a level. Each part is divided again. Steps that are smaller than the minimum effect, or whose levels do not differ by
+// their ranks, are then removed, the smallest first.
 func Steps(values []float64, o StepOptions) []Step {
 	return o.large(values, o.divide(values, 0))
 }
 
 // divide finds the steps of a part of a series that begins at the position from, in order.
 func (o StepOptions) divide(values []float64, from int) []Step {
-	at, p := split(values)
-	if at == 0 || p > StepAlpha || !o.differ(values[:at], values[at:]) {
+	cuts, p := o.cuts(values)
+	if cuts == nil {
 		return nil
 	}
-	found := append(o.divide(values[:at], from), Step{At: from + at, P: p})
-	return append(found, o.divide(values[at:], from+at)...)
+	var found []Step
+	begin := 0
+	for _, at := range cuts {
+		found = append(append(found, o.divide(values[begin:at], from+begin)...), Step{At: from + at, P: p})
+		begin = at
+	}
+	return append(found, o.divide(values[begin:], from+begin)...)
 }
 
-// ranksAlpha is the largest p value of the Mann-Whitney test of the levels on both sides of a step.
+// cuts are where a series is divided: at one position, or else around a stretch whose level is another one; nil if neither is
+// found.
+func (o StepOptions) cuts(values []float64) (at []int, p float64) {
+	n, apart := len(values), separation(values)
+	var best int
+	var from, to int // of a stretch
+	stretches := 0
+	for k := leastLevel; k <= n-leastLevel; k++ {
+		if best == 0 || apart(0, k) > apart(0, best) {
+			best = k
+		}
+		for end := k + leastStretch; end <= n-leastLevel; end++ {
+			if stretches++; stretches == 1 || apart(k, end) > apart(from, to) {
+				from, to = k, end
+			}
+		}
+	}
+	if best > 0 {
+		p := pOf(apart(0, best), n, n-2*leastLevel+1)
+		if p <= StepAlpha && o.differ(values[:best], values[best:], 1) {
+			return []int{best}, p
+		}
+	}
+	if stretches > 0 {
+		p := pOf(apart(from, to), n, stretches)
+		if p <= StepAlpha && o.differ(slices.Concat(values[:from], values[to:]), values[from:to], n) {
+			return []int{from, to}, p
+		}
+	}
+	return nil, 1
+}
+
+// differ reports whether the Mann-Whitney test finds different levels, which could lie at so many places.
+func (o StepOptions) differ(a, b []float64, places int) bool {
+	return mannWhitney(a, b)*float64(places) <= o.ranksAlpha()
+}
+
 func (o StepOptions) ranksAlpha() float64 {
 	if o.Counts {
 		return StepAlpha
@@ -63,48 +108,37 @@ func (o StepOptions) ranksAlpha() float64 {
 	return DefaultAlpha
 }
 
-func (o StepOptions) differ(older, newer []float64) bool {
-	return mannWhitney(older, newer) <= o.ranksAlpha()
-}
-
-// split returns the position at which a series is most likely divided, and its p value; 0 if there is none.
-func split(values []float64) (at int, p float64) {
-	n := len(values)
-	apart := separation(values)
-	for k := leastLevel; k <= n-leastLevel; k++ {
-		if at == 0 || apart[k] > apart[at] {
-			at = k
-		}
-	}
-	if at == 0 || apart[at] == 0 {
-		return 0, 1
-	}
+// pOf bounds the p value of the largest separation among so many of n values: that of Student's t for one, times their number.
+func pOf(apart float64, n, tried int) float64 {
 	freedom := float64(n - 2)
-	t := math.Sqrt(freedom * apart[at] / (1 - apart[at])) // infinite if each side is constant
-	tail := 0.0
-	if !math.IsInf(t, 1) {
-		tail = 2 * stats.TDist{V: freedom}.CDF(-t)
+	t := math.Sqrt(freedom * apart / (1 - apart)) // infinite if both sides are constant
+	if math.IsInf(t, 1) {
+		return 0
 	}
-	return at, min(1, tail*float64(n-2*leastLevel+1))
+	return min(1, 2*stats.TDist{V: freedom}.CDF(-t)*float64(tried))
 }
 
-// separation returns for each position the share of the series' sum of squares that lies between the means of both sides.
-func separation(values []float64) []float64 {
-	n := len(values)
-	out := make([]float64, n)
+// separation returns a function that gives the share of the sum of squares of values that lies between the mean of those from a
+// position up to another one, and the mean of all others; 0 of equal values.
+func separation(values []float64) func(from, to int) float64 {
+	n := float64(len(values))
 	mean := stats.Mean(values)
-	total, sum := 0.0, 0.0
-	for _, v := range values {
+	total, sums := 0.0, make([]float64, len(values)+1)
+	for i, v := range values {
 		total += (v - mean) * (v - mean)
+		sums[i+1] = sums[i] + v - mean
 	}
-	for k := 1; k < n && total > 0; k++ {
-		sum += values[k-1] - mean
-		out[k] = min(1, sum*sum*float64(n)/(float64(k)*float64(n-k)*total))
-		if out[k] > 1-1e-12 {
-			out[k] = 1
+	return func(from, to int) float64 {
+		k, sum := float64(to-from), sums[to]-sums[from]
+		share := sum * sum * n / (k * (n - k) * total)
+		switch {
+		case total == 0:
+			return 0
+		case share > 1-1e-12: // but for rounding
+			return 1
 		}
+		return share
 	}
-	return out
 }
 
 // Turn is where the level of a series changes that is known to change once.
@@ -119,7 +153,7 @@ func TurnOf(values []float64) Turn {
 	weights := make([]float64, n)
 	t, best := Turn{At: 1}, math.Inf(-1)
 	for k := 1; k < n; k++ {
-		rest := max(1-apart[k], 1e-12) // of the sum of squares; 0 of constant levels
+		rest := max(1-apart(0, k), 1e-12) // of the sum of squares; 0 of constant levels
 		weights[k] = -float64(n-2)/2*math.Log(rest) - math.Log(float64(k)*float64(n-k))/2
 		if weights[k] > best {
 			best, t.At = weights[k], k
@@ -165,7 +199,7 @@ func (o StepOptions) large(values []float64, steps []Step) []Step {
 			_, s.Low, s.High = change(older, newer, o.Absolute, 1-DefaultAlpha)
 			turn := TurnOf(values[from:to])
 			s.First, s.Last = min(s.At, from+turn.First), max(s.At, from+turn.Last)
-			small := math.Abs(s.Change) < o.MinEffect || !o.differ(older, newer)
+			small := math.Abs(s.Change) < o.MinEffect || !o.differ(older, newer, 1)
 			if small && (least < 0 || math.Abs(s.Change) < math.Abs(steps[least].Change)) {
 				least = i
 			}

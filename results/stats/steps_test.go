@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -99,6 +100,22 @@ func TestRecentStepIsFound(t *testing.T) {
 		if 100*found < c.found*series || 100*inside < c.inside*found {
 			t.Errorf("%g %% after %d nights: found %d of %d, in the interval %d", 100*c.loss, c.after, found, series, inside)
 		}
+	}
+}
+
+// A loss of 5 % that is mended after three nights is two steps, also if either side is longer.
+func TestMendedLossIsTwoSteps(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	found := 0
+	for range 100 {
+		values := slices.Concat(nights(r, 14, 0.01, 100), nights(r, 3, 0.01, 95), nights(r, 13, 0.01, 100))
+		steps := Steps(values, StepOptions{MinEffect: 0.02})
+		if len(steps) == 2 && steps[0].First <= 14 && 14 <= steps[0].Last && steps[1].First <= 17 && 17 <= steps[1].Last && steps[0].Change < 0 && steps[1].Change > 0 {
+			found++
+		}
+	}
+	if found < 95 {
+		t.Errorf("found %d of 100", found)
 	}
 }
 

@@ -12,16 +12,21 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// season makes nights of two mixes under case-alg3, with seven repetitions and 1 % noise. level is the throughput of a mix in a
+// season makes nights of two mixes, W1 and W2, under case-alg3, with seven repetitions and 1 % noise. level is the throughput of a mix in a
 // night, beside 1.
 type season struct {
 	runs  []regress.Observation
 	level func(mix string, night int) float64
 	host  func(night int) string
+	one   bool // W1 alone
 }
 
 func (s *season) add(rng *rand.Rand, night int) {
-	for _, mix := range []string{"W1", "W2"} {
+	mixes := []string{"W1", "W2"}
+	if s.one {
+		mixes = mixes[:1]
+	}
+	for _, mix := range mixes {
 		for range 7 {
 			r := results.Run{ID: int64(len(s.runs) + 1), Mix: mix, Scheduler: "case-alg3", Node: "local", Mode: results.Live, Jobs: 4, Status: results.Complete,
 				Sweep: new(int64(night)), Tag: tag(night)}

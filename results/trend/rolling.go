@@ -1,0 +1,205 @@
+package trend
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// Rolling is a baseline of the last nights before a candidate that passed the gate.
+type Rolling struct {
+	Name   string // for messages
+	Nights int    // at most
+	From   int64  // the first run that counts; 0: all do
+	Limits []regress.Limit
+	Alpha  float64
+}
+
+// MinNights is the smallest number of nights of a rolling baseline: of fewer, one odd night is the baseline.
+const MinNights = 3
+
+// ErrTooFewNights means that too few nights passed to be a baseline.
+var ErrTooFewNights = errors.New("too few nights passed")
+
+// rollingNight is the runs of the candidate's arms in one sweep, or outside of sweeps under one tag.
+type rollingNight struct {
+	label string
+	key   key
+	runs  []regress.Observation
+}
+
+// Baseline finds the nights. runs are all of the store, in the order of time. A night's verdict is not stored: it is computed
+// again. A night passes if
+//   - no line of a limited metric lies on a level in it that is worse than an earlier one, by the trend's steps up to the
+//     candidate. So a loss enters neither in small steps nor slowly;
+//   - the gate passes it, against as many nights before it that lie on no such level. The first night passes.
+func (r Rolling) Baseline(candidate regress.Side, runs []regress.Observation) (regress.Side, error) {
+	out := regress.Side{Label: r.Name, Doubted: candidate.Doubted}
+	nights, remarks := r.before(candidate, runs)
+	worse := r.worse(nights, candidate)
+	var level []rollingNight
+	left := map[string][]string{} // labels of nights, by why they are left out
+	for _, n := range nights {
+		if worse[n.key] {
+			left["on a worse level than before"] = append(left["on a worse level than before"], n.label)
+		} else {
+			level = append(level, n)
+		}
+	}
+	var passed []rollingNight
+	for i := len(level) - 1; i >= 0 && len(passed) < r.Nights; i-- {
+		why := r.judge(level[max(0, i-r.Nights):i], level[i], candidate.Doubted)
+		if why == "" {
+			passed = append(passed, level[i])
+			continue
+		}
+		left[why] = slices.Insert(left[why], 0, level[i].label)
+	}
+	slices.Reverse(passed)
+	for _, n := range passed {
+		out.Runs = append(out.Runs, n.runs...)
+	}
+	var because []string
+	for _, why := range []string{"failed", "measured too little", "on a worse level than before"} {
+		if labels := left[why]; len(labels) > 0 {
+			because = append(because, fmt.Sprintf("%s: %s", why, few(labels)))
+		}
+	}
+	if len(passed) < MinNights {
+		because = append(because, remarks...)
+		return out, fmt.Errorf("%w: %d of the %d nights before %s, and %s needs %d at least%s", ErrTooFewNights, len(passed), len(nights), candidate.Label,
+			r.Name, MinNights, told(because))
+	}
+	out.Notes = append(out.Notes, fmt.Sprintf("%s is the last %d nights that passed, %s to %s%s", r.Name, len(passed), passed[0].label, passed[len(passed)-1].label, told(because)))
+	out.Notes = append(out.Notes, remarks...)
+	return out, nil
+}
+
+// told is reasons behind a sentence.
+func told(reasons []string) string {
+	if len(reasons) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(reasons, "; ")
+}
+
+// few names some labels, and how many more there are.
+func few(labels []string) string {
+	const shown = 4
+	if n := len(labels) - shown; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(labels[:shown], ", "), n)
+	}
+	return strings.Join(labels, ", ")
+}
+
+// before are the nights before the candidate that ran some of its arms, on its machine if any did.
+func (r Rolling) before(candidate regress.Side, runs []regress.Observation) (nights []rollingNight, remarks []string) {
+	arms, own := map[results.Arm]bool{}, ids(candidate)
+	for _, o := range candidate.Runs {
+		arms[results.ArmOf(o.Run)] = true
+	}
+	labels := labelsOf(runs)
+	for _, o := range runs {
+		if own[o.ID] {
+			break
+		}
+		if o.Warmup || !arms[results.ArmOf(o.Run)] || o.ID < r.From {
+			continue
+		}
+		k := keyOf(o.Run)
+		at := slices.IndexFunc(nights, func(n rollingNight) bool { return n.key == k })
+		if at < 0 {
+			at = len(nights)
+			nights = append(nights, rollingNight{label: labels[k], key: k})
+		}
+		nights[at].runs = append(nights[at].runs, o)
+	}
+	machines := regress.Machines(candidate.Runs)
+	other := func(n rollingNight) bool {
+		return !slices.ContainsFunc(regress.Machines(n.runs), func(m string) bool { return slices.Contains(machines, m) })
+	}
+	here := slices.DeleteFunc(slices.Clone(nights), other)
+	if n := len(nights) - len(here); n > 0 && len(here) > 0 {
+		return here, []string{fmt.Sprintf("nights on other machines than %s, which are left out: %d", candidate.Label, n)}
+	}
+	return nights, nil
+}
+
+// side is the runs of nights as one.
+func (r Rolling) side(doubted bool, nights ...rollingNight) regress.Side {
+	out := regress.Side{Label: r.Name, Doubted: doubted}
+	for _, n := range nights {
+		out.Runs = append(out.Runs, n.runs...)
+	}
+	return out
+}
+
+// judge says why a night did not pass; empty if it did.
+func (r Rolling) judge(before []rollingNight, night rollingNight, doubted bool) string {
+	if len(before) == 0 {
+		return ""
+	}
+	gate := regress.Gate(r.side(doubted, before...), r.side(doubted, night), r.Limits, r.Alpha)
+	switch {
+	case gate.Failed() > 0:
+		return "failed"
+	case gate.Unsettled() > 0 || len(gate.Checks) == 0:
+		return "measured too little"
+	}
+	return ""
+}
+
+// worse are the nights in which a line of a limited metric lies on a worse level than before. Crashes have no levels here,
+// because a level of no crashes is worse than the best one by any crash.
+func (r Rolling) worse(nights []rollingNight, candidate regress.Side) map[key]bool {
+	runs := append(r.side(false, nights...).Runs, candidate.Runs...)
+	var lines []Line
+	var of []Trend
+	named := map[string]bool{}
+	for _, l := range r.Limits {
+		if l.None || l.Metric.Counts() || named[l.Metric.Name] {
+			continue
+		}
+		named[l.Metric.Name] = true
+		t := Of(l.Metric, runs)
+		for _, line := range t.Lines {
+			lines, of = append(lines, line), append(of, t)
+		}
+	}
+	out := map[key]bool{}
+	for i, line := range lines {
+		for _, at := range of[i].onWorseLevels(line, r.Alpha/float64(len(lines))) {
+			out[line.Points[at].key] = true
+		}
+	}
+	return out
+}
+
+// onWorseLevels are the positions of the points whose level is worse than the best one before, by the minimum effect at least.
+// Steps with a larger p than alpha do not count: some of many lines have such steps by chance.
+func (t Trend) onWorseLevels(l Line, alpha float64) (out []int) {
+	steps := slices.DeleteFunc(slices.Clone(l.Steps), func(s Step) bool { return s.P > alpha })
+	for _, of := range l.series() {
+		best, begin := math.NaN(), 0
+		for i := 1; i <= len(of); i++ {
+			if i < len(of) && !slices.ContainsFunc(steps, func(s Step) bool { return s.At == of[i] }) {
+				continue
+			}
+			level := stats.Summarize(l.values(of[begin:i]), 1-stats.DefaultAlpha).Median
+			switch {
+			case math.IsNaN(best) || t.worse(level, best, 0):
+				best = level
+			case t.worse(best, level, t.MinEffect):
+				out = append(out, of[begin:i]...)
+			}
+			begin = i
+		}
+	}
+	return out
+}
