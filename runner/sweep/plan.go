@@ -110,6 +110,14 @@ func (o Options) Twice() (key string, err error) {
 			}
 		}
 	}
+	named := map[string]string{}
+	for _, text := range o.Scheds {
+		name, scheduler, _ := schedulers.CutName(text)
+		if other := named[name]; name != "" && other != "" {
+			return "scheds", fmt.Errorf("%s is the name of %s and of %s: give each a name of its own", name, other, scheduler)
+		}
+		named[name] = scheduler
+	}
 	return "", nil
 }
 

@@ -33,8 +33,8 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 	AddSweepFlags(planned, &f.Options)
 	AddNodeFlags(node)
 	empty := true
-	once := func(key string, value ast.Node, example string, take func(string) error) error {
-		return eachItem(key, value, example, func(item string) error {
+	once := func(key string, value ast.Node, example string, read func(ast.Node, string) (string, error), take func(string) error) error {
+		return eachItem(key, value, example, read, func(item string) error {
 			err := take(item)
 			if err == nil {
 				_, err = f.Options.Twice()
@@ -46,19 +46,18 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 		empty = false
 		switch flag := node.Lookup(key); {
 		case key == "mixes":
-			return once(key, value, "[W1..W8, my.yaml]", func(item string) error {
+			return once(key, value, "[W1..W8, my.yaml]", scalar, func(item string) error {
 				if suites.IsMixFile(item) && !filepath.IsAbs(item) {
 					item = filepath.Join(filepath.Dir(path), item)
 				}
 				return appendTo(&f.Options.Mixes, spreadMixes, item)
 			})
 		case key == "scheds":
-			return once(key, value, "[sa, case-alg3]", func(item string) error {
-				f.Options.Scheds = append(f.Options.Scheds, policies.InFolder(filepath.Dir(path), item))
-				return Check("sched", item)
+			return once(key, value, "[sa, case-alg3]", schedText, func(item string) error {
+				return f.addScheds(item, filepath.Dir(path))
 			})
 		case key == "probes":
-			return once(key, value, "[lazy, static]", func(item string) error {
+			return once(key, value, "[lazy, static]", scalar, func(item string) error {
 				return appendTo(&f.Options.Probes, splitProbes, item)
 			})
 		case flag != nil:
@@ -79,8 +78,8 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 	return f, nil
 }
 
-// eachItem takes every item of a key's list.
-func eachItem(key string, value ast.Node, example string, take func(string) error) error {
+// eachItem takes every item of a key's list, as read has it.
+func eachItem(key string, value ast.Node, example string, read func(ast.Node, string) (string, error), take func(string) error) error {
 	list, ok := value.(*ast.SequenceNode)
 	if !ok {
 		return failAt(value, "%s is not a list: write %s: %s", key, key, example)
@@ -89,7 +88,7 @@ func eachItem(key string, value ast.Node, example string, take func(string) erro
 		return failAt(value, "%s is an empty list: write %s: %s, or remove it", key, key, example)
 	}
 	for _, item := range list.Values {
-		text, err := scalar(item, "an item of "+key)
+		text, err := read(item, "an item of "+key)
 		if err != nil {
 			return err
 		}
@@ -98,6 +97,82 @@ func eachItem(key string, value ast.Node, example string, take func(string) erro
 		}
 		if err := take(text); err != nil {
 			return failAt(item, "%s: %v", key, err)
+		}
+	}
+	return nil
+}
+
+// schedText is a scheduler of a sweep's file as the flag takes it. It may be a mapping: a sched, its parameters, each with a value or a
+// list of values, and a name.
+func schedText(n ast.Node, what string) (string, error) {
+	body, is := plain(n).(*ast.MappingNode)
+	if !is {
+		return scalar(n, what)
+	}
+	var e schedEntry
+	err := eachKey(body, e.take)
+	if err == nil && e.sched == "" {
+		err = failAt(n, "%s is without sched: write sched: case-alg3 with its parameters beside it, or fifo:=case-alg3:queue=fifo in one line", what)
+	}
+	return e.name + policies.With(e.sched, strings.Join(e.parameters, ",")), err
+}
+
+// schedEntry is the mapping of a scheduler.
+type schedEntry struct {
+	name, sched string
+	parameters  []string
+}
+
+func (e *schedEntry) take(key string, at, value ast.Node) error {
+	values, err := scanValues(key, at, value)
+	if err != nil {
+		return err
+	}
+	switch one := len(values) == 1; {
+	case key != "name" && key != "sched":
+		e.parameters = append(e.parameters, key+"="+strings.Join(values, policies.ScanSign))
+	case !one:
+		return failAt(at, "%s is a list: want one", key)
+	case key == "name":
+		e.name = values[0] + ":="
+	default:
+		e.sched = values[0]
+	}
+	return nil
+}
+
+// scanValues are a parameter's value, or its values if it is scanned.
+func scanValues(key string, at, value ast.Node) (values []string, err error) {
+	list, several := value.(*ast.SequenceNode)
+	if !several {
+		list = &ast.SequenceNode{Values: []ast.Node{value}}
+	}
+	for _, v := range list.Values {
+		text, err := scalar(v, key)
+		if err != nil {
+			return nil, err
+		}
+		if text == "" || key != "sched" && strings.Contains(text, ",") || several && strings.Contains(text, policies.ScanSign) {
+			return nil, failAt(v, "%s %q: want a value without a comma, and in a list without /", key, text)
+		}
+		values = append(values, text)
+	}
+	if len(values) == 0 {
+		return nil, failAt(at, "%s is an empty list: give it values, or remove it", key)
+	}
+	return values, nil
+}
+
+// addScheds adds the schedulers that an item stands for. Programs that decide are relative to the folder.
+func (f *SweepFile) addScheds(item, folder string) error {
+	texts, err := policies.Spread(item)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		f.Options.Scheds = append(f.Options.Scheds, policies.InFolder(folder, text))
+		if err := Check("sched", text); err != nil {
+			return err
 		}
 	}
 	return nil

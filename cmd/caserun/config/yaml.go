@@ -58,6 +58,11 @@ func eachValue(text []byte, take func(key string, at, value ast.Node) error) err
 	if body == nil || err != nil {
 		return err
 	}
+	return eachKey(body, take)
+}
+
+// eachKey passes on the keys and values of a mapping.
+func eachKey(body *ast.MappingNode, take func(key string, at, value ast.Node) error) error {
 	for _, v := range body.Values {
 		var at ast.Node = v.Key
 		if explicit, ok := at.(*ast.MappingKeyNode); ok {
