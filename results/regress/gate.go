@@ -127,7 +127,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		}
 	}
 	for _, arm := range onlyB {
-		if len(otherParameters(arm, onlyA)) > 0 {
+		if len(otherParameters(arm, onlyA)) > 0 || len(otherNodes(arm, onlyA)) > 0 {
 			continue // a check says so
 		}
 		if sizes := otherSizes(arm, aArms); sizes != "" {
@@ -343,7 +343,9 @@ func (r *Report) missing(arms, onlyB []results.Arm, all, candidate map[results.A
 		if sizes := otherSizes(arm, candidate); sizes != "" {
 			short, text = "another mix", fmt.Sprintf("the mix differs: %s in %s, and %s in %s", size.Count(arm.Jobs, "job"), r.Baseline, sizes, r.Candidate)
 		}
-		if others := otherParameters(arm, onlyB); len(others) > 0 {
+		if nodes := otherNodes(arm, onlyB); len(nodes) > 0 {
+			short, text = "ran on another node", fmt.Sprintf("%s ran on %s, and %s on %s", r.Candidate, strings.Join(nodes, " and "), r.Baseline, arm.Node)
+		} else if others := otherParameters(arm, onlyB); len(others) > 0 {
 			short, text = "other parameters", fmt.Sprintf("%s ran with other parameters (%s): name one scheduler on each side", arm.Scheduler, parametersOf(r.Names, arm)+" before, "+parametersOf(r.Names, others...)+" now")
 		}
 		for _, l := range limitsOf(r.limits, arm) {
@@ -404,6 +406,17 @@ func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
 		}
 	}
 	return strings.Join(found, " or ")
+}
+
+// otherNodes are the nodes of the arms that differ from arm in their node alone, or in its mode.
+func otherNodes(arm results.Arm, arms []results.Arm) (nodes []string) {
+	for _, other := range arms {
+		alike := other
+		if alike.Node, alike.Mode = arm.Node, arm.Mode; alike == arm && !slices.Contains(nodes, other.Node) {
+			nodes = append(nodes, other.Node)
+		}
+	}
+	return nodes
 }
 
 // otherParameters are those of the arms that differ from arm only in the parameters of the scheduler, or

@@ -235,3 +235,15 @@ func TestLimitsOfNamedArms(t *testing.T) {
 		t.Errorf("%s, %v: want an error of fifo", l, err)
 	}
 }
+
+// A night on another machine is found as such, and not as one that was not measured.
+func TestANightOnAnotherNode(t *testing.T) {
+	elsewhere := func(o *Observation) { o.Node = "sim:8xV100" }
+	r := Gate(Side{Label: "base", Runs: runs("W1", "sa", 90, 7, nil)}, Side{Label: "night", Runs: runs("W1", "sa", 90, 7, elsewhere)}, limits(t, "throughput=3%"), stats.DefaultAlpha)
+	if got, want := r.Checks[0], "night ran on sim:8xV100, and base on local"; len(r.Checks) != 1 || got.Class != NothingMeasured || got.Short != "ran on another node" || got.Text != want {
+		t.Errorf("%s: %q, %q, want %q", got.Class, got.Short, got.Text, want)
+	}
+	if slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "is new") }) {
+		t.Errorf("notes %q say that the arm is new", r.Notes)
+	}
+}

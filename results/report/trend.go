@@ -175,7 +175,7 @@ func alsoChanged(s trend.Step) string {
 	return strings.Join(out, "; ")
 }
 
-// sparkline draws the last points of a line, from its lowest to its highest value.
+// sparkline draws the last points of a line, from its lowest to its highest value. A gap is a space.
 func sparkline(t trend.Trend, l trend.Line) string {
 	const most = 24
 	bars := []rune("▁▂▃▄▅▆▇█")
@@ -187,7 +187,10 @@ func sparkline(t trend.Trend, l trend.Line) string {
 	// What is smaller than the minimum effect is drawn flat.
 	flat := high-low < t.MinEffect*max(high, -low) || high == low
 	var out strings.Builder
-	for _, p := range points {
+	for i, p := range points {
+		if slices.ContainsFunc(l.Gaps, func(g trend.Gap) bool { return i > 0 && g.At == i+len(l.Points)-len(points) }) {
+			out.WriteRune(' ')
+		}
 		at := len(bars)/2 - 1
 		if !flat {
 			at = int((p.Value - low) / (high - low) * float64(len(bars)-1))

@@ -22,7 +22,14 @@ func Trend(ctx context.Context, db *store.Store, metric string, selected store.F
 	if err != nil {
 		return trend.Trend{}, err
 	}
-	t := trend.Of(m, runs)
+	sweeps, err := db.Sweeps(ctx)
+	if err != nil {
+		return trend.Trend{}, err
+	}
+	t := trend.Of(m, runs).WithMissing(slices.DeleteFunc(sweeps, func(w results.Sweep) bool {
+		other := selected.Sweep != 0 && w.ID != selected.Sweep || selected.Tag != "" && w.Tag != selected.Tag
+		return other || store.Standing(w) == results.Running
+	}))
 	excluded, err := db.Excluded(ctx, selected)
 	if err != nil {
 		return t, err

@@ -37,6 +37,7 @@ type Line struct {
 type Point struct {
 	Label     string     // the tag, the sweep or the run
 	StartedAt *time.Time // of its first run; nil if that is simulated
+	Day       *time.Time // when it began, or the day in its tag; nil: unknown
 	Machine   string     // on which it was measured; equal if comparable, and empty if simulated
 	Driver    string     // empty if unknown
 	Revisions []string   // of caserun, in the order of their first runs
@@ -362,7 +363,7 @@ func points(metric results.Metric, arm results.Arm, runs []regress.Observation, 
 	// Runs that lose jobs or not are of two kinds, and their median is of one kind or the other.
 	means := metric.Exact || slices.ContainsFunc(runs, func(o regress.Observation) bool { return o.Metrics.Crashed > 0 })
 	for _, n := range nights(arm, runs) {
-		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, Machine: strings.Join(regress.Machines(n.Runs), "\n"),
+		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, Day: results.Dated(n.Runs[0].StartedAt, n.Tag), Machine: strings.Join(regress.Machines(n.Runs), "\n"),
 			N: len(n.Runs), key: n.key, runs: n.Runs}
 		if driver := n.Runs[0].Provenance.Driver; driver != nil {
 			p.Driver = *driver
