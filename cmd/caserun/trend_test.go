@@ -87,11 +87,15 @@ func TestRegressSaysSinceWhen(t *testing.T) {
 func TestRollingBaseline(t *testing.T) {
 	inTempDir(t)
 	nightly(t, 11, 5)
+	if status, _, errs := runs(t, "store", "exclude", "night-2"); status != exitOK {
+		t.Fatal(errs)
+	}
 	for _, tt := range []struct {
 		args   []string
 		status int
 		want   string
 	}{
+		{[]string{"--baseline", "rolling:6", "--candidate", "night-8"}, exitOK, "rolling:6 is the last 6 nights that passed, night-1 to night-7"},
 		{[]string{"--baseline", "rolling:4", "--candidate", "night-8"}, exitOK, "rolling:4 is the last 4 nights that passed, night-4 to night-7"},
 		{[]string{"--baseline", "rolling:4"}, exitRegression, "Fails since night-9, 3 nights: between night-8 and night-9,"},
 		{[]string{"--baseline", "rolling:4@night-7", "--candidate", "night-9"}, exitNothing,

@@ -161,19 +161,33 @@ func sizes(label string, arms map[results.Arm][]Observation) []string {
 	return notes
 }
 
-// contents returns a note for each arm whose runs are of different mixes of the same name, or
-// ran with different settings.
+// contents returns a note for the arms whose runs are of different mixes of the same name, or ran with different settings: each
+// note once, with the first of its arms.
 func contents(label string, arms map[results.Arm][]Observation, names results.Names) []string {
-	var notes []string
+	var order []string
+	about := map[string][]string{}
+	say := func(arm results.Arm, text string) {
+		if about[text] == nil {
+			order = append(order, text)
+		}
+		about[text] = append(about[text], names.Of(arm))
+	}
 	for _, arm := range names.Sorted(maps.Keys(arms)) {
 		if found := mixes(arms[arm]); found != "" {
-			notes = append(notes, fmt.Sprintf("runs of %s called %s are of different mixes of that name (%s), and are taken together", label, names.Of(arm), found))
+			say(arm, fmt.Sprintf("are of different mixes of that name (%s), and are taken together", found))
 		}
 		if found := severalSettings(arms[arm]); found != "" {
-			notes = append(notes, fmt.Sprintf("runs of %s called %s have different settings (%s), and are taken together", label, names.Of(arm), found))
+			say(arm, fmt.Sprintf("have different settings (%s), and are taken together", found))
 		}
 	}
-	return notes
+	for i, text := range order {
+		called := about[text][0]
+		if more := len(about[text]) - 1; more > 0 {
+			called += fmt.Sprintf(" and %d more", more)
+		}
+		order[i] = fmt.Sprintf("runs of %s called %s %s", label, called, text)
+	}
+	return order
 }
 
 // ErrNotApart means that both sides have runs in common and both have further runs, or that

@@ -98,27 +98,17 @@ func few(labels []string) string {
 	return strings.Join(labels, ", ")
 }
 
-// before are the nights before the candidate that ran some of its arms, on its machine if any did.
+// before are the nights before the candidate that ran some of its arms, on its machine if any did. If its node is another one
+// than that of all nights before, they are those of its arms on other nodes, so that the gate says so.
 func (r Rolling) before(candidate regress.Side, runs []regress.Observation) (nights []rollingNight, remarks []string) {
-	arms, own := map[results.Arm]bool{}, ids(candidate)
-	for _, o := range candidate.Runs {
-		arms[results.ArmOf(o.Run)] = true
-	}
 	labels := labelsOf(runs)
-	for _, o := range runs {
-		if own[o.ID] {
-			break
-		}
-		if o.Warmup || !arms[results.ArmOf(o.Run)] || o.ID < r.From {
-			continue
-		}
-		k := keyOf(o.Run)
-		at := slices.IndexFunc(nights, func(n rollingNight) bool { return n.key == k })
-		if at < 0 {
-			at = len(nights)
-			nights = append(nights, rollingNight{label: labels[k], key: k})
-		}
-		nights[at].runs = append(nights[at].runs, o)
+	nights = r.nightsOf(candidate, runs, labels, results.ArmOf)
+	if len(nights) == 0 {
+		return r.nightsOf(candidate, runs, labels, func(run results.Run) results.Arm {
+			arm := results.ArmOf(run)
+			arm.Node = ""
+			return arm
+		}), nil
 	}
 	machines := regress.Machines(candidate.Runs)
 	other := func(n rollingNight) bool {
@@ -129,6 +119,30 @@ func (r Rolling) before(candidate regress.Side, runs []regress.Observation) (nig
 		return here, []string{fmt.Sprintf("nights on other machines than %s, which are left out: %d", candidate.Label, n)}
 	}
 	return nights, nil
+}
+
+// nightsOf groups the runs before the candidate's first one that are of its arms.
+func (r Rolling) nightsOf(candidate regress.Side, runs []regress.Observation, labels map[key]string, armOf func(results.Run) results.Arm) (nights []rollingNight) {
+	arms, own := map[results.Arm]bool{}, ids(candidate)
+	for _, o := range candidate.Runs {
+		arms[armOf(o.Run)] = true
+	}
+	for _, o := range runs {
+		if own[o.ID] {
+			break
+		}
+		if o.Warmup || !arms[armOf(o.Run)] || o.ID < r.From {
+			continue
+		}
+		k := keyOf(o.Run)
+		at := slices.IndexFunc(nights, func(n rollingNight) bool { return n.key == k })
+		if at < 0 {
+			at = len(nights)
+			nights = append(nights, rollingNight{label: labels[k], key: k})
+		}
+		nights[at].runs = append(nights[at].runs, o)
+	}
+	return nights
 }
 
 // side is the runs of nights as one.

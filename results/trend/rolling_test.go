@@ -94,6 +94,24 @@ func TestSlowLossDoesNotEnterARollingBaseline(t *testing.T) {
 	}
 }
 
+// A candidate on another node is held against the nights on theirs.
+func TestRollingBaselineOfAnotherNode(t *testing.T) {
+	rng := rand.New(rand.NewPCG(34, 1))
+	s := season{one: true, level: func(string, int) float64 { return 1 }}
+	for night := 1; night <= 5; night++ {
+		s.add(rng, night)
+	}
+	for i := range s.runs {
+		if s.runs[i].Tag == "night-5" {
+			s.runs[i].Node = "other"
+		}
+	}
+	baseline, fails, err := s.rolling(t, 3, 5)
+	if got := strings.Join(nightsOf(baseline), " "); err != nil || fails || got != "night-2 night-3 night-4" {
+		t.Errorf("baseline %s, fails %t, %v", got, fails, err)
+	}
+}
+
 func TestTooFewNightsForARollingBaseline(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 1))
 	s := season{one: true, level: func(_ string, night int) float64 { return map[bool]float64{true: 0.8, false: 1}[night == 2] }}
