@@ -55,7 +55,7 @@ func CompareTable(r regress.Result) *Table {
 		{Name: "n_b", Place: DataOnly}, {Name: "median_b", Heading: r.B}, {Name: "b_interval", Heading: "interval", Place: TextOnly, Drop: 4}, {Name: "low_b", Place: DataOnly}, {Name: "high_b", Place: DataOnly},
 		{Name: "change"}, {Name: "change_interval", Heading: "interval", Place: TextOnly, Drop: 1}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
 		{Name: "change_is", Place: DataOnly}, {Name: "p", Place: DataOnly},
-		{Name: "p_adjusted", Heading: "p", Drop: 3}, {Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Place: reasonPlace},
+		{Name: "p_adjusted", Heading: "p", Drop: 3}, {Name: "minimum_effect", Place: DataOnly}, {Name: "verdict", Judges: true}, {Name: "reason", Heading: "reason", Place: reasonPlace},
 		{Name: "warnings", Place: DataOnly}, {Name: "probe_a", Place: DataOnly}, {Name: "probe_b", Place: DataOnly},
 		{Name: "mixes", Place: DataOnly}, {Name: "settles", Place: DataOnly}, {Name: "survivors_only", Place: DataOnly},
 		{Name: "arm_a", Place: DataOnly}, {Name: "arm_b", Place: DataOnly},

@@ -95,6 +95,32 @@ func TestGateReportHasEveryClass(t *testing.T) {
 	}
 }
 
+// On a terminal of 100 columns each check has one line, with its verdict in colour if colours are wanted. What
+// its finding means is said once below.
+func TestGateOnATerminal(t *testing.T) {
+	r := gateReport(t)
+	plain := render(t, GateTable(r), Text, Options{Columns: 100})
+	_, rows, _ := strings.Cut(plain, "---\n")
+	rows, notes, _ := strings.Cut(rows, "\n\n")
+	if n := strings.Count(rows, "\n") + 1; n != len(r.Checks) {
+		t.Errorf("%d lines for %d checks:\n%s", n, len(r.Checks), plain)
+	}
+	for _, says := range []string{"too few: ", "lost more jobs: ", "environment: "} {
+		if strings.Count(notes, "\n"+says)+strings.Count(notes[:len(says)], says) != 1 {
+			t.Errorf("%q is not explained once:\n%s", says, notes)
+		}
+	}
+	coloured := render(t, GateTable(r), Text, Options{Columns: 100, Color: true})
+	for _, word := range []string{red + "regression", red + "crash", red + "environment", yellow + "noise", yellow + "not comparable", yellow + "not measured", green + "ok"} {
+		if !strings.Contains(coloured, word+reset) {
+			t.Errorf("no %q in\n%s", word, coloured)
+		}
+	}
+	if strings.Contains(plain, "\x1b") {
+		t.Error("colours that nobody asked for")
+	}
+}
+
 // Arms that differ in parameters or in the number of jobs have names of their own.
 func TestArmsOfOneSchedulerAreToldApart(t *testing.T) {
 	all, _ := gateSides()

@@ -65,7 +65,7 @@ func trendLines(t trend.Trend) *Table {
 func TrendSteps(t trend.Trend) *Table {
 	out := &Table{Title: marked(t.Simulated(), "steps of "+t.Metric.Name), Columns: append(armColumns(t), Column{Name: "line", Place: PageOnly},
 		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "label", Heading: "first at"}, Column{Name: "previous_label", Place: DataOnly}, Column{Name: "last_label", Place: DataOnly},
-		Column{Name: "before"}, Column{Name: "after"}, Column{Name: "change"}, Column{Name: "change_low", Place: DataOnly}, Column{Name: "change_high", Place: DataOnly}, Column{Name: "verdict"}, Column{Name: "p", Drop: 3},
+		Column{Name: "before"}, Column{Name: "after"}, Column{Name: "change"}, Column{Name: "change_low", Place: DataOnly}, Column{Name: "change_high", Place: DataOnly}, Column{Name: "verdict", Judges: true}, Column{Name: "p", Drop: 3},
 		Column{Name: "revisions", Place: TextOnly, Class: "code"}, Column{Name: "revision_before", Place: DataOnly}, Column{Name: "revision_after", Place: DataOnly},
 		Column{Name: "kinds_changed", Heading: "also changed", Place: TextOnly, Drop: 4}, Column{Name: "also_changed", Place: DataOnly, Class: "wrap"})}
 	inconclusive := false
