@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/html"
 	"github.com/caserun/caserun/results/store"
@@ -20,16 +19,12 @@ func picture() string {
 	var svg bytes.Buffer
 	swept([]string{"W7"}, []string{"sa", "case-alg3"}, func(db *store.Store, runs []results.Run) {
 		sa, alg3 := middle(runs, "sa"), middle(runs, "case-alg3")
+		title := fmt.Sprintf("%s, %d jobs on four V100s", sa.Mix, sa.Jobs)
+		note := fmt.Sprintf("%s, %d repetitions with a noise of %g %%: of each scheduler the one with the median makespan", sa.Node, sweepReps, 100*sweepNoise)
 		if err := html.Picture(ctx, &svg, db, []html.Pictured{
-			{Run: sa, Text: "each job has a GPU of its own", Bound: true, Idle: "job on the host, which keeps its GPU"},
+			{Run: sa, Text: "each job has a GPU of its own"},
 			{Run: alg3, Text: "jobs share GPUs as far as their memory fits"},
-		}, html.Caption{
-			Title: fmt.Sprintf("%s, %d jobs on four V100s", sa.Mix, sa.Jobs),
-			Note:  fmt.Sprintf("%s, %d repetitions with a noise of %g %%: of each scheduler the one with the median makespan", sa.Node, sweepReps, 100*sweepNoise),
-			Large: fmt.Sprintf("job of more than %d GiB that has memory on a GPU", mixes.LargeThreshold>>30),
-			Small: fmt.Sprintf("of at most %d GiB", mixes.LargeThreshold>>30),
-			Axis:  "time since all jobs arrived; a number is that of a job in the mix",
-		}); err != nil {
+		}, title, note); err != nil {
 			fail("%w", err)
 		}
 	})

@@ -55,7 +55,7 @@ func TestReadmeShowsTheSweepOfItsPicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"SIMULATED W7, 32 jobs", "sa, each job has a GPU of its own: 32 of 32 jobs ended ok", "case-alg3, jobs share GPUs", "prefers-color-scheme: dark"} {
+	for _, part := range []string{"SIMULATED W7, 32 jobs", "sa, each job has a GPU of its own: 32 of 32 ok", "case-alg3, jobs share GPUs", "prefers-color-scheme: dark"} {
 		if !strings.Contains(string(picture), part) {
 			t.Errorf("no %q in the picture", part)
 		}

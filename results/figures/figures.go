@@ -69,7 +69,7 @@ func Draw(f paper.Figure, format Format) ([]byte, error) {
 // Sizes of a figure in a page, where it is as wide as its box.
 const (
 	inlineWidth  = 5.4 * vg.Inch
-	inlineHeight = 2.1 * vg.Inch
+	inlineHeight = 2.3 * vg.Inch
 )
 
 // Inline draws a figure of bars for a page, as an element whose marks have data attributes and titles.

@@ -20,7 +20,7 @@ func OfMatrices(ms []regress.Matrix) []paper.Figure {
 	arms := ArmsOf(ms)
 	ms = slices.DeleteFunc(slices.Clone(ms), func(m regress.Matrix) bool { return len(m.Rows) < 2 })
 	for _, m := range ms {
-		for _, f := range ofMatrix(m, arms) {
+		for _, f := range OfMatrix(m, arms) {
 			if len(ms) > 1 {
 				f.ID += "-" + strings.NewReplacer(", ", "-", ":", "-", "/", "-").Replace(m.Place())
 			}
@@ -33,12 +33,17 @@ func OfMatrices(ms []regress.Matrix) []paper.Figure {
 // Arms are arms of several matrices in one order, so that each has one colour wherever it is drawn.
 type Arms []results.Arm
 
-// ArmsOf are the arms of matrices, in the order in which they come first.
+// ArmsOf are the arms of matrices, in the order in which they come first. Schedulers that ran alone on their node come
+// last.
 func ArmsOf(ms []regress.Matrix) Arms {
 	var out Arms
-	for _, m := range ms {
-		for _, row := range m.Rows {
-			out.Add(row.Arm)
+	for _, alone := range []bool{false, true} {
+		for _, m := range ms {
+			for _, row := range m.Rows {
+				if (len(m.Rows) == 1) == alone {
+					out.Add(row.Arm)
+				}
+			}
 		}
 	}
 	return out
@@ -60,8 +65,8 @@ func Anywhere(arm results.Arm) results.Arm {
 	return arm
 }
 
-// ofMatrix draws the share of crashed jobs only if jobs crashed.
-func ofMatrix(m regress.Matrix, arms Arms) []paper.Figure {
+// OfMatrix are the figures of one matrix, with the colours of arms. It draws the share of crashed jobs only if jobs crashed.
+func OfMatrix(m regress.Matrix, arms Arms) []paper.Figure {
 	var out []paper.Figure
 	for j, metric := range m.Metrics {
 		all, label, what := "mean", metric.Name+" over "+m.Base().Name+", ratio", metric.Name+" as a ratio to that under "+m.Base().Name

@@ -91,6 +91,18 @@ var palette = []color.NRGBA{
 	{122, 75, 42, 255},   // brown
 }
 
+// paletteDark are the same for dark pages, where some are lighter.
+var paletteDark = []color.NRGBA{
+	{140, 149, 159, 255}, // grey
+	{74, 139, 235, 255},  // blue
+	{230, 159, 0, 255},   // orange
+	{0, 158, 115, 255},   // green
+	{200, 90, 180, 255},  // wine
+	{136, 204, 238, 255}, // sky
+	{221, 204, 119, 255}, // sand
+	{158, 98, 58, 255},   // brown
+}
+
 // hatches are the lines over a colour, so that arms can be told apart in print without colours.
 var hatches = []struct {
 	distance   vg.Length
@@ -118,8 +130,9 @@ func colour(arm int) shade {
 // Class is the class of what has the colour of an arm.
 func Class(arm int) string { return "arm" + strconv.Itoa(arm%Styles) }
 
-// Hex is an arm's colour as "#0072b2".
-func Hex(arm int) string { return hex(colour(arm).NRGBA) }
+// Hex is an arm's colour as "#0072b2". HexDark is for dark pages.
+func Hex(arm int) string     { return hex(colour(arm).NRGBA) }
+func HexDark(arm int) string { return hex(paletteDark[arm%Styles%len(paletteDark)]) }
 
 func hex(c color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 

@@ -55,11 +55,13 @@ func lab(c color.NRGBA, sight [3][3]float64) [3]float64 {
 func TestColourBlindEyesTellArmsApart(t *testing.T) {
 	const least = 14
 	for name, sight := range sights {
-		for i, a := range palette {
-			for j, b := range palette[:i] {
-				x, y := lab(a, sight), lab(b, sight)
-				if d := math.Hypot(math.Hypot(x[0]-y[0], x[1]-y[1]), x[2]-y[2]); d < least {
-					t.Errorf("%s: colours %d and %d differ by %.1f", name, j, i, d)
+		for _, colours := range [][]color.NRGBA{palette, paletteDark} {
+			for i, a := range colours {
+				for _, b := range colours[:i] {
+					x, y := lab(a, sight), lab(b, sight)
+					if d := math.Hypot(math.Hypot(x[0]-y[0], x[1]-y[1]), x[2]-y[2]); d < least {
+						t.Errorf("%s: colours %s and %s differ by %.1f", name, hex(b), hex(a), d)
+					}
 				}
 			}
 		}

@@ -192,7 +192,7 @@ func TestInBrowser(t *testing.T) {
 	}
 	t.Run("schedulers", func(t *testing.T) {
 		b.t = t
-		testMatrix(t, b, path)
+		testFirst(t, b, path)
 	})
 	t.Run("widths and colours", func(t *testing.T) {
 		b.t = t
@@ -217,7 +217,7 @@ func testChoose(t *testing.T, b *browser) {
 		t.Fatalf("shown at first: %q", got)
 	}
 	b.do(chromedp.SendKeys(chromedp.CSS("#choose"), "5"))
-	if got := b.texts("article.run > h3"); len(got) != 1 || !strings.Contains(got[0], "SIMULATED Run 5:") {
+	if got := b.texts("article.run > h3"); len(got) != 1 || !strings.HasPrefix(got[0], "Run 5:") || !strings.HasSuffix(got[0], "SIMULATED") {
 		t.Errorf("shown after choosing run 5: %q", got)
 	}
 	b.click("#runs a[href='#run-22']")
@@ -250,19 +250,20 @@ func testSort(t *testing.T, b *browser) {
 }
 
 func testHide(t *testing.T, b *browser) {
-	const arms = "#mix1 tbody tr th"
-	if got := b.texts(arms); !slices.Equal(got, []string{"sa (base)", "case-alg3", "cg"}) {
+	const arms = "#mix1 table tbody tr th"
+	b.click("#mix1 summary")
+	if got := b.texts(arms); !slices.Equal(got, []string{"sa (base)", "case-alg3", "cg:queue=fifo"}) {
 		t.Fatalf("arms: %q", got)
 	}
 	rows := len(b.texts("#runs tbody tr"))
-	b.click("#arms label:nth-of-type(1) input")
-	if got := b.texts(arms); !slices.Equal(got, []string{"sa (base)", "cg"}) {
-		t.Errorf("arms without the first: %q", got)
+	b.click("#arms label:nth-of-type(2) input")
+	if got := b.texts(arms); !slices.Equal(got, []string{"sa (base)", "cg:queue=fifo"}) {
+		t.Errorf("arms without the second: %q", got)
 	}
 	if got := len(b.texts("#runs tbody tr")); got != rows-7 {
 		t.Errorf("%d runs are listed, want %d without the seven of the arm", got, rows-7)
 	}
-	b.click("#arms label:nth-of-type(1) input")
+	b.click("#arms label:nth-of-type(2) input")
 	if got := len(b.texts("#runs tbody tr")); got != rows {
 		t.Errorf("%d of %d runs are listed again", got, rows)
 	}
@@ -281,7 +282,7 @@ func TestRunsWithoutASection(t *testing.T) {
 	}
 	const shown = "article.run > h3"
 	b.open(path+"#run-324", 1400, "light")
-	if got := b.texts(shown); len(got) != 1 || got[0] != "SIMULATED Run 324: W1 under case-alg3 on sim:2xV100" {
+	if got := b.texts(shown); len(got) != 1 || got[0] != "Run 324: W1 under case-alg3 on sim:2xV100 SIMULATED" {
 		t.Fatalf("#run-324 shows %q", got)
 	}
 	if facts := strings.Join(b.texts("article.brief dd"), "\n"); !strings.Contains(facts, "jobs/s") || !strings.Contains(facts, "complete") {
@@ -300,14 +301,15 @@ func TestRunsWithoutASection(t *testing.T) {
 	b.nothingWrong()
 }
 
-// testMatrix holds what the page begins with to every width, colour scheme and paper.
-func testMatrix(t *testing.T, b *browser, path string) {
+// testFirst holds what the page begins with to every width, colour scheme and paper.
+func testFirst(t *testing.T, b *browser, path string) {
+	const opened = "for (const d of document.querySelectorAll('details')) d.open = true"
 	check := func(name string, width int64) {
 		t.Helper()
-		if head := b.texts(".standings thead th:nth-child(2)"); len(head) < 1 || head[0] != "Crashed jobs" {
+		if head := b.texts(".place thead th:nth-child(2)"); len(head) < 1 || head[0] != "Crashed jobs" {
 			t.Errorf("%s: second column: %q", name, head)
 		}
-		clipped := eval[[]string](b, `[...document.querySelectorAll(".standings .scroll, .standings td, .standings th, .standings caption")].filter(e => e.checkVisibility() &&
+		clipped := eval[[]string](b, `[...document.querySelectorAll(".place .matrix, .place .matrix td, .place .matrix th, .place caption, .tile, .tile *, .result *")].filter(e => e.checkVisibility() && !e.closest("svg") &&
 			(e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline" || e.getBoundingClientRect().right > innerWidth + 1)).map(e => e.outerHTML.slice(0, 120))`)
 		if len(clipped) > 0 {
 			t.Errorf("%s: clipped: %q", name, clipped)
@@ -315,37 +317,78 @@ func testMatrix(t *testing.T, b *browser, path string) {
 		if n := eval[int64](b, "document.documentElement.scrollWidth"); n > width {
 			t.Errorf("%s: the page is %d wide in %d", name, n, width)
 		}
-		if got := b.texts(".standings .matrix:not(.bymix) .doubt"); !slices.Contains(got, "survivors only"+", "+"not comparable") {
+		if got := b.texts(".place .matrix:not(.bymix) .doubt"); !slices.Contains(got, "survivors only"+", "+"not comparable") {
 			t.Errorf("%s: turnaround of a scheduler that lost jobs: %q", name, got)
 		}
 	}
+	looks := map[string]string{}
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{390, 1400} {
-			name := fmt.Sprintf("matrix-%s-%d", scheme, width)
+			name := fmt.Sprintf("first-%s-%d", scheme, width)
 			b.open(path, width, scheme)
-			b.do(chromedp.Evaluate[chromedp.Void]("for (const d of document.querySelectorAll('details')) d.open = true"))
-			check(name, width)
-			if n := eval[int64](b, "Math.max(...[...document.querySelectorAll('#comparison .scroll')].map(e => e.scrollWidth - e.clientWidth))"); width > 1000 && n > 0 {
-				t.Errorf("%s: a comparison of arms is %d px wider than its box", name, n)
-			}
 			b.shoot(name)
+			if width > 1000 {
+				testOneScreen(t, b)
+			}
+			b.do(chromedp.Evaluate[chromedp.Void](opened), chromedp.Evaluate[chromedp.Void]("for (const e of document.querySelectorAll('article.run')) e.hidden = false"))
+			check(name, width)
+			cut := eval[[]string](b, "[...document.querySelectorAll('.scroll, .scroll-x')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel + e.innerHTML.slice(0, 80))")
+			if width > 1000 && len(cut) > 0 {
+				t.Errorf("%s: wider than their boxes: %q", name, cut)
+			}
 		}
+		looks[scheme] = eval[string](b, "[...document.querySelectorAll('.figure .paper, .figure .ink, .jobs .lane')].map(e => getComputedStyle(e).fill).join()")
+	}
+	if looks["light"] == looks["dark"] {
+		t.Error("figures have the same colours in light and dark")
 	}
 	// Paper of 11 by 8.5 inches has 980 px between its margins.
 	const paper = 980
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
-	b.do(chromedp.EmulateViewport(paper, 700), chromedp.Navigate("file://"+path),
-		chromedp.Evaluate[chromedp.Void]("for (const d of document.querySelectorAll('details')) d.open = true"))
+	b.do(chromedp.EmulateViewport(paper, 700), chromedp.Navigate("file://"+path))
 	check("print", paper)
-	wide := eval[[]string](b, `[...document.querySelectorAll("main table, main pre, main svg, main p")].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 200))`)
+	wide := eval[[]string](b, `[...document.querySelectorAll("main table, main pre, main svg.figure, main p")].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 200))`)
 	if len(wide) > 0 {
 		t.Errorf("wider than the paper: %q", wide)
+	}
+	if folded := len(b.texts("#mix1 table td")); folded == 0 {
+		t.Error("what is folded is not printed")
 	}
 	if got := b.texts("thead button"); len(got) > 0 {
 		t.Errorf("buttons are printed: %q", got)
 	}
 	b.shoot("print")
 	b.nothingWrong()
+}
+
+// testOneScreen looks for what a stranger must find without scrolling on a screen of 1400 by 900: which scheduler is
+// best, by how much, and why.
+func testOneScreen(t *testing.T, b *browser) {
+	t.Helper()
+	for what, selector := range map[string]string{"the result": ".place h3", "the tiles": ".tiles", "the bars": ".bars svg", "the jobs over time": ".why .jobs > svg"} {
+		bottom := eval[float64](b, fmt.Sprintf("document.querySelector(%q).getBoundingClientRect().bottom", selector))
+		if bottom <= 0 || bottom > 900 {
+			t.Errorf("%s end at %g px", what, bottom)
+		}
+	}
+	beside := eval[bool](b, "document.querySelector('.why .jobs').getBoundingClientRect().left > document.querySelector('.bars svg').getBoundingClientRect().right")
+	if !beside {
+		t.Error("the jobs over time are not beside the bars")
+	}
+	// One time axis: where a run of the same length ends is the same place in each panel.
+	widths := eval[[]float64](b, "[...document.querySelector('.why .jobs').querySelectorAll('.grid')].map(e => Math.round(e.ownerSVGElement.getBoundingClientRect().left))")
+	slices.Sort(widths)
+	if n := len(slices.Compact(widths)); n != 1 {
+		t.Errorf("the panels begin at %v", widths)
+	}
+	colours := eval[[]string](b, "[...document.querySelectorAll('.bars g.mark[data-arm=\"1\"] path, .why .jobs svg[data-arm=\"1\"] g[data-job] rect:not(.bad), .tile .arm1')].map(e => getComputedStyle(e).fill).filter(f => f != 'none')")
+	slices.Sort(colours)
+	if n := len(slices.Compact(colours)); n != 1 {
+		t.Errorf("an arm has several colours: %q", colours)
+	}
+	if marks := eval[int](b, "[...document.querySelectorAll('.bars g.mark, .why .jobs g[data-job]')].filter(e => !e.querySelector('title')).length"); marks > 0 {
+		t.Errorf("%d marks do not say their numbers", marks)
+	}
 }
 
 func testDetails(t *testing.T, b *browser) {

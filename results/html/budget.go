@@ -12,8 +12,9 @@ import (
 // Limits of a page, which keep it below about 2 MB.
 const (
 	maxSections    = 40
-	maxJobs        = 800 // in all sections; the first section may have more
-	maxPoints      = 80_000
+	maxJobs        = 500  // in all sections; the first section may have more
+	maxPictured    = 2000 // jobs in pictures of mixes; the first picture of a node may have more
+	maxPoints      = 60_000
 	maxStderrBytes = 200_000
 	maxTailBytes   = 4_000 // of one job
 )

@@ -37,7 +37,7 @@ type dot struct {
 
 // maxDots is the largest number of dots in a row. More values are reduced to quantiles, which
 // keeps the row's shape.
-const maxDots = 100
+const maxDots = 60
 
 func charts(own []*member) []chart {
 	okTurnaround := func(j results.Job) *float64 {

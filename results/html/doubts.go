@@ -17,9 +17,6 @@ func warnings(r records) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	run := r.run
-	if run.Mode == results.Simulated {
-		say("SIMULATED: these figures come from a model of the node, not from devices.")
-	}
 	switch run.Status {
 	case results.Interrupted:
 		say("Interrupted: these figures are not a measurement.")

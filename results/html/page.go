@@ -2,7 +2,7 @@
 // files. The page is readable without JavaScript; a little inline JavaScript chooses runs, sorts
 // tables, hides arms and shows a job's details.
 //
-// Every title and table with simulated numbers says SIMULATED.
+// Simulated numbers are called SIMULATED by a banner, a badge in each card and a watermark in each figure.
 package html
 
 import (
@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/userfile/output"
@@ -57,7 +58,7 @@ const MaxRuns = 1000
 //go:embed assets
 var assets embed.FS
 
-var page = template.Must(template.New("page.tmpl").ParseFS(assets, "assets/*.tmpl"))
+var page = template.Must(template.New("page.tmpl").Funcs(template.FuncMap{"arm": figures.Class}).ParseFS(assets, "assets/*.tmpl"))
 
 // view is what the template sees.
 type view struct {
@@ -68,7 +69,7 @@ type view struct {
 	Style        template.CSS
 	Script       template.JS
 	Simulated    simulation
-	Matrices     []matrix
+	Places       []place
 	Runs         *report.Table
 	Arms         []armName
 	Groups       []group
@@ -89,17 +90,6 @@ const (
 
 func (s simulation) Any() bool { return s != none }
 func (s simulation) All() bool { return s == all }
-
-// Prefix returns the words before a title.
-func (s simulation) Prefix() string {
-	switch s {
-	case all:
-		return "SIMULATED "
-	case some:
-		return "Partly SIMULATED "
-	}
-	return ""
-}
 
 // Write writes the page of the runs, in their order.
 func Write(ctx context.Context, w io.Writer, source Source, runs []results.Run, o Options) error {
@@ -123,30 +113,44 @@ func Write(ctx context.Context, w io.Writer, source Source, runs []results.Run, 
 }
 
 func build(ctx context.Context, source Source, runs []results.Run, o Options) (view, error) {
-	style, script := asset("palette.css")+asset("style.css"), asset("script.js")
+	style, script := asset("palette.css")+asset("style.css")+asset("figure.css")+armColours(), asset("script.js")
 	v := view{Title: o.Title, Store: o.Store, Generator: o.Generator, Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // our own files
 		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", digest(style), digest(script))}
 	if v.Title == "" {
 		v.Title = "caserun report"
 	}
 	v.Simulated = simulated(runs)
-	arms := newArms(runs)
-	v.Arms = arms.names
-	chosen := choose(runs)
-	if len(chosen) < len(runs) {
-		v.Left = fmt.Sprintf("To keep the page small, %d of the %d runs have a section of their own: of each arm first the one with the median makespan. Of the others the page has the figures of the list alone. To see more of one, name it: caserun report RUN --html FILE.",
-			len(chosen), len(runs))
-	}
-	budget := newBudget(len(chosen))
-	var err error
 	jobs, devices := make([][]results.Job, len(runs)), map[int64][]results.Device{}
 	for i, r := range runs {
+		var err error
 		if jobs[i], err = source.Jobs(ctx, r.ID); err != nil {
 			return v, err
 		}
 		if devices[r.ID], err = source.Devices(ctx, r.ID); err != nil {
 			return v, err
 		}
+	}
+	runs, err := withJobTimes(ctx, source, runs, jobs)
+	if err != nil {
+		return v, err
+	}
+	found, err := compareSchedulers(newSide(runs, jobs, devices), o.Base)
+	if err != nil {
+		return v, err
+	}
+	arms := newArms(runs, found)
+	v.Arms = arms.names
+	v.Groups = groups(runs, jobs, arms, found)
+	if v.Places, err = newPlaces(ctx, source, found, v.Groups, devices, arms); err != nil {
+		return v, err
+	}
+	chosen := choose(runs)
+	if len(chosen) < len(runs) {
+		v.Left = fmt.Sprintf("To keep the page small, %d of the %d runs have a section of their own: of each arm first the one with the median makespan. Of the others the page has the figures of the list alone. To see more of one, name it: caserun report RUN --html FILE.",
+			len(chosen), len(runs))
+	}
+	budget := newBudget(len(chosen))
+	for i, r := range runs {
 		if chosen[r.ID] {
 			one, err := load(ctx, source, records{run: r, jobs: jobs[i], devices: devices[r.ID]})
 			if err != nil {
@@ -155,21 +159,8 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 			v.Details = append(v.Details, newRunView(one, arms.of(r), budget))
 		}
 	}
-	if runs, err = withJobTimes(ctx, source, runs, jobs); err != nil {
-		return v, err
-	}
 	v.Runs = newRunList(runs, arms, chosen)
 	v.Trend = newTrend(o.Trend, arms)
-	found, err := compareSchedulers(newSide(runs, jobs, devices), o.Base)
-	if err != nil {
-		return v, err
-	}
-	for _, m := range found {
-		if len(m.Rows) > 1 {
-			v.Matrices = append(v.Matrices, newMatrix(m))
-		}
-	}
-	v.Groups = groups(runs, jobs, devices, arms, found)
 	v.Environments = environments(runs)
 	return v, nil
 }

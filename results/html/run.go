@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -22,13 +21,13 @@ func newRunList(runs []results.Run, a *arms, sections map[int64]bool) *report.Ta
 			id.Text, id.Title = fmt.Sprintf("%d ⚠", r.ID), "see its warnings"
 		}
 		mode := row[5].(report.Cell).Text
-		row[0], row[3], row[5], row[16] = id, arm.Text, strings.Replace(mode, string(results.Simulated), "SIMULATED", 1), r.Tag
+		row[0], row[3], row[5], row[16] = id, arm.Text, mode, r.Tag
 		if r.Warmup {
 			row[6] = string(r.Status) + ", warm-up"
 		}
-		attributes := rowAttribute("data-arm", arm.Index)
+		attributes := armRow(arm)
 		if !sections[r.ID] {
-			attributes += " " + rowAttribute("id", fmt.Sprintf("run-%d", r.ID)) + " " + rowAttribute("data-title", simulated([]results.Run{r}).Prefix()+titleOf(r, arm))
+			attributes += " " + rowAttribute("id", fmt.Sprintf("run-%d", r.ID)) + " " + rowAttribute("data-title", titleOf(r, arm)) + " " + rowAttribute("data-mode", r.Mode)
 		}
 		t.Page.Rows = append(t.Page.Rows, attributes)
 	}
@@ -45,6 +44,7 @@ type runView struct {
 	Warnings  []string
 	Facts     []fact
 	Timeline  timeline
+	Held      *jobsFigure // by device
 	Series    []seriesView
 	Jobs      *report.Table
 	Ranks     *report.Table // nil: no job has several
@@ -68,7 +68,7 @@ func newRunView(r records, arm armName, b *budget) runView {
 	end := horizon(r)
 	v := runView{ID: r.run.ID, Arm: arm, Simulated: r.run.Mode == results.Simulated, Warnings: warnings(r),
 		Title: titleOf(r.run, arm), Facts: newFacts(r), Jobs: newJobs(r), Ranks: newRanks(r), Devices: newDevices(r), Events: newEvents(r),
-		Timeline: newTimeline(r, end), Series: newSeries(r, end, b), Config: configuration(r.run.Provenance.Configuration)}
+		Timeline: newTimeline(r, end), Held: newJobsFigure(titleOf(r.run, arm), []pictured{{records: r, arm: arm}}, true), Series: newSeries(r, end, b), Config: configuration(r.run.Provenance.Configuration)}
 	v.Option = fmt.Sprintf("%d: %s, %s, %s, repetition %d", r.run.ID, line(r.run.Mix), arm.Text, line(r.run.Node), r.run.Repetition)
 	if v.Simulated {
 		v.Option += " (simulated)"
@@ -83,7 +83,11 @@ func newRunView(r records, arm armName, b *budget) runView {
 }
 
 func titleOf(r results.Run, arm armName) string {
-	return fmt.Sprintf("Run %d: %s under %s on %s", r.ID, line(r.Mix), arm.Text, line(r.Node))
+	title := fmt.Sprintf("Run %d: %s under %s on %s", r.ID, line(r.Mix), arm.Text, line(r.Node))
+	if r.Traced {
+		title += ", traced"
+	}
+	return title
 }
 
 // newFacts are what the summary of a run has.

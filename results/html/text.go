@@ -15,13 +15,6 @@ func rowAttribute(name string, value any) template.HTMLAttr {
 	return template.HTMLAttr(fmt.Sprintf(`%s="%s"`, name, template.HTMLEscapeString(fmt.Sprint(value)))) //nolint:gosec // it is escaped
 }
 
-func caption(simulated bool, text string) string {
-	if simulated {
-		return "SIMULATED. " + text
-	}
-	return text
-}
-
 // percent returns v/end as an SVG length, so that drawings stretch with the page but their text
 // does not.
 func percent(v, end float64) string {
@@ -44,9 +37,6 @@ func sentence(note string) string { return strings.ToUpper(note[:1]) + note[1:] 
 func line(s string) string {
 	return strings.Join(strings.Fields(printable(s)), " ")
 }
-
-// unbroken is text that stays on one line.
-func unbroken(s string) string { return strings.ReplaceAll(s, " ", "\u00a0") }
 
 func seconds(v float64) string { return report.Human(v, report.Seconds) }
 

@@ -32,13 +32,11 @@ type bar struct {
 	Label string // drawn on the bar; empty if it would not fit
 }
 
-// timeline shows every job twice: in its own row, and in the rows of its devices.
+// timeline shows every job in a row of its own.
 type timeline struct {
-	Ticks   []tick
-	Jobs    []jobRow
-	Devices []deviceRows
-	Height  int  // number of lanes of all devices
-	Swaps   bool // rows of jobs have bars of swaps
+	Ticks []tick
+	Jobs  []jobRow
+	Swaps bool // rows of jobs have bars of swaps
 }
 
 type jobRow struct {
@@ -47,12 +45,6 @@ type jobRow struct {
 	Outcome string // empty if ok
 	Text    string
 	Bars    []bar
-}
-
-// deviceRows are the lanes of one device. Overlapping bars are in different lanes.
-type deviceRows struct {
-	Name  string
-	Lanes [][]bar
 }
 
 // hold is an interval in which a job held a device.
@@ -70,46 +62,25 @@ func newTimeline(r records, end float64) timeline {
 	if end <= 0 {
 		return t
 	}
-	tasks := map[int][]results.Task{}
-	for _, k := range r.tasks {
-		tasks[k.Job] = append(tasks[k.Job], k)
-	}
+	tasks := tasksOf(r)
 	swaps := map[int][]results.Swap{}
 	for _, s := range r.swaps {
 		swaps[s.Job] = append(swaps[s.Job], s)
 		t.Swaps = t.Swaps || s.Moved()
 	}
-	held := map[int][]hold{}
 	for _, j := range r.jobs {
-		holds := holdsOf(j, tasks[j.Index], end)
-		t.Jobs = append(t.Jobs, newJobRow(j, tasks[j.Index], holds, swaps[j.Index], end))
-		for _, h := range holds {
-			held[h.device] = append(held[h.device], h)
-		}
-	}
-	for _, d := range r.devices {
-		rows := deviceRows{Name: r.gpu(d)}
-		for _, lane := range lanes(held[d.Index]) {
-			var bars []bar
-			for _, h := range lane {
-				j := r.jobs[slices.IndexFunc(r.jobs, func(j results.Job) bool { return j.Index == h.job })]
-				b := newBar(classOf(j), h.from, h.to, end)
-				b.Job = h.job
-				b.Text = fmt.Sprintf("job %d %s: %s to %s", j.Index, line(j.Name), seconds(h.from), seconds(h.to))
-				if (h.to-h.from)/end > 0.06 {
-					b.Label = fmt.Sprint(j.Index)
-				}
-				bars = append(bars, b)
-			}
-			rows.Lanes = append(rows.Lanes, bars)
-		}
-		if len(rows.Lanes) == 0 {
-			rows.Lanes = [][]bar{nil}
-		}
-		t.Devices = append(t.Devices, rows)
-		t.Height += len(rows.Lanes)
+		t.Jobs = append(t.Jobs, newJobRow(j, tasks[j.Index], holdsOf(j, tasks[j.Index], end), swaps[j.Index], end))
 	}
 	return t
+}
+
+// tasksOf are the tasks of each job.
+func tasksOf(r records) map[int][]results.Task {
+	out := map[int][]results.Task{}
+	for _, k := range r.tasks {
+		out[k.Job] = append(out[k.Job], k)
+	}
+	return out
 }
 
 // holdsOf returns the intervals in which a job held a device: the times of its tasks, or its
@@ -152,21 +123,11 @@ func newJobRow(j results.Job, tasks []results.Task, holds []hold, swaps []result
 		}
 	}
 	text := []string{fmt.Sprintf("job %d %s: %s", j.Index, row.Name, outcome)}
-	arrived, started := orElse(j.ArrivalS, 0), orElse(j.StartS, orElse(j.EndS, end))
-	if started-arrived > end*resolution {
-		row.Bars = append(row.Bars, newBar(classWait, arrived, started, end))
-	}
 	if j.StartS != nil {
 		row.Bars = append(row.Bars, newBar(classHost, *j.StartS, orElse(j.EndS, end), end))
 	}
-	reached := 0.0
-	for _, k := range tasks {
-		to := orElse(k.GrantS, orElse(j.EndS, end))
-		if k.Refusal != nil || to-k.SubmitS < end*resolution || k.SubmitS < reached {
-			continue
-		}
-		row.Bars = append(row.Bars, newBar(classWait, k.SubmitS, to, end))
-		reached = to
+	for _, w := range waits(j, tasks, end) {
+		row.Bars = append(row.Bars, newBar(classWait, w.from, w.to, end))
 	}
 	for _, h := range holds {
 		row.Bars = append(row.Bars, newBar(classOf(j), h.from, h.to, end))
@@ -237,21 +198,6 @@ func classOf(j results.Job) string {
 		return classBad
 	}
 	return classOpen
-}
-
-// lanes packs holds into lanes, each into the first lane that is free.
-func lanes(holds []hold) [][]hold {
-	sorted := slices.Clone(holds)
-	slices.SortStableFunc(sorted, func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), a.job-b.job) })
-	var out [][]hold
-	for _, h := range sorted {
-		at := slices.IndexFunc(out, func(lane []hold) bool { return lane[len(lane)-1].to <= h.from })
-		if at < 0 {
-			at, out = len(out), append(out, nil)
-		}
-		out[at] = append(out[at], h)
-	}
-	return out
 }
 
 func orElse(v *float64, other float64) float64 {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -31,19 +32,19 @@ func TestJobRows(t *testing.T) {
 		outcome string
 	}{
 		{"bound as a process after a wait", results.Job{Device: new(0), StartS: at(2), EndS: at(10), Outcome: &ok}, nil,
-			[]string{"wait 0% 20%", "host 20% 80%", "ok 20% 80%"}, ""},
+			[]string{"host 20% 80%", "wait 0% 20%", "ok 20% 80%"}, ""},
 		{"of a later group", results.Job{Device: new(0), ArrivalS: at(3), StartS: at(5), EndS: at(10), Outcome: &ok}, nil,
-			[]string{"wait 30% 20%", "host 50% 50%", "ok 50% 50%"}, ""},
+			[]string{"host 50% 50%", "wait 30% 20%", "ok 50% 50%"}, ""},
 		{"waits in its probe", results.Job{Device: new(0), StartS: at(0), EndS: at(8), Outcome: &oom}, []results.Task{{Device: new(0), SubmitS: 1, GrantS: at(4), ReleaseS: at(7)}},
 			[]string{"host 0% 80%", "wait 10% 30%", "bad 40% 30%"}, "oom"},
 		{"many short tasks are one stretch", results.Job{StartS: at(0), EndS: at(10), Outcome: &ok},
 			[]results.Task{{Seq: 0, Device: new(1), SubmitS: 0, GrantS: at(0), ReleaseS: at(3)}, {Seq: 1, Device: new(1), SubmitS: 3.001, GrantS: at(3.002), ReleaseS: at(5)}},
 			[]string{"host 0% 100%", "ok 0% 50%"}, ""},
 		{"of several devices", results.Job{Device: new(0), Devices: new("0,1"), StartS: at(2), EndS: at(10), Outcome: &ok}, []results.Task{{Device: new(1), SubmitS: 4, GrantS: at(4), ReleaseS: at(7)}},
-			[]string{"wait 0% 20%", "host 20% 80%", "ok 20% 80%", "ok 40% 30%"}, ""},
+			[]string{"host 20% 80%", "wait 0% 20%", "ok 20% 80%", "ok 40% 30%"}, ""},
 		{"never started", results.Job{EndS: at(5), Outcome: &refused}, nil, []string{"wait 0% 50%"}, "refused"},
 		{"still waits", results.Job{}, nil, []string{"wait 0% 100%"}, ""},
-		{"still runs", results.Job{Device: new(0), StartS: at(5)}, nil, []string{"wait 0% 50%", "host 50% 50%", "open 50% 50%"}, ""},
+		{"still runs", results.Job{Device: new(0), StartS: at(5)}, nil, []string{"host 50% 50%", "wait 0% 50%", "open 50% 50%"}, ""},
 	} {
 		row := newJobRow(c.job, c.tasks, holdsOf(c.job, c.tasks, 10), nil, 10)
 		if diff := cmp.Diff(c.bars, classes(row.Bars)); diff != "" || row.Outcome != c.outcome {
@@ -168,8 +169,11 @@ func TestVerdictsAreShown(t *testing.T) {
 	if base := rows[0].Cells[0]; base.Text != "sa" || base.Small != "(base)" {
 		t.Errorf("the base is %+v", base)
 	}
-	if got := rows[1].Cells[4].Text; got != "2.38 ×  ▲ better" {
-		t.Errorf("throughput of case-alg3: %q", got)
+	if c := rows[1].Cells[4]; c.Text != "2.38×" || c.Arrow != "▲" || c.Verdict != stats.Better || c.Small != "(2.32 to 2.45)" {
+		t.Errorf("throughput of case-alg3: %+v", c)
+	}
+	if c := rows[1].Cells[6]; c.Text != "0.56×" || c.Arrow != "▼" || c.Verdict != stats.Better {
+		t.Errorf("turnaround of case-alg3: %+v", c)
 	}
 	if got := rows[2].Cells[1].Text; got != "✕ 7 of 28 (25.0 %)" {
 		t.Errorf("crashes of cg: %q", got)
@@ -178,8 +182,8 @@ func TestVerdictsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := v.Groups[0].Arms.HTML()[1].Cells[4].Text; got != "2.40 ×  ? inconclusive" {
-		t.Errorf("one run of each: %q", got)
+	if c := v.Groups[0].Arms.HTML()[1].Cells[4]; c.Text != "2.40×" || c.Arrow != "▲" || c.Verdict != stats.Inconclusive || c.Small != "" {
+		t.Errorf("one run of each: %+v", c)
 	}
 	if notes := v.Groups[0].Notes; len(notes) != 2 || !strings.HasPrefix(notes[0], "† survivors only") || !strings.HasPrefix(notes[1], "Inconclusive: too few repetitions") || strings.Contains(v.Groups[0].Arms.Page.Caption, "in brackets") {
 		t.Errorf("one run of each: notes %q, caption %q", v.Groups[0].Notes, v.Groups[0].Arms.Page.Caption)
@@ -202,7 +206,7 @@ func TestPartsOfAMixAreApart(t *testing.T) {
 	var got []string
 	for _, g := range v.Groups {
 		got = append(got, g.Title)
-		jobs, _, _ := strings.Cut(strings.TrimPrefix(g.Arms.Page.Caption, "SIMULATED. "), ".")
+		jobs, _, _ := strings.Cut(g.Arms.Page.Caption, ".")
 		for _, r := range g.Arms.HTML() {
 			got = append(got, fmt.Sprintf("%s: %s run of %s", r.Cells[0].Text, r.Cells[2].Text, jobs))
 		}

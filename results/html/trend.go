@@ -20,12 +20,13 @@ type trendView struct {
 
 // trendLine is one arm's line.
 type trendLine struct {
-	Name     string // says simulated, where it is
-	Arm      int    // of the page's arms; -1: the page has no run of it
-	Text     string // the line in words
-	Dots     []trendDot
-	Segments []trendSegment
-	Steps    []string // their places between two dots
+	Name      string // says simulated, where it is
+	Simulated bool
+	Arm       int    // of the page's arms; -1: the page has no run of it
+	Text      string // the line in words
+	Dots      []trendDot
+	Segments  []trendSegment
+	Steps     []string // their places between two dots
 }
 
 type trendDot struct {
@@ -50,10 +51,10 @@ func newTrend(t *trend.Trend, a *arms) *trendView {
 		Legend: fmt.Sprintf("A dashed line marks a step: a change of the level whose p is at most %g in its line.", t.Alpha)}
 	unit := report.MetricUnit(t.Metric)
 	for _, l := range t.Lines {
-		v.Lines = append(v.Lines, newTrendLine(l, line(t.Names.Of(l.Arm)), a.at(l.Arm), unit))
+		v.Lines = append(v.Lines, newTrendLine(l, line(t.Names.Of(l.Arm)), a.order.Number(l.Arm), unit))
 	}
 	v.Steps = report.TrendSteps(*t).Pick("line", "label", "before", "after", "change", "verdict", "revisions", "also_changed")
-	v.Steps.Page = report.Page{Label: "Steps", Class: "sortable", Caption: caption(v.Simulated, "Steps. The cause lies in the revisions, or in what also changed.")}
+	v.Steps.Page = report.Page{Label: "Steps", Class: "sortable", Caption: "Steps. The cause lies in the revisions, or in what also changed."}
 	for _, row := range v.Steps.Rows {
 		if row[7] == nil {
 			row[7] = ""
@@ -66,7 +67,7 @@ func newTrendLine(l trend.Line, name string, arm int, unit report.Unit) trendLin
 	const top, bottom = 6, 58 // of the dots' centres in the line's picture
 	skipped := max(0, len(l.Points)-trendPoints)
 	points := l.Points[skipped:]
-	out := trendLine{Name: name, Arm: arm}
+	out := trendLine{Name: name, Simulated: l.Arm.Mode == results.Simulated, Arm: arm}
 	low, high := points[0].Value, points[0].Value
 	for _, p := range points {
 		low, high = min(low, p.Value), max(high, p.Value)
@@ -96,12 +97,4 @@ func newTrendLine(l trend.Line, name string, arm int, unit report.Unit) trendLin
 		}
 	}
 	return out
-}
-
-// at returns the index of an arm, and -1 if the page has no run of it.
-func (a *arms) at(arm results.Arm) int {
-	if i, found := a.index[ofName(arm)]; found {
-		return i
-	}
-	return -1
 }

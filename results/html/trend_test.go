@@ -62,13 +62,16 @@ func TestPageShowsATrend(t *testing.T) {
 	if n := strings.Count(section, "<svg"); n != 2 {
 		t.Errorf("%d lines, want the measured and the simulated one", n)
 	}
+	if n := strings.Count(section, ">SIMULATED</text>"); n != 1 {
+		t.Errorf("%d lines have a watermark, want the simulated one", n)
+	}
 	if n := strings.Count(section, "<circle"); n != 40 {
 		t.Errorf("%d dots, want 20 of each line", n)
 	}
 	if n := strings.Count(section, `class="step"`); n != 1 {
 		t.Errorf("%d steps are drawn, want 1", n)
 	}
-	for _, want := range []string{"SIMULATED Over time: throughput", "<td>worse</td>", "a00000..a00001", "-10.0 %", "night-10&lt;b&gt;-live"} {
+	for _, want := range []string{"Over time: throughput <span class=\"badge\">SIMULATED</span>", "<td>worse</td>", "a00000..a00001", "-10.0 %", "night-10&lt;b&gt;-live"} {
 		if !strings.Contains(section, want) {
 			t.Errorf("the section does not have %q", want)
 		}

@@ -19,15 +19,11 @@ var intervalWords = fmt.Sprintf("%.0f %% confidence interval of the median", con
 func summarize(values []float64) stats.Summary { return stats.Summarize(values, confidence) }
 
 // summaryCell shows a median, with its interval if there are enough values.
-func summaryCell(s stats.Summary, u report.Unit) report.Cell {
+func summaryCell(s stats.Summary, of results.Metric) report.Cell {
 	if s.N == 0 {
 		return report.Cell{}
 	}
-	c := report.Cell{Value: s.Median, Text: report.Human(s.Median, u)}
-	if s.Bounded() {
-		c.Text = unbroken(c.Text) + " " + unbroken(fmt.Sprintf("[%s, %s]", report.Human(s.Low, u), report.Human(s.High, u)))
-	}
-	return c
+	return report.Cell{Value: s.Median, Text: report.Human(s.Median, report.MetricUnit(of)), Small: inBrackets(report.IntervalText(s, of))}
 }
 
 // verdicts judges every arm against the first arm, the base, with one correction for all
@@ -59,15 +55,14 @@ func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	return out, reasons
 }
 
-// factor shows the ratio to the base, and the verdict.
+// factor shows the ratio to the base, its interval, and the verdict.
 func factor(r regress.Ratio, v stats.Verdict) report.Cell {
 	if math.IsNaN(r.Value) {
 		return report.Cell{}
 	}
-	c := report.Cell{Value: r.Value, Text: regress.RatioText(r.Value) + " ×"}
+	c := report.Cell{Value: r.Value, Text: regress.RatioText(r.Value) + "×", Small: inBrackets(r.Interval())}
 	if v != "" {
-		mark := map[stats.Verdict]string{stats.Better: "▲ ", stats.Worse: "▼ ", stats.Same: "= ", stats.Inconclusive: "? "}[v]
-		c.Text += "  " + mark + string(v)
+		c.Arrow, c.Verdict = arrowOf(r.Value), v
 	}
 	return c
 }

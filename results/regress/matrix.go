@@ -56,7 +56,9 @@ func (c Count) CrashRate() *float64 {
 
 // Level is a metric of one scheduler.
 type Level struct {
-	stats.Summary // of a cell; of a standing only if the metric is Absolute
+	// Summary is of a cell's runs. Of a standing it has the geometric mean of the mixes' means, or if the metric is
+	// Absolute their mean, without an interval.
+	stats.Summary
 	// Ratio is to the base. It is unknown if the metric is Absolute, because such metrics may
 	// be 0.
 	Ratio Ratio
@@ -393,12 +395,14 @@ func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
 // over is a metric over all mixes that the row ran.
 func (m *Matrix) over(metric results.Metric, row Standing, strata []stats.Stratum) Level {
 	l := Level{Summary: stats.Summarize(nil, 1-m.Alpha), Ratio: ratio(metric, row.Base, strata, row.Mixes, m.Alpha)}
+	own := make([][]float64, len(strata))
+	for i, s := range strata {
+		own[i] = s.B
+	}
 	if metric.Absolute {
-		own := make([][]float64, len(strata))
-		for i, s := range strata {
-			own[i] = s.B
-		}
 		l.Summary = stats.MeanOver(own, m.Alpha)
+	} else {
+		l.Median = geometricMean(own)
 	}
 	for _, c := range row.Cells {
 		for _, own := range c.Levels {
@@ -406,6 +410,15 @@ func (m *Matrix) over(metric results.Metric, row Standing, strata []stats.Stratu
 		}
 	}
 	return l
+}
+
+// geometricMean is over the means of blocks.
+func geometricMean(blocks [][]float64) float64 {
+	sum := 0.0
+	for _, values := range blocks {
+		sum += math.Log(mean(values))
+	}
+	return math.Exp(sum / float64(len(blocks)))
 }
 
 // ratio is a metric's ratio to the base over strata, which are so many mixes, each on each machine. This function alone decides

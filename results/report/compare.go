@@ -71,8 +71,8 @@ func CompareTable(r regress.Result) *Table {
 		t.Add(Cell{Value: arrow(a.Mix, b.Mix), Text: arrow(r.Names.Mix(a), r.Names.Mix(b))}, arrow(schedulerOf(a, r.Names), schedulerOf(b, r.Names)), arrow(a.Node, b.Node),
 			positive(a.Jobs), positive(b.Jobs), a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
 			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N),
-			c.A.N, medianCell(c.A, row.Metric), given(intervalText(c.A, row.Metric)), finite(c.A.Low), finite(c.A.High),
-			c.B.N, medianCell(c.B, row.Metric), given(intervalText(c.B, row.Metric)), finite(c.B.Low), finite(c.B.High),
+			c.A.N, medianCell(c.A, row.Metric), given(IntervalText(c.A, row.Metric)), finite(c.A.Low), finite(c.A.High),
+			c.B.N, medianCell(c.B, row.Metric), given(IntervalText(c.B, row.Metric)), finite(c.B.Low), finite(c.B.High),
 			Cell{Value: finite(c.Change), Text: withMark(changeText(c.Change, row.Metric), survivorsMark(row.Survivors()))}, changeInterval(c), finite(c.Low), finite(c.High), change,
 			finite(c.P), pCell(c.Adjusted), c.MinEffect, c.Verdict, given(c.Reason), warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles), row.Survivors(),
 			r.Names.Scheduler(a), r.Names.Scheduler(b))
@@ -247,8 +247,8 @@ func MetricUnit(m results.Metric) Unit {
 	return map[string]Unit{"s": Seconds, "jobs/s": JobsPerSecond, "J": Joules, "bytes": Bytes, "": Ratio, "x": Factor}[m.Unit]
 }
 
-// intervalText is "12.10 to 12.50", in the unit of the median if that is all they need.
-func intervalText(s stats.Summary, m results.Metric) string {
+// IntervalText is "12.10 to 12.50", in the unit of the median if that is all they need.
+func IntervalText(s stats.Summary, m results.Metric) string {
 	if s.N == 0 || !s.Bounded() {
 		return ""
 	}

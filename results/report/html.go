@@ -8,6 +8,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
 )
 
 // Cell is a cell with more than a value.
@@ -17,8 +18,11 @@ type Cell struct {
 	// Pages alone show what follows.
 	Small string // beside the text: an interval, or the counts behind a share
 	Doubt string // what takes value from the figure
-	Title string // shown at the pointer
-	Link  string
+	// Verdict is what a comparison found. Arrow shows whether the figure is the larger or the smaller one.
+	Arrow   string
+	Verdict stats.Verdict
+	Title   string // shown at the pointer
+	Link    string
 }
 
 // Page is how a page shows a table.

@@ -51,7 +51,7 @@ func MatrixTable(m regress.Matrix) *Table {
 			switch {
 			case metric.Counts():
 			case metric.Absolute:
-				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Median, intervalText(l.Summary, metric), survivorsMark(l.Survivors))), finite(l.Low), finite(l.High))
+				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Median, IntervalText(l.Summary, metric), survivorsMark(l.Survivors))), finite(l.Low), finite(l.High))
 			default:
 				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Ratio.Value, l.Ratio.Interval(), ratioMark(l))))
 				values = append(values, boundCells(metric, l)...)
@@ -76,7 +76,15 @@ func levelCell(l regress.Level, m results.Metric) Cell {
 	if finite(l.Median) == nil {
 		return Cell{}
 	}
-	return Cell{Value: l.Median, Text: Human(l.Median, MetricUnit(m)), Small: intervalText(l.Summary, m)}
+	return Cell{Value: l.Median, Text: Human(l.Median, MetricUnit(m)), Small: brackets(IntervalText(l.Summary, m))}
+}
+
+// brackets are around an interval, if there is one.
+func brackets(interval string) string {
+	if interval == "" {
+		return ""
+	}
+	return "(" + interval + ")"
 }
 
 // matrixByMix has a table for each metric: a row for each mix, a column for each scheduler. Unless
@@ -168,7 +176,7 @@ func matrixCells(m regress.Matrix) *Table {
 					continue
 				}
 				l := c.Levels[j]
-				values = append(values, finite(l.Median), given(markBeside(l.Median, intervalText(l.Summary, metric), survivorsMark(l.Survivors))), finite(l.Low), finite(l.High))
+				values = append(values, finite(l.Median), given(markBeside(l.Median, IntervalText(l.Summary, metric), survivorsMark(l.Survivors))), finite(l.Low), finite(l.High))
 				if !metric.Absolute {
 					values = append(append(values, finite(l.Ratio.Value)), boundCells(metric, l)...)
 				}
@@ -280,7 +288,7 @@ func levelTextAlone(m results.Metric, c regress.Count, l regress.Level) Cell {
 // RatioCell is a metric's ratio to the base, with what takes value from it in words. Throughput alone gains from crashed
 // jobs, so it names their share.
 func RatioCell(m results.Metric, c regress.Count, l regress.Level) Cell {
-	out := Cell{Value: finite(l.Ratio.Value), Small: l.Ratio.Interval()}
+	out := Cell{Value: finite(l.Ratio.Value), Small: brackets(l.Ratio.Interval())}
 	if m.Absolute {
 		out = levelCell(l, m)
 	}

@@ -31,6 +31,12 @@
     if (!brief.hidden) {
       const title = document.createElement("h3");
       title.textContent = row.dataset.title;
+      if (row.dataset.mode === "sim") {
+        const badge = document.createElement("span");
+        badge.className = "badge";
+        badge.textContent = "SIMULATED";
+        title.append(" ", badge);
+      }
       const hint = document.createElement("p");
       hint.className = "muted";
       hint.textContent = `This page has no more of this run. Its timeline: caserun report ${id.slice(4)} --html FILE`;
@@ -105,7 +111,7 @@
     const names = all(".jobs thead th", run).map(head => head.textContent);
     const lines = all("svg[data-job]", run);
     const tell = job => {
-      for (const mark of all("svg[data-job], g[data-job]", run)) mark.classList.toggle("here", mark.dataset.job === job);
+      for (const mark of all("[data-job]:not(tr)", run)) mark.classList.toggle("here", mark.dataset.job === job);
       const row = run.querySelector(`tr[data-job="${job}"]`);
       panel.replaceChildren(facts(names, [...row.cells]));
     };
@@ -121,7 +127,7 @@
     });
     for (const kind of ["pointerover", "focusin", "click"]) {
       run.addEventListener(kind, event => {
-        const mark = event.target.closest("svg[data-job], g[data-job]");
+        const mark = event.target.closest("[data-job]:not(tr)");
         if (mark) tell(mark.dataset.job);
       });
     }
