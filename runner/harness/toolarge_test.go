@@ -19,7 +19,7 @@ func TestJobsThatAreTooLargeAreNamed(t *testing.T) {
 	for i, line := range []string{"needle 32768 10", "bfs graph512M.txt", "lavaMD -boxes1d 120", "bfs graph512M.txt", "unknown 5"} {
 		m.Jobs, m.Lines = append(m.Jobs, mixes.FromCommand(strings.Fields(line))), append(m.Lines, i+3)
 	}
-	m.Jobs = known.Declare(m.Jobs)
+	m.Jobs = known.Declare(m.Jobs, false)
 	said := func(m mixes.Mix, gib ...int64) (lines []string) {
 		var devices []results.Device
 		for _, n := range gib {

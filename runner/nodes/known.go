@@ -63,18 +63,20 @@ func Expected(ctx context.Context, o harness.Options, arg string, db *store.Stor
 	return found, m, backend.Options().Node, nil
 }
 
-// Know completes what is known of a mix's jobs. They get the footprints of their profiles, and the set the steps files that they
-// name. On a simulated node it also gets estimates for commands that were not measured; say tells of each.
+// Know completes what is known of a mix's jobs. They get the footprints of their profiles, programs that grow only on a simulated
+// node, and the set the steps files that they name. On a simulated node it also gets estimates for commands that were not measured; say tells of each.
 func Know(ctx context.Context, o harness.Options, m *mixes.Mix, known profiles.Set, say harness.Say) (profiles.Set, error) {
 	estimated, notes := known.Estimate(m.Jobs, opener(ctx, o.Data))
-	if len(notes) > 0 {
+	live := false
+	if len(notes) > 0 || known.AnyGrows(m.Jobs) {
 		node, err := Settle(ctx, o, func(string, ...any) {})
-		if err == nil && node != Local {
+		live = err == nil && node == Local
+		if err == nil && !live {
 			known = estimated
 			tell(notes, say)
 		}
 	}
-	m.Jobs = known.Declare(m.Jobs)
+	m.Jobs = known.Declare(m.Jobs, live)
 	known, err := known.WithSteps(ctx, m.Jobs)
 	if failed := (*profiles.StepsError)(nil); errors.As(err, &failed) && m.Where(failed.Job) != "" {
 		err = fmt.Errorf("%s: %w", m.Where(failed.Job), err)

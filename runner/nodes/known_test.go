@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,49 @@ func know(t *testing.T, node, data, text string) (mixes.Mix, profiles.Set, []str
 		t.Fatal(err)
 	}
 	return m, known, said
+}
+
+// The PyTorch programs state no memory on GPUs. A simulated node has what was measured of them, and a user's profile counts on both.
+func TestProgramsThatGrowStateNothing(t *testing.T) {
+	m, err := mixes.Lookup("M-mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := profiles.Catalog().Lookup(m.Jobs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := profiles.NewWriter(&file).Write(own); err != nil {
+		t.Fatal(err)
+	}
+	users, err := profiles.Read("own.csv", &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		node  string
+		known profiles.Set
+		want  int
+	}{
+		{Local, profiles.Catalog(), 0},
+		{Local, profiles.Catalog().With(users), 1},
+		{"sim:1xH200", profiles.Catalog(), 8},
+	} {
+		mix := m
+		if _, err := Know(t.Context(), harness.Options{Node: c.node}, &mix, c.known, t.Logf); err != nil {
+			t.Fatal(err)
+		}
+		stated := 0
+		for _, j := range mix.Jobs {
+			if j.Footprint.Bytes > 0 {
+				stated++
+			}
+		}
+		if stated != c.want {
+			t.Errorf("%s: %d jobs state memory, want %d", c.node, stated, c.want)
+		}
+	}
 }
 
 // A simulated node runs what the authors ran, and says what it estimates. On this machine's GPUs nothing is estimated.

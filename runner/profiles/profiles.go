@@ -57,6 +57,8 @@ type Profile struct {
 	GPU          string
 	Driver       string
 	MeasuredAt   time.Time // zero: unknown
+	// Grows is whether the program's mix means it to state no memory: on GPUs it asks for memory as it comes to need it.
+	Grows bool `json:"-"`
 	// Listed are the steps of the job's steps file; nil: the phases above say what it does.
 	Listed *Listing `json:",omitempty"`
 }
@@ -114,9 +116,11 @@ type Set struct {
 //go:embed rodinia31_h200.csv darknet_h200.csv torch_h200.csv
 var files embed.FS
 
+const torch = "torch_h200.csv"
+
 var catalog = sync.OnceValue(func() Set {
 	all := Set{}
-	for _, name := range []string{"rodinia31_h200.csv", "darknet_h200.csv", "torch_h200.csv"} {
+	for _, name := range []string{"rodinia31_h200.csv", "darknet_h200.csv", torch} {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			panic(err) // the file is embedded above
@@ -124,6 +128,10 @@ var catalog = sync.OnceValue(func() Set {
 		s, err := Read(name, bytes.NewReader(text))
 		if err != nil {
 			panic(err)
+		}
+		for command, p := range s.byCommand {
+			p.Grows = name == torch
+			s.byCommand[command] = p
 		}
 		all = all.With(s)
 	}
@@ -216,12 +224,17 @@ func (s Set) IsEstimated(j mixes.Job) bool {
 	return j.Profile == nil && j.Steps == "" && s.estimated[j.Single().Command()]
 }
 
+// AnyGrows reports whether the profile of one of the jobs is of a program that grows.
+func (s Set) AnyGrows(jobs []mixes.Job) bool {
+	return slices.ContainsFunc(jobs, func(j mixes.Job) bool { return s.byCommand[j.Single().Command()].Grows })
+}
+
 // Declare returns the jobs with the footprints of their profiles, for jobs that state no footprint
-// and have a profile.
-func (s Set) Declare(jobs []mixes.Job) []mixes.Job {
+// and have a profile. In live runs programs that grow get none.
+func (s Set) Declare(jobs []mixes.Job, live bool) []mixes.Job {
 	out := make([]mixes.Job, len(jobs))
 	for i, j := range jobs {
-		if p, ok := s.byCommand[j.Single().Command()]; ok && j.Footprint == (mixes.Footprint{}) {
+		if p, ok := s.byCommand[j.Single().Command()]; ok && j.Footprint == (mixes.Footprint{}) && !(live && p.Grows) {
 			j = j.WithFootprint(p.Footprint)
 		}
 		out[i] = j

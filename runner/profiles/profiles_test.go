@@ -110,7 +110,7 @@ func TestFilesGoBeforeTheCatalog(t *testing.T) {
 	if p, err := Catalog().Lookup(needle); err != nil || p.Job != "needle-16384" {
 		t.Errorf("%+v, %v, want the catalog's own", p, err)
 	}
-	jobs := both.Declare([]mixes.Job{needle, {Program: "needle", Args: []string{"16384", "10"}, Footprint: mixes.Footprint{Bytes: 7}}, {Program: "./x"}})
+	jobs := both.Declare([]mixes.Job{needle, {Program: "needle", Args: []string{"16384", "10"}, Footprint: mixes.Footprint{Bytes: 7}}, {Program: "./x"}}, true)
 	if jobs[0].Footprint.Bytes != 1024 || jobs[0].Class != mixes.ClassSmall || jobs[1].Footprint.Bytes != 7 || jobs[2].Footprint.Bytes != 0 {
 		t.Errorf("footprints %+v, want the file's only where the mix has none", jobs)
 	}
