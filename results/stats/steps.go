@@ -35,8 +35,12 @@ const StepAlpha = 0.01
 // outlier.
 const leastLevel = 2
 
-// leastStretch is the smallest number of values of a level between values of another one.
-const leastStretch = 3
+// leastStretch and mostStretch are the smallest and the largest number of values of a level that is looked for between values of
+// another one. A longer one takes too long to look for, and its beginning is found without.
+const (
+	leastStretch = 3
+	mostStretch  = 200
+)
 
 // Steps returns the positions at which the level of a series changes.
 //
@@ -75,7 +79,7 @@ func (o StepOptions) cuts(values []float64) (at []int, p float64) {
 		if best == 0 || apart(0, k) > apart(0, best) {
 			best = k
 		}
-		for end := k + leastStretch; end <= n-leastLevel; end++ {
+		for end := k + leastStretch; end <= min(k+mostStretch, n-leastLevel); end++ {
 			if stretches++; stretches == 1 || apart(k, end) > apart(from, to) {
 				from, to = k, end
 			}

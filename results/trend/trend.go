@@ -241,10 +241,14 @@ func (t Trend) remarks() (notes []string) {
 
 // gaps are the nights that have no point.
 func gaps(points []Point, all []Night, labels map[key]string) (out []Gap) {
+	at := map[key]int{}
+	for i, p := range points {
+		at[p.key] = i
+	}
 	next := 0
 	for _, n := range all {
-		if at := slices.IndexFunc(points, func(p Point) bool { return p.key == n.key }); at >= 0 {
-			next = at + 1
+		if i, found := at[n.key]; found {
+			next = i + 1
 		} else {
 			out = append(out, Gap{Label: labels[n.key], At: next})
 		}
@@ -329,11 +333,13 @@ type Night struct {
 // nights groups the runs of an arm, in the order of their first runs.
 func nights(arm results.Arm, runs []regress.Observation) []Night {
 	var out []Night
+	places := map[key]int{}
 	for _, o := range runs {
 		k := keyOf(o.Run)
-		at := slices.IndexFunc(out, func(n Night) bool { return n.key == k })
-		if at < 0 {
+		at, known := places[k]
+		if !known {
 			at = len(out)
+			places[k] = at
 			out = append(out, Night{Arm: arm, Tag: o.Tag, key: k})
 		}
 		out[at].Runs = append(out[at].Runs, o)
