@@ -52,8 +52,8 @@ func (r Ratio) split(jobs int) (large, small int) {
 // the given ratio, uniformly and with replacement, from the large and the small jobs of Table 1,
 // and shuffles their order. Equal arguments give equal mixes on every machine and Go release.
 func Generate(jobs int, ratio Ratio, seed uint64) (Mix, error) {
-	if jobs < 1 || jobs > maxJobs {
-		return Mix{}, fmt.Errorf("generate mix: %d jobs, want 1 to %d", jobs, maxJobs)
+	if jobs < 1 || jobs > MaxJobs {
+		return Mix{}, fmt.Errorf("generate mix: %d jobs, want 1 to %d", jobs, MaxJobs)
 	}
 	if err := ratio.check(); err != nil {
 		return Mix{}, fmt.Errorf("generate mix: ratio %s: %w", ratio, err)

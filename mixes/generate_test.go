@@ -80,7 +80,7 @@ func TestGenerateRefuses(t *testing.T) {
 	for _, c := range []struct {
 		jobs  int
 		ratio Ratio
-	}{{0, Ratio{1, 1}}, {-1, Ratio{1, 1}}, {maxJobs + 1, Ratio{1, 1}}, {4, Ratio{}}, {4, Ratio{-1, 2}}} {
+	}{{0, Ratio{1, 1}}, {-1, Ratio{1, 1}}, {MaxJobs + 1, Ratio{1, 1}}, {4, Ratio{}}, {4, Ratio{-1, 2}}} {
 		if m, err := Generate(c.jobs, c.ratio, 1); err == nil || !strings.HasPrefix(err.Error(), "generate mix: ") {
 			t.Errorf("Generate(%d, %v) = %d jobs, %v", c.jobs, c.ratio, len(m.Jobs), err)
 		}

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxFileBytes bounds a mix file, and maxJobs its jobs, so that a typing error in count, or a file
+	// maxFileBytes bounds a mix file, and MaxJobs its jobs, so that a typing error in count, or a file
 	// that is not a mix, cannot exhaust memory.
 	maxFileBytes = 1 << 30
-	maxJobs      = 500_000
+	// MaxJobs is the most jobs of a mix.
+	MaxJobs = 500_000
 	// maxLineBytes bounds what is read before a line's text is checked.
 	maxLineBytes = 1 << 20
 )
@@ -36,7 +37,7 @@ type lines struct {
 
 func newLines(file string, r io.Reader) *lines {
 	l := &lines{file: file, reader: bufio.NewReaderSize(r, 64<<10)}
-	l.limits.bytes, l.limits.jobs = maxFileBytes, maxJobs
+	l.limits.bytes, l.limits.jobs = maxFileBytes, MaxJobs
 	return l
 }
 

@@ -19,7 +19,7 @@ import (
 func readInPieces(data []byte, size int) (Mix, int, error) {
 	in := newLines("f", bytes.NewReader(data))
 	r := &yamlReader{file: in.file, jobs: builtin().jobs, has: suiteOf("hotspot", "gaussian"), wants: "jobs: and a list of jobs"}
-	m := mixReader{yamlReader: r, mostJobs: maxJobs, mix: Mix{Name: baseName(in.file), Source: in.file}}
+	m := mixReader{yamlReader: r, mostJobs: MaxJobs, mix: Mix{Name: baseName(in.file), Source: in.file}}
 	pieces := newPieces(in)
 	pieces.size = size
 	n := 0

@@ -41,7 +41,8 @@ const exponential = "exponential"
 const (
 	maxPhase  = 1000 * time.Hour
 	maxRounds = 100
-	maxPhases = 100
+	// MaxPhases is the most phases of a profile.
+	MaxPhases = 100
 )
 
 func (p *Profile) clone() *Profile {
@@ -113,8 +114,8 @@ func (r *yamlReader) profile(f field) *Profile {
 	list, several := fields["phases"]
 	if !several {
 		p.Phases = []Phase{r.phase(fields)}
-	} else if phases, ok := list.value.(*ast.SequenceNode); !ok || len(phases.Values) == 0 || len(phases.Values) > maxPhases {
-		r.fail(list.key, fmt.Sprintf("give it a list of 1 to %d mappings with %s", maxPhases, strings.Join(phaseKeys, ", ")), "phases is not a list of phases")
+	} else if phases, ok := list.value.(*ast.SequenceNode); !ok || len(phases.Values) == 0 || len(phases.Values) > MaxPhases {
+		r.fail(list.key, fmt.Sprintf("give it a list of 1 to %d mappings with %s", MaxPhases, strings.Join(phaseKeys, ", ")), "phases is not a list of phases")
 		return p
 	} else {
 		for _, key := range phaseKeys {

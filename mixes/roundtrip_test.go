@@ -152,7 +152,7 @@ func anyJob(t *rapid.T) Job {
 			}
 		}
 		if !j.Isolate && j.GPUs == 0 {
-			j.Share = rapid.SampledFrom([]float64{0, leastShare, 0.3, 1}).Draw(t, "share")
+			j.Share = rapid.SampledFrom([]float64{0, LeastShare, 0.3, 1}).Draw(t, "share")
 		}
 	}
 	if rapid.Bool().Draw(t, "profiled") {

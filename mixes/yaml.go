@@ -467,8 +467,8 @@ const maxExitStatus = 255
 // maxGPUs is the largest node that can be simulated.
 const maxGPUs = 999
 
-// leastShare is the smallest share that counts.
-const leastShare = 1e-6
+// LeastShare is the smallest share that counts.
+const LeastShare = 1e-6
 
 // MaxRanks is how many processes of one job can be connected to the scheduler (runner/probe).
 const MaxRanks = 256
@@ -502,7 +502,7 @@ func (r *yamlReader) job(n ast.Node) (j Job, count int) {
 	r.settings(&j, fields)
 	count = 1
 	if f, found := fields["count"]; found {
-		count = int(r.number(f.value, "count", maxJobs))
+		count = int(r.number(f.value, "count", MaxJobs))
 	}
 	j.Class = classOf(j.Footprint.Bytes)
 	return j, count
@@ -612,7 +612,7 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 		j.Restartable = new(r.flag(f.value, "restartable"))
 	}
 	if f, found := fields["group"]; found {
-		j.Group = int(r.numberFrom(0, f.value, "group", maxJobs))
+		j.Group = int(r.numberFrom(0, f.value, "group", MaxJobs))
 	}
 	if f, found := fields["at"]; found {
 		j.At = r.at(f)
@@ -702,7 +702,7 @@ func (r *yamlReader) share(n ast.Node) float64 {
 		return 0
 	}
 	v, err := input.Float(s)
-	if err != nil || !(v >= leastShare && v <= 1) {
+	if err != nil || !(v >= LeastShare && v <= 1) {
 		r.fail(n.GetToken(), instead, "bad share %q", s)
 		return 0
 	}

@@ -120,7 +120,7 @@ var (
 		"utilization", "peak-utilization", "kernel-utilization")
 	energies  = named("energy", "idle-energy", "energy-per-job")
 	deadlines = named("deadlines-met")
-	openLoads = named("steady-throughput", "backlog", "largest-backlog", "backlog-growth")
+	openLoads = named("steady-rate", "backlog", "largest-backlog", "backlog-growth")
 	swappings = named("swaps", "swaps-in-vain", "swapped-out", "swapped-in", "swap-drain", "swap-copy", "swap-bookkeeping",
 		"swap-host-peak", "host-mapped-slowdown")
 )

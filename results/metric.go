@@ -109,7 +109,7 @@ var metrics = []Metric{
 	{Name: "deadlines-met", Column: "deadlines_met", at: func(m *Metrics) any { return &m.DeadlinesMet }, Heading: "deadlines met", HigherIsBetter: true,
 		Compared: IfNamed, About: "jobs that ended ok by their deadline: their share of the jobs that have one", Needs: ": it needs a job with a deadline",
 		Absolute: true, Bench: "share/deadlines-met", Gauge: "caserun_deadlines_met_ratio", Help: "Share of the jobs with a deadline that ended ok by it: the median over the runs."},
-	{Name: "steady-throughput", Column: "steady_throughput_jobs_per_s", at: func(m *Metrics) any { return &m.Open.SteadyJobsPerS }, Heading: "steady throughput", Unit: "jobs/s", HigherIsBetter: true,
+	{Name: "steady-rate", Column: "steady_throughput_jobs_per_s", at: func(m *Metrics) any { return &m.Open.SteadyJobsPerS }, Heading: "steady throughput", Unit: "jobs/s", HigherIsBetter: true,
 		Compared: IfNamed, About: "jobs that ended ok between the warm-up and the last arrival, divided by that time", Needs: needsArrivals, OfSurvivors: true,
 		Bench: "jobs/s/steady", Gauge: "caserun_steady_throughput_jobs_per_second", Help: "Jobs that ended ok per second in the steady part of an open load: the median over the runs."},
 	{Name: "backlog", Column: "backlog_mean", at: func(m *Metrics) any { return &m.Open.BacklogMean }, Heading: "mean backlog", Unit: "jobs",

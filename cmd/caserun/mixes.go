@@ -21,7 +21,7 @@ import (
 )
 
 func newMixes() *cobra.Command {
-	c := &cobra.Command{Use: "mixes", Short: "List, show, begin, generate and correct mixes"}
+	c := &cobra.Command{Use: "mixes", Short: "List, show, begin, generate and correct mixes, and make them of traces"}
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List the mixes of the catalog",
@@ -44,7 +44,7 @@ func newMixes() *cobra.Command {
 	addFormatFlag(show)
 	config.AddSuiteFlag(show.Flags())
 	show.Flags().BoolVar(&shown.yaml, "yaml", false, "print the mix in the form that caserun mix reads")
-	c.AddCommand(list, show, newTemplate(), newGen(), newLearn())
+	c.AddCommand(list, show, newTemplate(), newGen(), newTrace(), newLearn())
 	return c
 }
 
