@@ -88,7 +88,7 @@ func (o *mixOptions) do(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	return o.write(func(db *store.Store) error { // not before the mix is known to be one
+	return o.write(c, func(db *store.Store) error { // not before the mix is known to be one
 		return o.record(c, db, harness.Request{Configuration: o.settings.Configuration, AllowSimulated: o.settings.AllowSimulated,
 			Mix: mix, Profiles: known, History: before, Store: db, Say: say})
 	})

@@ -79,8 +79,8 @@ func (a *asked) readIfThere(c *cobra.Command, look func(*store.Store) error) err
 }
 
 // write opens the store for new runs.
-func (a *asked) write(work func(*store.Store) error) (err error) {
-	db, err := harness.OpenStore(a.settings.DB)
+func (a *asked) write(c *cobra.Command, work func(*store.Store) error) (err error) {
+	db, err := harness.OpenStoreTelling(a.settings.DB, sayTo(c))
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (o *keep) do(c *cobra.Command) error {
 	case userfile.Absent(o.settings.DB):
 		return noStore(o.settings.DB)
 	}
-	return o.write(look)
+	return o.write(c, look)
 }
 
 func newStoreList() *cobra.Command {

@@ -211,7 +211,7 @@ func (o *sweepOptions) do(c *cobra.Command) error {
 		return o.readIfThere(c, func(db *store.Store) error { return o.preview(c, db, p) })
 	}
 	var id int64
-	err = o.write(func(db *store.Store) error { id, err = o.begin(c, db, p); return err })
+	err = o.write(c, func(db *store.Store) error { id, err = o.begin(c, db, p); return err })
 	if err != nil || id == 0 {
 		return err
 	}
@@ -284,7 +284,7 @@ func (o *sweepOptions) print(c *cobra.Command, asked sweep.Options, settings con
 
 // resumeStored resumes a sweep of the store.
 func (o *sweepOptions) resumeStored(c *cobra.Command) (err error) {
-	open := o.write
+	open := func(look func(*store.Store) error) error { return o.write(c, look) }
 	switch {
 	case o.dryRun || o.show:
 		open = func(look func(*store.Store) error) error { return o.read(c, look) }

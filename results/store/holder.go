@@ -34,12 +34,18 @@ type held struct {
 
 // holdStore keeps other programs from writing to the store at path until release. It waits until no other program has the
 // store open. The store has no journal beside it then, and can be replaced.
-func holdStore(ctx context.Context, doing, path string) (*held, error) {
-	s, err := Open(path)
+// tell takes what that is; it may be nil.
+func holdStore(ctx context.Context, doing, path string, tell func(what string)) (*held, error) {
+	s, err := OpenTelling(path, tell)
 	if err != nil {
 		return nil, err
 	}
-	if err := setJournal(ctx, path, s.write, "DELETE"); err != nil {
+	stop := unlessSoon(tell, func() string {
+		return fmt.Sprintf("store %s: waiting until no other program has it open, for %v at most", path, lockPatience)
+	})
+	err = setJournal(ctx, path, s.write, "DELETE")
+	stop()
+	if err != nil {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil, errors.Join(context.Cause(ctx), s.Close())
 		}

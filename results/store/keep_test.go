@@ -181,7 +181,7 @@ func TestHousekeepingRefusesWhatIsUnderWay(t *testing.T) {
 	if err := errors.Join(s.SetTag(ctx, Chosen{Runs: []int64{6}}, "x"), s.Close()); err != nil {
 		t.Errorf("a run that nobody works on: %v", err)
 	}
-	if _, err := Vacuum(ctx, path, func(int64, int64) {}); !errors.Is(err, ErrBusy) {
+	if _, err := Vacuum(ctx, path, func(int64, int64) {}, nil); !errors.Is(err, ErrBusy) {
 		t.Errorf("vacuum: %v, want ErrBusy", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestVacuumGivesBytesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, size := contentOf(t, path), sizeOf(t, path)
-	v, err := Vacuum(t.Context(), link, func(int64, int64) {})
+	v, err := Vacuum(t.Context(), link, func(int64, int64) {}, nil)
 	if err != nil || v.Before != size || v.After != sizeOf(t, path) || v.After > needs.Needs || v.After > 3*size/4 {
 		t.Errorf("%+v of %d bytes (%v), and the file has %d; it was to need %+v", v, size, err, sizeOf(t, path), needs)
 	}
@@ -267,7 +267,7 @@ func TestVacuumOnAFullDisk(t *testing.T) {
 	before := contentOf(t, path)
 	for _, share := range []int64{1, 3} {
 		err := disktest.WhileFull(t, uint64(sizeOf(t, path)*share/10), func() error {
-			_, err := Vacuum(t.Context(), path, func(int64, int64) {})
+			_, err := Vacuum(t.Context(), path, func(int64, int64) {}, nil)
 			return err
 		})
 		if !errors.Is(err, ErrFull) {
@@ -326,7 +326,7 @@ func TestHousekeepingIsKilled(t *testing.T) {
 // housekeep removes runs of removable, or vacuums it.
 func housekeep(t *testing.T, what, path string) error {
 	if what == "vacuum" {
-		_, err := Vacuum(t.Context(), path, func(int64, int64) {})
+		_, err := Vacuum(t.Context(), path, func(int64, int64) {}, nil)
 		return err
 	}
 	s, err := Open(path)

@@ -86,7 +86,7 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	}
 	m := merger{Merging: how, out: out, isNew: !exists(out), sweep: how.Sweep, notes: map[string]bool{}}
 	if !m.isNew {
-		h, err := holdStore(ctx, "merge", out)
+		h, err := holdStore(ctx, "merge", out, nil)
 		if err != nil {
 			return Merged{}, err
 		}

@@ -570,7 +570,7 @@ func TestMergeAndOtherPrograms(t *testing.T) {
 	if err := open.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := holdStore(t.Context(), "merge", out)
+	h, err := holdStore(t.Context(), "merge", out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

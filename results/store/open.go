@@ -96,7 +96,19 @@ func fileURL(path, query string) string {
 
 // Open opens the store at path for writing and reading. It creates a missing file and migrates
 // an older schema. The caller must Close the store.
-func Open(path string) (*Store, error) { return open(path, network.Of) }
+func Open(path string) (*Store, error) { return OpenTelling(path, nil) }
+
+// OpenTelling is Open for a user who is told what is waited for, when that takes more than a second: now, and whenever the
+// store is written to.
+func OpenTelling(path string, tell func(what string)) (*Store, error) {
+	stop := whileWaiting(path, tell)
+	defer stop()
+	s, err := open(path, network.Of)
+	if err == nil {
+		s.tell = tell
+	}
+	return s, err
+}
 
 // journalOn is the journal of a store on a file system, which is a network's if it has a kind. Programs that use a write-ahead
 // log must be on one machine, because they share memory beside it (https://www.sqlite.org/wal.html).

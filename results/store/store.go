@@ -28,6 +28,7 @@ type Store struct {
 	write   *sql.DB     // nil if opened read-only
 	written os.FileInfo // of the file that write has open
 	read    *sql.DB
+	tell    func(what string) // what a transaction waits for; nil: nobody is told
 
 	queue *queue
 	done  chan struct{} // closed when the writing goroutine has ended
@@ -152,7 +153,9 @@ func (s *Store) transaction(ctx context.Context, operation string, do func(tx *s
 	if err := s.inPlace(); err != nil {
 		return explain(s.path, operation, err)
 	}
+	stop := whileWaiting(s.path, s.tell)
 	tx, err := s.write.BeginTx(ctx, nil)
+	stop()
 	if err != nil {
 		return explain(s.path, operation, err)
 	}

@@ -50,8 +50,8 @@ func (v Vacuuming) Enough() error {
 
 // Vacuum writes the store at path anew without the pages that hold nothing, and replaces its file at the end. So the store
 // is as it was whatever happens. It waits until no other program has the store open, and refuses while a process works on
-// a run or a sweep. progress takes bytes that are written, of about so many.
-func Vacuum(ctx context.Context, path string, progress func(done, all int64)) (v Vacuumed, err error) {
+// a run or a sweep. progress takes bytes that are written, of about so many, and tell what is waited for.
+func Vacuum(ctx context.Context, path string, progress func(done, all int64), tell func(what string)) (v Vacuumed, err error) {
 	if path, err = filepath.Abs(path); err == nil {
 		path, err = filepath.EvalSymlinks(path) // and keep the link
 	}
@@ -66,7 +66,7 @@ func Vacuum(ctx context.Context, path string, progress func(done, all int64)) (v
 	if err := w.make(mergedFile); err != nil {
 		return v, err
 	}
-	h, err := holdStore(ctx, "vacuum", path)
+	h, err := holdStore(ctx, "vacuum", path, tell)
 	if err != nil {
 		return v, err
 	}

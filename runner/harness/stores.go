@@ -16,14 +16,21 @@ import (
 
 // OpenStore opens a store for writing, and makes it where there is none, in a directory that exists. Runs and sweeps whose
 // processes died become interrupted.
-func OpenStore(path string) (*store.Store, error) {
+func OpenStore(path string) (*store.Store, error) { return OpenStoreTelling(path, nil) }
+
+// OpenStoreTelling is OpenStore for a user who is told what is waited for, when that takes more than a second.
+func OpenStoreTelling(path string, say Say) (*store.Store, error) {
 	if bundle.Is(path) {
 		return nil, Refuse(fmt.Errorf("%s is a bundle, which is read only: take its store out with tar xzkf %[1]s caserun.db, and name that with --db caserun.db", path))
 	}
 	if err := cmp.Or(userfile.CheckLink(path), userfile.CheckDirectory(path)); err != nil {
 		return nil, Refuse(fmt.Errorf("store %s: %w", path, err))
 	}
-	s, err := store.Open(path)
+	var tell func(string)
+	if say != nil {
+		tell = func(what string) { say("%s", what) }
+	}
+	s, err := store.OpenTelling(path, tell)
 	if err != nil {
 		return nil, err
 	}

@@ -204,14 +204,14 @@ func (r *Request) Vacuum(ctx context.Context, db *store.Store, close func() erro
 	if err := errors.Join(needs.Enough(), r.Confirm(fmt.Sprintf("vacuum %s?", path))); err != nil {
 		return nil, err
 	}
-	if db, err = harness.OpenStore(path); err == nil { // runs whose processes died become interrupted
+	if db, err = harness.OpenStoreTelling(path, r.Say); err == nil { // runs whose processes died become interrupted
 		err = db.Close()
 	}
 	if err != nil {
 		return nil, err
 	}
 	done, stop := r.Progress("bytes written")
-	v, err := store.Vacuum(ctx, path, done)
+	v, err := store.Vacuum(ctx, path, done, func(what string) { r.Say("%s", what) })
 	stop()
 	if err != nil {
 		return nil, Idle(err)
