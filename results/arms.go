@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -252,7 +253,7 @@ func (n Names) Of(a Arm) string {
 // Mix returns the arm's mix, as "W7" or "W7 (4 jobs)".
 func (n Names) Mix(a Arm) string {
 	if slices.ContainsFunc(n.arms, func(o Arm) bool { return o.Mix == a.Mix && o.Jobs != a.Jobs }) {
-		return fmt.Sprintf("%s (%d jobs)", a.Mix, a.Jobs)
+		return fmt.Sprintf("%s (%s)", a.Mix, size.Count(a.Jobs, "job"))
 	}
 	return a.Mix
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
@@ -32,7 +33,7 @@ func (e Limit) apply(b *Batch, now time.Duration) error {
 			b.limits = map[int]int{}
 		}
 		b.limits[e.Job] = e.Devices
-		detail = fmt.Sprintf("it may use %d devices", e.Devices)
+		detail = fmt.Sprintf("it may use %s", size.Count(e.Devices, "device"))
 	}
 	b.progress.made(now)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventLimited, Job: &e.Job, Detail: detail})

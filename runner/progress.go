@@ -111,7 +111,7 @@ func (b *Batch) standings() (waits, holds []string) {
 	for _, by := range slices.SortedFunc(maps.Keys(asked), claimant.compare) {
 		limit := ""
 		if most, limited := b.limits[by.job]; limited {
-			limit = fmt.Sprintf(" (limited to %d devices)", most)
+			limit = fmt.Sprintf(" (limited to %s)", size.Count(most, "device"))
 		}
 		waits = append(waits, fmt.Sprintf("%s for %s%s", b.named(by), size.Text(asked[by]), limit))
 	}

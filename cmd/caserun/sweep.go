@@ -16,6 +16,7 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
@@ -416,7 +417,7 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 		return err
 	}
 	if !slices.ContainsFunc(runs, func(r results.Run) bool { return r.Metrics.OK > 0 }) {
-		return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
+		return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %s ended ok", size.Count(len(runs), "run"))}
 	}
 	return nil
 }

@@ -89,6 +89,8 @@ struct piece {
 static struct piece *pieces;
 static size_t held, piece_count;
 
+static double gib(uint64_t bytes) { return (double)bytes / (1 << 30); }
+
 static size_t free_bytes(const char *device, size_t *total) {
   size_t free = 0;
   must(cu.cuMemGetInfo(&free, total), "cuMemGetInfo", device);
@@ -101,7 +103,8 @@ static size_t free_bytes(const char *device, size_t *total) {
 static size_t fill(const char *device, size_t leave, size_t *total) {
   size_t free = free_bytes(device, total);
   if (free < leave)
-    fail(EXIT_NO_ROOM, "device %s: %zu of %zu bytes are free, %zu were to stay free", device, free, *total, leave);
+    fail(EXIT_NO_ROOM, "device %s: %.2f of %.2f GiB are free, %.2f were to stay free", device, gib(free), gib(*total),
+         gib(leave));
   size_t size = SIZE_MAX;
   while (free >= leave && free - leave >= GRANULE) {
     size_t most = (free - leave) / GRANULE * GRANULE;
@@ -152,8 +155,8 @@ int main(int argc, char **argv) {
   must(cu.cuCtxSetCurrent(context), "cuCtxSetCurrent", uuid);
   size_t total, left = fill(uuid, leave, &total);
   if (left < leave)
-    fail(EXIT_NO_ROOM, "device %s: %zu bytes are free, %" PRIu64 " were to stay free: another process took memory at the same time",
-         uuid, left, leave);
+    fail(EXIT_NO_ROOM, "device %s: %.3f GiB are free, %.3f were to stay free: another process took memory at the same time", uuid,
+         gib(left), gib(leave));
   printf("{\"device\":\"%s\",\"total\":%zu,\"free\":%zu,\"leave_free\":%" PRIu64
          ",\"held\":%zu,\"pieces\":%zu}\n",
          uuid, total, left, leave, held, piece_count);

@@ -457,7 +457,7 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 		t.Error(err)
 	}
 	target := filepath.Join(temporary, storeName)
-	if err := unpack(t.Context(), whole, target, 100); err == nil || !strings.Contains(err.Error(), temporary+" has room for 100: name another directory with TMPDIR") {
+	if err := unpack(t.Context(), whole, target, 100); err == nil || !strings.Contains(err.Error(), temporary+" has room for 100 bytes: name another directory with TMPDIR") {
 		t.Errorf("without room: %v", err)
 	}
 	stopped := errors.New("told to stop")

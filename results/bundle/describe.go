@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
@@ -92,7 +93,7 @@ func writeJSON(path string, v any) error {
 
 func readme(m manifest) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Runs of caserun\n\n%d runs", len(m.Runs))
+	fmt.Fprintf(&out, "# Runs of caserun\n\n%s", size.Count(len(m.Runs), "run"))
 	switch simulated := len(m.Simulated); {
 	case simulated == len(m.Runs):
 		fmt.Fprint(&out, ", all SIMULATED: their figures come from a model, not from devices")

@@ -151,8 +151,8 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 			return fmt.Errorf("bundle %s: member %.100q is not a plain file: caserun export --bundle did not write it", path, member.Name)
 		}
 		if member.Name == storeName && member.Bytes > room {
-			return fmt.Errorf("bundle %s: unpack member %s of %d bytes: %s has room for %d: name another directory with TMPDIR",
-				path, member.Name, member.Bytes, filepath.Dir(target), room)
+			return fmt.Errorf("bundle %s: unpack member %s of %s: %s has room for %s: name another directory with TMPDIR",
+				path, member.Name, size.Text(member.Bytes), filepath.Dir(target), size.Text(room))
 		}
 		if err := readMember(archive, member, target); errors.Is(err, errHere) {
 			return fmt.Errorf("bundle %s: unpack member %s: %w", path, member.Name, err)

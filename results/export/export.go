@@ -275,7 +275,7 @@ func (e *export) markdown(w io.Writer) error {
 func (e *export) benchfmt(w io.Writer) error {
 	_, left, err := report.ExportBench(e.ctx, e.db, w, e.Filter)
 	if left > 0 {
-		e.Say("%d runs are not complete, or of unknown length, and are left out of the benchmarks", left)
+		e.Say("runs that are not complete, or of unknown length, and are left out of the benchmarks: %d", left)
 	}
 	return err
 }

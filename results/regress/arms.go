@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 )
 
@@ -376,7 +377,7 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	}
 	warn(a.Mode != b.Mode, "SIMULATED figures are compared with measured ones: %s and %s", names.Of(a), names.Of(b))
 	warn(a.Traced != b.Traced, "traced runs are compared with untraced ones, and tracing costs time: %s and %s", names.Of(a), names.Of(b))
-	warn(a.Mix != b.Mix || a.Jobs != b.Jobs, "the batches differ: %s (%d jobs) and %s (%d jobs)", a.Mix, a.Jobs, b.Mix, b.Jobs)
+	warn(a.Mix != b.Mix || a.Jobs != b.Jobs, "the batches differ: %s (%s) and %s (%s)", a.Mix, size.Count(a.Jobs, "job"), b.Mix, size.Count(b.Jobs, "job"))
 	warn(a.Node != b.Node && a.Mode == b.Mode, "the nodes differ: %s and %s", a.Node, b.Node)
 	warn(a.Scheduler == b.Scheduler && a.Parameters != b.Parameters, "parameters of %s differ: %s and %s", a.Scheduler, a.Parameters, b.Parameters)
 	warn(a.Probe != b.Probe, "the probes differ: %s and %s", a.Probe, b.Probe)

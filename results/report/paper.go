@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results/paper"
 )
 
@@ -139,7 +140,7 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		if len(n.Parts) > 0 {
 			parts = fmt.Sprintf("; left out: %d of other mixes with a paper mix's name", len(n.Parts))
 		}
-		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s%s.\n", n.System, paper.Says(n.Mode), literal(oneLine(n.Name)), literal(oneLine(n.Hardware)), len(n.Runs), machines, parts)
+		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %s%s%s.\n", n.System, paper.Says(n.Mode), literal(oneLine(n.Name)), literal(oneLine(n.Hardware)), size.Count(len(n.Runs), "run"), machines, parts)
 	}
 	fmt.Fprintf(&out, "- Measured or simulated values are medians over N repetitions; low and high bound a %.0f %% confidence interval of the median, for which 6 repetitions are needed.\n", paper.Confidence*100)
 	fmt.Fprintf(&out, "- Published values are of %s. A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n", p.Paper.Cite)

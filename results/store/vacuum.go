@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/internal/size"
 )
 
 // Vacuumed says how long the file of a store was before a vacuum, and is after it.
@@ -43,7 +45,7 @@ func (s *Store) Vacuuming(ctx context.Context) (v Vacuuming, err error) {
 // Enough refuses a vacuum for which the disk has no room.
 func (v Vacuuming) Enough() error {
 	if v.Has < v.Needs {
-		return fmt.Errorf("%w: a vacuum needs %d bytes beside the file until it is done, and the file system has %d", ErrFull, v.Needs, v.Has)
+		return fmt.Errorf("%w: a vacuum needs %s beside the file until it is done, and the file system has %s", ErrFull, size.Text(v.Needs), size.Text(v.Has))
 	}
 	return nil
 }

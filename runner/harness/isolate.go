@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 )
 
@@ -65,8 +66,8 @@ func RunIsolating(ctx context.Context, r Request, run func(context.Context, Requ
 	case len(apart) == 0:
 		return made, failed, nil
 	case !r.Isolate:
-		r.Say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit",
-			len(slices.DeleteFunc(apart, func(j results.Job) bool { return !tookDown(j) })))
+		r.Say("a fault under MPS took %s down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit",
+			size.Count(len(slices.DeleteFunc(apart, func(j results.Job) bool { return !tookDown(j) })), "job"))
 		return made, failed, nil
 	}
 	again, err := isolate(ctx, r, first, apart, run)
@@ -95,7 +96,7 @@ func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run
 		r.Mix.Jobs = append(r.Mix.Jobs, again)
 	}
 	r.Sched, r.Workers, r.SMCap = "sa", 0, 0
-	r.Say("running %d jobs that a fault took down, or that may have caused it, again, each alone on a GPU", len(jobs))
+	r.Say("running %s that a fault took down, or that may have caused it, again, each alone on a GPU", size.Count(len(jobs), "job"))
 	o, err := run(ctx, r)
 	if err != nil {
 		return o, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
@@ -185,7 +186,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 			return nil, err
 		}
 	}
-	n.Say("preparing %d GPUs%s", b.gpus.Count(), Given(n.Options.Devices))
+	n.Say("preparing %s%s", size.Count(b.gpus.Count(), "GPU"), Given(n.Options.Devices))
 	if err := n.prepare(ctx, b.gpus); err != nil {
 		return nil, err
 	}

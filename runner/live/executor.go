@@ -237,7 +237,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.tellWritten()
 	x.killEscaped()
 	if n := x.escaped.Load(); n > 0 {
-		x.config.Warn("%d processes had left their job's group and outlived it: killed", n)
+		x.config.Warn("processes that had left their job's group and outlived it: %d, killed", n)
 	}
 	x.mu.Lock()
 	for _, t := range x.timers {
