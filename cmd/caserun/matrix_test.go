@@ -79,7 +79,8 @@ func TestExportMatrix(t *testing.T) {
 	if status != exitOK {
 		t.Fatalf("--latex -: exit %d", status)
 	}
-	for _, want := range []string{`\caption{SIMULATED t on sim:2xP100: 2 mixes, geometric means of ratios to cg}`, "cg (base) &", `throughput, ratio to cg by mix`, `medians by mix`} {
+	for _, want := range []string{`\caption{The schedulers over 2 mixes, with geometric means of the ratios to cg, SIMULATED on sim:2xP100: t. The best of each column is in bold.}\label{tab:caserun-schedulers}`,
+		"cg (base) &", `Throughput by mix and scheduler, as a ratio to that under cg (higher is better)`, `\label{tab:caserun-by-mix-turnaround}`, `\label{tab:caserun-medians}`} {
 		if !strings.Contains(tex, want) {
 			t.Errorf("LaTeX lacks %q:\n%s", want, tex)
 		}
@@ -105,7 +106,7 @@ func TestExportMatrix(t *testing.T) {
 	if _, err := os.Stat("new.tex"); err == nil {
 		t.Error("new.tex was written beside figures that could not be")
 	}
-	if status, out, errs := caserun(t, "export", "--latex", "-", "--sched", "sa"); status != exitOK || !strings.Contains(out, "medians by mix") || strings.Contains(out, "ratio") {
+	if status, out, errs := caserun(t, "export", "--latex", "-", "--sched", "sa"); status != exitOK || !strings.Contains(out, "Medians over the runs") || strings.Contains(out, "ratio") {
 		t.Errorf("LaTeX of one scheduler: exit %d: %s%s", status, errs, out)
 	}
 }

@@ -33,7 +33,7 @@ func orAgain(err error, what, again string) error {
 
 // warnUnseen says on stderr what the format has no notes for.
 func warnUnseen(c *cobra.Command, format string, notes []string) {
-	if f := report.Format(format); f != report.CSV && f != report.JSON {
+	if !report.Format(format).Data() {
 		return
 	}
 	for _, n := range notes {

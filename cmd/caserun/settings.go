@@ -30,9 +30,11 @@ func loadOver(c *cobra.Command, over map[string]any) (config.Settings, error) {
 		return settings, err
 	}
 	if c.Flags().Lookup("format") != nil {
-		_, err = report.ParseFormat(settings.Format)
+		format, err := report.ParseFormat(settings.Format)
+		settings.Format = string(format)
+		return settings, err
 	}
-	return settings, err
+	return settings, nil
 }
 
 // asked is what all requests have.

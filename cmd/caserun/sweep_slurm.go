@@ -163,7 +163,7 @@ func (o *sweepOptions) propose(c *cobra.Command, db *store.Store, id int64) erro
 	if err := render(c, o.settings.Format, p.Table()); err != nil {
 		return err
 	}
-	if f := report.Format(o.settings.Format); f == report.CSV || f == report.JSON {
+	if report.Format(o.settings.Format).Data() {
 		return p.WriteCalls(c.ErrOrStderr()) // stdout has data
 	}
 	return p.WriteCalls(c.OutOrStdout())

@@ -78,7 +78,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		"report 1": "mean turnaround", "sweep show": "low, high", "sweep --mixes W1..W8 --scheds sa --node sim:4xV100 --dry-run": "position  mix  scheduler", "sweep list": "sim:2xP100", "sweep list -v": "\nsweep        1\n",
 		"compare sweep:1/sa sweep:1/case-alg3": "better", "regress --baseline sweep:1/sa --candidate sweep:1/sa": "",
 		"doctor": "libcase", "paper": "Table 3", "schedulers": "case-alg3", "mixes list": "W1", "mixes show W7": "needle",
-		"sweep --help": "sim:4xV100", "sweep show --help": "low, high", "mixes learn --help": "--in-place", "mix --help": "--mem-cap", "--help": "Usage:", "help environment": "CASERUN_DB", "help slurm": "--gres", "help metrics": "makespan", "help formats": "markdown", "help exit-codes": "99",
+		"sweep --help": "sim:4xV100", "sweep show --help": "low, high", "mixes learn --help": "--in-place", "mix --help": "--mem-cap", "--help": "Usage:", "help environment": "CASERUN_DB", "help slurm": "--gres", "help metrics": "makespan", "help formats": "tsv", "help exit-codes": "99",
 	} {
 		for _, columns := range []uint16{80, 120} {
 			_, shown := onTerminal(t, columns, strings.Fields(args)...)

@@ -405,7 +405,7 @@ func TestSurvivorsAreMarked(t *testing.T) {
 			name, _, _ := strings.Cut(row.Cells[0].Text, ":")
 			for i, l := range row.Cells[2 : len(row.Cells)-1] {
 				doubt := map[bool]string{true: "survivors only"}[want[name] && shown[i].OfSurvivors]
-				if lostMore[base] == name && !shown[i].Absolute {
+				if lostMore[base] == name && (!shown[i].Absolute || shown[i].OfSurvivors) {
 					doubt += ", not comparable"
 				}
 				if l.Doubt != doubt {
@@ -438,7 +438,7 @@ func TestSurvivorsAreMarked(t *testing.T) {
 				if name == "cg" && shown[j].Name == "throughput" {
 					want = "✕ 25.0 % crashed"
 				}
-				if lostMore[base] == name && !shown[j].Absolute {
+				if lostMore[base] == name && (!shown[j].Absolute || shown[j].OfSurvivors) {
 					want += ", not comparable"
 				}
 				if l.Doubt != want {

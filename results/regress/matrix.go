@@ -331,13 +331,17 @@ func (m *Matrix) markLosses(sets [][][]Pair) {
 			if len(set) == 0 {
 				continue
 			}
-			levels := row.Over
+			levels, base := row.Over, m.Base().Over
 			if n < len(m.Mixes) {
-				levels = row.Cells[n].Levels
+				levels, base = row.Cells[n].Levels, m.Base().Cells[n].Levels
 			}
 			more := lost.more(set)
 			for j := range levels {
-				levels[j].LostMore = Flatters(levels[j].Ratio.Value, m.Metrics[j].HigherIsBetter, more)
+				ratio := levels[j].Ratio.Value
+				if metric := m.Metrics[j]; metric.Absolute && metric.OfSurvivors {
+					ratio = levels[j].Median / base[j].Median
+				}
+				levels[j].LostMore = Flatters(ratio, m.Metrics[j].HigherIsBetter, more)
 			}
 		}
 	}

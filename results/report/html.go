@@ -23,6 +23,8 @@ type Cell struct {
 	Verdict stats.Verdict
 	Title   string // shown at the pointer
 	Link    string
+	// LaTeX alone shows what follows.
+	Best bool // of its like
 }
 
 // Page is how a page shows a table.

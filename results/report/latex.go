@@ -2,8 +2,10 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -13,16 +15,27 @@ import (
 func LaTeX(w io.Writer, about string, tables ...*Table) error {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%% %s\n%% It needs \\usepackage{booktabs}.\n", strings.ReplaceAll(oneLine(about), "\n", " "))
+	seen := map[string]int{}
 	for _, t := range tables {
+		label := "tab:caserun-" + labelOf(cmp.Or(t.Name, "table"))
+		if seen[label]++; seen[label] > 1 {
+			label = fmt.Sprintf("%s-%d", label, seen[label])
+		}
 		out.WriteString("\n")
-		out.Write(t.latex())
+		out.Write(t.latex(label))
 	}
 	_, err := w.Write(out.Bytes())
 	return err
 }
 
-func (t *Table) latex() []byte {
+// labelOf is a name as a label may have it.
+func labelOf(name string) string { return notInLabels.ReplaceAllString(strings.ToLower(name), "-") }
+
+var notInLabels = regexp.MustCompile(`[^a-z0-9]+`)
+
+func (t *Table) latex(label string) []byte {
 	g := t.grid()
+	_, rows := t.in(TextOnly)
 	var out bytes.Buffer
 	align := ""
 	var heads []string
@@ -34,15 +47,19 @@ func (t *Table) latex() []byte {
 		}
 		heads = append(heads, inLaTeX(g.columns[c].heading()))
 	}
-	fmt.Fprintf(&out, "\\begin{table}\n  \\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n  \\caption{%s}\n  \\begin{tabular}{@{}%s@{}}\n    \\toprule\n    %s \\\\\n    \\midrule\n",
-		inLaTeX(oneLine(t.Title)), align, strings.Join(heads, " & "))
-	for _, row := range g.cells {
+	fmt.Fprintf(&out, "\\begin{table}\n  \\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n  \\caption{%s}\\label{%s}\n  \\begin{tabular}{@{}%s@{}}\n    \\toprule\n    %s \\\\\n    \\midrule\n",
+		inLaTeX(oneLine(cmp.Or(t.Caption, t.Title))), label, align, strings.Join(heads, " & "))
+	for r, row := range g.cells {
 		var cells []string
-		for _, cell := range row {
+		for c, cell := range row {
 			if cell == unknown {
 				cell = "–"
 			}
-			cells = append(cells, inLaTeX(cell))
+			cell = inLaTeX(cell)
+			if asCell(rows[r][c]).Best {
+				cell = "\\textbf{" + cell + "}"
+			}
+			cells = append(cells, cell)
 		}
 		fmt.Fprintf(&out, "    %s \\\\\n", strings.Join(cells, " & "))
 	}

@@ -27,7 +27,7 @@ const lostMoreNote = lostMoreMark + " survivors only, and not comparable: of the
 // MatrixTable has a row for each scheduler: its metrics over all mixes, as ratios to the base.
 func MatrixTable(m regress.Matrix) *Table {
 	differ := slices.ContainsFunc(m.Rows, func(s regress.Standing) bool { return s.Mixes != len(m.Mixes) })
-	t := &Table{Title: matrixTitle(m, overMixes(m)), Columns: append(schedulerColumns(),
+	t := &Table{Title: matrixTitle(m, overMixes(m)), Name: "schedulers", Caption: captionOf(m, "The schedulers over "+mixesOf(m), "column"), Columns: append(schedulerColumns(),
 		Column{Name: "mixes", Place: whereKnown(differ)}, Column{Name: "runs", Drop: 1, Class: "runs"}, Column{Name: "jobs", Place: DataOnly}, Column{Name: "jobs_crashed", Place: DataOnly},
 		Column{Name: "crash_rate", Heading: "crashed", Title: "Crashed jobs", Unit: Ratio, Crashes: true})}
 	for _, metric := range m.Metrics {
@@ -35,14 +35,18 @@ func MatrixTable(m regress.Matrix) *Table {
 		case metric.Counts():
 		case metric.Absolute:
 			u := MetricUnit(metric)
-			t.Columns = append(t.Columns, Column{Name: MatrixColumn(metric), Title: metric.Title(), Unit: u},
-				Column{Name: metric.Name + "_interval", Heading: "interval", Place: TextOnly},
-				Column{Name: metric.Name + "_low", Unit: u, Place: DataOnly}, Column{Name: metric.Name + "_high", Unit: u, Place: DataOnly})
+			t.Columns = append(t.Columns, Column{Name: MatrixColumn(metric), Heading: metric.Name, Title: metric.Title(), Unit: u},
+				Column{Name: dataName(metric) + "_interval", Heading: "interval", Place: TextOnly},
+				Column{Name: dataName(metric) + "_low", Unit: u, Place: DataOnly}, Column{Name: dataName(metric) + "_high", Unit: u, Place: DataOnly})
 		default:
 			t.Columns = append(t.Columns, Column{Name: MatrixColumn(metric), Heading: metric.Name, Title: metric.Title(), Unit: Factor},
-				Column{Name: metric.Name + "_ratio_interval", Heading: "interval", Place: TextOnly})
+				Column{Name: dataName(metric) + "_ratio_interval", Heading: "interval", Place: TextOnly})
 			t.Columns = append(t.Columns, ratioBounds(metric)...)
 		}
+	}
+	best := make([]float64, len(m.Metrics))
+	for j := range m.Metrics {
+		best[j] = bestOf(m, j, func(s regress.Standing) regress.Level { return s.Over[j] })
 	}
 	for _, s := range m.Rows {
 		values := append(schedulerCells(m, s), s.Mixes, s.Runs, s.Jobs, s.Crashed, crashCell(s.Count))
@@ -51,9 +55,9 @@ func MatrixTable(m regress.Matrix) *Table {
 			switch {
 			case metric.Counts():
 			case metric.Absolute:
-				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Median, IntervalText(l.Summary, metric), survivorsMark(l.Survivors))), finite(l.Low), finite(l.High))
+				values = append(values, inBold(RatioCell(metric, regress.Count{}, l), metric, l, best[j]), given(markBeside(l.Median, IntervalText(l.Summary, metric), ratioMark(l))), finite(l.Low), finite(l.High))
 			default:
-				values = append(values, RatioCell(metric, regress.Count{}, l), given(markBeside(l.Ratio.Value, l.Ratio.Interval(), ratioMark(l))))
+				values = append(values, inBold(RatioCell(metric, regress.Count{}, l), metric, l, best[j]), given(markBeside(l.Ratio.Value, l.Ratio.Interval(), ratioMark(l))))
 				values = append(values, boundCells(metric, l)...)
 			}
 		}
@@ -66,10 +70,13 @@ func MatrixTable(m regress.Matrix) *Table {
 // MatrixColumn is the column of MatrixTable that has a metric: its ratio to the base, or what it is itself.
 func MatrixColumn(m results.Metric) string {
 	if m.Absolute {
-		return m.Name
+		return dataName(m)
 	}
-	return m.Name + "_ratio"
+	return dataName(m) + "_ratio"
 }
+
+// dataName is a metric in the names of columns.
+func dataName(m results.Metric) string { return strings.ReplaceAll(m.Name, "-", "_") }
 
 // levelCell is a metric that has no ratio.
 func levelCell(l regress.Level, m results.Metric) Cell {
@@ -120,7 +127,12 @@ func ByMix(m regress.Matrix, cell func(results.Metric, regress.Count, regress.Le
 		case metric.Absolute:
 			what = metric.Name + " by mix"
 		}
-		t := &Table{Title: matrixTitle(m, what), Columns: []Column{{Name: "mix"}}}
+		t := &Table{Title: matrixTitle(m, what), Name: "by-mix-" + metric.Name, Caption: captionOf(m, byMixWords(m, metric), "row"), Columns: []Column{{Name: "mix"}}}
+		best := make([]float64, len(m.Mixes)+1) // of each row
+		for i := range m.Mixes {
+			best[i] = bestOf(m, j, func(s regress.Standing) regress.Level { return s.Cells[i].Levels[j] })
+		}
+		best[len(m.Mixes)] = bestOf(m, j, func(s regress.Standing) regress.Level { return s.Over[j] })
 		cells := make([][]any, len(m.Mixes)+1)
 		for i, batch := range m.Mixes {
 			cells[i] = []any{m.Names.Mix(batch)}
@@ -132,9 +144,9 @@ func ByMix(m regress.Matrix, cell func(results.Metric, regress.Count, regress.Le
 		for _, s := range m.Rows {
 			t.Columns = append(t.Columns, Column{Name: standingName(s)})
 			for i, c := range s.Cells {
-				cells[i] = append(cells[i], cell(metric, c.Count, c.Levels[j]))
+				cells[i] = append(cells[i], inBold(cell(metric, c.Count, c.Levels[j]), metric, c.Levels[j], best[i]))
 			}
-			cells[len(m.Mixes)] = append(cells[len(m.Mixes)], cell(metric, s.Count, s.Over[j]))
+			cells[len(m.Mixes)] = append(cells[len(m.Mixes)], inBold(cell(metric, s.Count, s.Over[j]), metric, s.Over[j], best[len(m.Mixes)]))
 		}
 		if len(m.Mixes) == 1 {
 			cells = cells[:1]
@@ -149,7 +161,7 @@ func ByMix(m regress.Matrix, cell func(results.Metric, regress.Count, regress.Le
 
 // matrixCells has a row for each scheduler of each mix, with medians and with ratios to the base.
 func matrixCells(m regress.Matrix) *Table {
-	t := &Table{Title: matrixTitle(m, "medians by mix"), Columns: slices.Concat(
+	t := &Table{Title: matrixTitle(m, "medians by mix"), Name: "medians", Caption: captionOf(m, "Medians over the runs of each scheduler and mix", ""), Columns: slices.Concat(
 		[]Column{{Name: "mix"}, {Name: "jobs_of_mix", Place: DataOnly}}, schedulerColumns(),
 		[]Column{{Name: "runs"}, {Name: "jobs", Place: DataOnly}, {Name: "jobs_crashed", Place: DataOnly}, {Name: "crash_rate", Heading: "crashed", Unit: Ratio}})}
 	for _, metric := range m.Metrics {
@@ -157,10 +169,10 @@ func matrixCells(m regress.Matrix) *Table {
 			continue
 		}
 		u := MetricUnit(metric)
-		t.Columns = append(t.Columns, Column{Name: metric.Name, Unit: u}, Column{Name: metric.Name + "_interval", Heading: "interval", Place: TextOnly, Drop: 2},
-			Column{Name: metric.Name + "_low", Unit: u, Place: DataOnly}, Column{Name: metric.Name + "_high", Unit: u, Place: DataOnly})
+		t.Columns = append(t.Columns, Column{Name: dataName(metric), Heading: metric.Name, Unit: u}, Column{Name: dataName(metric) + "_interval", Heading: "interval", Place: TextOnly, Drop: 2},
+			Column{Name: dataName(metric) + "_low", Unit: u, Place: DataOnly}, Column{Name: dataName(metric) + "_high", Unit: u, Place: DataOnly})
 		if !metric.Absolute {
-			t.Columns = append(append(t.Columns, Column{Name: metric.Name + "_ratio", Place: DataOnly}), ratioBounds(metric)...)
+			t.Columns = append(append(t.Columns, Column{Name: dataName(metric) + "_ratio", Place: DataOnly}), ratioBounds(metric)...)
 		}
 	}
 	for i, batch := range m.Mixes {
@@ -207,9 +219,9 @@ func standingName(s regress.Standing) string {
 
 // ratioBounds are the data columns behind a metric's ratio to the base.
 func ratioBounds(m results.Metric) []Column {
-	columns := []Column{{Name: m.Name + "_ratio_low", Place: DataOnly}, {Name: m.Name + "_ratio_high", Place: DataOnly}, {Name: m.Name + "_not_comparable", Place: DataOnly}}
+	columns := []Column{{Name: dataName(m) + "_ratio_low", Place: DataOnly}, {Name: dataName(m) + "_ratio_high", Place: DataOnly}, {Name: dataName(m) + "_not_comparable", Place: DataOnly}}
 	if m.OfSurvivors {
-		columns = append(columns, Column{Name: m.Name + "_survivors_only", Place: DataOnly})
+		columns = append(columns, Column{Name: dataName(m) + "_survivors_only", Place: DataOnly})
 	}
 	return columns
 }
@@ -268,7 +280,7 @@ func levelText(m results.Metric, c regress.Count, l regress.Level) Cell {
 		if c.Small != "" {
 			c.Text += " (" + c.Small + ")"
 		}
-		return Cell{Value: c.Text + survivorsMark(l.Survivors)}
+		return Cell{Value: c.Text + ratioMark(l)}
 	case math.IsNaN(l.Ratio.Value):
 		return Cell{}
 	}
@@ -320,6 +332,77 @@ func matrixTitle(m regress.Matrix, what string) string {
 	return marked(m.Simulated(), fmt.Sprintf("%s on %s: %s", m.Label, m.Place(), what))
 }
 
+// captionOf is a title in words. best says of what the best is in bold, if it is.
+func captionOf(m regress.Matrix, what, best string) string {
+	where := ", measured on " + m.Place()
+	if m.Simulated() {
+		where = ", SIMULATED on " + m.Place()
+	}
+	where += ": " + m.Label + "."
+	if best != "" {
+		where += " The best of each " + best + " is in bold."
+	}
+	return what + where
+}
+
+func mixesOf(m regress.Matrix) string {
+	if len(m.Mixes) == 1 {
+		return "the mix " + m.Names.Mix(m.Mixes[0]) + ", with ratios to " + m.Base().Name
+	}
+	return fmt.Sprintf("%d mixes, with geometric means of the ratios to %s", len(m.Mixes), m.Base().Name)
+}
+
+// byMixWords say what a table by mix has of a metric.
+func byMixWords(m regress.Matrix, metric results.Metric) string {
+	direction := "lower"
+	if metric.HigherIsBetter {
+		direction = "higher"
+	}
+	switch {
+	case metric.Counts():
+		return "Share of the jobs that crashed, by mix and scheduler (lower is better)"
+	case metric.Absolute:
+		return fmt.Sprintf("%s by mix and scheduler (%s is better)", metric.Title(), direction)
+	}
+	return fmt.Sprintf("%s by mix and scheduler, as a ratio to that under %s (%s is better)", metric.Title(), m.Base().Name, direction)
+}
+
+// figureOf is the number of a cell.
+func figureOf(metric results.Metric, l regress.Level) float64 {
+	if metric.Absolute {
+		return l.Median
+	}
+	return l.Ratio.Value
+}
+
+// bestOf is the best number of a metric among the schedulers, without those that look better because they lost more
+// jobs. It is NaN if they do not differ.
+func bestOf(m regress.Matrix, metric int, of func(regress.Standing) regress.Level) float64 {
+	better := func(a, b float64) bool { return a > b == m.Metrics[metric].HigherIsBetter && a != b }
+	best, differ := math.NaN(), false
+	for _, s := range m.Rows {
+		l := of(s)
+		v := figureOf(m.Metrics[metric], l)
+		if math.IsNaN(v) || l.LostMore {
+			continue
+		}
+		differ = differ || !math.IsNaN(best) && v != best
+		if math.IsNaN(best) || better(v, best) {
+			best = v
+		}
+	}
+	if !differ {
+		return math.NaN()
+	}
+	return best
+}
+
+// inBold marks the best of its like.
+func inBold(c Cell, metric results.Metric, l regress.Level, best float64) Cell {
+	c.Best = !metric.Counts() && !l.LostMore && figureOf(metric, l) == best
+	return c
+}
+
 // overMixes says what the ratios of a matrix are over.
 func overMixes(m regress.Matrix) string {
 	if len(m.Mixes) == 1 {
@@ -367,7 +450,7 @@ func MatrixTables(m regress.Matrix, f Format, byMix, wide bool) []*Table {
 	switch {
 	case !byMix:
 		return []*Table{MatrixTable(m)}
-	case f == CSV || f == JSON:
+	case f.Data():
 		return []*Table{matrixCells(m)}
 	}
 	return matrixByMix(m, wide || f == Markdown)

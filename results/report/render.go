@@ -27,8 +27,11 @@ type Format string
 const (
 	Text     Format = "table"
 	CSV      Format = "csv"
+	TSV      Format = "tsv"
 	JSON     Format = "json"
-	Markdown Format = "markdown"
+	Markdown Format = "md"
+
+	markdown Format = "markdown" // another name of Markdown
 )
 
 // formats are the values of --format, and what each has.
@@ -38,6 +41,7 @@ var formats = []struct {
 }{
 	{Text, "for readers: rounded numbers with units; on a terminal as wide as it, or 100 columns"},
 	{CSV, "one line a row: full precision in base units, which the header names"},
+	{TSV, "csv with tabs: a tab or a line break in a text is an escape, and quotes are text"},
 	{JSON, "one array of objects: full precision in base units, null where unknown"},
 	{Markdown, "for documents: rounded numbers with units"},
 }
@@ -71,6 +75,9 @@ func FormatNames() string {
 
 // ParseFormat checks a value of --format.
 func ParseFormat(s string) (Format, error) {
+	if Format(s) == markdown {
+		return Markdown, nil
+	}
 	if !slices.Contains(Formats(), Format(s)) {
 		return "", fmt.Errorf("format %q: want %s", s, FormatNames())
 	}
@@ -90,7 +97,7 @@ type Options struct {
 	Columns int
 }
 
-// Render writes the table. csv and json have full-precision numbers in base units, which
+// Render writes the table. csv, tsv and json have full-precision numbers in base units, which
 // their headers name. table and markdown round them, and name the unit in the cell. An
 // unknown value is "-" in table and markdown, empty in csv and null in json.
 func (t *Table) Render(w io.Writer, f Format, o Options) error {
@@ -103,6 +110,8 @@ func (t *Table) Render(w io.Writer, f Format, o Options) error {
 		out = t.markdown()
 	case CSV:
 		out, err = t.csv()
+	case TSV:
+		out = t.tsv()
 	case JSON:
 		out = t.json()
 	default:
@@ -287,6 +296,27 @@ func (t *Table) csv() ([]byte, error) {
 	w.Flush()
 	return out.Bytes(), w.Error()
 }
+
+// tsv has a line for each row. Texts have no tabs and no line breaks, so that no cell needs quotes.
+func (t *Table) tsv() []byte {
+	columns, rows := t.in(DataOnly)
+	var out bytes.Buffer
+	record := make([]string, len(columns))
+	for i, c := range columns {
+		record[i] = c.Header()
+	}
+	fmt.Fprintln(&out, strings.Join(record, "\t"))
+	for _, row := range rows {
+		for i, v := range row {
+			record[i] = Printable(dataText(v), "")
+		}
+		fmt.Fprintln(&out, strings.Join(record, "\t"))
+	}
+	return out.Bytes()
+}
+
+// Data reports whether the format is for programs: it has full precision and every column, and no notes.
+func (f Format) Data() bool { return f == CSV || f == TSV || f == JSON }
 
 // dataText is a cell in csv.
 func dataText(v any) string {

@@ -94,6 +94,8 @@ type Note struct {
 // Cell with one of these; Add converts them.
 type Table struct {
 	Title   string
+	Name    string // of its kind, in names of files and labels; tables of one kind are one table in data
+	Caption string // in LaTeX: the title in words
 	Columns []Column
 	Rows    [][]any
 	Notes   []Note

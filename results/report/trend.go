@@ -15,7 +15,7 @@ import (
 // three. Text has the steps if there are any, and the points if all is set.
 func TrendTables(t trend.Trend, f Format, all bool) []*Table {
 	lines, steps := trendLines(t), TrendSteps(t)
-	data := f == CSV || f == JSON
+	data := f.Data()
 	tables := []*Table{lines}
 	if data || len(steps.Rows) > 0 {
 		tables = append(tables, steps)
