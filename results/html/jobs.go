@@ -88,7 +88,7 @@ type pictured struct {
 	ratio  string // of its throughput to the base's; empty: there is none
 }
 
-// newJobs draws the runs. wide is of a figure as wide as the page.
+// newJobsFigure draws the runs; nil if no time is known of them. wide is of a figure as wide as the page.
 func newJobsFigure(title string, runs []pictured, wide bool) *jobsFigure {
 	f := &jobsFigure{Title: title, Left: 9, Simulated: runs[0].run.Mode == results.Simulated}
 	if wide {

@@ -23,7 +23,6 @@ type place struct {
 	Result    string   // in a sentence
 	Beside    []string // what else to know of it
 	Tiles     []tile
-	Mix       string // of Jobs
 	Jobs      *jobsFigure
 	Bars      []barFigure // beside Jobs
 	More      []barFigure
@@ -77,7 +76,6 @@ func newPlaces(ctx context.Context, source Source, ms []regress.Matrix, groups [
 			if p.Jobs, err = draws.jobs(g, len(p.Bars) == 0); err != nil {
 				return nil, err
 			}
-			p.Mix = line(g.arm.Mix)
 		}
 		out = append(out, p)
 	}

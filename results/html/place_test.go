@@ -1,0 +1,115 @@
+package html
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+)
+
+// The page says which scheduler is best only where the figures carry it.
+func TestResultOfAPlace(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		schedulers []string
+		runs       int
+		base       string
+		result     string
+		beside     string
+		tiles      []string // the names, ratios and words of throughput's tile
+	}{
+		{"two of three are comparable", []string{"case-alg3", "cg", "sa"}, 7, "", "case-alg3 is best: 2.38× (2.32 to 2.45) the throughput of sa on W1",
+			"Not comparable with sa, because one of the two lost more jobs: cg (25.0 % crashed)", []string{"case-alg3", "sa", "2.38×", "▲", "better"}},
+		{"one repetition", []string{"case-alg3", "sa"}, 1, "", "case-alg3 is ahead, perhaps by chance: 2.40× the throughput of sa on W1", "", []string{"case-alg3", "sa", "2.40×", "▲", "inconclusive"}},
+		{"the base is best", []string{"case-alg3", "sa"}, 7, "case-alg3", "case-alg3, the base, is best on W1", "Next is sa, with 0.42× (0.41 to 0.43) its throughput", []string{"case-alg3", "sa", "0.42×", "▼", "worse"}},
+		{"the base lost jobs", []string{"cg", "sa"}, 7, "cg", "No scheduler can be called best: figures are not comparable, because jobs crashed", "Not comparable with cg, because one of the two lost more jobs: sa (0.0 % crashed)", nil},
+		{"alone", []string{"sa"}, 2, "", "sa alone", "", []string{"sa"}},
+	} {
+		m := memory{}
+		for i := 1; i <= c.runs; i++ {
+			for n, scheduler := range c.schedulers {
+				length := 10 + float64(n) + float64(i)/10
+				if scheduler == "sa" {
+					length = 12 + float64(i)/10
+				}
+				m.add(simulatedRun(scheduler, i, length))
+			}
+		}
+		v, err := build(t.Context(), m, m.runs(), Options{Base: c.base})
+		if err != nil || len(v.Places) != 1 {
+			t.Fatalf("%s: %d places, %v", c.name, len(v.Places), err)
+		}
+		p := v.Places[0]
+		if p.Result != c.result || strings.Join(p.Beside, "; ") != c.beside {
+			t.Errorf("%s: %q, beside it %q", c.name, p.Result, p.Beside)
+		}
+		var got []string
+		if len(p.Tiles) > 0 {
+			for _, l := range p.Tiles[0].Lines {
+				got = append(got, l.Arm.Text)
+			}
+			if tile := p.Tiles[0]; tile.Ratio != "" {
+				got = append(got, tile.Ratio, tile.Arrow, tile.Word)
+			}
+		}
+		if !slices.Equal(got, c.tiles) {
+			t.Errorf("%s: the tile of throughput has %q, want %q", c.name, got, c.tiles)
+		}
+	}
+}
+
+// The arrow is the number's direction, the word says whether that is good.
+func TestJudge(t *testing.T) {
+	unbounded := [2]float64{math.Inf(-1), math.Inf(1)}
+	for _, c := range []struct {
+		ratio  float64
+		bounds [2]float64
+		higher bool
+		want   string
+	}{
+		{2, [2]float64{1.9, 2.1}, true, "▲ better"}, {2, [2]float64{1.9, 2.1}, false, "▲ worse"},
+		{0.5, [2]float64{0.4, 0.6}, false, "▼ better"}, {0.5, [2]float64{0.4, 0.6}, true, "▼ worse"},
+		{1.2, [2]float64{0.9, 1.4}, true, "▲ inconclusive"}, {2, unbounded, true, "▲ inconclusive"},
+		{1.01, [2]float64{1.005, 1.015}, true, "▲ same"}, {1.001, [2]float64{0.99, 1.01}, true, "= same"},
+	} {
+		arrow, word := judge(regress.Ratio{Value: c.ratio, Low: c.bounds[0], High: c.bounds[1]}, c.higher)
+		if got := arrow + " " + word; got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// The mix whose throughput differs most has its jobs above the tables, and others have theirs in their mix.
+func TestWidestMixIsShownFirst(t *testing.T) {
+	m := memory{}
+	for i := 1; i <= 3; i++ {
+		for _, scheduler := range []string{"case-alg3", "sa"} {
+			for mix, length := range map[string]float64{"W1": 11.5, "W2": 6} {
+				if scheduler == "sa" {
+					length = 12
+				}
+				r := simulatedRun(scheduler, i, length+float64(i)/10)
+				r.run.Mix = mix
+				m.add(r)
+			}
+		}
+	}
+	v, err := build(t.Context(), m, m.runs(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := v.Places[0]; p.Jobs == nil || p.Jobs.Title != "W2" || len(p.Jobs.Panels) != 2 || p.Jobs.Panels[1].Arm.Text != "case-alg3" || !strings.Contains(p.Jobs.Panels[1].Text, "throughput 3.94×") {
+		t.Errorf("shown first: %s, %+v", p.Title, p.Jobs)
+	}
+	for _, g := range v.Groups {
+		if g.Open || (g.Jobs != nil) != strings.HasPrefix(g.Title, "W1 ") {
+			t.Errorf("%s is open: %v, and has its jobs: %v", g.Title, g.Open, g.Jobs != nil)
+		}
+	}
+	if v.Arms[0].Text != "sa" || v.Groups[0].arm.Mode != results.Simulated {
+		t.Errorf("arms %+v", v.Arms)
+	}
+}
