@@ -220,7 +220,7 @@ func TestCompareSides(t *testing.T) {
 		{[]string{"sweep:1/sa", "sweep:1/case-alg3"}, []string{"sa case-alg3 better"}},
 		{[]string{"sweep:2/case-alg3", "latest/sa"}, []string{"case-alg3 sa worse"}},
 		{[]string{"a/b/sa", "n2/case-alg3:queue=largest-first"}, []string{"sa case-alg3 better"}},
-		{[]string{"tag:a/b", "latest", "--min-effect", "5"}, []string{"case-alg3 case-alg3 same", "sa sa same"}},
+		{[]string{"tag:a/b", "latest", "--min-effect", "5"}, []string{"sa sa same", "case-alg3 case-alg3 same"}},
 		{[]string{"1", "2"}, nil},
 	} {
 		got := verdicts(c.args...)
