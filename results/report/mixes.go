@@ -49,6 +49,7 @@ func MixJobs(m mixes.Mix) *Table {
 		return *j.Restartable
 	})
 	column(Column{Name: "share"}, func(j mixes.Job) any { return onlyIf(j.Share > 0, j.Share) })
+	column(Column{Name: "at", Unit: Seconds}, func(j mixes.Job) any { return onlyIf(j.At > 0, j.At.Seconds()) })
 	column(Column{Name: "deadline", Unit: Seconds}, func(j mixes.Job) any { return onlyIf(j.Deadline > 0, j.Deadline.Seconds()) })
 	column(Column{Name: "user"}, func(j mixes.Job) any { return given(j.User) })
 	column(Column{Name: "credits"}, func(j mixes.Job) any { return onlyIf(j.Credits > 0, j.Credits) })
@@ -63,6 +64,9 @@ func MixJobs(m mixes.Mix) *Table {
 			row = append(row, value(j))
 		}
 		t.Add(row...)
+	}
+	if m.Arrivals != nil {
+		t.Say("the jobs arrive one after another: " + m.Arrivals.String())
 	}
 	return t
 }

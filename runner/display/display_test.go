@@ -1,6 +1,7 @@
 package display
 
 import (
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -211,5 +212,22 @@ func TestProgressOfASimulatedRun(t *testing.T) {
 	}
 	if out.Len() > 0 {
 		t.Errorf("at once it said %q", out.String())
+	}
+}
+
+// Of an open load the line says how many have arrived, and not how long the run may last.
+func TestProgressOfAnOpenLoad(t *testing.T) {
+	mix, err := mixes.Lookup("W1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mix.Arrivals = &mixes.Arrivals{Every: time.Second}
+	p := NewRun(io.Discard, mix, results.Live, profiles.Catalog())
+	p.began = time.Now().Add(-10 * time.Second)
+	p.Job(results.Job{Index: 0, ArrivalS: new(0.0), StartS: new(0.0), Device: new(1), Outcome: new(results.OK)})
+	p.Job(results.Job{Index: 1, ArrivalS: new(1.0), StartS: new(1.0), Device: new(0)})
+	p.Job(results.Job{Index: 2, ArrivalS: new(2.0)})
+	if got, want := p.line(), "1/16 ended, 3 of 16 arrived, 1 not started, running: GPU0×1"; got != want {
+		t.Errorf("line %q, want %q", got, want)
 	}
 }

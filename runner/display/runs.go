@@ -23,6 +23,7 @@ type Run struct {
 	say      harness.Say
 	animated bool
 	silent   bool
+	open     bool        // jobs arrive at times of their own: how long others take says nothing of when the run ends
 	long     *Line       // of a simulated run; nil: it is live
 	named    string      // the mix
 	shared   bool        // jobs share an MPS server: the end settles whose fault a fault was
@@ -43,7 +44,7 @@ type Run struct {
 // NewRun shows a run of a mix, whose jobs have these profiles.
 func NewRun(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.Set) *Run {
 	p := &Run{w: w, say: Say(w), animated: IsTerminal(w), silent: mode == results.Simulated,
-		mix: mix.Jobs, hogs: map[int]bool{}, done: make(chan struct{})}
+		open: mix.OpenLoad() != "", mix: mix.Jobs, hogs: map[int]bool{}, done: make(chan struct{})}
 	if p.silent {
 		p.long, p.named, p.over = new(NewLine(w)), mix.Name, map[int]bool{}
 		return p
@@ -179,11 +180,14 @@ func (r *Run) name(job int) string {
 // line is the state of the batch: how many jobs have ended, how long the others may take, how
 // many wait, and how many run on which device.
 func (r *Run) line() string {
-	var waiting, ended, failed int
+	var waiting, ended, failed, arrived int
 	running := map[int]int{} // by device, -1 where it has none yet
 	work, left := 0.0, 0.0
 	elapsed := time.Since(r.began).Seconds()
 	for i, j := range r.jobs {
+		if j.ArrivalS != nil {
+			arrived++
+		}
 		switch {
 		case j.Outcome != nil:
 			ended++
@@ -202,7 +206,7 @@ func (r *Run) line() string {
 			done := min(elapsed-*j.StartS, 0.9*r.weights[i])
 			work += done
 			left += r.weights[i] - done
-		default:
+		case !r.open || j.ArrivalS != nil:
 			waiting++
 			left += r.weights[i]
 		}
@@ -212,7 +216,9 @@ func (r *Run) line() string {
 	if failed > 0 {
 		fmt.Fprintf(&b, " (%d failed)", failed)
 	}
-	if ended > 0 && left > 0 && work > 0 {
+	if r.open {
+		fmt.Fprintf(&b, ", %d of %d arrived", arrived, len(r.jobs))
+	} else if ended > 0 && left > 0 && work > 0 {
 		fmt.Fprintf(&b, ", about %s left", time.Duration(left*elapsed/work*float64(time.Second)).Round(time.Second))
 	}
 	fmt.Fprintf(&b, ", %d not started, running:", waiting)

@@ -103,10 +103,15 @@ func (b *builder) jobs(jobs []results.Job) {
 	admitted := b.admissions(jobs)
 	group, arrived, last := 0, 0.0, 0.0
 	for i, j := range jobs {
-		if at := j.ArrivalS; at != nil && *at > arrived && i < b.given {
+		spec := mixes.Job{Name: j.Name, Program: j.Command, Class: j.Class, Footprint: b.footprint(j)}
+		switch at := j.ArrivalS; {
+		case at == nil:
+		case b.Run.Arrivals != nil:
+			spec.At = duration(*at)
+		case *at > arrived && i < b.given:
 			group, arrived = group+1, *at
 		}
-		spec := mixes.Job{Name: j.Name, Program: j.Command, Class: j.Class, Group: group, Footprint: b.footprint(j)}
+		spec.Group = group
 		if j.DeadlineS != nil {
 			spec.Deadline = duration(*j.DeadlineS)
 		}

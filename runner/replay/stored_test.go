@@ -134,6 +134,23 @@ func TestWorkersAndGroups(t *testing.T) {
 	}
 }
 
+// Jobs of an open load arrive when they did, whatever the others do.
+func TestReplayOfAnOpenLoad(t *testing.T) {
+	run := complete(4)
+	run.Arrivals = new("at")
+	first, late := jobOf(0, 5, 20), jobOf(1, 10, 12)
+	first.ArrivalS, late.ArrivalS = new(5.0), new(10.0)
+	s, err := replay.NewStored(run, 8, devicesOf(10), []results.Job{first, late}, []results.Task{taskOf(0, 0, 6, 9, 9, 14), taskOf(1, 0, 6, 11, 11, 12)}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sched, want := range map[string]string{"zero": "ok 5-20, ok 10-12", "sa": "ok 5-20, ok 20-22"} {
+		if got := under(t, s, sched); got != want {
+			t.Errorf("%s: %s, want %s", sched, got, want)
+		}
+	}
+}
+
 // What the store lacks or what went wrong is said.
 func TestAssumptions(t *testing.T) {
 	grown, failed := taskOf(0, 0, 3, 1, 1, 3), jobOf(1, 0, 4)

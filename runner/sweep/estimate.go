@@ -97,6 +97,9 @@ func (p *Plan) Estimates(ctx context.Context, db *store.Store) (Estimates, error
 			alone += seconds
 		}
 		alone /= float64(p.devices)
+		if arriving, err := mix.Arriving(p.Options.Seed); err == nil { // a run lasts until its last job has arrived
+			alone = max(alone, arriving.Jobs[len(arriving.Jobs)-1].At.Seconds())
+		}
 		for i, s := range p.scheds {
 			for _, probe := range p.Spec.Probes {
 				e := Estimate{alone, byProfiles}
