@@ -95,7 +95,7 @@ func TestProbesOfASweep(t *testing.T) {
 	if text := caserun(append(plan, "--dry-run")...); strings.Count(text, " sa:probe=static ") != 5 || !strings.Contains(text, "10 runs") {
 		t.Errorf("plan, want 4 repetitions and a warm-up of each probe:\n%s", text)
 	}
-	if text := caserun(plan...); strings.Count(text, "\nsuite  sa:probe=static  4   4 ") != 1 || strings.Count(text, "\nsuite  sa               4   4 ") != 1 {
+	if text := caserun(plan...); strings.Count(text, "\nsuite  sa:probe=static  4   4 ") != 1 || strings.Count(text, "\nsuite  sa:probe=lazy    4   4 ") != 1 {
 		t.Errorf("table of the sweep:\n%s", text)
 	}
 	if got := seen(t, dir); strings.Count(got, "bin/suite preloads\n") != 5 || strings.Count(got, "bin/suite-casecc preloads\n") != 5 {

@@ -41,7 +41,7 @@ func TestFiltersFindMixesAsTheyAreRun(t *testing.T) {
 		t.Errorf("--mix w1 with a mix of that name: %s", got)
 	}
 	for _, command := range []string{"report --sched cg:workers=8", "export --markdown - --sched cg:workers=8"} {
-		if status, out, errs := caserun(t, strings.Fields(command)...); status != exitUsage || out != "" || !strings.Contains(errs, "--sched cg:workers=8: want a scheduler's name alone, such as cg") {
+		if status, out, errs := caserun(t, strings.Fields(command)...); status != exitUsage || out != "" || !strings.Contains(errs, "--sched cg:workers=8: want the name of a scheduler or of an arm alone, such as cg") {
 			t.Errorf("caserun %s: exit %d: %s%s", command, status, errs, out)
 		}
 	}

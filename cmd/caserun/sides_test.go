@@ -132,7 +132,7 @@ func TestMixThatIsSaidOtherwise(t *testing.T) {
 		}
 	}
 	status, out, _ := caserun(t, "regress", "--baseline", "n0", "--candidate", "n1", "-v")
-	if status != exitRegression || !strings.Contains(out, "environment changed") || !strings.Contains(out, "with the same commands") {
+	if status != exitRegression || !strings.Contains(out, "  environment  ") || !strings.Contains(out, "with the same commands") {
 		t.Errorf("exit %d:\n%s", status, out)
 	}
 }
