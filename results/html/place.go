@@ -305,14 +305,6 @@ func arrowOf(ratio float64) string {
 	return "▼"
 }
 
-// inBrackets are brackets around an interval, if there is one.
-func inBrackets(interval string) string {
-	if interval == "" {
-		return ""
-	}
-	return "(" + interval + ")"
-}
-
 // tiles show throughput, turnaround and crashed jobs of the best scheduler beside the base, or of a scheduler that is
 // alone.
 func tiles(s standing, a *arms) []tile {
@@ -338,7 +330,7 @@ func tiles(s standing, a *arms) []tile {
 		}
 		t := tile{Name: of.Title()}
 		if r := s.level(compared, at).Ratio; len(rows) > 1 && !math.IsNaN(r.Value) {
-			t.Ratio, t.Small = regress.RatioText(r.Value)+"×", inBrackets(r.Interval())
+			t.Ratio, t.Small = regress.RatioText(r.Value)+"×", report.Brackets(r.Interval())
 			t.Arrow, t.Word = judge(r, of.HigherIsBetter)
 		}
 		for _, row := range rows {

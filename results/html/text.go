@@ -30,9 +30,6 @@ func printable(s string) string {
 	return report.Printable(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
 }
 
-// sentence makes a note a sentence.
-func sentence(note string) string { return strings.ToUpper(note[:1]) + note[1:] + "." }
-
 // line returns printable text on one line.
 func line(s string) string {
 	return strings.Join(strings.Fields(printable(s)), " ")

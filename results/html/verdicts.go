@@ -23,7 +23,7 @@ func summaryCell(s stats.Summary, of results.Metric) report.Cell {
 	if s.N == 0 {
 		return report.Cell{}
 	}
-	return report.Cell{Value: s.Median, Text: report.Human(s.Median, report.MetricUnit(of)), Small: inBrackets(report.IntervalText(s, of))}
+	return report.Cell{Value: s.Median, Text: report.Human(s.Median, report.MetricUnit(of)), Small: report.Brackets(report.IntervalText(s, of))}
 }
 
 // verdicts judges every arm against the first arm, the base, with one correction for all
@@ -60,7 +60,7 @@ func factor(r regress.Ratio, v stats.Verdict) report.Cell {
 	if math.IsNaN(r.Value) {
 		return report.Cell{}
 	}
-	c := report.Cell{Value: r.Value, Text: regress.RatioText(r.Value) + "×", Small: inBrackets(r.Interval())}
+	c := report.Cell{Value: r.Value, Text: regress.RatioText(r.Value) + "×", Small: report.Brackets(r.Interval())}
 	if v != "" {
 		c.Arrow, c.Verdict = arrowOf(r.Value), v
 	}

@@ -83,11 +83,11 @@ func levelCell(l regress.Level, m results.Metric) Cell {
 	if finite(l.Median) == nil {
 		return Cell{}
 	}
-	return Cell{Value: l.Median, Text: Human(l.Median, MetricUnit(m)), Small: brackets(IntervalText(l.Summary, m))}
+	return Cell{Value: l.Median, Text: Human(l.Median, MetricUnit(m)), Small: Brackets(IntervalText(l.Summary, m))}
 }
 
-// brackets are around an interval, if there is one.
-func brackets(interval string) string {
+// Brackets are around an interval, if there is one.
+func Brackets(interval string) string {
 	if interval == "" {
 		return ""
 	}
@@ -300,7 +300,7 @@ func levelTextAlone(m results.Metric, c regress.Count, l regress.Level) Cell {
 // RatioCell is a metric's ratio to the base, with what takes value from it in words. Throughput alone gains from crashed
 // jobs, so it names their share.
 func RatioCell(m results.Metric, c regress.Count, l regress.Level) Cell {
-	out := Cell{Value: finite(l.Ratio.Value), Small: brackets(l.Ratio.Interval())}
+	out := Cell{Value: finite(l.Ratio.Value), Small: Brackets(l.Ratio.Interval())}
 	if m.Absolute {
 		out = levelCell(l, m)
 	}
