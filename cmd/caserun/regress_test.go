@@ -86,7 +86,7 @@ func TestRegressStatuses(t *testing.T) {
 			[]string{"throughput=300%: throughput cannot fall by more than all of it", "less than 100%"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "throughput=100%"}, exitUsage, []string{"less than 100%"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--alpha", "1.5"}, exitUsage, []string{"--alpha"}},
-		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"markdown"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"want table, csv, tsv, json or md"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitUsage, []string{"no/where.xml: the directory no does not exist"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "/dev/full"}, exitInfrastructure, []string{"/dev/full"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "mine.csv"}, exitUsage, []string{"mine.csv: it exists and is not a JUnit report"}},
