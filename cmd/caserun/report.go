@@ -111,13 +111,16 @@ func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 	}
 	if len(o.runs) == 0 {
 		runs, err := db.Runs(ctx, selected)
-		if err != nil {
+		notes, failed := selection.LeftOut(ctx, db, selected, false)
+		if err := errors.Join(err, failed); err != nil {
 			return err
 		}
 		if len(runs) == 0 && o.filter.Narrow() {
 			return nothingMatches(ctx, db, "report", o.settings, o.filter.Filter)
 		}
-		return render(c, o.settings.Format, report.RunList(runs))
+		t := report.RunList(runs)
+		t.Say(notes...)
+		return render(c, o.settings.Format, t)
 	}
 	return o.showRuns(c, db, selected)
 }
@@ -164,12 +167,13 @@ func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected st
 		return err
 	}
 	overTime, err := selection.PageTrend(ctx, db, o.trend, len(o.runs) > 0, selected)
-	if err != nil {
+	notes, failed := selection.LeftOut(ctx, db, selected, len(o.runs) > 0)
+	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
 	version, _ := harness.Version()
 	write := func(w io.Writer) error {
-		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version, Base: o.base, Trend: overTime})
+		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version, Base: o.base, Trend: overTime, Notes: notes})
 	}
 	if isStdout(path) {
 		return write(c.OutOrStdout())

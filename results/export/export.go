@@ -130,6 +130,18 @@ func (r Request) Validate() error {
 	return nil
 }
 
+// sayLeftOut says how many runs the files lack that a user has excluded. A bundle has them.
+func (e *export) sayLeftOut() error {
+	if e.Paths[bundleForm] != "" && len(e.asked()) == 1 {
+		return nil
+	}
+	notes, err := selection.LeftOut(e.ctx, e.db, e.Filter, false)
+	for _, note := range notes {
+		e.Say("%s; --excluded takes them in", note)
+	}
+	return err
+}
+
 // export is a request at work.
 type export struct {
 	Request
@@ -160,6 +172,9 @@ func (r Request) Write(ctx context.Context, db *store.Store) error {
 		}
 	}
 	if err := e.check(); err != nil {
+		return err
+	}
+	if err := e.sayLeftOut(); err != nil {
 		return err
 	}
 	for _, f := range r.asked() {
@@ -194,6 +209,9 @@ func (e *export) compare() (err error) {
 		return fmt.Errorf("export: --metrics: %w", err)
 	}
 	if side.Runs, err = selection.Observations(e.ctx, e.db, f); err != nil {
+		return err
+	}
+	if side.Notes, err = selection.LeftOut(e.ctx, e.db, f, false); err != nil {
 		return err
 	}
 	if e.matrices, err = regress.Matrices(side, e.Base, regress.Options{Metrics: metrics}); err != nil {

@@ -38,10 +38,11 @@ type Source interface {
 
 // Options describe a page.
 type Options struct {
-	Title     string // by default "caserun report"
-	Store     string // path of the store, for the reader
-	Generator string // version of the caserun that writes the page
-	Base      string // scheduler to which ratios are; by default sa, or the first
+	Title     string   // by default "caserun report"
+	Store     string   // path of the store, for the reader
+	Generator string   // version of the caserun that writes the page
+	Base      string   // scheduler to which ratios are; by default sa, or the first
+	Notes     []string // what a reader must know of the runs
 	// Trend is a metric over time, also of runs that the page does not have; nil: none.
 	Trend *trend.Trend
 }
@@ -134,7 +135,9 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 	if err != nil {
 		return v, err
 	}
-	found, err := compareSchedulers(newSide(runs, jobs, devices), o.Base)
+	side := newSide(runs, jobs, devices)
+	side.Notes = o.Notes
+	found, err := compareSchedulers(side, o.Base)
 	if err != nil {
 		return v, err
 	}

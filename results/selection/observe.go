@@ -42,6 +42,18 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	return side, err
 }
 
+// LeftOut are notes of how many runs a filter leaves out that a user has excluded; none if runs are named.
+func LeftOut(ctx context.Context, db *store.Store, f store.Filter, named bool) (notes []string, err error) {
+	if named {
+		return nil, nil
+	}
+	excluded, err := db.Excluded(ctx, f)
+	if excluded > 0 {
+		notes = []string{results.SaysExcluded(excluded)}
+	}
+	return notes, err
+}
+
 // Observations reads the selected runs, oldest first, with what comparing them needs.
 func Observations(ctx context.Context, db *store.Store, f store.Filter) ([]regress.Observation, error) {
 	runs, err := db.RunsWithJobs(ctx, f)
