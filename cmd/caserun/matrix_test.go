@@ -45,7 +45,7 @@ func TestCompareSchedulers(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"--base", "zero"}, exitUsage, "--base zero: sweep:1 has no run under it: want one of sa, case-alg3, cg"},
+		{[]string{"--base", "zero"}, exitUsage, "--base zero: sweep:1 has no run under it: want one of sa, cg, case-alg3"},
 		{[]string{"--by", "node"}, exitUsage, "--by node: want mix"},
 		{[]string{"latest/sa", "latest/cg", "--by", "mix"}, exitUsage, "--by is for one side"},
 		{[]string{"latest/sa", "latest/cg", "--base", "sa"}, exitUsage, "--base is for one side"},
