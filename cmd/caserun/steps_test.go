@@ -48,7 +48,7 @@ func TestMixOfSteps(t *testing.T) {
 	live := func(args ...string) (int, string) {
 		return finish(t, onFakes(dir, library, nil, append(args, "--devices", "3")...))
 	}
-	const refused = "job 0 (own.jsonl) has steps and no program, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program"
+	const refused = "job 0 (own.jsonl) has steps or a profile and no program, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program"
 	for _, args := range [][]string{{"mix", "mine.yaml", "--sched", "zero", "--no-mps", "--node", "local"}, {"profile", "--mix", "mine.yaml"}} {
 		if status, text := live(args...); status != exitUsage || !strings.Contains(text, refused) {
 			t.Errorf("%s without a program: exit %d: %s", args, status, text)
