@@ -19,7 +19,14 @@ for (const file of readdirSync(tables)) {
     keys.forEach((key, c) => {
       const value = object[key], got = rows[r][c];
       const type = { string: "VARCHAR", number: /^(BIGINT|DOUBLE)$/ }[typeof value];
-      if (type && !types[c].match(type)) throw new Error(`${name}.${key} is ${types[c]}, and row ${r} has ${value}`);
+      if (type && !types[c].match(type) && !types[c].match(/^(BOOLEAN|TIMESTAMP)/)) throw new Error(`${name}.${key} is ${types[c]}, and row ${r} has ${value}`);
+      if (types[c] === "BOOLEAN" || types[c].startsWith("TIMESTAMP")) {
+        const text = types[c] === "BOOLEAN" ? Number(got) : got === null ? null : Number(got.micros / 1000n);
+        const wanted = types[c] === "BOOLEAN" || value === null ? value : Date.parse(value);
+        if (got !== null && text !== wanted || (got === null) !== (value === null)) throw new Error(`${name}.${key}, row ${r}: ${got}, want ${value}`);
+        cells++;
+        return;
+      }
       const same = typeof got === "bigint" ? Number.isSafeInteger(value) && got === BigInt(value) : Object.is(got, value);
       if (!same) throw new Error(`${name}.${key}, row ${r}: ${got}, want ${value}`);
       cells++;

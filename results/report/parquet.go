@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // ExportParquet is ExportCSV with NAME.parquet: the same columns in the same order, as INT64,
-// DOUBLE and UTF-8 text. Numbers are exact and NULL is null.
+// DOUBLE, BOOLEAN, TIMESTAMP in microseconds of UTC, and UTF-8 text. Numbers are exact and NULL is null.
 func ExportParquet(ctx context.Context, s *store.Store, dir string, o ExportOptions) ([]string, error) {
 	return exportTables(ctx, s, dir, ".parquet", o, newParquetRows)
 }
@@ -33,7 +34,13 @@ func newParquetRows(w io.Writer, header []store.Column) (rowWriter, error) {
 	for i, c := range header {
 		kinds := map[string]reflect.Type{"INTEGER": reflect.TypeFor[*int64](), "REAL": reflect.TypeFor[*float64](), "TEXT": reflect.TypeFor[*string]()}
 		tag := c.Name + ",optional,zstd"
-		if c.Type == "TEXT" {
+		switch {
+		case c.Bool:
+			kinds["INTEGER"] = reflect.TypeFor[*bool]()
+		case c.Time:
+			kinds["TEXT"] = reflect.TypeFor[*int64]()
+			tag += ",timestamp(microsecond:utc)"
+		case c.Type == "TEXT":
 			tag += ",dict"
 		}
 		fields[i] = reflect.StructField{Name: fmt.Sprintf("C%d", i), Type: kinds[c.Type], Tag: reflect.StructTag(fmt.Sprintf("parquet:%q", tag))}
@@ -69,6 +76,9 @@ func parquetValue(c store.Column, v any) (parquet.Value, error) {
 	case nil:
 		return parquet.Value{}, nil
 	case int64:
+		if c.Bool {
+			return parquet.BooleanValue(v != 0), nil
+		}
 		if c.Type == "INTEGER" {
 			return parquet.Int64Value(v), nil
 		}
@@ -77,6 +87,13 @@ func parquetValue(c store.Column, v any) (parquet.Value, error) {
 			return parquet.DoubleValue(v), nil
 		}
 	case string:
+		if c.Time {
+			at, err := time.Parse(time.RFC3339Nano, v)
+			if err != nil {
+				return parquet.Value{}, fmt.Errorf("column %s: %w", c.Name, err)
+			}
+			return parquet.Int64Value(at.UnixMicro()), nil
+		}
 		if c.Type == "TEXT" {
 			return parquet.ByteArrayValue([]byte(strings.ToValidUTF8(v, "\uFFFD"))), nil
 		}

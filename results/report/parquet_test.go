@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
@@ -44,6 +45,8 @@ func readParquet(t *testing.T, path string) (columns []string, rows [][]any) {
 			for i, v := range row {
 				switch {
 				case v.IsNull():
+				case v.Kind() == parquet.Boolean:
+					cells[i] = v.Boolean()
 				case v.Kind() == parquet.Int64:
 					cells[i] = v.Int64()
 				case v.Kind() == parquet.Double:
@@ -128,7 +131,7 @@ func TestExportParquet(t *testing.T) {
 	if _, err := ExportJSONL(ctx, s, dir, ExportOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	filled := 0
+	filled, times, flags := 0, 0, 0
 	for _, path := range paths {
 		columns, rows := readParquet(t, path)
 		keys, want := readJSONL(t, strings.TrimSuffix(path, ".parquet")+".jsonl")
@@ -150,8 +153,21 @@ func TestExportParquet(t *testing.T) {
 		}
 		for _, row := range want {
 			for i, v := range row {
+				name, kind, _ := strings.Cut(columns[i], " ")
+				if text, is := v.(string); is && strings.HasSuffix(name, "_at") {
+					at, err := time.Parse(time.RFC3339, text)
+					if err != nil || !strings.HasPrefix(kind, "TIMESTAMP(isAdjustedToUTC=true,unit=MICROS") {
+						t.Errorf("%s: column %s has %s: %v", path, columns[i], text, err)
+					}
+					row[i], times = at.UnixMicro(), times+1
+					continue
+				}
 				number, isNumber := v.(json.Number)
 				if !isNumber {
+					continue
+				}
+				if kind == "BOOLEAN" {
+					row[i], flags = number.String() == "1", flags+1
 					continue
 				}
 				if row[i], err = number.Int64(); strings.HasSuffix(columns[i], "DOUBLE") {
@@ -165,6 +181,9 @@ func TestExportParquet(t *testing.T) {
 		if diff := cmp.Diff(want, rows); diff != "" {
 			t.Errorf("%s: rows (-jsonl +parquet):\n%s", path, diff)
 		}
+	}
+	if times == 0 || flags == 0 {
+		t.Errorf("%d times of day and %d booleans were compared", times, flags)
 	}
 	if filled < 7 {
 		t.Errorf("%d tables have rows, and the others were not compared", filled)

@@ -21,12 +21,14 @@ type Table struct {
 type Column struct {
 	Name string
 	Type string
+	Bool bool // an INTEGER that is 0 or 1
+	Time bool // a TEXT that is a time of day, RFC 3339
 }
 
 // Tables lists the store's tables and views by name. It leaves out SQLite's own tables, the
 // migrations' table, tables behind views, whose names begin with an underscore, and what a user added.
 func (s *Store) Tables(ctx context.Context) ([]Table, error) {
-	const query = `SELECT t.name, c.name, c.type, c.pk
+	const query = `SELECT t.name, c.name, c.type, c.pk, instr(t.sql, 'CHECK (' || c.name || ' IN (0, 1))') > 0
 		FROM sqlite_schema t, pragma_table_xinfo(t.name) c
 		WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name NOT LIKE '\_%' ESCAPE '\'
 			AND t.name <> ? AND t.name IN (SELECT value FROM json_each(?))
@@ -37,7 +39,7 @@ func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 		pk int
 	}
 	found, err := collect(ctx, s, "read the schema", query, []any{versionTable, own()}, func(c *column) []any {
-		return []any{&c.table, &c.Name, &c.Type, &c.pk}
+		return []any{&c.table, &c.Name, &c.Type, &c.pk, &c.Bool}
 	})
 	if err != nil {
 		return nil, err
@@ -51,6 +53,7 @@ func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 		if c.Type == "" {
 			c.Type = "REAL" // an expression of a view, which casts it
 		}
+		c.Time = c.Type == "TEXT" && strings.HasSuffix(c.Name, "_at")
 		t.Columns = append(t.Columns, c.Column)
 		if c.pk > 0 {
 			t.keys = append(t.keys, c.Name)
