@@ -7,8 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/display"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/userfile/output"
 )
 
@@ -18,9 +20,49 @@ func render(c *cobra.Command, format string, tables ...*report.Table) error {
 	if err != nil {
 		return err
 	}
+	if says := report.LeftOut(f, tables...); says != "" {
+		if c.Flags().Lookup("csv") != nil {
+			says += ", and --csv DIR writes each to a file"
+		}
+		sayTo(c)("%s", says)
+	}
 	w := c.OutOrStdout()
 	wide, _ := c.Flags().GetBool("verbose")
 	return report.RenderAll(w, f, report.Options{Color: display.IsTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide, Columns: display.Columns(w)}, tables...)
+}
+
+// csvFlag is --csv of a command that prints several tables.
+type csvFlag struct {
+	dir   string
+	force bool
+}
+
+func (f *csvFlag) addTo(c *cobra.Command) {
+	c.Flags().StringVar(&f.dir, "csv", "", "write each table to `DIR` as a CSV file, instead of printing it")
+	c.Flags().BoolVar(&f.force, "force", false, "replace files that exist")
+}
+
+// check refuses what says nothing to files.
+func (f *csvFlag) check(c *cobra.Command) error {
+	if err := requireFlag(c.Flags(), "force", "csv"); err != nil {
+		return err
+	}
+	return refuseConflicts(c.Flags(), []conflict{{"csv", "format", "it has a format"}})
+}
+
+// render prints tables, or writes them to files and prints their paths.
+func (f *csvFlag) render(c *cobra.Command, settings config.Settings, tables ...*report.Table) error {
+	if f.dir == "" {
+		return render(c, settings.Format, tables...)
+	}
+	spare := func(path string) error { return harness.SpareStore(settings.DB, path) }
+	paths, err := report.WriteCSV(c.Context(), f.dir, f.force, spare, tables...)
+	for _, path := range paths {
+		if err == nil {
+			fmt.Fprintln(c.OutOrStdout(), path)
+		}
+	}
+	return err
 }
 
 // orAgain adds to the error of an output, if there is one, that the measurements are kept, and how to make it again.

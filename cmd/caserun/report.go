@@ -29,6 +29,7 @@ type reportOptions struct {
 	baseline string // run
 	page     string // file
 	trend    string // metric
+	csv      csvFlag
 	base     string // scheduler, of the page
 }
 
@@ -53,6 +54,7 @@ func newReport() *cobra.Command {
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
 	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps; caserun help metrics lists them")
 	addBaseFlag(c, &o.base)
+	o.csv.addTo(c)
 	c.Flags().StringVarP(&o.page, "html", "o", "", "write a page with timelines and comparisons to `FILE`; -: standard output")
 	return c
 }
@@ -62,7 +64,10 @@ func (o *reportOptions) settle(c *cobra.Command, args []string) error {
 	if err := o.asked.settle(c, args); err != nil {
 		return err
 	}
-	for _, other := range []string{"slowdown", "verbose", "format"} {
+	if err := o.csv.check(c); err != nil {
+		return err
+	}
+	for _, other := range []string{"slowdown", "verbose", "format", "csv"} {
 		if o.page != "" && c.Flags().Changed(other) {
 			return fmt.Errorf("--html cannot be combined with --%s, which is for tables", other)
 		}
@@ -107,7 +112,7 @@ func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 		if err != nil {
 			return err
 		}
-		return render(c, o.settings.Format, report.TrendTables(t, report.Format(o.settings.Format), o.verbose)...)
+		return o.csv.render(c, o.settings, report.TrendTables(t, report.Format(o.settings.Format), o.verbose)...)
 	}
 	if len(o.runs) == 0 {
 		runs, err := db.Runs(ctx, selected)
@@ -120,7 +125,7 @@ func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 		}
 		t := report.RunList(runs)
 		t.Say(notes...)
-		return render(c, o.settings.Format, t)
+		return o.csv.render(c, o.settings, t)
 	}
 	return o.showRuns(c, db, selected)
 }
@@ -146,7 +151,7 @@ func (o *reportOptions) showRuns(c *cobra.Command, db *store.Store, selected sto
 			tables = append(tables, more...)
 		}
 	}
-	return render(c, o.settings.Format, tables...)
+	return o.csv.render(c, o.settings, tables...)
 }
 
 // writePage writes the runs that are named, or all that the filter selects, as one page, and

@@ -23,7 +23,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
 	restarts := where(func(j results.Job) bool { return j.Restarts != nil })
 	notes, _ := failures(jobs, true, len(jobs))
-	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
+	t := &Table{Name: "job", Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device", Title: "GPU"},
 		Column{Name: "footprint", Heading: "declared", Title: "Footprint", Unit: Bytes, Drop: 4},
@@ -57,7 +57,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 
 // RankTable has a row for each rank of jobs that have several.
 func RankTable(r results.Run, ranks []results.Rank) *Table {
-	t := &Table{Title: about("ranks of run", r), Detail: true, Columns: ofRun(
+	t := &Table{Name: "rank", Title: about("ranks of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "rank"}, Column{Name: "pid", Heading: "PID", Place: whereKnown(r.Mode == results.Live)},
 		Column{Name: "start", Unit: Seconds, Drop: 1}, Column{Name: "end", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: whereKnown(r.Mode == results.Live)}, Column{Name: "sys", Unit: Seconds, Place: whereKnown(r.Mode == results.Live)},
@@ -93,7 +93,7 @@ func devices(j results.Job) any {
 
 // taskTable has a row for each GPU task.
 func taskTable(r results.Run, tasks []results.Task) *Table {
-	t := &Table{Title: about("tasks of run", r), Detail: true, Columns: ofRun(
+	t := &Table{Name: "task", Title: about("tasks of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "task_seq", Heading: "task"},
 		Column{Name: "device_index", Heading: "device"}, Column{Name: "memory", Unit: Bytes, Place: TextOnly},
 		Column{Name: "bytes", Place: DataOnly}, Column{Name: "heap", Unit: Bytes, Drop: 7}, Column{Name: "grown", Unit: Bytes, Drop: 6},
@@ -115,7 +115,7 @@ func taskTable(r results.Run, tasks []results.Task) *Table {
 // DeviceTable has a row for each device of the run's node.
 func DeviceTable(r results.Run, devices []results.Device) *Table {
 	energy := whereKnown(r.Mode == results.Live && slices.ContainsFunc(devices, func(d results.Device) bool { return d.EnergySource != nil }))
-	t := &Table{Title: about("devices of run", r), Columns: ofRun(
+	t := &Table{Name: "device", Title: about("devices of run", r), Columns: ofRun(
 		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "name"}, Column{Name: "uuid", Title: "UUID", Place: DataOnly},
 		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},
 		Column{Name: "capacity", Unit: Bytes}, Column{Name: "context", Unit: Bytes, Place: DataOnly},
@@ -141,7 +141,7 @@ func DeviceTable(r results.Run, devices []results.Device) *Table {
 
 // EventTable has a row for each event, in the order in which they were recorded.
 func EventTable(r results.Run, events []results.Event) *Table {
-	t := &Table{Title: about("events of run", r), Columns: ofRun(
+	t := &Table{Name: "event", Title: about("events of run", r), Columns: ofRun(
 		Column{Name: "at", Unit: Seconds}, Column{Name: "kind"}, Column{Name: "job_index", Heading: "job"},
 		Column{Name: "device_index", Heading: "device"}, Column{Name: "of", Place: PageOnly}, Column{Name: "detail"},
 	)}

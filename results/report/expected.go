@@ -20,7 +20,7 @@ func expectedValues(e results.Expected) []any {
 // predictionTable has a row for each job of which the run's scheduler knew something.
 func predictionTable(r results.Run, jobs []results.Job, expected []results.Prediction) *Table {
 	columns := slices.Concat([]Column{{Name: "job_index", Heading: "job"}, {Name: "name", Place: TextOnly}}, expectedColumns(), []Column{{Name: "source"}})
-	t := &Table{Title: about("predictions of run", r), Detail: true, Columns: ofRun(columns...)}
+	t := &Table{Name: "prediction", Title: about("predictions of run", r), Detail: true, Columns: ofRun(columns...)}
 	names := map[int]string{}
 	for _, j := range jobs {
 		names[j.Index] = j.Name

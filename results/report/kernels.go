@@ -32,7 +32,7 @@ func tracerLine(x results.Tracer) any {
 
 // kernelTable sums up the kernels of each job by name, in descending order of their time.
 func kernelTable(r results.Run, kernels []results.Kernel) *Table {
-	t := &Table{Title: about("kernels of run", r), Detail: true, Columns: ofRun(
+	t := &Table{Name: "kernel", Title: about("kernels of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"},
 		Column{Name: "name", Heading: "kernel", Cut: leastName}, Column{Name: "launches"},
 		Column{Name: "kernel", Heading: "time", Unit: Seconds}, Column{Name: "longest", Unit: Seconds, Drop: 1},

@@ -407,8 +407,12 @@ func (t *Table) json() []byte {
 	return out.Bytes()
 }
 
-// RenderAll prints tables with an empty line between. In JSON several tables are one array.
+// RenderAll prints tables with an empty line between. In JSON several tables are one array. A stream of CSV or TSV has the
+// first table alone, with the rows of all tables that have its columns.
 func RenderAll(w io.Writer, f Format, o Options, tables ...*Table) error {
+	if f == CSV || f == TSV {
+		tables = kinds(tables)[:min(1, len(tables))]
+	}
 	begin, between, end := "", "\n", ""
 	if f == JSON && len(tables) > 1 {
 		begin, between, end = "[\n", ",\n", "]\n"

@@ -19,7 +19,7 @@ func swappingColumns(runs []results.Run) []Column {
 // swapTable has a row for each swap, in the order of their times.
 func swapTable(r results.Run, swaps []results.Swap) *Table {
 	why := whereKnown(slices.ContainsFunc(swaps, func(s results.Swap) bool { return s.Why != "" }))
-	t := &Table{Title: about("swaps of run", r), Detail: true, Columns: ofRun(
+	t := &Table{Name: "swap", Title: about("swaps of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "task_seq", Heading: "task"}, Column{Name: "device_index", Heading: "device"},
 		Column{Name: "direction"}, Column{Name: "action", Drop: 3}, Column{Name: "outcome"}, Column{Name: "start", Unit: Seconds}, Column{Name: "end", Unit: Seconds, Drop: 2},
 		Column{Name: "moved", Unit: Bytes, Place: TextOnly}, Column{Name: "bytes", Place: DataOnly}, Column{Name: "drain", Unit: Seconds}, Column{Name: "copy", Heading: "copies", Unit: Seconds}, Column{Name: "bookkeeping", Unit: Seconds, Drop: 1},

@@ -63,7 +63,7 @@ func columnOf(name string, place Place) Column {
 // RunSummary is what caserun prints at the end of a run.
 func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
 	m := r.Metrics
-	t := &Table{Title: about("run", r), Sheet: true}
+	t := &Table{Name: "run", Title: about("run", r), Sheet: true}
 	var values []any
 	field := func(c Column, v any) {
 		t.Columns, values = append(t.Columns, c), append(values, v)
