@@ -163,7 +163,7 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 		}
 	}
 	v.Runs = newRunList(runs, arms, chosen)
-	v.Trend = newTrend(o.Trend, arms)
+	v.Trend = newTrend(o.Trend, arms, onPage(runs, chosen))
 	v.Environments = environments(runs)
 	return v, nil
 }

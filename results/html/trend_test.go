@@ -3,11 +3,14 @@ package html
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/trend"
 )
 
@@ -59,7 +62,7 @@ func TestPageShowsATrend(t *testing.T) {
 	if !found || !strings.Contains(page, `href="#trend"`) {
 		t.Fatal("the page has no section of the trend, or no link to it")
 	}
-	if n := strings.Count(section, "<svg"); n != 2 {
+	if n := strings.Count(section, `class="strip trend"`); n != 2 {
 		t.Errorf("%d lines, want the measured and the simulated one", n)
 	}
 	if n := strings.Count(section, ">SIMULATED</text>"); n != 1 {
@@ -90,5 +93,73 @@ func TestLongTrendShowsTheLatest(t *testing.T) {
 	}
 	if strings.Contains(section, `class="step"`) || !strings.Contains(section, "<td>worse</td>") {
 		t.Error("the step at point 300 is drawn beside the last 200 points, or is not in the table")
+	}
+}
+
+// All lines have one axis: of dates where each night has one, and else of the nights in their order.
+func TestTrendHasOneAxis(t *testing.T) {
+	o := overTime(t, 10)
+	o.Lines[1].Points = slices.Delete(o.Lines[1].Points, 3, 5)
+	o.Lines[1].Gaps = []trend.Gap{{Label: "night-3", At: 3}, {Label: "night-4", At: 3}}
+	shape := func() (out [][]string) {
+		v := newTrend(o, &arms{}, func([]int64) int64 { return 0 })
+		for _, l := range v.Lines {
+			var xs []string
+			for _, d := range l.Dots {
+				xs = append(xs, d.X)
+			}
+			out = append(out, xs)
+		}
+		return append(out, []string{v.Ticks[0].Text, v.Lines[1].Gaps[0].Text})
+	}
+	byNight := shape()
+	if a, b := byNight[0], byNight[1]; a[0] != "4.76%" || b[0] != "9.52%" || a[9] != "90.48%" || b[7] != "95.24%" { // 20 nights in turn
+		t.Errorf("the lines do not share the nights:\n%v\n%v", a, b)
+	}
+	if got := byNight[2]; got[1] != "night-3, night-4: no run that counts" {
+		t.Errorf("the tick and the gap are %q", got)
+	}
+	for _, l := range o.Lines {
+		for i := range l.Points {
+			l.Points[i].Day = new(time.Date(2026, 10, 1+2*l.Points[i].Night, 0, 0, 0, 0, time.UTC))
+		}
+	}
+	byDate := shape()
+	if a, b := byDate[0], byDate[1]; a[0] != "2.38%" || b[7] != "97.62%" || byDate[2][0] != "2026-10-05" {
+		t.Errorf("the lines do not share dates:\n%v\n%v\n%v", a, b, byDate[2])
+	}
+}
+
+// Changes of machine, driver and revision have marks, and the steps' nights link to their runs, or say the command.
+func TestTrendSaysWhatChanged(t *testing.T) {
+	o := overTime(t, 20)
+	p := o.Lines[0].Points
+	for i := 12; i < len(p); i++ {
+		p[i].Machine, p[i].Driver = "other host", "590"
+	}
+	p[11].Driver = "580"
+	v := newTrend(o, &arms{}, func(ids []int64) int64 {
+		if ids[0] < 20 {
+			return ids[0]
+		}
+		return 0
+	})
+	var letters []string
+	for _, m := range v.Lines[0].Marks {
+		letters = append(letters, m.Letter+m.X[:2])
+	}
+	if got := strings.Join(letters, " "); got != "51 M60 D60" {
+		t.Errorf("marks at %q", got)
+	}
+	if !v.Machines || !v.Drivers || !v.Revisions || v.Gaps {
+		t.Errorf("the legend explains %v %v %v %v", v.Machines, v.Drivers, v.Revisions, v.Gaps)
+	}
+	s := v.Lines[0].Steps[0]
+	if s.Row != "step-1" || !strings.Contains(s.Text, "between night-9") {
+		t.Errorf("the step is %+v", s)
+	}
+	before, after := v.Steps.Rows[0][1].(report.Cell), v.Steps.Rows[0][2].(report.Cell)
+	if before.Link != "#run-19" || after.Link != "" || after.Small != "caserun report 21 --html FILE" {
+		t.Errorf("the nights around the step are %+v and %+v", before, after)
 	}
 }

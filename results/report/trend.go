@@ -117,7 +117,7 @@ func trendPoints(t trend.Trend) *Table {
 			step := slices.ContainsFunc(l.Steps, func(s trend.Step) bool { return s.At == i })
 			var revisions []string
 			for _, r := range p.Revisions {
-				revisions = append(revisions, short(r))
+				revisions = append(revisions, ShortRevision(r))
 			}
 			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, i+1, p.Label, p.StartedAt, p.N, figure(t, p.Value),
 				Cell{Value: strings.Join(p.Revisions, " "), Text: strings.Join(revisions, " ")}, step)...)
@@ -133,19 +133,19 @@ func figure(t trend.Trend, v float64) Cell {
 // revisionRange names the revisions on both sides of a step, shortened as git does.
 func revisionRange(before, after string) string {
 	if before == after && known(after) {
-		return "the same: " + short(after)
+		return "the same: " + ShortRevision(after)
 	}
 	if before == after {
 		return "unknown"
 	}
-	return short(before) + ".." + short(after)
+	return ShortRevision(before) + ".." + ShortRevision(after)
 }
 
 // known reports whether a build knew its revision.
 func known(revision string) bool { return revision != "" && revision != "unknown" }
 
-// short is a revision's first nine digits, with what follows the hash.
-func short(revision string) string {
+// ShortRevision is a revision's first nine digits, with what follows the hash.
+func ShortRevision(revision string) string {
 	hash, dirty, changed := strings.Cut(revision, "+")
 	hash = hash[:min(len(hash), 9)]
 	if !known(revision) {

@@ -41,10 +41,19 @@ type Point struct {
 	Machine   string     // on which it was measured; equal if comparable, and empty if simulated
 	Driver    string     // empty if unknown
 	Revisions []string   // of caserun, in the order of their first runs
+	Night     int        // its position among the nights of all lines, also of those without a value
 	N         int        // runs that have a value
 	Value     float64    // their median; of crashes, and in a line of an arm that lost jobs, the mean
 	key       key
 	runs      []regress.Observation
+}
+
+// IDs are those of the point's runs.
+func (p Point) IDs() (out []int64) {
+	for _, o := range p.runs {
+		out = append(out, o.ID)
+	}
+	return out
 }
 
 // Gap is a night whose runs of the arm have no value.
@@ -114,13 +123,20 @@ func Of(metric results.Metric, runs []regress.Observation) Trend {
 	t.Notes = append(t.Names.Notes(), notes...)
 	labels := labelsOf(runs)
 	tried := map[results.Arm][]regress.Observation{}
+	positions := map[key]int{} // of nights
 	for _, o := range runs {
+		if _, known := positions[keyOf(o.Run)]; !known {
+			positions[keyOf(o.Run)] = len(positions)
+		}
 		if !o.Warmup {
 			tried[results.ArmOf(o.Run)] = append(tried[results.ArmOf(o.Run)], o)
 		}
 	}
 	for _, arm := range t.Names.Sorted(maps.Keys(arms)) {
 		line := Line{Arm: arm, Points: points(metric, arm, arms[arm], labels)}
+		for i := range line.Points {
+			line.Points[i].Night = positions[line.Points[i].key]
+		}
 		line.Gaps = gaps(line.Points, nights(arm, tried[arm]), labels)
 		t.findSteps(&line)
 		t.Lines = append(t.Lines, line)
