@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -114,9 +115,24 @@ func TestMemoryMoves(t *testing.T) {
 			if moved[schedulers.Out] == 0 || moved[schedulers.In] == 0 {
 				t.Errorf("moved %v bytes; want some out and some in", moved)
 			}
+			if bytes := ownMoves(jobs, rec.swaps); bytes > 2*jobMoves {
+				t.Errorf("the last job, alone on the node, moved %d bytes for itself", bytes)
+			}
 			r.wantWholeArea()
 		})
 	}
+}
+
+// ownMoves is how many bytes the last job moved out for itself after all others had ended.
+func ownMoves(jobs []results.Job, swaps []results.Swap) (bytes int64) {
+	ends := slices.SortedFunc(slices.Values(jobs), func(a, b results.Job) int { return cmp.Compare(*a.EndS, *b.EndS) })
+	last, alone := ends[len(ends)-1], *ends[len(ends)-2].EndS
+	for _, s := range swaps {
+		if s.Job == last.Index && s.ForJob != nil && *s.ForJob == s.Job && s.StartS > alone {
+			bytes += s.Bytes
+		}
+	}
+	return bytes
 }
 
 // A job whose kernel runs is not asked for its memory, although none of its calls is under way, and is asked once the

@@ -208,6 +208,8 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 			return fmt.Errorf("it was busy and is not asked before %v: %v", t.rest, m.now)
 		case r.For != schedulers.Nobody && (!waits || !beneficiary.waits()):
 			return fmt.Errorf("task %d waits for nothing", r.For)
+		case r.For == d.Task.ID && m.lies == nil && m.isAlone(t):
+			return fmt.Errorf("it is asked to give %d bytes for itself, is alone, and its memory fits", r.Bytes)
 		case r.Deadline <= 0 || r.Bytes < 0 || r.Bytes > t.allocated:
 			return fmt.Errorf("revocation %+v of a task of %d bytes", *r, t.allocated)
 		}
@@ -222,6 +224,24 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 		t.late = true
 	}
 	return nil
+}
+
+// isAlone reports whether t's process is the only one that has anything on its device, which has room for all that it has and asks for.
+func (m *swapping) isAlone(t *swapped) bool {
+	limits := m.devices[t.device]
+	all := limits.ContextBytes
+	for _, o := range m.tasks {
+		switch {
+		case o.device == t.device && o.task.Process() != t.task.Process():
+			return false
+		case o.device == t.device || o.device < 0 && o.task.Process() == t.task.Process():
+			all += o.allocated
+		}
+		if o.device == t.device && o.growing {
+			all += o.grows
+		}
+	}
+	return len(m.contexts[t.device]) == 1 && m.looks.charged(t.device, anyJob) == 0 && all <= limits.CapacityBytes
 }
 
 func (t *swapped) waits() bool { return t.device < 0 || t.resumes || t.growing }

@@ -9,6 +9,10 @@
 // for the launch, the process gives up its permission, and asks for it and for more memory. What goes out
 // stays mapped from the host, because pointers inside memory are not seen: a kernel that follows one of
 // them there is slow, and not wrong. Where nothing can move now, the launch uses the memory where it is.
+//
+// Launches that take turns with more memory than the process has there would exchange it without end, even on a device
+// that others have left. So once as much has moved as they lack, the process asks how much is free. If that is enough, it
+// asks for the memory. If not, it goes on, and asks again once as much has moved again.
 #include <string.h>
 
 #include <unordered_map>
@@ -236,12 +240,28 @@ bool note(const Layout &layout, void **arguments)
 	return some;
 }
 
+// await_turns: launches that take turns lack memory, and the device has it. No lock is held.
+bool await_turns()
+{
+	uint64_t lacks, free = 0;
+	{
+		Locked locked;
+		lacks = deferring() ? 0 : lacked(room_on_device());
+	}
+	if (lacks == 0 || !client_await_room(scheduled(), &free) || free < lacks)
+		return false;
+	Locked locked;
+	remember_turns();
+	return true;
+}
+
 // await_brought brings what a launch is given. Nobody may be stuck here for long: another thread's call may have
 // passed the gate and wait for `lock`, and a kernel on the device may wait for what this thread does next. Then
 // the launch uses the memory where it is, and so do others, at once, for as long as that kernel runs.
 void await_brought(const Layout &layout, void **arguments)
 {
 	const uint64_t gate_ns = 10 * 1000000u, device_ns = 10 * uint64_t{1000000000u};
+	const bool turns = await_turns();
 	std::vector<uintptr_t> words;
 	CUresult result = CUDA_SUCCESS;
 
@@ -253,7 +273,7 @@ void await_brought(const Layout &layout, void **arguments)
 	// Until a revocation has been answered, what it has taken still counts as on the device.
 	if (deferring() || context == nullptr || !client_permitted(&task))
 		return;
-	const bool asks = lacks_room(room_on_device()) && wanted().on_host > 0;
+	const bool asks = (turns || lacks_room(room_on_device())) && wanted().on_host > 0;
 	if (!asks && !can_fetch(room_on_device()))
 		return;
 	use_device(); // this thread's first call of the runtime would be about another

@@ -32,6 +32,8 @@ type driven struct {
 	resumed [][2]int64                     // bytes to come, and referenced
 	moved   map[schedulers.Direction]int64 // bytes
 	shrunk  int64                          // bytes that it said to have given back
+	room    int64                          // bytes that the device has free
+	asked   int                            // how often it asked for the room
 }
 
 func startDriven(t *testing.T, version, sizes string, chunks int, env ...string) *driven {
@@ -71,6 +73,9 @@ func (d *driven) next(kind string) (string, event) {
 				d.moved[moved.Direction] += moved.Moved.Bytes
 			case "shrink":
 				d.shrunk += e.Bytes
+			case "room":
+				d.asked++
+				tellRoom(d.t, e, d.room)
 			case "begin", "grow", "resume":
 				d.task = e.ID
 				if e.Kind == "begin" {
@@ -254,6 +259,48 @@ func TestLazySwapsWithinTheProcess(t *testing.T) {
 	}
 }
 
+// mapped counts how often memory was put behind addresses so far, by the fakes' trace.
+func mapped(t *testing.T, trace string) int {
+	t.Helper()
+	calls, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(calls), "cuMemMap")
+}
+
+// Kernels that take turns with more memory than the process has on the device get all of it once the device has room. They get it
+// again after all has been taken, however many launches are between two uses.
+func TestLazyAsksForWhatKernelsTakeTurnsWith(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	d := startDriven(t, "13", "8,8,8", 10, "FAKE_CUDA_TRACE="+trace)
+	d.does("done", "plus 0", "plus 1", "plus 2")
+	d.revoke(schedulers.Evict, 16)
+	turns := func(rounds int) (moves int) {
+		before := mapped(t, trace)
+		for range rounds {
+			d.does("done", "plus 0", "idle 100", "plus 1", "idle 100", "plus 2", "idle 100")
+		}
+		return mapped(t, trace) - before
+	}
+	if moves := turns(4); moves < 4*2*4 || len(d.resumed) != 0 || d.asked == 0 || d.asked > 6 { // it lacks 16 MiB, and moves 96
+		t.Errorf("without room: %d chunks moved, asked %d times for the room, resumed with %+v", moves, d.asked, d.resumed)
+	}
+	d.room = 16 << 20
+	turns(2)
+	if moves := turns(2); moves != 0 || len(d.resumed) != 1 || d.resumed[0][0] != 16<<20 {
+		t.Errorf("with room: %d chunks moved, resumed with %+v", moves, d.resumed)
+	}
+	d.does("where dd dd dd", "where")
+	d.revoke(schedulers.Yield, 24)
+	d.does("done", "idle 1")
+	if moves := turns(2); moves != 0 || len(d.resumed) != 2 || d.resumed[1][0] != 24<<20 {
+		t.Errorf("after all was taken: %d chunks moved, resumed with %+v", moves, d.resumed)
+	}
+	d.does("values 11 11 11", "values")
+	d.end()
+}
+
 // deviceMiB is what the program has on the device besides its arrays: the context, the granule of small
 // allocations, and the margins'.
 func deviceMiB(arrays int) int { return arrays + 8 + 2 + 2 }
@@ -367,8 +414,24 @@ func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {
 	}
 }
 
+// alone leaves the device to the process, and wants all of its memory to be there soon: it moves nothing for itself any more.
+func (d *driven) alone(arrays int, trace string) {
+	d.t.Helper()
+	d.room = 1 << 40
+	before := 0
+	for range 4 {
+		before = mapped(d.t, trace)
+		for i := range arrays {
+			d.does("done", fmt.Sprintf("plus %d", i))
+		}
+	}
+	if now := mapped(d.t, trace); now != before {
+		d.t.Errorf("alone on the device it still moves %d chunks in each round", now-before)
+	}
+}
+
 // Whatever the kernels are given, whatever is taken and however much host memory there is, the program computes
-// the same.
+// the same. Once the device is its own, it moves no more.
 func TestLazyComputesWithMemoryAnywhere(t *testing.T) {
 	computesWithMemoryAnywhere(t, 4*chance.Seed(), chance.Count(4, 80), chance.Count(20, 50))
 }
@@ -382,7 +445,8 @@ func computesWithMemoryAnywhere(t *testing.T, first uint64, count, steps int) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 19))
 			env := []string{"FAKE_CUDA_KERNEL_US=30", "CASE_RECORD_LIMIT=0"}[seed%2]
-			d := startDriven(t, cudaVersions[seed/2%2], "6,4,2,8", random.IntN(8), env)
+			trace := filepath.Join(t.TempDir(), "trace")
+			d := startDriven(t, cudaVersions[seed/2%2], "6,4,2,8", random.IntN(8), env, "FAKE_CUDA_TRACE="+trace)
 			var values [arrays]int
 			d.does("done", "plus 0")
 			values[0]++
@@ -406,6 +470,7 @@ func computesWithMemoryAnywhere(t *testing.T, first uint64, count, steps int) {
 				d.does("done", fmt.Sprintf("%s %d %d", way, i, j))
 			}
 			d.does("values "+strings.Trim(fmt.Sprint(values), "[]"), "values")
+			d.alone(arrays, trace)
 			for _, r := range d.resumed {
 				if r[0] > r[1] || r[1] > 22<<20 {
 					t.Errorf("resumed with %+v", r)

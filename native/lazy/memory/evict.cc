@@ -41,6 +41,13 @@ struct Step {
 };
 using Steps = std::vector<Step>;
 
+// Turns are what fetch_wanted has moved.
+static struct {
+	uint64_t out;         // bytes, since lacked has told
+	uint64_t submissions; // the most from one use of memory to the next, for which it had to come back
+	bool more;            // has moved since lacked looked
+} turns;
+
 static bool full = false;                  // the device has refused what the scheduler counts
 static std::atomic<bool> some_bare{false}; // some chunks may be bare
 
@@ -400,7 +407,16 @@ static uint64_t make_room(uint64_t bytes, int device, client_move *out)
 	});
 	const uint64_t moved = await_out(std::move(steps), device, Behind::host, &copy_ns, [=](size_t) { return unused_host_chunk(device); });
 	note(out, began, moved, copy_ns);
+	turns.out += moved;
+	turns.more = turns.more || moved > 0;
 	return moved;
+}
+
+static void note_turns()
+{
+	for (auto &entry : ranges())
+		if (const Range &r = *entry.second; r.wanted && r.use != nullptr && r.use->on_host)
+			turns.submissions = std::max(turns.submissions, r.use->launch - std::min(r.use->launch.load(), r.use->before.load()) + 1);
 }
 
 // A launch may reference more than can be on the device together. Then a part of it comes, and the rest of it
@@ -409,6 +425,7 @@ static uint64_t make_room(uint64_t bytes, int device, client_move *out)
 // them would be slow without.
 void fetch_wanted(uint64_t room, int device, client_move *in, client_move *out)
 {
+	note_turns();
 	for (;;) {
 		const uint64_t began = now_ns();
 		Steps fit;
@@ -486,7 +503,7 @@ bool lacks_room(uint64_t room)
 	return !full && all <= room_for_movable() && comes > room + (has_unused_host_chunk() ? leaves : 0);
 }
 
-Wanted wanted()
+static Wanted wanted(uint64_t submissions)
 {
 	std::vector<Range *> all = by_use();
 	uint64_t left = room_for_movable();
@@ -494,7 +511,7 @@ Wanted wanted()
 
 	std::reverse(all.begin(), all.end());
 	for (const Range *r : all)
-		for (size_t i = 0; recent(*r->use) && i < r->chunks.size(); i++) {
+		for (size_t i = 0; recent(*r->use, submissions) && i < r->chunks.size(); i++) {
 			const bool movable = moves(*r, i);
 			if (movable && bytes_of(*r, i) > left)
 				return w;
@@ -504,6 +521,22 @@ Wanted wanted()
 		}
 	return w;
 }
+
+Wanted wanted() { return wanted(recent_submissions()); }
+
+uint64_t lacked(uint64_t room)
+{
+	if (!turns.more)
+		return 0;
+	turns.more = false;
+	const uint64_t on_host = wanted(std::max(turns.submissions, recent_submissions())).on_host, lacks = on_host - std::min(on_host, room);
+	if (turns.out < lacks)
+		return 0;
+	turns.out = 0;
+	return lacks;
+}
+
+void remember_turns() { remember(turns.submissions); }
 
 uint64_t referenced_bytes()
 {

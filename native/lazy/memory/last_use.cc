@@ -44,6 +44,7 @@ struct Table {
 	}
 };
 
+std::atomic<uint64_t> remembered{256}; // submissions
 std::atomic<uint64_t> last_unknown{0}; // the latest launch that may have been given anything
 std::atomic<uint64_t> version{0};      // of the table; odd: it changes
 std::atomic<Table *> current{nullptr};
@@ -121,6 +122,7 @@ LastUse *watch(uintptr_t base, size_t bytes)
 	Place *const at = table->after(base), *const end = table->end();
 
 	use->launch = activity_mark();
+	use->before = use->launch.load();
 	std::copy_backward(at, end, end + 1);
 	at->base.store(base, std::memory_order_release);
 	at->end.store(base + bytes, std::memory_order_release);
@@ -160,17 +162,27 @@ bool Noting::reference(uintptr_t address)
 		}
 	if (use == nullptr)
 		return false;
+	const bool away = use->on_host.load(std::memory_order_relaxed);
+	if (const uint64_t before = use->launch.load(std::memory_order_relaxed); away && before < launch_)
+		use->before.store(before, std::memory_order_relaxed);
 	use->launch.store(launch_, std::memory_order_relaxed);
-	return use->on_host.load(std::memory_order_relaxed);
+	return away;
 }
 
 void Noting::reference_all() { last_unknown.store(launch_, std::memory_order_relaxed); }
 
-bool recent(const LastUse &use)
+uint64_t recent_submissions() { return remembered.load(std::memory_order_relaxed); }
+
+void remember(uint64_t submissions)
 {
-	const uint64_t latest = 256; // submissions: the loops of most programs have fewer
+	if (submissions > recent_submissions())
+		remembered.store(submissions, std::memory_order_relaxed);
+}
+
+bool recent(const LastUse &use, uint64_t submissions)
+{
 	const uint64_t last = std::max(use.launch.load(), last_unknown.load()), now = activity_mark();
-	return now < last || now - last < latest;
+	return now < last || now - last < submissions;
 }
 
 } // namespace lazy

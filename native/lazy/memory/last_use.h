@@ -12,6 +12,7 @@ namespace lazy {
 // LastUse is how some addresses are used.
 struct LastUse {
 	std::atomic<uint64_t> launch{0};  // the latest that referenced them, or before which they were made, as a number of submissions
+	std::atomic<uint64_t> before{0};  // the one before the latest that found them on the host
 	std::atomic<bool> on_host{false}; // a part of their memory is
 };
 
@@ -35,7 +36,11 @@ private:
 	const uint64_t launch_;
 };
 
-bool recent(const LastUse &use); // one of the latest launches used it, as far as is known
+// Recent is what one of the latest submissions used, as far as is known. There are 256 at first: the loops of most programs have
+// fewer. remember makes them more for the rest of the process.
+uint64_t recent_submissions();
+void remember(uint64_t submissions);
+bool recent(const LastUse &use, uint64_t submissions = recent_submissions());
 
 } // namespace lazy
 #endif

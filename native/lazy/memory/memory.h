@@ -138,6 +138,12 @@ void await_evicted(uint64_t bytes, int device, bool bare, client_move *out);
 void fetch(uint64_t room, int device, client_move *in);
 void fetch_wanted(uint64_t room, int device, client_move *in, client_move *out);
 
+// Launches that take turns with more memory than fits have fetch_wanted move it each time. lacked is how much more of the device
+// they need so that nothing has to leave, once as much has left for them since the last such answer; else 0. remember_turns
+// has wanted and fetch count all of that memory from then on.
+uint64_t lacked(uint64_t room);
+void remember_turns();
+
 // bare: memory may be without a mapping at its addresses. await_mapped maps it.
 bool bare();
 void await_mapped(int device);
