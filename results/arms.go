@@ -34,6 +34,12 @@ func (a Arm) Batch() Arm {
 	return a
 }
 
+// WithoutMix returns the arm without its mix: what arms that differ in their mixes alone have in common.
+func (a Arm) WithoutMix() Arm {
+	a.Mix, a.Jobs = "", 0
+	return a
+}
+
 // Alone returns the arm under sa whose kernels are the baseline of this arm's. It has the arm's
 // probe, because casecc's kernels are not those of the CUDA compiler.
 func (a Arm) Alone() Arm {

@@ -48,7 +48,7 @@ func WithJobTimes(runs []Run, times map[int64][]JobTimes) {
 	for i := range runs {
 		runs[i].Metrics.setJobFigures(times[runs[i].ID], func(j JobTimes) *float64 {
 			of := ArmOf(runs[i]).Alone()
-			return cmp.Or(alone[of][j.Command], alone[anyMix(of)][j.Command], j.ExpectedS)
+			return cmp.Or(alone[of][j.Command], alone[of.WithoutMix()][j.Command], j.ExpectedS)
 		})
 	}
 }
@@ -57,7 +57,7 @@ func WithJobTimes(runs []Run, times map[int64][]JobTimes) {
 func aloneOf(runs []Run, times map[int64][]JobTimes) map[Arm]map[string]*float64 {
 	all := map[Arm]map[string][]float64{}
 	for _, r := range runs {
-		if r.Scheduler != "sa" || r.Status != Complete || r.Doubts != "" {
+		if r.Scheduler != "sa" || r.Status != Complete || r.Doubts != "" || r.Warmup || r.Excluded {
 			continue
 		}
 		of := ArmOf(r).Alone()
@@ -65,7 +65,7 @@ func aloneOf(runs []Run, times map[int64][]JobTimes) map[Arm]map[string]*float64
 			if j.RanS == nil {
 				continue
 			}
-			for _, arm := range []Arm{of, anyMix(of)} {
+			for _, arm := range []Arm{of, of.WithoutMix()} {
 				if all[arm] == nil {
 					all[arm] = map[string][]float64{}
 				}
@@ -81,12 +81,6 @@ func aloneOf(runs []Run, times map[int64][]JobTimes) map[Arm]map[string]*float64
 		}
 	}
 	return out
-}
-
-// anyMix is an arm without its batch.
-func anyMix(a Arm) Arm {
-	a.Mix, a.Jobs = "", 0
-	return a
 }
 
 // setJobFigures computes the figures of a run's jobs. alone gives a job's time alone, nil if it is unknown.

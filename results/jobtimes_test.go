@@ -13,8 +13,9 @@ func TestJobFigures(t *testing.T) {
 	run := func(id int64, mix, scheduler string) Run {
 		return Run{ID: id, Mix: mix, Scheduler: scheduler, Node: "local", Mode: Live, Jobs: 2, Status: Complete}
 	}
-	runs := []Run{run(1, "W1", "sa"), run(2, "W1", "sa"), run(3, "W1", "case-alg3"), run(4, "W2", "sa"), run(5, "W3", "cg"), run(6, "W4", "cg"), run(7, "W1", "sa")}
+	runs := []Run{run(1, "W1", "sa"), run(2, "W1", "sa"), run(3, "W1", "case-alg3"), run(4, "W2", "sa"), run(5, "W3", "cg"), run(6, "W4", "cg"), run(7, "W1", "sa"), run(8, "W1", "sa"), run(9, "W1", "sa")}
 	runs[6].Doubts = "another process used the GPU"
+	runs[7].Warmup, runs[8].Excluded = true, true
 	times := map[int64][]JobTimes{
 		1: {{Command: "a", TurnaroundS: 2, RanS: new(2.0)}, {Command: "b", TurnaroundS: 12, RanS: new(10.0)}},
 		2: {{Command: "a", TurnaroundS: 4, RanS: new(4.0)}, {Command: "b", TurnaroundS: 14, RanS: new(10.0)}},
@@ -23,6 +24,8 @@ func TestJobFigures(t *testing.T) {
 		5: {{Command: "c", TurnaroundS: 10, RanS: new(9.0)}, {Command: "d", TurnaroundS: 20, RanS: new(9.0), ExpectedS: new(5.0)}},
 		6: {{Command: "c", TurnaroundS: 10, RanS: new(9.0)}, {Command: "d", TurnaroundS: 20, RanS: new(9.0)}},
 		7: {{Command: "a", TurnaroundS: 100, RanS: new(100.0)}},
+		8: {{Command: "a", TurnaroundS: 200, RanS: new(200.0)}},
+		9: {{Command: "a", TurnaroundS: 300, RanS: new(300.0)}},
 	}
 	WithJobTimes(runs, times)
 	type figures struct{ p99, mean, p95, largest, fairness float64 }

@@ -49,9 +49,9 @@ const (
 	needsOK     = ": it needs a job that ended ok"
 	needsAlone  = ": it needs runs under sa on the same node, or what the scheduler expected of each job"
 	needsEnergy = ": it needs live runs on GPUs that measure their energy or power, for all of the run, and a job that ended ok"
-)
 
-const needsArrivals = ": it needs a mix with arrivals, whose jobs all ended"
+	needsArrivals = ": it needs a mix with arrivals, whose jobs all ended"
+)
 
 // metrics are in the order of comparisons and exports.
 var metrics = []Metric{

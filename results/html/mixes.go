@@ -98,7 +98,7 @@ func groups(runs []results.Run, jobs [][]results.Job, a *arms, matrices []regres
 		for _, m := range b.members {
 			m.leaveCopies()
 		}
-		b.order(bases[anywhere(b.arm)])
+		b.order(bases[b.arm.WithoutMix()])
 		g := newGroup(fmt.Sprintf("mix%d", i+1), b, matrices)
 		if slices.ContainsFunc(all, func(o *batch) bool {
 			return o.arm.Jobs != b.arm.Jobs && o.arm.Mix == b.arm.Mix && o.arm.Node == b.arm.Node
@@ -130,7 +130,7 @@ func bestOf(members []*member, matrices []regress.Matrix) string {
 
 // order puts the base first.
 func (b *batch) order(base results.Arm) {
-	isBase := func(m *member) bool { return anywhere(results.ArmOf(m.runs[0])) == base }
+	isBase := func(m *member) bool { return results.ArmOf(m.runs[0]).WithoutMix() == base }
 	slices.SortStableFunc(b.members, func(x, y *member) int {
 		switch {
 		case isBase(x) == isBase(y):
@@ -140,12 +140,6 @@ func (b *batch) order(base results.Arm) {
 		}
 		return 1
 	})
-}
-
-// anywhere is an arm without its mix.
-func anywhere(a results.Arm) results.Arm {
-	a.Mix, a.Jobs = "", 0
-	return a
 }
 
 // middle is the member's run with the median makespan, and the run's jobs.

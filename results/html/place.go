@@ -83,7 +83,7 @@ func newPlaces(ctx context.Context, source Source, ms []regress.Matrix, groups [
 	slices.SortStableFunc(out, func(a, b place) int { return min(1, len(b.Bars)) - min(1, len(a.Bars)) })
 	for i := range groups {
 		g := &groups[i]
-		at := slices.IndexFunc(ms, func(m regress.Matrix) bool { return m.Of == anywhere(g.arm) })
+		at := slices.IndexFunc(ms, func(m regress.Matrix) bool { return m.Of == g.arm.WithoutMix() })
 		if at >= 0 && widest(ms[at], groups) == g {
 			continue
 		}
@@ -117,7 +117,7 @@ func widest(m regress.Matrix, groups []group) *group {
 	most := -1.0
 	for i := range groups {
 		g := &groups[i]
-		if anywhere(g.arm) != m.Of {
+		if g.arm.WithoutMix() != m.Of {
 			continue
 		}
 		differs := 0.0

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/caserun/caserun/results/stats"
 )
 
 // agreement says in words, for each system, how far the rows agree that have both numbers. It
@@ -66,7 +68,7 @@ func inPoints(rows []Row) string {
 	points := func(r Row) float64 { return *r.Difference() }
 	worst := furthest(rows, func(r Row) float64 { return math.Abs(points(r)) })
 	all := within(rows, points, "%.0f points in %d", 0.05, 0.10, 0.20)
-	return fmt.Sprintf("%s; mean difference %+.1f points; furthest: %s, %+.1f points.", all, mean(each(rows, points))*100, worst.label(), points(worst)*100)
+	return fmt.Sprintf("%s; mean difference %+.1f points; furthest: %s, %+.1f points.", all, stats.Mean(each(rows, points))*100, worst.label(), points(worst)*100)
 }
 
 func each(rows []Row, of func(Row) float64) (out []float64) {

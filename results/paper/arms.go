@@ -143,11 +143,3 @@ func combine(all []samples, with func([]float64) float64) samples {
 	}
 	return out
 }
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}

@@ -170,7 +170,7 @@ func (p *Paper) value(a *arms, workload, scheduler string, m Metric) (samples, e
 }
 
 // takes are what a workload takes of its mixes, besides the first.
-var takes = map[string]func([]float64) float64{"mean": mean, "min": slices.Min[[]float64], "max": slices.Max[[]float64]}
+var takes = map[string]func([]float64) float64{"mean": stats.Mean, "min": slices.Min[[]float64], "max": slices.Max[[]float64]}
 
 // scheduler is the text of a scheduler with the parameters that it has here, if the paper gives none and the defaults are meant.
 func (p *Paper) scheduler(text string, devices int) (string, error) {

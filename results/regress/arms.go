@@ -137,7 +137,7 @@ func openLoads(arms map[results.Arm][]Observation) string {
 	var out []string
 	for _, mix := range slices.Sorted(maps.Keys(grew)) {
 		if n := grew[mix]; n > 0 {
-			mix += fmt.Sprintf(", whose backlog grew in %d runs: their times are not steady", n)
+			mix += fmt.Sprintf(", whose backlog grew in %s: such times are not steady", size.Count(n, "run"))
 		}
 		out = append(out, mix)
 	}

@@ -17,7 +17,7 @@ func blocks(pairs []Pair) [][]Pair {
 	var order []way
 	groups := map[way][]Pair{}
 	for _, p := range pairs {
-		w := way{anyMix(p.A), anyMix(p.B)}
+		w := way{p.A.WithoutMix(), p.B.WithoutMix()}
 		if groups[w] == nil {
 			order = append(order, w)
 		}

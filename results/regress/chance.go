@@ -12,12 +12,6 @@ import (
 // scatter with the number of jobs that it lost, so that no limit in percent fits them. The runs tell it, not
 // the scheduler's name.
 
-// anyMix is an arm without its batch.
-func anyMix(arm results.Arm) results.Arm {
-	arm.Mix, arm.Jobs = "", 0
-	return arm
-}
-
 // losingByChance are the schedulers that lose jobs by chance, as arms without a batch: in one of their mixes
 // at least, runs of the baseline lost some of their jobs, and the runs of a side lost different numbers.
 func losingByChance(pairs []Pair) map[results.Arm]bool {
@@ -25,7 +19,7 @@ func losingByChance(pairs []Pair) map[results.Arm]bool {
 	for _, p := range pairs {
 		some := slices.ContainsFunc(p.ARuns, func(o Observation) bool { return o.Metrics.Crashed > 0 && o.Metrics.OK > 0 })
 		if some && (varies(numbersLost(p.ARuns)) || varies(numbersLost(p.BRuns))) {
-			out[anyMix(p.A)] = true
+			out[p.A.WithoutMix()] = true
 		}
 	}
 	return out

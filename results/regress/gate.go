@@ -150,7 +150,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	samples := make([]stats.Pair, len(asked))
 	r.Checks = make([]Check, len(asked))
 	for i, block := range asked {
-		r.Checks[i], samples[i] = newCheck(block.pairs, block.limit, byChance[anyMix(block.pairs[0].A)], alpha)
+		r.Checks[i], samples[i] = newCheck(block.pairs, block.limit, byChance[block.pairs[0].A.WithoutMix()], alpha)
 	}
 	environments := map[results.Arm][]Difference{}
 	for _, p := range pairs {
@@ -297,14 +297,6 @@ func newCheck(pairs []Pair, l Limit, byChance bool, alpha float64) (Check, stats
 		return c, sample
 	}
 	return c, blockSample(pairs, values, stats.Options{Alpha: alpha, MinEffect: l.Bound, HigherIsBetter: l.Metric.HigherIsBetter, Absolute: l.Metric.Absolute, NoiseFree: c.noiseFree})
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }
 
 // allWorse reports whether every value of b is worse than every value of a. Numbers of crashed

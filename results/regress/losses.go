@@ -50,7 +50,7 @@ func lossSample(pairs []Pair, alpha float64) (sample stats.Pair, excess float64)
 	for _, p := range pairs {
 		on := byMachine(p.ARuns, p.BRuns, values)
 		for _, s := range on {
-			excess += (mean(s.B) - mean(s.A)) / float64(len(on)*len(pairs))
+			excess += (stats.Mean(s.B) - stats.Mean(s.A)) / float64(len(on)*len(pairs))
 		}
 	}
 	return blockSample(pairs, values, stats.Options{Alpha: alpha, Counts: true, Absolute: true, NoiseFree: !anyNoise(pairs)}), excess

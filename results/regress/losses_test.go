@@ -275,7 +275,7 @@ func TestNoGainByLostJobs(t *testing.T) {
 			x, y := of(a, mix), of(b, mix)
 			switch p := dealt(x, y); {
 			case p*tests >= alpha:
-			case mean(y) > mean(x):
+			case stats.Mean(y) > stats.Mean(x):
 				more = append(more, mix)
 			default:
 				less = append(less, mix)

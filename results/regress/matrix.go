@@ -127,8 +127,7 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 	names := results.NamesOf(ofArms(all))
 	apart := map[results.Arm]map[results.Arm][]Observation{}
 	for arm, runs := range all {
-		k := arm.Batch()
-		k.Mix, k.Jobs = "", 0
+		k := arm.Batch().WithoutMix()
 		if apart[k] == nil {
 			apart[k] = map[results.Arm][]Observation{}
 		}
@@ -184,8 +183,7 @@ func standings(arms map[results.Arm][]Observation, names results.Names) []Standi
 	var rows []Standing
 	for _, arm := range names.Sorted(maps.Keys(arms)) {
 		name := names.Scheduler(arm)
-		arm.Mix, arm.Jobs = "", 0
-		if !seen[arm] {
+		if arm = arm.WithoutMix(); !seen[arm] {
 			seen[arm] = true
 			rows = append(rows, Standing{Name: name, Arm: arm})
 		}
@@ -353,10 +351,9 @@ func (c *Count) add(more Count) {
 
 // LevelOf is a metric of an arm in the matrix of its place. Its ratio is unknown if no matrix has it.
 func LevelOf(ms []Matrix, arm results.Arm, metric results.Metric) Level {
-	place, batch := arm.Batch(), arm.Batch()
-	place.Mix, place.Jobs = "", 0
+	batch := arm.Batch()
 	for _, m := range ms {
-		if m.Of != place {
+		if m.Of != batch.WithoutMix() {
 			continue
 		}
 		mix := slices.Index(m.Mixes, batch)
@@ -420,7 +417,7 @@ func (m *Matrix) over(metric results.Metric, row Standing, strata []stats.Stratu
 func geometricMean(blocks [][]float64) float64 {
 	sum := 0.0
 	for _, values := range blocks {
-		sum += math.Log(mean(values))
+		sum += math.Log(stats.Mean(values))
 	}
 	return math.Exp(sum / float64(len(blocks)))
 }

@@ -68,7 +68,7 @@ func perNight(runs []Observation, values func([]Observation) []float64) (names [
 func nightMeans(runs []Observation, values func([]Observation) []float64) (out []float64) {
 	_, each := perNight(runs, values)
 	for _, v := range each {
-		out = append(out, mean(v))
+		out = append(out, stats.Mean(v))
 	}
 	return out
 }
@@ -104,7 +104,7 @@ func differingNights(arms map[results.Arm][]Observation, base map[results.Arm][]
 			}
 			s := spread{metric: m, arm: arm}
 			for i, v := range each {
-				switch at := mean(v); {
+				switch at := stats.Mean(v); {
 				case i == 0:
 					s.low, s.high, s.from, s.to = names[0], names[0], at, at
 				case at < s.from:

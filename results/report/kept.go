@@ -62,8 +62,3 @@ func Vacuumed(title, path string, before, after int64) *Table {
 	t.Add(path, before, after, before-after)
 	return t
 }
-
-// Undated says that runs were left out of a span because they have no date.
-func Undated(n int) string {
-	return fmt.Sprintf("simulated runs and sweeps without a date in their tag, as nightly-2026-11-21 has it, which --since and --before leave out: %d", n)
-}

@@ -277,10 +277,7 @@ func levelText(m results.Metric, c regress.Count, l regress.Level) Cell {
 		if c.Value == nil {
 			return Cell{}
 		}
-		if c.Small != "" {
-			c.Text += " (" + c.Small + ")"
-		}
-		return Cell{Value: c.Text + ratioMark(l)}
+		return Cell{Value: strings.TrimSpace(c.Text+" "+c.Small) + ratioMark(l)}
 	case math.IsNaN(l.Ratio.Value):
 		return Cell{}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
 )
 
 // matrixWithCrashes has sa, which loses nothing, and cg, which loses jobs of W1 alone.
@@ -94,5 +95,16 @@ func TestFiguresWithMissingJobsAreMarked(t *testing.T) {
 		if _, w2, _ := strings.Cut(text, "\nW2,"); !strings.Contains(text, want) || strings.ContainsAny(strings.SplitN(w2, "\n", 2)[0], SurvivorsMark+lostMoreMark) {
 			t.Errorf("%s: no %q, or W2, which lost nothing, is marked:\n%s", byMix[i].Title, want, text)
 		}
+	}
+}
+
+// A metric without a ratio has its interval in brackets once.
+func TestLevelText(t *testing.T) {
+	l := regress.Level{Summary: stats.Summary{N: 7, Median: 0.8, Low: 0.75, High: 0.85}}
+	if got := levelText(results.MetricNamed("fairness"), regress.Count{}, l).Value; got != "80.0 % (75.0 to 85.0)" {
+		t.Errorf("%q", got)
+	}
+	if got := levelTextAlone(results.MetricNamed("fairness"), regress.Count{}, l).Value; got != "80.0 %" {
+		t.Errorf("%q", got)
 	}
 }

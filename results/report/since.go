@@ -4,24 +4,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results/regress"
 )
 
 // sinceText is "fails since nightly-11-12, 12 nights: between nightly-11-11 and nightly-11-12, revisions 1a2b3c4d5..6f7a8b9c0".
 func sinceText(s regress.Since) string {
-	text := fmt.Sprintf("fails since %s, %s: between %s and %s, revisions %s", s.First, counted(s.Nights, "night"), s.After, s.By, revisionRange(s.Revisions[0], s.Revisions[1]))
+	text := fmt.Sprintf("fails since %s, %s: between %s and %s, revisions %s", s.First, size.Count(s.Nights, "night"), s.After, s.By, revisionRange(s.Revisions[0], s.Revisions[1]))
 	if !s.Step {
 		text += "; not yet a step of the trend"
 	}
 	return text
-}
-
-// counted is "1 night" or "2 nights".
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // sinceNotes say since when the checks of a gate fail: a line for each beginning, with its checks.

@@ -1,13 +1,13 @@
 package stats
 
 import (
-	"math"
 	"slices"
+
+	"github.com/aclements/go-moremath/mathx"
 )
 
 // KruskalWallis is the p value of the test that samples have one distribution (Kruskal and Wallis 1952), with the
-// correction for ties, by the chi-squared distribution in the approximation of Wilson and Hilferty (1931). It is 1 if there is nothing
-// to tell apart.
+// correction for ties, by the chi-squared distribution. It is 1 if there is nothing to tell apart.
 func KruskalWallis(samples [][]float64) float64 {
 	all := slices.Concat(samples...)
 	n := float64(len(all))
@@ -41,7 +41,5 @@ func KruskalWallis(samples [][]float64) float64 {
 		return 1
 	}
 	h *= (n - 1) / spread
-	k := groups - 1
-	z := (math.Cbrt(h/k) - (1 - 2/(9*k))) / math.Sqrt(2/(9*k))
-	return math.Erfc(z/math.Sqrt2) / 2
+	return mathx.GammaIncComp((groups-1)/2, h/2)
 }

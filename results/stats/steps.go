@@ -215,6 +215,15 @@ func (o StepOptions) large(values []float64, steps []Step) []Step {
 	}
 }
 
+// Mean is NaN of nothing.
+func Mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
 func median(values []float64) float64 { return Summarize(values, 1-DefaultAlpha).Median }
 
 // Length is the smallest number of values in a series in which Steps can find a step: the

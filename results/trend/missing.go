@@ -44,7 +44,7 @@ func (l Line) sweepsWithout(sweeps []results.Sweep) (out []Gap) {
 		}
 		switch {
 		case next == 0, next < len(l.Points) && l.Points[next].key.sweep == w.ID:
-		case slices.ContainsFunc(l.Gaps, func(g Gap) bool { return strings.HasPrefix(g.Label, label) }):
+		case slices.ContainsFunc(l.Gaps, func(g Gap) bool { return g.Label == label || g.Label == fmt.Sprintf("%s, sweep %d", label, w.ID) }):
 		case plannedIn(l.Arm, w):
 			out = append(out, Gap{Label: label, At: next})
 		}

@@ -23,11 +23,11 @@ func TestNightsThatAreMissing(t *testing.T) {
 	}
 	got := Trend{Lines: []Line{line, {Arm: arm}}}.WithMissing([]results.Sweep{
 		planned(5, "before", "local", "W1", "case-alg3"), planned(20, "it has runs", "local", "W1", "case-alg3"),
-		planned(25, "nightly-2026-11-04", "local", "W1", "case-alg3"), planned(35, "dead", "local", "W1", "fifo:=case-alg3:queue=fifo"),
+		planned(25, "nightly-2026-11-04", "local", "W1", "case-alg3"), planned(32, "nightly", "local", "W1", "case-alg3"), planned(35, "dead", "local", "W1", "fifo:=case-alg3:queue=fifo"),
 		planned(36, "other mix", "local", "W2", "case-alg3"), planned(37, "other scheduler", "local", "W1", "sa"), planned(38, "other node", "sim:1xV100", "W1", "case-alg3"),
 		planned(65, "", "local", "W1", "case-alg3"),
 	})
-	want := []Gap{{"nightly-2026-11-04", 2}, {"2026-11-03", 2}, {"dead", 3}, {"2026-11-09 to 2026-11-21", 5}, {"sweep 65", 6}}
+	want := []Gap{{"nightly-2026-11-04", 2}, {"2026-11-03", 2}, {"nightly", 3}, {"dead", 3}, {"2026-11-09 to 2026-11-21", 5}, {"sweep 65", 6}}
 	if !slices.Equal(got.Lines[0].Gaps, want) {
 		t.Errorf("gaps %v, want %v", got.Lines[0].Gaps, want)
 	}

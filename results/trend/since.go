@@ -104,7 +104,7 @@ func (t Trend) since(l Line, baseline, candidate map[int64]bool, bound float64) 
 	from = min(from, len(of)-2)
 	values := l.values(of[from:])
 	turn := stats.TurnOf(values)
-	if !t.worse(mean(values[:turn.At]), mean(values[turn.At:]), 0) {
+	if !t.worse(stats.Mean(values[:turn.At]), stats.Mean(values[turn.At:]), 0) {
 		last := len(values) - 1
 		turn = stats.Turn{At: last, First: 1, Last: last}
 	}
@@ -191,12 +191,4 @@ func (t Trend) worse(than, value, bound float64) bool {
 // has reports whether a point has one of the runs.
 func (p Point) has(runs map[int64]bool) bool {
 	return slices.ContainsFunc(p.runs, func(o regress.Observation) bool { return runs[o.ID] })
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }
