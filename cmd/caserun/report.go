@@ -116,7 +116,7 @@ func (o *reportOptions) look(c *cobra.Command, db *store.Store) error {
 	}
 	if len(o.runs) == 0 {
 		runs, err := db.Runs(ctx, selected)
-		notes, failed := selection.LeftOut(ctx, db, selected, false)
+		notes, failed := selection.LeftOut(ctx, db, selected)
 		if err := errors.Join(err, failed); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected st
 		return err
 	}
 	overTime, err := selection.PageTrend(ctx, db, o.trend, len(o.runs) > 0, selected)
-	notes, failed := selection.LeftOut(ctx, db, selected, len(o.runs) > 0)
+	notes, failed := selection.LeftOut(ctx, db, selected)
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func (e *export) sayLeftOut() error {
 	if e.Paths[bundleForm] != "" && len(e.asked()) == 1 {
 		return nil
 	}
-	notes, err := selection.LeftOut(e.ctx, e.db, e.Filter, false)
+	notes, err := selection.LeftOut(e.ctx, e.db, e.Filter)
 	for _, note := range notes {
 		e.Say("%s; --excluded takes them in", note)
 	}
@@ -211,7 +211,7 @@ func (e *export) compare() (err error) {
 	if side.Runs, err = selection.Observations(e.ctx, e.db, f); err != nil {
 		return err
 	}
-	if side.Notes, err = selection.LeftOut(e.ctx, e.db, f, false); err != nil {
+	if side.Notes, err = selection.LeftOut(e.ctx, e.db, f); err != nil {
 		return err
 	}
 	if e.matrices, err = regress.Matrices(side, e.Base, regress.Options{Metrics: metrics}); err != nil {

@@ -385,7 +385,7 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(!p.noiseFree && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
 	warn(leftOut != "", "%s", leftOut)
 	warn(len(common) > 1 && slices.Equal(common, Machines(bRuns)), "compared machine by machine, on %d", len(common))
-	warn(sameNights(aRuns, bRuns), "compared night by night, over %d", len(nights(aRuns)))
+	warn(sameNights(aRuns, bRuns), "compared night by night, over %d", len(distinctBlocks(aRuns, nightOf)))
 	p.environment = environment(aRuns, bRuns)
 	for _, d := range p.environment {
 		p.Warnings = append(p.Warnings, d.String())

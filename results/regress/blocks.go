@@ -89,7 +89,7 @@ func strata(block []Pair, values func([]Observation) []float64) []stats.Stratum 
 	var out []stats.Stratum
 	for _, p := range block {
 		if !p.noiseFree || !anyNoise(block) {
-			out = append(out, byMachine(p.ARuns, p.BRuns, values)...)
+			out = append(out, byBlock(p.ARuns, p.BRuns, values)...)
 		}
 	}
 	return out

@@ -134,7 +134,7 @@ func blockSample(block []Pair, values func([]Observation) []float64, o stats.Opt
 		o.Paired = len(all) > len(block)
 		return stats.Pair{Strata: all, Options: o}
 	}
-	on := byMachine(block[0].ARuns, block[0].BRuns, values)
+	on := byBlock(block[0].ARuns, block[0].BRuns, values)
 	if len(on) > 1 {
 		o.Paired = true
 		return stats.Pair{Strata: on, Options: o}

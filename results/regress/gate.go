@@ -276,7 +276,7 @@ func newCheck(pairs []Pair, l Limit, byChance bool, alpha float64) (Check, stats
 	}
 	for _, p := range pairs {
 		c.apart = len(pairs) == 1
-		for _, s := range byMachine(p.ARuns, p.BRuns, values) {
+		for _, s := range byBlock(p.ARuns, p.BRuns, values) {
 			c.apart = c.apart && allWorse(s.A, s.B, l)
 		}
 		for side, runs := range [][]Observation{p.ARuns, p.BRuns} {

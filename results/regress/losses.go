@@ -48,7 +48,7 @@ func lossSample(pairs []Pair, alpha float64) (sample stats.Pair, excess float64)
 		}
 	}
 	for _, p := range pairs {
-		on := byMachine(p.ARuns, p.BRuns, values)
+		on := byBlock(p.ARuns, p.BRuns, values)
 		for _, s := range on {
 			excess += (stats.Mean(s.B) - stats.Mean(s.A)) / float64(len(on)*len(pairs))
 		}

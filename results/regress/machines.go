@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,10 +35,9 @@ func sameMachines(a, b []Observation) (keptA, keptB []Observation, warning strin
 	return keptA, keptB, warning
 }
 
-// byMachine are the values of two arms, machine by machine and night by night if both ran on the same several
+// byBlock are the values of two arms, machine by machine and night by night if both ran on the same several
 // machines, and in the same several nights.
-func byMachine(a, b []Observation, values func([]Observation) []float64) []stats.Stratum {
-	inNight := func(o Observation) string { return fmt.Sprintf("%s night %d", machine(o), nightOf(o)) }
+func byBlock(a, b []Observation, values func([]Observation) []float64) []stats.Stratum {
 	for _, block := range []func(Observation) string{inNight, machine} {
 		found := distinctBlocks(a, block)
 		if len(found) < 2 || !slices.Equal(found, distinctBlocks(b, block)) {
@@ -55,11 +55,11 @@ func byMachine(a, b []Observation, values func([]Observation) []float64) []stats
 	return []stats.Stratum{{A: values(a), B: values(b)}}
 }
 
-// distinctBlocks are the blocks of runs, in order.
-func distinctBlocks(runs []Observation, block func(Observation) string) []string {
-	var out []string
+// distinctBlocks are the blocks of runs, in order, each once.
+func distinctBlocks[T cmp.Ordered](runs []Observation, of func(Observation) T) []T {
+	var out []T
 	for _, o := range runs {
-		out = append(out, block(o))
+		out = append(out, of(o))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -274,7 +274,7 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 			row.add(row.Cells[n].Count)
 			baseHere, ownHere, _ := sameMachines(base, own)
 			for j, metric := range m.Metrics {
-				strata[j] = append(strata[j], byMachine(baseHere, ownHere, valuesOf(metric))...)
+				strata[j] = append(strata[j], byBlock(baseHere, ownHere, valuesOf(metric))...)
 			}
 			noiseFree = noiseFree || results.AllNoiseFree(rows(own))
 			if !row.Base {
@@ -387,7 +387,7 @@ func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
 	for _, metric := range m.Metrics {
 		values := valuesOf(metric)(own)
 		l := Level{Summary: stats.Summarize(values, 1-m.Alpha), Survivors: metric.OfSurvivors && lost(base)+c.Crashed > 0}
-		l.Ratio = ratio(metric, isBase, byMachine(baseHere, ownHere, valuesOf(metric)), 1, m.Alpha)
+		l.Ratio = ratio(metric, isBase, byBlock(baseHere, ownHere, valuesOf(metric)), 1, m.Alpha)
 		c.Levels = append(c.Levels, l)
 	}
 	return c
@@ -460,7 +460,7 @@ func (m Matrix) nights(arms map[results.Arm][]Observation) (notes []string) {
 			base, own := arms[m.Rows[0].arm(batch)], arms[row.arm(batch)]
 			if sameNights(base, own) {
 				of[row.arm(batch)], bases[row.arm(batch)] = own, base
-				most = max(most, len(nights(own)))
+				most = max(most, len(distinctBlocks(own, nightOf)))
 			}
 		}
 		found := differingNights(of, bases, m.Metrics, Options{Alpha: m.Alpha})

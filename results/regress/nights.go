@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,20 +22,12 @@ func nightOf(o Observation) int64 {
 	return *o.Sweep
 }
 
-// nights are the nights of runs, in order.
-func nights(runs []Observation) []int64 {
-	var out []int64
-	for _, o := range runs {
-		out = append(out, nightOf(o))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
+// inNight names the machine and the night of a run.
+func inNight(o Observation) string { return fmt.Sprintf("%s night %d", machine(o), nightOf(o)) }
 
-// sameNights reports whether both sides ran in the same several nights.
+// sameNights reports whether both sides ran in the same several nights, and in each on the same machines.
 func sameNights(a, b []Observation) bool {
-	found := nights(a)
-	return len(found) > 1 && slices.Equal(found, nights(b))
+	return len(distinctBlocks(a, nightOf)) > 1 && slices.Equal(distinctBlocks(a, inNight), distinctBlocks(b, inNight))
 }
 
 // perNight are a metric's values in each night that has some, and the nights' names.
@@ -54,6 +47,8 @@ func perNight(runs []Observation, values func([]Observation) []float64) (names [
 		}
 		name := tag
 		switch {
+		case id == 0:
+			name = "runs of no sweep"
 		case tag == "":
 			name = fmt.Sprintf("sweep %d", id)
 		case tags[tag] > 1:
@@ -97,7 +92,11 @@ func differingNights(arms map[results.Arm][]Observation, base map[results.Arm][]
 			}
 			names, each := perNight(arms[arm], valuesOf(m))
 			if base != nil {
-				each = relativeTo(nightMeans(base[arm], valuesOf(m)), each)
+				ofBase, bases := perNight(base[arm], valuesOf(m))
+				if !slices.Equal(ofBase, names) { // a side has no value in a night
+					continue
+				}
+				each = relativeTo(bases, each)
 			}
 			if len(each) < 2 || stats.KruskalWallis(each)*tests >= o.Alpha {
 				continue
@@ -121,15 +120,12 @@ func differingNights(arms map[results.Arm][]Observation, base map[results.Arm][]
 	return out
 }
 
-// relativeTo divides the values of each night by that night's mean of a base; nil if it lacks one.
-func relativeTo(means []float64, each [][]float64) [][]float64 {
-	if len(means) != len(each) {
-		return nil
-	}
+// relativeTo divides the values of each night by that night's mean of a base.
+func relativeTo(bases, each [][]float64) [][]float64 {
 	out := make([][]float64, len(each))
 	for i, values := range each {
 		for _, v := range values {
-			out[i] = append(out[i], v/means[i])
+			out[i] = append(out[i], v/stats.Mean(bases[i]))
 		}
 	}
 	return out
@@ -140,15 +136,7 @@ func nightsDiffer(who string, found []spread, names results.Names) []string {
 	if len(found) == 0 {
 		return nil
 	}
-	most := slices.MaxFunc(found, func(x, y spread) int {
-		switch dx, dy := x.to/x.from, y.to/y.from; {
-		case dx < dy:
-			return -1
-		case dx > dy:
-			return 1
-		}
-		return 0
-	})
+	most := slices.MaxFunc(found, func(x, y spread) int { return cmp.Compare(x.to/x.from, y.to/y.from) })
 	return []string{fmt.Sprintf("%s differs between its nights in %d of the figures, most in the %s of %s: %.1f %% more on %s than on %s. One figure over these nights hides it: compare them one by one, or see caserun report --trend %s",
 		who, len(found), most.metric.Name, names.Of(most.arm), 100*(most.to/most.from-1), most.high, most.low, most.metric.Name)}
 }
@@ -156,16 +144,7 @@ func nightsDiffer(who string, found []spread, names results.Names) []string {
 // markNights finds the sides whose nights differ: it returns what to say, and marks pairs whose nights are the sample.
 // Pairs of the same nights are compared within each.
 func markNights(pairs []Pair, a, b Side, o Options, names results.Names) (notes []string) {
-	each := [2]map[results.Arm][]Observation{{}, {}}
-	together := map[results.Arm][]Observation{}
-	bases := map[results.Arm][]Observation{}
-	for _, p := range pairs {
-		if sameNights(p.ARuns, p.BRuns) {
-			together[p.B], bases[p.B] = p.BRuns, p.ARuns
-			continue
-		}
-		each[0][p.A], each[1][p.B] = p.ARuns, p.BRuns
-	}
+	each, together := byNights(pairs)
 	for side, label := range []string{a.Label, b.Label} {
 		found := differingNights(each[side], nil, o.Metrics, o)
 		notes = append(notes, nightsDiffer(label, found, names)...)
@@ -176,7 +155,23 @@ func markNights(pairs []Pair, a, b Side, o Options, names results.Names) (notes 
 	if len(notes) > 0 {
 		notes = append(notes, "where nights differ, each night is one value of its side: its mean")
 	}
-	return append(notes, nightsDiffer(fmt.Sprintf("the ratio of %s to %s", b.Label, a.Label), differingNights(together, bases, o.Metrics, o), names)...)
+	return append(notes, nightsDiffer(fmt.Sprintf("the ratio of %s to %s", b.Label, a.Label), differingNights(together[1], together[0], o.Metrics, o), names)...)
+}
+
+// byNights are the runs of both sides of pairs, by the arm of the side: of pairs whose sides ran in nights of their own,
+// and, by the arm of the second side, of pairs that ran in the same ones.
+func byNights(pairs []Pair) (apart, together [2]map[results.Arm][]Observation) {
+	for side := range 2 {
+		apart[side], together[side] = map[results.Arm][]Observation{}, map[results.Arm][]Observation{}
+	}
+	for _, p := range pairs {
+		if sameNights(p.ARuns, p.BRuns) {
+			together[0][p.B], together[1][p.B] = p.ARuns, p.BRuns
+		} else {
+			apart[0][p.A], apart[1][p.B] = p.ARuns, p.BRuns
+		}
+	}
+	return apart, together
 }
 
 // sayNights notes the sides of a gate whose nights differ, and returns the candidate's arms of which this is so.
@@ -188,12 +183,7 @@ func (r *Report) sayNights(baseline, candidate Side) []spread {
 		}
 	}
 	o := Options{Alpha: r.Alpha}
-	each := [2]map[results.Arm][]Observation{{}, {}}
-	for _, p := range r.Pairs {
-		if !sameNights(p.ARuns, p.BRuns) {
-			each[0][p.A], each[1][p.B] = p.ARuns, p.BRuns
-		}
-	}
+	each, _ := byNights(r.Pairs)
 	ofBaseline, ofCandidate := differingNights(each[0], nil, metrics, o), differingNights(each[1], nil, metrics, o)
 	r.Notes = slices.Concat(nightsDiffer(baseline.Label, ofBaseline, r.Names), nightsDiffer(candidate.Label, ofCandidate, r.Names), r.Notes)
 	return ofCandidate

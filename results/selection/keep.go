@@ -112,7 +112,9 @@ func (k Kept) in(span Span) (out Kept) {
 // keep finds what one name means, in the order of Select.
 func keep(ctx context.Context, db *store.Store, name string) (k Kept, err error) {
 	if id, notNumber := input.Int64(name); notNumber == nil {
-		run, err := db.Runs(ctx, store.Filter{IDs: []int64{id}, Warmups: true, Duplicates: true, Excluded: true, Unchecked: true})
+		f := everything
+		f.IDs = []int64{id}
+		run, err := db.Runs(ctx, f)
 		if err != nil || len(run) > 0 {
 			return Kept{Runs: run}, err
 		}

@@ -21,9 +21,9 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	if err != nil {
 		return side, err
 	}
-	excluded, err := db.Excluded(ctx, f)
-	if excluded > 0 {
-		side.Notes = append(side.Notes, side.Label+": "+results.SaysExcluded(excluded))
+	notes, err := LeftOut(ctx, db, f)
+	for _, note := range notes {
+		side.Notes = append(side.Notes, side.Label+": "+note)
 	}
 	if scheduler == "" {
 		side.Runs = runs
@@ -42,11 +42,8 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	return side, err
 }
 
-// LeftOut are notes of how many runs a filter leaves out that a user has excluded; none if runs are named.
-func LeftOut(ctx context.Context, db *store.Store, f store.Filter, named bool) (notes []string, err error) {
-	if named {
-		return nil, nil
-	}
+// LeftOut says how many runs a filter leaves out that a user has excluded; nil if it leaves out none.
+func LeftOut(ctx context.Context, db *store.Store, f store.Filter) (notes []string, err error) {
 	excluded, err := db.Excluded(ctx, f)
 	if excluded > 0 {
 		notes = []string{results.SaysExcluded(excluded)}

@@ -110,12 +110,12 @@ func (p Paper) undoubted(runs []results.Run) []results.Run {
 
 // read are the runs that a filter selects. It says how many a user has excluded.
 func (p Paper) read(ctx context.Context, db *store.Store, f store.Filter) ([]results.Run, error) {
-	excluded, err := db.Excluded(ctx, f)
+	notes, err := LeftOut(ctx, db, f)
 	if err != nil {
 		return nil, err
 	}
-	if excluded > 0 {
-		p.Say("%s", results.SaysExcluded(excluded))
+	for _, note := range notes {
+		p.Say("%s", note)
 	}
 	return db.Runs(ctx, f)
 }

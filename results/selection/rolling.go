@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/internal/input"
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/results/trend"
@@ -56,13 +55,13 @@ func Rolling(ctx context.Context, db *store.Store, text string, candidate regres
 	if err != nil {
 		return regress.Side{}, err
 	}
-	excluded, err := db.Excluded(ctx, store.Filter{})
+	notes, err := LeftOut(ctx, db, store.Filter{})
 	if err != nil {
 		return regress.Side{}, err
 	}
 	side, err := r.Baseline(candidate, runs)
-	if excluded > 0 {
-		side.Notes = append(side.Notes, side.Label+": "+results.SaysExcluded(excluded))
+	for _, note := range notes {
+		side.Notes = append(side.Notes, side.Label+": "+note)
 	}
 	if errors.Is(err, trend.ErrTooFewNights) {
 		return side, Nothing("--baseline %s: %v: until then, name a night as the baseline, such as --baseline TAG", text, err)

@@ -30,13 +30,11 @@ func Trend(ctx context.Context, db *store.Store, metric string, selected store.F
 		other := selected.Sweep != 0 && w.ID != selected.Sweep || selected.Tag != "" && w.Tag != selected.Tag
 		return other || store.Standing(w) == results.Running
 	}))
-	excluded, err := db.Excluded(ctx, selected)
+	notes, err := LeftOut(ctx, db, selected)
 	if err != nil {
 		return t, err
 	}
-	if excluded > 0 {
-		t.Notes = append(t.Notes, results.SaysExcluded(excluded))
-	}
+	t.Notes = append(t.Notes, notes...)
 	if len(t.Lines) == 0 {
 		return t, Nothing("--trend %s: no complete run in %s has a value of it%s", metric, db.Path(), m.Needs)
 	}

@@ -33,8 +33,7 @@ type held struct {
 }
 
 // holdStore keeps other programs from writing to the store at path until release. It waits until no other program has the
-// store open. The store has no journal beside it then, and can be replaced.
-// tell takes what that is; it may be nil.
+// store open. The store has no journal beside it then, and can be replaced. tell takes what is waited for; it may be nil.
 func holdStore(ctx context.Context, doing, path string, tell func(what string)) (*held, error) {
 	s, err := OpenTelling(path, tell)
 	if err != nil {

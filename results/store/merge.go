@@ -600,10 +600,9 @@ func (m *merger) drop(ctx context.Context, run int64) error {
 // inOrder is the order of a sweep's runs in the result. Times are compared to the millisecond.
 const inOrder = "ORDER BY cell_position, julianday(started_at), status = 'complete', uid"
 
-// best are the runs that may count, one for each cell. Of several complete ones an excluded one counts last, and
-// before it a doubtful one. Then that of
-// the machine that has done most of the block counts, so that a block that was done again elsewhere is of one machine.
-// Then the machine counts that was first at the block, and the first run there. A simulated run is of no machine.
+// best are the runs that may count, one for each cell. Of several complete ones an excluded one counts last, and before
+// it a doubtful one. Then that of the machine that has done most of the block counts, so that a block that was done again
+// elsewhere is of one machine. Then the machine counts that was first at the block, and the first run there. A simulated run is of no machine.
 const best = `WITH made AS (
 	SELECT run.id, run.cell_position, run.status = 'complete' AS done, run.doubts <> '' AS doubtful, run.excluded, cell.mix, cell.warmup, cell.repetition,
 		row_number() OVER (` + inOrder + `) AS n,

@@ -59,8 +59,7 @@ func (f Filter) where() (condition string, args []any) {
 		sql string
 		arg any // nil: it has none
 	}{
-		// A list is one argument, because SQLite limits their number.
-		{len(f.IDs) > 0, "id IN (SELECT value FROM json_each(?))", strings.ReplaceAll(fmt.Sprint(f.IDs), " ", ",")},
+		{len(f.IDs) > 0, "id IN (SELECT value FROM json_each(?))", numbers(f.IDs)},
 		{f.Mix != "", isNamed("mix"), input.Name(f.Mix)},
 		{f.Scheduler != "", "? IN (scheduler, arm)", f.Scheduler},
 		{f.Node != "", "node = ?", f.Node},

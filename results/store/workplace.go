@@ -12,8 +12,9 @@ import (
 )
 
 // workplace is a directory beside a store for the files of a merge or a vacuum, which make a file that replaces the
-// store. Only one process has it at a time. Its name is fixed, so that the next one finds what a killed one left. Whoever may write beside the store can put something else there,
-// so its files are removed and renamed by the directory's descriptor, and nothing else in it is touched.
+// store. Only one process has it at a time. Its name is fixed, so that the next one finds what a killed one left.
+// Whoever may write beside the store can put something else there, so its files are removed and renamed by the
+// directory's descriptor, and nothing else in it is touched.
 type workplace struct {
 	doing string // such as "merge into runs.db", for errors
 	out   string // the store
