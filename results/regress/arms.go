@@ -37,7 +37,7 @@ func (s Side) under(scheduler string) string {
 // measurements, doubtful ones may be none, and copies are not samples of their own.
 func (s Side) arms() map[results.Arm][]Observation {
 	arms := map[results.Arm][]Observation{}
-	copies := results.Copies(rows(s.Runs))
+	copies := results.Copies(Rows(s.Runs))
 	for i, o := range s.Runs {
 		if o.Status == results.Complete && !copies[i] && (s.Doubted || o.Doubts == "") {
 			o.settings = results.SettingsOf(o.Run)
@@ -48,8 +48,8 @@ func (s Side) arms() map[results.Arm][]Observation {
 	return arms
 }
 
-// rows are the rows of runs in the store.
-func rows(runs []Observation) []results.Run {
+// Rows are the rows of runs in the store.
+func Rows(runs []Observation) []results.Run {
 	out := make([]results.Run, len(runs))
 	for i, o := range runs {
 		out[i] = o.Run
@@ -66,7 +66,7 @@ func namesOf(a, b map[results.Arm][]Observation) results.Names {
 func ofArms(arms map[results.Arm][]Observation) []results.Run {
 	var runs []results.Run
 	for _, arm := range slices.SortedFunc(maps.Keys(arms), results.Arm.Compare) {
-		runs = append(runs, rows(arms[arm])...)
+		runs = append(runs, Rows(arms[arm])...)
 	}
 	slices.SortStableFunc(runs, func(x, y results.Run) int { return cmp.Compare(x.ID, y.ID) })
 	return runs
@@ -76,7 +76,7 @@ func ofArms(arms map[results.Arm][]Observation) []results.Run {
 func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []string {
 	notes := slices.Clone(s.Notes)
 	incomplete, again, doubtful := 0, 0, 0
-	for i, copied := range results.Copies(rows(s.Runs)) {
+	for i, copied := range results.Copies(Rows(s.Runs)) {
 		switch {
 		case copied:
 			again++
@@ -369,7 +369,7 @@ func batchPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs 
 func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) Pair {
 	aRuns, bRuns, leftOut := sameMachines(aRuns, bRuns)
 	common := Machines(aRuns)
-	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns, noiseFree: results.AllNoiseFree(rows(aRuns)) || results.AllNoiseFree(rows(bRuns))}
+	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns, noiseFree: results.AllNoiseFree(Rows(aRuns)) || results.AllNoiseFree(Rows(bRuns))}
 	warn := func(differs bool, format string, args ...any) {
 		if differs {
 			p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))

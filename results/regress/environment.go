@@ -228,7 +228,7 @@ func mixes(all []Observation) string {
 	for _, o := range all {
 		commands[o.ID] = o.Commands
 	}
-	return results.SeveralMixes(rows(all), commands)
+	return results.SeveralMixes(Rows(all), commands)
 }
 
 func severalSettings(all []Observation) string {
@@ -244,7 +244,7 @@ func machines(all []Observation) string {
 	for _, o := range all {
 		devices[o.ID] = o.Devices
 	}
-	return results.SeveralMachines(rows(all), devices)
+	return results.SeveralMachines(Rows(all), devices)
 }
 
 func gpus(o Observation) []string {

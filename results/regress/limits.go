@@ -90,7 +90,7 @@ func (l Limit) isNamed() bool {
 func UnknownScheduler(limits []Limit, check func(string) error, sides ...Side) (Limit, error) {
 	var runs []results.Run
 	for _, s := range sides {
-		runs = append(runs, rows(s.Runs)...)
+		runs = append(runs, Rows(s.Runs)...)
 	}
 	names := results.NamesOf(runs)
 	for _, l := range limits {

@@ -276,10 +276,10 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation) {
 			for j, metric := range m.Metrics {
 				strata[j] = append(strata[j], byBlock(baseHere, ownHere, valuesOf(metric))...)
 			}
-			noiseFree = noiseFree || results.AllNoiseFree(rows(own))
+			noiseFree = noiseFree || results.AllNoiseFree(Rows(own))
 			if !row.Base {
 				p := Pair{A: m.Rows[0].arm(batch), B: row.arm(batch), ARuns: baseHere, BRuns: ownHere, Warnings: differences(base, own),
-					noiseFree: results.AllNoiseFree(rows(base)) || results.AllNoiseFree(rows(own))}
+					noiseFree: results.AllNoiseFree(Rows(base)) || results.AllNoiseFree(Rows(own))}
 				pairs = append(pairs, p)
 				sets[i][n], sets[i][len(m.Mixes)] = []Pair{p}, append(sets[i][len(m.Mixes)], p)
 			}

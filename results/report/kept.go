@@ -18,12 +18,21 @@ func Kept(title string, sweeps []results.Sweep, runs []results.Run, sizes map[in
 		runs, excluded int
 		size           int64
 	}
-	of, known := map[int64]total{}, map[int64]bool{}
+	of, hasRuns := map[int64]total{}, map[int64]bool{}
 	for _, w := range sweeps {
-		known[w.ID] = true
+		of[w.ID] = total{}
 	}
-	single := func(r results.Run) bool { return each || r.Sweep == nil || !known[*r.Sweep] }
+	single := func(r results.Run) bool {
+		if each || r.Sweep == nil {
+			return true
+		}
+		_, listed := of[*r.Sweep]
+		return !listed
+	}
 	for _, r := range runs {
+		if r.Sweep != nil {
+			hasRuns[*r.Sweep] = true
+		}
 		if single(r) {
 			continue
 		}
@@ -35,7 +44,7 @@ func Kept(title string, sweeps []results.Sweep, runs []results.Run, sizes map[in
 		of[*r.Sweep] = sum
 	}
 	for _, w := range sweeps {
-		if sum := of[w.ID]; !each || sum.runs == 0 && !slices.ContainsFunc(runs, func(r results.Run) bool { return r.Sweep != nil && *r.Sweep == w.ID }) {
+		if sum := of[w.ID]; !each || !hasRuns[w.ID] {
 			t.Add(fmt.Sprintf("sweep:%d", w.ID), w.ID, nil, w.CreatedAt, w.Node, w.Mode, store.Standing(w), given(w.Name), sum.runs, sum.excluded, sum.size, given(w.Tag), given(notesOf(w)))
 		}
 	}

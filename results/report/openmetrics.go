@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/trend"
 )
@@ -79,9 +80,7 @@ func metadata(w io.Writer, name, unit, help string) {
 func namesOfNights(nights []trend.Night) results.Names {
 	var runs []results.Run
 	for _, n := range nights {
-		for _, o := range n.Runs {
-			runs = append(runs, o.Run)
-		}
+		runs = append(runs, regress.Rows(n.Runs)...)
 	}
 	return results.NamesOf(runs)
 }

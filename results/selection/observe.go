@@ -29,11 +29,7 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 		side.Runs = runs
 		return side, err
 	}
-	all := make([]results.Run, len(runs))
-	for i, o := range runs {
-		all[i] = o.Run
-	}
-	under := results.NamesOf(all).Under(scheduler, policies.Omitted)
+	under := results.NamesOf(regress.Rows(runs)).Under(scheduler, policies.Omitted)
 	for _, o := range runs {
 		if under(results.ArmOf(o.Run)) {
 			side.Runs = append(side.Runs, o)

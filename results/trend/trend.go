@@ -72,9 +72,6 @@ type Step struct {
 	Environment    []regress.Difference // what else changed between these two nights
 }
 
-// SameRevision reports whether caserun itself did not change at the step.
-func (s Step) SameRevision() bool { return s.BeforeRevision == s.AfterRevision }
-
 // byArm groups the runs that a trend is of. Notes say how many were left out, except warm-ups and runs that are not
 // complete.
 func byArm(metric results.Metric, runs []regress.Observation) (arms map[results.Arm][]regress.Observation, notes []string) {
@@ -274,9 +271,7 @@ func gaps(points []Point, all []Night, labels map[key]string) (out []Gap) {
 
 func runsOf(points []Point, at []int) (out []results.Run) {
 	for _, i := range at {
-		for _, o := range points[i].runs {
-			out = append(out, o.Run)
-		}
+		out = append(out, regress.Rows(points[i].runs)...)
 	}
 	return out
 }

@@ -70,7 +70,7 @@ func TestStepNamesItsRevisions(t *testing.T) {
 			t.Fatalf("lines %+v, want one step, of case-alg3", got.Lines)
 		}
 		s := got.Lines[1].Steps[0]
-		if s.At != 6 || s.BeforeRevision != "aaaa" || s.AfterRevision != "bbbb" || s.SameRevision() || s.Verdict != tt.verdict || s.Change-tt.change > 0.002 || s.Change-tt.change < -0.002 {
+		if s.At != 6 || s.BeforeRevision != "aaaa" || s.AfterRevision != "bbbb" || s.Verdict != tt.verdict || s.Change-tt.change > 0.002 || s.Change-tt.change < -0.002 {
 			t.Errorf("%s: step %+v, want %s by %v at 6 in aaaa..bbbb", tt.metric, s, tt.verdict, tt.change)
 		}
 		if len(s.Environment) != 0 {
@@ -92,7 +92,7 @@ func TestStepNamesWhatElseChanged(t *testing.T) {
 		h.night(n+1, "sa", "aaaa", driver, results.Live, throughput)
 	}
 	steps := Of(metric(t, "throughput"), h.runs).Lines[0].Steps
-	if len(steps) != 1 || steps[0].Verdict != stats.Better || !steps[0].SameRevision() || steps[0].AfterRevision != "aaaa" {
+	if len(steps) != 1 || steps[0].Verdict != stats.Better || steps[0].BeforeRevision != "aaaa" || steps[0].AfterRevision != "aaaa" {
 		t.Fatalf("steps %+v, want one that is better, of the same revision", steps)
 	}
 	if e := steps[0].Environment; len(e) != 1 || e[0].Kind != "driver" {
