@@ -224,7 +224,7 @@ func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
 
 // The program's package is flags, printing and exit statuses. What is complex, or long, is in packages.
 func TestCommandsAreSmall(t *testing.T) {
-	const mostLines, mostComplex = 4890, 12
+	const mostLines, mostComplex = 4800, 12
 	names, err := filepath.Glob("*.go")
 	configs, bad := filepath.Glob("config/*.go")
 	if err := errors.Join(err, bad); err != nil {

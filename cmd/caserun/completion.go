@@ -109,8 +109,8 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"probes": inList(words(config.OfferProbe)), "mix": completeMix, "mixes": noSpace(config.OfferCatalogMixes, cobra.ShellCompDirectiveNoFileComp),
 		"sched": completeScheduler, "scheds": noSpace(config.OfferSchedulers, cobra.ShellCompDirectiveNoFileComp),
 		"tag": fromStore(selection.OfferTags), "sweep": sweeps, "resume": sweeps, "baseline": fromStore(selection.OfferBaselines), "candidate": compared,
-		"before": runs, "slowdown": runs, "except": fromStore(selection.OfferMixes), "trend": fixed(metricNames()...), "metrics": inList(fixed(metricNames()...)),
-		"max-regression": inList(noSpace(offerLimits, cobra.ShellCompDirectiveNoFileComp)),
+		"before": runs, "slowdown": runs, "except": fromStore(selection.OfferMixes), "trend": words(config.OfferMetric), "metrics": inList(words(config.OfferMetric)),
+		"max-regression": inList(noSpace(config.OfferLimit, cobra.ShellCompDirectiveNoFileComp)),
 		"only":           inList(fixed(regress.Kinds...)), "by": fixed(byMix),
 	}
 }
@@ -125,22 +125,6 @@ func completeFlags(c *cobra.Command, by map[string]cobra.CompletionFunc) {
 			_ = c.RegisterFlagCompletionFunc(f.Name, by[f.Name])
 		}
 	})
-}
-
-// metricNames are the metrics that flags take.
-func metricNames() (names []string) {
-	for _, m := range regress.Metrics() {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
-// offerLimits offers the metrics that a limit may be of.
-func offerLimits(string) (offers []string) {
-	for _, name := range metricNames() {
-		offers = append(offers, name+"=")
-	}
-	return offers
 }
 
 // plainUsages takes the backticks out of what flags say of themselves. They mark the values' names for help, and completion would show them.

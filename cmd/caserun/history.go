@@ -143,46 +143,31 @@ func (o *historyOptions) open(c *cobra.Command) (db *store.Store, done func() er
 
 // sayUnknown names the mixes to leave out that have no run, because a slip would leave out nothing.
 func (o *historyOptions) sayUnknown(c *cobra.Command, db *store.Store) error {
-	for _, mix := range o.except {
-		if db == nil {
-			break
-		}
-		runs, err := db.Runs(c.Context(), store.Filter{Mix: mix, Last: 1})
-		if err != nil {
-			return err
-		}
-		if len(runs) == 0 {
-			sayTo(c)("--except %s leaves out nothing: %s has no run of a mix with that name", mix, o.settings.DB)
-		}
+	unknown, err := history.WithoutRuns(c.Context(), db, o.except)
+	for _, mix := range unknown {
+		sayTo(c)("--except %s leaves out nothing: %s has no run of a mix with that name", mix, o.settings.DB)
 	}
-	return nil
+	return err
 }
 
 // all is what the files say that are named, and what the store's runs show.
 func (o *historyOptions) all(c *cobra.Command, db *store.Store, file history.File) ([]results.Known, error) {
-	found := file.Entries()
-	for _, mode := range []results.Mode{results.Live, results.Simulated} {
-		filter := store.Filter{Mode: mode, Before: o.before, NotMixes: o.except}
-		if c.Flags().Changed("suite") {
-			filter.Suite = o.settings.Suite
-		}
-		if c.Flags().Changed("probe") {
-			filter.Probe = &o.settings.Probe
-		}
-		learned, err := history.Learned(c.Context(), db, filter, nil)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, learned...)
+	filter := store.Filter{Before: o.before, NotMixes: o.except}
+	if c.Flags().Changed("suite") {
+		filter.Suite = o.settings.Suite
 	}
-	if o.settings.Profiles != "" {
-		measured, err := profiles.Load(c.Context(), o.settings.Profiles)
-		if err != nil {
-			return nil, harness.Refuse(err)
-		}
-		found = append(found, history.Measured(measured)...)
+	if c.Flags().Changed("probe") {
+		filter.Probe = &o.settings.Probe
 	}
-	return found, nil
+	found, err := history.All(c.Context(), db, file, filter)
+	if o.settings.Profiles == "" || err != nil {
+		return found, err
+	}
+	measured, err := profiles.Load(c.Context(), o.settings.Profiles)
+	if err != nil {
+		return nil, harness.Refuse(err)
+	}
+	return append(found, history.Measured(measured)...), nil
 }
 
 // ofMix is what a run of the mix would be told of each of its commands.

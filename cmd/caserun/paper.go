@@ -274,14 +274,8 @@ func (o *paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 		calls = append(calls, &sweep.Call{Plan: p, ID: id, Store: db, Jobs: 1, Now: time.Now, Say: say, Log: log,
 			Display: display.NewSweep(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: settings.StoreFlag()})
 	}
-	for i, call := range calls {
-		if err := call.Run(ctx, ""); err != nil {
-			var later strings.Builder
-			for _, id := range ids[i+1:] {
-				fmt.Fprintf(&later, "; caserun sweep --resume %s%s begins the next", id, settings.StoreFlag())
-			}
-			return nil, fmt.Errorf("%w%s; %s --sweep %s%s makes the tables", err, later.String(), o.command(), strings.Join(ids, ","), settings.StoreFlag())
-		}
+	if err := sweep.RunAll(ctx, calls); err != nil {
+		return nil, fmt.Errorf("%w; %s --sweep %s%s makes the tables", err, o.command(), strings.Join(ids, ","), settings.StoreFlag())
 	}
 	return ids, nil
 }

@@ -159,7 +159,9 @@ func (o *regressOptions) fits(baseline, candidate regress.Side) error {
 }
 
 func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
-	baseline, candidate, err := o.sides(c, db)
+	missing := func(flag, text string) error { return o.matchesNothing(c, db, flag+" "+text, text) }
+	of := selection.Gated{Baseline: o.baseline, Candidate: o.candidate, Doubted: o.doubted, Limits: o.limits, Alpha: o.alpha}
+	baseline, candidate, err := of.Sides(c.Context(), db, missing)
 	if err != nil {
 		return err
 	}
@@ -181,36 +183,9 @@ func (o *regressOptions) look(c *cobra.Command, db *store.Store) error {
 		}
 	}
 	if len(candidate.Runs) == 0 { // the report has said so too, for who reads nothing else
-		return o.matchesNothing(c, db, "--candidate "+o.candidate, o.candidate)
+		return missing("--candidate", o.candidate)
 	}
 	return verdict(r)
-}
-
-// sides finds what is compared.
-func (o *regressOptions) sides(c *cobra.Command, db *store.Store) (baseline, candidate regress.Side, err error) {
-	if !selection.IsRolling(o.baseline) {
-		if baseline, err = selection.Select(c.Context(), db, o.baseline); err != nil {
-			return baseline, candidate, err
-		}
-		if len(baseline.Runs) == 0 {
-			return baseline, candidate, o.matchesNothing(c, db, "--baseline "+o.baseline, o.baseline)
-		}
-	}
-	if candidate, err = selection.Select(c.Context(), db, o.candidate); err != nil {
-		return baseline, candidate, err
-	}
-	baseline.Doubted, candidate.Doubted = o.doubted, o.doubted
-	if selection.IsRolling(o.baseline) {
-		if len(candidate.Runs) == 0 {
-			return baseline, candidate, o.matchesNothing(c, db, "--candidate "+o.candidate, o.candidate)
-		}
-		baseline, err = selection.Rolling(c.Context(), db, o.baseline, candidate, o.limits, o.alpha)
-		return baseline, candidate, err
-	}
-	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
-		return baseline, candidate, fmt.Errorf("regress: %w", err)
-	}
-	return baseline, candidate, nil
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.

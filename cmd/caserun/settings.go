@@ -166,12 +166,6 @@ func storeHint(settings config.Settings) regress.StoreHint {
 // extendHint is storeHint for commands that give sweeps more repetitions.
 func extendHint(c *cobra.Command, db *store.Store, settings config.Settings) regress.StoreHint {
 	in := storeHint(settings)
-	in.Sweep = sweep.Hints(c.Context(), db, func(flag string) string {
-		of, _, err := c.Root().Find([]string{"sweep"})
-		if err != nil || of.Flags().Lookup(flag) == nil {
-			return ""
-		}
-		return of.Flags().Lookup(flag).DefValue
-	})
+	in.Sweep = sweep.Hints(c.Context(), db, config.SweepDefault)
 	return in
 }

@@ -26,7 +26,6 @@ type keep struct {
 	word    string // what the first argument is, such as TAG; "": a name
 	text    string // the first argument
 	undo    bool
-	yes     bool
 	files   bool
 	action  func(ctx context.Context, db *store.Store) (*report.Table, error)
 }
@@ -66,22 +65,10 @@ func (o *keep) settle(c *cobra.Command, args []string) error {
 		p := display.NewRecords(c.ErrOrStderr(), what, time.Now())
 		return func(n, all int64) { p.Done(n, all, time.Now()) }, p.Stop
 	}
-	o.Confirm = func(question string) error { return o.confirm(c, question) }
+	o.Command, o.Ask = c.CommandPath(), func(question string) (yes, asked bool) {
+		return display.Ask(c.InOrStdin(), c.ErrOrStderr(), question)
+	}
 	return errors.Join(o.Validate(time.Now(), o.changes), o.asked.settle(c, args))
-}
-
-// confirm refuses what the user does not want when a terminal is asked.
-func (o *keep) confirm(c *cobra.Command, question string) error {
-	if o.yes {
-		return nil
-	}
-	switch wanted, asked := display.Ask(c.InOrStdin(), c.ErrOrStderr(), question); {
-	case !asked:
-		return refuse("%s: standard input is not a terminal, so nobody can be asked: add --yes", c.CommandPath())
-	case !wanted:
-		return refuse("%s: the answer was not yes, and nothing was done", c.CommandPath())
-	}
-	return nil
 }
 
 func (o *keep) look(c *cobra.Command, db *store.Store) error {
@@ -191,7 +178,7 @@ caserun store list.`,
   caserun store rm --before 90d --yes
   caserun store rm nightly-2026-08-01 --files`,
 	})
-	addYesFlag(c, &o.yes)
+	addYesFlag(c, &o.Yes)
 	c.Flags().BoolVar(&o.files, "files", false, "remove also the directories in --runs with what the jobs wrote")
 	config.AddRunsFlag(c.Flags())
 	return c
@@ -217,7 +204,7 @@ program may have the store open.`,
 	}
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
-	addYesFlag(c, &o.yes)
+	addYesFlag(c, &o.Yes)
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would be given back, and change nothing")
 	return c
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
-	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
@@ -412,14 +411,7 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	if err := errors.Join(showArms(c, o.settings, db, id, remedy), ended); err != nil {
 		return err
 	}
-	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id, Status: results.Complete})
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(runs, func(r results.Run) bool { return r.Metrics.OK > 0 }) {
-		return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %s ended ok", size.Count(len(runs), "run"))}
-	}
-	return nil
+	return sweep.CheckMeasured(c.Context(), db, id)
 }
 
 func newSweepList() *cobra.Command {
@@ -439,19 +431,11 @@ func newSweepList() *cobra.Command {
 type sweepList struct{ asked }
 
 func (o *sweepList) look(c *cobra.Command, db *store.Store) error {
-	sweeps, err := db.Sweeps(c.Context())
+	sweeps, err := sweep.List(c.Context(), db)
 	if err != nil {
 		return err
 	}
-	var progress []report.SweepProgress
-	for _, w := range sweeps {
-		left, finished, err := sweep.Remaining(c.Context(), db, w.ID, sweep.Part{})
-		if err != nil {
-			return err
-		}
-		progress = append(progress, report.SweepProgress{Sweep: w, Runs: len(left) + finished, Done: finished})
-	}
-	return render(c, o.settings.Format, report.SweepList(progress))
+	return render(c, o.settings.Format, report.SweepList(sweeps))
 }
 
 func newSweepShow() *cobra.Command {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
@@ -171,7 +172,7 @@ func (o *sweepOptions) propose(c *cobra.Command, db *store.Store, id int64) erro
 
 // newSweepTask is what tasks of Slurm call.
 func newSweepTask() *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:    "task DIR SUBMISSION TASK",
 		Short:  "Do a task of an array job that caserun sweep --slurm submitted",
 		Hidden: true,
@@ -187,7 +188,6 @@ func newSweepTask() *cobra.Command {
 			})
 		},
 	}
-	return c
 }
 
 // sweepCancel is what sweep cancel is asked for.
@@ -225,15 +225,8 @@ func (o *sweepCancel) do(c *cobra.Command) error {
 		}
 		n, err := s.Cancel(c.Context())
 		if err == nil {
-			sayTo(c)("sweep %d: %s cancelled", w.ID, countTasks(n))
+			sayTo(c)("sweep %d: cancelled %s", w.ID, size.Count(n, "task"))
 		}
 		return err
 	})
-}
-
-func countTasks(n int) string {
-	if n == 1 {
-		return "1 task is"
-	}
-	return fmt.Sprintf("%d tasks are", n)
 }

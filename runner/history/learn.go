@@ -17,6 +17,36 @@ const (
 	maxTraced = 10
 )
 
+// All is what the file says, and what the live and the simulated runs show that a filter selects, of every command.
+func All(ctx context.Context, db *store.Store, file File, f store.Filter) ([]results.Known, error) {
+	found := file.Entries()
+	for _, f.Mode = range []results.Mode{results.Live, results.Simulated} {
+		learned, err := Learned(ctx, db, f, nil)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, learned...)
+	}
+	return found, nil
+}
+
+// WithoutRuns are the mixes of which a store has no run. db may be nil: then nothing is said of any.
+func WithoutRuns(ctx context.Context, db *store.Store, mixes []string) (without []string, err error) {
+	if db == nil {
+		return nil, nil
+	}
+	for _, mix := range mixes {
+		runs, err := db.Runs(ctx, store.Filter{Mix: mix, Last: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(runs) == 0 {
+			without = append(without, mix)
+		}
+	}
+	return without, nil
+}
+
 // Learned returns what the complete and undoubted runs of one mode show that a filter selects: for each command and
 // GPU the medians over the jobs that ended ok. commands nil: all. Traced runs give times only where no
 // other run does, because tracing costs time. How much of a device kernels fill is known from traced

@@ -24,8 +24,11 @@ type Request struct {
 	Since, Before string // as input.Moment reads them; "": no limit
 	DryRun        bool
 
+	Command string // which the user called
+	Yes     bool   // nobody is asked
+	Ask     func(question string) (yes, asked bool)
+
 	Say      harness.Say
-	Confirm  func(question string) error // refuses what the user does not want
 	Progress func(what string) (done func(n, all int64), stop func())
 
 	span selection.Span
@@ -103,6 +106,20 @@ func (r *Request) change(ctx context.Context, db *store.Store, verb string, do f
 	return r.table(ctx, db, verb, k, false)
 }
 
+// confirm refuses what the user does not want.
+func (r *Request) confirm(question string) error {
+	if r.Yes {
+		return nil
+	}
+	switch yes, asked := r.Ask(question); {
+	case !asked:
+		return harness.Refuse(fmt.Errorf("%s: standard input is not a terminal, so nobody can be asked: add --yes", r.Command))
+	case !yes:
+		return harness.Refuse(fmt.Errorf("%s: the answer was not yes, and nothing was done", r.Command))
+	}
+	return nil
+}
+
 // Idle adds the remedy to the error of what another process works on.
 func Idle(err error) error {
 	if errors.Is(err, store.ErrBusy) {
@@ -130,8 +147,8 @@ func (r *Request) Tag(ctx context.Context, db *store.Store, tag string, mixed bo
 // Note notes a text of runs and sweeps; "" takes it away. The runs of a sweep that is named have no note of their own.
 func (r *Request) Note(ctx context.Context, db *store.Store, text string) (*report.Table, error) {
 	return r.change(ctx, db, marked("note", text), func(k selection.Kept) error {
-		of := k.Chosen()
-		k.Runs = slices.DeleteFunc(slices.Clone(k.Runs), func(run results.Run) bool { return run.Sweep != nil && slices.Contains(of.Sweeps, *run.Sweep) })
+		named := k.Chosen().Sweeps
+		k.Runs = slices.DeleteFunc(slices.Clone(k.Runs), func(run results.Run) bool { return run.Sweep != nil && slices.Contains(named, *run.Sweep) })
 		return db.SetRemark(ctx, k.Chosen(), text)
 	})
 }
@@ -173,7 +190,7 @@ func (r *Request) Remove(ctx context.Context, db *store.Store, dir string, files
 	if files {
 		question += fmt.Sprintf(", directories of jobs' output %d", len(outputs))
 	}
-	if err := r.Confirm(question + "?"); err != nil {
+	if err := r.confirm(question + "?"); err != nil {
 		return nil, err
 	}
 	done, stop := r.Progress("runs removed")
@@ -201,7 +218,7 @@ func (r *Request) Vacuum(ctx context.Context, db *store.Store, close func() erro
 	}
 	human := func(bytes int64) string { return report.Human(float64(bytes), report.Bytes) }
 	r.Say("vacuum of %s: until it is done, it needs up to %s on the disk, which has %s", path, human(needs.Needs), human(needs.Has))
-	if err := errors.Join(needs.Enough(), r.Confirm(fmt.Sprintf("vacuum %s?", path))); err != nil {
+	if err := errors.Join(needs.Enough(), r.confirm(fmt.Sprintf("vacuum %s?", path))); err != nil {
 		return nil, err
 	}
 	if db, err = harness.OpenStoreTelling(path, r.Say); err == nil { // runs whose processes died become interrupted

@@ -18,6 +18,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
@@ -418,7 +419,7 @@ func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, 
 	if p.Mode == results.Simulated {
 		of = ", " + p.Repeats()
 	}
-	say("sweep %d: %s on %s%s", id, countRuns(len(cells)), w.Node, of)
+	say("sweep %d: %s on %s%s", id, size.Count(len(cells), "run"), w.Node, of)
 	return id, nil
 }
 
@@ -454,14 +455,6 @@ func (p *Plan) Stored(ctx context.Context, db *store.Store) (id int64, err error
 		}
 	}
 	return id, err
-}
-
-// countRuns is a number of runs in words.
-func countRuns(n int) string {
-	if n == 1 {
-		return "1 run"
-	}
-	return fmt.Sprintf("%d runs", n)
 }
 
 // names are the names of the plan's arms, which do not depend on how far the sweep is.

@@ -78,6 +78,19 @@ type Call struct {
 	StoreFlag string
 }
 
+// RunAll makes calls one after another. Its error says how the sweeps begin that are left.
+func RunAll(ctx context.Context, calls []*Call) error {
+	for i, c := range calls {
+		if err := c.Run(ctx, ""); err != nil {
+			for _, later := range calls[i+1:] {
+				err = fmt.Errorf("%w; caserun sweep --resume %d%s begins the next", err, later.ID, later.StoreFlag)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // Busy adds the remedy to the error of a sweep on which another process works.
 func Busy(err error) error {
 	var by store.HeldError

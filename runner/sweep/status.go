@@ -2,10 +2,42 @@ package sweep
 
 import (
 	"context"
+	"slices"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 )
+
+// List has the sweeps of a store, and how many runs of each are done.
+func List(ctx context.Context, db *store.Store) (list []report.SweepProgress, err error) {
+	sweeps, err := db.Sweeps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range sweeps {
+		left, done, err := Remaining(ctx, db, w.ID, Part{})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, report.SweepProgress{Sweep: w, Runs: len(left) + done, Done: done})
+	}
+	return list, nil
+}
+
+// CheckMeasured refuses a sweep in which no job ended ok.
+func CheckMeasured(ctx context.Context, db *store.Store, id int64) error {
+	runs, err := db.Runs(ctx, store.Filter{Sweep: id, Status: results.Complete})
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(runs, func(r results.Run) bool { return r.Metrics.OK > 0 }) {
+		return selection.Nothing("nothing was measured: no job of the sweep's %s ended ok", size.Count(len(runs), "run"))
+	}
+	return nil
+}
 
 // Standing is how far a part of a sweep is, by the runs of one store. Each run of its plan is done,
 // under way, failed or missing.

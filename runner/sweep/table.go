@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/schedulers"
@@ -26,7 +27,7 @@ func (p *Plan) Table(cells []results.Cell, times Estimates) *report.Table {
 		t.Add(cell.Position, cell.Mix, scheduler, arm, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String(), arm)
 	}
 	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
-		countRuns(len(cells)), report.Human(total, report.Seconds))})
+		size.Count(len(cells), "run"), report.Human(total, report.Seconds))})
 	if searches {
 		t.Say("How long searches for plans take is a rough estimate, from the number of jobs and changes that are tried. A sweep corrects it as its runs end.")
 	}

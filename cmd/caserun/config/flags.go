@@ -157,6 +157,16 @@ func AddSweepFlags(f *pflag.FlagSet, o *sweep.Options) {
 	f.StringVar(&o.Name, "name", "", "`TEXT` to call the sweep by")
 }
 
+// SweepDefault is the text of a setting of a sweep's runs that is not given; "": no flag has it.
+func SweepDefault(setting string) string {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddSweepNodeFlags(f)
+	if found := f.Lookup(setting); found != nil {
+		return found.DefValue
+	}
+	return ""
+}
+
 // DefaultReps says how many repetitions a sweep has by default.
 func DefaultReps() string {
 	return fmt.Sprintf("%d, or %d with --sim-noise 0", sweep.DefaultReps, sweep.NoiselessReps)

@@ -11,6 +11,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -193,6 +194,22 @@ func OfferProbe(string) (offers []string) {
 func OfferFormat(string) (offers []string) {
 	for _, f := range report.Formats() {
 		offers = append(offers, string(f)+"\t"+f.About())
+	}
+	return offers
+}
+
+// OfferMetric offers the metrics that flags take.
+func OfferMetric(string) (offers []string) {
+	for _, m := range regress.Metrics() {
+		offers = append(offers, m.Name)
+	}
+	return offers
+}
+
+// OfferLimit offers the metrics that a limit may be of.
+func OfferLimit(string) (offers []string) {
+	for _, name := range OfferMetric("") {
+		offers = append(offers, name+"=")
 	}
 	return offers
 }
