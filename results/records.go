@@ -180,7 +180,7 @@ type Job struct {
 	FootprintBytes *int64   // as its mix declares it
 	UsedBytes      *int64   // the most that its tasks used at one time, device heap included
 	Device         *int     // the device that the job or its first task ran on
-	ArrivalS       *float64 // nil until the preceding group has ended, and in records of earlier versions
+	ArrivalS       *float64 // nil until it has arrived, and in records of earlier versions
 	StartS         *float64 // process start
 	EndS           *float64
 	WaitS          *float64 // time blocked since arrival: waiting for a device before exec, or in its probe

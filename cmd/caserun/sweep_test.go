@@ -53,7 +53,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--trace"}, exitUsage, "--trace"},
 		{[]string{"--mixes", "W1", "--scheds", "sa,schedgpu:arch=shared"}, exitUsage, "no processes that could decide"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--sim-noise", "-1"}, exitUsage, "sim-noise -1: want 0 to 1"},
-		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "markdown"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "want table, csv, tsv, json or md"},
 		{[]string{write("key.yaml", "mixes: [W1]\nscheds: [sa]\nrep: 3\n")}, exitUsage, `key.yaml:3:1: unknown key "rep": did you mean reps?`},
 		{[]string{write("mix-key.yaml", "mix: [W1]\nscheds: [sa]\n")}, exitUsage, `mix-key.yaml:1:1: unknown key "mix": did you mean mixes?`},
 		{[]string{"--mixes", "W1", "--scheds", "sa,alg3"}, exitUsage, `unknown scheduler "alg3": did you mean case-alg3?`},
