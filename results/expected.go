@@ -15,8 +15,8 @@ type Expected struct {
 	Source       string // from where it is known: "14 runs", "profile", "file"
 }
 
-// AloneS is how long a job takes from its start to its end with a device of its own.
-func (e Expected) AloneS() float64 { return e.BeforeS + e.HeldS + e.AfterS }
+// aloneS is how long a job takes from its start to its end with a device of its own.
+func (e Expected) aloneS() float64 { return e.BeforeS + e.HeldS + e.AfterS }
 
 // Known is what is known of the jobs of one command on one GPU model. Without a Source nothing is.
 type Known struct {

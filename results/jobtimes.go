@@ -17,7 +17,7 @@ type JobTimes struct {
 func TimesOf(jobs []Job, predictions []Prediction) (out []JobTimes) {
 	expected := map[int]*float64{}
 	for _, p := range predictions {
-		expected[p.Job] = known(p.AloneS())
+		expected[p.Job] = known(p.aloneS())
 	}
 	for _, j := range jobs {
 		took := j.TurnaroundS()
@@ -36,13 +36,17 @@ func TimesOf(jobs []Job, predictions []Prediction) (out []JobTimes) {
 // WithJobTimes sets the figures that follow from the jobs of each run: the 99th percentile of turnaround, and the
 // slowdowns against each job's time alone. times are of the runs by their ids.
 //
-// A slowdown is the normalized turnaround time of Eyerman and Eeckhout (System-level performance metrics for
-// multiprogram workloads, IEEE Micro 28(3), 2008): a job's turnaround, its wait included, over its time alone. Their mean
-// is ANTT. Fairness is Jain's index of them (Jain, Chiu, Hawe, DEC TR-301, 1984).
+// A slowdown is a job's turnaround, its wait included, over its time alone. It is the normalized turnaround time of
+// Eyerman and Eeckhout (System-level performance metrics for multiprogram workloads, IEEE Micro 28(3), 2008). The mean is
+// their ANTT. Fairness is Jain's index of the slowdowns (Jain, Chiu, Hawe, DEC TR-301, 1984).
 //
-// The time alone is the mean time from start to end of the jobs with the command in runs under sa, which gives each job a
-// device of its own: in runs of the same batch, or else in runs of other mixes on the node, or else what the run's
-// scheduler expected. A run of which a job that ended ok has no time alone has no slowdowns.
+// The time alone is the first of these that is known:
+//   - the mean time from start to end of the jobs with the command under sa, which gives each job a device of its own, in
+//     runs of the same batch
+//   - the same in runs of other mixes on the node
+//   - what the run's scheduler expected.
+//
+// If one job that ended ok has no time alone, the run has no slowdowns.
 func WithJobTimes(runs []Run, times map[int64][]JobTimes) {
 	alone := aloneOf(runs, times)
 	for i := range runs {

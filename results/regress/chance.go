@@ -12,8 +12,8 @@ import (
 // scatter with the number of jobs that it lost, so that no limit in percent fits them. The runs tell it, not
 // the scheduler's name.
 
-// losingByChance are the schedulers that lose jobs by chance, as arms without a batch: in one of their mixes
-// at least, runs of the baseline lost some of their jobs, and the runs of a side lost different numbers.
+// losingByChance are the schedulers that lose jobs by chance, as arms without a batch. In one of their mixes at
+// least, runs of the baseline lost some of their jobs, and the runs of a side lost different numbers.
 func losingByChance(pairs []Pair) map[results.Arm]bool {
 	out := map[results.Arm]bool{}
 	for _, p := range pairs {

@@ -158,8 +158,8 @@ func markNights(pairs []Pair, a, b Side, o Options, names results.Names) (notes 
 	return append(notes, nightsDiffer(fmt.Sprintf("the ratio of %s to %s", b.Label, a.Label), differingNights(together[1], together[0], o.Metrics, o), names)...)
 }
 
-// byNights are the runs of both sides of pairs, by the arm of the side: of pairs whose sides ran in nights of their own,
-// and, by the arm of the second side, of pairs that ran in the same ones.
+// byNights are the runs of both sides of pairs. apart has those of pairs whose sides ran in nights of their own, by the
+// arm of each side. together has those of pairs that ran in the same nights, by the arm of the second side.
 func byNights(pairs []Pair) (apart, together [2]map[results.Arm][]Observation) {
 	for side := range 2 {
 		apart[side], together[side] = map[results.Arm][]Observation{}, map[results.Arm][]Observation{}

@@ -122,8 +122,8 @@ func pOf(apart float64, n, tried int) float64 {
 	return min(1, 2*stats.TDist{V: freedom}.CDF(-t)*float64(tried))
 }
 
-// separation returns a function that gives the share of the sum of squares of values that lies between the mean of those from a
-// position up to another one, and the mean of all others; 0 of equal values.
+// separation returns a function of two positions: how much of the sum of squares of values lies between two means, that of the
+// values from the first position up to the second, and that of all others. It is a share, and 0 of equal values.
 func separation(values []float64) func(from, to int) float64 {
 	n := float64(len(values))
 	mean := stats.Mean(values)
@@ -149,8 +149,8 @@ func separation(values []float64) func(from, to int) float64 {
 type Turn struct{ At, First, Last int } // as in Step
 
 // TurnOf finds where a series changes that has two values at least. First and Last bound the shortest interval that has 95 %
-// of the posterior distribution, with a flat prior of the position, and vague priors of the levels and the variance of normal
-// values (Smith 1975). Either level may be of one value.
+// of the posterior distribution (Smith 1975). The prior of the position is flat, and those of the levels and the variance of
+// normal values are vague. Either level may be of one value.
 func TurnOf(values []float64) Turn {
 	n := len(values)
 	apart := separation(values)

@@ -52,7 +52,7 @@ func (v Vacuuming) Enough() error {
 
 // Vacuum writes the store at path anew without the pages that hold nothing, and replaces its file at the end. So the store
 // is as it was whatever happens. It waits until no other program has the store open, and refuses while a process works on
-// a run or a sweep. progress takes bytes that are written, of about so many, and tell what is waited for.
+// a run or a sweep. progress takes the bytes that are written, of about so many. tell takes what is waited for.
 func Vacuum(ctx context.Context, path string, progress func(done, all int64), tell func(what string)) (v Vacuumed, err error) {
 	if path, err = filepath.Abs(path); err == nil {
 		path, err = filepath.EvalSymlinks(path) // and keep the link

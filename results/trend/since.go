@@ -150,8 +150,8 @@ func (l Line) between(after, first, by int) *regress.Since {
 		Revisions: [2]string{older.Revisions[len(older.Revisions)-1], newer.Revisions[0]}}
 }
 
-// fallsAt is the step from which on the levels up to the end of the series are worse than the baseline's by more than the bound.
-// nil: the step lies behind from, which is a position in of.
+// fallsAt is the step from which on every level up to the end of the series is worse than the baseline's by more than the
+// bound. nil: no step of the line is it, and the change lies after the position from in of.
 func (t Trend) fallsAt(l Line, of []int, begin int, level, bound float64) (found *Step, from int) {
 	steps := slices.DeleteFunc(slices.Clone(l.Steps), func(s Step) bool { return !slices.Contains(of, s.At) })
 	for n := len(steps) - 1; n >= 0; n-- {
