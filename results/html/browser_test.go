@@ -3,6 +3,7 @@
 package html
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -174,7 +176,11 @@ func TestInBrowser(t *testing.T) {
 	b := openBrowser(t)
 	m := fixture()
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, []byte(write(t, m, m.runs()...)), 0o644); err != nil {
+	var out bytes.Buffer
+	if err := Write(t.Context(), &out, m, m.runs(), Options{Store: "caserun.db", Generator: "1.0.0", Trend: overTime(t, 20)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -182,6 +188,7 @@ func TestInBrowser(t *testing.T) {
 		test func(*testing.T, *browser)
 	}{
 		{"choose a run", testChoose}, {"sort a table", testSort}, {"hide an arm", testHide}, {"details of a job", testDetails}, {"without a mouse", testKeyboard},
+		{"numbers of a mark", testTip}, {"zoom", testZoom},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.t = t
@@ -410,6 +417,95 @@ func testDetails(t *testing.T, b *browser) {
 	}
 }
 
+// tip is what the page says of the mark under the pointer or the focus; empty: it says nothing.
+func (b *browser) tip() string { return strings.Join(b.texts("#tip"), "") }
+
+// point moves the mouse to the middle of an element.
+func (b *browser) point(selector string) (x, y float64) {
+	b.t.Helper()
+	at := eval[[]float64](b, fmt.Sprintf("(() => { const e = document.querySelector(%q); e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()", selector))
+	b.mouse(input.DispatchMouseEventTypeMouseMoved, at[0], at[1])
+	return at[0], at[1]
+}
+
+func (b *browser) mouse(kind input.DispatchMouseEventType, x, y float64) {
+	b.t.Helper()
+	call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: kind, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1})
+}
+
+const picture = ".place .jobs"
+
+func testTip(t *testing.T, b *browser) {
+	b.point(picture + " g[data-job='1'] rect")
+	got := b.tip()
+	for _, want := range []string{"job 1 needle-1: ok", "GPU 1 from ", "waited 0 s, started at 0 s, ended at ", "declares 8 GiB"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the tip of job 1 lacks %q:\n%s", want, got)
+		}
+	}
+	b.point(".place h3")
+	if got := b.tip(); got != "" {
+		t.Errorf("beside a mark the tip is %q", got)
+	}
+	b.do(chromedp.Focus(chromedp.CSS(picture)), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	if got := b.tip(); !strings.HasPrefix(got, "job ") {
+		t.Errorf("two marks on, the tip is %q", got)
+	}
+	if focused := eval[string](b, "getComputedStyle(document.querySelector('"+picture+"')).outlineStyle"); focused != "solid" {
+		t.Errorf("the focus is not visible: its outline is %s", focused)
+	}
+	b.do(chromedp.KeyEvent(kb.Escape))
+	if got := b.tip(); got != "" {
+		t.Errorf("after Escape the tip is %q", got)
+	}
+	b.point("#trend circle")
+	if got := b.tip(); !strings.Contains(got, "jobs/s, 1 run\nrevision ") {
+		t.Errorf("the tip of a night is %q", got)
+	}
+	b.shoot("tip")
+}
+
+func testZoom(t *testing.T, b *browser) {
+	const width = "Math.round([...document.querySelectorAll('" + picture + " g[data-job=\"1\"] rect')][0].getBoundingClientRect().width)"
+	ticks := func() string { return strings.Join(b.texts(picture+" .times text"), " ") }
+	whole, wholeTicks := eval[int](b, width), ticks()
+	check := func(how string, zoomed bool) {
+		t.Helper()
+		if got := eval[int](b, width); got > whole+5 != zoomed {
+			t.Errorf("%s: the bar is %d wide, and %d of the whole time", how, got, whole)
+		}
+		if got := ticks(); (got != wholeTicks) != zoomed {
+			t.Errorf("%s: the axis says %s, and %s of the whole time", how, got, wholeTicks)
+		}
+		if n := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); n > 0 {
+			t.Errorf("%s: the page is %d px too wide", how, n)
+		}
+	}
+	b.do(chromedp.Focus(chromedp.CSS(picture)), chromedp.KeyEvent("+"))
+	check("+", true)
+	b.shoot("zoomed")
+	b.do(chromedp.KeyEvent("0"))
+	check("0", false)
+	x, y := b.point(picture + " .lane")
+	b.mouse(input.DispatchMouseEventTypeMousePressed, x-50, y)
+	b.mouse(input.DispatchMouseEventTypeMouseMoved, x+50, y)
+	b.mouse(input.DispatchMouseEventTypeMouseReleased, x+50, y)
+	check("drag", true)
+	places := eval[[]string](b, "[...document.querySelector('"+picture+"').querySelectorAll('.time')].map(e => e.getAttribute('x') + ' ' + e.getAttribute('width'))")
+	slices.Sort(places)
+	if n := len(slices.Compact(places)); n != 1 {
+		t.Errorf("the schedulers have several axes: %v", places)
+	}
+	b.click(".place .zoom button:last-child")
+	check("the button", false)
+	b.click("#runs a[href='#run-2']")
+	b.do(chromedp.Focus(chromedp.CSS("#run-2 .by-job svg[tabindex='0']")), chromedp.KeyEvent("+"))
+	if got := eval[[]string](b, "[...document.querySelectorAll('#run-2 [data-end]')].map(e => String(e.classList.contains('zoomed')))"); len(got) < 3 || slices.Contains(got, "false") {
+		t.Errorf("the pictures of a run are zoomed: %v", got)
+	}
+	check("a run of its own", false)
+}
+
 func testKeyboard(t *testing.T, b *browser) {
 	b.do(chromedp.Focus(chromedp.CSS("#run-1 .by-job svg[tabindex='0']")), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
 	if got := strings.Join(b.texts("#run-1 .details dd"), "\n"); !strings.Contains(got, "needle-2") {
@@ -429,7 +525,7 @@ func testLooks(t *testing.T, b *browser, path string) {
 			b.do(chromedp.Evaluate[chromedp.Void]("for (const d of document.querySelectorAll('details')) d.open = true"))
 			for _, run := range []int{2, 22} {
 				b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = 'run-%d'", run)))
-				wide := eval[[]string](b, `[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, pre, svg, .skip") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))`)
+				wide := eval[[]string](b, `[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, .scroll-x, pre, svg, .skip") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))`)
 				if n := eval[int64](b, "document.documentElement.scrollWidth"); n > width || len(wide) > 0 {
 					t.Errorf("%s, run %d: the page is %d wide in a window of %d: %q", scheme, run, n, width, wide)
 				}

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/figures"
@@ -21,8 +22,9 @@ type jobsFigure struct {
 	Alt       string
 	Simulated bool
 	Height    int
-	Left      int // where the plot begins, in percent of the width
-	Plot      int // its width
+	Left      int     // where the plot begins, in percent of the width
+	Plot      int     // its width
+	End       float64 // of the axis, in seconds
 	Ticks     []tick
 	Panels    []panel
 	Crashed   bool // some job did, which the legend explains
@@ -102,6 +104,7 @@ func newJobsFigure(title string, runs []pictured, wide bool) *jobsFigure {
 	if end <= 0 {
 		return nil
 	}
+	f.End = end
 	f.Ticks = ticks(end, report.Seconds)
 	each := figureHeight/len(runs) - panelHead - panelGap
 	waiting := min(max(each/5, 7), highestLane)
@@ -195,17 +198,43 @@ func newPanel(r pictured, end float64, y, waiting, lane int) panel {
 func holdBar(j results.Job, h hold, end float64) bar {
 	b := newBar(classOf(j), h.from, h.to, end)
 	b.Job = j.Index
-	b.Text = fmt.Sprintf("job %d %s: %s to %s", j.Index, line(j.Name), seconds(h.from), seconds(h.to))
-	if j.WaitS != nil && *j.WaitS > 0 {
-		b.Text += ", waited " + seconds(*j.WaitS)
-	}
-	if j.Outcome != nil && !j.EndedOK() {
-		b.Text += ", " + line(string(*j.Outcome))
-	}
+	b.Text = jobText(j, h)
 	if (h.to-h.from)/end > 0.06 {
 		b.Label = fmt.Sprint(j.Index)
 	}
 	return b
+}
+
+// jobText is a line of text for each thing that a job's bar says of it.
+func jobText(j results.Job, h hold) string {
+	outcome := "no outcome yet"
+	if j.Outcome != nil {
+		outcome = line(string(*j.Outcome))
+	}
+	lines := []string{fmt.Sprintf("job %d %s: %s", j.Index, line(j.Name), outcome), fmt.Sprintf("GPU %d from %s to %s", h.device, seconds(h.from), seconds(h.to))}
+	var times, memory []string
+	for _, t := range []struct {
+		what string
+		s    *float64
+	}{{"arrived at", j.ArrivalS}, {"waited", j.WaitS}, {"started at", j.StartS}, {"ended at", j.EndS}} {
+		if t.s != nil {
+			times = append(times, t.what+" "+seconds(*t.s))
+		}
+	}
+	for _, m := range []struct {
+		what  string
+		bytes *int64
+	}{{"declares", j.FootprintBytes}, {"used", j.UsedBytes}} {
+		if m.bytes != nil {
+			memory = append(memory, m.what+" "+report.Human(float64(*m.bytes), report.Bytes))
+		}
+	}
+	for _, texts := range [][]string{times, memory} {
+		if len(texts) > 0 {
+			lines = append(lines, strings.Join(texts, ", "))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // span is an interval of time.

@@ -57,7 +57,7 @@ func TestPicture(t *testing.T) {
 		t.Errorf("rectangles (-want +got):\n%s", diff)
 	}
 	for _, part := range []string{"SIMULATED W1", "a note", "alone: 4 of 4 ok after 24.20 s", "blind: 3 of 4 ok after 11.10 s", "✕ 1 crashed", "GPU 1", "20 s", "4 of 4 jobs waited at once, at most",
-		"job 3 needle-3: 2.22 s to 11.10 s, oom", "job 2 needle-2: 14.52 s to 24.20 s, waited 12.10 s"} {
+		"job 3 needle-3: oom\nGPU 1 from 2.22 s to 11.10 s\n", "job 2 needle-2: ok\nGPU 0 from 14.52 s to 24.20 s\nwaited 12.10 s, started at 12.10 s, ended at 24.20 s\ndeclares 8 GiB"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in %q", part, text)
 		}

@@ -1,6 +1,6 @@
 // Package html writes runs as one self-contained page, which needs neither network nor other
 // files. The page is readable without JavaScript; a little inline JavaScript chooses runs, sorts
-// tables, hides arms and shows a job's details.
+// tables, hides arms, shows the numbers of a mark and zooms on time.
 //
 // Simulated numbers are called SIMULATED by a banner, a badge in each card and a watermark in each figure.
 package html

@@ -34,6 +34,7 @@ type bar struct {
 
 // timeline shows every job in a row of its own.
 type timeline struct {
+	End   float64 // of the axis, in seconds
 	Ticks []tick
 	Jobs  []jobRow
 	Swaps bool // rows of jobs have bars of swaps
@@ -58,7 +59,7 @@ type hold struct {
 const resolution = 1.0 / 2000
 
 func newTimeline(r records, end float64) timeline {
-	t := timeline{Ticks: ticks(end, report.Seconds)}
+	t := timeline{End: end, Ticks: ticks(end, report.Seconds)}
 	if end <= 0 {
 		return t
 	}

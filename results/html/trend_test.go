@@ -79,7 +79,7 @@ func TestPageShowsATrend(t *testing.T) {
 			t.Errorf("the section does not have %q", want)
 		}
 	}
-	if strings.Contains(trendPage(t, nil), "trend\"") {
+	if strings.Contains(trendPage(t, nil), `id="trend"`) {
 		t.Error("a page without a trend has its section")
 	}
 }
