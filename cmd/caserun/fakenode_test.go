@@ -335,7 +335,8 @@ func TestFakeNodeProgramThatIsGone(t *testing.T) {
 			}
 		}
 	}
-	status, text := onFakeNode(t, dir, nil, "sweep", "--mix", "once.yaml", "--node", "local", "--sched", "case-alg3", "--reps", "2", "--warmups", "0")
+	status, text := onFakeNode(t, dir, nil, "sweep", "--mix", "once.yaml", "--node", "local", "--sched", "case-alg3", "--reps", "2", "--warmups", "0", "--html", "live.html")
+	isLastPage(t, "live.html", "--sweep", "latest")
 	if want := "once.yaml:4: job 1 (once): program ./once: no such file or directory"; status != exitOK || strings.Count(text, want) != 1 {
 		t.Fatalf("exit %d, want once %q:\n%s", status, want, text)
 	}

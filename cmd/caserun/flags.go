@@ -8,8 +8,11 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/selection"
+	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/pages"
 	"github.com/caserun/caserun/runner/runlog"
+	"github.com/caserun/caserun/userfile/output"
 )
 
 // addFormatFlag adds --format with its completion, and -v for wide tables unless the command
@@ -103,6 +106,18 @@ func (f logFlag) open(c *cobra.Command, db string) (log harness.Log, done func()
 		return nil, nil, err
 	}
 	return l, l.Close, nil
+}
+
+// openPage checks the file of --html, of so many runs, before the first run. It is nil if there is none. The store must
+// exist, so that it can be spared.
+func (f logFlag) openPage(c *cobra.Command, settings config.Settings, db *store.Store, runs int) (*pages.Growing, error) {
+	switch {
+	case settings.HTML == "":
+		return nil, nil
+	case f.path != "" && output.Same(f.path, settings.HTML):
+		return nil, refuse("--html %s: that is the file of --log-json: name another", settings.HTML)
+	}
+	return pages.Open(c.Context(), settings.HTML, db, runs, sayTo(c))
 }
 
 // conflict is two flags that cannot be combined, and why or what to do.

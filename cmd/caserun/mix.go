@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
+	"github.com/caserun/caserun/runner/pages"
 )
 
 // mixOptions are what mix is asked for.
@@ -49,6 +52,7 @@ and every output say so.`,
 	}
 	config.AddRunFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
+	config.AddPageFlag(c.Flags())
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print tables of devices and jobs")
 	addFormatFlag(c)
 	o.log.addTo(c)
@@ -101,6 +105,10 @@ func (o *mixOptions) record(c *cobra.Command, db *store.Store, r harness.Request
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
+	page, err := o.log.openPage(c, o.settings, db, 1)
+	if err != nil {
+		return err
+	}
 	r.Log, r.Display = log, func(m mixes.Mix, mode results.Mode) harness.Display {
 		return display.NewRun(c.ErrOrStderr(), m, mode, r.Profiles)
 	}
@@ -113,6 +121,9 @@ func (o *mixOptions) record(c *cobra.Command, db *store.Store, r harness.Request
 		tables, ids = append(tables, o.tables(run, db.Path())...), ids+fmt.Sprintf(" %d", run.Run.ID)
 	}
 	if len(tables) > 0 {
+		if page != nil {
+			page.Write(context.WithoutCancel(c.Context()), pages.Wanted{Runs: strings.Fields(ids)}, nil)
+		}
 		again := fmt.Sprintf("caserun report%s%s prints it again", ids, o.settings.StoreFlag())
 		runErr = errors.Join(runErr, orAgain(render(c, o.settings.Format, tables...), "what was measured is stored", again))
 	}

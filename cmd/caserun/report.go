@@ -4,19 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
-	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/html"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/pages"
 	"github.com/caserun/caserun/userfile/output"
 )
 
@@ -56,6 +54,7 @@ func newReport() *cobra.Command {
 	addBaseFlag(c, &o.base)
 	o.csv.addTo(c)
 	c.Flags().StringVarP(&o.page, "html", "o", "", "write a page with timelines and comparisons to `FILE`; -: standard output")
+	config.NoSetting(c.Flags(), "html")
 	return c
 }
 
@@ -158,7 +157,7 @@ func (o *reportOptions) showRuns(c *cobra.Command, db *store.Store, selected sto
 // prints the page's path. The path - is standard output.
 func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected store.Filter) error {
 	ctx, path := c.Context(), o.page
-	policy := output.Policy{Own: &html.File, Waiting: waiting(c)}
+	policy := pages.Policy(waiting(c))
 	if !isStdout(path) {
 		if err := output.Check(path, policy); err != nil {
 			return err
@@ -167,19 +166,11 @@ func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected st
 			return err
 		}
 	}
-	runs, err := o.pageRuns(c, db, selected)
+	page, err := pages.Wanted{Runs: o.runs, Filter: selected, Base: o.base, Trend: o.trend}.Read(ctx, db, sayTo(c))
 	if err != nil {
 		return err
 	}
-	overTime, err := selection.PageTrend(ctx, db, o.trend, len(o.runs) > 0, selected)
-	notes, failed := selection.LeftOut(ctx, db, selected)
-	if err := errors.Join(err, failed); err != nil {
-		return err
-	}
-	version, _ := harness.Version()
-	write := func(w io.Writer) error {
-		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version, Base: o.base, Trend: overTime, Notes: notes})
-	}
+	write := func(w io.Writer) error { return page.Write(ctx, w, nil) }
 	if isStdout(path) {
 		return write(c.OutOrStdout())
 	}
@@ -188,26 +179,4 @@ func (o *reportOptions) writePage(c *cobra.Command, db *store.Store, selected st
 	}
 	fmt.Fprintln(c.OutOrStdout(), path)
 	return nil
-}
-
-// pageRuns are the runs of a page.
-func (o *reportOptions) pageRuns(c *cobra.Command, db *store.Store, selected store.Filter) ([]results.Run, error) {
-	ctx := c.Context()
-	runs, err := selection.Named(ctx, db, o.runs, selected)
-	if err == nil && len(o.runs) == 0 {
-		runs, err = db.Runs(ctx, selected)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if len(runs) == 0 {
-		return nil, nothingError{fmt.Errorf("--html: no run of %s is selected", db.Path())}
-	}
-	if n := len(runs); n > html.MaxRuns && o.trend != "" {
-		sayTo(c)("--html: the page shows the last %d of %d runs; its trend is of all", html.MaxRuns, n)
-		return runs[n-html.MaxRuns:], nil
-	} else if n > html.MaxRuns {
-		return nil, refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", n, html.MaxRuns)
-	}
-	return runs, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/pages"
 	"github.com/caserun/caserun/runner/slurmsweep"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile"
@@ -43,6 +44,7 @@ type sweepOptions struct {
 	slurm    slurmOptions
 	limit    sweep.TimeLimit
 	log      logFlag
+	page     *pages.Growing // nil: none
 }
 
 func newSweep() *cobra.Command {
@@ -60,7 +62,7 @@ was carried out, and 4 when --time-limit left some.`,
       --node sim:4xV100 --jobs 8
   caserun sweep --mixes W7,my.yaml \
       --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
-  caserun sweep nightly.yaml --tag nightly-2026-11-21
+  caserun sweep nightly.yaml --tag nightly-2026-11-21 --html nightly.html
   caserun sweep --resume latest --time-limit 25m`,
 		Args: sweepFile,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -75,6 +77,7 @@ was carried out, and 4 when --time-limit left some.`,
 	o.add(c.Flags())
 	config.AddSweepNodeFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
+	config.AddPageFlag(c.Flags())
 	addFormatFlag(c)
 	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("mixes", noSpace(config.OfferMixes, cobra.ShellCompDirectiveDefault))
@@ -107,6 +110,9 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 // sweepConflicts are flags of sweep that cannot be combined.
 var sweepConflicts = []conflict{
 	{"log-json", "dry-run", "a dry run makes no runs"},
+	{"html", "dry-run", "a dry run makes no runs"},
+	{"html", "plan-only", "give it with --resume, which makes the runs"},
+	{"html", "slurm", "caserun report --sweep NUMBER --html FILE writes the page of the runs that are collected"},
 	{"plan-only", "resume", "--plan-only stores a new plan, and --resume runs one"},
 	{"plan-only", "dry-run", "a dry run stores nothing"},
 	{"plan-only", "part", "the whole plan is stored: give --part with --resume"},
@@ -232,7 +238,7 @@ func (o *sweepOptions) begin(c *cobra.Command, db *store.Store, p *sweep.Plan) (
 			return o.resumeIn(c, db)
 		}
 	}
-	log, logged, err := o.log.open(c, o.settings.DB)
+	log, logged, err := o.open(c, db, p)
 	if err != nil {
 		return 0, err
 	}
@@ -248,6 +254,17 @@ func (o *sweepOptions) begin(c *cobra.Command, db *store.Store, p *sweep.Plan) (
 		return 0, nil
 	}
 	return 0, o.work(c, p, db, log, id, "")
+}
+
+// open opens the files that grow as the runs of a plan end. done must be called at the end of the runs.
+func (o *sweepOptions) open(c *cobra.Command, db *store.Store, p *sweep.Plan) (log harness.Log, done func() error, err error) {
+	if !o.slurm.submit && !o.planOnly { // which make no runs here
+		cells := slices.DeleteFunc(p.Cells(), func(cell results.Cell) bool { return cell.Warmup })
+		if o.page, err = o.log.openPage(c, o.settings, db, len(cells)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return o.log.open(c, o.settings.DB)
 }
 
 // preview prints a new plan and what it would run. db is nil if the store does not exist yet.
@@ -322,7 +339,7 @@ func (o *sweepOptions) resumeIn(c *cobra.Command, db *store.Store) (submit int64
 	}
 	if done && !o.redo {
 		say("sweep %d is complete", w.ID)
-		return 0, showSweep(c, o.settings, db, w.ID)
+		return 0, errors.Join(o.showPage(c, db, w.ID), showSweep(c, o.settings, db, w.ID))
 	}
 	if err := o.sweep.Fit(w.Mode, w.Node); err != nil {
 		return 0, err
@@ -345,7 +362,7 @@ func (o *sweepOptions) continueIn(c *cobra.Command, db *store.Store, r *sweep.Re
 	if err := r.Load(ctx, db, o.part, say); err != nil {
 		return 0, err
 	}
-	log, logged, err := o.log.open(c, o.settings.DB)
+	log, logged, err := o.open(c, db, r.Plan)
 	if err != nil {
 		return 0, err
 	}
@@ -399,6 +416,11 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	}
 	call := sweep.Call{Part: o.part, Restart: restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: display.NewSweep(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
+	if o.page != nil {
+		o.page.Watch(c.Context(), pages.Wanted{Filter: store.Filter{Sweep: id}}, p.Mode)
+		call.Ended = o.page.Ended
+		defer o.closePage(context.WithoutCancel(c.Context()), &call)
+	}
 	ended := call.Run(c.Context(), note)
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {
 		return ended
@@ -412,6 +434,24 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 		return err
 	}
 	return sweep.CheckMeasured(c.Context(), db, id)
+}
+
+// closePage writes the last page of a call. If the store cannot be read, the page has the same error.
+func (o *sweepOptions) closePage(ctx context.Context, call *sweep.Call) {
+	left, done, _ := sweep.Remaining(ctx, call.Store, call.ID, call.Part)
+	o.page.Close(done, done+len(left))
+}
+
+// showPage writes the page of a complete sweep.
+func (o *sweepOptions) showPage(c *cobra.Command, db *store.Store, id int64) error {
+	if o.dryRun || o.slurm.submit {
+		return nil
+	}
+	page, err := o.log.openPage(c, o.settings, db, 0)
+	if page != nil {
+		page.Write(c.Context(), pages.Wanted{Filter: store.Filter{Sweep: id}}, nil)
+	}
+	return err
 }
 
 func newSweepList() *cobra.Command {

@@ -306,7 +306,7 @@ func TestConfigurationOfAResumedSweep(t *testing.T) {
 		if status != exitOK {
 			t.Fatalf("sweep %s: exit %d: %s", number, status, errs)
 		}
-		for _, lines := range []string{"name: mine\nmixes:\n- W1\nscheds:\n- cg:workers=2\nreps: 1\nwarmups: 0\ndb: caserun.db\nformat: table\nnode: sim:1xV100", "seed: 9007199254740993\nsim-noise: 0.0"} {
+		for _, lines := range []string{"name: mine\nmixes:\n- W1\nscheds:\n- cg:workers=2\nreps: 1\nwarmups: 0\ndb: caserun.db\nformat: table\n# html:\nnode: sim:1xV100", "seed: 9007199254740993\nsim-noise: 0.0"} {
 			if !strings.Contains(out, lines+"\n") {
 				t.Errorf("sweep %s: no %q in\n%s", number, lines, out)
 			}

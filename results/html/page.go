@@ -16,7 +16,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/report"
@@ -45,6 +47,30 @@ type Options struct {
 	Notes     []string // what a reader must know of the runs
 	// Trend is a metric over time, also of runs that the page does not have; nil: none.
 	Trend *trend.Trend
+	// Unfinished says that runs are still to be made; nil: the page has all.
+	Unfinished *Unfinished
+}
+
+// Unfinished is how far the runs of a page are.
+type Unfinished struct {
+	Done, Total int
+	Written     time.Time
+	Reloads     bool // the page is written again, so it reloads itself
+}
+
+// reload is the time after which a page reloads itself.
+const reload = 10 * time.Second
+
+// Seconds is the time after which the page reloads itself.
+func (u Unfinished) Seconds() int { return int(reload.Seconds()) }
+
+// Text says how far the runs are.
+func (u Unfinished) Text() string {
+	text := fmt.Sprintf("%d of %s, written at %s.", u.Done, size.Count(u.Total, "run"), u.Written.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if u.Reloads {
+		return text + fmt.Sprintf(" The page reloads itself every %d seconds until the last run. What you unfold or zoom is lost then.", u.Seconds())
+	}
+	return text + " The command was stopped before the last run."
 }
 
 // mark is the beginning of every page. A file that begins otherwise was not written by caserun.
@@ -78,6 +104,7 @@ type view struct {
 	Details      []runView
 	Left         string // why some runs have no section of their own
 	Environments []environment
+	Unfinished   *Unfinished
 }
 
 // simulation says how many of a page's runs are modelled.
@@ -115,7 +142,7 @@ func Write(ctx context.Context, w io.Writer, source Source, runs []results.Run, 
 
 func build(ctx context.Context, source Source, runs []results.Run, o Options) (view, error) {
 	style, script := asset("palette.css")+asset("style.css")+asset("figure.css")+armColours(), asset("script.js")
-	v := view{Title: o.Title, Store: o.Store, Generator: o.Generator, Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // our own files
+	v := view{Title: o.Title, Store: o.Store, Generator: o.Generator, Unfinished: o.Unfinished, Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // our own files
 		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", digest(style), digest(script))}
 	if v.Title == "" {
 		v.Title = "caserun report"

@@ -73,6 +73,8 @@ type Call struct {
 	Say     harness.Say // each line once: many runs have the same to say
 	Display Display
 	Log     harness.Log // of all runs; nil: none
+	// Ended, if not nil, takes how many runs are done when one has ended. The next live run does not begin before it returns.
+	Ended func(done, total int)
 	// StoreFlag is the flag that the commands in hints need to find the store, such as
 	// " --db runs.db"; "" for the default store.
 	StoreFlag string
@@ -220,6 +222,9 @@ func (s *Call) each(parent context.Context, cells []results.Cell, progress *Prog
 			defer mu.Unlock()
 			progress.ended(c)
 			s.Display.Ended(c, run, progress, end)
+			if s.Ended != nil {
+				s.Ended(progress.Done, progress.Total)
+			}
 		})
 		<-begun
 	}

@@ -40,7 +40,7 @@ func (c Settings) check() error {
 	case !(c.Noise >= 0 && c.Noise <= maxNoise): // not a number is neither
 		return fmt.Errorf("sim-noise %v: want 0 to %d; it is σ of a logarithm, 0.01 is about 1 %%", c.Noise, maxNoise)
 	}
-	for _, place := range []struct{ key, path string }{{"db", c.DB}, {"data", c.Data}, {"runs", c.Runs}} {
+	for _, place := range []struct{ key, path string }{{"db", c.DB}, {"data", c.Data}, {"runs", c.Runs}, {"html", c.HTML}} {
 		if place.path == "-" {
 			return fmt.Errorf("%s -: it cannot be standard input or output: name another, or ./-", place.key)
 		}

@@ -33,6 +33,7 @@ import (
 type Settings struct {
 	DB     string `json:"db"`
 	Format string `json:"format"`
+	HTML   string `json:"html"`             // file of the page of runs that are made
 	Retry  bool   `json:"retry-collateral"` // the old name of isolate-faults; Load settles it
 
 	RequireLive    bool `json:"require-live"` // Load settles it: the node is local
@@ -44,7 +45,7 @@ type Settings struct {
 }
 
 // keys are the names of all settings, in the order in which they are shown.
-var keys = []string{"db", "format", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "no-mps", "no-footprints", "guard", "strict",
+var keys = []string{"db", "format", "html", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "no-mps", "no-footprints", "guard", "strict",
 	"context-reserve", "after-oom", "output-limit", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", simNoise, "profiles", "history", "max-regression"}
 
 const (

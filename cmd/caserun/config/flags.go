@@ -24,6 +24,11 @@ func AddFormatFlag(f *pflag.FlagSet) {
 	f.String("format", string(report.Text), "output `FORMAT`: "+report.FormatNames())
 }
 
+// AddPageFlag adds --html.
+func AddPageFlag(f *pflag.FlagSet) {
+	f.String("html", "", "write the page of report --html to `FILE` as runs end")
+}
+
 // AddSchedFlag adds --sched.
 func AddSchedFlag(f *pflag.FlagSet) {
 	f.String("sched", "case-alg3", "`SCHEDULER`, as in caserun schedulers")
@@ -138,6 +143,7 @@ func allFlags() *pflag.FlagSet {
 	AddStoreFlag(flags)
 	AddLimitsFlag(flags, "")
 	AddFormatFlag(flags)
+	AddPageFlag(flags)
 	return flags
 }
 
