@@ -145,15 +145,15 @@ func aboutMetrics() string {
 		if unit == "" {
 			unit = "-"
 		}
-		about := m.About + m.Needs
+		name := m.Name
 		if m.Compared == results.IfNamed {
-			about += "; only if it is named"
+			name += " *"
 		}
-		rows = append(rows, [2]string{fmt.Sprintf("%-18s%s", m.Name, unit), about})
+		rows = append(rows, [2]string{fmt.Sprintf("%-20s%s", name, unit), m.About + m.Needs})
 	}
 	return `These metrics can be named in --metrics of caserun compare and caserun export,
 --max-regression of caserun regress and --trend of caserun report. A run has one
-value of each.
+value of each. Those with * are shown only if they are named.
 
 ` + report.Pairs(rows, 0) + "\ndocs/reference/statistics.md describes the tests of comparisons, and\ndocs/reference/store.md what a run has."
 }

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -29,6 +30,7 @@ type place struct {
 	Over      *report.Table   // nil: one scheduler alone
 	ByMix     []*report.Table // of each metric
 	Notes     []string
+	runs      int
 }
 
 // tile is a metric of the best scheduler and of the base.
@@ -62,6 +64,9 @@ func newPlaces(ctx context.Context, source Source, ms []regress.Matrix, groups [
 	draws := painter{ctx, source, ms, devices, maxPictured}
 	for _, m := range ms {
 		p := place{Title: line(m.Place()), Simulated: m.Simulated(), Notes: lines(m.Notes)}
+		for _, row := range m.Rows {
+			p.runs += row.Runs
+		}
 		s := stand(m)
 		p.Result, p.Beside = s.says()
 		p.Tiles = tiles(s, a)
@@ -79,8 +84,10 @@ func newPlaces(ctx context.Context, source Source, ms []regress.Matrix, groups [
 		}
 		out = append(out, p)
 	}
-	// A node with something to compare comes before one with a scheduler alone.
-	slices.SortStableFunc(out, func(a, b place) int { return min(1, len(b.Bars)) - min(1, len(a.Bars)) })
+	// A node with something to compare comes before one with a scheduler alone, and one of a month before one of a night.
+	slices.SortStableFunc(out, func(a, b place) int {
+		return cmp.Or(min(1, len(b.Bars))-min(1, len(a.Bars)), b.runs-a.runs)
+	})
 	for i := range groups {
 		g := &groups[i]
 		at := slices.IndexFunc(ms, func(m regress.Matrix) bool { return m.Of == g.arm.WithoutMix() })

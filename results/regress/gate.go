@@ -608,14 +608,22 @@ func briefly(c stats.Comparison, l Limit) string {
 	return fmt.Sprintf("%s (%+.1f to %+.1f)", changed(c, l), 100*c.Low, 100*c.High)
 }
 
-// shortly is briefly, or if that is long "-14.4 % ±12.0".
+// shortly is briefly, or if that is long "-14.4 % (-26 to -2.4)".
 func shortly(c stats.Comparison, l Limit) string {
 	const most = len("-5.4 % (-6.5 to -4.3)")
 	text := briefly(c, l)
 	if len(text) > most {
-		text = fmt.Sprintf("%s ±%.1f", changed(c, l), 100*c.Resolution())
+		text = fmt.Sprintf("%s (%s to %s)", changed(c, l), rounded(100*c.Low), rounded(100*c.High))
 	}
 	return text
+}
+
+// rounded is "-2.4", or from 10 on "-26".
+func rounded(v float64) string {
+	if math.Abs(v) >= 10 {
+		return fmt.Sprintf("%+.0f", v)
+	}
+	return fmt.Sprintf("%+.1f", v)
 }
 
 // changed is "-0.4 %".

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/caserun/caserun/results/regress"
 )
 
 const unknown = "-"
@@ -59,7 +61,7 @@ func Human(v float64, u Unit) string {
 	case Points:
 		return tenths(v * 100)
 	case Factor:
-		return fmt.Sprintf("%.2f", v)
+		return regress.RatioText(v)
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }

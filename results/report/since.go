@@ -35,9 +35,9 @@ func sinceNotes(r regress.Report) (notes []string) {
 	for _, text := range order {
 		of, more := checks[text], ""
 		if n := len(of) - shown; n > 0 {
-			of, more = of[:shown], fmt.Sprintf(", and %d more", n)
+			of, more = of[:shown], fmt.Sprintf("; and %d more", n)
 		}
-		notes = append(notes, fmt.Sprintf("%s: %s%s", strings.ToUpper(text[:1])+text[1:], strings.Join(of, ", "), more))
+		notes = append(notes, fmt.Sprintf("%s: %s%s", strings.ToUpper(text[:1])+text[1:], strings.Join(of, "; "), more))
 	}
 	return notes
 }

@@ -142,6 +142,8 @@ func WhyEmpty(ctx context.Context, db *store.Store, text, where string) string {
 		return fmt.Sprintf("no run has the number or the tag %s in %s", text, where)
 	case (explicit || isTag(text)) && slash >= 0 && slices.Contains(names.Tags, tag[:slash]):
 		return fmt.Sprintf("no run with the tag %s is under %s in %s%s", tag[:slash], tag[slash+1:], where, hint(tag[slash+1:], append(names.Schedulers, names.Arms...)))
+	case (explicit || isTag(text)) && slices.Contains(names.Tags, tag):
+		return fmt.Sprintf("every run with the tag %s in %s is excluded, a warm-up or not complete (caserun store list shows excluded runs)", tag, where)
 	case explicit || isTag(text):
 		return fmt.Sprintf("no run has the tag %s in %s%s", tag, where, hint(tag, names.Tags))
 	case under:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/internal/input"
@@ -95,7 +96,7 @@ func (r *Request) change(ctx context.Context, db *store.Store, verb string, do f
 		return nil, err
 	}
 	if r.DryRun {
-		return r.table(ctx, db, "would be "+verb, k, false)
+		return r.table(ctx, db, title("would be "+verb, k), k, false)
 	}
 	if err := do(k); err != nil {
 		return nil, Idle(err)
@@ -103,7 +104,18 @@ func (r *Request) change(ctx context.Context, db *store.Store, verb string, do f
 	if k, err = k.Again(ctx, db); err != nil {
 		return nil, err
 	}
-	return r.table(ctx, db, verb, k, false)
+	return r.table(ctx, db, title(verb, k), k, false)
+}
+
+// title is the verb, or says that it did nothing.
+func title(verb string, k selection.Kept) string {
+	switch {
+	case len(k.Runs)+len(k.Sweeps) > 0:
+		return verb
+	case strings.HasPrefix(verb, "would be "):
+		return "nothing " + verb
+	}
+	return "nothing was " + verb
 }
 
 // confirm refuses what the user does not want.
@@ -182,7 +194,7 @@ func (r *Request) Remove(ctx context.Context, db *store.Store, dir string, files
 	if err != nil {
 		return nil, err
 	}
-	removed, err := r.table(ctx, db, "removed", k, false)
+	removed, err := r.table(ctx, db, title("removed", k), k, false)
 	if err != nil || len(k.Runs)+len(k.Sweeps) == 0 { // nothing began then
 		return removed, err
 	}
