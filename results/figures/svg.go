@@ -136,7 +136,7 @@ func (s *svg) FillString(f font.Face, p vg.Point, text string) {
 // DrawImage is not supported, because figures have no images.
 func (s *svg) DrawImage(vg.Rectangle, image.Image) { panic("figures: an image") }
 
-// begin begins a mark, of which a reader learns more where a pointer is over it; end ends it.
+// begin begins a mark, which shows its text to a pointer over it; end ends it.
 func (s *svg) begin(m mark) {
 	fmt.Fprintf(&s.body, "<g class=\"mark\" data-arm=\"%d\" data-group=\"%s\"><title>%s</title>\n", m.arm, html.EscapeString(m.group), html.EscapeString(m.text))
 }

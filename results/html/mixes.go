@@ -115,8 +115,7 @@ func groups(runs []results.Run, jobs [][]results.Job, a *arms, matrices []regres
 	return out
 }
 
-// bestOf names the arm of a mix with the highest throughput, of those whose figures are comparable; empty if there is
-// nothing to compare.
+// bestOf names the arm of a mix with the highest throughput among arms with comparable figures; empty without such arms.
 func bestOf(members []*member, matrices []regress.Matrix) string {
 	text, most := "", 0.0
 	for _, m := range members {

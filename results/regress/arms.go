@@ -119,7 +119,7 @@ func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []s
 	return notes
 }
 
-// openLoads are the mixes whose jobs arrive at times of their own; with a mark of those whose backlog grew.
+// openLoads are the mixes whose jobs arrive at times of their own, marked where the backlog grew.
 func openLoads(arms map[results.Arm][]Observation) string {
 	grew := map[string]int{}
 	for _, observed := range arms {

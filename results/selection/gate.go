@@ -16,8 +16,8 @@ type Gated struct {
 	Alpha               float64
 }
 
-// Sides finds the sides of a gate. Only the candidate may be without runs, and only beside a baseline that is named. missing is the
-// error of another side that no run matches, of which it takes the flag and the text.
+// Sides finds the sides of a gate. Only the candidate may be without runs, and only beside a baseline that is named. missing makes
+// the error of another side that no run matches from the side's flag and text.
 func (g Gated) Sides(ctx context.Context, db *store.Store, missing func(flag, text string) error) (baseline, candidate regress.Side, err error) {
 	rolls := IsRolling(g.Baseline)
 	if !rolls {

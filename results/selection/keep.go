@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Span are the times between which runs and sweeps began. A zero time is no limit.
+// Span are the times between which runs and sweeps began. A zero time sets no limit.
 type Span struct{ Since, Before time.Time }
 
 // has reports whether a time lies in the span. A time that is unknown lies in one without limits alone.

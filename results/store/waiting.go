@@ -64,7 +64,7 @@ func writerOf(path string) string {
 
 const anotherProgram = "another program"
 
-// inodeOf is a file's number as /proc/locks has it; "" if there is no file.
+// inodeOf is a file's number as /proc/locks has it; "" without a file.
 func inodeOf(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -41,7 +41,7 @@ type Point struct {
 	Machine   string     // on which it was measured; equal if comparable, and empty if simulated
 	Driver    string     // empty if unknown
 	Revisions []string   // of caserun, in the order of their first runs
-	Night     int        // its position among the nights of all lines, also of those without a value
+	Night     int        // its position among the nights of all lines, also of nights without a value
 	N         int        // runs that have a value
 	Value     float64    // their median; of crashes, and in a line of an arm that lost jobs, the mean
 	key       key

@@ -220,7 +220,7 @@ func TestStepLiesBetweenNights(t *testing.T) {
 	}
 }
 
-// Nights on another machine are in the line, and are no level of it. Both machines' nights have their own steps.
+// Nights on another machine are in the line without being a level of it. Both machines' nights have their own steps.
 func TestStepsOfMachinesAreApart(t *testing.T) {
 	var h history
 	for n := range int64(24) {

@@ -59,8 +59,8 @@ func OfferScheduler(typed string) (offers []string) {
 	return offers
 }
 
-// offerParameters offers the parameters of a scheduler that are not given yet, or the values of the one that is being typed, of which
-// there may be several with slashes between.
+// offerParameters offers the parameters of a scheduler that are not given yet, or values of the one that is being typed.
+// Several values have slashes between them.
 func offerParameters(s policies.Info, before, typed string) (offers []string) {
 	if s.External {
 		offers = offerPrograms(before, typed)
