@@ -231,7 +231,7 @@ func (r *yamlReader) every(n ast.Node) time.Duration {
 }
 
 func (r *yamlReader) seed(n ast.Node) *uint64 {
-	const instead = "write a whole number from 0 to 18446744073709551615, such as 7, or remove it: then the seed of the run counts"
+	const instead = "write a whole number from 0 to 18446744073709551615, such as 7; without it, the seed of the run counts"
 	s, ok := r.value(n, "seed", instead)
 	if !ok {
 		return nil

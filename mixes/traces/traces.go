@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/csvfile"
@@ -144,7 +145,7 @@ func Read(file string, from io.Reader, o Options) (m mixes.Mix, notes []string, 
 		return m, nil, err
 	}
 	for _, u := range r.unfit {
-		notes = append(notes, fmt.Sprintf("%s:%d: %d rows %s, this one first", file, u.line, u.count, u.why))
+		notes = append(notes, fmt.Sprintf("%s:%d: %s %s, this one first", file, u.line, size.Count(u.count, "row"), u.why))
 	}
 	switch {
 	case len(notes) > 0 && !o.LeaveOut:
@@ -210,7 +211,7 @@ func (r *reader) read(line int, fields []string) (job row, err error) {
 	number := func(to *float64, text string) error {
 		v, err := input.Measured(text)
 		if err != nil || !(v >= 0 && v <= mostOf) {
-			return errors.New("want a number that is not negative")
+			return fmt.Errorf("want a number from 0 to %g", float64(mostOf))
 		}
 		*to = v
 		return nil
@@ -270,17 +271,17 @@ const mostOf = 1e12
 func (r *reader) unserved(job row) string {
 	switch {
 	case !job.started:
-		return "never started"
+		return "without a start"
 	case job.gpus == 0 || r.Share != "" && job.share == 0:
-		return "ask for no GPU"
+		return "without a GPU"
 	case job.gpus > r.NodeGPUs:
-		return fmt.Sprintf("ask for more than %d GPUs", r.NodeGPUs)
+		return fmt.Sprintf("with more than %d GPUs", r.NodeGPUs)
 	case job.share > 1:
-		return "ask for a share of more than a whole GPU"
+		return "with a share of more than a whole GPU"
 	case r.NodeCPUs > 0 && job.cpus > r.NodeCPUs:
-		return fmt.Sprintf("ask for more than %g CPUs", r.NodeCPUs)
-	case r.time(job.duration) <= 0:
-		return "take no time"
+		return fmt.Sprintf("with more than %g CPUs", r.NodeCPUs)
+	case job.duration/r.Speed*float64(time.Second) < 1:
+		return "without a duration"
 	}
 	return ""
 }
@@ -305,16 +306,16 @@ func (r *reader) time(seconds float64) time.Duration {
 }
 
 func (r *reader) make(job row) (j mixes.Job, err error) {
-	at := r.time(job.submit - r.began)
-	if at > mixes.MaxArrival {
+	if (job.submit-r.began)/r.Speed > mixes.MaxArrival.Seconds() { // before it overflows
+
 		return j, fmt.Errorf("%s %g is more than a year after the first job: set --to, or a larger --speed", r.Submit, job.submit)
 	}
-	j = mixes.Job{Name: job.name, At: at, Profile: &mixes.Profile{Rounds: 1}}
+	if job.duration/r.Speed > (mixes.MaxPhases * longest).Seconds() {
+		return j, fmt.Errorf("the job takes %g s: want %v at most: set a larger --speed", job.duration, mixes.MaxPhases*longest)
+	}
+	j = mixes.Job{Name: job.name, At: r.time(job.submit - r.began), Profile: &mixes.Profile{Rounds: 1}}
 	for left := r.time(job.duration); left > 0; left -= longest {
 		j.Profile.Phases = append(j.Profile.Phases, mixes.Phase{Kernel: min(left, longest)})
-	}
-	if len(j.Profile.Phases) > mixes.MaxPhases {
-		return j, fmt.Errorf("the job takes %g s: want %v at most: set a larger --speed", job.duration, mixes.MaxPhases*longest)
 	}
 	if job.memory > 0 {
 		j.Footprint.Bytes = max(job.memory, leastMemory)

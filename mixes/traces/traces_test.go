@@ -68,8 +68,8 @@ func TestTraceOfACluster(t *testing.T) {
 `, jobs); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"pods.csv:4: 1 rows ask for no GPU, this one first", "pods.csv:5: 1 rows never started, this one first",
-		"pods.csv:7: 1 rows ask for more than 8 GPUs, this one first"}, notes); diff != "" {
+	if diff := cmp.Diff([]string{"pods.csv:4: 1 row without a GPU, this one first", "pods.csv:5: 1 row without a start, this one first",
+		"pods.csv:7: 1 row with more than 8 GPUs, this one first"}, notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 	o.From, o.To, o.Speed, o.Limit, o.NodeCPUs = 100e9, 800e9, 10, 1, 64
@@ -78,7 +78,7 @@ func TestTraceOfACluster(t *testing.T) {
 		t.Errorf("a window of the trace, 10 times as fast, of one job: %q, notes %q, %v", jobs, notes, err)
 	}
 	o.Limit = 0
-	if _, notes, _ = read(t, pods, o); len(notes) != 4 || !strings.Contains(notes[2], "ask for more than 64 CPUs") {
+	if _, notes, _ = read(t, pods, o); len(notes) != 4 || !strings.Contains(notes[2], "with more than 64 CPUs") {
 		t.Errorf("on a node of 64 CPUs: %q", notes)
 	}
 }
@@ -99,13 +99,13 @@ func TestBadTraces(t *testing.T) {
 		{"submit_s,duration_s\n", "no job in 0 rows"},
 		{"submit_s\n1\n", `pods.csv:1: no column "duration_s"`},
 		{"submit_s,duration_s\n5,1\n4,1\n", "pods.csv:3: submit_s 4 is before that of line 2: sort the file by it"},
-		{"submit_s,duration_s\n-1,1\n", `pods.csv:2: bad submit_s "-1": want a number that is not negative`},
+		{"submit_s,duration_s\n-1,1\n", `pods.csv:2: bad submit_s "-1": want a number from 0 to 1e+12`},
 		{"submit_s,duration_s\n1,NaN\n", `pods.csv:2: bad duration_s "NaN"`},
 		{"submit_s,duration_s\ninf,1\n", `pods.csv:2: bad submit_s "inf"`},
 		{"submit_s,duration_s\n1,\n", `pods.csv:2: bad duration_s ""`},
 		{"submit_s,duration_s\n0,1\n4e7,1\n", "pods.csv:3: submit_s 4e+07 is more than a year after the first job: set --to, or a larger --speed"},
 		{"submit_s,duration_s\n0,1e9\n", "pods.csv:2: the job takes 1e+09 s"},
-		{"submit_s,duration_s\n0,0\n", "pods.csv:2: 1 rows take no time"},
+		{"submit_s,duration_s\n0,0\n", "pods.csv:2: 1 row without a duration"},
 		{"submit_s,duration_s\n0,1,2\n", "pods.csv:2: not CSV: wrong number of fields"},
 	} {
 		if _, _, err := read(t, c.text, o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -116,10 +116,10 @@ func TestBadTraces(t *testing.T) {
 	for row, want := range map[string]string{
 		"a,1000,1,1.5,1000,,,,0,2,1\n":  `bad num_gpu "1.5": want a whole number`,
 		"a,1000,1,1,1000,,,,5,2,1\n":    "creation_time, scheduled_time and deletion_time are 5, 1 and 2: want times in this order",
-		"a,1000,1,1,1500,,,,0,2,1\n":    "ask for a share of more than a whole GPU",
+		"a,1000,1,1,1500,,,,0,2,1\n":    "with a share of more than a whole GPU",
 		"\"\",1000,1,1,1500,,,,0,2,1\n": `bad name ""`,
 		"a,1000,1,1,1000,,,,0,,1\n":     `bad deletion_time ""`,
-		"a,1000,1,9,1000,,,,0,2,1\n":    "one node of 8 GPUs cannot serve all rows: pods.csv:2: 1 rows ask for more than 8 GPUs, this one first; --leave-out leaves them out",
+		"a,1000,1,9,1000,,,,0,2,1\n":    "one node of 8 GPUs cannot serve all rows: pods.csv:2: 1 row with more than 8 GPUs, this one first; --leave-out leaves them out",
 	} {
 		header, _, _ := strings.Cut(pods, "\n")
 		if _, _, err := read(t, header+"\n"+row, openb); err == nil || !strings.Contains(err.Error(), want) {
@@ -134,6 +134,18 @@ func TestBadTraces(t *testing.T) {
 		change(&bad)
 		if _, _, err := read(t, "submit_s,duration_s\n0,1\n", bad); err == nil {
 			t.Errorf("options %+v", bad)
+		}
+	}
+}
+
+func TestTimesBeyondAYear(t *testing.T) {
+	for text, want := range map[string]string{
+		"0,5\n1e12,5\n": "pods.csv:3: submit_s 1e+12 is more than a year after the first job",
+		"0,1e11\n":      "pods.csv:2: the job takes 1e+11 s: want 100000h0m0s at most",
+		"0,1e18\n":      `pods.csv:2: bad duration_s "1e18": want a number from 0 to 1e+12`,
+	} {
+		if _, _, err := read(t, "submit_s,duration_s\n"+text, Default()); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (o Options) Validate(isNew bool) error {
 	if isNew && (len(o.Mixes) == 0 || len(o.Scheds) == 0) {
 		return refuse("a sweep takes mixes and schedulers: give --mixes W1..W8 --scheds sa,case-alg3, or a FILE with both")
 	}
-	if key, err := o.Twice(); err != nil {
+	if key, err := new(Distinct).Check(o); err != nil {
 		return refuse("--%s: %w", key, err)
 	}
 	for _, text := range o.Scheds {
@@ -95,31 +95,57 @@ func (o Options) Validate(isNew bool) error {
 	return nil
 }
 
-// Twice returns an error if the list that key names has an item twice.
-func (o Options) Twice() (key string, err error) {
-	probes := make([]string, len(o.Probes))
-	for i, p := range o.Probes {
-		probes[i] = p.String()
-	}
-	for _, list := range []struct {
+// Distinct finds what the lists of a sweep name twice.
+type Distinct struct {
+	checked [3]int // items of each list
+	seen    [3]map[string]bool
+	named   map[string]string // scheduler of a name
+}
+
+// Check checks the items that the lists have since it was called before. key is the list with the error.
+func (d *Distinct) Check(o Options) (key string, err error) {
+	for i, list := range []struct {
 		key   string
-		items []string
-	}{{"mixes", o.Mixes}, {"scheds", o.Scheds}, {"probes", probes}} {
-		for i, item := range list.items {
-			if slices.Contains(list.items[:i], item) {
+		items int
+		item  func(int) string
+	}{
+		{"mixes", len(o.Mixes), func(i int) string { return o.Mixes[i] }},
+		{"scheds", len(o.Scheds), func(i int) string { return o.Scheds[i] }},
+		{"probes", len(o.Probes), func(i int) string { return o.Probes[i].String() }},
+	} {
+		if d.seen[i] == nil {
+			d.seen[i] = map[string]bool{}
+		}
+		for ; d.checked[i] < list.items; d.checked[i]++ {
+			item := list.item(d.checked[i])
+			if d.seen[i][item] {
 				return list.key, fmt.Errorf("%s is named twice, which would be one arm: leave one out", item)
+			}
+			d.seen[i][item] = true
+			if list.key == "scheds" {
+				err = d.name(item)
+			}
+			if err != nil {
+				return list.key, err
 			}
 		}
 	}
-	named := map[string]string{}
-	for _, text := range o.Scheds {
-		name, scheduler, _ := schedulers.CutName(text)
-		if other := named[name]; name != "" && other != "" {
-			return "scheds", fmt.Errorf("%s is the name of %s and of %s: give each a name of its own", name, other, scheduler)
-		}
-		named[name] = scheduler
-	}
 	return "", nil
+}
+
+func (d *Distinct) name(text string) error {
+	name, scheduler, _ := schedulers.CutName(text)
+	if name == "" {
+		return nil
+	}
+	if other := d.named[name]; other != "" {
+		return fmt.Errorf("%s is the name of %s and of %s: give each a name of its own", name, other, scheduler)
+	}
+	if d.named == nil {
+		d.named = map[string]string{}
+	}
+	d.named[name] = scheduler
+	return nil
 }
 
 // Fit refuses options that a node cannot have.
@@ -288,7 +314,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 		}
 		key := s.Name + ":" + s.Parameters()
 		if other, taken := arms[key]; taken {
-			return refuse("schedulers %s and %s are both %s, which would make them one arm: leave one out", other, text, key)
+			return refuse("schedulers %s and %s are both %s, which would make them one arm: leave one out", other, text, strings.TrimSuffix(key, ":"))
 		}
 		arms[key] = text
 		p.Spec.Scheds[i] = s.PinnedText(text) // so that a program that changes meanwhile stops the sweep

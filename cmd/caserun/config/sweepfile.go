@@ -33,11 +33,12 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 	AddSweepFlags(planned, &f.Options)
 	AddNodeFlags(node)
 	empty := true
+	var distinct sweep.Distinct
 	once := func(key string, value ast.Node, example string, read func(ast.Node, string) (string, error), take func(string) error) error {
 		return eachItem(key, value, example, read, func(item string) error {
 			err := take(item)
 			if err == nil {
-				_, err = f.Options.Twice()
+				_, err = distinct.Check(f.Options)
 			}
 			return err
 		})
