@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -85,7 +86,7 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 		m.DeadlinesMet = known(float64(met) / float64(deadlines))
 	}
 
-	m.MakespanS = makespan(jobs)
+	m.MakespanS = makespan(run, jobs)
 	if m.MakespanS == nil || *m.MakespanS <= 0 {
 		return m
 	}
@@ -153,18 +154,16 @@ func FinalStatus(run Run, jobs []Job) Status {
 	return status
 }
 
-// makespan returns the time from the first arrival of a job to the last end; nil as of lastEnd.
-func makespan(jobs []Job) *float64 {
-	last, first := lastEnd(jobs), 0.0
-	if last == nil {
-		return nil
+// makespan returns the time from the batch's arrival to the last end, in open load from the first job's arrival; nil as of
+// lastEnd.
+func makespan(run Run, jobs []Job) *float64 {
+	last := lastEnd(jobs)
+	if last == nil || run.Arrivals == nil {
+		return last
 	}
-	for i, j := range jobs {
-		if at := j.ArrivalS; at == nil { // with the batch, in an earlier version
-			first = 0
-		} else if i == 0 || *at < first {
-			first = *at
-		}
+	first := *last
+	for _, j := range jobs {
+		first = min(first, *cmp.Or(j.ArrivalS, new(0.0)))
 	}
 	return known(*last - first)
 }

@@ -147,7 +147,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"mix", "W7", "--sched", "case-alg3:queue=lifo", "--node", "sim:1xV100"}, exitUsage, "largest-first"},
 		{[]string{"mix", "W7", "--node", "sim:4xK80"}, exitUsage, "V100"},
 		{[]string{"mix", "W7", "--node", "cloud"}, exitUsage, "sim:"},
-		{[]string{"mix", "W7", "--format", "xml"}, exitUsage, "markdown"},
+		{[]string{"mix", "W7", "--format", "xml"}, exitUsage, "csv, tsv, json or md"},
 		{[]string{"mix", "W7", "--config", conf}, exitUsage, "shed"},
 		{[]string{"mix"}, exitUsage, "MIX is missing: caserun mix MIX"},
 		{[]string{"mix", "W1", "--shced", "sa"}, exitUsage, "unknown flag: --shced: did you mean --sched?"},

@@ -146,7 +146,7 @@ func TestMixReadsAProfileFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if status, out, errs := caserun(t, "mix", "own.yaml", "--node", "sim:1xH200", "--profiles", "own.csv", "-v", "--format", "csv"); status != exitOK ||
+	if status, out, errs := caserun(t, "mix", "own.yaml", "--node", "sim:1xH200", "--profiles", "own.csv", "-v", "--format", "json"); status != exitOK ||
 		!strings.Contains(out, "3221225472") {
 		t.Errorf("exit %d, want the profile's memory in the job's row: %s\n%s", status, errs, out)
 	}

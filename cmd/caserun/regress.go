@@ -83,7 +83,7 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	config.AddDoubtedFlag(c.Flags(), &o.doubted)
 	addFormatFlag(c)
 	config.AddAlphaFlag(c.Flags(), &o.alpha)
-	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, a run, or rolling:14 for the last 14 nights that passed")
+	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, a run, or rolling:N for the last N nights that passed")
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
 	config.AddLimitsFlag(c.Flags(), defaultLimits)
 	config.AddListFlag(c.Flags(), &o.only, "only", "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", "))

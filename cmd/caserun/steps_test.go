@@ -28,7 +28,7 @@ func TestMixOfSteps(t *testing.T) {
 	if status, out, errs := caserun(t, "mix", "mine.yaml", "--node", "sim:1xH200", "--format", "csv"); status != exitOK {
 		t.Errorf("exit %d: %s%s", status, out, errs)
 	}
-	status, out, errs := caserun(t, "report", "latest", "-v", "--format", "csv")
+	status, out, errs := caserun(t, "report", "latest", "-v", "--format", "json")
 	if status != exitOK || strings.Count(out, "steps: steps/own.jsonl") != 2 || !strings.Contains(out, "1073741824") || !strings.Contains(out, "2147483648") {
 		t.Errorf("exit %d: %s\n%s\nwant two jobs with two tasks each", status, errs, out)
 	}
