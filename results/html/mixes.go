@@ -177,6 +177,9 @@ func newGroup(id string, b *batch, matrices []regress.Matrix) group {
 			intervals = ", in brackets the " + intervalWords
 		}
 	}
+	if found := mixesOf(b.members); found != "" {
+		g.Notes = append(g.Notes, "The runs are of different mixes of this name ("+line(found)+"), so medians and comparisons include the differences between the mixes.")
+	}
 	g.Arms.Page.Class = "sortable"
 	g.Arms.Page.Caption = fmt.Sprintf("%d jobs. Medians over the runs%s.", b.arm.Jobs, intervals)
 	if len(b.members) > 1 {
@@ -190,6 +193,18 @@ func newGroup(id string, b *batch, matrices []regress.Matrix) group {
 	}
 	g.Charts = charts(b.members)
 	return g
+}
+
+// mixesOf says how the mixes of the runs differ that have one name; empty if they do not.
+func mixesOf(members []*member) string {
+	var all []results.Run
+	commands := map[int64]string{}
+	for _, m := range members {
+		for i, r := range m.runs {
+			all, commands[r.ID] = append(all, r), results.CommandList(m.jobs[i])
+		}
+	}
+	return results.SeveralMixes(all, commands)
 }
 
 // armCells are the row of an arm.
