@@ -13,7 +13,7 @@ import (
 
 // RollingHelp says what a baseline may be beside a side of a comparison.
 const RollingHelp = `  rolling:14          as a baseline: the last 14 nights before the candidate
-                      that passed the gate; rolling:14@v1.5 takes none before v1.5`
+                      that passed the gate; rolling:14@v1.5 begins at v1.5`
 
 // maxRolling is the largest number of nights of a rolling baseline, each of which is judged.
 const maxRolling = 90
