@@ -21,6 +21,7 @@ import (
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/figures"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/userfile/output"
@@ -193,6 +194,22 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 	v.Trend = newTrend(o.Trend, arms, onPage(runs, chosen))
 	v.Environments = environments(runs)
 	return v, nil
+}
+
+// newSide makes the page's runs a side of a comparison. Warm-up runs are not measurements.
+func newSide(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device) regress.Side {
+	side := regress.Side{Label: "this page"}
+	for i, r := range runs {
+		if !r.Warmup {
+			side.Runs = append(side.Runs, regress.Observation{Run: r, Devices: devices[r.ID], Commands: results.CommandList(jobs[i])})
+		}
+	}
+	return side
+}
+
+// compareSchedulers finds the matrix of each place.
+func compareSchedulers(side regress.Side, base string) ([]regress.Matrix, error) {
+	return regress.Matrices(side, base, regress.Options{Metrics: append(results.OnPages(), results.MetricNamed("crashes"))})
 }
 
 // withJobTimes gives the runs the figures that follow from their jobs.
