@@ -106,7 +106,7 @@ func groups(runs []results.Run, jobs [][]results.Job, a *arms, matrices []regres
 			g.Title += ", " + plural(b.arm.Jobs, "job") // there are runs of the mix and of a part of it
 		}
 		g.Arms.Page.Label = "Comparison for " + g.Title
-		g.Result = bestOf(g.members, matrices)
+		g.Result = bestOf(b, matrices)
 		out = append(out, g)
 	}
 	if len(out) == 1 {
@@ -116,15 +116,21 @@ func groups(runs []results.Run, jobs [][]results.Job, a *arms, matrices []regres
 }
 
 // bestOf names the arm of a mix with the highest throughput among arms with comparable figures; empty without such arms.
-func bestOf(members []*member, matrices []regress.Matrix) string {
-	text, most := "", 0.0
-	for _, m := range members {
-		l := regress.LevelOf(matrices, results.ArmOf(m.runs[0]), shownMetrics[0])
-		if r := l.Ratio; len(members) > 1 && !l.LostMore && r.Value > most {
-			text, most = fmt.Sprintf("highest throughput: %s, %s", m.name.Text, r), r.Value
-		}
+func bestOf(b *batch, matrices []regress.Matrix) string {
+	at := slices.IndexFunc(matrices, func(m regress.Matrix) bool { return m.Of == b.arm.WithoutMix() })
+	if at < 0 || len(b.members) < 2 {
+		return ""
 	}
-	return text
+	m := matrices[at]
+	mix, metric := slices.Index(m.Mixes, b.arm), m.IndexOf(shownMetrics[0])
+	if mix < 0 || metric < 0 {
+		return ""
+	}
+	ranked := m.Ranked(metric, mix)
+	if len(ranked) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("highest throughput: %s, %s", line(m.Rows[ranked[0]].Name), m.Level(ranked[0], mix, metric).Ratio)
 }
 
 // order puts the base first.

@@ -2,11 +2,9 @@ package html
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/stats"
@@ -21,30 +19,14 @@ type standing struct {
 	next   int // row behind the best that is not the base; -1: there is none
 }
 
-// stand finds the row with the highest throughput, among those that ran every mix and whose figures are comparable
-// with the base's.
+// stand finds the row with the highest throughput that is comparable.
 func stand(m regress.Matrix) standing {
 	s := standing{m: m, best: -1, other: -1, next: -1}
-	s.metric = slices.IndexFunc(m.Metrics, func(of results.Metric) bool { return of.Name == shownMetrics[0].Name })
+	s.metric = m.IndexOf(shownMetrics[0])
 	if s.metric < 0 || len(m.Rows) < 2 {
 		return s
 	}
-	var order []int
-	for i, row := range m.Rows {
-		if l := row.Over[s.metric]; row.Mixes == len(m.Mixes) && !l.LostMore && !math.IsNaN(l.Ratio.Value) {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := m.Rows[a].Over[s.metric].Ratio.Value, m.Rows[b].Over[s.metric].Ratio.Value
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return a - b
-	})
+	order := m.Ranked(s.metric, regress.Overall)
 	if len(order) == 0 || order[0] == 0 && s.contested() {
 		return s
 	}

@@ -3,9 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
-	"slices"
 
-	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/stats"
@@ -46,7 +44,7 @@ func tiles(s standing, a *arms) []tile {
 	}
 	var out []tile
 	for _, of := range shownMetrics[:judged] {
-		at := slices.IndexFunc(s.m.Metrics, func(m results.Metric) bool { return m.Name == of.Name })
+		at := s.m.IndexOf(of)
 		if at < 0 {
 			continue
 		}

@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -68,6 +69,14 @@ type Level struct {
 	// LostMore says that the ratio is not comparable: it is better here and significantly more jobs
 	// crashed here, or it is better under the base and significantly more crashed there.
 	LostMore bool
+}
+
+// Figure is the number by which a metric's levels are compared: the median if the metric is Absolute, else the ratio.
+func (l Level) Figure(of results.Metric) float64 {
+	if of.Absolute {
+		return l.Median
+	}
+	return l.Ratio.Value
 }
 
 // Ratio is a quotient with its confidence interval.
@@ -154,7 +163,7 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 		m.choose(apart[k], o.Metrics)
 		m.fill(apart[k])
 		for _, metric := range asked {
-			if !slices.ContainsFunc(m.Metrics, func(has results.Metric) bool { return has.Name == metric.Name }) {
+			if m.IndexOf(metric) < 0 {
 				m.Notes = append(m.Notes, noValue(metric))
 			}
 		}
@@ -358,9 +367,9 @@ func LevelOf(ms []Matrix, arm results.Arm, metric results.Metric) Level {
 		}
 		mix := slices.Index(m.Mixes, batch)
 		row := slices.IndexFunc(m.Rows, func(s Standing) bool { return s.arm(batch) == arm })
-		at := slices.IndexFunc(m.Metrics, func(has results.Metric) bool { return has.Name == metric.Name })
+		at := m.IndexOf(metric)
 		if mix >= 0 && row >= 0 && at >= 0 {
-			return m.Rows[row].Cells[mix].Levels[at]
+			return m.Level(row, mix, at)
 		}
 	}
 	return Level{Summary: stats.Summarize(nil, 1-stats.DefaultAlpha), Ratio: unknownRatio}
@@ -443,6 +452,42 @@ func ratio(metric results.Metric, ofBase bool, strata []stats.Stratum, mixes int
 		return unknownRatio
 	}
 	return Ratio{1 + c.Change, 1 + c.Low, 1 + c.High}
+}
+
+// IndexOf is the index of a metric; -1 if the matrix does not have it.
+func (m Matrix) IndexOf(metric results.Metric) int {
+	return slices.IndexFunc(m.Metrics, func(has results.Metric) bool { return has.Name == metric.Name })
+}
+
+// Overall is, in place of the index of a mix, all mixes together.
+const Overall = -1
+
+// Level is a metric of a row, in a mix or Overall.
+func (m Matrix) Level(row, mix, metric int) Level {
+	if mix == Overall {
+		return m.Rows[row].Over[metric]
+	}
+	return m.Rows[row].Cells[mix].Levels[metric]
+}
+
+// Ranked are the rows whose figures of a metric are comparable, the best first and equal ones in their order. A row is not
+// comparable if one of it and the base lost more jobs (LostMore), or if it did not run every mix and mix is Overall.
+func (m Matrix) Ranked(metric, mix int) []int {
+	of := m.Metrics[metric]
+	figure := func(row int) float64 { return m.Level(row, mix, metric).Figure(of) }
+	var rows []int
+	for i, row := range m.Rows {
+		if l := m.Level(i, mix, metric); !math.IsNaN(l.Figure(of)) && !l.LostMore && (mix != Overall || row.Mixes == len(m.Mixes)) {
+			rows = append(rows, i)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b int) int {
+		if of.HigherIsBetter {
+			a, b = b, a
+		}
+		return cmp.Compare(figure(a), figure(b))
+	})
+	return rows
 }
 
 // Simulated reports whether the figures come from a model.

@@ -174,3 +174,22 @@ func TestMatrixOfDeadScheduler(t *testing.T) {
 		t.Errorf("%+v, notes %q", throughput, m.Notes)
 	}
 }
+
+// The best row is the same for every output: the highest that is comparable and, over all mixes, that ran each of them.
+func TestRankedRowsAreComparable(t *testing.T) {
+	m := matrixOf(t, side(runs("W1", "sa", 100, 7, nil), runs("W1", "cg", 50, 7, losing(8)), runs("W1", "alg2", 90, 7, nil), runs("W1", "alg3", 60, 7, nil),
+		runs("W2", "sa", 80, 7, nil), runs("W2", "cg", 40, 7, losing(8)), runs("W2", "alg2", 70, 7, nil)), "")
+	metric := m.IndexOf(results.MetricNamed("throughput"))
+	for _, c := range []struct {
+		mix  int
+		want string
+	}{{0, "alg3 alg2 sa"}, {1, "alg2 sa"}, {Overall, "alg2 sa"}} {
+		var got []string
+		for _, row := range m.Ranked(metric, c.mix) {
+			got = append(got, m.Rows[row].Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("mix %d: %v, want %s", c.mix, got, c.want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func MatrixTable(m regress.Matrix) *Table {
 	}
 	best := make([]float64, len(m.Metrics))
 	for j := range m.Metrics {
-		best[j] = bestOf(m, j, func(s regress.Standing) regress.Level { return s.Over[j] })
+		best[j] = bestOf(m, j, regress.Overall)
 	}
 	for _, s := range m.Rows {
 		values := append(schedulerCells(m, s), s.Mixes, s.Runs, s.Jobs, s.Crashed, crashCell(s.Count))
@@ -130,9 +130,9 @@ func ByMix(m regress.Matrix, cell func(results.Metric, regress.Count, regress.Le
 		t := &Table{Title: matrixTitle(m, what), Name: "by-mix-" + metric.Name, Caption: captionOf(m, byMixWords(m, metric), "row"), Columns: []Column{{Name: "mix"}}}
 		best := make([]float64, len(m.Mixes)+1) // of each row
 		for i := range m.Mixes {
-			best[i] = bestOf(m, j, func(s regress.Standing) regress.Level { return s.Cells[i].Levels[j] })
+			best[i] = bestOf(m, j, i)
 		}
-		best[len(m.Mixes)] = bestOf(m, j, func(s regress.Standing) regress.Level { return s.Over[j] })
+		best[len(m.Mixes)] = bestOf(m, j, regress.Overall)
 		cells := make([][]any, len(m.Mixes)+1)
 		for i, batch := range m.Mixes {
 			cells[i] = []any{m.Names.Mix(batch)}
@@ -364,31 +364,15 @@ func byMixWords(m regress.Matrix, metric results.Metric) string {
 	return fmt.Sprintf("%s by mix and scheduler, as a ratio to that under %s (%s is better)", metric.Title(), m.Base().Name, direction)
 }
 
-// figureOf is the number of a cell.
-func figureOf(metric results.Metric, l regress.Level) float64 {
-	if metric.Absolute {
-		return l.Median
+// bestOf is the best number of a metric in a mix or over all. It is NaN if the comparable schedulers do not differ.
+func bestOf(m regress.Matrix, metric, mix int) float64 {
+	ranked := m.Ranked(metric, mix)
+	if len(ranked) == 0 {
+		return math.NaN()
 	}
-	return l.Ratio.Value
-}
-
-// bestOf is the best number of a metric among the schedulers, without those that look better because they lost more
-// jobs. It is NaN if they do not differ.
-func bestOf(m regress.Matrix, metric int, of func(regress.Standing) regress.Level) float64 {
-	better := func(a, b float64) bool { return a > b == m.Metrics[metric].HigherIsBetter && a != b }
-	best, differ := math.NaN(), false
-	for _, s := range m.Rows {
-		l := of(s)
-		v := figureOf(m.Metrics[metric], l)
-		if math.IsNaN(v) || l.LostMore {
-			continue
-		}
-		differ = differ || !math.IsNaN(best) && v != best
-		if math.IsNaN(best) || better(v, best) {
-			best = v
-		}
-	}
-	if !differ {
+	figure := func(row int) float64 { return m.Level(row, mix, metric).Figure(m.Metrics[metric]) }
+	best := figure(ranked[0])
+	if best == figure(ranked[len(ranked)-1]) {
 		return math.NaN()
 	}
 	return best
@@ -396,7 +380,7 @@ func bestOf(m regress.Matrix, metric int, of func(regress.Standing) regress.Leve
 
 // inBold marks the best of its like.
 func inBold(c Cell, metric results.Metric, l regress.Level, best float64) Cell {
-	c.Best = !metric.Counts() && !l.LostMore && figureOf(metric, l) == best
+	c.Best = !metric.Counts() && !l.LostMore && l.Figure(metric) == best
 	return c
 }
 
