@@ -189,7 +189,7 @@ func newGroup(id string, b *batch, matrices []regress.Matrix) group {
 	g.Arms.Page.Class = "sortable"
 	g.Arms.Page.Caption = fmt.Sprintf("%d jobs. Medians over the runs%s.", b.arm.Jobs, intervals)
 	if len(b.members) > 1 {
-		g.Arms.Page.Caption += " Ratios and verdicts are against the base."
+		g.Arms.Page.Caption += fmt.Sprintf(" Ratios and verdicts are against the base. The verdicts of the mix hold together at %.0f %%.", 100*stats.DefaultAlpha)
 	}
 	if lost {
 		g.Notes = append(g.Notes, report.SurvivorsNote("here or under the base"))

@@ -105,7 +105,8 @@ func (s standing) says() (result string, beside []string) {
 	return result, beside
 }
 
-// judge is what a ratio is for a reader: its direction, and whether its interval shows that it is good.
+// judge is what a ratio is for a reader: its direction, and whether its interval shows that it is good. Unlike verdicts, it
+// does not correct for the number of comparisons; captions say which of the two a table has.
 func judge(r regress.Ratio, higherIsBetter bool) (arrow, word string) {
 	const least = stats.DefaultMinEffect
 	arrow = arrowOf(r.Value)

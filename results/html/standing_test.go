@@ -2,6 +2,7 @@ package html
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/caserun/caserun/results/regress"
@@ -24,6 +25,27 @@ func TestJudge(t *testing.T) {
 		arrow, word := judge(regress.Ratio{Value: c.ratio, Low: c.bounds[0], High: c.bounds[1]}, c.higher)
 		if got := arrow + " " + word; got != c.want {
 			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// Verdicts over mixes and those of a mix are made in two ways, which can differ near 5 %.
+func TestCaptionsSayHowVerdictsAreMade(t *testing.T) {
+	m := memory{}
+	for i := 1; i <= 7; i++ {
+		m.add(simulatedRun("case-alg3", i, 10+float64(i)/10))
+		m.add(simulatedRun("sa", i, 12+float64(i)/10))
+	}
+	v, err := build(t.Context(), m, m.runs(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ caption, want string }{
+		{v.Places[0].Over.Page.Caption, "Each verdict, here and above, is that of its interval alone."},
+		{v.Groups[0].Arms.Page.Caption, "The verdicts of the mix hold together at 5 %."},
+	} {
+		if !strings.Contains(c.caption, c.want) {
+			t.Errorf("%q lacks %q", c.caption, c.want)
 		}
 	}
 }

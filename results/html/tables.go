@@ -76,7 +76,7 @@ func captionOf(m regress.Matrix) string {
 	if len(m.Mixes) == 1 {
 		over = line(m.Names.Mix(m.Mixes[0])) + ": ratios"
 	}
-	intervals := fmt.Sprintf(", with %.0f %% confidence intervals.", 100*(1-m.Alpha))
+	intervals := fmt.Sprintf(", with %.0f %% confidence intervals. Each verdict, here and above, is that of its interval alone.", 100*(1-m.Alpha))
 	if !bounded(m) {
 		intervals = ". There are too few repetitions for confidence intervals."
 	}
