@@ -146,6 +146,17 @@ func newPanel(r pictured, end float64, y, waiting, lane int) panel {
 	tasks := tasksOf(r.records)
 	p.Waiting = newWaiting(r.records, tasks, end)
 	p.Waiting.Y, p.Waiting.Height = panelHead, waiting
+	at, n := panelHead+waiting+1, len(r.devices)
+	p.Devices = deviceLanes(r.records, tasks, end, at, lane)
+	p.Height = at + n*lane
+	if n > 0 && lane < labelHeight && n*lane >= labelHeight {
+		p.All, p.AllY = fmt.Sprintf("GPU %d to %d", r.devices[0].Index, r.devices[n-1].Index), p.Height-n*lane/2+4
+	}
+	return p
+}
+
+// deviceLanes are the lanes of a run's devices, from y down.
+func deviceLanes(r records, tasks map[int][]results.Task, end float64, y, lane int) []deviceLane {
 	held, jobs := map[int][]hold{}, map[int]results.Job{}
 	for _, j := range r.jobs {
 		jobs[j.Index] = j
@@ -158,40 +169,51 @@ func newPanel(r pictured, end float64, y, waiting, lane int) panel {
 		packed[i] = lanes(held[d.Index])
 		most = max(most, len(packed[i]))
 	}
-	at := panelHead + waiting + 1
+	var out []deviceLane
 	for i, d := range r.devices {
-		row := deviceLane{Y: at, Height: lane - 1, Shared: lane < lowestBar*most}
+		l := deviceLane{Y: y + i*lane, Height: lane - 1, Held: boundBars(r, d.Index, end), Shared: lane < lowestBar*most}
 		if lane >= labelHeight {
-			row.Name = fmt.Sprintf("GPU %d", d.Index)
-		}
-		for _, j := range r.jobs {
-			if bound(r.run) && j.StartS != nil && j.Has(d.Index) {
-				row.Held = append(row.Held, newBar("", *j.StartS, orElse(j.EndS, end), end))
-			}
+			l.Name = fmt.Sprintf("GPU %d", d.Index)
 		}
 		for n, of := range packed[i] {
+			y, height := percent(float64(n), float64(most)), percent(1, float64(most))
+			if l.Shared {
+				y, height = "0%", "100%"
+			}
 			for _, h := range of {
-				b := laneBar{bar: holdBar(jobs[h.job], h, end), Y: percent(float64(n), float64(most)), Height: percent(1, float64(most))}
-				if row.Shared {
-					b.Y, b.Height = "0%", "100%"
-				}
+				b := newLaneBar(jobs[h.job], h, end)
+				b.Y, b.Height = y, height
 				if lane/most < labelHeight {
 					b.Label = ""
 				}
-				if b.Class == classBad && h.to >= orElse(jobs[h.job].EndS, end)-end*resolution {
-					b.Cross = percent(h.to, end)
-				}
-				row.Bars = append(row.Bars, b)
+				l.Bars = append(l.Bars, b)
 			}
 		}
-		p.Devices = append(p.Devices, row)
-		at += lane
+		out = append(out, l)
 	}
-	p.Height = at
-	if n := len(r.devices); n > 0 && lane < labelHeight && n*lane >= labelHeight {
-		p.All, p.AllY = fmt.Sprintf("GPU %d to %d", r.devices[0].Index, r.devices[n-1].Index), at-n*lane/2+4
+	return out
+}
+
+// boundBars are the bars of jobs that keep a device from others, because the scheduler gives it to them before they start.
+func boundBars(r records, device int, end float64) (out []bar) {
+	if !bound(r.run) {
+		return nil
 	}
-	return p
+	for _, j := range r.jobs {
+		if j.StartS != nil && j.Has(device) {
+			out = append(out, newBar("", *j.StartS, orElse(j.EndS, end), end))
+		}
+	}
+	return out
+}
+
+// newLaneBar is the bar of a job that held a device. It has a cross where the job crashed.
+func newLaneBar(j results.Job, h hold, end float64) laneBar {
+	b := laneBar{bar: holdBar(j, h, end)}
+	if b.Class == classBad && h.to >= orElse(j.EndS, end)-end*resolution {
+		b.Cross = percent(h.to, end)
+	}
+	return b
 }
 
 // holdBar is the bar of a job that held a device.
