@@ -107,7 +107,7 @@ func TestBadArrivals(t *testing.T) {
 		{"arrival_s\nNaN\n", `trace.csv:2: bad arrival_s "NaN"`}, {"arrival_s\n1\ninf\n", `trace.csv:3: bad arrival_s "inf"`},
 		{"arrival_s\n1e999\n", `bad arrival_s "1e999"`}, {"arrival_s\nsoon\n", `bad arrival_s "soon"`}, {"arrival_s,x\n,1\n", `bad arrival_s ""`},
 		{"arrival_s\n1\n1.7e9\n", `trace.csv:3: bad arrival_s "1.7e9": write seconds since the batch arrived, from 0 to 31536000, which is a year`},
-		{"arrival_s\n1,2\n", "trace.csv:2: not CSV: wrong number of fields"}, {"arival_s\n1\n", `trace.csv:1: no column "arrival_s": the file has arival_s`},
+		{"arrival_s\n1,2\n", "trace.csv:2: not CSV: wrong number of fields"}, {"arrives\n1\n", `trace.csv:1: no column "arrival_s": the file has arrives`},
 	} {
 		path := filepath.Join(t.TempDir(), "trace.csv")
 		if err := os.WriteFile(path, []byte(c.trace), 0o600); err != nil {

@@ -40,7 +40,7 @@ func TestJobFigures(t *testing.T) {
 	}
 	nan := math.NaN()
 	for i, want := range map[int]figures{
-		0: {11.9, (2.0/3 + 1.2) / 2, 1.2 - 0.05*(1.2-2.0/3), 1.2, math.Pow(2.0/3+1.2, 2) / (2 * (4.0/9 + 1.44))},
+		0: {11.9, (2.0/3 + 1.2) / 2, 1.2 - 0.05*(1.2-2.0/3), 1.2, (2.0/3 + 1.2) * (2.0/3 + 1.2) / (2 * (4.0/9 + 1.44))},
 		2: {29.73, 2, 2.9, 3, 0.8}, // a is alone for 3 s, the mean of its runs, and b for 10 s
 		3: {5, 1, 1, 1, 1},
 		4: {19.9, 3, 3.9, 4, 0.9}, // c as under sa in W2, d as expected

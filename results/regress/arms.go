@@ -124,14 +124,14 @@ func openLoads(arms map[results.Arm][]Observation) string {
 	grew := map[string]int{}
 	for _, observed := range arms {
 		for _, o := range observed {
-			if o.Run.Arrivals == nil {
+			if o.Arrivals == nil {
 				continue
 			}
-			n := grew[o.Run.Mix]
-			if o.Run.BacklogGrows() {
+			n := grew[o.Mix]
+			if o.BacklogGrows() {
 				n++
 			}
-			grew[o.Run.Mix] = n
+			grew[o.Mix] = n
 		}
 	}
 	var out []string

@@ -234,7 +234,7 @@ func (s Set) AnyGrows(jobs []mixes.Job) bool {
 func (s Set) Declare(jobs []mixes.Job, live bool) []mixes.Job {
 	out := make([]mixes.Job, len(jobs))
 	for i, j := range jobs {
-		if p, ok := s.byCommand[j.Single().Command()]; ok && j.Footprint == (mixes.Footprint{}) && !(live && p.Grows) {
+		if p, ok := s.byCommand[j.Single().Command()]; ok && j.Footprint == (mixes.Footprint{}) && (!live || !p.Grows) {
 			j = j.WithFootprint(p.Footprint)
 		}
 		out[i] = j
