@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/caserun/caserun/internal/size"
@@ -166,10 +165,7 @@ func listed(items []string) string {
 	if len(items) == 0 {
 		return "none"
 	}
-	if more := len(items) - most; more > 0 {
-		items = append(slices.Clone(items[:most]), fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(items, ", ")
+	return size.Few(items, most, ", ")
 }
 
 // remedy is what ends such a wait.

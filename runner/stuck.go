@@ -3,9 +3,9 @@ package runner
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 )
 
@@ -41,11 +41,8 @@ func Ranks(ranks []int) string {
 	}
 	const shown = 8
 	var text []string
-	for _, r := range ranks[:min(shown, len(ranks))] {
+	for _, r := range ranks {
 		text = append(text, strconv.Itoa(r))
 	}
-	if more := len(ranks) - shown; more > 0 {
-		text = append(text, fmt.Sprintf("and %d more", more))
-	}
-	return "ranks " + strings.Join(text, ", ")
+	return "ranks " + size.Few(text, shown, ", ")
 }

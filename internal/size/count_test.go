@@ -12,3 +12,13 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestFew(t *testing.T) {
+	for want, got := range map[string]string{
+		"": Few(nil, 2, ", "), "a, b": Few([]string{"a", "b"}, 2, ", "), "a; b; and 2 more": Few([]string{"a", "b", "c", "d"}, 2, "; "), "a and 1 more": Few([]string{"a", "b"}, 1, ", "),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

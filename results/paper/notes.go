@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
@@ -127,10 +128,7 @@ func parts(a *arms, rows []Row) []string {
 	if len(left) == 0 {
 		return nil
 	}
-	if more := len(left) - named; more > 0 {
-		left = append(left[:named], fmt.Sprintf("and %d more", more))
-	}
-	return []string{fmt.Sprintf("Runs on %s that have the name of the paper's mix and are not of the catalog's, and are left out: %s.", a.node.Name, strings.Join(left, ", "))}
+	return []string{fmt.Sprintf("Runs on %s that have the name of the paper's mix and are not of the catalog's, and are left out: %s.", a.node.Name, size.Few(left, named, ", "))}
 }
 
 // missing returns a note for each system whose rows lack numbers, with the reasons and the
@@ -152,10 +150,7 @@ func (p *Paper) missing(item Item, rows []Row) (notes []string) {
 		if n == 0 {
 			continue
 		}
-		if len(why) > 3 {
-			why = append(why[:3], fmt.Sprintf("and %d more", len(why)-3))
-		}
-		notes = append(notes, fmt.Sprintf("Missing beside the paper's %s: %d of %d numbers (%s).%s", system, n, total, strings.Join(why, "; "), strings.Join(remedies, "")))
+		notes = append(notes, fmt.Sprintf("Missing beside the paper's %s: %d of %d numbers (%s).%s", system, n, total, size.Few(why, 3, "; "), strings.Join(remedies, "")))
 	}
 	return notes
 }

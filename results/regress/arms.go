@@ -182,11 +182,7 @@ func contents(label string, arms map[results.Arm][]Observation, names results.Na
 		}
 	}
 	for i, text := range order {
-		called := about[text][0]
-		if more := len(about[text]) - 1; more > 0 {
-			called += fmt.Sprintf(" and %d more", more)
-		}
-		order[i] = fmt.Sprintf("runs of %s called %s %s", label, called, text)
+		order[i] = fmt.Sprintf("runs of %s called %s %s", label, size.Few(about[text], 1, ", "), text)
 	}
 	return order
 }
@@ -447,12 +443,8 @@ func remarks(pairs []Pair, names results.Names) []string {
 		}
 	}
 	for i, w := range order {
-		switch n := len(about[w]); {
-		case n == len(pairs):
-		case n == 1:
-			order[i] = about[w][0] + ": " + w
-		default:
-			order[i] = fmt.Sprintf("%s and %d more: %s", about[w][0], n-1, w)
+		if len(about[w]) != len(pairs) {
+			order[i] = size.Few(about[w], 1, ", ") + ": " + w
 		}
 	}
 	return order

@@ -33,11 +33,7 @@ func sinceNotes(r regress.Report) (notes []string) {
 		checks[text] = append(checks[text], fmt.Sprintf("%s %s %s", r.Names.Mix(c.Arm), schedulerOf(c.Arm, r.Names), c.Limit.Metric.Name))
 	}
 	for _, text := range order {
-		of, more := checks[text], ""
-		if n := len(of) - shown; n > 0 {
-			of, more = of[:shown], fmt.Sprintf("; and %d more", n)
-		}
-		notes = append(notes, fmt.Sprintf("%s: %s%s", strings.ToUpper(text[:1])+text[1:], strings.Join(of, "; "), more))
+		notes = append(notes, fmt.Sprintf("%s: %s", strings.ToUpper(text[:1])+text[1:], size.Few(checks[text], shown, "; ")))
 	}
 	return notes
 }

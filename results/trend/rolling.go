@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/stats"
@@ -68,7 +69,7 @@ func (r Rolling) Baseline(candidate regress.Side, runs []regress.Observation) (r
 	var because []string
 	for _, why := range []string{"failed", "measured too little", "on a worse level than before"} {
 		if labels := left[why]; len(labels) > 0 {
-			because = append(because, fmt.Sprintf("%s: %s", why, few(labels)))
+			because = append(because, fmt.Sprintf("%s: %s", why, size.Few(labels, 4, ", ")))
 		}
 	}
 	if len(passed) < MinNights {
@@ -87,15 +88,6 @@ func told(reasons []string) string {
 		return ""
 	}
 	return "; " + strings.Join(reasons, "; ")
-}
-
-// few names some labels, and how many more there are.
-func few(labels []string) string {
-	const shown = 4
-	if n := len(labels) - shown; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(labels[:shown], ", "), n)
-	}
-	return strings.Join(labels, ", ")
 }
 
 // before are the nights before the candidate that ran some of its arms, on its machine if any did. If its node is another one

@@ -47,7 +47,7 @@ func TestRollingBaseline(t *testing.T) {
 		"few nights":         {5, func(int) float64 { return 1 }, nil, "night-1 night-2 night-3 night-4", false, "the last 4 nights"},
 		"a night that fails": {9, func(n int) float64 { return map[bool]float64{true: 0.9, false: 1}[n == 7] }, nil, "night-3 night-4 night-5 night-6 night-8", false, "failed: night-7"},
 		"a loss that stays": {25, func(n int) float64 { return map[bool]float64{true: 0.95, false: 1}[n >= 12] }, nil, "night-7 night-8 night-9 night-10 night-11", true,
-			"on a worse level than before: night-12, night-13, night-14, night-15 and 9 more"},
+			"on a worse level than before: night-12, night-13, night-14, night-15, and 9 more"},
 		"a loss that is mended": {25, func(n int) float64 { return map[bool]float64{true: 0.95, false: 1}[n >= 10 && n < 18] }, nil,
 			"night-20 night-21 night-22 night-23 night-24", false, "on a worse level"},
 		"another machine": {9, func(int) float64 { return 1 }, func(n int) string { return map[bool]string{true: "b", false: "a"}[n == 5 || n == 6] },

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caserun/caserun/internal/size"
@@ -130,11 +129,7 @@ func missing(m mixes.Mix, known profiles.Set) (first error) {
 	if len(also) == 0 {
 		return first
 	}
-	more := ""
-	if n := len(also) - shown; n > 0 {
-		also, more = also[:shown], fmt.Sprintf(", and %d more", n)
-	}
-	return fmt.Errorf("%w; nor of %s%s", first, strings.Join(also, ", "), more)
+	return fmt.Errorf("%w; nor of %s", first, size.Few(also, shown, ", "))
 }
 
 func (b *Backend) checkProbe(probe results.Probe) error {
