@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -278,7 +279,7 @@ func (r *mixReader) checkArrivals(m Mix) error {
 		return nil
 	case a != nil && r.firstAt != nil:
 		return wrong(*at, "remove one", "at beside arrivals of the mix, which say when each job arrives")
-	case m.Jobs[len(m.Jobs)-1].Group > 0: // they are listed by it
+	case slices.ContainsFunc(m.Jobs, func(j Job) bool { return j.Group > 0 }):
 		return wrong(*at, "remove group, or "+what, "%s in a mix with groups: a group arrives when the jobs before it have ended", what)
 	case a == nil:
 		return nil

@@ -108,12 +108,23 @@ func TestBadArrivals(t *testing.T) {
 		{"arrival_s\n1e999\n", `bad arrival_s "1e999"`}, {"arrival_s\nsoon\n", `bad arrival_s "soon"`}, {"arrival_s,x\n,1\n", `bad arrival_s ""`},
 		{"arrival_s\n1\n1.7e9\n", `trace.csv:3: bad arrival_s "1.7e9": write seconds since the batch arrived, from 0 to 31536000, which is a year`},
 		{"arrival_s\n1,2\n", "trace.csv:2: not CSV: wrong number of fields"}, {"arrives\n1\n", `trace.csv:1: no column "arrival_s": the file has arrives`},
+		{"arrival_s,arrival_s\n1,2\n", `trace.csv:1: two columns "arrival_s": rename one`}, {"arrival_s\n\" 5\"\n4\n", "arrival_s 4 is before that of line 2"},
 	} {
 		path := filepath.Join(t.TempDir(), "trace.csv")
 		if err := os.WriteFile(path, []byte(c.trace), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		checkBad(t, "{trace: "+path+"}", c.want)
+	}
+}
+
+// Where a group stands beside at, the error is not of their order.
+func TestAtBesideGroups(t *testing.T) {
+	for _, jobs := range []string{"{job: bfs-32M, at: 30s}, {job: bfs-32M, group: 1}", "{job: bfs-32M, group: 1}, {job: bfs-32M, at: 30s}", "{job: bfs-32M, group: 1, at: 30s}, bfs-32M"} {
+		_, err := parseYAML(newLines("mix.yaml", strings.NewReader("jobs: ["+jobs+"]\n")), builtin().jobs, nil)
+		if want := "at in a mix with groups: a group arrives when the jobs before it have ended; remove group, or at"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", jobs, err, want)
+		}
 	}
 }
 

@@ -375,9 +375,13 @@ func (r *mixReader) add(body ast.Node) Mix {
 			r.full = true
 			break
 		}
-		if before := len(m.Jobs) - 1; before >= 0 && count > 0 && j.Group < m.Jobs[before].Group {
+		before := len(m.Jobs) - 1
+		switch {
+		case before < 0 || count == 0:
+		case r.firstAt != nil && max(j.Group, m.Jobs[before].Group) > 0: // checkArrivals refuses it in any order
+		case j.Group < m.Jobs[before].Group:
 			r.fail(firstToken(n), "list the jobs by group", "a job of group %d after a job of group %d", j.Group, m.Jobs[before].Group)
-		} else if before >= 0 && count > 0 && j.At < m.Jobs[before].At {
+		case j.At < m.Jobs[before].At:
 			r.fail(firstToken(n), "list the jobs by the time of their arrival", "a job that arrives at %v after a job that arrives at %v", j.At, m.Jobs[before].At)
 		}
 		if r.size > maxTextBytes {

@@ -218,7 +218,7 @@ func (r *reader) read(line int, fields []string) (job row, err error) {
 	}
 	var gpus, memory float64
 	for i, column := range r.columns() {
-		text := strings.TrimSpace(fields[i])
+		text := fields[i]
 		var err error
 		switch column {
 		case &r.Name:

@@ -86,7 +86,7 @@ func TestTraceOfACluster(t *testing.T) {
 func TestColumnsOfATrace(t *testing.T) {
 	o := Default()
 	o.Memory, o.MemoryUnit = "mem", 1<<30
-	jobs, _, err := read(t, "mem,submit_s,duration_s\n2,1e3,0.25\n0,1000,4\n", o)
+	jobs, _, err := read(t, "mem, submit_s,duration_s\n2,\" 1e3\", 0.25\n0,1000,4\n", o)
 	if want := "  - name: row-2\n    memory: 2GiB\n    profile: {rounds: 1, phases: [{kernel: 250ms}]}\n  - name: row-3\n    profile: {rounds: 1, phases: [{kernel: 4s}]}\n"; err != nil || jobs != want {
 		t.Errorf("%q, %v", jobs, err)
 	}
@@ -97,6 +97,8 @@ func TestBadTraces(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "pods.csv:1: an empty file"},
 		{"submit_s,duration_s\n", "no job in 0 rows"},
+		{strings.Repeat("x", 1e5) + "\n1\n", "xxx … (100000 bytes)"},
+		{"submit_s,duration_s,duration_s\n1,2,3\n", `pods.csv:1: two columns "duration_s"`},
 		{"submit_s\n1\n", `pods.csv:1: no column "duration_s"`},
 		{"submit_s,duration_s\n5,1\n4,1\n", "pods.csv:3: submit_s 4 is before that of line 2: sort the file by it"},
 		{"submit_s,duration_s\n-1,1\n", `pods.csv:2: bad submit_s "-1": want a number from 0 to 1e+12`},

@@ -3,6 +3,7 @@ package policies
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,7 +23,7 @@ func checkArm(name, scheduler string) error {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._+-", r)
 	}
 	first, _ := utf8.DecodeRuneInString(name)
-	_, isScheduler := registry[name]
+	isScheduler := slices.ContainsFunc(Listed(), func(s Info) bool { return strings.EqualFold(s.Name, name) }) // CG is read as cg
 	switch {
 	case name == "":
 		return errors.New("a name stands before :=, as in fifo:=case-alg3:queue=fifo")

@@ -25,19 +25,22 @@ func TestNamedSchedulers(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		":=sa":                           "a name stands before :=",
-		"fifo:=":                         "a scheduler follows :=, as in fifo:=",
-		"fi fo:=sa":                      `the name "fi fo": want letters, digits`,
-		"a/b:=sa":                        "want letters, digits",
-		"-a:=sa":                         "a letter or a digit first",
-		"cg:=sa":                         "cg is the name of a scheduler: choose another name, such as my-cg",
-		"sa:=sa:queue=sjf":               "sa is the name of a scheduler",
-		"a:=b:=sa":                       "it has two names",
-		strings.Repeat("x", 41) + ":=sa": "the name is of 41 characters: want 40 at most",
-		"fifo:=case-alg4":                "unknown scheduler \"case-alg4\"",
-		"fifo=case-alg3:queue=fifo":      "a name takes :=, as in fifo:=case-alg3:queue=fifo",
-		"sa:fifo=case-alg3:queue=fifo":   "a name takes :=, as in fifo:=case-alg3:queue=fifo",
-		"case-alg3:age-limit=1/8":        "several values make several arms, which only caserun sweep takes: give one",
+		":=sa":                            "a name stands before :=",
+		"fifo:=":                          "a scheduler follows :=, as in fifo:=",
+		"fi fo:=sa":                       `the name "fi fo": want letters, digits`,
+		"a/b:=sa":                         "want letters, digits",
+		"-a:=sa":                          "a letter or a digit first",
+		"cg:=sa":                          "cg is the name of a scheduler: choose another name, such as my-cg",
+		"CG:=sa":                          "CG is the name of a scheduler: choose another name, such as my-CG",
+		"sa:=sa:queue=sjf":                "sa is the name of a scheduler",
+		"a:=b:=sa":                        "it has two names",
+		strings.Repeat("x", 41) + ":=sa":  "the name is of 41 characters: want 40 at most",
+		"fifo:=case-alg4":                 "unknown scheduler \"case-alg4\"",
+		"fifo=case-alg3:queue=fifo":       "a name takes :=, as in fifo:=case-alg3:queue=fifo",
+		"sa:fifo=case-alg3:queue=fifo":    "a name takes :=, as in fifo:=case-alg3:queue=fifo",
+		"case-alg3:age-limit=1/8":         "several values make several arms, which only caserun sweep takes: give one",
+		"case-alg3:queue=sjf:age-limit=8": "parameters follow after a comma: write queue=sjf,age-limit=8",
+		"case-alg3:queue=a/b:room=0.1/1":  "parameters follow after a comma",
 	} {
 		if _, err := policies.Parse(text, 4); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)

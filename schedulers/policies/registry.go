@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -224,7 +225,7 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 		if given[key] {
 			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
 		}
-		if err := notScanned(key, value); err != nil {
+		if err := cmp.Or(en.colonForComma(key, value), notScanned(key, value)); err != nil {
 			return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
 		}
 		s[key], given[key] = value, true
@@ -389,6 +390,15 @@ func (en entry) parameter(place int, item string) (key, value string, ok bool) {
 		return paramPath.Name, item, true
 	}
 	return key, value, ok
+}
+
+// colonForComma refuses a value with another parameter after a colon. A path has its colons for itself.
+func (en entry) colonForComma(key, value string) error {
+	before, after, found := strings.Cut(value, ":")
+	if _, _, is := en.parameter(1, after); !found || !is || key == paramPath.Name {
+		return nil
+	}
+	return fmt.Errorf("%s=%s: parameters follow after a comma: write %[1]s=%[3]s,%s", key, value, before, after)
 }
 
 // meant names the parameter that an item with an unknown key may stand for.
