@@ -254,9 +254,11 @@ func IntervalText(s stats.Summary, m results.Metric) string {
 	}
 	u := MetricUnit(m)
 	median, low, high := Human(s.Median, u), Human(s.Low, u), Human(s.High, u)
-	unit := median[strings.LastIndex(median, " "):]
-	if strings.HasSuffix(low, unit) && strings.HasSuffix(high, unit) {
-		low, high = strings.TrimSuffix(low, unit), strings.TrimSuffix(high, unit)
+	if at := strings.LastIndex(median, " "); at >= 0 { // a factor has no unit
+		unit := median[at:]
+		if strings.HasSuffix(low, unit) && strings.HasSuffix(high, unit) {
+			low, high = strings.TrimSuffix(low, unit), strings.TrimSuffix(high, unit)
+		}
 	}
 	return low + " to " + high
 }

@@ -376,3 +376,19 @@ func TestChangesOfDeadArms(t *testing.T) {
 		t.Error("the schedulers' table explains a mark that it does not have")
 	}
 }
+
+// Each metric has a text for its interval, also a factor, which has no unit.
+func TestIntervalTextOfEachMetric(t *testing.T) {
+	s := stats.Summary{N: 7, Median: 1.25, Low: 1.2, High: 1.3}
+	for _, m := range results.AllMetrics() {
+		if got := IntervalText(s, m); !strings.Contains(got, " to ") {
+			t.Errorf("%s: %q", m.Name, got)
+		}
+	}
+	if got := IntervalText(s, results.MetricNamed("job-slowdown")); got != "1.20 to 1.30" {
+		t.Errorf("a factor: %q", got)
+	}
+	if got := IntervalText(s, results.MetricNamed("makespan")); got != "1.20 to 1.30" {
+		t.Errorf("seconds: %q", got)
+	}
+}
