@@ -61,7 +61,7 @@ func TestSweepInAJobOfSlurm(t *testing.T) {
 	if tasks[0].State != "COMPLETED" || tasks[0].Restarts != 1 {
 		t.Errorf("%+v", tasks[0])
 	}
-	for _, says := range []string{"job " + tasks[0].Job + " of Slurm ends at ", "preparing 1 GPUs (CUDA_VISIBLE_DEVICES=0)", "terminated"} {
+	for _, says := range []string{"job " + tasks[0].Job + " of Slurm ends at ", "preparing 1 GPU (CUDA_VISIBLE_DEVICES=0)", "terminated"} {
 		if !strings.Contains(log(), says) {
 			t.Errorf("the log does not say %q", says)
 		}
