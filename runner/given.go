@@ -146,8 +146,8 @@ func (b *Batch) expectGiven(spec *mixes.Job, p *schedulers.Prediction, now time.
 	}
 }
 
-// expectNext takes in what is expected of the job that has arrived last, of which nothing was known before. why says that too
-// little is known of the jobs so far.
+// expectNext takes in what is expected of the job that has arrived last. It was unknown until then. why says that too little
+// is known of the jobs so far.
 func (b *Batch) expectNext(spec *mixes.Job, p *schedulers.Prediction) (why string) {
 	level := 0
 	if b.nice != nil {

@@ -54,7 +54,7 @@ func newAhead(c Config) (a *ahead, why string) {
 	return a, ""
 }
 
-// atStart is the batch without the jobs that arrive at times of their own, of which no plan knows before.
+// atStart is the batch without the jobs that arrive at times of their own: plans learn of them when they arrive.
 func (c Config) atStart() Config {
 	if i := slices.IndexFunc(c.Jobs, func(j mixes.Job) bool { return j.At > 0 }); i >= 0 {
 		c.Jobs, c.Predictions = c.Jobs[:i], c.Predictions[:min(i, len(c.Predictions))]

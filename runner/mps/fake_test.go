@@ -125,7 +125,8 @@ func fakeDaemon() int {
 	}
 }
 
-// awaitCollected returns once the process at the other end has been waited for, so that its end is known.
+// awaitCollected returns once the process at the other end has been waited for, so that its end is known. Its parent is another
+// process, so only a look can tell.
 func awaitCollected(conn net.Conn) {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
