@@ -54,6 +54,7 @@ install: build native
 	install -D -t $(lib) -m 644 native/lazy/libcase.so
 	install -D -t $(lib) native/ballast/ballast native/ballast/swaparea native/ballast/swaprate
 	install -D -t $(lib)/torch benchmarks/torch/*.py
+	install -D -t $(DESTDIR)$(PREFIX)/include -m 644 native/stop/case_stop.h
 	[ ! -f native/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/tracer/libcasetrace.so
 	for suite in $(SUITES); do \
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \
