@@ -53,6 +53,8 @@ type Step struct {
 	// Objects that the kernel reads only, and those that it may write. Both nil: it may write
 	// all that are allocated.
 	Reads, Writes []string
+	// Stoppable: the kernel can end before it is done, and then runs again from its beginning.
+	Stoppable bool `json:",omitempty"`
 	// Ranks that send a message, and that it goes to; nil: all.
 	From, To []int `json:",omitempty"`
 }
@@ -210,6 +212,7 @@ type line struct {
 	BlocksPerSM uint32   `json:"blocks_per_sm"`
 	Reads       []string `json:"reads"`
 	Writes      []string `json:"writes"`
+	Stoppable   bool     `json:"stoppable"`
 	Rank        *ranks   `json:"rank"`
 	From        *ranks   `json:"from"`
 	To          *ranks   `json:"to"`
@@ -229,7 +232,7 @@ var stepKeys = map[string]struct{ must, may []string }{
 	"host":     {[]string{"seconds"}, []string{"rank"}},
 	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "rank"}},
 	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "stoppable", "rank"}},
 	"free":     {[]string{"object"}, []string{"rank"}},
 	"barrier":  {nil, nil},
 	"message":  {[]string{"from", "to", "bytes"}, nil},
@@ -298,6 +301,7 @@ func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {
 		err = copied(&s, l, object)
 	case "kernel":
 		s.Kind, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM, s.Reads, s.Writes = Kernel, l.Blocks, l.Threads, l.BlocksPerSM, l.Reads, l.Writes
+		s.Stoppable = l.Stoppable
 		err = r.kernel(s)
 	case "free":
 		s.Kind = Free

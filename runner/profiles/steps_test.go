@@ -21,7 +21,7 @@ const everyStep = `{"step": "host", "seconds": 0.5}
 {"step": "copy", "object": "a", "direction": "in"}
 {"step": "copy", "object": "a", "direction": "out", "bytes": "1KiB", "seconds": 2e-3}
 {"step": "kernel", "blocks": 264, "threads": 96, "seconds": 1}
-{"step": "kernel", "blocks": 1, "threads": 1024, "seconds": 1, "blocks_per_sm": 2, "reads": ["a"], "writes": []}
+{"step": "kernel", "blocks": 1, "threads": 1024, "seconds": 1, "blocks_per_sm": 2, "reads": ["a"], "writes": [], "stoppable": true}
 {"step": "free", "object": "a"}
 {"step": "allocate", "object": "a", "bytes": 7}
 {"step": "barrier"}
@@ -42,7 +42,7 @@ func TestReadSteps(t *testing.T) {
 		{Kind: CopyIn, Object: "a", Bytes: 3 << 29},
 		{Kind: CopyOut, Object: "a", Bytes: 1024, S: 2e-3},
 		{Kind: Kernel, S: 1, Blocks: 264, ThreadsPerBlock: 96},
-		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1024, BlocksPerSM: 2, Reads: []string{"a"}, Writes: []string{}},
+		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1024, BlocksPerSM: 2, Reads: []string{"a"}, Writes: []string{}, Stoppable: true},
 		{Kind: Free, Object: "a"},
 		{Kind: Allocate, Object: "a", Bytes: 7},
 		{Kind: Barrier},
@@ -84,6 +84,8 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 0}`, "a kernel of 1 blocks of 32 threads for 0 seconds: each must be more than 0, and threads 1024 at most"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "writes": ["b"]}`, `object "b" is not allocated: allocate it in a line above`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "reads": [1]}`, "reads is a number: want a string"},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "stoppable": 1}`, "stoppable is a number: want true or false"},
+		{`{"step": "host", "seconds": 1, "stoppable": true}`, `key "stoppable" of a step host: use seconds, rank`},
 		{`{"step": "free", "object": "b"}`, `object "b" is not allocated: allocate it in a line above`},
 	} {
 		if _, err := readSteps("own.jsonl", []byte(first+c.line+"\n")); err == nil || err.Error() != "own.jsonl:3: "+c.want {

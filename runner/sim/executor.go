@@ -123,6 +123,7 @@ type kind struct {
 	steps    []profiles.Step
 	rounds   int    // among which what they do with their memory is divided
 	movable  bool   // their memory can go to the host (swap.go)
+	stops    bool   // a kernel of theirs can be stopped
 	profiled *Model // on which their profile was measured
 	common   []step // process.plan
 }
@@ -141,6 +142,7 @@ func (x *Executor) makeKind(j *mixes.Job, rank int) (kind, error) {
 	}
 	steps := p.Steps(j.Footprint, rank)
 	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps),
+		stops:    slices.ContainsFunc(steps, func(s profiles.Step) bool { return s.Stoppable }),
 		profiled: modelOf(p.GPU)}, nil
 }
 

@@ -24,6 +24,7 @@ type process struct {
 	try     *runner.Try // nil: its first
 
 	todo     []step // which other jobs of its kind may have too
+	again    []step // todo from the step on that it does
 	task     task
 	device   int       // of the job, or of the latest task
 	mirrors  []*mirror // its other devices, if it has several
@@ -74,7 +75,7 @@ func (p *process) proceed() {
 		if p.asks(s) || p.resumes(s) {
 			return
 		}
-		p.todo = p.todo[1:]
+		p.again, p.todo = p.todo, p.todo[1:]
 		p.swap.used(p, s)
 		switch {
 		case s.Kind == profiles.Allocate:

@@ -36,6 +36,10 @@ const (
 	chunkSeconds = 15e-6
 )
 
+// stopping is how long a kernel that is stopped goes on: until each of its blocks has come to the end of a round of its
+// outermost loop, where it looks whether to stop. Sweeps of 4 GiB on an H200 took so long.
+const stopping = 1500 * time.Microsecond
+
 // move is a step in which so many bytes change their place.
 type move struct {
 	step
@@ -198,7 +202,8 @@ func (p *process) post(e runner.Event) {
 
 func (p *process) worksOnDevice() bool { return p.work != nil && p.pool != p.x.cores }
 
-// revoke begins a revocation. What works on the device goes on to its end, or the answer is busy.
+// revoke begins a revocation. What works on the device goes on to its end, or the answer is busy. A kernel that can be
+// stopped, and shall be, ends earlier.
 func (p *process) revoke(d schedulers.Decision) {
 	if p.gone || !p.task.open || d.Task.ID != p.id() {
 		return
@@ -208,11 +213,26 @@ func (p *process) revoke(d schedulers.Decision) {
 		p.moveOut()
 		return
 	}
+	if d.Revocation.Action == schedulers.Stop {
+		p.x.at(p.x.now+stopping, func() { p.stop(&d) })
+	}
 	p.x.at(p.x.now+d.Revocation.Deadline, func() {
 		if w := &p.swap; w.ticket == &d && w.moving == nil && !p.gone {
 			p.answer(schedulers.Busy, schedulers.Moved{Drain: p.x.now - w.asked})
 		}
 	})
+}
+
+// stop ends the kernel that runs, if it can be stopped and the ticket is still without an answer. The kernel starts again
+// from its beginning once the process has its permission.
+func (p *process) stop(ticket *schedulers.Decision) {
+	if p.swap.ticket != ticket || p.gone || p.work == nil || p.doing.on != sms || !p.doing.Stoppable {
+		return
+	}
+	p.recordKernels()
+	p.x.leave(p.pool, p.work)
+	p.todo = p.again
+	p.did()
 }
 
 // moveOut moves to the host what the revocation wants, if there is one: first what the next step does
@@ -263,7 +283,7 @@ func (p *process) moveOut() {
 			p.x.devices[p.device].free += m.bytes
 			m.of.newer = m.of.newer && m.of.resident > 0
 		}
-		if w.ticket.Revocation.Action == schedulers.Yield {
+		if a := w.ticket.Revocation.Action; a == schedulers.Yield || a == schedulers.Stop {
 			w.permit = false
 		}
 		held := w.held

@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // moving is how long moves of so many GiB take on the small node. `copied` GiB of them are copied.
@@ -270,5 +271,67 @@ func TestAMoveThatIsSlowedDown(t *testing.T) {
 	}
 	if m := small(t, 1).Groups[0].move(gib, 0); m.took(gib, time.Second).Copy != 0 {
 		t.Error("what is not copied takes time to copy")
+	}
+}
+
+// stops asks the process of a task to stop at a time, or to yield if it cannot.
+type stops struct {
+	schedulers.Policy
+	task schedulers.TaskID
+	at   time.Duration
+}
+
+func (s stops) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
+	out := s.Policy.(schedulers.Preempter).Revoke(waiting, v, now)
+	for t := range v.Device(0).TaskViews() {
+		if now == s.at && t.Task.ID == s.task {
+			out = append(out, schedulers.Revocation{Task: t.Task.ID, Action: schedulers.Stop, Deadline: 10 * time.Second, For: schedulers.Nobody})
+		}
+	}
+	return out
+}
+
+func (stops) NextLook([]schedulers.Request, time.Duration) time.Duration { return schedulers.Never }
+
+func (s stops) NextTick(_ []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
+	if now < s.at {
+		return s.at
+	}
+	return schedulers.Never
+}
+
+// A kernel that can be stopped ends 1.5 ms later and starts again from its beginning, and one that ends before is done. What
+// cannot be stopped goes on to its end.
+func TestAKernelThatIsStoppedStartsAgain(t *testing.T) {
+	const stoppable = `, "stoppable": true`
+	for _, c := range []struct {
+		at    float64
+		steps string
+		ends  []float64 // of the records of its kernels
+	}{
+		{0.4, kernel(1, 1, stoppable), []float64{0.4015, 1.4015}},
+		{0.999, kernel(1, 1, stoppable), []float64{1}},
+		{0.4, kernel(1, 1, stoppable) + kernel(1, 2, stoppable), []float64{0.4015, 3.4015}},
+		{1.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1.4015, 3.4015}},
+		{0.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1, 3}},
+	} {
+		r := stepping(t, small(t, 1), "demand", allocate("x", "6GiB")+c.steps)
+		s, err := policies.Parse(r.scheduler, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Policy = stops{s.Policy, 1, time.Duration(c.at * 1e9)}
+		_, rec, _, err := r.under(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ends []float64
+		for _, k := range rec.Kernels {
+			ends = append(ends, k.EndS)
+		}
+		if !slices.EqualFunc(ends, c.ends, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }) || len(rec.Swaps) != 1 ||
+			rec.Swaps[0].Action != "stop" || rec.Swaps[0].Outcome != schedulers.Done || math.Abs(rec.Swaps[0].EndS-c.ends[0]) > 1e-6 {
+			t.Errorf("stopped at %g s, kernels end at %v s, want %v, with %+v", c.at, ends, c.ends, rec.Swaps)
+		}
 	}
 }

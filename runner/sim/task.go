@@ -93,6 +93,9 @@ func (p *process) begin(s *profiles.Step) {
 	}
 	if p.movable {
 		want.Can, want.Need = schedulers.Movable, new(p.needs(s))
+		if p.stops {
+			want.Can |= 1 << schedulers.Stop
+		}
 	}
 	t.seq = t.begun
 	t.begun++
