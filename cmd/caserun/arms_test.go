@@ -70,6 +70,9 @@ func TestNamedArms(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, "several arms are named fifo, so they are called by their schedulers here") || strings.Contains(out, "\nfifo ") {
 		t.Errorf("two arms of one name: exit %d: %s\n%s", status, errs, out)
 	}
+	if out, _ := mustRun(t, "store", "merge", "--add", "all.db", "caserun.db"); !strings.Contains(out, "several arms are named fifo, so they are called by their schedulers here") {
+		t.Errorf("a merge of two arms of one name does not say so:\n%s", out)
+	}
 }
 
 // A sweep's file names and scans arms too.

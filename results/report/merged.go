@@ -24,6 +24,9 @@ func MergedSweeps(merged []store.Merged, path string) *Table {
 	if duplicates > 0 {
 		t.Say(fmt.Sprintf("duplicates: complete runs of cells of which another run counts (%d)", duplicates))
 	}
+	if len(merged) > 0 {
+		t.Say(merged[len(merged)-1].Notes...)
+	}
 	t.Say("stored in " + path)
 	return t
 }

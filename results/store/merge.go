@@ -23,6 +23,7 @@ type Merged struct {
 	Done       int           // cells that have a complete run
 	Runs       int           // of the sweep, warm-ups and duplicates included
 	Duplicates int           // complete runs of cells of which another run counts
+	Notes      []string      // on names of arms, of the whole store
 }
 
 // ErrOtherPlan is wrapped if a part of a merge was not planned together with the others.
@@ -689,8 +690,29 @@ func (m *merger) settle(ctx context.Context, work string) error {
 		}
 		return nil
 	})
+	if err == nil {
+		m.made.Notes, err = notesOnNames(ctx, m.conn)
+	}
 	if err != nil {
 		return m.failed(err)
 	}
 	return m.failed(check(ctx, m.conn))
+}
+
+// notesOnNames are the notes of all arms of a store.
+func notesOnNames(ctx context.Context, conn *sql.Conn) ([]string, error) {
+	rows, err := conn.QueryContext(ctx, "SELECT DISTINCT scheduler, parameters, ifnull(arm, '') FROM main.run")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var arms []results.Run
+	for rows.Next() {
+		var r results.Run
+		if err := rows.Scan(&r.Scheduler, &r.Parameters, &r.Arm); err != nil {
+			return nil, err
+		}
+		arms = append(arms, r)
+	}
+	return results.NamesOf(arms).Notes(), rows.Err()
 }
