@@ -141,6 +141,9 @@ func NamesOf(lists ...[]Run) Names {
 	return n
 }
 
+// NameOf is the name of the arm of a run that stands alone.
+func NameOf(r Run) string { return NamesOf([]Run{r}).Scheduler(ArmOf(r)) }
+
 // inOrder puts each sweep's runs together, and in the order of its plan.
 func inOrder(runs []Run, place func(Place) int) []Run {
 	first := map[int64]int{} // of a sweep, by number

@@ -23,6 +23,7 @@ type logLine struct {
 	AtS        *float64     `json:"at_s"`
 	Mix        string       `json:"mix"`
 	Scheduler  string       `json:"scheduler"`
+	Arm        string       `json:"arm"`
 	Parameters string       `json:"parameters"`
 	Probe      string       `json:"probe"`
 	Node       string       `json:"node"`
@@ -122,7 +123,7 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 	inTempDir(t)
 	for _, args := range [][]string{
 		{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=12,case-alg3,demand", "--node", "sim:2xP100", "--jobs", "4", "--reps", "2", "--sim-noise", "0.01", "--tag", "t", "--log-json", "l.jsonl"},
-		{"mix", "W1", "--sched", "case-alg3", "--node", "sim:2xP100", "--log-json", "l.jsonl"},
+		{"mix", "W1", "--sched", "mine:=case-alg3", "--node", "sim:2xP100", "--log-json", "l.jsonl"},
 		{"paper", "--run", "--node", "sim:4xV100", "--mixes", "W1", "--reps", "1", "--log-json", "l.jsonl"},
 	} {
 		if status, _, errs := caserun(t, args...); status != exitOK {
@@ -222,7 +223,7 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 }
 
 func startOf(r results.Run, devices []results.Device) logLine {
-	l := logLine{Kind: "run_started", Mix: r.Mix, Scheduler: r.Scheduler, Parameters: r.Parameters, Probe: r.Probe.String(), Node: r.Node, Suite: r.Suite,
+	l := logLine{Kind: "run_started", Mix: r.Mix, Scheduler: r.Scheduler, Arm: results.NameOf(r), Parameters: r.Parameters, Probe: r.Probe.String(), Node: r.Node, Suite: r.Suite,
 		Repetition: r.Repetition, Sweep: r.Sweep, Warmup: r.Warmup, Jobs: r.Jobs}
 	l.Seed = fmt.Sprint(r.Seed)
 	if r.Tag != "" {

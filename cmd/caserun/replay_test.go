@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,6 +60,29 @@ func TestReplay(t *testing.T) {
 	after, err := os.ReadFile("caserun.db")
 	if err != nil || string(after) != string(before) {
 		t.Errorf("a replay changed the store: %v", err)
+	}
+}
+
+// The table calls arms by the names that the user gave, of the run and of --sched.
+func TestReplayOfANamedArm(t *testing.T) {
+	inTempDir(t)
+	if status, _, errs := caserun(t, "mix", "W7", "--sched", "fifo:=case-alg3:queue=fifo", "--node", "sim:2xP100"); status != exitOK {
+		t.Fatal(errs)
+	}
+	for _, c := range []struct {
+		sched string
+		want  []string
+	}{
+		{"sa", []string{"fifo", "fifo", "sa"}}, {"case-alg3", []string{"fifo", "fifo", "case-alg3"}},
+		{"big:=case-alg3:queue=largest-first", []string{"fifo", "fifo", "big"}}, {"case-alg3:queue=fifo", []string{"fifo", "fifo"}},
+	} {
+		_, out, errs := caserun(t, "replay", "1", "--sched", c.sched, "--format", "csv")
+		if got := column(t, out, "arm"); !slices.Equal(got, c.want) {
+			t.Errorf("%s: arms %q, want %q; %s", c.sched, got, c.want, errs)
+		}
+		if _, out, _ = caserun(t, "replay", "1", "--sched", c.sched, "--format", "markdown"); !strings.Contains(out, "\n| "+c.want[0]+" |") {
+			t.Errorf("%s: the table does not name the arm:\n%s", c.sched, out)
+		}
 	}
 }
 

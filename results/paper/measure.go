@@ -28,9 +28,9 @@ func (f figure) in(r results.Run) (float64, error) {
 	case err != nil:
 		return 0, fatal{err}
 	case v == nil && r.Metrics.OK == 0:
-		return 0, fmt.Errorf("run %d (%s under %s) has no %s (no job ended ok)", r.ID, r.Mix, r.Scheduler, f.name)
+		return 0, fmt.Errorf("run %d (%s under %s) has no %s (no job ended ok)", r.ID, r.Mix, results.NameOf(r), f.name)
 	case v == nil:
-		return 0, fmt.Errorf("run %d (%s under %s) has no %s", r.ID, r.Mix, r.Scheduler, f.name)
+		return 0, fmt.Errorf("run %d (%s under %s) has no %s", r.ID, r.Mix, results.NameOf(r), f.name)
 	}
 	return *v, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // notes returns the choices behind an item's numbers, and what is missing.
@@ -21,7 +22,7 @@ func (p *Paper) notes(item Item, rows []Row, all map[string]*arms) []string {
 			notes = append(notes, filled)
 		}
 	}
-	for _, each := range []func(*arms, []Row) []string{mixed, unlike, parts} {
+	for _, each := range []func(*arms, []Row) []string{mixed, named, unlike, parts} {
 		for _, system := range item.Systems {
 			if a := all[system]; a != nil {
 				notes = append(notes, each(a, rows)...)
@@ -77,14 +78,31 @@ func mixed(a *arms, rows []Row) []string {
 	return []string{fmt.Sprintf("The runs on %s are of several machines (%s): differences between the machines are part of these numbers.", a.node.Name, a.node.Machines)}
 }
 
-// unlike returns a note for each arm whose numbers come from runs with different settings.
-func unlike(a *arms, rows []Row) (notes []string) {
+// usedIn are the runs behind rows.
+func usedIn(rows []Row) map[int64]bool {
 	used := map[int64]bool{}
 	for _, r := range rows {
 		for _, id := range r.Runs {
 			used[id] = true
 		}
 	}
+	return used
+}
+
+// named returns a note for each arm that the user named and whose runs count as those of a scheduler of the paper.
+func named(a *arms, rows []Row) (notes []string) {
+	used := usedIn(rows)
+	for _, r := range a.node.Runs {
+		if used[r.ID] && r.Arm != "" {
+			notes = once(notes, fmt.Sprintf("On %s, %s is what the runs call %s (%s).", a.node.Name, r.Scheduler, r.Arm, policies.With(r.Scheduler, r.Parameters)))
+		}
+	}
+	return notes
+}
+
+// unlike returns a note for each arm whose numbers come from runs with different settings.
+func unlike(a *arms, rows []Row) (notes []string) {
+	used := usedIn(rows)
 	names := results.NamesOf(a.node.Runs)
 	for _, arm := range names.Sorted(maps.Keys(a.runs)) {
 		own := slices.DeleteFunc(slices.Clone(a.runs[arm]), func(r results.Run) bool { return !used[r.ID] })
@@ -114,8 +132,8 @@ func split(n Node) Node {
 	return n
 }
 
-// named is the largest number of excluded runs that a note names.
-const named = 10
+// fewRuns is the largest number of excluded runs that a note names.
+const fewRuns = 10
 
 // parts returns a note if a node has excluded runs of a table's mixes.
 func parts(a *arms, rows []Row) []string {
@@ -128,7 +146,7 @@ func parts(a *arms, rows []Row) []string {
 	if len(left) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Runs on %s that have the name of the paper's mix and are not of the catalog's, and are left out: %s.", a.node.Name, size.Few(left, named, ", "))}
+	return []string{fmt.Sprintf("Runs on %s that have the name of the paper's mix and are not of the catalog's, and are left out: %s.", a.node.Name, size.Few(left, fewRuns, ", "))}
 }
 
 // missing returns a note for each system whose rows lack numbers, with the reasons and the

@@ -362,6 +362,25 @@ func TestOtherParametersStandInOnlyAlone(t *testing.T) {
 	}
 }
 
+// The rows are of the paper's schedulers. A note says what the user calls the arms behind them.
+func TestNamedArmsOfAPaper(t *testing.T) {
+	n := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, papertest.Rodinia(), []string{"case-alg2:queue=fifo"})
+	for i := range n.Runs {
+		n.Runs[i].Arm = "mine"
+	}
+	found := table(t, build(t, n), "Table 7")
+	if want := "On sim:4xV100, case-alg2 is what the runs call mine (case-alg2:" + n.Runs[0].Parameters + ")."; !slices.Contains(found.Notes, want) {
+		t.Errorf("notes %q, want %q", found.Notes, want)
+	}
+	for i := range n.Runs {
+		n.Runs[i].Metrics = results.Metrics{OK: 1}
+	}
+	r := table(t, build(t, n), "Table 7").Rows[0]
+	if want := "under mine) has no"; !strings.Contains(r.Missing, want) {
+		t.Errorf("missing %q, want %q", r.Missing, want)
+	}
+}
+
 func TestOtherProbesStandInOnlyAlone(t *testing.T) {
 	const case2 = "case-alg2"
 	one := papertest.Node("local", results.Live, "4xV100", 4, papertest.Rodinia(), []string{case2})

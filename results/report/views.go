@@ -12,7 +12,7 @@ import (
 // about is a title such as "run 3: W7 under sa". It says if the run is simulated, traced or
 // guarded, because the numbers of such a run do not compare with others.
 func about(what string, r results.Run) string {
-	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, nameOf(r))
+	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, results.NameOf(r))
 	if r.Mode == results.Simulated {
 		return "SIMULATED " + title + " on " + r.Node
 	}
@@ -30,12 +30,7 @@ func ofRun(columns ...Column) []Column {
 	return append([]Column{{Name: "run_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}}, columns...)
 }
 
-func schedulerOfRun(r results.Run) Cell { return Cell{Value: r.Scheduler, Text: nameOf(r)} }
-
-// nameOf is the name of the arm of a run that stands alone.
-func nameOf(r results.Run) string {
-	return results.NamesOf([]results.Run{r}).Scheduler(results.ArmOf(r))
-}
+func schedulerOfRun(r results.Run) Cell { return Cell{Value: r.Scheduler, Text: results.NameOf(r)} }
 
 // whereKnown is the place of a column that text leaves out if nothing of it is known.
 func whereKnown(known bool) Place {
@@ -112,7 +107,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	show(DataOnly, of("traced")...)
 	show(DataOnly, r.Tracer.Fields()...)
 	show(DataOnly, of("probe")...)
-	field(Column{Name: "arm", Place: DataOnly}, nameOf(r))
+	field(Column{Name: "arm", Place: DataOnly}, results.NameOf(r))
 	field(Column{Name: "doubts", Place: DataOnly}, given(r.Doubts))
 	show(DataOnly, of("surroundings")...)
 	field(Column{Name: "sweep_id", Heading: "sweep", Place: whereKnown(r.Sweep != nil)}, r.Sweep)

@@ -49,7 +49,7 @@ func (s *Stored) Compare(ctx context.Context, db *store.Store, sched string) (*r
 		return nil, err
 	}
 	t := s.table()
-	recorded := t.add(s.Run.Scheduler, s.Run.Parameters, string(s.Run.Mode), s.records)
+	recorded := t.add(s.Run, string(s.Run.Mode), s.records)
 	own, ownErr := t.replay(ctx, s.Own(), nil)
 	if ownErr != nil {
 		if ctx.Err() != nil {
@@ -113,38 +113,54 @@ func (s *Stored) predict(ctx context.Context, db *store.Store) error {
 type replayTable struct {
 	*report.Table
 	stored *Stored
+	rows   []replayRow
 }
 
-func (s *Stored) table() replayTable {
+// replayRow is a run, or what it would have been under another scheduler.
+type replayRow struct {
+	results.Run
+	mode string // as shown
+}
+
+func (s *Stored) table() *replayTable {
 	title := fmt.Sprintf("REPLAYED run %d: %s on %s", s.Run.ID, s.Run.Mix, s.Run.Node)
 	if s.Run.Mode == results.Simulated {
 		title += ", itself SIMULATED"
 	}
-	return replayTable{&report.Table{Title: title, Columns: []report.Column{
+	return &replayTable{Table: &report.Table{Title: title, Columns: []report.Column{
 		{Name: "run_id", Heading: "run", Place: report.DataOnly}, {Name: "mix", Place: report.DataOnly}, {Name: "node", Place: report.DataOnly},
 		{Name: "scheduler"}, {Name: "parameters", Drop: 2}, {Name: "mode"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
 		{Name: "makespan", Unit: report.Seconds}, {Name: "throughput", Unit: report.JobsPerSecond},
-		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: report.Seconds}}}, s}
+		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: report.Seconds},
+		{Name: "arm", Place: report.DataOnly}}}, stored: s}
 }
 
 // add adds a row, and returns its metrics.
-func (t replayTable) add(scheduler, parameters, mode string, jobs []results.Job) *results.Metrics {
-	run := t.stored.Run
+func (t *replayTable) add(run results.Run, mode string, jobs []results.Job) *results.Metrics {
 	run.Jobs = len(jobs)
-	m := results.Compute(run, t.stored.Devices, jobs, nil, results.Residence{})
-	ok := 0
-	for _, j := range jobs {
-		if j.EndedOK() {
-			ok++
-		}
+	run.Metrics = results.Compute(run, t.stored.Devices, jobs, nil, results.Residence{})
+	t.rows = append(t.rows, replayRow{run, mode})
+	return &run.Metrics
+}
+
+// fill shows the rows, when all arms that need names are known.
+func (t *replayTable) fill() {
+	var runs []results.Run
+	for _, r := range t.rows {
+		runs = append(runs, r.Run)
 	}
-	t.Add(run.ID, run.Mix, run.Node, scheduler, parameters, mode, len(jobs), ok, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS)
-	return &m
+	names := results.NamesOf(runs)
+	t.Say(names.Notes()...)
+	for _, r := range t.rows {
+		m, name := r.Metrics, names.Scheduler(results.ArmOf(r.Run))
+		t.Add(r.ID, r.Mix, r.Node, report.Cell{Value: r.Scheduler, Text: name}, r.Parameters, r.mode, r.Jobs, m.OK, m.MakespanS, m.ThroughputJobsPerS,
+			m.TurnaroundMeanS, name)
+	}
 }
 
 // replay replays the run and adds its row. Under the run's own scheduler a replay that has been made
 // is not made again.
-func (t replayTable) replay(ctx context.Context, text string, made *results.Metrics) (_ *results.Metrics, err error) {
+func (t *replayTable) replay(ctx context.Context, text string, made *results.Metrics) (_ *results.Metrics, err error) {
 	s, closed, err := harness.Decider(text, len(t.stored.Devices))
 	if err != nil {
 		return nil, err
@@ -160,15 +176,18 @@ func (t replayTable) replay(ctx context.Context, text string, made *results.Metr
 	if err != nil {
 		return nil, err
 	}
-	return t.add(s.Name, s.Parameters(), "replayed", jobs), nil
+	run := t.stored.Run
+	run.Scheduler, run.Parameters, run.Arm = s.Name, s.Parameters(), s.Arm
+	return t.add(run, "replayed", jobs), nil
 }
 
-func (t replayTable) note(format string, args ...any) {
+func (t *replayTable) note(format string, args ...any) {
 	t.Say(fmt.Sprintf(format, args...))
 }
 
 // finish adds what the rows say together, and what they assume.
-func (t replayTable) finish(recorded, own, other *results.Metrics) {
+func (t *replayTable) finish(recorded, own, other *results.Metrics) {
+	t.fill()
 	if own != nil {
 		t.note("error of the records, which is the run replayed under its own scheduler against the run: makespan %s, mean turnaround %s; what another crowd would change is not in it",
 			change(recorded.MakespanS, own.MakespanS), change(recorded.TurnaroundMeanS, own.TurnaroundMeanS))

@@ -16,7 +16,7 @@ func (l *Log) Begun(run results.Run, devices []results.Device) {
 		found = append(found, d.Fields().Pick("device_index", "uuid", "name", "memory_bytes", "capacity_bytes"))
 	}
 	l.line(run.ID, "run_started", nil, run.Fields().Pick("mix", "scheduler", "parameters", "probe", "node", "suite", "repetition", "sweep_id", "warmup",
-		"tag", "seed", "jobs", "started_at").With("devices", found))
+		"tag", "seed", "jobs", "started_at").With("arm", results.NameOf(run)).With("devices", found))
 }
 
 // Ended says how a run ended. What comes of its jobs later corrects their outcomes.
