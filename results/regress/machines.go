@@ -1,7 +1,6 @@
 package regress
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -56,8 +55,8 @@ func byBlock(a, b []Observation, values func([]Observation) []float64) []stats.S
 }
 
 // distinctBlocks are the blocks of runs, in order, each once.
-func distinctBlocks[T cmp.Ordered](runs []Observation, of func(Observation) T) []T {
-	var out []T
+func distinctBlocks(runs []Observation, of func(Observation) string) []string {
+	var out []string
 	for _, o := range runs {
 		out = append(out, of(o))
 	}

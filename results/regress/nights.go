@@ -10,20 +10,63 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// A night is a sweep. What is compared over several nights is compared night by night if both sides ran in the same
+// What is compared over several nights is compared night by night if both sides ran in the same
 // ones. Otherwise their runs are taken together, which hides a change between the nights of a side: it is said, and the
 // nights are the sample then.
 
-// nightOf is the sweep of a run; 0: the run is of none.
-func nightOf(o Observation) int64 {
-	if o.Sweep == nil {
-		return 0
-	}
-	return *o.Sweep
+// Night is what the runs of a night have in common: their sweep; outside of sweeps their tag; without either, the run.
+type Night struct {
+	Sweep int64
+	Tag   string
+	Run   int64
 }
 
+// NightOf is the night of a run.
+func NightOf(o Observation) Night {
+	switch {
+	case o.Sweep != nil:
+		return Night{Sweep: *o.Sweep}
+	case o.Tag != "":
+		return Night{Tag: o.Tag}
+	}
+	return Night{Run: o.ID}
+}
+
+// String names a night in a way that no other has.
+func (n Night) String() string {
+	switch {
+	case n.Sweep != 0:
+		return fmt.Sprintf("sweep %d", n.Sweep)
+	case n.Tag != "":
+		return "tag " + n.Tag
+	}
+	return fmt.Sprintf("run %d", n.Run)
+}
+
+// NightNames names the nights of runs by their tags. A sweep is named too if other nights have its tag.
+func NightNames(runs []Observation) map[Night]string {
+	names, nights := map[Night]string{}, map[string]int{}
+	for _, o := range runs {
+		if _, known := names[NightOf(o)]; !known {
+			names[NightOf(o)] = o.Tag
+			nights[o.Tag]++
+		}
+	}
+	for n, tag := range names {
+		switch {
+		case tag == "":
+			names[n] = n.String()
+		case nights[tag] > 1 && n.Sweep != 0:
+			names[n] = fmt.Sprintf("%s, %s", tag, n)
+		}
+	}
+	return names
+}
+
+func nightOf(o Observation) string { return NightOf(o).String() }
+
 // inNight names the machine and the night of a run.
-func inNight(o Observation) string { return fmt.Sprintf("%s night %d", machine(o), nightOf(o)) }
+func inNight(o Observation) string { return machine(o) + " " + nightOf(o) }
 
 // sameNights reports whether both sides ran in the same several nights, and in each on the same machines.
 func sameNights(a, b []Observation) bool {
@@ -32,29 +75,17 @@ func sameNights(a, b []Observation) bool {
 
 // perNight are a metric's values in each night that has some, and the nights' names.
 func perNight(runs []Observation, values func([]Observation) []float64) (names []string, each [][]float64) {
-	by := map[int64][]Observation{}
+	by, all := map[Night][]Observation{}, NightNames(runs)
 	for _, o := range runs {
-		by[nightOf(o)] = append(by[nightOf(o)], o)
+		by[NightOf(o)] = append(by[NightOf(o)], o)
 	}
-	tags := map[string]int{}
-	for _, of := range by {
-		tags[of[0].Tag]++
+	inOrder := func(a, b Night) int {
+		return cmp.Or(cmp.Compare(a.Sweep, b.Sweep), cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Run, b.Run))
 	}
-	for _, id := range slices.Sorted(maps.Keys(by)) {
-		found, tag := values(by[id]), by[id][0].Tag
-		if len(found) == 0 {
-			continue
+	for _, night := range slices.SortedFunc(maps.Keys(by), inOrder) {
+		if found := values(by[night]); len(found) > 0 {
+			names, each = append(names, all[night]), append(each, found)
 		}
-		name := tag
-		switch {
-		case id == 0:
-			name = "runs of no sweep"
-		case tag == "":
-			name = fmt.Sprintf("sweep %d", id)
-		case tags[tag] > 1:
-			name = fmt.Sprintf("%s, sweep %d", tag, id)
-		}
-		names, each = append(names, name), append(each, found)
 	}
 	return names, each
 }

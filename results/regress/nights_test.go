@@ -2,6 +2,7 @@ package regress
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -52,6 +53,24 @@ func TestNightsOfASideThatDiffer(t *testing.T) {
 	same := Gate(even, week(rng, "new", 11, 1, 1, 1, 1), limits(t, "throughput=3%"), stats.DefaultAlpha)
 	if same.Unsettled()+same.Failed() > 0 || strings.Contains(strings.Join(same.Notes, "\n"), "differs between") {
 		t.Errorf("nights that do not differ: %+v, %q", same.Checks, same.Notes)
+	}
+}
+
+// Outside of sweeps a tag is a night, and a run without one is a night alone. A tag of several nights does not name them.
+func TestNightsOutsideOfSweeps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(51, 4+chance.Seed()))
+	even, slid := week(rng, "old", 1, 1, 1, 1, 1), week(rng, "new", 11, 1, 1, 1, 1.05)
+	for i := range slid.Runs {
+		slid.Runs[i].Sweep = nil
+	}
+	r, err := Compare(even, slid, Options{MinEffect: 0.02})
+	if text := strings.Join(r.Notes, "\n"); err != nil || !strings.Contains(text, "new differs between its nights in ") || !strings.Contains(text, "night-14") {
+		t.Errorf("nights by tag: %v, notes: %s", err, text)
+	}
+	names := NightNames([]Observation{{Run: results.Run{ID: 1, Sweep: new(int64(7)), Tag: "a"}}, {Run: results.Run{ID: 2, Sweep: new(int64(8)), Tag: "a"}},
+		{Run: results.Run{ID: 3, Tag: "b"}}, {Run: results.Run{ID: 4, Tag: "b"}}, {Run: results.Run{ID: 5}}, {Run: results.Run{ID: 6}}})
+	if want := "map[a, sweep 7 a, sweep 8 b run 5 run 6]"; fmt.Sprint("map", slices.Sorted(maps.Values(names))) != want {
+		t.Errorf("names %v, want %s", names, want)
 	}
 }
 

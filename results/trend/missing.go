@@ -38,12 +38,12 @@ func (l Line) sweepsWithout(sweeps []results.Sweep) (out []Gap) {
 		if label == "" {
 			label = fmt.Sprintf("sweep %d", w.ID)
 		}
-		next := slices.IndexFunc(l.Points, func(p Point) bool { return p.key.sweep >= w.ID })
+		next := slices.IndexFunc(l.Points, func(p Point) bool { return p.night.Sweep >= w.ID })
 		if next < 0 {
 			next = len(l.Points)
 		}
 		switch {
-		case next == 0, next < len(l.Points) && l.Points[next].key.sweep == w.ID:
+		case next == 0, next < len(l.Points) && l.Points[next].night.Sweep == w.ID:
 		case slices.ContainsFunc(l.Gaps, func(g Gap) bool { return g.Label == label || g.Label == fmt.Sprintf("%s, sweep %d", label, w.ID) }):
 		case plannedIn(l.Arm, w):
 			out = append(out, Gap{Label: label, At: next})

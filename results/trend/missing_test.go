@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
 )
 
 // A sweep that was to run an arm and has no run of it is a gap, and so is a day between nights on which none began.
@@ -16,7 +17,7 @@ func TestNightsThatAreMissing(t *testing.T) {
 	line := Line{Arm: arm, Gaps: []Gap{{"nightly-2026-11-04", 2}}}
 	for i, n := range []int{0, 1, 4, 5, 6, 20} {
 		at := began.Add(time.Duration(n)*day + time.Duration(i)*3*time.Minute) // each night a little later, and past midnight
-		line.Points = append(line.Points, Point{Day: &at, key: key{sweep: int64(10 * (i + 1))}})
+		line.Points = append(line.Points, Point{Day: &at, night: regress.Night{Sweep: int64(10 * (i + 1))}})
 	}
 	planned := func(id int64, tag string, node string, mixes, scheds string) results.Sweep {
 		return results.Sweep{ID: id, Tag: tag, Node: node, Mode: results.Live, Spec: `{"mixes":[{"name":"` + mixes + `"}],"scheds":["` + scheds + `"],"probes":["lazy"]}`}

@@ -28,10 +28,10 @@ const MinNights = 3
 // ErrTooFewNights means that too few nights passed to be a baseline.
 var ErrTooFewNights = errors.New("too few nights passed")
 
-// rollingNight is the runs of the candidate's arms in one sweep, or outside of sweeps under one tag.
+// rollingNight is the runs of the candidate's arms in one night.
 type rollingNight struct {
 	label string
-	key   key
+	night regress.Night
 	runs  []regress.Observation
 }
 
@@ -47,7 +47,7 @@ func (r Rolling) Baseline(candidate regress.Side, runs []regress.Observation) (r
 	var level []rollingNight
 	left := map[string][]string{} // labels of nights, by why they are left out
 	for _, n := range nights {
-		if worse[n.key] {
+		if worse[n.night] {
 			left["on a worse level than before"] = append(left["on a worse level than before"], n.label)
 		} else {
 			level = append(level, n)
@@ -93,7 +93,7 @@ func told(reasons []string) string {
 // before are the nights before the candidate that ran some of its arms, on its machine if any did. If its node is another one
 // than that of all nights before, they are those of its arms on other nodes, so that the gate says so.
 func (r Rolling) before(candidate regress.Side, runs []regress.Observation) (nights []rollingNight, remarks []string) {
-	labels := labelsOf(runs)
+	labels := regress.NightNames(runs)
 	nights = r.nightsOf(candidate, runs, labels, results.ArmOf)
 	if len(nights) == 0 {
 		return r.nightsOf(candidate, runs, labels, func(run results.Run) results.Arm {
@@ -114,7 +114,7 @@ func (r Rolling) before(candidate regress.Side, runs []regress.Observation) (nig
 }
 
 // nightsOf groups the runs before the candidate's first one that are of its arms.
-func (r Rolling) nightsOf(candidate regress.Side, runs []regress.Observation, labels map[key]string, armOf func(results.Run) results.Arm) (nights []rollingNight) {
+func (r Rolling) nightsOf(candidate regress.Side, runs []regress.Observation, labels map[regress.Night]string, armOf func(results.Run) results.Arm) (nights []rollingNight) {
 	arms, own := map[results.Arm]bool{}, ids(candidate)
 	for _, o := range candidate.Runs {
 		arms[armOf(o.Run)] = true
@@ -126,11 +126,11 @@ func (r Rolling) nightsOf(candidate regress.Side, runs []regress.Observation, la
 		if o.Warmup || !arms[armOf(o.Run)] || o.ID < r.From {
 			continue
 		}
-		k := keyOf(o.Run)
-		at := slices.IndexFunc(nights, func(n rollingNight) bool { return n.key == k })
+		k := regress.NightOf(o)
+		at := slices.IndexFunc(nights, func(n rollingNight) bool { return n.night == k })
 		if at < 0 {
 			at = len(nights)
-			nights = append(nights, rollingNight{label: labels[k], key: k})
+			nights = append(nights, rollingNight{label: labels[k], night: k})
 		}
 		nights[at].runs = append(nights[at].runs, o)
 	}
@@ -163,7 +163,7 @@ func (r Rolling) judge(before []rollingNight, night rollingNight, doubted bool) 
 
 // worse are the nights in which a line of a limited metric lies on a worse level than before. Crashes have no levels here,
 // because a level of no crashes is worse than the best one by any crash.
-func (r Rolling) worse(nights []rollingNight, candidate regress.Side) map[key]bool {
+func (r Rolling) worse(nights []rollingNight, candidate regress.Side) map[regress.Night]bool {
 	runs := append(r.side(false, nights...).Runs, candidate.Runs...)
 	var lines []Line
 	var of []Trend
@@ -178,10 +178,10 @@ func (r Rolling) worse(nights []rollingNight, candidate regress.Side) map[key]bo
 			lines, of = append(lines, line), append(of, t)
 		}
 	}
-	out := map[key]bool{}
+	out := map[regress.Night]bool{}
 	for i, line := range lines {
 		for _, at := range of[i].onWorseLevels(line, r.Alpha/float64(len(lines))) {
-			out[line.Points[at].key] = true
+			out[line.Points[at].night] = true
 		}
 	}
 	return out

@@ -57,7 +57,7 @@ func (t Trend) over(arms []results.Arm) Line {
 		whole, sum := true, 0.0
 		p.runs = nil
 		for _, l := range lines {
-			at := slices.IndexFunc(l.Points, func(o Point) bool { return o.key == p.key && o.Machine == p.Machine })
+			at := slices.IndexFunc(l.Points, func(o Point) bool { return o.night == p.night && o.Machine == p.Machine })
 			if whole = whole && at >= 0; !whole {
 				break
 			}

@@ -44,7 +44,7 @@ type Point struct {
 	Night     int        // its position among the nights of all lines, also of nights without a value
 	N         int        // runs that have a value
 	Value     float64    // their median; of crashes, and in a line of an arm that lost jobs, the mean
-	key       key
+	night     regress.Night
 	runs      []regress.Observation
 }
 
@@ -118,12 +118,12 @@ func Of(metric results.Metric, runs []regress.Observation) Trend {
 	arms, notes := byArm(metric, runs)
 	t.Names = namesOf(arms, runs)
 	t.Notes = append(t.Names.Notes(), notes...)
-	labels := labelsOf(runs)
+	labels := regress.NightNames(runs)
 	tried := map[results.Arm][]regress.Observation{}
-	positions := map[key]int{} // of nights
+	positions := map[regress.Night]int{} // of nights
 	for _, o := range runs {
-		if _, known := positions[keyOf(o.Run)]; !known {
-			positions[keyOf(o.Run)] = len(positions)
+		if _, known := positions[regress.NightOf(o)]; !known {
+			positions[regress.NightOf(o)] = len(positions)
 		}
 		if !o.Warmup {
 			tried[results.ArmOf(o.Run)] = append(tried[results.ArmOf(o.Run)], o)
@@ -132,7 +132,7 @@ func Of(metric results.Metric, runs []regress.Observation) Trend {
 	for _, arm := range t.Names.Sorted(maps.Keys(arms)) {
 		line := Line{Arm: arm, Points: points(metric, arm, arms[arm], labels)}
 		for i := range line.Points {
-			line.Points[i].Night = positions[line.Points[i].key]
+			line.Points[i].Night = positions[line.Points[i].night]
 		}
 		line.Gaps = gaps(line.Points, nights(arm, tried[arm]), labels)
 		t.findSteps(&line)
@@ -253,17 +253,17 @@ func (t Trend) remarks() (notes []string) {
 }
 
 // gaps are the nights that have no point.
-func gaps(points []Point, all []Night, labels map[key]string) (out []Gap) {
-	at := map[key]int{}
+func gaps(points []Point, all []Night, labels map[regress.Night]string) (out []Gap) {
+	at := map[regress.Night]int{}
 	for i, p := range points {
-		at[p.key] = i
+		at[p.night] = i
 	}
 	next := 0
 	for _, n := range all {
-		if i, found := at[n.key]; found {
+		if i, found := at[n.night]; found {
 			next = i + 1
 		} else {
-			out = append(out, Gap{Label: labels[n.key], At: next})
+			out = append(out, Gap{Label: labels[n.night], At: next})
 		}
 	}
 	return out
@@ -285,73 +285,25 @@ func lostShare(runs []results.Run) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(crashed)/float64(jobs))
 }
 
-// key is what the runs of a point have in common: their sweep, else their tag, else the run.
-type key struct {
-	sweep int64
-	tag   string
-	run   int64
-}
-
-func keyOf(r results.Run) key {
-	switch {
-	case r.Sweep != nil:
-		return key{sweep: *r.Sweep}
-	case r.Tag != "":
-		return key{tag: r.Tag}
-	}
-	return key{run: r.ID}
-}
-
-// labelsOf names points by their tag, unless other points have the same tag.
-func labelsOf(runs []regress.Observation) map[key]string {
-	of := map[string]map[key]bool{}
-	for _, o := range runs {
-		if of[o.Tag] == nil {
-			of[o.Tag] = map[key]bool{}
-		}
-		of[o.Tag][keyOf(o.Run)] = true
-	}
-	out := map[key]string{}
-	for tag, keys := range of {
-		for k := range keys {
-			name := fmt.Sprintf("run %d", k.run)
-			if k.sweep != 0 {
-				name = fmt.Sprintf("sweep %d", k.sweep)
-			}
-			switch {
-			case tag != "" && len(keys) == 1:
-				name = tag
-			case tag != "" && k.sweep != 0:
-				name = fmt.Sprintf("%s, %s", tag, name)
-			case tag != "":
-				name = tag
-			}
-			out[k] = name
-		}
-	}
-	return out
-}
-
-// Night is the complete runs of an arm in one sweep, or outside of sweeps under one tag, in the
-// order of time.
+// Night is the complete runs of an arm in one night, in the order of time.
 type Night struct {
-	Arm  results.Arm
-	Tag  string // of its runs; may be empty
-	Runs []regress.Observation
-	key  key
+	Arm   results.Arm
+	Tag   string // of its runs; may be empty
+	Runs  []regress.Observation
+	night regress.Night
 }
 
 // nights groups the runs of an arm, in the order of their first runs.
 func nights(arm results.Arm, runs []regress.Observation) []Night {
 	var out []Night
-	places := map[key]int{}
+	places := map[regress.Night]int{}
 	for _, o := range runs {
-		k := keyOf(o.Run)
+		k := regress.NightOf(o)
 		at, known := places[k]
 		if !known {
 			at = len(out)
 			places[k] = at
-			out = append(out, Night{Arm: arm, Tag: o.Tag, key: k})
+			out = append(out, Night{Arm: arm, Tag: o.Tag, night: k})
 		}
 		out[at].Runs = append(out[at].Runs, o)
 	}
@@ -375,13 +327,13 @@ func Latest(runs []regress.Observation) []Night {
 	return out
 }
 
-func points(metric results.Metric, arm results.Arm, runs []regress.Observation, labels map[key]string) []Point {
+func points(metric results.Metric, arm results.Arm, runs []regress.Observation, labels map[regress.Night]string) []Point {
 	var out []Point
 	// Runs that lose jobs or not are of two kinds, and their median is of one kind or the other.
 	means := metric.Exact || slices.ContainsFunc(runs, func(o regress.Observation) bool { return o.Metrics.Crashed > 0 })
 	for _, n := range nights(arm, runs) {
-		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, Day: results.Dated(n.Runs[0].StartedAt, n.Tag), Machine: strings.Join(regress.Machines(n.Runs), "\n"),
-			N: len(n.Runs), key: n.key, runs: n.Runs}
+		p := Point{Label: labels[n.night], StartedAt: n.Runs[0].StartedAt, Day: results.Dated(n.Runs[0].StartedAt, n.Tag), Machine: strings.Join(regress.Machines(n.Runs), "\n"),
+			N: len(n.Runs), night: n.night, runs: n.Runs}
 		if driver := n.Runs[0].Provenance.Driver; driver != nil {
 			p.Driver = *driver
 		}
