@@ -95,7 +95,7 @@ func TestExportMatrix(t *testing.T) {
 		{[]string{"--figures", "-"}, exitUsage, "--figures writes several files: name a directory"},
 		{[]string{"--latex", "-", "--markdown", "-"}, exitUsage, "cannot both be standard output"},
 		{[]string{"--csv", "c", "--base", "sa"}, exitUsage, "--base requires --latex or --figures"},
-		{[]string{"--latex", "new.tex", "--base", "zero"}, exitUsage, "--base zero: the selection has no run under it"},
+		{[]string{"--latex", "new.tex", "--base", "zero"}, exitUsage, "--base zero: the selection (20 runs, 1 to 20) has no run under it"},
 		{[]string{"--figures", "f", "--sched", "sa"}, exitNothing, "are under one alone"},
 	} {
 		status, out, errs := caserun(t, append([]string{"export"}, c.args...)...)
@@ -106,7 +106,7 @@ func TestExportMatrix(t *testing.T) {
 	if _, err := os.Stat("new.tex"); err == nil {
 		t.Error("new.tex was written beside figures that could not be")
 	}
-	if status, out, errs := caserun(t, "export", "--latex", "-", "--sched", "sa"); status != exitOK || !strings.Contains(out, "Medians over the runs") || strings.Contains(out, "ratio") {
+	if status, out, errs := caserun(t, "export", "--latex", "-", "--sched", "sa"); status != exitOK || !strings.Contains(out, "Medians over the runs of each scheduler and mix, SIMULATED on sim:2xP100: the selection (10 runs, 2 to 19)") || strings.Contains(out, "ratio") {
 		t.Errorf("LaTeX of one scheduler: exit %d: %s%s", status, errs, out)
 	}
 }

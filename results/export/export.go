@@ -2,6 +2,7 @@
 package export
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/figures"
@@ -196,13 +198,7 @@ func (r Request) Write(ctx context.Context, db *store.Store) error {
 // compare compares the schedulers of the selected runs.
 func (e *export) compare() (err error) {
 	f := e.Filter
-	side := regress.Side{Label: "the selection"}
-	switch {
-	case f.Sweep != 0:
-		side.Label = fmt.Sprintf("sweep:%d", f.Sweep)
-	case f.Tag != "":
-		side.Label = selection.OfTag(f.Tag)
-	}
+	var side regress.Side
 	f.Warmups = false
 	metrics, err := regress.LookupMetrics(e.Metrics)
 	if err != nil {
@@ -214,6 +210,7 @@ func (e *export) compare() (err error) {
 	if side.Notes, err = selection.LeftOut(e.ctx, e.db, f); err != nil {
 		return err
 	}
+	side.Label = labelOf(f, side.Runs)
 	if e.matrices, err = regress.Matrices(side, e.Base, regress.Options{Metrics: metrics}); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
@@ -224,6 +221,20 @@ func (e *export) compare() (err error) {
 		return selection.Nothing("export: --figures compares schedulers, and the selected runs are under one alone: select others too")
 	}
 	return nil
+}
+
+// labelOf says which runs are compared.
+func labelOf(f store.Filter, runs []regress.Observation) string {
+	switch {
+	case f.Sweep != 0:
+		return fmt.Sprintf("sweep:%d", f.Sweep)
+	case f.Tag != "":
+		return selection.OfTag(f.Tag)
+	case len(runs) == 0:
+		return "the selection"
+	}
+	byID := func(a, b regress.Observation) int { return cmp.Compare(a.ID, b.ID) }
+	return fmt.Sprintf("the selection (%s, %d to %d)", size.Count(len(runs), "run"), slices.MinFunc(runs, byID).ID, slices.MaxFunc(runs, byID).ID)
 }
 
 // check refuses, before the first file is written, files that could not all be written.
