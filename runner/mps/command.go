@@ -20,15 +20,41 @@ type client struct {
 	Server, PID int
 }
 
+// errBusy is wrapped where the daemon takes no command, because it has another. That may be one whose front end was killed: the
+// daemon has it until the server has answered.
+var errBusy = errors.New("the daemon has another command")
+
 // command passes one line to the daemon and returns the answer. It takes no longer than the patience with commands.
 func (d *Daemon) command(ctx context.Context, line string) (string, error) {
-	d.commands.Lock() // the daemon refuses a second command at the same time: "Cannot send command"
+	d.commands.Lock()
 	defer d.commands.Unlock()
 	d.mu.Lock()
 	limit := d.patience.command
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
+	given := time.Now()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		out, err := d.give(ctx, line)
+		busy := errors.Is(err, errBusy)
+		d.answered(given, ctx.Err() == nil && !busy)
+		if !busy {
+			return out, err
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return "", err
+		case <-d.proc.Done():
+			return "", err
+		}
+	}
+}
+
+// give runs the front end once.
+func (d *Daemon) give(ctx context.Context, line string) (string, error) {
 	cmd := exec.CommandContext(ctx, d.program)
 	cmd.Env = d.env
 	cmd.Stdin = strings.NewReader(line + "\n")
@@ -37,12 +63,12 @@ func (d *Daemon) command(ctx context.Context, line string) (string, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	given := time.Now()
 	err := cmd.Run()
-	d.answered(given, ctx.Err() == nil)
 	switch said := strings.TrimSpace(stdout.String() + "\n" + stderr.String()); {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("MPS command %q: %w", line, context.Cause(ctx))
+	case strings.Contains(said, "Cannot send command"):
+		return "", fmt.Errorf("MPS command %q: %w: %s", line, errBusy, said)
 	case err != nil:
 		return "", fmt.Errorf("MPS command %q: %w: %s", line, err, said)
 	case strings.Contains(said, "Cannot find MPS control daemon"):

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,11 +69,15 @@ func fakeFrontEnd() int {
 		fmt.Println("Cannot find MPS control daemon process")
 		return 1
 	}
-	if _, err := io.Copy(os.Stdout, conn); err != nil {
+	answer, err := io.ReadAll(conn)
+	fmt.Print(string(answer))
+	if err != nil || string(answer) == fakeRefusal {
 		return 1
 	}
 	return 0
 }
+
+const fakeRefusal = "Cannot send command to MPS control daemon process\n"
 
 type fakeState struct {
 	server  *exec.Cmd
@@ -80,6 +85,7 @@ type fakeState struct {
 	stdin   io.Closer
 	clients []string
 	status  string
+	refuses int // of the next commands
 }
 
 func fakeDaemon() int {
@@ -168,7 +174,15 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 	if fakeIs("recovers") && len(s.clients) == 0 {
 		s.status = "ACTIVE"
 	}
+	if s.refuses > 0 {
+		s.refuses--
+		argv = []string{"refused"}
+	}
 	switch argv[0] {
+	case "refused":
+		fmt.Fprint(w, fakeRefusal)
+	case "fake_refuses":
+		s.refuses, _ = strconv.Atoi(argv[1])
 	case "get_server_list":
 		if s.server != nil {
 			fmt.Fprintln(w, s.serverPID())

@@ -252,6 +252,23 @@ func TestQuitIsObeyedWithoutAnAnswer(t *testing.T) {
 	mustBeGone(t, d)
 }
 
+// The daemon refuses commands while it has one whose front end was killed with the end of a wait. They are given again.
+func TestABusyDaemonIsAskedAgain(t *testing.T) {
+	soon := usual
+	soon.command, soon.server = 200*time.Millisecond, 20*time.Millisecond
+	d := startFakeWith(t, Config{}, "", soon)
+	steer(t, d, "fake_refuses 1000")
+	if _, err := d.listServers(background); err == nil || d.silent.IsZero() {
+		t.Errorf("a daemon that stays busy: %v, want an error, and that it has not answered", err)
+	}
+	e := startFake(t, Config{}, "")
+	steer(t, e, "fake_refuses 2")
+	if err := e.Quit(background); err != nil {
+		t.Errorf("quit: %v", err)
+	}
+	mustBeGone(t, e)
+}
+
 func TestQuitKillsAServerThatStays(t *testing.T) {
 	soon := usual
 	soon.server = 20 * time.Millisecond
