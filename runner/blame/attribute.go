@@ -33,9 +33,26 @@ type Attribution struct {
 // the mix, and the outages of the server that they shared.
 func Attribute(jobs []Job, outages []Outage) *Attribution {
 	a := &Attribution{jobs: jobs}
-	a.episodes = a.findEpisodes(outages)
-	for i := range a.episodes {
-		a.suspect(&a.episodes[i])
+	var incidents, turnedAway []Incident
+	for i := range jobs {
+		incidents = append(incidents, jobs[i].harmful()...)
+		for _, f := range jobs[i].Faults {
+			switch {
+			case f.turnedAway():
+				turnedAway = append(turnedAway, f)
+			case !f.Contained():
+				incidents = append(incidents, f)
+			}
+		}
+	}
+	a.findEpisodes(incidents, outages)
+	// The server turns a client away that it has served only after a fault. If nobody was shown that, this is the first sign of it.
+	signs := slices.DeleteFunc(turnedAway, func(f Incident) bool {
+		e := a.episodeOf(f)
+		return !f.Work.served() || e != nil && !e.unseen()
+	})
+	if len(signs) > 0 {
+		a.findEpisodes(append(incidents, signs...), outages)
 	}
 	return a
 }
@@ -98,6 +115,14 @@ type episode struct {
 	because  string        // what names a single suspect, where there were others
 }
 
+// shown are the faults whose errors say what happened.
+func (e *episode) shown() []Incident {
+	return slices.DeleteFunc(slices.Clone(e.faults), func(f Incident) bool { return f.Code == Ended || f.turnedAway() })
+}
+
+// unseen reports whether only the server says that there was a fault.
+func (e *episode) unseen() bool { return len(e.shown()) == 0 && len(e.deaths) == 0 }
+
 func jobOf(i Incident) int { return int(i.Process.Job) }
 
 // lastWords is the longest time between the end of a process without a goodbye and the
@@ -117,10 +142,10 @@ func (j *Job) harmful() []Incident {
 	})
 }
 
-// findEpisodes groups the incidents by the outages that they fall into. What happened to a
-// process on two devices joins the outages of both: MPS contains a fault within the devices
-// that its clients share (NVIDIA, "Multi-Process Service").
-func (a *Attribution) findEpisodes(outages []Outage) []episode {
+// findEpisodes groups incidents by the outages that they fall into, and settles whose the episodes are. What happened to a
+// process on two devices joins the outages of both: MPS contains a fault within the devices that its clients share (NVIDIA,
+// "Multi-Process Service").
+func (a *Attribution) findEpisodes(incidents []Incident, outages []Outage) {
 	group := make([]int, len(outages)) // of each outage, named by its first outage
 	for i := range group {
 		group[i] = i
@@ -131,7 +156,14 @@ func (a *Attribution) findEpisodes(outages []Outage) []episode {
 	}
 	var all []placed
 	faulted := make([]bool, len(outages))
-	place := func(incident Incident) {
+	deathsFirst := func(i Incident) time.Duration {
+		if i.isDeath() {
+			return -1
+		}
+		return i.At
+	}
+	slices.SortStableFunc(incidents, func(x, y Incident) int { return cmp.Compare(deathsFirst(x), deathsFirst(y)) })
+	for _, incident := range incidents {
 		in := a.outagesOf(incident, outages, faulted)
 		for _, i := range in {
 			faulted[i] = faulted[i] || !incident.isDeath()
@@ -145,18 +177,6 @@ func (a *Attribution) findEpisodes(outages []Outage) []episode {
 		if len(in) > 0 {
 			all = append(all, placed{incident, in[0]})
 		}
-	}
-	var faults []Incident
-	for i := range a.jobs {
-		j := &a.jobs[i]
-		faults = append(faults, slices.DeleteFunc(slices.Clone(j.Faults), func(f Incident) bool { return f.turnedAway() || f.Contained() })...)
-		for _, d := range j.harmful() {
-			place(d)
-		}
-	}
-	slices.SortStableFunc(faults, func(x, y Incident) int { return cmp.Compare(x.At, y.At) })
-	for _, f := range faults {
-		place(f)
 	}
 	groups := map[int]*episode{}
 	for _, p := range all {
@@ -178,14 +198,14 @@ func (a *Attribution) findEpisodes(outages []Outage) []episode {
 			e.broke = min(e.broke, p.At)
 		}
 	}
-	var out []episode
+	a.episodes = nil
 	for _, e := range groups {
-		out = append(out, *e)
+		a.suspect(e)
+		a.episodes = append(a.episodes, *e)
 	}
-	slices.SortFunc(out, func(x, y episode) int {
+	slices.SortFunc(a.episodes, func(x, y episode) int {
 		return cmp.Or(cmp.Compare(x.broke, y.broke), cmp.Compare(x.outages[0].From, y.outages[0].From), cmp.Compare(x.outages[0].Device, y.outages[0].Device))
 	})
-	return out
 }
 
 // outagesOf are the outages that an incident falls into: those that lasted then, on its
@@ -225,9 +245,8 @@ const lately = 500 * time.Millisecond
 
 // suspect settles who may have caused the episode, and who is named.
 func (a *Attribution) suspect(e *episode) {
-	shown := slices.DeleteFunc(slices.Clone(e.faults), func(f Incident) bool { return f.Code == Ended })
-	unseen := len(shown) == 0 && len(e.deaths) == 0 // only the server says that there was a fault
-	if unseen || slices.ContainsFunc(shown, Incident.mayShowElsewhere) {
+	shown := e.shown()
+	if e.unseen() || slices.ContainsFunc(shown, Incident.mayShowElsewhere) {
 		e.suspects, e.because = a.lately(e), "only it can have had kernels running in the time before the MPS server broke"
 	} else {
 		e.suspects, e.because = a.able(e)

@@ -88,7 +88,7 @@ func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 	busy := func(since, until time.Duration) blame.Work {
 		return blame.Work{Known: true, Since: since, Until: until}
 	}
-	const illegalAddress, misaligned, launchFailure = 700, 716, 719
+	const devicesUnavailable, illegalAddress, misaligned, launchFailure = 46, 700, 716, 719
 	type work = map[int]blame.Work
 	for _, c := range []struct {
 		name     string
@@ -110,6 +110,8 @@ func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 		{"one that had ended long before", misaligned, [4]work{{1: idle(1600 * ms)}, {2: idle(300 * ms)}, {3: idle(0)}, nil}, idle(1600 * ms), 1400 * ms, false, false, []int{0}, results.Fault},
 		{"what a process did later does not count", misaligned, [4]work{{1: idle(2900 * ms)}, {2: idle(1700 * ms)}, {3: idle(0)}, {4: idle(0)}}, idle(1300 * ms), 3000 * ms, false, false, []int{1}, results.Collateral},
 		{"a job that is told late", misaligned, [4]work{{1: idle(900 * ms)}, {2: idle(1000 * ms)}, {3: idle(800 * ms)}, {4: idle(0)}}, idle(900 * ms), 3000 * ms, false, true, []int{0, 1}, results.FaultSuspect},
+		{"a client that is only turned away", devicesUnavailable, [4]work{{1: idle(1990 * ms)}, {2: idle(1980 * ms)}, {3: idle(1850 * ms)}, {4: idle(9 * ms)}}, idle(1990 * ms), 1900 * ms, false, true, []int{0, 1, 2}, results.FaultSuspect},
+		{"a job that never was a client", devicesUnavailable, [4]work{{1: idle(0)}, {2: idle(1980 * ms)}, {3: idle(0)}, {4: idle(0)}}, idle(0), 3000 * ms, false, true, nil, results.Fault},
 		{"a death with kernels running gives another error", misaligned, [4]work{{1: busy(1900*ms, 0)}, {2: idle(0)}, {3: busy(1000*ms, 0)}, {4: idle(0)}}, busy(1900*ms, 0), 3000 * ms, true, false, []int{0, 2}, results.FaultSuspect},
 	} {
 		var jobs []blame.Job

@@ -90,6 +90,9 @@ type Work struct {
 // None reports whether the process is known to have had no kernel running.
 func (w Work) None() bool { return w.Known && w.Since == schedulers.Never }
 
+// served reports whether the process is known to have had kernels.
+func (w Work) served() bool { return w.Known && (w.Since != schedulers.Never || w.Until > 0) }
+
 // running reports whether kernels of the process may have been running at time t.
 func (w Work) running(t time.Duration) bool { return !w.Known || w.Since <= t }
 
