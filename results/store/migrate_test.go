@@ -2,10 +2,14 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,20 +19,73 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// storeOf makes a store of schema version `version` that holds run 1 of the mix "old" and what
-// sql inserts.
-func storeOf(t *testing.T, version int64, sql string) (path string) {
+var update = flag.Bool("update", false, "write "+schemaFile)
+
+const schemaFile = "schema.sql"
+
+// A new store has the tables that the migrations make, and no rows.
+func TestSchema(t *testing.T) {
+	migrated := dumpSchema(t, migratedTo(t, filepath.Join(t.TempDir(), "migrated.db"), 0))
+	if *update {
+		if err := os.WriteFile(schemaFile, []byte(migrated), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(migrated, schema); diff != "" {
+		t.Errorf("the migrations make other tables than %s has (-update writes it):\n%s", schemaFile, diff)
+	}
+	if diff := cmp.Diff(schema, dumpSchema(t, openTemp(t).write)); diff != "" {
+		t.Errorf("a new store is not as %s (-want +got):\n%s", schemaFile, diff)
+	}
+}
+
+// dumpSchema is the SQL that makes the tables of a store without rows.
+func dumpSchema(t *testing.T, db *sql.DB) string {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "old.db")
+	made, err := texts(t.Context(), db, "SELECT sql FROM sqlite_schema WHERE sql <> '' AND name <> 'sqlite_sequence' ORDER BY rowid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled, err := texts(t.Context(), db, "SELECT name FROM sqlite_sequence")
+	if err != nil || !slices.Equal(filled, []string{versionTable}) {
+		t.Fatalf("%v (%v) have rows", filled, err)
+	}
+	versions, err := texts(t.Context(), db, "SELECT group_concat(printf('(%d, %d)', version_id, is_applied), ', ') FROM (SELECT * FROM "+versionTable+" ORDER BY id)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("-- Written by TestSchema from the migrations: go test ./results/store -run TestSchema -update\nPRAGMA application_id = %d;\n%s;\nINSERT INTO %s (version_id, is_applied) VALUES %s;\n",
+		applicationID, strings.Join(made, ";\n"), versionTable, versions[0])
+}
+
+// migratedTo makes an empty store by migrations up to a version; 0: all.
+func migratedTo(t *testing.T, path string, version int64) *sql.DB {
+	t.Helper()
 	db := connect(path, "_txlock=immediate", 1)
+	t.Cleanup(func() { _ = db.Close() })
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.UpTo(t.Context(), version); err != nil {
+	if version == 0 {
+		_, err = provider.Up(t.Context())
+	} else {
+		_, err = provider.UpTo(t.Context(), version)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	return db
+}
+
+// storeOf makes a store of schema version `version` that holds run 1 of the mix "old" and what
+// sql inserts.
+func storeOf(t *testing.T, version int64, sql string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "old.db")
+	db := migratedTo(t, path, version)
 	if _, err := db.Exec(`INSERT INTO run (mix, mix_source, scheduler, parameters, node, mode, suite, repetition, seed, workers,
 			status, jobs, version, revision, configuration, host, kernel, cpu, cores, memory_bytes, binaries)
 		VALUES ('old', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'complete', 1, '', '', '', '', '', '', 1, 1, '');` + sql); err != nil {
