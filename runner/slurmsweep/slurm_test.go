@@ -48,7 +48,7 @@ func doTask(ctx context.Context, dir, number string) error {
 	if err != nil {
 		return err
 	}
-	t := task{dir: filepath.Join(dir, "parts"), number: n, job: *job, every: 20 * time.Millisecond, copy: copyFile,
+	t := task{dir: filepath.Join(dir, "parts"), number: n, job: *job, every: 20 * time.Millisecond, takeOver: asItIs, copy: copyFile,
 		say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
 	t.work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
 		if err := work(file, n, steps/2); err != nil {

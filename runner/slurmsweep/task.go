@@ -44,7 +44,7 @@ func Task(ctx context.Context, dir string, submission, number int, say harness.S
 		return errors.New("this command is for the array jobs that caserun sweep --slurm submits: it is run by Slurm")
 	}
 	part := sweep.Part{K: s.Parts[number-1], N: s.Of}
-	t := task{dir: dir, number: part.K, job: *job, every: s.Publish, copy: copyStore, say: say}
+	t := task{dir: dir, number: part.K, job: *job, every: s.Publish, takeOver: s.takeOver, copy: copyStore, say: say}
 	t.work = func(ctx context.Context, file string, attempt int, end time.Time) error {
 		return s.work(ctx, file, part, attempt, end, say, display)
 	}
@@ -76,9 +76,6 @@ func LimitToJob(ctx context.Context, limit *sweep.TimeLimit, say harness.Say) (r
 
 // work does what is left of a part in a store of its own.
 func (s Submission) work(ctx context.Context, file string, part sweep.Part, attempt int, end time.Time, say harness.Say, display func(results.Mode) sweep.Display) (err error) {
-	if err := s.takeOver(ctx, file); err != nil {
-		return err
-	}
 	limit := sweep.TimeLimit{Began: time.Now()}
 	if !end.IsZero() {
 		limit.Until(end.Add(-slurm.Warning))
@@ -143,6 +140,8 @@ type task struct {
 	number int    // of the part, from 1
 	job    slurm.Allocation
 	every  time.Duration // between copies
+	// takeOver makes the file ready for work. It may replace the file, so the file is not copied meanwhile.
+	takeOver func(ctx context.Context, file string) error
 	// work continues the part in a file. It returns nil if the part is complete, and soon after ctx ends.
 	// attempt is how often the part was begun before; no other process has the same. end is when the job's time
 	// ends; zero: never, or unknown.
@@ -176,6 +175,19 @@ func (t task) do(ctx context.Context) (err error) {
 	if err != nil {
 		t.say("part %d: when job %s of Slurm ends is not known: %v", t.number, t.job.Job, err)
 	}
+	if err = t.takeOver(ctx, file); err == nil {
+		err = t.workOn(ctx, publisher, file, end)
+	}
+	after := context.WithoutCancel(ctx)
+	published := t.publish(after, publisher, file)
+	if published == nil && err != nil && timeIsUp(ctx, err, end) {
+		return errors.Join(err, t.requeue(after))
+	}
+	return errors.Join(err, published)
+}
+
+// workOn works on the part, and publishes copies meanwhile.
+func (t task) workOn(ctx context.Context, publisher *publisher, file string, end time.Time) error {
 	worked := make(chan error, 1)
 	go func() { worked <- t.work(ctx, file, publisher.attempt, end) }()
 	again := time.NewTicker(t.every)
@@ -187,12 +199,7 @@ func (t task) do(ctx context.Context) (err error) {
 				t.say("part %d continues: %v", t.number, err)
 			}
 		case err := <-worked:
-			after := context.WithoutCancel(ctx)
-			published := t.publish(after, publisher, file)
-			if published == nil && err != nil && timeIsUp(ctx, err, end) {
-				return errors.Join(err, t.requeue(after))
-			}
-			return errors.Join(err, published)
+			return err
 		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +38,9 @@ func work(file string, number, until int) error {
 	}
 	return errors.Join(err, f.Close())
 }
+
+// asItIs is takeOver of a file that is ready.
+func asItIs(context.Context, string) error { return nil }
 
 func copyFile(_ context.Context, file, to string) error {
 	text, err := os.ReadFile(file)
@@ -143,7 +148,7 @@ func TestTaskThatEndsEarly(t *testing.T) {
 		dir, told := published(t), fakeSlurm(t, "")
 		t.Setenv("SLURM_JOB_END_TIME", strconv.FormatInt(time.Now().Add(c.left).Unix(), 10))
 		ctx, cancel := context.WithCancel(t.Context())
-		task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3", Restarts: c.restarts}, every: time.Hour, copy: copyFile, say: t.Logf}
+		task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3", Restarts: c.restarts}, every: time.Hour, takeOver: asItIs, copy: copyFile, say: t.Logf}
 		task.work = func(ctx context.Context, file string, _ int, _ time.Time) error {
 			if err := work(file, 3, 2); err != nil || c.ends != nil {
 				return errors.Join(err, c.ends)
@@ -172,7 +177,7 @@ func TestTaskThatIsCancelled(t *testing.T) {
 	told := func() string { return "nothing" }
 	t.Setenv("SLURM_JOB_END_TIME", "")
 	ctx, cancel := context.WithCancel(t.Context())
-	task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3"}, every: time.Hour, copy: copyFile, say: t.Logf}
+	task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3"}, every: time.Hour, takeOver: asItIs, copy: copyFile, say: t.Logf}
 	task.work = func(ctx context.Context, _ string, _ int, end time.Time) error {
 		if left := time.Until(end); left < 50*time.Minute || left > time.Hour {
 			t.Errorf("the task has %v", left)
@@ -200,7 +205,7 @@ func fetched(t *testing.T, dir string, number int) string {
 func TestTaskGoesOn(t *testing.T) {
 	dir := published(t)
 	for restarts, want := range []string{"plan\n", "plan\n3 1\n", "plan\n3 1\n3 2\n", "plan\n3 1\n3 2\n3 3\n"} {
-		task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3", Restarts: restarts}, every: time.Hour, copy: copyFile, say: t.Logf}
+		task := task{dir: dir, number: 3, job: slurm.Allocation{Job: "12_3", Restarts: restarts}, every: time.Hour, takeOver: asItIs, copy: copyFile, say: t.Logf}
 		task.work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
 			if text, err := os.ReadFile(file); err != nil || string(text) != want || attempt != restarts {
 				t.Errorf("start %d, attempt %d, begins with %q, %v; want %q", restarts, attempt, text, err, want)
@@ -222,7 +227,7 @@ func TestTaskPublishesMeanwhile(t *testing.T) {
 	dir := published(t)
 	copies := 0
 	var said []string
-	task := task{dir: dir, number: 1, every: time.Millisecond, say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	task := task{dir: dir, number: 1, every: time.Millisecond, takeOver: asItIs, say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	two := make(chan struct{})
 	task.copy = func(ctx context.Context, file, to string) error {
 		if copies++; copies == 1 {
@@ -240,6 +245,39 @@ func TestTaskPublishesMeanwhile(t *testing.T) {
 	if got := fetched(t, dir, 1); got != "plan\n" || !strings.Contains(strings.Join(said, "\n"), "part 1 continues: the disk is full") {
 		t.Errorf("published %q, said %q", got, said)
 	}
+}
+
+// The store is copied only once it is the one that work is done in: what is open while a merge replaces it cannot be read.
+func TestNothingIsCopiedBeforeThePartIsTakenOver(t *testing.T) {
+	dir := published(t)
+	synctest.Test(t, func(t *testing.T) {
+		const every = time.Second
+		ready := false
+		var copied atomic.Bool
+		task := task{dir: dir, number: 1, every: every, say: t.Logf}
+		task.takeOver = func(context.Context, string) error {
+			time.Sleep(5 * every)
+			ready = true
+			return nil
+		}
+		task.copy = func(ctx context.Context, file, to string) error {
+			if !ready {
+				t.Error("copied before the part was taken over")
+			}
+			copied.Store(true)
+			return copyFile(ctx, file, to)
+		}
+		task.work = func(context.Context, string, int, time.Time) error {
+			time.Sleep(3 * every / 2)
+			if !copied.Load() {
+				t.Error("not copied while work was under way")
+			}
+			return nil
+		}
+		if err := task.do(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // The collector starts failed and held tasks again, not those that somebody cancelled, and says at the
