@@ -114,7 +114,21 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	pairs, onlyA, onlyB := pairsOfGate(baseline, candidate, aArms, bArms, r.Names)
 	r.Pairs = pairs
 	r.Notes = slices.Concat(r.Names.Notes(), together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), remarks(pairs, r.Names))
-	for _, p := range pairs {
+	r.noteOthers(baseline, candidate, onlyA, onlyB, aArms)
+	unequal := r.sayNights(baseline, candidate)
+	r.judge(r.ask(aArms), unequal)
+	r.notMeasured(onlyA, onlyB, aArms, bArms)
+	r.withoutArms(aArms)
+	slices.SortStableFunc(r.Checks, func(x, y Check) int {
+		return cmp.Or(x.Class.rank()-y.Class.rank(), min(y.Mixes, 2)-min(x.Mixes, 2))
+	})
+	return r
+}
+
+// noteOthers says which pairs are of different schedulers, and which arms have no partner that no check names. onlyA and
+// onlyB are the arms without a partner, and all has the baseline's arms.
+func (r *Report) noteOthers(baseline, candidate Side, onlyA, onlyB []results.Arm, all map[results.Arm][]Observation) {
+	for _, p := range r.Pairs {
 		if note := fmt.Sprintf("the schedulers differ: %s and %s", p.A.Scheduler, p.B.Scheduler); p.A.Scheduler != p.B.Scheduler && !slices.Contains(r.Notes, note) {
 			r.Notes = append(r.Notes, note)
 		}
@@ -130,33 +144,39 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		if len(otherParameters(arm, onlyA)) > 0 || len(otherNodes(arm, onlyA)) > 0 {
 			continue // a check says so
 		}
-		if sizes := otherSizes(arm, aArms); sizes != "" {
+		if sizes := otherSizes(arm, all); sizes != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s ran it with %s", r.Names.Of(arm), baseline.Label, sizes))
 			continue
 		}
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", r.Names.Of(arm), baseline.Label))
 	}
-	unequal := r.sayNights(baseline, candidate)
-	var asked []limitedBlock
-	for _, p := range pairs {
+}
+
+// ask lists what is checked: each pair by its limits, each block of pairs, and the lost jobs of all. all has the baseline's arms.
+func (r *Report) ask(all map[results.Arm][]Observation) (asked []limitedBlock) {
+	for _, p := range r.Pairs {
 		for _, l := range limitsOf(r.limits, p.A) {
-			if l.applies(p.A, aArms) {
+			if l.applies(p.A, all) {
 				asked = append(asked, limitedBlock{[]Pair{p}, l})
 			}
 		}
 	}
-	asked = withLosses(slices.Concat(asked, r.blocksByLimit(pairs, aArms)))
-	byChance := losingByChance(pairs)
+	return withLosses(slices.Concat(asked, r.blocksByLimit(r.Pairs, all)))
+}
+
+// judge makes the checks. unequal are the candidate's arms whose nights differ.
+func (r *Report) judge(asked []limitedBlock, unequal []spread) {
+	byChance := losingByChance(r.Pairs)
 	samples := make([]stats.Pair, len(asked))
 	r.Checks = make([]Check, len(asked))
 	for i, block := range asked {
-		r.Checks[i], samples[i] = newCheck(block.pairs, block.limit, byChance[block.pairs[0].A.WithoutMix()], alpha)
+		r.Checks[i], samples[i] = newCheck(block.pairs, block.limit, byChance[block.pairs[0].A.WithoutMix()], r.Alpha)
 	}
 	environments := map[results.Arm][]Difference{}
-	for _, p := range pairs {
+	for _, p := range r.Pairs {
 		environments[p.A] = p.environment
 	}
-	for _, block := range blocks(pairs) {
+	for _, block := range blocks(r.Pairs) {
 		all := merged(block)
 		environments[all.A] = all.environment
 	}
@@ -170,7 +190,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	for i, c := range found {
 		check := &r.Checks[i]
 		own := r.Checks[slices.IndexFunc(asked, asked[i].isOfItsLosses)]
-		check.judge(c, environments[check.Arm], alpha, lost.more(asked[i].pairs), own)
+		check.judge(c, environments[check.Arm], r.Alpha, lost.more(asked[i].pairs), own)
 		check.doubt(asked[i].pairs, unequal)
 		check.Settles *= onEach(samples[i], check.Mixes)
 	}
@@ -180,11 +200,6 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		}
 	}
 	r.Checks = slices.DeleteFunc(r.Checks, func(c Check) bool { return c.Limit.None })
-	r.missing(onlyA, onlyB, aArms, bArms)
-	slices.SortStableFunc(r.Checks, func(x, y Check) int {
-		return cmp.Or(x.Class.rank()-y.Class.rank(), min(y.Mixes, 2)-min(x.Mixes, 2))
-	})
-	return r
 }
 
 // limitedBlock is a block of pairs with one limit for all.
@@ -327,38 +342,46 @@ func (l Limit) applies(arm results.Arm, arms map[results.Arm][]Observation) bool
 	return !other
 }
 
-// missing adds checks for arms that the candidate should have measured but did not. onlyB are arms of the
+// notMeasured adds checks for arms that the candidate should have measured but did not. onlyB are arms of the
 // candidate alone, and all has the baseline's arms.
-func (r *Report) missing(arms, onlyB []results.Arm, all, candidate map[results.Arm][]Observation) {
+func (r *Report) notMeasured(arms, onlyB []results.Arm, all, candidate map[results.Arm][]Observation) {
 	for _, arm := range arms {
-		short, text := "no complete run", fmt.Sprintf("%s has no complete run of it", r.Candidate)
-		if sizes := otherSizes(arm, candidate); sizes != "" {
-			short, text = "another mix", fmt.Sprintf("the mix differs: %s in %s, and %s in %s", size.Count(arm.Jobs, "job"), r.Baseline, sizes, r.Candidate)
-		}
-		if nodes := otherNodes(arm, onlyB); len(nodes) > 0 {
-			short, text = "ran on another node", fmt.Sprintf("%s ran on %s, and %s on %s", r.Candidate, strings.Join(nodes, " and "), r.Baseline, arm.Node)
-		} else if others := otherParameters(arm, onlyB); len(others) > 0 {
-			short, text = "other parameters", fmt.Sprintf("%s ran with other parameters (%s): name one scheduler on each side", arm.Scheduler, parametersOf(r.Names, arm)+" before, "+parametersOf(r.Names, others...)+" now")
-		}
+		short, text := r.whyNotMeasured(arm, onlyB, candidate)
 		for _, l := range limitsOf(r.limits, arm) {
 			if l.applies(arm, all) {
 				r.Checks = append(r.Checks, Check{Arm: arm, Mixes: 1, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0}, Short: short, Text: text, note: fmt.Sprintf("%s: %s", short, text)})
 			}
 		}
 	}
+}
+
+// whyNotMeasured says what the candidate ran in place of an arm of the baseline.
+func (r *Report) whyNotMeasured(arm results.Arm, onlyB []results.Arm, candidate map[results.Arm][]Observation) (short, text string) {
+	if nodes := otherNodes(arm, onlyB); len(nodes) > 0 {
+		return "ran on another node", fmt.Sprintf("%s ran on %s, and %s on %s", r.Candidate, strings.Join(nodes, " and "), r.Baseline, arm.Node)
+	}
+	if others := otherParameters(arm, onlyB); len(others) > 0 {
+		return "other parameters", fmt.Sprintf("%s ran with other parameters (%s before, %s now): name one scheduler on each side", arm.Scheduler, parametersOf(r.Names, arm), parametersOf(r.Names, others...))
+	}
+	if sizes := otherSizes(arm, candidate); sizes != "" {
+		return "another mix", fmt.Sprintf("the mix differs: %s in %s, and %s in %s", size.Count(arm.Jobs, "job"), r.Baseline, sizes, r.Candidate)
+	}
+	return "no complete run", fmt.Sprintf("%s has no complete run of it", r.Candidate)
+}
+
+// withoutArms adds checks for limits of which neither side has runs, or a note where other limits are checked and a limit names its
+// arms: it is perhaps a slip of the pen, and nothing is checked less for it. all has the baseline's arms.
+func (r *Report) withoutArms(all map[results.Arm][]Observation) {
 	named := func(l Limit) bool { return l.Mix != "" || l.Scheduler != "" }
 	others := slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Limit.implied }) ||
 		slices.ContainsFunc(r.limits, func(l Limit) bool { return !named(l) && !l.implied })
 	for _, l := range r.limits {
-		checked := l.None
-		for _, c := range r.Checks {
-			checked = checked || c.Limit.String() == l.String()
-		}
-		if checked || r.replaced(l, all) {
+		checked := slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Limit.String() == l.String() })
+		if l.None || checked || r.replaced(l, all) {
 			continue
 		}
 		if named(l) && others {
-			if l.Mix != "" || strings.Contains(l.Scheduler, ":") { // perhaps a slip of the pen; nothing is checked less for it
+			if l.Mix != "" || strings.Contains(l.Scheduler, ":") {
 				r.Notes = append(r.Notes, fmt.Sprintf("no arm of both sides is of the limit %s", l))
 			}
 			continue
