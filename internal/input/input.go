@@ -105,6 +105,14 @@ func List(text string) ([]string, error) {
 // name has the composed one.
 func Name(text string) string { return norm.NFC.String(text) }
 
+// ShellWord is a text as one word of a command that a user may paste into a shell.
+func ShellWord(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\"*?$&|;<>()`\\[]{}#~!", r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // IsName reports whether a text can be a name: one line of UTF-8 in which each character can be seen, or is a space between
 // others.
 func IsName(text string) bool {

@@ -92,3 +92,13 @@ func TestListsHaveNoEmptyItem(t *testing.T) {
 		}
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for text, want := range map[string]string{
+		"W1,it": "W1,it", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "": "''", "fifo:=sa:queue=fifo": "fifo:=sa:queue=fifo", "#1": "'#1'", "ü": "ü",
+	} {
+		if got := ShellWord(text); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func (o Options) Check() error {
 	switch {
 	case o.Submit == "":
 		return errors.New("--submit: name the column with the time at which jobs were submitted")
-	case (o.Duration == "") == (o.Start == "" || o.End == ""):
+	case (o.Start == "") != (o.End == ""), (o.Duration == "") == (o.Start == ""):
 		return errors.New("name the column of --duration, or those of --start and --end, and not both")
 	case !(o.Speed > 0 && o.Speed <= maxSpeed):
 		return fmt.Errorf("--speed %g: want a number above 0, up to %g", o.Speed, float64(maxSpeed))
@@ -150,11 +150,13 @@ func Read(file string, from io.Reader, o Options) (m mixes.Mix, notes []string, 
 	switch {
 	case len(notes) > 0 && !o.LeaveOut:
 		return m, nil, fmt.Errorf("one node of %d GPUs cannot serve all rows: %s; --leave-out leaves them out, and --node-gpus and --node-cpus say what the node has", o.NodeGPUs, strings.Join(notes, "; "))
+	case r.rows == 0:
+		return m, nil, fmt.Errorf("%s: no row behind the header: want a row for each job", file)
 	case len(r.jobs) == 0:
-		return m, nil, fmt.Errorf("%s: no job in %d rows: choose another --from and --to", file, r.rows)
+		return m, nil, fmt.Errorf("%s", strings.Join(append([]string{fmt.Sprintf("%s: no job is left of %s: choose another --from and --to", file, size.Count(r.rows, "row"))}, notes...), "; "))
 	}
 	m = mixes.Mix{Name: "trace", Source: "generated: trace " + file, Jobs: r.jobs,
-		Description: fmt.Sprintf("%d of %d rows of %s, from %g s of it on, %g times as fast", len(r.jobs), r.rows, file, r.began, o.Speed)}
+		Description: fmt.Sprintf("%d of %d rows of %s, from %s s of it on, %g times as fast", len(r.jobs), r.rows, file, strconv.FormatFloat(r.began, 'f', -1, 64), o.Speed)}
 	return m, notes, nil
 }
 

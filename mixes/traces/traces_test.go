@@ -96,7 +96,7 @@ func TestBadTraces(t *testing.T) {
 	o := Default()
 	for _, c := range []struct{ text, want string }{
 		{"", "pods.csv:1: an empty file"},
-		{"submit_s,duration_s\n", "no job in 0 rows"},
+		{"submit_s,duration_s\n", "no row behind the header"},
 		{strings.Repeat("x", 1e5) + "\n1\n", "xxx … (100000 bytes)"},
 		{"submit_s,duration_s,duration_s\n1,2,3\n", `pods.csv:1: two columns "duration_s"`},
 		{"submit_s\n1\n", `pods.csv:1: no column "duration_s"`},
@@ -129,7 +129,7 @@ func TestBadTraces(t *testing.T) {
 		}
 	}
 	for _, change := range []func(*Options){
-		func(o *Options) { o.Submit = "" }, func(o *Options) { o.Duration = "" }, func(o *Options) { o.Start, o.End = "a", "b" }, func(o *Options) { o.Speed = 0 },
+		func(o *Options) { o.Submit = "" }, func(o *Options) { o.Duration = "" }, func(o *Options) { o.Start, o.End = "a", "b" }, func(o *Options) { o.Start = "a" }, func(o *Options) { o.End = "b" }, func(o *Options) { o.Speed = 0 },
 		func(o *Options) { o.Limit = -1 }, func(o *Options) { o.From, o.To = 5, 5 }, func(o *Options) { o.NodeGPUs = 0 }, func(o *Options) { o.NodeCPUs = -1 }, func(o *Options) { o.Whole = 0 },
 	} {
 		bad := Default()

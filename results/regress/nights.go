@@ -43,20 +43,27 @@ func (n Night) String() string {
 	return fmt.Sprintf("run %d", n.Run)
 }
 
-// NightNames names the nights of runs by their tags. A sweep is named too if other nights have its tag.
+// NightNames names the nights of runs by their tags. A sweep is named too if an arm ran in several sweeps of the tag. So sweeps
+// of different arms under one tag have one name.
 func NightNames(runs []Observation) map[Night]string {
-	names, nights := map[Night]string{}, map[string]int{}
+	type cell struct {
+		tag string
+		arm results.Arm
+	}
+	names, first, several := map[Night]string{}, map[cell]Night{}, map[string]bool{}
 	for _, o := range runs {
-		if _, known := names[NightOf(o)]; !known {
-			names[NightOf(o)] = o.Tag
-			nights[o.Tag]++
+		night, c := NightOf(o), cell{o.Tag, results.ArmOf(o.Run)}
+		names[night] = o.Tag
+		if _, known := first[c]; !known {
+			first[c] = night
 		}
+		several[o.Tag] = several[o.Tag] || first[c] != night
 	}
 	for n, tag := range names {
 		switch {
 		case tag == "":
 			names[n] = n.String()
-		case nights[tag] > 1 && n.Sweep != 0:
+		case several[tag] && n.Sweep != 0:
 			names[n] = fmt.Sprintf("%s, %s", tag, n)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results/stats"
 )
@@ -145,7 +146,8 @@ func extending(compared []Pair, n int, in StoreHint) (commands string, fixed []s
 		said[what+hint.Fixed] = true
 		text := fmt.Sprintf("sweep %d (%s) cannot be extended: %s. %s", l.sweep, cmp.Or(l.tag, "no tag"), hint.Fixed, what)
 		if hint.Again != "" {
-			text += fmt.Sprintf(": %s --reps %d --tag %s-%d%s", hint.Again, n, cmp.Or(l.tag, "again"), n, in.Flag)
+			tag := fmt.Sprintf("%s-%d", cmp.Or(l.tag, "again"), n)
+			text += fmt.Sprintf(", of the tag %s: %s --reps %d --tag %s%s", tag, hint.Again, n, input.ShellWord(tag), in.Flag)
 		}
 		fixed = append(fixed, text+in.Unpack)
 	}

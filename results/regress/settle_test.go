@@ -53,7 +53,7 @@ func TestSettleDoesNotMixBuildsOrMachines(t *testing.T) {
 		return h
 	}
 	const first, second = "caserun sweep --resume 1 --reps 6 --db x.db", "caserun sweep --resume 2 --reps 6 --db x.db"
-	const anew = "Make a new baseline: caserun sweep --mixes W1 --scheds sa --reps 6 --tag v1.4-6 --db x.db"
+	const anew = "Make a new baseline, of the tag v1.4-6: caserun sweep --mixes W1 --scheds sa --reps 6 --tag v1.4-6 --db x.db"
 	for name, c := range map[string]struct {
 		pair     Pair
 		hint     func(int64) SweepHint
@@ -64,7 +64,7 @@ func TestSettleDoesNotMixBuildsOrMachines(t *testing.T) {
 		"other settings":           {settings, nil, first + " && " + second, ""},
 		"an old baseline":          {pair, old, second, "sweep 1 (v1.4) cannot be extended: its runs are of another build. " + anew},
 		"another driver":           {driver, nil, second, "sweep 1 (v1.4) cannot be extended: different driver: 580 and 590. Make a new baseline"},
-		"the candidate's, in turn": {Pair{ARuns: runs(2, "v1.4"), BRuns: runs(1, "night")}, old, second, "sweep 1 (night) cannot be extended: its runs are of another build. Measure the candidate anew: caserun sweep --mixes W1 --scheds sa --reps 6 --tag night-6 --db x.db"},
+		"the candidate's, in turn": {Pair{ARuns: runs(2, "v1.4"), BRuns: runs(1, "night")}, old, second, "sweep 1 (night) cannot be extended: its runs are of another build. Measure the candidate anew, of the tag night-6: caserun sweep --mixes W1 --scheds sa --reps 6 --tag night-6 --db x.db"},
 	} {
 		got, fixed := extending([]Pair{c.pair}, 6, StoreHint{Flag: " --db x.db", Sweep: c.hint})
 		if got != c.commands || strings.Join(fixed, "\n") != c.fixed {

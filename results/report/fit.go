@@ -262,12 +262,14 @@ func pieces(s string, keep int) []string {
 // verb, a word behind it, flags with a value, and words that are not plain, such as numbers and files.
 var command = func() *regexp.Regexp {
 	const (
-		rest    = `(?:(?:'[^']*'|[^ '])*[^ .,;:)])?` // of a word, without punctuation
-		special = `[a-z]*(?:[^-a-z .,;:)]|[-.,:][^ ])` + rest
-		flag    = `-[^ ]` + rest + `(?: [^- ]` + rest + `)?`
-		word    = special + `|` + flag
+		quoted  = `'[^']*'|"[^"]*"|\\.`
+		rest    = `(?:(?:` + quoted + `|[^ '"\\])*(?:` + quoted + `|[^ .,;:)'"\\]))?` // of a word, without punctuation
+		special = `[a-z]*(?:` + quoted + `|[^-&a-z .,;:)'"\\]|[-.,:][^ ])` + rest
+		flag    = `-[^ ]` + rest + `(?: (?:` + quoted + `|[^-& '"\\])` + rest + `)?`
+		word    = flag + `|` + special
+		one     = `caserun [a-z]+(?: (?:` + word + `|[a-z]+))?(?: (?:` + word + `))*`
 	)
-	return regexp.MustCompile("(?:^| )([(]*(?:`[^`]+`|caserun [a-z]+(?: (?:" + word + "|[a-z]+))?(?: (?:" + word + "))*)[^ ]* *)")
+	return regexp.MustCompile("(?:^| )([(]*(?:`[^`]+`|" + one + "(?: && " + one + ")*)[^ ]* *)")
 }()
 
 // prosePieces are the pieces of prose. A command is one of them, so that it can be copied.

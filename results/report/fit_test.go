@@ -40,6 +40,9 @@ func TestCommandsAreNotWrapped(t *testing.T) {
 		"caserun compare tag:A tag:B --db=x.db --alpha 0.05",
 		"caserun sweep --mixes W1..W8 --scheds sa,case-alg2 --trace",
 		"caserun store merge all.db part-1.db part-2.db",
+		"caserun sweep --mixes W1 --no-mps=true --node local --swap 1GiB --tag base",
+		`caserun sweep --mixes 'of ours/it'\''s.yaml,W1' --scheds sa,fifo:=case-alg3:queue=fifo,case-alg3:age-limit=1 --db 'x y.db'`,
+		`caserun sweep list --db "of ours.db"`,
 		"`find DIR -samefile x.db`",
 	} {
 		for _, around := range [][2]string{{"", ""}, {"To settle it run ", ""}, {"To settle it (", "), and then again"}, {"see ", ", then go on with it"}, {"of these ", ": the next"}, {"so ", " && " + c + "."}} {

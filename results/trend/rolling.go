@@ -28,11 +28,15 @@ const MinNights = 3
 // ErrTooFewNights means that too few nights passed to be a baseline.
 var ErrTooFewNights = errors.New("too few nights passed")
 
-// rollingNight is the runs of the candidate's arms in one night.
+// rollingNight is the runs of the candidate's arms in nights of one name (regress.NightNames).
 type rollingNight struct {
 	label string
-	night regress.Night
 	runs  []regress.Observation
+}
+
+// has reports whether some of the nights are among others.
+func (n rollingNight) has(others map[regress.Night]bool) bool {
+	return slices.ContainsFunc(n.runs, func(o regress.Observation) bool { return others[regress.NightOf(o)] })
 }
 
 // Baseline finds the nights. runs are all of the store, in the order of time. A night's verdict is not stored: it is computed
@@ -47,7 +51,7 @@ func (r Rolling) Baseline(candidate regress.Side, runs []regress.Observation) (r
 	var level []rollingNight
 	left := map[string][]string{} // labels of nights, by why they are left out
 	for _, n := range nights {
-		if worse[n.night] {
+		if n.has(worse) {
 			left["on a worse level than before"] = append(left["on a worse level than before"], n.label)
 		} else {
 			level = append(level, n)
@@ -126,11 +130,11 @@ func (r Rolling) nightsOf(candidate regress.Side, runs []regress.Observation, la
 		if o.Warmup || !arms[armOf(o.Run)] || o.ID < r.From {
 			continue
 		}
-		k := regress.NightOf(o)
-		at := slices.IndexFunc(nights, func(n rollingNight) bool { return n.night == k })
+		label := labels[regress.NightOf(o)]
+		at := slices.IndexFunc(nights, func(n rollingNight) bool { return n.label == label })
 		if at < 0 {
 			at = len(nights)
-			nights = append(nights, rollingNight{label: labels[k], night: k})
+			nights = append(nights, rollingNight{label: label})
 		}
 		nights[at].runs = append(nights[at].runs, o)
 	}

@@ -123,3 +123,24 @@ func TestTooFewNightsForARollingBaseline(t *testing.T) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
+
+// A night may be several sweeps under one tag, which run different arms.
+func TestNightOfSeveralSweeps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(35, 1))
+	s := season{level: func(string, int) float64 { return 1 }}
+	for night := 1; night <= 9; night++ {
+		s.add(rng, night)
+	}
+	for i, o := range s.runs {
+		if o.Mix == "W2" {
+			s.runs[i].Sweep = new(*o.Sweep + 100)
+		}
+	}
+	baseline, fails, err := s.rolling(t, 5, 9)
+	if got := strings.Join(nightsOf(baseline), " "); err != nil || fails || got != "night-4 night-5 night-6 night-7 night-8" {
+		t.Errorf("baseline %s, fails %t, %v", got, fails, err)
+	}
+	if want := "rolling is the last 5 nights that passed, night-4 to night-8"; !slices.Contains(baseline.Notes, want) {
+		t.Errorf("notes %q do not say %q", baseline.Notes, want)
+	}
+}

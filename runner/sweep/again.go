@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store"
@@ -23,9 +25,13 @@ func Hints(ctx context.Context, db *store.Store, initial func(flag string) strin
 		if err != nil {
 			return regress.SweepHint{Fixed: err.Error()}
 		}
-		h := regress.SweepHint{Again: again(w, initial)}
-		if err := repeatable(ctx, db, w); err != nil {
+		h := regress.SweepHint{}
+		err = repeatable(ctx, db, w)
+		if err != nil {
 			h.Fixed = strings.TrimPrefix(err.Error(), fmt.Sprintf("resume sweep %d: ", id))
+		}
+		if !errors.Is(err, fs.ErrNotExist) { // without its files nothing can be measured anew
+			h.Again = again(w, initial)
 		}
 		return h
 	}
@@ -80,7 +86,7 @@ func again(w results.Sweep, initial func(flag string) string) string {
 	if d.Decode(&settings) != nil {
 		return ""
 	}
-	words := []string{"caserun", "sweep", "--mixes", quoted(strings.Join(spec.Args(), ",")), "--scheds", quoted(strings.Join(spec.Scheds, ","))}
+	words := []string{"caserun", "sweep", "--mixes", input.ShellWord(strings.Join(spec.Args(), ",")), "--scheds", input.ShellWord(strings.Join(spec.Scheds, ","))}
 	if probes := asFlag("probes", spec.Probes); probes != asFlag("probes", []results.Probe{results.Lazy}) {
 		words = append(words, probes)
 	}
@@ -93,17 +99,9 @@ func again(w results.Sweep, initial func(flag string) string) string {
 			continue
 		}
 		if text, ok := value.(string); ok {
-			value = quoted(text)
+			value = input.ShellWord(text)
 		}
 		words = append(words, asFlag(key, value))
 	}
 	return strings.Join(words, " ")
-}
-
-// quoted is a word as a shell takes it.
-func quoted(word string) string {
-	if strings.ContainsAny(word, " '\"*?$&|;<>()`\\[]{}") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
 }

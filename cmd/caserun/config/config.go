@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/goccy/go-yaml"
@@ -209,13 +208,10 @@ func decode(v *viper.Viper) (Settings, error) {
 // StoreFlag is the flag with which a command in a hint finds the same store; "" for the default
 // store.
 func (s Settings) StoreFlag() string {
-	switch {
-	case s.DB == defaultStore:
+	if s.DB == defaultStore {
 		return ""
-	case strings.ContainsFunc(s.DB, unicode.IsSpace):
-		return " --db " + strconv.Quote(s.DB)
 	}
-	return " --db " + s.DB
+	return " --db " + input.ShellWord(s.DB)
 }
 
 // escaped is text with escapes that YAML and Go both know.

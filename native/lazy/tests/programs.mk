@@ -93,8 +93,8 @@ build/13/part.so: tests/part/main.cc $(PROGRAM_HEADERS) | build/13
 	$(CXX) $(FAKE_CXXFLAGS) -shared -o $@ $< -ldl
 
 # It is linked with the driver.
-build/13/part_linked.so: tests/part/main.cc $(PROGRAM_HEADERS) | build/13
-	$(CXX) $(FAKE_CXXFLAGS) -DLINKED -shared -o $@ $< ../fake/build/13/libcuda.so.1
+build/13/part_linked.so: tests/part/main.cc ../fake/build/13/libcuda.so.1 $(PROGRAM_HEADERS) | build/13
+	$(CXX) $(FAKE_CXXFLAGS) -DLINKED -shared -o $@ $(filter %.cc %.1,$^)
 
 programs: $(addprefix build/13/,part.so part_linked.so lazy_program static_program driver_program explicit_program explicit_own_copy explicit_static partly_static) \
           build/11/lazy_program build/11/explicit_program $(LINKED_13) build/11/linked_lazy
