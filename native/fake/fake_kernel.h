@@ -7,7 +7,8 @@
 //
 // A kernel's function is called once for each launch; what it knows of the
 // launch is in kernels::launch(). Registration and launch go the way that nvcc
-// makes them go: of version 13 where FAKE_NVCC is 13, else of 11 and 12.
+// makes them go: of version 13 where FAKE_NVCC is 13, else of 11 and 12. At least
+// one file of a program is compiled with FAKE_NVCC.
 #ifndef FAKE_KERNEL_H
 #define FAKE_KERNEL_H
 
@@ -39,6 +40,31 @@ inline thread_local const fake_launch *current;
 inline const fake_launch &launch() { return *current; }
 template <class T> T &on_device(T &variable) { return *static_cast<T *>(current->symbol(&variable)); }
 inline void fail(int error) { current->fail(error); }
+
+// How a launch goes depends on nvcc. Files without FAKE_NVCC have these from another file of the program.
+#ifndef FAKE_NVCC
+cudaKernel_t handle_of(const void *stub);
+cudaError_t enqueue(cudaKernel_t, const void *stub, dim3 grid, dim3 block, void **values, size_t shared_bytes, cudaStream_t);
+#elif FAKE_NVCC == 13
+__attribute__((weak)) cudaKernel_t handle_of(const void *stub)
+{
+	cudaKernel_t k = nullptr;
+	__cudaGetKernel(&k, stub);
+	return k;
+}
+__attribute__((weak)) cudaError_t enqueue(cudaKernel_t kernel, const void *, dim3 grid, dim3 block, void **values,
+                                          size_t shared_bytes, cudaStream_t stream)
+{
+	return __cudaLaunchKernel(kernel, grid, block, values, shared_bytes, stream);
+}
+#else
+__attribute__((weak)) cudaKernel_t handle_of(const void *) { return nullptr; }
+__attribute__((weak)) cudaError_t enqueue(cudaKernel_t, const void *stub, dim3 grid, dim3 block, void **values,
+                                          size_t shared_bytes, cudaStream_t stream)
+{
+	return cudaLaunchKernel(stub, grid, block, values, shared_bytes, stream);
+}
+#endif
 
 template <auto function> struct Kernel;
 template <class... A, void (*function)(A...)> struct Kernel<function> {
@@ -78,18 +104,9 @@ template <class... A, void (*function)(A...)> struct Kernel<function> {
 
 		if (__cudaPushCallConfiguration(grid, block, shared_bytes, stream) != 0)
 			return cudaErrorUnknown;
-#if FAKE_NVCC == 13
-		static const cudaKernel_t kernel = [] {
-			cudaKernel_t k = nullptr;
-			__cudaGetKernel(&k, stub());
-			return k;
-		}();
+		static const cudaKernel_t kernel = handle_of(stub());
 		__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream);
-		return __cudaLaunchKernel(kernel, grid, block, values, shared_bytes, stream);
-#else
-		__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream);
-		return cudaLaunchKernel(stub(), grid, block, values, shared_bytes, stream);
-#endif
+		return enqueue(kernel, stub(), grid, block, values, shared_bytes, stream);
 	}
 };
 

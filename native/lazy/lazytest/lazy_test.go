@@ -225,7 +225,7 @@ func TestLazyBindsAtOnceBesideTheDriver(t *testing.T) {
 func TestLazyNeedsNoStaticDestructor(t *testing.T) {
 	buildLazy(t)
 	var objects []string
-	for _, pattern := range []string{"lazy/build/*/*.cc.o", "fake/build/driver/*.o", "fake/build/13/*.o", "fake/build/11/*.o"} {
+	for _, pattern := range []string{"lazy/build/*/*.cc.o", "fake/build/driver/*.o", "fake/build/runtime/*.o", "fake/build/13/*.o", "fake/build/11/*.o"} {
 		found, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

@@ -10,15 +10,24 @@ fake:
 $(FAKES): fake
 	@:
 
-# nvcc 13 launches kernels in another way than nvcc 11.
+# nvcc 13 launches kernels in another way than nvcc 11, and some calls of CUDA 13 differ. The other files are the same
+# in both programs.
+OF_VERSION = kernels locations outside structs
+BUILD    = $(CXX) $(FAKE_CXXFLAGS) -Wundef -isystem build # where calls that differ have no declaration without FAKE_NVCC
 BUILD_13 = $(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13
 BUILD_11 = $(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11
 RUNTIME_13 = ../fake/build/13/libcudart.so.13
 RUNTIME_11 = ../fake/build/11/libcudart.so.11.0
 PROGRAM_HEADERS = build/flags $(FAKE_HEADERS) tests/programs/program.h ../probe/case.h ../probe/static.h tests/programs.mk
 
-build/13 build/11:
+build/13 build/11 build/programs:
 	mkdir -p $@
+
+build/programs/%.o: tests/programs/%.cc $(PROGRAM_HEADERS) | build/programs
+	$(BUILD) -c -o $@ $<
+
+build/programs/%.o: tests/%/main.cc $(PROGRAM_HEADERS) | build/programs
+	$(BUILD) -c -o $@ $<
 
 build/13/%.o: tests/programs/%.cc $(PROGRAM_HEADERS) | build/13
 	$(BUILD_13) -c -o $@ $<
@@ -26,14 +35,11 @@ build/13/%.o: tests/programs/%.cc $(PROGRAM_HEADERS) | build/13
 build/11/%.o: tests/programs/%.cc $(PROGRAM_HEADERS) | build/11
 	$(BUILD_11) -c -o $@ $<
 
-build/13/%.o: tests/%/main.cc $(PROGRAM_HEADERS) | build/13
-	$(BUILD_13) -c -o $@ $<
-
-build/11/%.o: tests/%/main.cc $(PROGRAM_HEADERS) | build/11
-	$(BUILD_11) -c -o $@ $<
-
-LAZY_13 = $(patsubst tests/programs/%.cc,build/13/%.o,$(wildcard tests/programs/*.cc))
-LAZY_11 = $(LAZY_13:build/13/%=build/11/%)
+# objects VERSION NAMES
+objects = $(foreach name,$2,build/$(if $(filter $(name),$(OF_VERSION)),$1,programs)/$(name).o)
+LAZY    = $(patsubst tests/programs/%.cc,%,$(wildcard tests/programs/*.cc))
+LAZY_13 = $(call objects,13,$(LAZY))
+LAZY_11 = $(call objects,11,$(LAZY))
 
 build/13/lazy_program: $(LAZY_13) $(RUNTIME_13)
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
@@ -43,8 +49,8 @@ build/11/lazy_program: $(LAZY_11) $(RUNTIME_11)
 
 # Programs that ask for tasks themselves: with the library's functions from the preloaded
 # libcase.so, and with a copy of their own.
-EXPLICIT_13 = $(addprefix build/13/,explicit.o program.o kernels.o)
-EXPLICIT_11 = $(EXPLICIT_13:build/13/%=build/11/%)
+EXPLICIT_13 = $(call objects,13,explicit program kernels)
+EXPLICIT_11 = $(call objects,11,explicit program kernels)
 
 build/13/explicit_program: $(EXPLICIT_13) $(RUNTIME_13)
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
@@ -57,7 +63,7 @@ build/13/explicit_own_copy: $(EXPLICIT_13) $(PROBE) $(RUNTIME_13)
 
 # Programs of which the compiler has found some tasks (static.h). Such programs have a copy of
 # the library's functions.
-PARTLY_13 = $(addprefix build/13/,partly.o program.o kernels.o)
+PARTLY_13 = $(call objects,13,partly program kernels)
 
 build/13/partly_static: $(PARTLY_13) $(PROBE) $(RUNTIME_13)
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
