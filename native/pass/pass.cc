@@ -2,6 +2,7 @@
 // inserts the calls that begin and end them.
 #include "insert.h"
 #include "reflect.h"
+#include "stop.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -298,6 +299,7 @@ extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetP
 {
 	return {LLVM_PLUGIN_API_VERSION, "case", "1", [](PassBuilder &builder) {
 		registerReflect(builder);
+		registerStop(builder);
 		builder.registerOptimizerLastEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(CasePass()); });
 		builder.registerPipelineStartEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(CaseInline()); });
 		builder.registerPipelineParsingCallback([](StringRef name, ModulePassManager &passes, ArrayRef<PassBuilder::PipelineElement>) {
