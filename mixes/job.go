@@ -47,6 +47,9 @@ type Job struct {
 	// Restartable says whether the job does the same if it is stopped and started again. nil: as its suite says
 	// (suites.Restartable). Not beside Ranks.
 	Restartable *bool `json:",omitempty"`
+	// RestartKernels are names of kernels, as in their source without namespaces, that give the same result when they are begun
+	// again. So they may be stopped (docs/design/movable-memory.md).
+	RestartKernels []string `json:",omitempty"`
 	// Group says when the job arrives. Group 0 arrives with the batch. Every other group arrives
 	// when the last job of the preceding group has ended. A mix lists its jobs by group.
 	Group int `json:",omitempty"`
@@ -231,7 +234,7 @@ func (j Job) WithFootprint(f Footprint) Job {
 
 // clone also copies the slices, so that callers cannot change the catalog.
 func (j Job) clone() Job {
-	j.Args, j.Env, j.Profile = slices.Clone(j.Args), slices.Clone(j.Env), j.Profile.clone()
+	j.Args, j.Env, j.RestartKernels, j.Profile = slices.Clone(j.Args), slices.Clone(j.Env), slices.Clone(j.RestartKernels), j.Profile.clone()
 	return j
 }
 
@@ -241,7 +244,7 @@ func (j Job) equal(k Job) bool {
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.At == k.At && j.Priority == k.Priority &&
 		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.User == k.User && j.Credits == k.Credits &&
-		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
+		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && slices.Equal(j.RestartKernels, k.RestartKernels) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 
 // same reports whether both are nil, or point to the same value.

@@ -134,6 +134,7 @@ func anyJob(t *rapid.T) Job {
 		j.CheckStatus = rapid.IntRange(0, maxExitStatus).Draw(t, "check status")
 		j.KnownFault = rapid.Bool().Draw(t, "faults")
 		j.Restartable = rapid.SampledFrom([]*bool{nil, new(false), new(true)}).Draw(t, "restartable")
+		j.RestartKernels = rapid.SampledFrom([][]string{nil, {"sweep"}, {"a", "_b2"}}).Draw(t, "restart_kernels")
 		j.Timeout = time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "timeout"))
 		if rapid.Bool().Draw(t, "waits") {
 			j.Wait = new(time.Duration(rapid.Int64Range(0, int64(maxWait/time.Millisecond)).Draw(t, "wait")) * time.Millisecond)

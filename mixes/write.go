@@ -121,6 +121,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Restartable != nil {
 		put("restartable", strconv.FormatBool(*j.Restartable))
 	}
+	if len(j.RestartKernels) > 0 {
+		put("restart_kernels", list(j.RestartKernels))
+	}
 	putNumber("group", uint64(j.Group))
 	if j.At != 0 {
 		put("at", j.At.String())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,7 @@ const MaxNesting = 32
 //	    faults: known        the program is known to fault; see Job.KnownFault
 //	    check_status: 4      exit status after a failed output check; see Job.CheckStatus
 //	    restartable: true    may be stopped and started again; see Job.Restartable
+//	    restart_kernels: [k] may be stopped and begun again; see Job.RestartKernels
 //	    at: 30s              arrives so long after the batch; see Job.At
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    ranks: 4             processes of the command, which start and end together; see Job.Ranks
@@ -444,7 +446,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "restartable", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "restart_kernels", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -615,6 +617,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["restartable"]; found {
 		j.Restartable = new(r.flag(f.value, "restartable"))
 	}
+	if f, found := fields["restart_kernels"]; found {
+		j.RestartKernels = r.kernels(f.value)
+	}
 	if f, found := fields["group"]; found {
 		j.Group = int(r.numberFrom(0, f.value, "group", MaxJobs))
 	}
@@ -766,6 +771,26 @@ func (r *yamlReader) env(n ast.Node) []string {
 	}
 	return env
 }
+
+// kernels reads names of kernels.
+func (r *yamlReader) kernels(n ast.Node) []string {
+	list, ok := n.(*ast.SequenceNode)
+	if !ok {
+		r.fail(firstToken(n), "write a list: restart_kernels: [NAME]", "restart_kernels is %s", kindOf(n))
+		return nil
+	}
+	var names []string
+	for _, item := range list.Values {
+		if s, ok := r.text(item, "a kernel"); ok && !kernelName.MatchString(s) {
+			r.fail(item.GetToken(), "write its name as in the source, without namespaces and template arguments", "bad kernel name %q", s)
+		} else if ok {
+			names = append(names, s)
+		}
+	}
+	return names
+}
+
+var kernelName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // label reads a name that fits on one line of a table.
 func (r *yamlReader) label(n ast.Node, what string) string {

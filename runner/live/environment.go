@@ -27,7 +27,7 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 	callers, _ := surroundings.WithoutMPS(os.Environ())
 	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RANK", "CASE_RANKS", "CASE_RENDEZVOUS"}, key)
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_RENDEZVOUS"}, key)
 	})
 	env = append(env, x.config.Env...)
 	if x.state != "" {
@@ -49,6 +49,9 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 	}
 	if w := spec.Wait; w != nil {
 		env = append(env, "CASE_WAIT="+waitText(*w))
+	}
+	if len(spec.RestartKernels) > 0 {
+		env = append(env, "CASE_RESTART_KERNELS="+strings.Join(spec.RestartKernels, ","))
 	}
 	if binding == "task" {
 		env = append(env, x.capacity())

@@ -32,10 +32,8 @@ type process struct {
 	gone     bool
 	kernels  bool  // run, or have just run
 	nice     int32 // of its host steps
-	parts    int32 // of the step that it does, not done yet, if the process has several devices or managed memory
+	parts    int32 // of the step that it does, not done yet, if the process has several devices
 	swap     swap
-	paging   []*paging // its kernel on each of its devices, if that has managed memory
-	owes     float64   // seconds that a device takes to push managed memory out for what the process has allocated
 
 	pool         *pool     // in which it works now
 	work         *activity // nil, or own
@@ -69,16 +67,11 @@ func (p *process) proceed() {
 		if s.Kind != profiles.Kernel {
 			p.recordKernels()
 		}
-		if p.pays() {
-			return
-		}
 		if p.swap.moving != nil && !s.offDevice() { // its gate is closed
 			p.swap.held = p.proceed
 			return
 		}
-		if s.offDevice() {
-			p.yield()
-		}
+		p.endBurst(s)
 		if p.asks(s) || p.resumes(s) {
 			return
 		}
@@ -115,8 +108,6 @@ func (p *process) do(s *step, then func()) {
 		p.pool = p.x.devices[p.device].link
 	case sms:
 		p.pool = p.x.devices[p.device].sms
-	case faults:
-		p.pool = p.x.devices[p.device].faults
 	}
 	p.doing, p.then = s, then
 	p.own = activity{demand: s.demand, solo: s.soloS, done: p.own.done}
@@ -131,7 +122,6 @@ func (p *process) do(s *step, then func()) {
 
 // did goes on behind the step that it was doing.
 func (p *process) did() {
-	p.paging = nil
 	s, then := p.doing, p.then
 	if s.on != cores {
 		p.swap.last = p.x.now
@@ -148,33 +138,29 @@ func (p *process) did() {
 	p.proceed()
 }
 
-// pays waits until a device has pushed out what gave room to the process.
-func (p *process) pays() bool {
-	if p.owes == 0 {
-		return false
-	}
-	p.do(&step{on: faults, demand: 1, soloS: p.owes}, nil)
-	p.owes = 0
-	return true
-}
-
-// launch runs a kernel.
+// launch runs a kernel when its managed memory is there.
 func (p *process) launch(s *step) {
 	p.tellShape(s.Step)
-	if p.managed > 0 {
-		p.pages(s)
+	d := p.x.devices[p.device]
+	carried := d.page(p, s.Step)
+	for _, m := range p.mirrors {
+		carried = max(carried, m.page(p, s.Step))
+	}
+	if carried > 0 {
+		p.recordKernels()
+		pages := p.on(d.model, &profiles.Step{Kind: profiles.CopyIn, Bytes: carried})
+		p.do(&pages, func() { p.run(s) })
 		return
 	}
-	p.begins()
-	p.do(s, nil)
-	p.note()
+	p.run(s)
 }
 
-// begins notes that a kernel begins.
-func (p *process) begins() {
+func (p *process) run(kernel *step) {
 	if !p.kernels {
 		p.kernels, p.kernelsSince = true, p.x.now
 	}
+	p.do(kernel, nil)
+	p.note()
 }
 
 // recordKernels records the kernels that followed each other until now as one interval.
@@ -193,14 +179,6 @@ func (p *process) recordKernels() {
 	}
 }
 
-// halt takes what the process does out of its pool.
-func (p *process) halt() {
-	p.unpage()
-	if p.work != nil && p.work.cohort != nil { // else the other devices are not done with the step
-		p.x.leave(p.pool, p.work)
-	}
-}
-
 // exit ends the process, whatever its state.
 func (p *process) exit(e runner.Exit) {
 	if p.gone {
@@ -208,9 +186,13 @@ func (p *process) exit(e runner.Exit) {
 	}
 	p.gone = true
 	delete(p.x.procs, p.key())
-	p.halt()
 	p.leaveOthers()
-	p.pool, p.work = nil, nil
+	if p.work != nil {
+		if p.work.cohort != nil { // else the other devices are not done with the step
+			p.x.leave(p.pool, p.work)
+		}
+		p.pool, p.work = nil, nil
+	}
 	if p.swap.moving != nil {
 		p.x.leave(p.x.devices[p.device].link, p.swap.moving)
 		p.swap.moving = nil
