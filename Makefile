@@ -101,9 +101,8 @@ test-native:
 	$(MAKE) -s -C benchmarks/darknet test
 	benchmarks/arch_test.sh
 
-# make check has go vet in it.
 test-go:
-	$(GO) test -vet=off ./...
+	$(GO) test ./...
 
 # The full tier beyond the gate: what .ci/install installs. WITHOUT=slurm,chromium leaves tools out.
 test-full:

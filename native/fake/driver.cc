@@ -441,12 +441,12 @@ API CUresult cuLaunchKernel(const fake_kernel *function, unsigned x, unsigned y,
 			copied.insert(copied.end(), value, value + function->sizes[i]);
 			copied.resize((copied.size() + 15) / 16 * 16);
 		}
-		const fake_launch with = {{x, y, z}, {block_x, block_y, block_z}, shared, 0, nullptr, nullptr};
+		const fake_launch with = {{x, y, z}, {block_x, block_y, block_z}, shared, 0, nullptr, nullptr, 0, nullptr};
 		const CUcontext context = machine().current();
 		if (error == 0 && s->capture == nullptr)
 			error = machine().make_local(mine, function->local_bytes, false);
 		if (error == 0)
-			machine().submit(s, {[=] { return machine().kernel(mine, context, with, function, copied); },
+			machine().submit(s, {[=, round = 0u]() mutable { return machine().kernel(mine, context, with, function, copied, round++); },
 			                     machine().kernel_time(function->name)});
 		return error;
 	}, function->name);
@@ -478,6 +478,26 @@ API CUresult cuFuncGetParamInfo(const fake_kernel *function, size_t index, size_
 		*bytes = function->sizes[index];
 		return 0;
 	}, function->name, index);
+}
+
+// Each kernel is a module of its own.
+API CUresult cuFuncGetModule(const fake_kernel **module, const fake_kernel *function)
+{
+	return call("cuFuncGetModule", [&] { *module = function; return 0; }, function->name);
+}
+
+API CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, const fake_kernel *module, const char *name)
+{
+	return with_context("cuModuleGetGlobal_v2", [&](int mine) -> CUresult {
+		const bool words = strcmp(name, "case_stop_words") == 0;
+		void *there = nullptr;
+		if (module->stop_words == nullptr || !(words || (module->restartable != 0 && std::string("case_restartable_") + module->name == name)))
+			return 500; // CUDA_ERROR_NOT_FOUND
+		const int error = machine().variable(module->stop_words, mine, &there, bytes);
+		*address = reinterpret_cast<CUdeviceptr>(there);
+		*bytes = words ? *bytes : 1;
+		return error;
+	}, module->name, name);
 }
 
 // ---- memory

@@ -70,6 +70,8 @@ struct fake_launch {
 	int device;
 	void *(*symbol)(const void *host_variable); /* this device's instance */
 	void (*fail)(int error);                    /* ends the kernel with a lasting error; does not return */
+	unsigned round; /* calls of this launch before this one, which have asked for another: */
+	void (*again)(void); /* the kernel goes on, and its function is called once more, after as long as a kernel takes */
 };
 
 /* A kernel in a fake fat binary: a function of the host. */
@@ -82,6 +84,8 @@ struct fake_kernel {
 	size_t shared_bytes;
 	int silent; /* its machine code tells neither its parameters nor its local memory: the driver does */
 	size_t local_bytes; /* of a thread */
+	const unsigned *stop_words; /* of its module, if it has any: the host's variable (native/stop/case_stop.h) */
+	int restartable;            /* its module says so */
 };
 
 /* What __cudaRegisterFatBinary is given: nvcc's __fatBinC_Wrapper_t. Its last

@@ -40,6 +40,9 @@ inline thread_local const fake_launch *current;
 inline const fake_launch &launch() { return *current; }
 template <class T> T &on_device(T &variable) { return *static_cast<T *>(current->symbol(&variable)); }
 inline void fail(int error) { current->fail(error); }
+// In a kernel that takes rounds: which one this is, and that another one comes.
+inline unsigned round() { return current->round; }
+inline void again() { current->again(); }
 
 // How a launch goes depends on nvcc. Files without FAKE_NVCC have these from another file of the program.
 #ifndef FAKE_NVCC
@@ -88,8 +91,26 @@ template <class... A, void (*function)(A...)> struct Kernel<function> {
 		static size_t offsets[sizeof...(A) + 1]; // as in a structure
 		for (size_t i = 0, end = 0; i < sizeof...(A); end = offsets[i] + sizes[i], i++)
 			offsets[i] = (end + alignments[i] - 1) / alignments[i] * alignments[i];
-		return {name, run, sizes, offsets, sizeof...(A), registers, 1024, shared_bytes, 0, local_bytes};
+		return {name, run, sizes, offsets, sizeof...(A), registers, 1024, shared_bytes, 0, local_bytes, nullptr, 0};
 	}
+
+	static fake_kernel stoppable(const char *name, int restartable)
+	{
+		fake_kernel k = describe(name);
+		k.stop_words = stop_words;
+		k.restartable = restartable;
+		return k;
+	}
+
+	// stops is the end of a round: whether the kernel is to return.
+	static bool stops()
+	{
+		auto &words = on_device(stop_words);
+		words[1] |= words[0];
+		return words[0] != 0;
+	}
+
+	inline static unsigned stop_words[2];
 
 	static fake_kernel silent(const char *name, size_t local_bytes = 0)
 	{
@@ -125,6 +146,10 @@ struct Module {
 		__cudaRegisterFunction(handle, static_cast<const char *>(stub), const_cast<char *>(code.name),
 		                       code.name,
 		                       -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+		if (code.stop_words != nullptr) {
+			char *const words = const_cast<char *>(reinterpret_cast<const char *>(code.stop_words));
+			__cudaRegisterVar(handle, words, const_cast<char *>("case_stop_words"), "case_stop_words", 0, 2 * sizeof(unsigned), 0, 0);
+		}
 		__cudaRegisterFatBinaryEnd(handle);
 	}
 	Module(void *variable, const char *name, size_t bytes)
@@ -159,6 +184,10 @@ private:
 #define FAKE_SILENT_KERNEL(function, ...) \
 	static const kernels::Module module_of_##function( \
 		kernels::Kernel<function>::stub(), kernels::Kernel<function>::silent(#function, ##__VA_ARGS__))
+// FAKE_STOPPABLE_KERNEL(function, whether its module says that it may be begun again)
+#define FAKE_STOPPABLE_KERNEL(function, restartable) \
+	static const kernels::Module module_of_##function( \
+		kernels::Kernel<function>::stub(), kernels::Kernel<function>::stoppable(#function, restartable))
 #define FAKE_VARIABLE(name) static const kernels::Module module_of_##name(&name, #name, sizeof name)
 #define LAUNCH(function, grid, block, shared_bytes, stream, ...) \
 	kernels::Kernel<function>::launch(grid, block, shared_bytes, stream, ##__VA_ARGS__)

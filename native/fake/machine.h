@@ -74,7 +74,8 @@ struct Pool {
 struct Stream;
 struct Graph;
 
-// Work is what an item of a stream does: `does` returns a lasting error, or 0.
+// Work is what an item of a stream does: `does` returns a lasting error, or 0, or goes_on: then it is done once more.
+constexpr int goes_on = -1;
 struct Work {
 	std::function<int()> does;
 	std::chrono::microseconds takes{0}; // where streams execute by themselves
@@ -227,7 +228,7 @@ public:
 	virtual void drain(int device);
 	virtual int poll(const Mark &mark); // cudaErrorNotReady, or 0
 	virtual int kernel(int device, CUcontext context, const fake_launch &launch, const fake_kernel *kernel,
-	                   std::vector<char> arguments);
+	                   std::vector<char> arguments, unsigned round);
 	virtual bool reached(const Mark &mark) { return mark.first == nullptr || mark.first->done >= mark.second; }
 
 private:

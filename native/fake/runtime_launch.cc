@@ -72,9 +72,9 @@ int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size
 		copied.insert(copied.end(), value, value + k->code->sizes[i]);
 		copied.resize((copied.size() + 15) / 16 * 16);
 	}
-	const fake_launch with = {grid, block, shared, 0, nullptr, nullptr};
+	const fake_launch with = {grid, block, shared, 0, nullptr, nullptr, 0, nullptr};
 	const CUcontext context = node()->current();
-	*out = Work([=, code = k->code] { return node()->kernel(device, context, with, code, copied); }, node()->kernel_time(k->code->name));
+	*out = Work([=, code = k->code, round = 0u]() mutable { return node()->kernel(device, context, with, code, copied, round++); }, node()->kernel_time(k->code->name));
 	return 0;
 }
 

@@ -198,6 +198,12 @@ void Machine::perform(Stream *s)
 	s->performing = true;
 	if (d.fault == 0) {
 		const int error = executing && item.work.on_host ? lock.without(item.work.does) : item.work.does();
+		if (error == goes_on) {
+			item.due = {};
+			s->queue.push_front(std::move(item));
+			s->performing = false;
+			return;
+		}
 		if (error != 0)
 			d.fault = error;
 	}
@@ -310,7 +316,7 @@ void Machine::start_executors()
 // ---- kernels
 
 static thread_local sigjmp_buf landing;
-static thread_local bool running;
+static thread_local bool running, once_more;
 static thread_local int running_on;
 static thread_local CUcontext running_in;
 static struct sigaction before;
@@ -342,7 +348,7 @@ static void *symbol(const void *host)
 }
 
 int Machine::kernel(int device, CUcontext context, const fake_launch &launch, const fake_kernel *k,
-                    std::vector<char> arguments)
+                    std::vector<char> arguments, unsigned round)
 {
 	fake_launch now = launch;
 	std::vector<void *> pointers;
@@ -357,6 +363,9 @@ int Machine::kernel(int device, CUcontext context, const fake_launch &launch, co
 	now.device = device;
 	now.symbol = symbol;
 	now.fail = stop_kernel;
+	now.round = round;
+	now.again = [] { once_more = true; };
+	once_more = false;
 	catching.sa_sigaction = on_fault;
 	catching.sa_flags = SA_SIGINFO;
 	sigaction(SIGSEGV, &catching, &before);
@@ -375,7 +384,7 @@ int Machine::kernel(int device, CUcontext context, const fake_launch &launch, co
 	open(device, context, false);
 	pthread_sigmask(SIG_SETMASK, &masked, nullptr);
 	sigaction(SIGSEGV, &before, nullptr);
-	return error;
+	return error == 0 && once_more ? goes_on : error;
 }
 
 } // namespace fake

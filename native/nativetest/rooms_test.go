@@ -34,6 +34,7 @@ var rooms = []struct {
 	{"nvml", nil},
 	{"tracer", nil},
 	{"ballast", nil},
+	{"stop", nil},
 	{"pass", nil},
 	{"pass/tests", []string{"probe", "fake"}},
 }

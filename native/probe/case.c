@@ -427,7 +427,7 @@ static bool dial(const char *path, const char *token, char *why, size_t why_size
 	process.evicts = process.hooks != NULL && variable("CASE_SHARED") == NULL && start_reader();
 	process.reading = process.evicts;
 	process.welcome = process.evicts ? DUE : NO_WELCOME;
-	process.link = link_open(path, token, instance(), process.evicts ? CASE_CAN_EVICT | CASE_CAN_PREPARE : 0, page, why, why_size);
+	process.link = link_open(path, token, instance(), process.evicts ? CASE_CAN_EVICT | CASE_CAN_PREPARE | process.hooks->can : 0, page, why, why_size);
 	if (page >= 0)
 		close(page);
 	settle();
@@ -963,6 +963,7 @@ static void take_back(struct entry *e, const struct caller *caller)
 {
 	const struct case_wire_revoke revoke = e->revoke;
 	const uint64_t over = e->over;
+	const bool yields = revoke.action == CASE_REVOKE_YIELD || revoke.action == CASE_REVOKE_STOP;
 	const struct client_revocation revocation = {
 		.task = revoke.task,
 		.action = (enum case_wire_action)revoke.action,
@@ -986,10 +987,10 @@ static void take_back(struct entry *e, const struct caller *caller)
 		const uint64_t gone = answer.freed_bytes + answer.given_bytes;
 
 		e->resident -= least(e->resident, gone - least(gone, e->given));
-		if (e->standing == WAITING && e->resuming && revoke.action == CASE_REVOKE_YIELD)
+		if (e->standing == WAITING && e->resuming && yields)
 			e->wants = least(e->wants + gone, e->most); /* as the scheduler counts (engine, Resume) */
 	}
-	e->revoked = e->revoked || (answer.outcome == CASE_REVOKED_DONE && revoke.action == CASE_REVOKE_YIELD);
+	e->revoked = e->revoked || (answer.outcome == CASE_REVOKED_DONE && yields);
 	show_permit();
 	if (current(over))
 		report_revoked(e, &revoke, &answer);

@@ -87,7 +87,7 @@ struct client_space {
  * the same contents.
  *
  * revoke fills in *answer, which is all zero. The permission of the task is gone already
- * (activity_permitted). It comes back with the answer, but after a yield that is done with
+ * (activity_permitted). It comes back with the answer, but after a yield or a stop that is done with
  * client_await_resume. The task may be one whose client_await_grant has not returned yet, or one that
  * another thread is freeing. The task's client_free, or the connection's end, withdraws the
  * revocation: then nobody hears the answer.
@@ -100,6 +100,7 @@ struct client_hooks {
 	void (*revoke)(const struct client_revocation *revocation, struct client_revoked *answer);
 	void (*offer)(const struct client_space *space);
 	uint64_t (*recall)(void);
+	uint32_t can; /* CASE_CAN_* beyond CASE_CAN_EVICT and CASE_CAN_PREPARE */
 };
 
 /* client_can_evict says that this process can give memory back. It is called once, before any other

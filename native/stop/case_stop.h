@@ -19,7 +19,7 @@
  * CASE_RESTARTABLE(kernel) says that the kernel, begun again after any part of it was done, gives the same result. A kernel
  * that reads and writes the same memory, or does atomic operations, mostly does not. It stands at file scope, outside
  * of namespaces, in a file that has the kernel, and means all kernels of that name in the file. A mix can say the same with
- * restart-kernels. What is neither is never stopped, whatever points it has.
+ * restart_kernels. What is neither is never stopped, whatever points it has.
  *
  * A point costs the read of a word in device memory. Outside of a run of caserun the word is always 0. The header
  * needs no library. It is for nvcc, clang and casecc; where there is no CUDA, all it defines is empty. With linked

@@ -26,6 +26,7 @@
 #include "task/pools.h"
 #include "task/report.h"
 #include "task/shortage.h"
+#include "task/stop.h"
 #include "task/submit_gate.h"
 #include "driver_api.h"
 #include "driver_charge.h"
@@ -53,8 +54,10 @@ void wait_at_exit()
 {
 	CUcontext context = nullptr;
 
-	if (getpid() == process)
+	if (getpid() == process) {
+		await_kernel();
 		stop_looks();
+	}
 	if (unseen && getpid() == process && REAL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context != nullptr)
 		checked(REAL_DRIVER(cuCtxSynchronize)(), "the end of the program");
 }

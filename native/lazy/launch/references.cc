@@ -31,6 +31,7 @@
 #include "program/cubin.h"
 #include "program/kernels.h"
 #include "task/revoke.h"
+#include "task/stop.h"
 #include "task/stream_capture.h"
 #include "task/submit_gate.h"
 #include "task/task.h"
@@ -114,11 +115,11 @@ bool parameters_of(void *kernel, ParamInfo ask, std::vector<Parameter> *found)
 
 bool from_driver(const void *host, std::vector<Parameter> *found)
 {
-	const auto ask = REAL_DRIVER(cuFuncGetParamInfo);
 	void *function = nullptr;
 
 	use_device();
-	return ask != nullptr && REAL(cudaGetFuncBySymbol)(&function, host) == cudaSuccess && parameters_of(function, ask, found);
+	return REAL_DRIVER(cuFuncGetParamInfo) != nullptr && REAL(cudaGetFuncBySymbol)(&function, host) == cudaSuccess &&
+	       parameters_of_function(function, found);
 }
 
 // learn finds a kernel's layout without `lock`, because it may call the CUDA runtime. Without a context, or
@@ -261,6 +262,7 @@ bool await_turns()
 void await_brought(const Layout &layout, void **arguments)
 {
 	const uint64_t gate_ns = 10 * 1000000u, device_ns = 10 * uint64_t{1000000000u};
+	await_kernel(); // without `lock`, which the wait for the device holds
 	const bool turns = await_turns();
 	std::vector<uintptr_t> words;
 	CUresult result = CUDA_SUCCESS;
@@ -316,6 +318,12 @@ void await_driver_references(const DriverLaunch &launch)
 		references_unknown();
 	else if (note(of->layout, launch.arguments))
 		await_brought(of->layout, launch.arguments);
+}
+
+bool parameters_of_function(void *function, std::vector<Parameter> *found)
+{
+	const auto ask = REAL_DRIVER(cuFuncGetParamInfo);
+	return ask != nullptr && parameters_of(function, ask, found);
 }
 
 void references_unknown()

@@ -2,7 +2,10 @@
 #ifndef CASE_LAZY_REFERENCES_H
 #define CASE_LAZY_REFERENCES_H
 
+#include <vector>
+
 #include "abi/abi.h"
+#include "program/cubin.h"
 
 struct CUlaunchConfig;
 
@@ -27,6 +30,9 @@ void await_driver_references(const DriverLaunch &launch);
 
 // references_unknown is the same for a launch of which nothing is known, such as a graph's.
 void references_unknown();
+
+// parameters_of_function asks the driver for the parameters of a function. false: it does not tell them.
+bool parameters_of_function(void *function, std::vector<Parameter> *found);
 
 } // namespace lazy
 #endif

@@ -10,6 +10,7 @@
 #include "program/mode.h"
 #include "task/burst.h"
 #include "task/report.h"
+#include "task/stop.h"
 #include "work.h"
 
 extern "C" {
@@ -38,6 +39,7 @@ static void await_and_report_at_exit()
 {
 	if (getpid() != process)
 		return;
+	await_kernel();
 	stop_looks();
 	use_device();
 	const uint64_t here = this_device(), left = unseen.load();

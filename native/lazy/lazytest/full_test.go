@@ -56,3 +56,5 @@ func TestLazyKeepsResultsOfMoreRandomProgramsThatCanMove(t *testing.T) {
 func TestLazyKeepsResultsOfMoreRandomProgramsWhereStreamsExecute(t *testing.T) {
 	keepsResultsOfRandomProgramsWhereStreamsExecute(t, drawnFrom(9001), 16)
 }
+
+func TestLazyStopsKernelsAThousandTimes(t *testing.T) { stopsKernels(t, 1000) }

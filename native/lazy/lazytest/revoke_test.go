@@ -183,7 +183,7 @@ func (k *taker) hear(task *kept, was schedulers.Revoked) {
 		k.t.Errorf("%+v of a task with %d bytes on the device: %+v", r, task.resident, was)
 	}
 	task.asked = nil
-	if task.resumes != nil && r.Action == schedulers.Yield { // what has left is to come back too
+	if task.resumes != nil && r.Action != schedulers.Evict { // what has left is to come back too
 		task.needs += task.resident - was.Resident
 	}
 	task.resident = was.Resident
@@ -209,7 +209,7 @@ func (k *taker) take() {
 			continue
 		}
 		k.ticket++
-		r := schedulers.Revocation{Action: []schedulers.Action{schedulers.Yield, schedulers.Evict}[k.random.IntN(2)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
+		r := schedulers.Revocation{Action: []schedulers.Action{schedulers.Yield, schedulers.Evict, schedulers.Stop}[k.random.IntN(3)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
 		if err := k.server.Revoke(task.id, k.ticket, r, [16]byte{}); err == nil {
 			task.asked, task.ticket, task.given = &r, k.ticket, 0
 		}

@@ -91,7 +91,6 @@ func startRevocable(t *testing.T, way string, env ...string) *revocable {
 // startRevocableIn is the same with memory that moves in such chunks.
 func startRevocableIn(t *testing.T, chunk int64, way string, env ...string) *revocable {
 	t.Helper()
-	s, r := startRevoking(t, probe.Config{Chunk: chunk, Window: moving.Window})
 	moves := map[int64]int64{twoChunks: 10 << 20, elevenChunks: 22 << 20}[chunk]
 	trace := filepath.Join(t.TempDir(), "trace")
 	for _, e := range env {
@@ -99,8 +98,20 @@ func startRevocableIn(t *testing.T, chunk int64, way string, env ...string) *rev
 			trace = own
 		}
 	}
-	env = append([]string{movable, fmt.Sprintf("MOVES_MIB=%d", moves>>20), "FAKE_CUDA_TRACE=" + trace}, env...)
-	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", "revoked "+way, env...), moves: moves, area: swapArea{t: t, chunk: chunk}}
+	p := startServed(t, chunk, "revoked "+way, append([]string{fmt.Sprintf("MOVES_MIB=%d", moves>>20), "FAKE_CUDA_TRACE=" + trace}, env...)...)
+	p.moves = moves
+	p.wantSaid("bound")
+	if way == "again" {
+		awaitLook(t, trace)
+	}
+	return p
+}
+
+// startServed starts a program, and returns when its task has begun.
+func startServed(t *testing.T, chunk int64, program string, env ...string) *revocable {
+	t.Helper()
+	s, r := startRevoking(t, probe.Config{Chunk: chunk, Window: moving.Window})
+	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", program, append([]string{movable}, env...)...), area: swapArea{t: t, chunk: chunk}}
 	p.start()
 	go func() {
 		for {
@@ -116,10 +127,6 @@ func startRevocableIn(t *testing.T, chunk int64, way string, env ...string) *rev
 	}()
 	p.task = p.next("begin")
 	p.grant(p.task)
-	p.wantSaid("bound")
-	if way == "again" {
-		awaitLook(t, trace)
-	}
 	return p
 }
 

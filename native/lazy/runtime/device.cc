@@ -25,6 +25,7 @@
 #include "task/record.h"
 #include "task/report.h"
 #include "task/seems.h"
+#include "task/stop.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
@@ -122,6 +123,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 {
 	cudaError_t error = cudaSuccess;
 
+	await_kernel();
 	// What still runs uses the memory, and may fail, which nobody would hear of.
 	if (one_device() ? has_context() : at_work()) {
 		use_device();
@@ -139,6 +141,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		forget_handles();
 		forget_windows();
 		forget_looks();
+		forget_stops();
 	}
 	if (one_device())
 		reset_former_devices();

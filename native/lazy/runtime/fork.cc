@@ -9,6 +9,7 @@
 #include "task/bypass.h"
 #include "task/explicit.h"
 #include "task/revoke.h"
+#include "task/stop.h"
 #include "task/stream_ordered.h"
 #include "task/submit_gate.h"
 #include "task/task.h"
@@ -26,6 +27,7 @@ static void renew_in_child()
 	renew_explicit();
 	renew_submit_gate();
 	renew_revocation();
+	renew_stops();
 	renew_windows();
 	renew_freed();
 	renew_by_handle();

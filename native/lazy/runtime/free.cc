@@ -12,6 +12,7 @@
 #include "task/pools.h"
 #include "task/record.h"
 #include "task/report.h"
+#include "task/stop.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/task.h"
@@ -124,6 +125,7 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 {
 	const char *const call = "cudaFreeAsync";
 
+	await_kernel();
 	if (memory != nullptr && capturing(stream, ask)) {
 		if (holder_of(memory) == Holder::mapped)
 			return cudaSuccess;

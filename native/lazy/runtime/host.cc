@@ -12,6 +12,7 @@
 #include "memory/memory.h"
 #include "task/record.h"
 #include "task/report.h"
+#include "task/stop.h"
 #include "task/stream_capture.h"
 #include "task/task.h"
 
@@ -79,6 +80,7 @@ template <typename Real> cudaError_t allocate_host(const char *call, void **memo
 // such block.
 cudaError_t await_take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
 {
+	await_kernel(); // CUDA waits for what may use the memory
 	Locked locked;
 	auto at = pinned().find(reinterpret_cast<uintptr_t>(memory));
 

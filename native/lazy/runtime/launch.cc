@@ -9,6 +9,7 @@
 #include "launch/local_memory.h"
 #include "launch/occupancy.h"
 #include "launch/references.h"
+#include "launch/stoppable.h"
 #include "launch/submit_window.h"
 #include "launch/work.h"
 #include "program/mode.h"
@@ -16,6 +17,7 @@
 #include "task/explicit.h"
 #include "task/report.h"
 #include "task/shortage.h"
+#include "task/stop.h"
 #include "task/task.h"
 
 namespace lazy {
@@ -41,9 +43,12 @@ cudaError_t await_task(const void *kernel, uint64_t blocks, uint32_t threads, si
 	return cudaSuccess;
 }
 
+// Whether nothing but the kernel, its shape, arguments and stream make the launch, so that it can be made again.
+enum class How { plainly, otherwise };
+
 // own: the call's default stream is the thread's own.
 template <typename Run>
-cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+cudaError_t launch(const char *call, How how, bool own, const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
                    cudaStream_t stream, Run run)
 {
 	const uint64_t blocks = product(grid);
@@ -62,7 +67,10 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 		const Submitting submitting(true);
 		if (error = task(); error != cudaSuccess)
 			return error;
+		const bool may_stop = how == How::plainly && begin_launch(kernel, grid, block, arguments, shared, real(stream), own);
 		error = run();
+		if (may_stop)
+			launched_stoppable(error == cudaSuccess);
 		if (error == cudaSuccess) {
 			if (own || (stream != nullptr && stream != legacy_stream))
 				other_streams();
@@ -109,19 +117,19 @@ private:
 
 using namespace lazy;
 
-#define LAUNCH(name, Kernel)                                                                                           \
+#define LAUNCH(name, how, Kernel)                                                                                           \
 	cudaError_t name(Kernel kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)   \
 	{                                                                                                              \
-		return launch(#name, own_default(#name), kernel, grid, block, arguments, shared, stream, [=] {                                        \
+		return launch(#name, How::how, own_default(#name), kernel, grid, block, arguments, shared, stream, [=] {                                        \
 			return REAL(name)(kernel, grid, block, arguments, shared, real(stream));                       \
 		});                                                                                                    \
 	}
-LAUNCH(cudaLaunchKernel, const void *)
-LAUNCH(cudaLaunchKernel_ptsz, const void *)
-LAUNCH(__cudaLaunchKernel, cudaKernel_t) // what programs built by nvcc 13 call
-LAUNCH(__cudaLaunchKernel_ptsz, cudaKernel_t)
-LAUNCH(cudaLaunchCooperativeKernel, const void *)
-LAUNCH(cudaLaunchCooperativeKernel_ptsz, const void *)
+LAUNCH(cudaLaunchKernel, plainly, const void *)
+LAUNCH(cudaLaunchKernel_ptsz, plainly, const void *)
+LAUNCH(__cudaLaunchKernel, plainly, cudaKernel_t) // what programs built by nvcc 13 call
+LAUNCH(__cudaLaunchKernel_ptsz, plainly, cudaKernel_t)
+LAUNCH(cudaLaunchCooperativeKernel, otherwise, const void *)
+LAUNCH(cudaLaunchCooperativeKernel_ptsz, otherwise, const void *)
 
 #define LAUNCH_EX(name)                                                                                                \
 	cudaError_t name(const cudaLaunchConfig_t *config, const void *kernel, void **arguments)                       \
@@ -129,7 +137,7 @@ LAUNCH(cudaLaunchCooperativeKernel_ptsz, const void *)
 		if (config == nullptr)                                                                                 \
 			return fail(cudaErrorInvalidValue);                                                            \
 		cudaLaunchConfig_t c = *config;                                                                        \
-		return launch(#name, own_default(#name), kernel, c.gridDim, c.blockDim, arguments, c.dynamicSmemBytes, c.stream, [&] {                \
+		return launch(#name, c.numAttrs == 0 ? How::plainly : How::otherwise, own_default(#name), kernel, c.gridDim, c.blockDim, arguments, c.dynamicSmemBytes, c.stream, [&] {                \
 			const Attributes attributes(c.attrs, c.numAttrs);                                              \
 			c.stream = real(c.stream);                                                                     \
 			c.attrs = attributes.get();                                                                    \
@@ -162,7 +170,7 @@ cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsig
 	if (list == nullptr || count == 0)
 		return fail(cudaErrorInvalidValue);
 	const cudaLaunchParams &first = *list;
-	return launch("cudaLaunchCooperativeKernelMultiDevice", false, first.func, first.gridDim, first.blockDim, first.args,
+	return launch("cudaLaunchCooperativeKernelMultiDevice", How::otherwise, false, first.func, first.gridDim, first.blockDim, first.args,
 	              first.sharedMem, first.stream, [=] {
 		              std::vector<cudaLaunchParams> there(list, list + count);
 		              for (cudaLaunchParams &l : there)

@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "program/kernels.h"
 #include "program/variables.h"
+#include "launch/stoppable.h"
 #include "launch/work.h"
 #include "task/direct.h"
 #include "task/report.h"
@@ -40,7 +41,10 @@ void __cudaRegisterFunction(void **handle, const void *host, char *device, const
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
                        int constant, int global)
 {
-	tie(Tie::variable); // its value cannot move
+	if (is_stop_variable(name))
+		kernels_may_stop();
+	else
+		tie(Tie::variable); // its value cannot move
 	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
 	know_variable(host, bytes);
 }

@@ -13,6 +13,7 @@
 #include "task/direct.h"
 #include "task/record.h"
 #include "task/report.h"
+#include "task/stop.h"
 #include "task/stream_capture.h"
 #include "task/stream_ordered.h"
 #include "task/submit_gate.h"
@@ -66,6 +67,7 @@ template <typename Run, typename Replay> cudaError_t ordered(const char *call, b
 			return cudaSuccess;
 		}
 	}
+	await_kernel();
 	use_device();
 	return seen(run(), call);
 }
@@ -103,7 +105,9 @@ template <typename Handle, typename Run> cudaError_t end(const char *call, Handl
 // has left. The program cannot see that the record has not run, unless a recorded copy reads
 // memory that the program may change from now on. What the program does next, in any stream,
 // comes after the record.
-template <typename Run> cudaError_t wait(const char *call, bool valid, bool whole_device, Run run)
+enum class For { device, part, answer }; // a question waits for nothing
+
+template <For what, typename Run> cudaError_t wait(const char *call, bool valid, Run run)
 {
 	if (one_device() && !valid)
 		return fail(cudaErrorInvalidResourceHandle);
@@ -120,11 +124,12 @@ template <typename Run> cudaError_t wait(const char *call, bool valid, bool whol
 		}
 	}
 	use_device();
-	if (!whole_device) {
+	if (what != For::device) {
 		cudaError_t error;
 		{
-			const Waits waits;
-			error = seen(run(), call);
+			const Waits waits(what != For::answer);
+			error = run();
+			error = seen(what == For::answer ? answer(error) : error, call);
 		}
 		if (error == cudaSuccess) {
 			drop_reached();
@@ -248,7 +253,7 @@ STREAM_WAIT(cudaStreamWaitEvent_ptsz)
 #define STREAM_SYNCHRONIZE(name)                                                                                       \
 	cudaError_t name(cudaStream_t stream)                                                                          \
 	{                                                                                                              \
-		return wait("cudaStreamSynchronize", valid(stream), false, [=] {                                       \
+		return wait<For::part>("cudaStreamSynchronize", valid(stream), [=] {                                       \
 			const uint64_t before = before_wait();                                                         \
 			cudaError_t error = only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream));            \
 			if (error == cudaSuccess && (stream == nullptr || stream == legacy_stream))                    \
@@ -262,7 +267,7 @@ STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz)
 #define STREAM_QUERY(name)                                                                                             \
 	cudaError_t name(cudaStream_t stream)                                                                          \
 	{                                                                                                              \
-		return wait("cudaStreamQuery", valid(stream), false,                                                   \
+		return wait<For::answer>("cudaStreamQuery", valid(stream),                                                   \
 		            [=] { return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream)); });           \
 	}
 STREAM_QUERY(cudaStreamQuery)
@@ -280,22 +285,22 @@ ADD_CALLBACK(cudaStreamAddCallback_ptsz)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-	return wait("cudaEventQuery", may_exist(event), false,
+	return wait<For::answer>("cudaEventQuery", may_exist(event),
 	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventQuery)(real(event)); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-	return wait("cudaEventSynchronize", may_exist(event), false,
+	return wait<For::part>("cudaEventSynchronize", may_exist(event),
 	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventSynchronize)(real(event)); });
 }
 
 cudaError_t cudaDeviceSynchronize()
 {
-	return wait("cudaDeviceSynchronize", true, true, [] { return REAL(cudaDeviceSynchronize)(); });
+	return wait<For::device>("cudaDeviceSynchronize", true, [] { return REAL(cudaDeviceSynchronize)(); });
 }
 
 cudaError_t cudaThreadSynchronize()
 {
-	return wait("cudaThreadSynchronize", true, true, [] { return REAL(cudaThreadSynchronize)(); });
+	return wait<For::device>("cudaThreadSynchronize", true, [] { return REAL(cudaThreadSynchronize)(); });
 }

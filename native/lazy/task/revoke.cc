@@ -29,6 +29,7 @@
 #include "bypass.h"
 #include "explicit.h"
 #include "revoke.h"
+#include "stop.h"
 #include "stream_capture.h"
 #include "submit_gate.h"
 #include "task.h"
@@ -100,7 +101,7 @@ static void unable(client_revoked *answer, const char *why)
 // process also gives back what is not made yet: a call that makes memory needs permission, and the process asks for as much with it.
 static void evict(const client_revocation &r, client_revoked *answer)
 {
-	const bool yields = r.action == CASE_REVOKE_YIELD;
+	const bool yields = r.action != CASE_REVOKE_EVICT;
 	const Unmade before = unmade();
 	const uint64_t given = yields ? std::min(before.counted, r.bytes) : 0;
 	client_move out = {};
@@ -128,7 +129,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
-	if ((r.action != CASE_REVOKE_YIELD && r.action != CASE_REVOKE_EVICT) || r.flags != 0) // prepare_revocation has not announced it
+	if ((r.action != CASE_REVOKE_YIELD && r.action != CASE_REVOKE_EVICT && r.action != CASE_REVOKE_STOP) || r.flags != 0) // prepare_revocation has not announced it
 		return unable(answer, ("this library cannot do action " + std::to_string(r.action) + " with flags " + std::to_string(r.flags)).c_str());
 	if (const std::string who = exports(); !who.empty())
 		return unable(answer, who.c_str());
@@ -144,7 +145,11 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	ClosedSubmitGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
 		return;
-	if (!await_drained(context, deadline_ns, &result))
+	const bool stops = r.action == CASE_REVOKE_STOP;
+	const auto drained = [&] { return await_drained(context, deadline_ns, &result); };
+	if (stops && !stop_kernel(deadline_ns))
+		return;
+	if (!(stops ? await_until(deadline_ns, drained) : drained())) // an earlier wait for the kernel may be about to end
 		return;
 	answer->drain_ns = now_ns() - began;
 	if (result == CUDA_ERROR_DEINITIALIZED) // the process is ending
@@ -207,7 +212,7 @@ void forget_revocation() { must_ask.store(false); }
 
 void prepare_revocation()
 {
-	static const client_hooks hooks = {welcome, revoke, offer, return_offered};
+	static const client_hooks hooks = {welcome, revoke, offer, return_offered, CASE_CAN_STOP};
 	static const bool can = asked_to_move() && client_can_evict(&hooks);
 
 	prepared.store(can);

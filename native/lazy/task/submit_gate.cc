@@ -6,6 +6,7 @@
 #include "memory/memory.h"
 #include "probe/activity.h"
 #include "revoke.h"
+#include "stop.h"
 #include "submit_gate.h"
 
 namespace lazy {
@@ -33,11 +34,13 @@ static void enter(bool works)
 {
 	while (inside.depth == 0) {
 		begun.fetch_add(1);
-		if (!closed && !(works && revoked()))
+		if (!closed && !(works && (revoked() || kernel_is_left())))
 			break;
 		over.fetch_add(1); // so that who has closed the gate need not wait for this call
 		if (closed)
 			Locked until_open;
+		else if (works && kernel_is_left())
+			await_kernel();
 		else if (works)
 			await_permission();
 	}
@@ -69,6 +72,13 @@ void await_open_submit_gate()
 		Locked until_open;
 }
 
+bool outermost_in_gate() { return inside.depth == 1; }
+
+bool await_alone_in_gate(uint64_t deadline_ns)
+{
+	return await_until(deadline_ns, [] { return begun == over + 1; });
+}
+
 void leave_submit_gate(bool launches)
 {
 	if (--inside.depth > 0)
@@ -79,7 +89,14 @@ void leave_submit_gate(bool launches)
 	over.fetch_add(1);
 }
 
-Waits::Waits() : shown_on_(shown.load(std::memory_order_relaxed) ? activity_enter() : nullptr) {}
+static void *show_wait(bool for_kernel)
+{
+	if (for_kernel)
+		await_kernel();
+	return shown.load(std::memory_order_relaxed) ? activity_enter() : nullptr;
+}
+
+Waits::Waits(bool for_kernel) : shown_on_(show_wait(for_kernel)) {}
 
 Waits::~Waits()
 {

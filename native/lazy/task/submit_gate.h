@@ -15,14 +15,19 @@
 
 namespace lazy {
 
-// enter_submit_gate waits where a thread has closed the gate (it takes `lock`), and where the scheduler has
-// taken the task's permission (revoke.h).
+// enter_submit_gate waits where a thread has closed the gate (it takes `lock`), where the scheduler has
+// taken the task's permission (revoke.h), and for a kernel that may be stopped (stop.h).
 void enter_submit_gate();
 // launches: the end of what it has submitted will show (burst.h), so that the time of the call need not be exact.
 void leave_submit_gate(bool launches = false);
 
 // await_open_submit_gate waits until a gate that is closed opens. A thread that is inside does not wait.
 void await_open_submit_gate();
+
+// outermost_in_gate: this thread is inside with one call. await_alone_in_gate waits until no other thread is. false: not by
+// the deadline (abi/clock.h).
+bool outermost_in_gate();
+bool await_alone_in_gate(uint64_t deadline_ns);
 
 // show_calls shows the scheduler from now on which calls are under way (probe/activity.h), with this thread's.
 void show_calls();
@@ -53,10 +58,10 @@ public:
 };
 
 // Waits is a call that only waits for the device. It does not pass the gate: what it waits for ends while the gate is
-// closed. The scheduler sees it among the calls under way, because the process is in no phase of the host.
+// closed. But a kernel that may be stopped ends first (stop.h). The scheduler sees it among the calls under way, because the process is in no phase of the host.
 class Waits {
 public:
-	Waits();
+	explicit Waits(bool for_kernel = true); // false: it only asks
 	~Waits();
 	Waits(const Waits &) = delete;
 	Waits &operator=(const Waits &) = delete;

@@ -734,7 +734,7 @@ static uint64_t hook_recall(void)
 	return hook.kept;
 }
 
-static const struct client_hooks hooks = {hook_welcome, hook_revoke, hook_offer, hook_recall};
+static const struct client_hooks hooks = {hook_welcome, hook_revoke, hook_offer, hook_recall, 0};
 
 static void evicts(void)
 {

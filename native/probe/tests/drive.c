@@ -236,7 +236,7 @@ int main(int argc, char **argv)
 		if (strcmp(verb, "pid") == 0)
 			say("pid %d\n", (int)getpid());
 		else if (strcmp(verb, "evict") == 0) {
-			static const struct client_hooks hooks = {welcome, take_back, put_away, give_back};
+			static const struct client_hooks hooks = {welcome, take_back, put_away, give_back, 0};
 			sem_init(&answered, 0, 0);
 			say("able %d\n", client_can_evict(&hooks));
 		} else if (strcmp(verb, "answer") == 0 && sscanf(line, "%*s %31s", how) == 1)

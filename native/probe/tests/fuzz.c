@@ -78,7 +78,7 @@ static void put_away(const struct client_space *offered)
 
 static uint64_t give_back(void) { return played->bytes[1]; }
 
-static const struct client_hooks hooks = {welcome, take_back, put_away, give_back};
+static const struct client_hooks hooks = {welcome, take_back, put_away, give_back, 0};
 
 /* step sends a frame with the task, the numbers and the changed byte that the input says, or takes one.
  * false: the connection has ended. */

@@ -105,6 +105,7 @@ void seems();
 void shown(), unattended(), resumes_in_a_thread();      // shown.cc
 void leaves_work(const char *room);                     // shown.cc
 void revoked(const char *way);                          // revoked.cc
+void stops(const char *way);                            // stops.cc
 void beside_part(const char *library);                  // part.cc
 void gaps(const char *way), rests_beside(), flags_beside(); // gaps.cc
 void grows(const char *seed);                           // grows.cc
