@@ -75,6 +75,9 @@ type Job struct {
 	// Wait is the longest time that a request of the job waits for a device or for memory, in
 	// whole milliseconds; nil: as long as the scheduler allows; 0: it does not wait.
 	Wait *time.Duration `json:",omitempty"`
+	// MaxWait is how long a burst of the job waits until others are stopped for it, where the scheduler stops them; 0: as
+	// long as the scheduler says.
+	MaxWait time.Duration `json:",omitempty"`
 	// Deadline is how long after its arrival the job should have ended; 0: it has no deadline.
 	Deadline time.Duration `json:",omitempty"`
 	// User is whose job it is; "": nobody says. Credits are that user's in the mix; 0: one.
@@ -243,7 +246,7 @@ func (j Job) equal(k Job) bool {
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.At == k.At && j.Priority == k.Priority &&
-		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.User == k.User && j.Credits == k.Credits &&
+		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.MaxWait == k.MaxWait && j.User == k.User && j.Credits == k.Credits &&
 		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && slices.Equal(j.RestartKernels, k.RestartKernels) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 

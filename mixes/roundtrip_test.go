@@ -139,6 +139,7 @@ func anyJob(t *rapid.T) Job {
 		if rapid.Bool().Draw(t, "waits") {
 			j.Wait = new(time.Duration(rapid.Int64Range(0, int64(maxWait/time.Millisecond)).Draw(t, "wait")) * time.Millisecond)
 		}
+		j.MaxWait = time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(maxWait)).Draw(t, "max wait"))
 		j.Deadline = time.Duration(rapid.Int64Range(0, int64(maxDeadline)).Draw(t, "deadline"))
 		if j.Footprint.Bytes > 0 && rapid.Bool().Draw(t, "declared") {
 			j.Binding = BindDeclared

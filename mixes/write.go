@@ -146,6 +146,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Wait != nil {
 		put("wait", waitText(*j.Wait))
 	}
+	if j.MaxWait != 0 {
+		put(maxWaitKey, j.MaxWait.String())
+	}
 	putText("user", j.User)
 	if j.Deadline != 0 {
 		put("deadline", j.Deadline.String())

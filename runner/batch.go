@@ -425,7 +425,7 @@ func (c *Config) isolated(job *mixes.Job) bool {
 // terms are what a job states, for a task that has so many devices at once; nil: nothing.
 func (b *Batch) terms(i, devices int) *schedulers.Terms {
 	spec := b.spec(i)
-	all := schedulers.Terms{Devices: devices, Share: b.config.share(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits, Restarts: b.restarts(i)}
+	all := schedulers.Terms{Devices: devices, Share: b.config.share(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits, MaxWait: spec.MaxWait, Restarts: b.restarts(i)}
 	if all == (schedulers.Terms{}) {
 		return nil
 	}

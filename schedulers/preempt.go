@@ -154,8 +154,10 @@ type TaskView struct {
 	// PermitSince is when its context got the permit that it has, and ResidentSince when the task last got
 	// something onto its device.
 	PermitSince, ResidentSince time.Duration
-	Can                        Actions // that it has not answered Unable to
-	Asked                      bool    // it has a ticket, or answered Busy less than the ticket's deadline ago
+	Waited                     time.Duration // how long the request had waited that got its context the permit
+	Stopped                    bool          // a revocation took its context's permit, and it has not been granted another since
+	Can                        Actions       // that it has not answered Unable to
+	Asked                      bool          // it has a ticket, or answered Busy less than the ticket's deadline ago
 }
 
 // CanAsk reports whether the task may be asked for the action now.

@@ -66,6 +66,9 @@ type Terms struct {
 	// user goes first who has spent the least device time for each credit.
 	User    string
 	Credits int
+	// MaxWait is how long a burst of its job waits until others are stopped for it, where the scheduler stops them; 0: as
+	// long as the scheduler says.
+	MaxWait time.Duration
 	// Restarts is how often its job may still be started again, which ends a deadlock (the Decision Restart).
 	Restarts int
 }

@@ -338,7 +338,7 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 	e.held[w.task.ID] = h
 	e.pay(h, 1)
 	if e.preempter != nil {
-		e.enlist(h)
+		e.enlist(h, w.since)
 	}
 	e.touch(w.task.Job)
 	return schedulers.Decision{Kind: schedulers.Granted, Task: w.task, Device: p.Device, Passed: w.passed}

@@ -28,7 +28,7 @@ func (e *Engine) beginMove(h *holding) {
 	to.lend(p, has)
 	e.state.enter(to.index, p)
 	if from.permitted(p) {
-		to.permit(p, e.now)
+		to.permit(p, permit{since: e.now})
 	}
 	to.join(h.task, schedulers.Placement{Device: to.index})
 	e.state.charge(to.index, h.ticket.Bytes)
@@ -60,7 +60,7 @@ func (e *Engine) endMove(h *holding, done bool) {
 	has.context = false
 	if from.permitted(p) {
 		has.permit = false
-		to.permit(p, e.now)
+		to.permit(p, permit{since: e.now})
 		if !from.hasTaskOf(p) {
 			from.unpermit(p)
 		}

@@ -35,6 +35,7 @@ type revocable struct {
 	can        schedulers.Actions
 	running    bool // as far as its context has a permit
 	busy       bool
+	stopped    bool
 	last       time.Duration
 	given      time.Duration // when it was last granted its device, or resumed
 	got        time.Duration // when it last got anything onto its device
@@ -189,7 +190,9 @@ func (e *Engine) done(h *holding, r schedulers.Revocation, answer schedulers.Rev
 	}
 	switch r.Action {
 	case schedulers.Yield, schedulers.Stop:
-		e.state.devices[h.at.Device].unpermit(h.task.Process())
+		d := &e.state.devices[h.at.Device]
+		h.stopped = h.stopped || d.permitted(h.task.Process())
+		d.unpermit(h.task.Process())
 	case schedulers.Move:
 		return e.stranded(h)
 	}
@@ -246,7 +249,6 @@ func (e *Engine) Tick(now, quiet time.Duration) []schedulers.Decision {
 	if e.preempter == nil {
 		return nil
 	}
-	e.acting = e.acts <= e.now
 	if e.acting || !e.settled {
 		decisions := e.pump()
 		e.acting, e.acts = false, schedulers.Never
@@ -479,7 +481,7 @@ func (e *Engine) resumed(w *waiting) schedulers.Decision {
 	h.resume = nil
 	e.pay(h, 1)
 	e.charge(h, min(h.bytes+w.task.Needs(), h.allocated))
-	e.give(h)
+	e.give(h, w.since)
 	e.touch(h.task.Job)
 	return schedulers.Decision{Kind: schedulers.Resumed, Task: h.task, Device: h.at.Device, Passed: w.passed}
 }
@@ -494,11 +496,11 @@ func (e *Engine) resumeRefused(w *waiting, cause schedulers.Cause, why string) s
 		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(stays, limits.ContextBytes), w.task.Needs()), CapacityBytes: limits.CapacityBytes}}
 }
 
-// enlist enters a task that was granted its device.
-func (e *Engine) enlist(h *holding) {
+// enlist enters a task that was granted its device, which it asked for at a time.
+func (e *Engine) enlist(h *holding, asked time.Duration) {
 	h.revocable = &revocable{can: h.task.Can, referenced: h.task.Needs()}
 	e.state.devices[h.at.Device].list(h)
-	e.give(h)
+	e.give(h, asked)
 }
 
 func (e *Engine) delist(h *holding) {
@@ -506,12 +508,12 @@ func (e *Engine) delist(h *holding) {
 	e.state.devices[h.at.Device].unlist(h)
 }
 
-// give notes that h was granted its device, or resumed.
-func (e *Engine) give(h *holding) {
-	h.running, h.last, h.given, h.got, h.kept = true, e.now, e.now, e.now, 0
+// give notes that h was granted its device, or resumed, as it had asked at a time.
+func (e *Engine) give(h *holding, asked time.Duration) {
+	h.running, h.last, h.given, h.got, h.kept, h.stopped = true, e.now, e.now, e.now, 0, false
 	d := &e.state.devices[h.at.Device]
 	d.lend(h.task.Process(), lent{}) // both are its own now
-	d.permit(h.task.Process(), e.now)
+	d.permit(h.task.Process(), permit{e.now, e.now - asked})
 }
 
 func byID(a, b *holding) int { return cmp.Compare(a.task.ID, b.task.ID) }
@@ -533,10 +535,10 @@ func (h *holding) movable() int64 {
 
 // view is h as policies see it on d, where it is.
 func (d *device) view(h *holding) schedulers.TaskView {
-	since, permit := d.permits[h.task.Process()]
+	its, permit := d.permits[h.task.Process()]
 	v := schedulers.TaskView{Task: h.task, Allocated: h.allocated, Resident: h.bytes, Referenced: min(h.referenced, h.allocated),
 		Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Busy: h.busy, Last: h.last,
-		Permit: permit, PermitSince: since, ResidentSince: h.got, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
+		Permit: permit, PermitSince: its.since, Waited: its.waited, Stopped: h.stopped, ResidentSince: h.got, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
 	if !h.can.Has(schedulers.Evict) {
 		v.Fixed = h.bytes
 	}
@@ -547,6 +549,7 @@ func (d *device) view(h *holding) schedulers.TaskView {
 func (e *Engine) at(now time.Duration) {
 	e.Spend(now)
 	e.now = max(e.now, now)
+	e.acting = e.acting || e.acts <= e.now
 	if e.resting == 0 {
 		return
 	}

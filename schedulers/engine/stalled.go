@@ -126,8 +126,8 @@ func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
 			node.enter(c.device, c.process)
 			node.charge(c.device, now.chargedUnseen(c.process))
 			d.isolated = now.isolated // by its job, which is alone there
-			if since, has := now.permits[c.process]; has {
-				d.permit(c.process, since)
+			if its, has := now.permits[c.process]; has {
+				d.permit(c.process, its)
 			}
 		}
 	}

@@ -63,9 +63,9 @@ type device struct {
 	excesses map[schedulers.Process]*excess
 
 	// Under a Preempter:
-	held     []*holding                           // the tasks here, by id
-	permits  map[schedulers.Process]time.Duration // since when
-	reserved *schedulers.TaskID                   // the request that room is being made for; nil: none
+	held     []*holding // the tasks here, by id
+	permits  map[schedulers.Process]permit
+	reserved *schedulers.TaskID // the request that room is being made for; nil: none
 	lent     map[schedulers.Process]lent
 	arriving int // moves to this device that are under way
 }
@@ -139,13 +139,16 @@ func (d *device) TaskViews() iter.Seq[schedulers.TaskView] {
 	}
 }
 
+// permit is since when a context has its permit, and how long its request had waited.
+type permit struct{ since, waited time.Duration }
+
 // permit gives the context of p a permit, unless it has one.
-func (d *device) permit(p schedulers.Process, now time.Duration) {
+func (d *device) permit(p schedulers.Process, its permit) {
 	if d.permits == nil {
-		d.permits = map[schedulers.Process]time.Duration{}
+		d.permits = map[schedulers.Process]permit{}
 	}
 	if _, has := d.permits[p]; !has {
-		d.permits[p] = now
+		d.permits[p] = its
 	}
 }
 

@@ -109,7 +109,7 @@ func TestClearedState(t *testing.T) {
 	limits := []schedulers.Device{{CapacityBytes: 10, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}}
 	s := newState(limits)
 	s.add(schedulers.Task{ID: 1, Job: 1, Bytes: 5, Isolate: true}, schedulers.Placement{Exclusive: true, Blocks: []int{1, 1}, WarpSlots: 32, NextSM: 1})
-	s.devices[0].permit(schedulers.Process{Job: 1}, 0)
+	s.devices[0].permit(schedulers.Process{Job: 1}, permit{})
 	s.devices[0].phase = gone
 	s.clear()
 	d := s.Device(0)

@@ -1,7 +1,9 @@
 package policies
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
@@ -138,6 +140,19 @@ func makeRoom(r schedulers.Request, devices []int, v schedulers.View, room func(
 	return nil
 }
 
+// byLoad returns the devices that t may have, the one with the least memory in use first.
+func byLoad(t schedulers.Task, v schedulers.View) []int {
+	own, bound := home(t, v)
+	out := make([]int, 0, v.Len())
+	for i := range v.Len() {
+		if v.Device(i).Open(t) && (!bound || i == own) {
+			out = append(out, i)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(v.Device(a).UsedBytes(), v.Device(b).UsedBytes()) })
+	return out
+}
+
 // home returns the device where t's process has a context, if t can ever have that device. A task
 // that must have some device goes there, whatever its process has. One that has several has no home.
 func home(t schedulers.Task, v schedulers.View) (int, bool) {
@@ -185,4 +200,85 @@ func givesWay(t schedulers.TaskView, own, at int) bool {
 		return own > at
 	}
 	return !t.Running && !t.Busy
+}
+
+// making is what is asked for so that a request fits on a device.
+type making struct {
+	request schedulers.Request
+	lacks   int64 // bytes that nobody is asked for yet
+	asked   []schedulers.Revocation
+}
+
+func makingFor(r schedulers.Request, d schedulers.DeviceView) making {
+	return making{request: r, lacks: missing(r, d)}
+}
+
+// take asks a task for what is lacking, as far as it has so much.
+func (m *making) take(task schedulers.TaskID, a schedulers.Action, bytes int64) {
+	if bytes = min(bytes, m.lacks); bytes > 0 {
+		m.lacks -= bytes
+		m.asked = append(m.asked, schedulers.Revocation{Task: task, Action: a, Bytes: bytes, Deadline: closing, For: m.request.Task.ID})
+	}
+}
+
+// own takes what the request's own task can be asked to evict.
+func (m *making) own() { m.take(m.request.Task.ID, schedulers.Evict, m.request.Own) }
+
+// taker is a task that can be asked for memory.
+type taker struct {
+	schedulers.TaskView
+	place int // of its own request, or -1
+}
+
+// takers are such tasks of each device, the least recently active first. The tasks of a device are gathered once for all
+// requests.
+type takers struct {
+	queue
+	of [][]taker
+}
+
+func takersOf(waiting []schedulers.Request, v schedulers.View) *takers {
+	return &takers{queue: queue{waiting: waiting}, of: make([][]taker, v.Len())}
+}
+
+func (a *takers) on(device int, d schedulers.DeviceView) []taker {
+	if a.of[device] == nil {
+		a.of[device] = []taker{}
+		for t := range d.TaskViews() {
+			if t.Movable > 0 && t.CanAsk(schedulers.Yield) {
+				a.of[device] = append(a.of[device], taker{t, a.position(t)})
+			}
+		}
+		slices.SortStableFunc(a.of[device], func(x, y taker) int { return cmp.Compare(x.Last, y.Last) })
+	}
+	return a.of[device]
+}
+
+// idle takes what is lacking from the tasks on a device that give way to the request at a place.
+func (a *takers) idle(m *making, at, device int, d schedulers.DeviceView) {
+	for _, t := range a.on(device, d) {
+		if m.lacks <= 0 {
+			return
+		}
+		if t.Task.ID != m.request.Task.ID && givesWay(t.TaskView, t.place, at) {
+			m.take(t.Task.ID, schedulers.Yield, t.Movable)
+		}
+	}
+}
+
+// makeRooms asks for room for each request in turn.
+func makeRooms(waiting []schedulers.Request, v schedulers.View, room func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {
+	var out []schedulers.Revocation
+	all := takersOf(waiting, v)
+	for at, r := range waiting {
+		if r.Asked {
+			continue
+		}
+		devices := byLoad(r.Task, v)
+		if r.Grows {
+			devices = []int{*r.Task.OnDevice}
+		}
+		out = append(out, makeRoom(r, devices, v, func(i int, d schedulers.DeviceView) []schedulers.Revocation { return room(all, at, i, d) })...)
+	}
+	return out
 }

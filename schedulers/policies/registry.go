@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
@@ -46,6 +47,8 @@ type Info struct {
 	KnowsShares bool
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
 	Revokes bool
+	// EndsBursts: a context always gives up its permit when it has nothing submitted (Scheduler.Bursts).
+	EndsBursts bool
 	// Predicts: the scheduler plans by what jobs are expected to do (schedulers.Prediction), see Scheduler.Plans.
 	Predicts bool
 	// External: a program of the user's decides (Scheduler.Program).
@@ -147,21 +150,27 @@ func omitDefault(p Param) Param { p.OmitDefault = true; return p }
 
 func withDefault(p Param, value string) Param { p.Default = value; return p }
 
-const casePaper = "CASE (PPoPP 2022)"
+const (
+	casePaper  = "CASE (PPoPP 2022)"
+	pilotPaper = "PILOT: a Runtime System to Manage Multi-tenant GPU Unified Memory Footprint"
+)
 
 // registry has every scheduler. A new policy is its own file in this directory, and a line
 // here (docs/guide/policies.md).
 var registry = map[string]entry{
-	sa.Name:        sa,
-	cg.Name:        cg,
-	schedgpu.Name:  schedgpu,
-	alg2.Name:      alg2,
-	alg3.Name:      alg3,
-	zero.Name:      zero,
-	vgpu.Name:      vgpu,
-	demand.Name:    demand,
-	planEntry.Name: planEntry,
-	external.Name:  external,
+	sa.Name:           sa,
+	cg.Name:           cg,
+	schedgpu.Name:     schedgpu,
+	alg2.Name:         alg2,
+	alg3.Name:         alg3,
+	zero.Name:         zero,
+	vgpu.Name:         vgpu,
+	demand.Name:       demand,
+	mfit.Name:         mfit,
+	amfit.Name:        amfit,
+	quantumEntry.Name: quantumEntry,
+	planEntry.Name:    planEntry,
+	external.Name:     external,
 }
 
 // Listed describes every registered scheduler, by name.
@@ -268,7 +277,7 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
-		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Bursts: s["bursts"] == burstsOn, Program: program, values: s}, nil
+		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Bursts: en.EndsBursts || s["bursts"] == burstsOn, Program: program, values: s}, nil
 }
 
 // Orders are the queue orders that the scheduler takes; nil if it has no such parameter.
@@ -440,7 +449,7 @@ func (s settings) canonical() {
 	for key, text := range s {
 		switch key {
 		case paramPath.Name, paramSHA256.Name: // text, even where it looks like a number
-		case paramWait.Name, paramTimeout.Name:
+		case paramWait.Name, paramTimeout.Name, paramPatience.Name, "period", "tq", "idle":
 			if d, err := input.Duration(text); err == nil {
 				s[key] = d.String()
 			}
@@ -466,6 +475,15 @@ func (s settings) number(key string, least int) (int, error) {
 		return 0, fmt.Errorf("%s=%s: want a whole number of %d or more", key, text, least)
 	}
 	return n, nil
+}
+
+// duration reads a time of more than 0.
+func (s settings) duration(key string) (time.Duration, error) {
+	d, err := input.Duration(s[key])
+	if err != nil || d < time.Millisecond {
+		return 0, fmt.Errorf("%s=%s: want a duration such as 10s, from 1ms to 2562047h", key, s[key])
+	}
+	return d, nil
 }
 
 // memory returns the memory rule that the parameters give.

@@ -507,7 +507,7 @@ func (m *swapping) settle(rt *rapid.T) {
 				m.check(rt)
 			}
 		}
-		m.now += time.Second // more than any deadline
+		m.now += 2 * time.Minute // more than any deadline
 		for _, id := range m.ids(isHeld) {
 			m.report(rt, m.tasks[id], schedulers.Activity{Last: m.now, Referenced: m.tasks[id].kernel, Fixed: m.tasks[id].fixed})
 		}

@@ -21,7 +21,10 @@ var Promises = map[string]Rules{
 
 // Bounds says what each registered Preempter promises instead.
 var Bounds = map[string]func(policies.Scheduler) Bound{
-	"demand": func(policies.Scheduler) Bound { return Bound{} },
+	"demand":  func(policies.Scheduler) Bound { return Bound{} },
+	"mfit":    func(policies.Scheduler) Bound { return Bound{} },
+	"amfit":   func(policies.Scheduler) Bound { return Bound{} },
+	"quantum": func(policies.Scheduler) Bound { return Bound{slots: 1} },
 	"vgpu": func(s policies.Scheduler) Bound {
 		values := map[string]string{}
 		for item := range strings.SplitSeq(s.Parameters(), ",") {

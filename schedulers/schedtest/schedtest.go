@@ -417,6 +417,12 @@ func drawParameters(rt *rapid.T, info policies.Info, queue engine.Order) string 
 			values = append(values, "n="+rapid.SampledFrom([]string{"1", "2", "4"}).Draw(rt, "slots"))
 		case "victims":
 			values = append(values, "victims="+rapid.SampledFrom([]string{"0", "1"}).Draw(rt, "victims"))
+		case "wait":
+			values = append(values, "wait="+rapid.SampledFrom([]string{"10ms", "2s", "10s"}).Draw(rt, "patience"))
+		case "estimate":
+			values = append(values, "estimate="+rapid.SampledFrom([]string{"referenced", "allocated"}).Draw(rt, "estimate"))
+		case "tq":
+			values = append(values, "tq="+rapid.SampledFrom([]string{"100ms", "30s"}).Draw(rt, "turn"))
 		case "workers":
 			values = append(values, "workers="+rapid.SampledFrom([]string{"1", "3", "0"}).Draw(rt, "workers"))
 		}

@@ -111,6 +111,7 @@ func (n Node) Want(call, want string, ds []schedulers.Decision, err error) {
 			n.tickets[d.Task.ID] = d
 		}
 	}
+	n.Engine.NextTick() // as a run asks after each call
 }
 
 // Resume asks at the time 0, as Submit and Grow do.

@@ -1,0 +1,164 @@
+package policies
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// The parts of policies that let a burst start beside others if all of them fit on the device, by what each is estimated to
+// use, and that end bursts for others (PILOT, III.C). A burst runs if work of it is on the device, or will be.
+
+// ending is how long a process may take to come to where its burst can end: as long as a kernel may last that cannot be
+// stopped. While it takes, the device is kept from requests other than the one that it ends for.
+const ending = time.Minute
+
+// An estimate says how many bytes of its device a burst of a task uses.
+type estimate func(schedulers.TaskView) int64
+
+func referenced(t schedulers.TaskView) int64 { return max(t.Referenced, t.Fixed) }
+func allocated(t schedulers.TaskView) int64  { return t.Allocated }
+
+// of estimates t, which may be on d already.
+func (e estimate) of(t schedulers.Task, d schedulers.DeviceView) int64 {
+	for v := range d.TaskViews() {
+		if v.Task.ID == t.ID {
+			return e(v)
+		}
+	}
+	return e(schedulers.TaskView{Allocated: t.Bytes, Referenced: t.Needs()})
+}
+
+// A crowd is the bursts that run on a device, as one finds them that wants to start there.
+type crowd struct {
+	running []schedulers.TaskView // of other processes
+	own     int64                 // the estimate of the burst that wants to start
+	// over is by how much the estimates of all exceed what the device has for them: its capacity without contexts, and
+	// without what cannot move of tasks that do not run.
+	over int64
+}
+
+// around returns the crowd on d around t.
+func (e estimate) around(t schedulers.Task, d schedulers.DeviceView) crowd {
+	c := crowd{own: e.of(t, d)}
+	c.over = c.own + d.UsedBytes() + d.ContextBytes(t) - d.Limits().CapacityBytes
+	for v := range d.TaskViews() {
+		c.over -= v.Resident
+		switch {
+		case v.Task.ID == t.ID:
+			continue
+		case !runs(v):
+			c.over += v.Fixed
+			continue
+		case v.Task.Process() != t.Process():
+			c.running = append(c.running, v)
+		}
+		c.over += e(v)
+	}
+	return c
+}
+
+func runs(t schedulers.TaskView) bool { return t.Running || t.Busy }
+
+// starts reports whether the burst may start: nothing else runs, or all fit.
+func (c *crowd) starts() bool { return len(c.running) == 0 || c.over <= 0 }
+
+// Place puts a burst on the device with the least memory in use where it may start, and what it needs is free.
+func (e estimate) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	for _, i := range byLoad(t, v) {
+		if d := v.Device(i); needFits(t, d) {
+			if c := e.around(t, d); c.starts() {
+				return schedulers.Placement{Device: i}, true
+			}
+		}
+	}
+	return schedulers.Placement{}, false
+}
+
+// largestFirst sorts tasks by their estimates. Of equal ones the latest to start comes first.
+func (e estimate) largestFirst(tasks []schedulers.TaskView) {
+	slices.SortStableFunc(tasks, func(a, b schedulers.TaskView) int {
+		return cmp.Or(cmp.Compare(e(b), e(a)), cmp.Compare(b.PermitSince, a.PermitSince))
+	})
+}
+
+// start asks so that the request at a place can start on d; nil: it cannot yet. Bursts for which ends is true end for it as
+// far as they must, the largest first. Memory comes from tasks that do not run, the least recently active first, then from
+// bursts that end, from what the request's own task does not use, and from what bursts that go on do not. A request that has
+// lost its patience goes before those that came before it, and bursts end for its memory too.
+func (e estimate) start(all *takers, at, device int, d schedulers.DeviceView, impatient bool, ends func(t schedulers.TaskView, own int64) bool) []schedulers.Revocation {
+	r := all.waiting[at]
+	c, m := e.around(r.Task, d), makingFor(r, d)
+	if r.Grows { // it has started
+		c.over = 0
+	}
+	if impatient {
+		at = -1
+	}
+	all.idle(&m, at, device, d)
+	e.largestFirst(c.running)
+	left := c // that go on
+	left.running = nil
+	for _, t := range c.running {
+		must := left.over > 0 || impatient && m.lacks > r.Own
+		if !must || !ends(t, c.own) || !t.CanAsk(endOf(t)) {
+			left.running = append(left.running, t)
+			continue
+		}
+		left.over -= e(t) - t.Fixed
+		m.end(t, endOf(t))
+	}
+	m.own()
+	for _, t := range left.running {
+		if t.CanAsk(schedulers.Evict) {
+			m.take(t.Task.ID, schedulers.Evict, min(t.Movable, t.Resident-e(t)))
+		}
+	}
+	if !left.starts() || m.lacks > 0 {
+		return nil
+	}
+	return m.asked
+}
+
+// endOf is how a burst of a task ends: in the middle of a kernel, if its process can do that.
+func endOf(t schedulers.TaskView) schedulers.Action {
+	if t.Can.Has(schedulers.Stop) {
+		return schedulers.Stop
+	}
+	return schedulers.Yield
+}
+
+// end ends the burst of a task, and takes what is lacking of its memory.
+func (m *making) end(t schedulers.TaskView, a schedulers.Action) {
+	bytes := max(0, min(m.lacks, t.Movable))
+	m.lacks -= bytes
+	m.asked = append(m.asked, schedulers.Revocation{Task: t.Task.ID, Action: a, Bytes: bytes, Deadline: ending, For: m.request.Task.ID})
+}
+
+// patience is how long bursts wait until others end for them, unless their job says it.
+type patience time.Duration
+
+func (p patience) limit(t schedulers.Task) time.Duration {
+	if own := t.Terms.OrNone().MaxWait; own > 0 {
+		return own
+	}
+	return time.Duration(p)
+}
+
+// isOver reports whether r has waited so long.
+func (p patience) isOver(r schedulers.Request, now time.Duration) bool { return now >= p.ends(r) }
+
+func (p patience) ends(r schedulers.Request) time.Duration { return r.Since + p.limit(r.Task) }
+
+// next is when a request that waits has next waited so long.
+func (p patience) next(waiting []schedulers.Request, now time.Duration) time.Duration {
+	next := schedulers.Never
+	for _, r := range waiting {
+		if at := p.ends(r); at > now {
+			next = min(next, at)
+		}
+	}
+	return next
+}

@@ -1,0 +1,62 @@
+package policies
+
+import (
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+)
+
+// memoryFit lets a burst start if nothing runs on its device, or if its estimate fits beside those of the bursts that run
+// (PILOT, III.C.1). Others wait. For a burst that has waited as long as it may, bursts end, the largest first, until it
+// fits. A burst that has ended waits as if it had just come.
+//
+// The paper estimates by all of an application's buffers, and also says that a kernel may use fewer. Ours by default are
+// the buffers that the latest launches reference. Ours too: if all fit and memory is lacking, a burst that goes on gives up what
+// it does not reference.
+type memoryFit struct {
+	MemoryHard // for growth
+	IgnoresSMs
+	Looks
+	estimate
+	patience
+}
+
+const (
+	estimateReferenced = "referenced"
+	estimateAllocated  = "allocated"
+)
+
+// paramPatience is how long a burst waits until others end for it.
+var paramPatience = Param{Name: "wait", Default: "10s", Help: "a burst that waits longer has others end for it, the largest first, unless its job's max-wait says how long it waits"}
+
+var mfit = entry{
+	Info: Info{Name: "mfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true,
+		Brief:  "a burst starts if its memory fits beside the bursts that run",
+		Rule:   "a burst starts if nothing runs on its device, or its memory fits beside that of the bursts that run; for one that has waited too long the largest bursts end; memory of tasks that do not run moves to the host",
+		Source: pilotPaper + ", section III.C.1 (MFit)",
+		Params: []Param{paramPatience,
+			{Name: "estimate", Default: estimateReferenced, Values: []string{estimateReferenced, estimateAllocated}, Help: "a burst's memory: what its launches reference, or all that its task has"},
+			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
+	policy: func(s settings) (schedulers.Policy, error) {
+		wait, err := s.duration(paramPatience.Name)
+		p := memoryFit{estimate: referenced, patience: patience(wait)}
+		if s["estimate"] == estimateAllocated {
+			p.estimate = allocated
+		}
+		return p, err
+	},
+}
+
+var _ schedulers.Preempter = memoryFit{}
+
+func (p memoryFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
+	return makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
+		over := p.isOver(waiting[at], now)
+		return p.start(all, at, device, d, over, func(schedulers.TaskView, int64) bool { return over })
+	})
+}
+
+func (p memoryFit) NextTick(waiting []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
+	return p.next(waiting, now)
+}
