@@ -53,6 +53,8 @@ type Step struct {
 	// Objects that the kernel reads only, and those that it may write. Both nil: it may write
 	// all that are allocated.
 	Reads, Writes []string
+	// Access says how the kernel works through objects; those that are left out it goes through once.
+	Access map[string]Access `json:",omitempty"`
 	// Stoppable: the kernel can end before it is done, and then runs again from its beginning.
 	Stoppable bool `json:",omitempty"`
 	// Ranks that send a message, and that it goes to; nil: all.
@@ -200,22 +202,23 @@ type stepReader struct {
 
 // line is a step as it is written.
 type line struct {
-	Step        string   `json:"step"`
-	Seconds     float64  `json:"seconds"`
-	Object      string   `json:"object"`
-	Bytes       size     `json:"bytes"`
-	Managed     bool     `json:"managed"`
-	Binds       bool     `json:"binds"`
-	Direction   string   `json:"direction"`
-	Blocks      uint64   `json:"blocks"`
-	Threads     uint32   `json:"threads"`
-	BlocksPerSM uint32   `json:"blocks_per_sm"`
-	Reads       []string `json:"reads"`
-	Writes      []string `json:"writes"`
-	Stoppable   bool     `json:"stoppable"`
-	Rank        *ranks   `json:"rank"`
-	From        *ranks   `json:"from"`
-	To          *ranks   `json:"to"`
+	Step        string            `json:"step"`
+	Seconds     float64           `json:"seconds"`
+	Object      string            `json:"object"`
+	Bytes       size              `json:"bytes"`
+	Managed     bool              `json:"managed"`
+	Binds       bool              `json:"binds"`
+	Direction   string            `json:"direction"`
+	Blocks      uint64            `json:"blocks"`
+	Threads     uint32            `json:"threads"`
+	BlocksPerSM uint32            `json:"blocks_per_sm"`
+	Reads       []string          `json:"reads"`
+	Writes      []string          `json:"writes"`
+	Access      map[string]Access `json:"access"`
+	Stoppable   bool              `json:"stoppable"`
+	Rank        *ranks            `json:"rank"`
+	From        *ranks            `json:"from"`
+	To          *ranks            `json:"to"`
 }
 
 // size is written as a number of bytes, or as text such as "2GiB".
@@ -232,7 +235,7 @@ var stepKeys = map[string]struct{ must, may []string }{
 	"host":     {[]string{"seconds"}, []string{"rank"}},
 	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "rank"}},
 	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "stoppable", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "rank"}},
 	"free":     {[]string{"object"}, []string{"rank"}},
 	"barrier":  {nil, nil},
 	"message":  {[]string{"from", "to", "bytes"}, nil},
@@ -300,8 +303,8 @@ func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {
 	case "copy":
 		err = copied(&s, l, object)
 	case "kernel":
-		s.Kind, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM, s.Reads, s.Writes = Kernel, l.Blocks, l.Threads, l.BlocksPerSM, l.Reads, l.Writes
-		s.Stoppable = l.Stoppable
+		s.Kind, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM = Kernel, l.Blocks, l.Threads, l.BlocksPerSM
+		s.Reads, s.Writes, s.Access, s.Stoppable = l.Reads, l.Writes, l.Access, l.Stoppable
 		err = r.kernel(s)
 	case "free":
 		s.Kind = Free
@@ -380,6 +383,14 @@ func (r *stepReader) kernel(s Step) error {
 	for _, name := range slices.Concat(s.Reads, s.Writes) {
 		if _, allocated := r.objects[name]; !allocated {
 			return fmt.Errorf("object %q is not allocated: allocate it in a line above", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Access)) {
+		if _, allocated := r.objects[name]; !allocated {
+			return fmt.Errorf("access to object %q, which is not allocated: allocate it in a line above", name)
+		}
+		if !s.Uses(name) {
+			return fmt.Errorf("access to object %q, which the kernel neither reads nor writes: add it to reads or writes", name)
 		}
 	}
 	return nil

@@ -22,6 +22,8 @@ const everyStep = `{"step": "host", "seconds": 0.5}
 {"step": "copy", "object": "a", "direction": "out", "bytes": "1KiB", "seconds": 2e-3}
 {"step": "kernel", "blocks": 264, "threads": 96, "seconds": 1}
 {"step": "kernel", "blocks": 1, "threads": 1024, "seconds": 1, "blocks_per_sm": 2, "reads": ["a"], "writes": [], "stoppable": true}
+{"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1, "access": {"a": "cyclic 2.5", "m": "hot 0.9, 0.1"}}
+{"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1, "access": {"a": "stream", "m": "random 3"}}
 {"step": "free", "object": "a"}
 {"step": "allocate", "object": "a", "bytes": 7}
 {"step": "barrier"}
@@ -43,6 +45,8 @@ func TestReadSteps(t *testing.T) {
 		{Kind: CopyOut, Object: "a", Bytes: 1024, S: 2e-3},
 		{Kind: Kernel, S: 1, Blocks: 264, ThreadsPerBlock: 96},
 		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1024, BlocksPerSM: 2, Reads: []string{"a"}, Writes: []string{}, Stoppable: true},
+		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1, Access: map[string]Access{"a": {Sweeps: 2.5}, "m": {Random: true, HotShare: 0.9, HotPart: 0.1}}},
+		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1, Access: map[string]Access{"a": {}, "m": {Sweeps: 3, Random: true}}},
 		{Kind: Free, Object: "a"},
 		{Kind: Allocate, Object: "a", Bytes: 7},
 		{Kind: Barrier},
@@ -86,6 +90,17 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "reads": [1]}`, "reads is a number: want a string"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "stoppable": 1}`, "stoppable is a number: want true or false"},
 		{`{"step": "host", "seconds": 1, "stoppable": true}`, `key "stoppable" of a step host: use seconds, rank`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic"}}`, `access "cyclic": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic 0"}}`, `access "cyclic 0": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "random 2e9"}}`, `access "random 2e9": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "stream 2"}}`, `access "stream 2": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "hot 0.5"}}`, `access "hot 0.5": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "hot 1,0.5"}}`, `access "hot 1,0.5": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "often 2"}}`, `access "often 2": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic NaN"}}`, `access "cyclic NaN": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": 3}}`, `access "3": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"b": "stream"}}`, `access to object "b", which is not allocated: allocate it in a line above`},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "writes": ["m"], "access": {"a": "stream"}}`, `access to object "a", which the kernel neither reads nor writes: add it to reads or writes`},
 		{`{"step": "free", "object": "b"}`, `object "b" is not allocated: allocate it in a line above`},
 	} {
 		if _, err := readSteps("own.jsonl", []byte(first+c.line+"\n")); err == nil || err.Error() != "own.jsonl:3: "+c.want {
@@ -197,7 +212,7 @@ func TestStepsOfAJob(t *testing.T) {
 		t.Fatalf("it was read again: %v", err)
 	}
 	p, err := set.With(Catalog()).Lookup(j)
-	if err != nil || len(p.Listed.of(0)) != 12 || len(p.Steps(j.Footprint, 0)) != 12 || p.Command != "needle 16384 10" || p.WallS() != 0.5+2e-3+1+1 {
+	if err != nil || len(p.Listed.of(0)) != 14 || len(p.Steps(j.Footprint, 0)) != 14 || p.Command != "needle 16384 10" || p.WallS() != 0.5+2e-3+4 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	j.Steps = ""

@@ -61,7 +61,11 @@ type device struct {
 	index     int
 	model     *Model
 	free      int64
-	managed   []*object // the least recently used first
+	room      int64     // for the memory of one process, beside its context
+	aged      aged      // managed memory
+	paging    []*paging // kernels with managed memory
+	faults    *pool     // the fault engine
+	queue     []*paging // for the fault engine, which serves them one after the other
 	sms       *pool
 	link      *pool
 	busySince time.Duration
@@ -75,10 +79,11 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 	x.wake = x.tick
 	x.cores.crowd = c.Node.Host.Crowd
 	for i, m := range c.Node.models() {
-		d := &device{index: i, model: m, free: m.MemoryBytes, sms: newPool(1), link: newPool(1)}
+		d := &device{index: i, model: m, free: m.MemoryBytes, sms: newPool(1), link: newPool(1), faults: newPool(1)}
 		if c.MPS {
 			d.free -= runner.ServerBytes
 		}
+		d.room = d.free - runner.DefaultContextBytes
 		x.devices = append(x.devices, d)
 	}
 	var text []byte
@@ -124,6 +129,7 @@ type kind struct {
 	rounds   int    // among which what they do with their memory is divided
 	movable  bool   // their memory can go to the host (swap.go)
 	stops    bool   // a kernel of theirs can be stopped
+	managed  int64  // the most memory that they have at one time, if some of it is managed
 	profiled *Model // on which their profile was measured
 	common   []step // process.plan
 }
@@ -141,7 +147,8 @@ func (x *Executor) makeKind(j *mixes.Job, rank int) (kind, error) {
 		return kind{}, err
 	}
 	steps := p.Steps(j.Footprint, rank)
-	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps),
+	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared,
+		managed:  withManaged(steps),
 		stops:    slices.ContainsFunc(steps, func(s profiles.Step) bool { return s.Stoppable }),
 		profiled: modelOf(p.GPU)}, nil
 }
@@ -336,5 +343,5 @@ func (x *Executor) note(d *device) {
 			FirstS: d.busySince.Seconds(), LastS: x.now.Seconds(), Samples: 1, Value: new(d.busy)})
 	}
 	d.busySince = x.now
-	d.busy = min(d.sms.demand(), 1)
+	d.busy = min(d.sms.demand()+d.stalled(), 1)
 }

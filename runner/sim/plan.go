@@ -16,6 +16,7 @@ const (
 	cores                   // of the host
 	link                    // of the process's device
 	sms                     // of the process's device
+	faults                  // its fault engine
 )
 
 // step is a step of a job as its process does it on a device.

@@ -116,6 +116,12 @@ func (p *pool) settle(now time.Duration) {
 	}
 }
 
+// left is how many seconds at the solo rate are left of an activity.
+func (p *pool) left(a *activity, now time.Duration) float64 {
+	p.settle(now)
+	return max(a.cohort.left, 0)
+}
+
 func (p *pool) add(a *activity, now time.Duration) {
 	p.settle(now)
 	for a.nice >= len(p.levels) {

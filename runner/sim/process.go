@@ -32,8 +32,10 @@ type process struct {
 	gone     bool
 	kernels  bool  // run, or have just run
 	nice     int32 // of its host steps
-	parts    int32 // of the step that it does, not done yet, if the process has several devices
+	parts    int32 // of the step that it does, not done yet, if the process has several devices or managed memory
 	swap     swap
+	paging   []*paging // its kernel on each of its devices, if that has managed memory
+	owes     float64   // seconds that a device takes to push managed memory out for what the process has allocated
 
 	pool         *pool     // in which it works now
 	work         *activity // nil, or own
@@ -67,11 +69,16 @@ func (p *process) proceed() {
 		if s.Kind != profiles.Kernel {
 			p.recordKernels()
 		}
+		if p.pays() {
+			return
+		}
 		if p.swap.moving != nil && !s.offDevice() { // its gate is closed
 			p.swap.held = p.proceed
 			return
 		}
-		p.endBurst(s)
+		if s.offDevice() {
+			p.yield()
+		}
 		if p.asks(s) || p.resumes(s) {
 			return
 		}
@@ -108,6 +115,8 @@ func (p *process) do(s *step, then func()) {
 		p.pool = p.x.devices[p.device].link
 	case sms:
 		p.pool = p.x.devices[p.device].sms
+	case faults:
+		p.pool = p.x.devices[p.device].faults
 	}
 	p.doing, p.then = s, then
 	p.own = activity{demand: s.demand, solo: s.soloS, done: p.own.done}
@@ -122,6 +131,7 @@ func (p *process) do(s *step, then func()) {
 
 // did goes on behind the step that it was doing.
 func (p *process) did() {
+	p.paging = nil
 	s, then := p.doing, p.then
 	if s.on != cores {
 		p.swap.last = p.x.now
@@ -138,29 +148,33 @@ func (p *process) did() {
 	p.proceed()
 }
 
-// launch runs a kernel when its managed memory is there.
-func (p *process) launch(s *step) {
-	p.tellShape(s.Step)
-	d := p.x.devices[p.device]
-	carried := d.page(p, s.Step)
-	for _, m := range p.mirrors {
-		carried = max(carried, m.page(p, s.Step))
+// pays waits until a device has pushed out what gave room to the process.
+func (p *process) pays() bool {
+	if p.owes == 0 {
+		return false
 	}
-	if carried > 0 {
-		p.recordKernels()
-		pages := p.on(d.model, &profiles.Step{Kind: profiles.CopyIn, Bytes: carried})
-		p.do(&pages, func() { p.run(s) })
-		return
-	}
-	p.run(s)
+	p.do(&step{on: faults, demand: 1, soloS: p.owes}, nil)
+	p.owes = 0
+	return true
 }
 
-func (p *process) run(kernel *step) {
+// launch runs a kernel.
+func (p *process) launch(s *step) {
+	p.tellShape(s.Step)
+	if p.managed > 0 {
+		p.pages(s)
+		return
+	}
+	p.begins()
+	p.do(s, nil)
+	p.note()
+}
+
+// begins notes that a kernel begins.
+func (p *process) begins() {
 	if !p.kernels {
 		p.kernels, p.kernelsSince = true, p.x.now
 	}
-	p.do(kernel, nil)
-	p.note()
 }
 
 // recordKernels records the kernels that followed each other until now as one interval.
@@ -179,6 +193,14 @@ func (p *process) recordKernels() {
 	}
 }
 
+// halt takes what the process does out of its pool.
+func (p *process) halt() {
+	p.unpage()
+	if p.work != nil && p.work.cohort != nil { // else the other devices are not done with the step
+		p.x.leave(p.pool, p.work)
+	}
+}
+
 // exit ends the process, whatever its state.
 func (p *process) exit(e runner.Exit) {
 	if p.gone {
@@ -186,13 +208,9 @@ func (p *process) exit(e runner.Exit) {
 	}
 	p.gone = true
 	delete(p.x.procs, p.key())
+	p.halt()
 	p.leaveOthers()
-	if p.work != nil {
-		if p.work.cohort != nil { // else the other devices are not done with the step
-			p.x.leave(p.pool, p.work)
-		}
-		p.pool, p.work = nil, nil
-	}
+	p.pool, p.work = nil, nil
 	if p.swap.moving != nil {
 		p.x.leave(p.x.devices[p.device].link, p.swap.moving)
 		p.swap.moving = nil

@@ -55,18 +55,25 @@ func (p *process) doAlso(s *step) {
 		return
 	}
 	for _, m := range p.mirrors {
-		pool, here := m.link, *s
+		pool, here := m.link, p.onMirror(m, s)
 		if s.on == sms {
 			pool = m.sms
-		}
-		if first := p.x.devices[p.device].model; m.model != first {
-			here = p.scaled(m.model, s.Step)
-			here.soloS *= s.soloS / p.scaled(first, s.Step).soloS
 		}
 		p.parts++
 		m.work = activity{demand: here.demand, solo: here.soloS, done: m.work.done}
 		p.x.share(pool, &m.work)
 	}
+}
+
+// onMirror is a step of the first device on another.
+func (p *process) onMirror(m *mirror, s *step) step {
+	first := p.x.devices[p.device].model
+	if m.model == first {
+		return *s
+	}
+	here := p.scaled(m.model, s.Step)
+	here.soloS *= s.soloS / p.scaled(first, s.Step).soloS
+	return here
 }
 
 // part goes on once all devices have done the step.
@@ -87,11 +94,11 @@ func (p *process) note() {
 // allocateAlso adds an object on the other devices. resident: the process has them, so it takes memory there.
 func (p *process) allocateAlso(o *object, resident bool) bool {
 	for _, m := range p.mirrors {
-		own := &object{owner: p, name: o.name, bytes: o.bytes, managed: o.managed}
+		own := &object{name: o.name, bytes: o.bytes}
 		switch {
-		case o.managed:
-			m.managed = append(m.managed, own)
-		case resident && !m.take(o.bytes):
+		case o.managed():
+			own.inBlocks(m.device)
+		case resident && !p.takeOn(m.device, o.bytes):
 			return false
 		case resident:
 			own.resident = o.bytes
@@ -101,14 +108,21 @@ func (p *process) allocateAlso(o *object, resident bool) bool {
 	return true
 }
 
+// takeOn takes memory on a device. The process waits for what has to go out for it (pays).
+func (p *process) takeOn(d *device, bytes int64) bool {
+	written, ok := d.take(bytes)
+	p.owes = max(p.owes, d.pushSeconds(written))
+	return ok
+}
+
 // take takes memory on all devices of the process, or on none.
 func (p *process) take(bytes int64) bool {
 	first := p.x.devices[p.device]
-	if !first.take(bytes) {
+	if !p.takeOn(first, bytes) {
 		return false
 	}
 	for i, m := range p.mirrors {
-		if !m.take(bytes) {
+		if !p.takeOn(m.device, bytes) {
 			first.free += bytes
 			for _, has := range p.mirrors[:i] {
 				has.free += bytes

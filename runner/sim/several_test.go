@@ -69,7 +69,7 @@ func TestAJobOfTwoDevicesLeavesNothing(t *testing.T) {
 		"has no room for what it has":  {allocate("a", "12GiB") + kernel(9, 1, ""), results.OOM},
 		"is stopped in a kernel":       {allocate("a", "2GiB") + managed("m", "1GiB") + kernel(9, 1, "") + kernel(9, 60, ""), results.Timeout},
 		"is stopped in a copy":         {host(27) + allocate("a", "8GiB") + transfer("in", "a", "8GiB"), results.Timeout},
-		"pages":                        {managed("m", "6GiB") + managed("n", "6GiB") + kernel(9, 1, `, "reads": ["m"]`) + kernel(9, 1, `, "writes": ["n"]`), results.OK},
+		"pages":                        {allocate("a", "9GiB") + managed("m", "1GiB") + managed("n", "1GiB") + kernel(9, 1, `, "reads": ["m"]`) + kernel(9, 1, `, "writes": ["n"]`), results.OK},
 		"has one task after the other": {allocate("a", "2GiB") + kernel(9, 1, "") + free("a") + allocate("b", "3GiB") + kernel(9, 1, "") + free("b"), results.OK},
 	} {
 		r := stepping(t, small(t, 2), "case-alg3", c.steps, allocate("x", "1GiB")+kernel(132*32, 3, "")).onTwo(0, gib)

@@ -94,9 +94,9 @@ func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
 		if x.config.MPS {
 			whole -= runner.ServerBytes
 		}
-		if d.free != whole || len(d.managed) != 0 || !d.sms.empty() || !d.link.empty() {
-			err = fmt.Errorf("device %d: %d bytes free of %d, %d managed objects, no kernels (%v) and no copies (%v) are left",
-				d.index, d.free, whole, len(d.managed), d.sms.empty(), d.link.empty())
+		if d.free != whole || d.aged.oldest != nil || len(d.paging) != 0 || !d.sms.empty() || !d.link.empty() || !d.faults.empty() {
+			err = fmt.Errorf("device %d: %d bytes free of %d, %d kernels with managed memory, no kernels (%v), copies (%v) and page faults (%v) are left",
+				d.index, d.free, whole, len(d.paging), d.sms.empty(), d.link.empty(), d.faults.empty())
 		}
 	}
 	return jobs, rec, err

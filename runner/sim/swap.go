@@ -62,20 +62,33 @@ func (m move) took(bytes int64, lasted time.Duration) schedulers.Moved {
 	return schedulers.Moved{Bytes: bytes, Copy: copying, Bookkeeping: lasted - copying}
 }
 
-// movable reports whether the memory of a job with these steps can move. The driver moves managed
-// memory.
-func movable(steps []profiles.Step) bool {
-	return !slices.ContainsFunc(steps, func(s profiles.Step) bool { return s.Managed })
+// withManaged returns the most memory that a job with these steps has at one time, if some of it is managed; else 0.
+func withManaged(steps []profiles.Step) (most int64) {
+	if !slices.ContainsFunc(steps, func(s profiles.Step) bool { return s.Managed }) {
+		return 0
+	}
+	has, sum := map[string]int64{}, int64(0)
+	for i := range steps {
+		switch s := &steps[i]; s.Kind {
+		case profiles.Allocate:
+			has[s.Object] = s.Bytes
+			sum += s.Bytes
+		case profiles.Free:
+			sum -= has[s.Object]
+		}
+		most = max(most, sum)
+	}
+	return most
 }
 
 // needs returns the bytes that a step of a process without a device uses there.
 func (p *process) needs(s *profiles.Step) int64 {
 	need := int64(0)
-	if s.Kind == profiles.Allocate {
+	if s.Kind == profiles.Allocate && !s.Managed {
 		need = s.Bytes
 	}
 	for _, o := range p.task.objects {
-		if uses(s, o.name) {
+		if s.Uses(o.name) && !o.managed() {
 			need += o.bytes
 		}
 	}
@@ -88,7 +101,7 @@ func (p *process) placed() int64 {
 		return p.task.used
 	}
 	need := p.needs(p.todo[0].Step)
-	if s := p.todo[0]; s.Kind == profiles.Allocate {
+	if s := p.todo[0]; s.Kind == profiles.Allocate && !s.Managed {
 		need -= s.Bytes
 	}
 	return need
@@ -109,13 +122,7 @@ func (p *process) resumes(s *step) bool {
 	if !p.movable || !p.task.open || !onDevice(s.Kind) {
 		return false
 	}
-	need, referenced := int64(0), int64(0)
-	for _, o := range p.task.objects {
-		if uses(s.Step, o.name) {
-			need += o.bytes - o.resident
-			referenced += o.bytes
-		}
-	}
+	need, referenced := p.references(s)
 	if p.swap.permit && need == 0 {
 		return false
 	}
@@ -124,13 +131,29 @@ func (p *process) resumes(s *step) bool {
 	return true
 }
 
+// references returns what a step uses, as the scheduler is told: of managed memory no more than the device has room for.
+func (p *process) references(s *step) (need, referenced int64) {
+	managed := int64(0)
+	for _, o := range p.task.objects {
+		switch {
+		case !s.Uses(o.name):
+		case o.managed():
+			managed += o.bytes
+		default:
+			need += o.bytes - o.resident
+			referenced += o.bytes
+		}
+	}
+	return need, referenced + min(managed, max(0, p.x.devices[p.device].room-referenced))
+}
+
 func onDevice(k profiles.StepKind) bool {
 	return k == profiles.Kernel || k == profiles.CopyIn || k == profiles.CopyOut
 }
 
-// endBurst gives up the permission of a process whose next step is none of its device, where the scheduler wants that.
-func (p *process) endBurst(next *step) {
-	if p.x.config.Bursts && p.swap.permit && p.movable && p.task.open && next.offDevice() {
+// yield gives up the permission of a process, if it has that and the scheduler wants it after each burst.
+func (p *process) yield() {
+	if p.x.config.Bursts && p.swap.permit && p.movable && p.task.open {
 		p.swap.permit = false
 		p.post(runner.TaskYielded{ID: p.id()})
 	}
@@ -140,7 +163,7 @@ func (p *process) endBurst(next *step) {
 func (p *process) resumed() {
 	d, bytes, copied, back := p.x.devices[p.device], int64(0), int64(0), int64(0)
 	for _, o := range p.task.objects {
-		if missing := o.bytes - o.resident; missing > 0 && uses(p.todo[0].Step, o.name) {
+		if missing := o.bytes - o.resident; missing > 0 && !o.managed() && p.todo[0].Uses(o.name) {
 			bytes += missing
 			if o.filled {
 				copied += missing
@@ -150,6 +173,7 @@ func (p *process) resumed() {
 		}
 	}
 	p.swap.permit = true
+	p.owes = max(p.owes, d.pushSeconds(d.makeRoom(bytes)))
 	d.free -= bytes // the scheduler has it for this task
 	if bytes == 0 {
 		p.proceed()
@@ -169,14 +193,13 @@ func (w *swap) used(p *process, s *step) {
 	if !p.movable || !p.task.open || !onDevice(s.Kind) {
 		return
 	}
-	w.referenced = 0
+	_, w.referenced = p.references(s)
 	for _, o := range p.task.objects {
-		if !uses(s.Step, o.name) {
+		if !s.Uses(o.name) {
 			continue
 		}
-		w.referenced += o.bytes
 		o.lastUsed = p.x.now
-		if writes(s.Step, o.name) {
+		if s.MayWrite(o.name) {
 			o.newer, o.filled = true, true
 		}
 	}
@@ -230,7 +253,7 @@ func (p *process) stop(ticket *schedulers.Decision) {
 		return
 	}
 	p.recordKernels()
-	p.x.leave(p.pool, p.work)
+	p.halt()
 	p.todo = p.again
 	p.did()
 }
@@ -245,10 +268,12 @@ func (p *process) moveOut() {
 	}
 	var objects []*object
 	for _, o := range p.task.objects {
-		objects = append(objects, o)
+		if !o.managed() {
+			objects = append(objects, o)
+		}
 	}
 	wanted := func(o *object) int {
-		if len(p.todo) > 0 && onDevice(p.todo[0].Kind) && uses(p.todo[0].Step, o.name) {
+		if len(p.todo) > 0 && onDevice(p.todo[0].Kind) && p.todo[0].Uses(o.name) {
 			return 1
 		}
 		return 0
@@ -307,7 +332,9 @@ func (p *process) answer(o schedulers.Outcome, took schedulers.Moved) {
 	p.swap.ticket = nil
 	resident := int64(0)
 	for _, o := range p.task.objects {
-		resident += o.resident
+		if !o.managed() {
+			resident += o.resident
+		}
 	}
 	p.post(runner.TaskRevoked{ID: p.id(), Answer: schedulers.Revoked{Ticket: ticket, Outcome: o, Resident: resident, Moved: took}})
 }

@@ -93,6 +93,7 @@ func (p *process) begin(s *profiles.Step) {
 	}
 	if p.movable {
 		want.Can, want.Need = schedulers.Movable, new(p.needs(s))
+		want.Bytes = max(want.Bytes, p.managed)
 		if p.stops {
 			want.Can |= 1 << schedulers.Stop
 		}
@@ -126,6 +127,9 @@ func (p *process) answered(d schedulers.Decision) {
 		t.granted = t.asked
 		p.open()
 		p.swap.permit = true
+		if p.managed > 0 { // what its first kernel references is not known yet
+			p.yield()
+		}
 		if !p.fill() {
 			return
 		}
@@ -186,7 +190,7 @@ func (p *process) fill() bool {
 	}
 	p.enterAlso(known)
 	for _, o := range t.objects {
-		if !p.movable || uses(p.todo[0].Step, o.name) {
+		if !p.movable || p.todo[0].Uses(o.name) {
 			o.resident = o.bytes
 		}
 	}
@@ -199,12 +203,11 @@ func (p *process) fill() bool {
 
 // allocate adds an object. While the task has no device, the object is an address only.
 func (p *process) allocate(s *profiles.Step) {
-	t, o := &p.task, &object{owner: p, name: s.Object, bytes: s.Bytes, managed: s.Managed}
+	t, o := &p.task, &object{name: s.Object, bytes: s.Bytes}
 	switch {
 	case s.Managed:
-		d := p.x.devices[p.device]
-		d.managed = append(d.managed, o)
-	case t.open && p.x.devices[p.device].take(p.brought(o.bytes)):
+		o.inBlocks(p.x.devices[p.device])
+	case t.open && p.takeOn(p.x.devices[p.device], p.brought(o.bytes)):
 		o.resident = p.brought(o.bytes)
 		p.swap.brings = 0
 	case t.open:
