@@ -44,6 +44,8 @@ const (
 	EventReached EventKind = "reached"
 	// A job was stopped and started again to end a deadlock. The batch records it.
 	EventRestarted EventKind = "restarted"
+	// Page faults brought managed memory of a process to a simulated device. The simulated node records it when the process ends.
+	EventPageFaults EventKind = "page-faults"
 	// A process did not answer in time when it was asked for memory. The batch records it.
 	EventUnanswered EventKind = "unanswered"
 	// The run was stopped; the detail says why. The batch records it.

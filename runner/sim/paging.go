@@ -2,10 +2,13 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/profiles"
 )
 
@@ -18,6 +21,9 @@ const (
 	faultShare = 10.3 / 63
 	pushShare  = 16.6 / 63
 )
+
+// faultBytes is what one reported page fault brings.
+const faultBytes = 64 << 10
 
 // A block is 2 MiB as in the driver, or larger, so that a device has no more than mostBlocks. All blocks of a device have one size,
 // because they wait for each other.
@@ -43,9 +49,9 @@ type block struct {
 
 // inBlocks makes the blocks of an object of managed memory.
 func (o *object) inBlocks(d *device) {
-	size := max(d.blockBytes(), (o.bytes+mostOfObject-1)/mostOfObject)
-	for left := o.bytes; left > 0; left -= size {
-		o.blocks = append(o.blocks, block{of: o, bytes: min(left, size)})
+	each := max(d.blockBytes(), (o.bytes+mostOfObject-1)/mostOfObject)
+	for left := o.bytes; left > 0; left -= each {
+		o.blocks = append(o.blocks, block{of: o, bytes: min(left, each)})
 	}
 }
 
@@ -273,6 +279,16 @@ func (p *process) unpage() {
 	p.paging = nil
 }
 
+// recordFaults records what page faults brought for a process that ends.
+func (p *process) recordFaults() {
+	if p.faulted == 0 {
+		return
+	}
+	faults := (p.faulted + faultBytes - 1) / faultBytes
+	p.x.rec.Event(results.Event{AtS: p.x.now.Seconds(), Kind: results.EventPageFaults, Job: new(p.index), Device: new(p.device),
+		Detail: fmt.Sprintf("%d page faults brought %s of managed memory (simulated)", faults, size.Text(p.faulted))})
+}
+
 // turn computes up to the first block that the kernel lacks, or waits for that block, or ends the kernel.
 func (g *paging) turn() {
 	of, b, when := g.plan()
@@ -296,6 +312,7 @@ func (d *device) serve() {
 	}
 	g := d.queue[0]
 	missing := g.lacks.bytes - g.lacks.resident
+	g.of.faulted += missing
 	seconds := d.bring(g.lacks, g.from.writes)
 	g.from.waited(missing)
 	g.enter(d.faults, 1, seconds)

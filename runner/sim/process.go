@@ -34,6 +34,7 @@ type process struct {
 	nice     int32 // of its host steps
 	parts    int32 // of the step that it does, not done yet, if the process has several devices or managed memory
 	swap     swap
+	faulted  int64     // bytes that page faults have brought
 	paging   []*paging // its kernel on each of its devices, if that has managed memory
 	owes     float64   // seconds that a device takes to push managed memory out for what the process has allocated
 
@@ -209,6 +210,7 @@ func (p *process) exit(e runner.Exit) {
 	p.gone = true
 	delete(p.x.procs, p.key())
 	p.halt()
+	p.recordFaults()
 	p.leaveOthers()
 	p.pool, p.work = nil, nil
 	if p.swap.moving != nil {

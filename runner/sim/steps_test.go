@@ -348,6 +348,9 @@ func TestManagedMemoryMakesRoom(t *testing.T) {
 	steps := managed("m", "6GiB") + kernel(8, 1, `, "reads": ["m"], "access": {"m": "cyclic 9"}`) + kernel(8, 1, "") + free("m")
 	_, rec := stepping(t, faulting(t), "case-alg3", steps).must(t)
 	wantAbout(t, rec, 0, 6+1+1)
+	if e := rec.Events; len(e) != 1 || e[0].Kind != results.EventPageFaults || e[0].Detail != "98304 page faults brought 6 GiB of managed memory (simulated)" {
+		t.Errorf("events %+v, want the page faults of 6 GiB", e)
+	}
 	_, rec = stepping(t, faulting(t), "cg:workers=2", managed("m", "4GiB")+kernel(8, 1, "")+host(6)+kernel(8, 1, `, "reads": ["m"]`),
 		host(8)+allocate("b", "8GiB")+kernel(8, 0.5, "")+free("b")).must(t)
 	wantAbout(t, rec, 0, 4+1, 8+2*pushS, 8+2*pushS+0.5, 11, 11+2+1)

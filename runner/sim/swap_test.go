@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -314,8 +315,13 @@ func TestAKernelThatIsStoppedStartsAgain(t *testing.T) {
 		{0.4, kernel(1, 1, stoppable) + kernel(1, 2, stoppable), []float64{0.4015, 3.4015}},
 		{1.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1.4015, 3.4015}},
 		{0.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1, 3}},
+		{1.75, managed("m", "1GiB") + kernel(1, 1, stoppable+`, "access": {"m": "cyclic 2"}`), []float64{1.7515, 2.7515}}, // what has come stays
 	} {
-		r := stepping(t, small(t, 1), "demand", allocate("x", "6GiB")+c.steps)
+		text := c.steps
+		if !strings.Contains(text, "managed") {
+			text = allocate("x", "6GiB") + text
+		}
+		r := stepping(t, faulting(t), "demand", text)
 		s, err := policies.Parse(r.scheduler, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -333,5 +339,30 @@ func TestAKernelThatIsStoppedStartsAgain(t *testing.T) {
 			rec.Swaps[0].Action != "stop" || rec.Swaps[0].Outcome != schedulers.Done || math.Abs(rec.Swaps[0].EndS-c.ends[0]) > 1e-6 {
 			t.Errorf("stopped at %g s, kernels end at %v s, want %v, with %+v", c.at, ends, c.ends, rec.Swaps)
 		}
+	}
+}
+
+// Under demand the bursts of jobs with managed memory start at once, and thrash where they do not fit together. Their other memory moves.
+func TestBurstsWithManagedMemoryStartAtOnce(t *testing.T) {
+	for _, scheduler := range []string{"demand", "demand:bursts=on"} {
+		burst := host(1) + kernel(8, 1, `, "access": {"m": "cyclic 2"}`)
+		steps := managed("m", "8GiB") + burst + burst
+		_, rec := stepping(t, faulting(t), scheduler, steps, steps).must(t)
+		if len(rec.Kernels) != 4 || rec.Kernels[1].StartS != 1 {
+			t.Fatalf("%s: kernels %+v, want two of each job, the first at 1 s", scheduler, rec.Kernels)
+		}
+		for _, k := range rec.Kernels { // alone the first takes 9 s, and the second 1 s
+			if took := k.EndS - k.StartS; took < 2*9 {
+				t.Errorf("%s: a kernel of job %d took %g s, want twice 9 at least", scheduler, k.Job, took)
+			}
+		}
+		if len(rec.Swaps) > 0 {
+			t.Errorf("%s: %+v, want nothing moved by the scheduler", scheduler, rec.Swaps)
+		}
+	}
+	both := managed("m", "1GiB") + allocate("x", "6GiB") + kernel(8, 1, "") + host(20)
+	_, rec := stepping(t, faulting(t), "demand", both, host(2)+allocate("y", "6GiB")+kernel(8, 1, "")).must(t)
+	if len(rec.Swaps) != 1 || rec.Swaps[0].Bytes != 2*gib || rec.Swaps[0].Job != 0 {
+		t.Errorf("%+v, want 2 GiB of job 0's memory that is not managed to go out", rec.Swaps)
 	}
 }
