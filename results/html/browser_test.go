@@ -362,8 +362,15 @@ func testFirst(t *testing.T, b *browser, path string) {
 	if len(wide) > 0 {
 		t.Errorf("wider than the paper: %q", wide)
 	}
-	if folded := len(b.texts("#mix1 table td")); folded == 0 {
+	if folded := len(b.texts(".more svg, .more table td")); folded == 0 {
 		t.Error("what is folded is not printed")
+	}
+	if n := len(b.texts("#mix1 table td")); n > 0 {
+		t.Errorf("a folded mix is printed with %d cells", n)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#mix1').open = true"))
+	if n := len(b.texts("#mix1 table td")); n == 0 {
+		t.Error("a mix that is unfolded is not printed")
 	}
 	if got := b.texts("thead button"); len(got) > 0 {
 		t.Errorf("buttons are printed: %q", got)

@@ -48,6 +48,8 @@ type Options struct {
 	Notes     []string // what a reader must know of the runs
 	// Trend is a metric over time, also of runs that the page does not have; nil: none.
 	Trend *trend.Trend
+	// TrendFirst says that the page begins with the trend, because a user asked for it.
+	TrendFirst bool
 	// Unfinished says that runs are still to be made; nil: the page has all.
 	Unfinished *Unfinished
 }
@@ -102,6 +104,7 @@ type view struct {
 	Arms         []armName
 	Groups       []group
 	Trend        *trendView
+	TrendFirst   bool // which is above the schedulers
 	Details      []runView
 	Left         string // why some runs have no section of their own
 	Environments []environment
@@ -192,6 +195,7 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 	}
 	v.Runs = newRunList(runs, arms, chosen)
 	v.Trend = newTrend(o.Trend, arms, onPage(runs, chosen))
+	v.TrendFirst = o.TrendFirst && v.Trend != nil
 	v.Environments = environments(runs)
 	return v, nil
 }

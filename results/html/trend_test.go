@@ -82,6 +82,18 @@ func TestPageShowsATrend(t *testing.T) {
 	if strings.Contains(trendPage(t, nil), `id="trend"`) {
 		t.Error("a page without a trend has its section")
 	}
+	m := memory{}
+	m.add(liveRun())
+	for _, first := range []bool{true, false} {
+		var out bytes.Buffer
+		if err := Write(t.Context(), &out, m, m.runs(), Options{Trend: overTime(t, 20), TrendFirst: first}); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		if before := strings.Index(text, `<section id="trend">`) < strings.Index(text, `<section id="schedulers">`); before != first || strings.Count(text, `"#trend"`) != 1 {
+			t.Errorf("asked for first %t: the trend is before the schedulers %t", first, before)
+		}
+	}
 }
 
 // A line of many points shows the latest; steps before them are in the table only.

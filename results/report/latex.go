@@ -73,7 +73,7 @@ func (t *Table) latex(label string) []byte {
 
 // latexOf are the characters that LaTeX takes for commands, and those that its fonts lack.
 var latexOf = map[rune]string{'\\': `\textbackslash{}`, '{': `\{`, '}': `\}`, '$': `\$`, '&': `\&`, '#': `\#`, '%': `\%`, '_': `\_`, '^': `\^{}`, '~': `\~{}`,
-	'<': `\textless{}`, '>': `\textgreater{}`, '|': `\textbar{}`, '"': `\textquotedbl{}`, '–': "--", '×': `$\times$`, '→': `$\rightarrow$`, '†': `\textdagger{}`, '‡': `\textdaggerdbl{}`, '±': `$\pm$`}
+	'<': `\textless{}`, '>': `\textgreater{}`, '|': `\textbar{}`, '"': `\symbol{34}`, '–': "--", '×': `$\times$`, '→': `$\rightarrow$`, '†': `\textdagger{}`, '‡': `\textdaggerdbl{}`, '±': `$\pm$`}
 
 // inLaTeX is text that LaTeX shows as it is. A character that needs a package of its own is
 // named by its number.

@@ -25,7 +25,7 @@ func TestLaTeX(t *testing.T) {
 	if err := LaTeX(&out, "Written\nby a test.", awkwardTable()); err != nil {
 		t.Fatal(err)
 	}
-	const text = `\textbackslash{}input\{x\} 50 \% \& \$a\_1\^{}2\$ \#1 \~{} \textless{}b\textgreater{} \textbar{} \textquotedbl{}q\textquotedbl{} -- 2$\times$ $\rightarrow$ \textdagger{} $\pm$ U+4E2D`
+	const text = `\textbackslash{}input\{x\} 50 \% \& \$a\_1\^{}2\$ \#1 \~{} \textless{}b\textgreater{} \textbar{} \symbol{34}q\symbol{34} -- 2$\times$ $\rightarrow$ \textdagger{} $\pm$ U+4E2D`
 	for _, want := range []string{"% Written by a test.\n% It needs \\usepackage{booktabs}", "\\caption{" + text + "}", "\\begin{tabular}{@{}lr@{}}", "mix & share \\\\\n",
 		"    " + text + " & 12.5 \\% \\\\\n", "    W1 & -- \\\\\n", "\\raggedright " + text + "\\par\n"} {
 		if !strings.Contains(out.String(), want) {

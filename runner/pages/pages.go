@@ -27,16 +27,17 @@ type Wanted struct {
 
 // Content is what a page has.
 type Content struct {
-	db    *store.Store
-	runs  []results.Run
-	base  string
-	trend *trend.Trend
-	notes []string
+	db         *store.Store
+	runs       []results.Run
+	base       string
+	trend      *trend.Trend
+	trendFirst bool
+	notes      []string
 }
 
 // Read reads what a page has from a store.
 func (w Wanted) Read(ctx context.Context, db *store.Store, say harness.Say) (Content, error) {
-	c := Content{db: db, base: w.Base}
+	c := Content{db: db, base: w.Base, trendFirst: w.Trend != ""}
 	named := len(w.Runs) > 0
 	var err error
 	if c.runs, err = w.read(ctx, db, say); err != nil {
@@ -73,7 +74,7 @@ func (w Wanted) read(ctx context.Context, db *store.Store, say harness.Say) ([]r
 // Write writes the page. unfinished is nil unless more runs are to come.
 func (c Content) Write(ctx context.Context, w io.Writer, unfinished *html.Unfinished) error {
 	version, _ := harness.Version()
-	return html.Write(ctx, w, c.db, c.runs, html.Options{Store: filepath.Base(c.db.Path()), Generator: version, Base: c.base, Trend: c.trend, Notes: c.notes, Unfinished: unfinished})
+	return html.Write(ctx, w, c.db, c.runs, html.Options{Store: filepath.Base(c.db.Path()), Generator: version, Base: c.base, Trend: c.trend, TrendFirst: c.trendFirst, Notes: c.notes, Unfinished: unfinished})
 }
 
 // Policy takes an earlier page's place.
