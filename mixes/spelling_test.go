@@ -11,7 +11,7 @@ func TestSpellingsInMixes(t *testing.T) {
 		return parseYAML(newLines("f.yaml", strings.NewReader("jobs:\n  - {job: needle-16384, "+job+"}\n")), builtin().jobs, nil)
 	}
 	for _, number := range []string{"010", "+1", "0x10", "1_0", "0b1", "0o7", "' 1'", "1.0", "1e1", "''"} {
-		for _, key := range []string{"count", "blocks", "threads_per_block", "memory", "priority", "group", "timeout", "wait", "max-wait", "deadline"} {
+		for _, key := range []string{"count", "blocks", "threads_per_block", "memory", "priority", "group", "timeout", "wait", "max_wait", "deadline"} {
 			unit := ""
 			if key == "timeout" || strings.HasSuffix(key, "wait") || key == "deadline" {
 				unit = "s"

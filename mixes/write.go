@@ -147,7 +147,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 		put("wait", waitText(*j.Wait))
 	}
 	if j.MaxWait != 0 {
-		put(maxWaitKey, j.MaxWait.String())
+		put("max_wait", j.MaxWait.String())
 	}
 	putText("user", j.User)
 	if j.Deadline != 0 {

@@ -58,7 +58,7 @@ const MaxNesting = 32
 //	    gpus: 2              devices that it has at once; see Job.GPUs
 //	    share: 0.3           part of a device's time that it asks for; see Job.Share
 //	    timeout: 10m
-//	    max-wait: 5s         until others stop for its burst; see Job.MaxWait
+//	    max_wait: 5s         until others stop for its burst; see Job.MaxWait
 //	    user: ann            whose job it is
 //	    deadline: 30m        after its arrival; see Job.Deadline
 //	    profile: {host: 5s, kernel: 2s}   what it does alone; see profile.go
@@ -447,7 +447,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "restartable", "restart_kernels", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", maxWaitKey, "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "restart_kernels", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -455,9 +455,6 @@ const maxThreadsPerBlock = 1024
 
 // knownFault is the value of the key faults.
 const knownFault = "known"
-
-// maxWaitKey is the key of Job.MaxWait.
-const maxWaitKey = "max-wait"
 
 // noWait is the value of the key wait that means: requests do not wait.
 const noWait = "none"
@@ -651,7 +648,7 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["wait"]; found {
 		j.Wait = r.wait(f.value)
 	}
-	if f, found := fields[maxWaitKey]; found {
+	if f, found := fields["max_wait"]; found {
 		j.MaxWait = r.maxWait(f.value)
 	}
 	if f, found := fields["user"]; found {
@@ -895,13 +892,13 @@ func (r *yamlReader) deadline(n ast.Node) time.Duration {
 }
 
 func (r *yamlReader) maxWait(n ast.Node) time.Duration {
-	s, ok := r.value(n, maxWaitKey, "write a time with its unit, such as 5s")
+	s, ok := r.value(n, "max_wait", "write a time with its unit, such as 5s")
 	if !ok {
 		return 0
 	}
 	d, err := input.Duration(s)
 	if err != nil || d < time.Millisecond || d > maxWait {
-		r.fail(n.GetToken(), "write how long a burst waits until others are stopped for it, such as 500ms or 5s, from 1ms to 1000h", "bad "+maxWaitKey+" %q", s)
+		r.fail(n.GetToken(), "write how long a burst waits until others are stopped for it, such as 500ms or 5s, from 1ms to 1000h", "bad max_wait %q", s)
 		return 0
 	}
 	return d

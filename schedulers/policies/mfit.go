@@ -28,7 +28,7 @@ const (
 )
 
 // paramPatience is how long a burst waits until others end for it.
-var paramPatience = Param{Name: "wait", Default: "10s", Help: "a burst that waits longer has others end for it, the largest first, unless its job's max-wait says how long it waits"}
+var paramPatience = Param{Name: "wait", Default: "10s", Help: "a burst that waits longer has others end for it, the largest first, unless its job's max_wait says how long it waits"}
 
 var mfit = entry{
 	Info: Info{Name: "mfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true,
