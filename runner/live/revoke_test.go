@@ -135,6 +135,27 @@ func ownMoves(jobs []results.Job, swaps []results.Swap) (bytes int64) {
 	return bytes
 }
 
+// A kernel without end is stopped for a job that has waited too long, and begins again.
+func TestAKernelWithoutEndIsStopped(t *testing.T) {
+	r := newSwapRig(t, "mfit:wait=20ms", 2, "FAKE_CUDA_DEVICES=1", "FAKE_CUDA_KERNEL_US=500", fmt.Sprint("STOPS_MIB=", jobMoves/mebibyte))
+	r.uuids, r.ids, r.limit = r.uuids[:1], r.ids[:1], ample
+	file := filepath.Join(t.TempDir(), "ended")
+	r.jobs[0].Args, r.jobs[1].Args = []string{"stops", file}, []string{"stops", "rounds" + file}
+	jobs, rec := r.mustRun()
+	for i, j := range jobs {
+		if *j.Outcome != results.OK {
+			t.Errorf("job %d: %s: %s\n%s", i, *j.Outcome, j.Detail, r.output(i))
+		}
+	}
+	if out := r.output(0); !strings.Contains(out, "begun 2\n") || !strings.Contains(out, "for ever: right") {
+		t.Errorf("%s\n%+v", out, rec.swaps)
+	}
+	if out := r.output(1); strings.Count(out, "rounds: right") != 3 || strings.Count(out, "done 1\n") != 3 {
+		t.Errorf("%s", out)
+	}
+	r.wantWholeArea()
+}
+
 // A job whose kernel runs is not asked for its memory, although none of its calls is under way, and is asked once the
 // kernel is over: so its answer is never busy.
 func TestNobodyIsAskedWhileAKernelRuns(t *testing.T) {

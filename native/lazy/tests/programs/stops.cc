@@ -1,4 +1,6 @@
 // stops.cc: kernels that look whether they are to stop (native/stop/case_stop.h).
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -7,7 +9,7 @@
 
 #include "program.h"
 
-static const int n = 1 << 20;
+static const int n = getenv("STOPS_MIB") != nullptr ? atoi(getenv("STOPS_MIB")) << 17 : 1 << 20; // of two arrays
 static std::atomic<int> begun, done;
 static std::atomic<bool> enough;
 
@@ -47,8 +49,8 @@ static void compare(const char *what, const std::vector<int> &found, const std::
 	say("%s: right", what);
 }
 
-// for_ever says how often its kernel has begun, until the test has an answer for it.
-static void for_ever(int *in, int *out, const std::vector<int> &host)
+// for_ever says how often its kernel has begun, until the test has an answer for it, or the file is there.
+static void for_ever(int *in, int *out, const std::vector<int> &host, const char *file)
 {
 	TRY(LAUNCH(sweep, grid, block, 0, nullptr, in, out, 0));
 	std::thread counts([] {
@@ -63,7 +65,10 @@ static void for_ever(int *in, int *out, const std::vector<int> &host)
 	std::vector<int> back(n);
 	char line[64];
 
-	if (fgets(line, sizeof line, stdin) == nullptr)
+	if (file != nullptr)
+		while (access(file, F_OK) != 0)
+			usleep(1000);
+	else if (fgets(line, sizeof line, stdin) == nullptr)
 		_exit(3);
 	enough = true;
 	counts.join();
@@ -117,10 +122,12 @@ void stops(const char *way)
 	int *const in = device<int>(n), *const out = device<int>(n);
 
 	TRY(cudaMemcpy(in, host.data(), n * sizeof(int), cudaMemcpyHostToDevice));
-	if (strcmp(way, "rounds") == 0)
+	if (strncmp(way, "rounds", strlen("rounds")) == 0)
 		rounds(in, out, host);
 	else
-		for_ever(in, out, host);
+		for_ever(in, out, host, way[0] == '/' ? way : nullptr);
+	if (const char *file = strchr(way, '/'); file != nullptr && file != way && creat(file, 0600) < 0) // rounds/FILE
+		say("%s: error %d", file, errno);
 	TRY(cudaFree(in));
 	TRY(cudaFree(out));
 	state("after");
