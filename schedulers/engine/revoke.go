@@ -39,6 +39,7 @@ type revocable struct {
 	last       time.Duration
 	given      time.Duration // when it was last granted its device, or resumed
 	got        time.Duration // when it last got anything onto its device
+	gave       time.Duration // when it last answered that it has given what it was asked for
 	ticket     *ticket
 	rest       time.Duration // until when it is not asked, because it was busy; 0: it may be asked
 	resume     *waiting      // its request to resume
@@ -57,6 +58,11 @@ func (h *holding) isLate() bool { return h.revocable != nil && h.ticket != nil &
 // slowestCopy is how fast memory that moves goes to the host at least, in bytes per second: that of a
 // PCIe 3.0 link that several processes share.
 const slowestCopy = 1 << 30
+
+// copyTime is the longest time that so many bytes take to the host or back.
+func copyTime(bytes int64) time.Duration {
+	return time.Duration(float64(bytes) / slowestCopy * float64(time.Second))
+}
 
 // due reports whether an answer to a revocation is waited for.
 func (h *holding) due() bool { return h.ticket != nil && !h.ticket.late }
@@ -183,7 +189,7 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 // done enters that h has done what r asks for. What it waits for may not fit on the device to which it has moved.
 func (e *Engine) done(h *holding, r schedulers.Revocation, answer schedulers.Revoked) (refused []schedulers.Decision) {
 	freed := h.bytes - answer.Resident
-	h.fixed, h.busy = answer.Fixed, false // the device had done all of it, or stopped
+	h.fixed, h.busy, h.gave = answer.Fixed, false, e.now // the device had done all of it, or stopped
 	e.charge(h, answer.Resident)
 	if w := h.resume; w != nil && r.For != h.task.ID { // what went out may be what it asked to have
 		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
@@ -419,8 +425,7 @@ func (e *Engine) issue(h *holding, r schedulers.Revocation) schedulers.Decision 
 	if r.Action == schedulers.Move {
 		r.Bytes = h.bytes
 	}
-	copies := time.Duration(float64(r.Bytes) / slowestCopy * float64(time.Second))
-	h.ticket = &ticket{id: e.issued, Revocation: r, ends: e.now + r.Deadline + e.config.Grace + copies}
+	h.ticket = &ticket{id: e.issued, Revocation: r, ends: e.now + r.Deadline + e.config.Grace + copyTime(r.Bytes)}
 	if r.Action == schedulers.Move {
 		e.beginMove(h)
 	}

@@ -16,6 +16,7 @@ import (
 //   - Two looks in a row must show it, and the smaller of both counts. Otherwise memory that a process gives back just
 //     before a look would count, if its message comes before the look is entered.
 //   - A process grows before it allocates. So growth does not lower what is unaccounted; the next look does.
+//   - Memory that is on its way to the device or from it shows too little, so what is unaccounted does not fall meanwhile.
 //   - A process that is seen to use a device gets a context there if it has none.
 
 // Use is the memory of a process on a device.
@@ -84,8 +85,11 @@ func (e *Engine) Unaccounted(device int) map[schedulers.Process]int64 {
 func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool) {
 	slack := Slack(d.limits)
 	above := max(bytes-sumBytes(d.limits.ContextBytes, e.chargedTo(p, d)), 0)
-	counts := above > 0 || !d.contexts[p] && bytes > slack
 	x := d.excesses[p]
+	if x != nil && above < x.charged && e.moving(p, d) {
+		above = x.charged
+	}
+	counts := above > 0 || !d.contexts[p] && bytes > slack
 	if x == nil {
 		if counts {
 			d.exceeds(p, &excess{used: bytes, above: above})
@@ -128,6 +132,21 @@ func (e *Engine) chargedTo(p schedulers.Process, d *device) (bytes int64) {
 		}
 	}
 	return bytes
+}
+
+// moving reports whether memory of p may be on its way to d or from it: it is asked for some, or it was given some after it last
+// gave any, and not long enough ago for all of its memory to have come.
+func (e *Engine) moving(p schedulers.Process, d *device) bool {
+	for _, id := range e.state.tasksOf(p.Job) {
+		h := e.held[id]
+		if h.revocable == nil || h.task.Process() != p || h.at.Device != d.index && !h.movesTo(d.index) {
+			continue
+		}
+		if h.ticket != nil || h.got > h.gave && e.now < h.got+copyTime(h.bytes) {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *device) exceeds(p schedulers.Process, x *excess) {

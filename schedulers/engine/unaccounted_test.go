@@ -60,6 +60,35 @@ func TestUnaccountedMemoryIsCharged(t *testing.T) {
 	}
 }
 
+// What a look shows while memory moves does not lower what is unaccounted: the process has less on the device than it is charged
+// until all of it has come, and after it has gone.
+func TestUnaccountedMemoryStaysWhileOtherMemoryMoves(t *testing.T) {
+	const gib = 1 << 30
+	n := enginetest.NewNode(t, "demand", schedulers.Device{Name: "large", CapacityBytes: 16 * gib, ContextBytes: gib, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4})
+	shows := func(at time.Duration, want string, used, unaccounted int64) {
+		t.Helper()
+		p := schedulers.Process{Job: 1}
+		ds, err := n.Engine.Used(0, []engine.Use{{Process: p, Bytes: used}, {Process: schedulers.Process{Job: 2}, Bytes: gib}}, at)
+		n.Want("look", want, ds, err)
+		if got := n.Engine.Unaccounted(0)[p]; got != unaccounted {
+			t.Errorf("at %v %d bytes are unaccounted, want %d", at, got, unaccounted)
+		}
+	}
+	n.Submit(movable(1, 8*gib), "1@0")
+	shows(time.Second, "", 11*gib, 0)
+	shows(time.Second, "", 11*gib, 2*gib)
+	n.Idle(1, time.Second)
+	n.Submit(movable(2, 5*gib), "yield(1,1073741824)")
+	shows(time.Second, "", 5*gib, 2*gib) // it has not answered yet
+	n.Answer(1, schedulers.Done, 2*gib, 2*time.Second, "2@0")
+	shows(3*time.Second, "", 5*gib, 2*gib)
+	n.Release(2, "")
+	n.Resume(1, 6*gib, 8*gib, "^1@0")
+	shows(3*time.Second, "", 7*gib, 2*gib) // 2 GiB have come
+	shows(9*time.Second, "", 11*gib, 2*gib)
+	shows(12*time.Second, "", 10*gib, gib) // and it has given back some that no call shows
+}
+
 // A task that grows within what its process was seen to use is not charged twice for longer than a look.
 func TestWhatIsToldLateIsNotUnaccounted(t *testing.T) {
 	n := enginetest.NewNode(t, "case-alg3", roomy)

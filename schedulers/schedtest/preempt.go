@@ -94,6 +94,7 @@ type swapped struct {
 	late    bool          // nobody waits for the answer any more
 	silent  bool          // it does not answer
 	rest    time.Duration
+	gave    time.Duration // when it last gave what it was asked for
 	unable  schedulers.Actions
 }
 
@@ -418,6 +419,9 @@ func (m *swapping) reply(rt *rapid.T, t *swapped, o schedulers.Outcome, freed in
 	d := *t.revoked
 	t.revoked = nil
 	t.there -= freed
+	if o == schedulers.Done {
+		t.gave = m.now
+	}
 	if d.Revocation.For != t.task.ID { // perhaps what its kernel references
 		t.loaded = max(0, t.loaded-freed)
 	}

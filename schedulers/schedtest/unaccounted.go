@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -33,8 +34,9 @@ func newLooks(devices int) looks {
 
 // account is what the books know of a process on the device of a look.
 type processAccount struct {
-	here  bool  // it has a context
-	tasks int64 // bytes
+	here   bool  // it has a context
+	tasks  int64 // bytes
+	moving bool  // some of them may be on their way there, or to the host
 }
 
 // take enters a look at a device, at which processes that are not in uses have nothing. It returns the processes that have a context
@@ -54,6 +56,9 @@ func (l looks) take(device int, context int64, uses []engine.Use, of func(schedu
 		}
 		a := of(u.Process)
 		above := max(0, u.Bytes-sum(context, a.tasks))
+		if a.moving {
+			above = max(above, x.charged)
+		}
 		if !a.here && min(x.used, u.Bytes) > 0 {
 			x.entered = true
 			enters = append(enters, u.Process)
@@ -176,12 +181,14 @@ func (m *swapping) look(rt *rapid.T) {
 		_, a.here = m.contexts[i][p]
 		for v := range m.engine.View().Device(i).TaskViews() {
 			if v.Task.Process() == p {
+				t := m.tasks[v.Task.ID]
 				a.tasks += v.Resident
+				a.moving = a.moving || t.revoked != nil || v.ResidentSince > t.gave && m.now < v.ResidentSince+time.Duration(v.Resident)*time.Second>>30
 			}
 		}
 		for _, t := range m.movesTo(i) {
 			if t.task.Process() == p {
-				a.here = true
+				a.here, a.moving = true, true
 				a.tasks += t.revoked.Revocation.Bytes
 			}
 		}
