@@ -2,7 +2,7 @@
 # CUDA 13, build/11 those of CUDA 11.
 include ../fake/fake.mk
 
-FAKES = ../fake/build/13/libcudart.so.13 ../fake/build/11/libcudart.so.11.0 \
+FAKES = ../fake/build/13/libcuda.so.1 ../fake/build/13/libcudart.so.13 ../fake/build/11/libcudart.so.11.0 \
         ../fake/build/13/libcudart_static.a ../fake/build/11/libcudart_static.a
 
 fake:
