@@ -140,7 +140,7 @@ func TestHintOfABaselineThatCannotBeExtended(t *testing.T) {
 	profile("5.5")
 	night("new", "3")
 	out := gate("new")
-	_, command, found := strings.Cut(out, "Make a new baseline: caserun ")
+	_, command, found := strings.Cut(out, "Make a new baseline, of the tag old-5: caserun ")
 	if strings.Contains(out, "--resume 1") || !strings.Contains(out, "caserun sweep --resume 3 --reps ") || !found ||
 		!strings.Contains(out, "sweep 1 (old) cannot be extended: mix W1, or a profile of its jobs, is not what it was") {
 		t.Fatalf("the hint must keep to what was measured:\n%s", out)

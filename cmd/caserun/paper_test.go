@@ -243,14 +243,14 @@ func TestPaperFindsOutThatItCanWriteBeforeItRuns(t *testing.T) {
 func TestHintsNameTheStore(t *testing.T) {
 	inTempDir(t)
 	_, _, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--reps", "1", "--db", "my runs.db")
-	if !strings.Contains(errs, `caserun paper --sweep 1,2 --db "my runs.db" makes these tables again`) {
+	if !strings.Contains(errs, `caserun paper --sweep 1,2 --db 'my runs.db' makes these tables again`) {
 		t.Errorf("paper --run: %s", errs)
 	}
-	if _, _, errs := caserun(t, "export", "--csv", "c", "--tag", "none", "--db", "my runs.db"); !strings.Contains(errs, `caserun report --db "my runs.db" lists`) {
+	if _, _, errs := caserun(t, "export", "--csv", "c", "--tag", "none", "--db", "my runs.db"); !strings.Contains(errs, `caserun report --db 'my runs.db' lists`) {
 		t.Errorf("export: %s", errs)
 	}
 	t.Setenv("CASERUN_DB", "my runs.db")
-	if _, _, errs := caserun(t, "export", "--csv", "c", "--tag", "none"); !strings.Contains(errs, `caserun report --db "my runs.db" lists`) {
+	if _, _, errs := caserun(t, "export", "--csv", "c", "--tag", "none"); !strings.Contains(errs, `caserun report --db 'my runs.db' lists`) {
 		t.Errorf("export with CASERUN_DB: %s", errs)
 	}
 	t.Setenv("CASERUN_DB", "")

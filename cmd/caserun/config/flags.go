@@ -107,7 +107,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.Int("workers", 0, "`NUMBER` of jobs at once; 0: what suits the scheduler")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB")
-	f.String("swap", "", "`SIZE` of host memory for schedulers that move memory there; default: "+harness.DefaultSwap.String())
+	f.String("swap", "", "`SIZE` of host memory to move memory to; default: "+harness.DefaultSwap.String())
 	f.Bool("no-mps", false, "share GPUs by time slices, without MPS")
 	f.Bool("no-footprints", false, "take no footprints of jobs from earlier runs")
 	f.Bool("guard", false, "make kernels that read or write outside allocations fault")
