@@ -12,7 +12,7 @@ import (
 )
 
 // The catalog is a set of mix files in the users' format, read by the same parser. rodinia.yaml,
-// darknet.yaml and torch.yaml define the jobs to which mixes, and users' files, refer by name.
+// darknet.yaml, torch.yaml and pilot.yaml define the jobs to which mixes, and users' files, refer by name.
 //
 //go:embed catalog/*.yaml
 var catalogFiles embed.FS
@@ -21,6 +21,10 @@ var catalogMixNames = []string{
 	"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8",
 	"D-predict", "D-detect", "D-generate", "D-train", "D-128",
 	"M-train", "M-infer", "M-mixed",
+	"P-fig2-1g", "P-fig2-5g", "P-fig2-10g",
+	"P-fig4-backprop", "P-fig4-bfs", "P-fig4-hs3d", "P-fig4-partfilter", "P-fig4-lavamd",
+	"P-fig4-nn", "P-fig4-gaussian", "P-fig4-corr", "P-fig4-gesummv", "P-fig4-2dconvol",
+	"P-fig5-corr-backprop", "P-fig5-hs3d-2dconvol", "P-fig5-bfs-2dconvol", "P-fig5-bfs-nn",
 }
 
 type catalog struct {
@@ -80,6 +84,7 @@ var builtin = sync.OnceValue(func() *catalog {
 	c.jobs.add(c.rodinia)
 	c.jobs.add(c.darknet)
 	c.jobs.add(read("torch").Jobs)
+	c.jobs.add(read("pilot").Jobs)
 	for _, name := range catalogMixNames {
 		c.mixes = append(c.mixes, read(name))
 	}
@@ -87,7 +92,7 @@ var builtin = sync.OnceValue(func() *catalog {
 })
 
 // Catalog returns the mixes of the CASE paper: W1 to W8 of Table 2, the four
-// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow.
+// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow, and those of PILOT's figures, P-fig2-1g to P-fig5-bfs-nn.
 func Catalog() []Mix {
 	mixes := make([]Mix, 0, len(catalogMixNames))
 	for _, m := range builtin().mixes {

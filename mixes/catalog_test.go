@@ -200,7 +200,7 @@ func TestLookupErrorNamesTheNear(t *testing.T) {
 	for name, want := range map[string]string{
 		"W9":       `no mix "W9" in the catalog; did you mean W1 or W2 or W3 or W4 or W5 or W6 or W7 or W8?`,
 		"d-predit": `no mix "d-predit" in the catalog; did you mean D-predict?`,
-		"nightly":  `no mix "nightly" in the catalog; known are W1, W2, W3, W4, W5, W6, W7, W8, D-predict, D-detect, D-generate, D-train, D-128, M-train, M-infer, M-mixed`,
+		"nightly":  `no mix "nightly" in the catalog; known are ` + strings.Join(catalogMixNames, ", "),
 	} {
 		if _, err := Lookup(name); err == nil || err.Error() != want {
 			t.Errorf("Lookup(%q): %v\nwant %s", name, err, want)
@@ -226,5 +226,28 @@ func TestPyTorchMixes(t *testing.T) {
 	}
 	if (Job{Program: "./torch/cnn.py"}).OfTorch() {
 		t.Error("a program of the user's own is the suite's")
+	}
+}
+
+// The mixes of PILOT state the memory of each job. A pagedos ends with what it runs beside.
+func TestPilotMixes(t *testing.T) {
+	names, err := Match("P-*")
+	if err != nil || len(names) != 3+10+4 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		m, err := Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Jobs) != 2 {
+			t.Errorf("%s has %d jobs", name, len(m.Jobs))
+		}
+		for i, j := range m.Jobs {
+			companion := i == 1 && !strings.HasPrefix(name, "P-fig5")
+			if !j.OfSuite() || j.Footprint.Bytes == 0 || j.UntilOthersEnd != companion || (j.Program == "pilot/pagedos") != companion {
+				t.Errorf("%s: %+v", name, j)
+			}
+		}
 	}
 }

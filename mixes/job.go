@@ -50,6 +50,8 @@ type Job struct {
 	// RestartKernels are names of kernels, as in their source without namespaces, that give the same result when they are begun
 	// again. So they may be stopped (docs/design/movable-memory.md).
 	RestartKernels []string `json:",omitempty"`
+	// UntilOthersEnd makes the job a companion: it is ended once all jobs of its group that are not companions have ended.
+	UntilOthersEnd bool `json:",omitempty"`
 	// Group says when the job arrives. Group 0 arrives with the batch. Every other group arrives
 	// when the last job of the preceding group has ended. A mix lists its jobs by group.
 	Group int `json:",omitempty"`
@@ -140,11 +142,13 @@ const (
 )
 
 // SuitePrograms returns the names of the programs that every suite has, spelled as in Tables 1
-// and 5 of CASE, and of the PyTorch programs.
+// and 5 of CASE, of PILOT's programs, and of the PyTorch programs.
 func SuitePrograms() []string { return slices.Clone(suitePrograms) }
 
 var suitePrograms = []string{
 	"backprop", "bfs", "srad_v1/srad", "srad_v2/srad", "dwt2d", "needle", "lavaMD", "darknet",
+	"pilot/pagedos", "pilot/vectoradd", "pilot/backprop", "pilot/bfs", "pilot/hs3d", "pilot/partfilter", "pilot/lavamd",
+	"pilot/nn", "pilot/gaussian", "pilot/corr", "pilot/gesummv", "pilot/2dconvol",
 	"torch/cnn.py", "torch/decode.py", "torch/diffusion.py", "torch/embedding.py",
 	"torch/graphnet.py", "torch/graphs.py", "torch/tabular.py", "torch/transformer.py",
 }
@@ -247,7 +251,7 @@ func (j Job) equal(k Job) bool {
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.At == k.At && j.Priority == k.Priority &&
 		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.MaxWait == k.MaxWait && j.User == k.User && j.Credits == k.Credits &&
-		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && slices.Equal(j.RestartKernels, k.RestartKernels) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
+		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && j.UntilOthersEnd == k.UntilOthersEnd && slices.Equal(j.RestartKernels, k.RestartKernels) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 
 // same reports whether both are nil, or point to the same value.
@@ -299,8 +303,11 @@ func classOf(bytes int64) string {
 }
 
 // labelOf returns the default name of a job: the program's base name. For srad it is the
-// directory, which distinguishes the two versions.
+// directory, which distinguishes the two versions. PILOT's programs have names that other programs have, too.
 func labelOf(program string) string {
+	if of, found := strings.CutPrefix(program, "pilot/"); found {
+		return "pilot-" + input.Name(of)
+	}
 	base := path.Base(program)
 	if dir := path.Base(path.Dir(program)); base == "srad" && (dir == "srad_v1" || dir == "srad_v2") {
 		return dir

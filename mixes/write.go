@@ -124,6 +124,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if len(j.RestartKernels) > 0 {
 		put("restart_kernels", list(j.RestartKernels))
 	}
+	if j.UntilOthersEnd {
+		put("until_others_end", "true")
+	}
 	putNumber("group", uint64(j.Group))
 	if j.At != 0 {
 		put("at", j.At.String())

@@ -50,6 +50,7 @@ const MaxNesting = 32
 //	    check_status: 4      exit status after a failed output check; see Job.CheckStatus
 //	    restartable: true    may be stopped and started again; see Job.Restartable
 //	    restart_kernels: [k] may be stopped and begun again; see Job.RestartKernels
+//	    until_others_end: true  it is ended when all others of its group have ended; see Job.UntilOthersEnd
 //	    at: 30s              arrives so long after the batch; see Job.At
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    ranks: 4             processes of the command, which start and end together; see Job.Ranks
@@ -447,7 +448,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "restartable", "restart_kernels", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "restart_kernels", "until_others_end", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -620,6 +621,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["restart_kernels"]; found {
 		j.RestartKernels = r.kernels(f.value)
+	}
+	if f, found := fields["until_others_end"]; found {
+		j.UntilOthersEnd = r.flag(f.value, "until_others_end")
 	}
 	if f, found := fields["group"]; found {
 		j.Group = int(r.numberFrom(0, f.value, "group", MaxJobs))

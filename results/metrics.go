@@ -48,7 +48,7 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 	var turnarounds, waits []float64
 	deadlines, met := 0, 0
 	for _, j := range jobs {
-		if j.WaitS != nil {
+		if j.WaitS != nil && !j.EndedWithOthers() {
 			waits = append(waits, *j.WaitS)
 		}
 		if j.Outcome == nil {

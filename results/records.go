@@ -205,8 +205,15 @@ type Job struct {
 	Suspects         []int // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
 }
 
-// TurnaroundS is the time from the job's arrival to its end.
+// EndedWithOthers reports whether the job was a companion (mixes.Job.UntilOthersEnd) that was ended: a signal ended it,
+// and yet it is ok.
+func (j Job) EndedWithOthers() bool { return j.Outcome != nil && *j.Outcome == OK && j.Signal != nil }
+
+// TurnaroundS is the time from the job's arrival to its end. A companion that was ended has none: the others say how long it ran.
 func (j Job) TurnaroundS() *float64 {
+	if j.EndedWithOthers() {
+		return nil
+	}
 	if j.EndS == nil || j.ArrivalS == nil {
 		return j.EndS
 	}

@@ -32,6 +32,7 @@ type Batch struct {
 	arrived   int                         // jobs of the mix that have arrived: the first ones
 	grouped   int                         // jobs of the mix up to the end of the present group
 	groupAt   time.Duration               // when the present group arrived, from which the times of its jobs count
+	others    int                         // that have arrived and not ended, without companions
 	arriveAt  time.Duration               // a tick was asked for then, because the next job of the group arrives
 	next      int                         // first job of the mix that has not been admitted
 	backlog   *backlog                    // nil: jobs are admitted in the order of their arrival
@@ -76,6 +77,7 @@ type job struct {
 	started  bool
 	client   bool // bound, and a process of it has been answered
 	timedOut bool
+	over     bool // a companion, and the others have ended
 	stopped  bool
 	stuck    string // why it would run for ever
 	lost     string // why its device was lost
@@ -328,6 +330,7 @@ func (b *Batch) arrive(now time.Duration) {
 		}
 		b.recordArrivals(first, b.arrived, at)
 		for i := first; i < b.arrived; i++ {
+			b.countOther(i, 1)
 			b.wait(i)
 			if jobs[i].At > 0 {
 				b.expectNext(&jobs[i], b.prediction(i)) // whether enough is known of the mix was settled at its start
@@ -365,6 +368,8 @@ func (b *Batch) wait(i int) {
 func (b *Batch) left(i int) {
 	b.active--
 	b.ended++
+	b.countOther(i, -1)
+	b.endCompanions()
 	switch {
 	case b.backlog == nil:
 	case b.config.Scheduler.Config.Queue == engine.Credits:
@@ -615,6 +620,7 @@ func (e JobStarted) apply(b *Batch, now time.Duration) error {
 		b.command(WakeAt{j.deadline})
 	}
 	b.recordJob(j.record)
+	b.endCompanions()
 	return nil
 }
 
@@ -658,7 +664,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	j.record.StderrTail = e.Exit.StderrTail
 	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never
-	if outcome == results.OK && j.tasks == j.try.Tasks && !j.bound {
+	if outcome == results.OK && j.tasks == j.try.Tasks && !j.bound && !j.over {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &e.Job,
 			Detail: "it never asked for a device, so it ran unscheduled: if it uses one, give it binding: declared and its memory in the mix"})
 	}
@@ -724,6 +730,8 @@ func (b *Batch) outcome(j *job, by *said, e Exit) (results.Outcome, string) {
 		return results.Crash, j.protocol
 	case j.unheard != "":
 		return results.NotScheduled, "it could not reach the scheduler: " + j.unheard
+	case j.over && e.Signal != nil:
+		return results.OK, "it was ended with the last of the other jobs"
 	case e.Signal != nil:
 		return results.Crash, explained("ended by "+*e.Signal, j.hint)
 	case e.Wrong:

@@ -127,6 +127,7 @@ func (b *Batch) add(g given) {
 	b.records = append(b.records, r)
 	b.jobs = append(b.jobs, nil)
 	b.given = append(b.given, g)
+	b.countOther(len(b.records)-1, 1)
 	if cap(b.records) == had {
 		return
 	}

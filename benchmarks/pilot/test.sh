@@ -44,6 +44,13 @@ done <<-END
 	pagedos 1024 5120 10240
 END
 
+# The catalog has what the programs allocate.
+while read -r program arguments memory blocks; do
+	# shellcheck disable=SC2086 # words
+	ends 0 "$program" --footprint ${arguments//,/ }
+	grep -q "^bytes=$memory .* grid=${blocks}x1x1 " "$out/log" || fail "$program ${arguments//,/ } has $(cat "$out/log"), the catalog $memory bytes and $blocks blocks"
+done < <(sed -n 's/.*program: pilot\/\([a-z0-9]*\), args: \([^,]*\), memory: \([0-9]*\), blocks: \([0-9]*\),.*/\1|\2|\3|\4/p' ../../mixes/catalog/pilot.yaml | tr ' |' ', ')
+
 # Which launches to leave out, and the arguments.
 while read -r program omitted arguments; do
 	# shellcheck disable=SC2086 # words
@@ -59,6 +66,7 @@ while read -r program omitted arguments; do
 done <<-END
 	vectoradd 1,2 --size 96KiB --rounds 3
 	pagedos 1 --size 1MiB --rounds 3
+	pagedos 3 --size 1MiB --rounds 5 --burst 2
 	backprop 1,2,3 --size 1000 --rounds 3
 	bfs 1,2,3,4,5 --size 3000 --rounds 1
 	hs3d 1,2,5 --size 64 --rounds 9

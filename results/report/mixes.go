@@ -48,6 +48,7 @@ func MixJobs(m mixes.Mix) *Table {
 		}
 		return *j.Restartable
 	})
+	column(Column{Name: "until_others_end"}, func(j mixes.Job) any { return onlyIf(j.UntilOthersEnd, true) })
 	column(Column{Name: "share"}, func(j mixes.Job) any { return onlyIf(j.Share > 0, j.Share) })
 	column(Column{Name: "at", Unit: Seconds}, func(j mixes.Job) any { return onlyIf(j.At > 0, j.At.Seconds()) })
 	column(Column{Name: "deadline", Unit: Seconds}, func(j mixes.Job) any { return onlyIf(j.Deadline > 0, j.Deadline.Seconds()) })

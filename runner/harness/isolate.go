@@ -92,7 +92,7 @@ func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run
 	r.Mix.Jobs, r.Mix.Lines, r.Mix.Arrivals = nil, nil, nil
 	for _, j := range jobs {
 		again := all[j.Index]
-		again.Group, again.At = 0, 0 // nobody runs before
+		again.Group, again.At, again.UntilOthersEnd = 0, 0, false // nobody runs before, or beside
 		r.Mix.Jobs = append(r.Mix.Jobs, again)
 	}
 	r.Sched, r.Workers, r.SMCap = "sa", 0, 0

@@ -203,3 +203,35 @@ func TestFitted(t *testing.T) {
 		t.Errorf("%+v, too long %q: kernels of 1 s do not get shorter", fitted.All(), long)
 	}
 }
+
+// What the catalog says that PILOT's programs do allocates what their mixes state, but for a few buffers.
+func TestPilotProfilesHaveTheMemoryOfTheirMixes(t *testing.T) {
+	names, err := mixes.Match("P-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		m, err := mixes.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range m.Jobs {
+			p, err := Catalog().Lookup(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes, kernels := int64(0), 0.0
+			for _, s := range p.Steps(j.Footprint, 0) {
+				if s.Kind == Allocate {
+					bytes += s.Bytes
+				}
+				if s.Kind == Kernel {
+					kernels += s.S
+				}
+			}
+			if off := float64(j.Footprint.Bytes - bytes); p.Job != j.Name || p.Kernels != Estimated || math.Abs(off) > 0.001*float64(bytes) || kernels < 0.2 {
+				t.Errorf("%s: %s with %d bytes in steps, %d in the mix, %g s of kernels", j.Name, p.Job, bytes, j.Footprint.Bytes, kernels)
+			}
+		}
+	}
+}

@@ -35,7 +35,7 @@ func (b *Backend) History(known profiles.Set) (history.Node, error) {
 // this job alone does, so that profiles are scaled in one place.
 func alone(node Node, device Model, j mixes.Job, known profiles.Set) (e results.Expected, ran bool, err error) {
 	// Nothing of this changes what the job does; most of it has no meaning for a job alone.
-	j.Binding, j.Pin, j.Isolate, j.Group, j.At, j.Timeout, j.Wait = mixes.BindProbe, false, false, 0, 0, 0, nil
+	j.Binding, j.Pin, j.Isolate, j.Group, j.At, j.Timeout, j.Wait, j.UntilOthersEnd = mixes.BindProbe, false, false, 0, 0, 0, nil, false
 	if j.Profile != nil && j.Profile.Exponential { // the mean is what is expected
 		mean := *j.Profile
 		mean.Exponential, j.Profile = false, &mean
