@@ -12,8 +12,8 @@ import (
 // (PILOT, III.C.2): at each start and end, and each period. A burst that starts is one of them: if it is the largest,
 // it waits like one that has ended. Such a burst starts once it fits, or has waited as long as it may.
 //
-// Active is what the latest launches of a task reference. Ours: a burst that started because it had waited so long does not
-// end for others before it has run as long as it had waited. Otherwise two bursts would end each other for ever.
+// Active is what the latest launches of a task reference. A burst that started because it had waited so long
+// is safe for a while (patience.isSafe).
 type activeFit struct {
 	MemoryHard // for growth
 	IgnoresSMs
@@ -67,11 +67,6 @@ func wasEnded(t schedulers.Task, d schedulers.DeviceView) bool {
 	return false
 }
 
-// isSafe reports whether t had waited as long as it may, and has not run as long since.
-func (p activeFit) isSafe(t schedulers.TaskView, now time.Duration) bool {
-	return t.Waited >= p.limit(t.Task) && now-t.PermitSince < t.Waited
-}
-
 // shrink ends the largest bursts on d until the others fit, or one process's are left.
 func (p activeFit) shrink(d schedulers.DeviceView, now time.Duration) []schedulers.Revocation {
 	var running []schedulers.TaskView
@@ -101,7 +96,7 @@ func (p activeFit) shrink(d schedulers.DeviceView, now time.Duration) []schedule
 }
 
 func (p activeFit) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
-	next := p.next(waiting, now)
+	next := p.next(waiting, v, now)
 	for i := range v.Len() {
 		if v.Device(i).Permits() > 1 || v.Device(i).Permits() > 0 && len(waiting) > 0 {
 			return min(next, now.Truncate(p.period)+p.period)

@@ -152,12 +152,34 @@ func (p patience) isOver(r schedulers.Request, now time.Duration) bool { return 
 
 func (p patience) ends(r schedulers.Request) time.Duration { return r.Since + p.limit(r.Task) }
 
-// next is when a request that waits has next waited so long.
-func (p patience) next(waiting []schedulers.Request, now time.Duration) time.Duration {
+// isSafe reports whether t had waited as long as it may, and has not run twice as long since: then it does not end for
+// others. Ours: otherwise two bursts would end each other for ever. Twice, so that a burst which is stopped again and again
+// comes to run to its end.
+func (p patience) isSafe(t schedulers.TaskView, now time.Duration) bool { return now < p.safeUntil(t) }
+
+func (p patience) safeUntil(t schedulers.TaskView) time.Duration {
+	if !t.Permit || t.Waited < p.limit(t.Task) {
+		return 0
+	}
+	return t.PermitSince + 2*t.Waited
+}
+
+// next is when a request that waits has next waited so long, or a burst is not safe any more while one waits.
+func (p patience) next(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
 	next := schedulers.Never
+	if len(waiting) == 0 {
+		return next
+	}
 	for _, r := range waiting {
 		if at := p.ends(r); at > now {
 			next = min(next, at)
+		}
+	}
+	for i := range v.Len() {
+		for t := range v.Device(i).TaskViews() {
+			if at := p.safeUntil(t); at > now {
+				next = min(next, at)
+			}
 		}
 	}
 	return next

@@ -53,10 +53,10 @@ var _ schedulers.Preempter = memoryFit{}
 func (p memoryFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
 	return makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
 		over := p.isOver(waiting[at], now)
-		return p.start(all, at, device, d, over, func(schedulers.TaskView, int64) bool { return over })
+		return p.start(all, at, device, d, over, func(t schedulers.TaskView, _ int64) bool { return over && !p.isSafe(t, now) })
 	})
 }
 
-func (p memoryFit) NextTick(waiting []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
-	return p.next(waiting, now)
+func (p memoryFit) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+	return p.next(waiting, v, now)
 }
