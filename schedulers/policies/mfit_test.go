@@ -15,7 +15,7 @@ func stoppable(id schedulers.TaskID, bytes int64) schedulers.Task {
 	return t
 }
 
-// ask has a task resume with all that it has, of which some bytes are lacking.
+// ask has a task resume with all that it has. Some bytes of it are lacking.
 func ask(t *testing.T, n enginetest.Node, id schedulers.TaskID, lacks int64, now time.Duration, want string) {
 	t.Helper()
 	ds, err := n.Engine.Resume(id, lacks, n.Task(id).Allocated, now)

@@ -48,7 +48,7 @@ func (quantum) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement
 	return schedulers.Placement{}, false
 }
 
-// isFree reports whether it is no other context's turn on d than that of t's process.
+// isFree reports whether only t's process has a permit on d, or nobody has one.
 func isFree(t schedulers.Task, d schedulers.DeviceView) bool {
 	_, own := d.Context(t.Process())
 	return d.Permits() == 0 || own && d.Permits() == 1

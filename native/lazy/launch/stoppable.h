@@ -9,7 +9,7 @@
 namespace lazy {
 
 // is_stop_variable: the variable is one with which a module says which of its kernels may be stopped (native/stop/case_stop.h).
-// It is no state of the program's.
+// The program does not know it.
 bool is_stop_variable(const char *name);
 
 // kernels_may_stop: a module with such variables is there. Until then no launch costs more.

@@ -1,4 +1,4 @@
-; A kernel looks before the back edge of its outermost loop, and may begin again: what it writes is no memory that it reads.
+; A kernel looks before the back edge of its outermost loop, and may begin again: it does not read the memory that it writes.
 ; PASSES: case-stop
 ; CHECK: remark: {{.*}} kernel sweep stops, and begins again
 ; CHECK: @case_restartable_sweep = addrspace(1) externally_initialized global i8 0

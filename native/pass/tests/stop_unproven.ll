@@ -22,7 +22,7 @@
 ; CHECK: load volatile i32, ptr addrspace(1) @case_stop_words
 ; CHECK-LABEL: define void @global
 ; CHECK: load volatile i32, ptr addrspace(1) @case_stop_words
-; What is no kernel does not look.
+; Functions that are not kernels do not look.
 ; CHECK-LABEL: define void @helper
 ; CHECK-NOT: @case_stop_words
 ; A kernel whose author has placed the points is left as it is.
