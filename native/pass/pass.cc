@@ -7,6 +7,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/InstIterator.h"
@@ -88,6 +89,9 @@ std::string moduleWhy(const Module &m)
 				continue;
 			const StringRef name = to->getName();
 			const auto *constant = name == "__cudaRegisterVar" && c->arg_size() > 6 ? dyn_cast<ConstantInt>(c->getArgOperand(6)) : nullptr;
+			StringRef variable;
+			if (name == "__cudaRegisterVar" && c->arg_size() > 6 && getConstantStringInfo(c->getArgOperand(3), variable) && isStopVariable(variable))
+				continue;
 			if (name == "__cudaRegisterManagedVar" || name == "__cudaRegisterTexture" || name == "__cudaRegisterSurface" ||
 			    (name == "__cudaRegisterVar" && !(constant && constant->isOne())))
 				return "the module has variables on the device, which keep their values between tasks";

@@ -270,6 +270,8 @@ struct CaseStop : PassInfoMixin<CaseStop> {
 
 } // namespace
 
+bool casepass::isStopVariable(StringRef name) { return name == words_name || starts(name, mark_name); }
+
 void casepass::registerStop(PassBuilder &builder)
 {
 	builder.registerOptimizerLastEPCallback([](ModulePassManager &passes, OptimizationLevel) {

@@ -9,5 +9,9 @@ namespace casepass {
 // registerStop has device code look whether it is to stop, where casecc --stop asks for it (stop.cc).
 void registerStop(llvm::PassBuilder &builder);
 
+// isStopVariable tells the variables with which device code looks, and says what may begin again. They are the lazy runtime's, and
+// the program keeps nothing in them.
+bool isStopVariable(llvm::StringRef name);
+
 } // namespace casepass
 #endif
