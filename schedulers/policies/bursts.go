@@ -152,16 +152,16 @@ func (p patience) isOver(r schedulers.Request, now time.Duration) bool { return 
 
 func (p patience) ends(r schedulers.Request) time.Duration { return r.Since + p.limit(r.Task) }
 
-// isSafe reports whether t had waited as long as it may, and has not run twice as long since: then it does not end for
-// others. Ours: otherwise two bursts would end each other for ever. Twice, so that a burst which is stopped again and again
-// comes to run to its end.
+// isSafe reports whether t had waited as long as it may, and has not run an eighth longer since: then it does not end for
+// others. Ours: otherwise two bursts would end each other for ever. An eighth, so that bursts which are stopped by turns run longer
+// each time, and come to their end. With more, others would soon wait too long for a kernel without end.
 func (p patience) isSafe(t schedulers.TaskView, now time.Duration) bool { return now < p.safeUntil(t) }
 
 func (p patience) safeUntil(t schedulers.TaskView) time.Duration {
 	if !t.Permit || t.Waited < p.limit(t.Task) {
 		return 0
 	}
-	return t.PermitSince + 2*t.Waited
+	return t.PermitSince + t.Waited + t.Waited/8
 }
 
 // next is when a request that waits has next waited so long, or a burst is not safe any more while one waits.

@@ -95,7 +95,7 @@ func TestMFitEndsTheLargestForABurstThatHasWaited(t *testing.T) {
 	ask(t, n, 3, 1, 2001*ms, "") // it waits behind task 4
 	n.Answer(1, schedulers.Done, 0, 2002*ms, "4@0")
 	ask(t, n, 1, 6, 2003*ms, "")
-	n.Tick(4001*ms, "stop(2,1)") // task 3's turn: task 4 had waited, and has not run twice as long
+	n.Tick(4001*ms, "stop(2,1)") // task 3's turn: task 4 had waited, and has not run that long
 	n.Answer(2, schedulers.Done, 2, 4002*ms, "^3@0")
 }
 
