@@ -130,9 +130,10 @@ func endOf(t schedulers.TaskView) schedulers.Action {
 	return schedulers.Yield
 }
 
-// end ends the burst of a task, and takes what is lacking of its memory.
+// end ends the burst of a task, and takes what is lacking of its memory: also of what it did not give while it ran, and
+// which is not Movable since.
 func (m *making) end(t schedulers.TaskView, a schedulers.Action) {
-	bytes := max(0, min(m.lacks, t.Movable))
+	bytes := max(0, min(m.lacks, t.Resident-t.Fixed))
 	m.lacks -= bytes
 	m.asked = append(m.asked, schedulers.Revocation{Task: t.Task.ID, Action: a, Bytes: bytes, Deadline: ending, For: m.request.Task.ID})
 }
