@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,7 +18,7 @@ import (
 //go:embed catalog/*.yaml
 var catalogFiles embed.FS
 
-var catalogMixNames = []string{
+var catalogMixNames = withManaged([]string{
 	"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8",
 	"D-predict", "D-detect", "D-generate", "D-train", "D-128",
 	"M-train", "M-infer", "M-mixed",
@@ -25,6 +26,38 @@ var catalogMixNames = []string{
 	"P-fig4-backprop", "P-fig4-bfs", "P-fig4-hs3d", "P-fig4-partfilter", "P-fig4-lavamd",
 	"P-fig4-nn", "P-fig4-gaussian", "P-fig4-corr", "P-fig4-gesummv", "P-fig4-2dconvol",
 	"P-fig5-corr-backprop", "P-fig5-hs3d-2dconvol", "P-fig5-bfs-2dconvol", "P-fig5-bfs-nn",
+})
+
+// PILOT's programs have their memory as they are told. onManaged is the end of the names of the mixes in which they are told to have
+// managed memory.
+const onManaged = "-managed"
+
+var managedArgs = []string{"--memory", "managed"}
+
+func withManaged(names []string) []string {
+	for _, name := range names {
+		if strings.HasPrefix(name, "P-") {
+			names = append(names, name+onManaged)
+		}
+	}
+	return names
+}
+
+// managed is the mix with managed memory.
+func (m Mix) managed() Mix {
+	m = m.clone()
+	m.Name += onManaged
+	m.Description += ", with managed memory"
+	for i := range m.Jobs {
+		m.Jobs[i].Args = append(m.Jobs[i].Args, managedArgs...)
+	}
+	return m
+}
+
+// Managed reports whether a job's program is told to have managed memory, as PILOT's programs can be.
+func Managed(j Job) bool {
+	at := slices.Index(j.Args, managedArgs[0])
+	return at >= 0 && slices.Equal(j.Args[at:min(at+2, len(j.Args))], managedArgs)
 }
 
 type catalog struct {
@@ -86,13 +119,17 @@ var builtin = sync.OnceValue(func() *catalog {
 	c.jobs.add(read("torch").Jobs)
 	c.jobs.add(read("pilot").Jobs)
 	for _, name := range catalogMixNames {
-		c.mixes = append(c.mixes, read(name))
+		if of, managed := strings.CutSuffix(name, onManaged); managed {
+			c.mixes = append(c.mixes, read(of).managed())
+		} else {
+			c.mixes = append(c.mixes, read(name))
+		}
 	}
 	return &c
 })
 
 // Catalog returns the mixes of the CASE paper: W1 to W8 of Table 2, the four
-// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow, and those of PILOT's figures, P-fig2-1g to P-fig5-bfs-nn.
+// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow, and those of PILOT's figures, P-fig2-1g to P-fig5-bfs-nn, and these with managed memory.
 func Catalog() []Mix {
 	mixes := make([]Mix, 0, len(catalogMixNames))
 	for _, m := range builtin().mixes {

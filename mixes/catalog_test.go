@@ -229,10 +229,10 @@ func TestPyTorchMixes(t *testing.T) {
 	}
 }
 
-// The mixes of PILOT state the memory of each job. A pagedos ends with what it runs beside.
+// The mixes of PILOT state the memory of each job. A pagedos ends with what it runs beside. Each mix is there with managed memory, too.
 func TestPilotMixes(t *testing.T) {
 	names, err := Match("P-*")
-	if err != nil || len(names) != 3+10+4 {
+	if err != nil || len(names) != 2*(3+10+4) {
 		t.Fatalf("%v, %v", names, err)
 	}
 	for _, name := range names {
@@ -245,6 +245,9 @@ func TestPilotMixes(t *testing.T) {
 		}
 		for i, j := range m.Jobs {
 			companion := i == 1 && !strings.HasPrefix(name, "P-fig5")
+			if Managed(j) != strings.HasSuffix(name, "-managed") {
+				t.Errorf("%s: job %d has the command %s", name, i, j.Command())
+			}
 			if !j.OfSuite() || j.Footprint.Bytes == 0 || j.UntilOthersEnd != companion || (j.Program == "pilot/pagedos") != companion {
 				t.Errorf("%s: %+v", name, j)
 			}

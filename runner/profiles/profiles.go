@@ -16,8 +16,9 @@
 // torch_h200.csv is what benchmarks/frameworks.sh measured of the PyTorch programs on an H200, one traced run of each. A simulated
 // job has its largest memory from its first allocation on; the program reaches it step by step.
 //
-// pilot has the steps of PILOT's programs (benchmarks/pilot), and pagedos_h200.csv profiles of pagedos. Their times are not measured:
-// a program moves 2 TB, at 4 TB/s. pagedos has bursts of 0.6 s for a minute.
+// pilot has the steps of PILOT's programs (benchmarks/pilot) and of pagedos. Their times are not measured: a program moves 2 TB, at
+// 4 TB/s, and pagedos has bursts of 0.6 s for a minute. How they go through their memory follows from the loops of their kernels. A step
+// stands for the launches of several rounds.
 //
 // suite_h100.csv is what benchmarks/profile.sh measured of the builtin suite under the lazy runtime on an H100 (one traced run
 // of each job, two at a time, 32 cores). It is not in the catalog: docs/results/simulator.md says why.
@@ -116,14 +117,14 @@ type Set struct {
 	estimated map[string]bool // commands whose profiles Estimate made of others
 }
 
-//go:embed rodinia31_h200.csv darknet_h200.csv torch_h200.csv pagedos_h200.csv pilot/*.jsonl
+//go:embed rodinia31_h200.csv darknet_h200.csv torch_h200.csv pilot/*.jsonl
 var files embed.FS
 
 const torch = "torch_h200.csv"
 
 var catalog = sync.OnceValue(func() Set {
 	all := Set{}
-	for _, name := range []string{"rodinia31_h200.csv", "darknet_h200.csv", torch, "pagedos_h200.csv"} {
+	for _, name := range []string{"rodinia31_h200.csv", "darknet_h200.csv", torch} {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			panic(err) // the file is embedded above
@@ -140,7 +141,7 @@ var catalog = sync.OnceValue(func() Set {
 	}
 	for _, m := range mixes.Catalog() {
 		for _, j := range m.Jobs {
-			if l := listed(j.Name); l != nil {
+			if l := listed(j); l != nil {
 				all.byCommand[j.Command()] = Profile{Job: j.Name, Command: j.Command(), Kernels: Estimated, Footprint: j.Footprint, GPU: "NVIDIA H200", Listed: l}
 			}
 		}
@@ -148,9 +149,9 @@ var catalog = sync.OnceValue(func() Set {
 	return all
 })
 
-// listed returns the catalog's steps of a job; nil: it has none.
-func listed(job string) *Listing {
-	file := "pilot/" + job + ".jsonl"
+// listed returns the catalog's steps of a job; nil: it has none. The programs that have steps take --memory managed.
+func listed(j mixes.Job) *Listing {
+	file := "pilot/" + j.Name + ".jsonl"
 	text, err := files.ReadFile(file)
 	if err != nil {
 		return nil // a job of another kind
@@ -158,6 +159,13 @@ func listed(job string) *Listing {
 	l, err := readSteps(file, text)
 	if err != nil {
 		panic(err)
+	}
+	if mixes.Managed(j) {
+		for i := range l.others.steps {
+			s := &l.others.steps[i]
+			s.Managed = s.Kind == Allocate
+			s.Binds = s.Managed
+		}
 	}
 	return l
 }

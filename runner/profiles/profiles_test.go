@@ -224,6 +224,9 @@ func TestPilotProfilesHaveTheMemoryOfTheirMixes(t *testing.T) {
 			for _, s := range p.Steps(j.Footprint, 0) {
 				if s.Kind == Allocate {
 					bytes += s.Bytes
+					if s.Managed != mixes.Managed(j) {
+						t.Errorf("%s: %+v", j.Command(), s)
+					}
 				}
 				if s.Kind == Kernel {
 					kernels += s.S

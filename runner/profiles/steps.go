@@ -132,6 +132,7 @@ func (s Set) WithSteps(ctx context.Context, jobs []mixes.Job) (Set, error) {
 // Limits of a steps file. They keep sums of sizes within an int64.
 const (
 	maxSteps     = 100_000
+	maxTimes     = 1000
 	maxStepBytes = 1 << 46
 )
 
@@ -160,13 +161,15 @@ func readSteps(file string, text []byte) (*Listing, error) {
 	}
 	out := &Listing{}
 	readers := rankReaders(rows)
+	repeats := 0
 	for i := range rows {
 		r := &rows[i]
 		err := r.err
+		repeats += max(1, r.line.Times) - 1
 		switch {
-		case i == maxSteps:
+		case i+repeats >= maxSteps:
 			err = fmt.Errorf("more than %d steps: leave some out", maxSteps)
-		case i*len(readers) >= maxAllSteps:
+		case (i+repeats)*len(readers) >= maxAllSteps:
 			err = fmt.Errorf("more than %d steps of all ranks that the file names: leave some out", maxAllSteps)
 		case err == nil:
 			err = r.check()
@@ -216,6 +219,7 @@ type line struct {
 	Writes      []string          `json:"writes"`
 	Access      map[string]Access `json:"access"`
 	Stoppable   bool              `json:"stoppable"`
+	Times       int               `json:"times"`
 	Rank        *ranks            `json:"rank"`
 	From        *ranks            `json:"from"`
 	To          *ranks            `json:"to"`
@@ -235,7 +239,7 @@ var stepKeys = map[string]struct{ must, may []string }{
 	"host":     {[]string{"seconds"}, []string{"rank"}},
 	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "rank"}},
 	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "times", "rank"}},
 	"free":     {[]string{"object"}, []string{"rank"}},
 	"barrier":  {nil, nil},
 	"message":  {[]string{"from", "to", "bytes"}, nil},
@@ -272,16 +276,19 @@ func (r *row) check() error {
 	if slices.Contains(keys, "bytes") && (l.Bytes == 0 || l.Bytes > maxStepBytes) {
 		return fmt.Errorf("bytes is %d: write a number from 1 to %d", l.Bytes, int64(maxStepBytes))
 	}
+	if slices.Contains(keys, "times") && (l.Times < 1 || l.Times > maxTimes) {
+		return fmt.Errorf("times is %d: write a number from 1 to %d", l.Times, maxTimes)
+	}
 	return nil
 }
 
-// take appends the step of a line.
+// take appends the step of a line, as often as the line says.
 func (r *stepReader) take(file string, of *row) {
 	s, err := r.step(&of.line, of.keys)
 	if err != nil {
 		r.err = fmt.Errorf("%s:%d: %w", file, of.number, err)
 	}
-	r.steps = append(r.steps, s)
+	r.steps = append(r.steps, slices.Repeat([]Step{s}, max(1, of.line.Times))...)
 }
 
 func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {

@@ -23,7 +23,7 @@ const everyStep = `{"step": "host", "seconds": 0.5}
 {"step": "kernel", "blocks": 264, "threads": 96, "seconds": 1}
 {"step": "kernel", "blocks": 1, "threads": 1024, "seconds": 1, "blocks_per_sm": 2, "reads": ["a"], "writes": [], "stoppable": true}
 {"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1, "access": {"a": "cyclic 2.5", "m": "hot 0.9, 0.1"}}
-{"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1, "access": {"a": "stream", "m": "random 3"}}
+{"step": "kernel", "blocks": 1, "threads": 1, "seconds": 1, "access": {"a": "stream", "m": "random 3"}, "times": 2}
 {"step": "free", "object": "a"}
 {"step": "allocate", "object": "a", "bytes": 7}
 {"step": "barrier"}
@@ -46,6 +46,7 @@ func TestReadSteps(t *testing.T) {
 		{Kind: Kernel, S: 1, Blocks: 264, ThreadsPerBlock: 96},
 		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1024, BlocksPerSM: 2, Reads: []string{"a"}, Writes: []string{}, Stoppable: true},
 		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1, Access: map[string]Access{"a": {Sweeps: 2.5}, "m": {Random: true, HotShare: 0.9, HotPart: 0.1}}},
+		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1, Access: map[string]Access{"a": {}, "m": {Sweeps: 3, Random: true}}},
 		{Kind: Kernel, S: 1, Blocks: 1, ThreadsPerBlock: 1, Access: map[string]Access{"a": {}, "m": {Sweeps: 3, Random: true}}},
 		{Kind: Free, Object: "a"},
 		{Kind: Allocate, Object: "a", Bytes: 7},
@@ -89,7 +90,9 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "writes": ["b"]}`, `object "b" is not allocated: allocate it in a line above`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "reads": [1]}`, "reads is a number: want a string"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "stoppable": 1}`, "stoppable is a number: want true or false"},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "times": 0}`, "times is 0: write a number from 1 to 1000"},
 		{`{"step": "host", "seconds": 1, "stoppable": true}`, `key "stoppable" of a step host: use seconds, rank`},
+		{`{"step": "host", "seconds": 1, "times": 2}`, `key "times" of a step host: use seconds, rank`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic"}}`, `access "cyclic": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic 0"}}`, `access "cyclic 0": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "random 2e9"}}`, `access "random 2e9": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
@@ -113,6 +116,10 @@ func TestReadStepsErrors(t *testing.T) {
 	many := strings.Repeat(`{"step": "host", "seconds": 1}`+"\n", maxSteps+1)
 	if _, err := readSteps("own.jsonl", []byte(many)); err == nil || err.Error() != "own.jsonl:100001: more than 100000 steps: leave some out" {
 		t.Errorf("a long file: %v", err)
+	}
+	many = `{"step": "allocate", "object": "a", "bytes": 8}` + strings.Repeat("\n"+`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "times": 1000}`, 100)
+	if _, err := readSteps("own.jsonl", []byte(many)); err == nil || err.Error() != "own.jsonl:101: more than 100000 steps: leave some out" {
+		t.Errorf("many repeated steps: %v", err)
 	}
 }
 
@@ -212,7 +219,7 @@ func TestStepsOfAJob(t *testing.T) {
 		t.Fatalf("it was read again: %v", err)
 	}
 	p, err := set.With(Catalog()).Lookup(j)
-	if err != nil || len(p.Listed.of(0)) != 14 || len(p.Steps(j.Footprint, 0)) != 14 || p.Command != "needle 16384 10" || p.WallS() != 0.5+2e-3+4 {
+	if err != nil || len(p.Listed.of(0)) != 15 || len(p.Steps(j.Footprint, 0)) != 15 || p.Command != "needle 16384 10" || p.WallS() != 0.5+2e-3+5 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	j.Steps = ""

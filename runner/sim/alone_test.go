@@ -65,8 +65,12 @@ func TestAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if took := e.BeforeS + e.HeldS + e.AfterS; name == "sim:1xH200" && math.Abs(took-p.WallS()) > 1e-6*took {
-				t.Errorf("%s takes %v s on the GPU of its profile, which says %v s", command, took, p.WallS())
+			says, within := p.WallS(), 1e-6
+			if mixes.Managed(j) { // which comes by page faults
+				says, within = says+float64(j.Footprint.Bytes)/10.3e9, 1e-3
+			}
+			if took := e.BeforeS + e.HeldS + e.AfterS; name == "sim:1xH200" && math.Abs(took-says) > within*took {
+				t.Errorf("%s takes %v s on the GPU of its profile, which says %v s", command, took, says)
 			}
 			if *e.Kernels < 0 || *e.Kernels > 1 || e.SMs != nil && (*e.SMs <= 0 || *e.SMs > 1) {
 				t.Errorf("%s on %s: kernels %v, SMs %v", command, name, *e.Kernels, *e.SMs)
