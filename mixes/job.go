@@ -219,6 +219,9 @@ func (j Job) OfSuite() bool {
 // OfTorch reports whether the job's program is one of the PyTorch programs, which every suite has, because they need no build.
 func (j Job) OfTorch() bool { return strings.HasPrefix(j.Program, "torch/") && j.OfSuite() }
 
+// OfPilot reports whether the job's program is one of PILOT's, which read no files.
+func (j Job) OfPilot() bool { return strings.HasPrefix(j.Program, "pilot/") && j.OfSuite() }
+
 // FromCommand returns the job of a command line. A first word without a slash, or equal to one
 // of SuitePrograms, is a program of the suite; the job then has what the catalog knows of the
 // command. Any other program is the user's own and runs in the directory in which caserun was

@@ -55,7 +55,7 @@ def main(directory, limit_s, device):
         most = Most(device)
         most.start()
         try:
-            run = store.run(mix, "case-alg3", ["--devices", device, "--require-live", "--timeout", "120s"])
+            run = store.run(mix, "case-alg3", ["--devices", device, "--require-live", "--no-footprints", "--timeout", "120s"])
         finally:
             shown = most.stop()
         job = run.jobs[0]

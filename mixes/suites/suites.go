@@ -167,7 +167,7 @@ func Resolve(name string, build Build, data string, m mixes.Mix) (programs, dirs
 // resolve returns each job's executable and working directory. The error has every reason why a job
 // cannot run: a missing program, directory or input file. What is returned counts beside it, so that a job whose
 // program has disappeared since a sweep began fails alone. A job without a directory works in
-// the suite's data directory if its program is one that a build of the suite has, and in the caller's otherwise.
+// the suite's data directory if its program is one that a build of the suite has and reads files, and in the caller's otherwise.
 func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 	var problems []error
 	type file struct {
@@ -187,7 +187,7 @@ func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 			problems = append(problems, fmt.Errorf("%sjob %d (%s): %w", where, number, j.Name, fmt.Errorf(format, args...)))
 		}
 		dir := j.Dir
-		if dir == "" && IsBuilt(j) {
+		if dir == "" && IsBuilt(j) && !j.OfPilot() {
 			dir = s.Data
 		}
 		if dir, err = filepath.Abs(dir); err != nil {

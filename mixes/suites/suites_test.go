@@ -18,7 +18,9 @@ func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	needle := filepath.Join(dir, "needle")
-	if err := os.WriteFile(needle, []byte("#!/bin/sh\n"), 0o755); err != nil {
+	nn := filepath.Join(dir, "pilot", "nn")
+	script := []byte("#!/bin/sh\n")
+	if err := errors.Join(os.Mkdir(filepath.Dir(nn), 0o755), os.WriteFile(needle, script, 0o755), os.WriteFile(nn, script, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	suite, err := Open(dir, Plain, data)
@@ -37,6 +39,9 @@ func TestResolve(t *testing.T) {
 	_, _, err = suite.resolve(mixes.Mix{Jobs: []mixes.Job{ofSuite, ofSuite}})
 	if err == nil || strings.Count(err.Error(), data+" is not a directory: caserun data makes it") != 1 {
 		t.Errorf("without the data directory: %v", err)
+	}
+	if _, dirs, err := suite.resolve(mixes.Mix{Jobs: []mixes.Job{{Program: "pilot/nn"}}}); err != nil || dirs[0] != here {
+		t.Errorf("a program that reads no files works in %v (%v), want %s", dirs, err, here)
 	}
 	own.Dir = needle
 	if _, _, err = suite.resolve(mixes.Mix{Jobs: []mixes.Job{own}}); err == nil || !strings.Contains(err.Error(), needle+" is not a directory: name one that exists with dir in the mix") {

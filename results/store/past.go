@@ -65,7 +65,7 @@ func (s *Store) EachPast(ctx context.Context, f Filter, commands []string, do fu
 	return end()
 }
 
-// Reached is what jobs of a command used at most that grew beyond what they had asked for first.
+// Reached is what jobs of a command used at most that have grown beyond what they had asked for first, in the latest runs.
 type Reached struct {
 	Command   string
 	Bytes     int64 // without the device heap
@@ -73,18 +73,22 @@ type Reached struct {
 	Runs      int
 }
 
-// EachReached calls do with what jobs of each of the commands reached that ended ok, in the runs that the filter selects.
-func (s *Store) EachReached(ctx context.Context, f Filter, commands []string, do func(Reached) error) error {
+// EachReached calls do with what jobs of each of the commands reached that ended ok, in the latest runs of a command of those that the
+// filter selects. Older runs tell only that its jobs grow: a job that has asked for what it reaches does not.
+func (s *Store) EachReached(ctx context.Context, f Filter, commands []string, latest int, do func(Reached) error) error {
 	chosen, args := f.jobs(commands)
-	query := `SELECT job.command, max(job.used_bytes - heap.bytes), max(heap.bytes), count(DISTINCT run.id)
-		FROM run JOIN job ON job.run_id = run.id
-			JOIN device ON device.run_id = job.run_id AND device.device_index = job.device_index
-			JOIN (SELECT run_id, job_index, max(heap_bytes) AS bytes FROM task GROUP BY run_id, job_index) heap
-				ON heap.run_id = job.run_id AND heap.job_index = job.job_index
-		WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL AND job.used_bytes > heap.bytes
-			AND (job.restarts > 0 OR EXISTS (SELECT 1 FROM task WHERE task.run_id = job.run_id AND task.job_index = job.job_index AND task.grown_bytes > 0))
-		GROUP BY job.command ORDER BY job.command`
-	return scan(ctx, s, "read what jobs reached", query, args, func(r *Reached) []any {
+	query := `WITH one AS (
+			SELECT job.command AS command, job.run_id AS run_id, job.used_bytes - heap.bytes AS bytes, heap.bytes AS heap_bytes, heap.grown OR job.restarts > 0 AS grown,
+				dense_rank() OVER (PARTITION BY job.command ORDER BY job.run_id DESC) AS age
+			FROM run JOIN job ON job.run_id = run.id
+				JOIN device ON device.run_id = job.run_id AND device.device_index = job.device_index
+				JOIN (SELECT run_id, job_index, max(heap_bytes) AS bytes, max(grown_bytes) > 0 AS grown FROM task GROUP BY run_id, job_index) heap
+					ON heap.run_id = job.run_id AND heap.job_index = job.job_index
+			WHERE ` + chosen + ` AND job.outcome = 'ok' AND job.devices IS NULL AND job.used_bytes > heap.bytes)
+		SELECT command, max(bytes), max(heap_bytes), count(DISTINCT run_id) FROM one
+		WHERE age <= ? AND command IN (SELECT command FROM one WHERE grown)
+		GROUP BY command ORDER BY command`
+	return scan(ctx, s, "read what jobs reached", query, append(args, latest), func(r *Reached) []any {
 		return []any{&r.Command, &r.Bytes, &r.HeapBytes, &r.Runs}
 	}, func(r *Reached) error { return do(*r) })
 }

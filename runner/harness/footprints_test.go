@@ -14,11 +14,12 @@ import (
 func TestJobsAskForWhatTheyReached(t *testing.T) {
 	const gib = 1 << 30
 	const reached = 5 * gib / 2 // without the heap
+	used, grown := int64(3*gib), int64(2*gib)
 	db := openScratch(t)
 	ended := func(_ context.Context, to Recorder) (jobs []results.Job, _ error) {
 		for i, name := range []string{"grows", "stays", "fails", "grows"} {
-			j := results.Job{Index: i, Name: name, Command: "./" + name, Device: new(0), StartS: new(0.0), EndS: new(2.0), UsedBytes: new(int64(3 * gib)), Outcome: new(results.OK)}
-			task := results.Task{Job: i, Bytes: gib / 2, HeapBytes: gib / 2, GrownBytes: 2 * gib, Device: new(0), GrantS: new(0.5), ReleaseS: new(1.5)}
+			j := results.Job{Index: i, Name: name, Command: "./" + name, Device: new(0), StartS: new(0.0), EndS: new(2.0), UsedBytes: new(used), Outcome: new(results.OK)}
+			task := results.Task{Job: i, Bytes: gib / 2, HeapBytes: gib / 2, GrownBytes: grown, Device: new(0), GrantS: new(0.5), ReleaseS: new(1.5)}
 			switch name {
 			case "stays":
 				task.GrownBytes = 0
@@ -39,17 +40,25 @@ func TestJobsAskForWhatTheyReached(t *testing.T) {
 		options Options
 		free    int64
 		want    []int64
+		changed bool // its jobs use less from this run on
 	}{
-		{"case-alg3", Options{}, 8 * gib, []int64{0, 0, 0, gib}}, // the first run
-		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}},
-		{"demand", Options{}, 8 * gib, []int64{reached, 0, 0, gib}},
-		{"sa", Options{}, 8 * gib, []int64{0, 0, 0, gib}},
-		{"case-alg3", Options{NoFootprints: true}, 8 * gib, []int64{0, 0, 0, gib}},
-		{"case-alg3", Options{NoMPS: true, Context: mixes.SizeOf(gib / 2)}, 7*gib/2 + allowance, []int64{reached, 0, 0, gib}},
-		{"case-alg3", Options{NoMPS: true, Context: mixes.SizeOf(gib / 2)}, 7*gib/2 + allowance - 1, []int64{0, 0, 0, gib}},
-		{"case-alg3", Options{}, 3*gib + allowance, []int64{0, 0, 0, gib}}, // less what the MPS server takes
-		{"case-alg3", Options{MemCap: mixes.SizeOf(3 * gib), Context: mixes.SizeOf(gib / 2)}, 8 * gib, []int64{0, 0, 0, gib}},
+		{"case-alg3", Options{}, 8 * gib, []int64{0, 0, 0, gib}, false}, // the first run
+		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, false},
+		{"demand", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, false},
+		{"sa", Options{}, 8 * gib, []int64{0, 0, 0, gib}, false},
+		{"case-alg3", Options{NoFootprints: true}, 8 * gib, []int64{0, 0, 0, gib}, false},
+		{"case-alg3", Options{NoMPS: true, Context: mixes.SizeOf(gib / 2)}, 7*gib/2 + allowance, []int64{reached, 0, 0, gib}, false},
+		{"case-alg3", Options{NoMPS: true, Context: mixes.SizeOf(gib / 2)}, 7*gib/2 + allowance - 1, []int64{0, 0, 0, gib}, false},
+		{"case-alg3", Options{}, 3*gib + allowance, []int64{0, 0, 0, gib}, false}, // less what the MPS server takes
+		{"case-alg3", Options{MemCap: mixes.SizeOf(3 * gib), Context: mixes.SizeOf(gib / 2)}, 8 * gib, []int64{0, 0, 0, gib}, false},
+		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, true},
+		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, false},
+		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, false},
+		{"case-alg3", Options{}, 8 * gib, []int64{gib / 2, 0, 0, gib}, false}, // the latest three used so much
 	} {
+		if c.changed {
+			used, grown = gib, 0
+		}
 		backend := &scripted{execute: ended, gpu: "NVIDIA H200", free: c.free, options: c.options}
 		o, err := Execute(t.Context(), backend, Request{Store: db, Mix: mix, Configuration: Configuration{Sched: c.sched}, Say: t.Logf})
 		if err != nil {

@@ -15,6 +15,9 @@ import (
 const (
 	maxRuns   = 500
 	maxTraced = 10
+	// reachedRuns is how many of a command show what its jobs reach. After so many more it is known anew, if its program or its
+	// environment has changed.
+	reachedRuns = 3
 )
 
 // All is what the file says, and what the live and the simulated runs show that a filter selects, of every command.
@@ -106,14 +109,14 @@ func Learned(ctx context.Context, db *store.Store, f store.Filter, commands []st
 	return out, nil
 }
 
-// Reached returns what jobs of commands used at most that grew, by command, as the node's runs show.
+// Reached returns what jobs of commands used at most that grew, by command, as the node's latest runs of a command show.
 func Reached(ctx context.Context, db *store.Store, commands []string, n Node, o Options) (map[string]store.Reached, error) {
 	if db == nil || len(commands) == 0 {
 		return nil, nil
 	}
 	f := store.Filter{Mode: n.Mode, Suite: n.Suite, Probe: &o.Probe, GPUs: n.GPUs, Before: o.Before, Status: results.Complete, Undoubted: true, Last: maxRuns}
 	found := map[string]store.Reached{}
-	return found, db.EachReached(ctx, f, commands, func(r store.Reached) error {
+	return found, db.EachReached(ctx, f, commands, reachedRuns, func(r store.Reached) error {
 		found[r.Command] = r
 		return nil
 	})
