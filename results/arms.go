@@ -13,18 +13,19 @@ import (
 )
 
 // Arm is what repetitions repeat. Traced runs are an arm of their own, because tracing costs
-// time. So are runs of a part of a mix (as --isolate-faults makes them): their Jobs differs.
+// time. So are runs of a part of a mix (as --isolate-faults makes them): their Jobs differs. An open load says other things
+// than a batch, so the two are never one figure.
 type Arm struct {
 	Mix, Scheduler, Parameters, Node string
 	Mode                             Mode
 	Jobs                             int
-	Traced                           bool
+	Traced, Open                     bool
 	Probe                            Probe
 }
 
 // ArmOf returns the arm of which a run is a repetition. Parameters that had no effect do not count.
 func ArmOf(r Run) Arm {
-	return Arm{r.Mix, r.Scheduler, schedulers.WithoutRetired(r.Scheduler, r.Parameters), r.Node, r.Mode, r.Jobs, r.Traced, r.Probe}
+	return Arm{r.Mix, r.Scheduler, schedulers.WithoutRetired(r.Scheduler, r.Parameters), r.Node, r.Mode, r.Jobs, r.Traced, r.Arrivals != nil, r.Probe}
 }
 
 // Batch returns the arm without its scheduler and its probe. Arms with equal batches differ only
@@ -41,10 +42,10 @@ func (a Arm) WithoutMix() Arm {
 }
 
 // Alone returns the arm under sa whose kernels are the baseline of this arm's. It has the arm's
-// probe, because casecc's kernels are not those of the CUDA compiler.
+// probe, because casecc's kernels are not those of the CUDA compiler. When jobs arrived does not matter.
 func (a Arm) Alone() Arm {
 	alone := a.Batch()
-	alone.Scheduler, alone.Probe = "sa", a.Probe
+	alone.Scheduler, alone.Probe, alone.Open = "sa", a.Probe, false
 	return alone
 }
 
@@ -259,12 +260,22 @@ func (n Names) Of(a Arm) string {
 	return s
 }
 
-// Mix returns the arm's mix, as "W7" or "W7 (4 jobs)".
+// Mix returns the arm's mix, as "W7", "W7 (4 jobs)", or "W7 (open load)" beside a batch of that name.
 func (n Names) Mix(a Arm) string {
-	if slices.ContainsFunc(n.arms, func(o Arm) bool { return o.Mix == a.Mix && o.Jobs != a.Jobs }) {
-		return fmt.Sprintf("%s (%s)", a.Mix, size.Count(a.Jobs, "job"))
+	var apart []string
+	differs := func(by func(Arm) bool) bool {
+		return slices.ContainsFunc(n.arms, func(o Arm) bool { return o.Mix == a.Mix && by(o) })
 	}
-	return a.Mix
+	if differs(func(o Arm) bool { return o.Jobs != a.Jobs }) {
+		apart = append(apart, size.Count(a.Jobs, "job"))
+	}
+	if a.Open && differs(func(o Arm) bool { return !o.Open }) {
+		apart = append(apart, "open load")
+	}
+	if len(apart) == 0 {
+		return a.Mix
+	}
+	return fmt.Sprintf("%s (%s)", a.Mix, strings.Join(apart, ", "))
 }
 
 // Given reports whether the user gave a name to any arm.
@@ -324,12 +335,12 @@ func WithProbe(scheduler string, p Probe) string {
 
 // Compare orders arms by mix, then by scheduler.
 func (a Arm) Compare(b Arm) int {
-	traced := func(a Arm) int {
-		if a.Traced {
+	number := func(is bool) int {
+		if is {
 			return 1
 		}
 		return 0
 	}
 	return cmp.Or(cmp.Compare(a.Mix, b.Mix), cmp.Compare(a.Scheduler, b.Scheduler), cmp.Compare(a.Parameters, b.Parameters),
-		cmp.Compare(a.Node, b.Node), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Jobs, b.Jobs), cmp.Compare(traced(a), traced(b)), cmp.Compare(a.Probe, b.Probe))
+		cmp.Compare(a.Node, b.Node), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Jobs, b.Jobs), cmp.Compare(number(a.Traced), number(b.Traced)), cmp.Compare(number(a.Open), number(b.Open)), cmp.Compare(a.Probe, b.Probe))
 }

@@ -60,6 +60,8 @@ func TestNamesTellArmsApart(t *testing.T) {
 		"probes": {[]Arm{arm("W1", "case-alg3", "queue=fifo", 16), static, arm("W1", "case-alg3", "queue=sjf", 16), arm("W1", "sa", "", 16)},
 			[]string{"W1 under case-alg3:queue=fifo,probe=lazy on local", "W1 under case-alg3:queue=fifo,probe=static on local",
 				"W1 under case-alg3:queue=sjf,probe=lazy on local", "W1 under sa on local"}},
+		"a batch and an open load": {[]Arm{arm("W1", "sa", "", 16), {Mix: "W1", Scheduler: "sa", Node: "local", Mode: Live, Jobs: 16, Open: true}},
+			[]string{"W1 under sa on local", "W1 (open load) under sa on local"}},
 		"node and trace": {[]Arm{simulated, traced}, []string{"W1 under sa on sim:4xV100, simulated", "W1 under sa on local, traced"}},
 	} {
 		var got []string

@@ -28,6 +28,9 @@ type Metric struct {
 	OfSurvivors bool
 
 	OnPage bool // pages compare schedulers by it
+	// OfBatch is whether it says of an open load mostly when jobs arrived, so that it is compared there only if it is named.
+	// InOpenLoad is whether it is compared there without a name.
+	OfBatch, InOpenLoad bool
 
 	Bench string // its unit in the Go benchmark format: a base unit, with the name of the quantity behind a slash
 	Gauge string // its name in OpenMetrics
@@ -56,20 +59,20 @@ const (
 // metrics are in the order of comparisons and exports.
 var metrics = []Metric{
 	{Name: "throughput", Column: "throughput_jobs_per_s", at: func(m *Metrics) any { return &m.ThroughputJobsPerS }, Heading: "throughput", Unit: "jobs/s", HigherIsBetter: true,
-		OnPage: true, Compared: Compared, About: "jobs that ended ok, divided by the makespan", OfSurvivors: true, Bench: "jobs/s",
+		OnPage: true, Compared: Compared, OfBatch: true, About: "jobs that ended ok, divided by the makespan", OfSurvivors: true, Bench: "jobs/s",
 		Gauge: "caserun_throughput_jobs_per_second", Help: "Jobs that ended ok per second of makespan: the median over the runs."},
 	{Name: "attempted-throughput", Column: "attempted_throughput_jobs_per_s", at: func(m *Metrics) any { return &m.AttemptedJobsPerS }, Unit: "jobs/s", HigherIsBetter: true},
 	{Name: "turnaround", Column: "turnaround_mean_s", at: func(m *Metrics) any { return &m.TurnaroundMeanS }, Heading: "mean turnaround", Unit: "s",
 		OnPage: true, Compared: Compared, About: "from a job's arrival to its end, mean over the jobs that ended ok", Needs: needsOK, OfSurvivors: true,
 		Bench: "s/turnaround-mean", Gauge: "caserun_turnaround_mean_seconds", Help: "Mean turnaround of the jobs that ended ok: the median over the runs."},
 	{Name: "turnaround-p95", Column: "turnaround_p95_s", at: func(m *Metrics) any { return &m.TurnaroundP95S }, Heading: "p95 turnaround", Unit: "s",
-		OnPage: true, Compared: IfNamed, About: "95th percentile of the turnaround of the jobs that ended ok", Needs: needsOK, OfSurvivors: true,
+		OnPage: true, Compared: IfNamed, InOpenLoad: true, About: "95th percentile of the turnaround of the jobs that ended ok", Needs: needsOK, OfSurvivors: true,
 		Bench: "s/turnaround-p95", Gauge: "caserun_turnaround_p95_seconds", Help: "95th percentile of the turnaround of the jobs that ended ok: the median over the runs."},
 	{Name: "turnaround-p99", Column: "turnaround_p99_s", Derived: true, at: func(m *Metrics) any { return &m.TurnaroundP99S }, Unit: "s",
 		Compared: IfNamed, About: "99th percentile of the turnaround of the jobs that ended ok", Needs: needsOK, OfSurvivors: true,
 		Bench: "s/turnaround-p99", Gauge: "caserun_turnaround_p99_seconds", Help: "99th percentile of the turnaround of the jobs that ended ok: the median over the runs."},
 	{Name: "makespan", Column: "makespan_s", at: func(m *Metrics) any { return &m.MakespanS }, Heading: "makespan", Unit: "s", ofWork: true,
-		OnPage: true, Compared: Compared, About: "from the batch's arrival to the end of its last job", Needs: needsOK, OfSurvivors: true,
+		OnPage: true, Compared: Compared, OfBatch: true, About: "from the batch's arrival to the end of its last job", Needs: needsOK, OfSurvivors: true,
 		Bench: "s/makespan", Gauge: "caserun_makespan_seconds", Help: "Time from the batch's arrival to the last job's end: the median over the runs."},
 	{Name: "wait", Column: "wait_mean_s", at: func(m *Metrics) any { return &m.WaitMeanS }, Heading: "mean wait", Unit: "s", ofWork: true,
 		Compared: IfNamed, About: "time that a job waited for a GPU, before its start or in it, mean over the jobs", Needs: needsOK,
@@ -137,10 +140,20 @@ const crashes = "crashes"
 // AllMetrics are in the order of comparisons and exports.
 func AllMetrics() []Metric { return slices.Clone(metrics) }
 
-// OnPages are the metrics by which pages compare schedulers.
-func OnPages() []Metric {
-	return slices.DeleteFunc(AllMetrics(), func(m Metric) bool { return !m.OnPage })
+// OnPages are the metrics by which pages compare schedulers: of an open load those of the time in the system first.
+func OnPages(open bool) []Metric {
+	return slices.DeleteFunc(AllMetrics(), func(m Metric) bool { return !m.OnPage && !m.Counts() || open && m.OfBatch })
 }
+
+// Unnamed are the metrics that are compared without a name, of batches or of open loads.
+func Unnamed(open bool) []Metric {
+	return slices.DeleteFunc(AllMetrics(), func(m Metric) bool {
+		return m.Compared != Compared && !(open && m.InOpenLoad) || open && m.OfBatch
+	})
+}
+
+// Headline is the metric by which schedulers are ranked: throughput, and in an open load turnaround.
+func Headline(open bool) Metric { return Unnamed(open)[0] }
 
 // MetricNamed returns a metric of the table. A name that the table lacks is a fault of the caller, and panics.
 func MetricNamed(name string) Metric {

@@ -153,7 +153,8 @@ func aboutMetrics() string {
 	}
 	return `These metrics can be named in --metrics of caserun compare and caserun export,
 --max-regression of caserun regress and --trend of caserun report. A run has one
-value of each. Those with * are shown only if they are named.
+value of each. Those with * are shown only if they are named. Of an open load
+turnaround-p95 is shown, and throughput and makespan are only if they are named.
 
 ` + report.Pairs(rows, 0) + "\ndocs/reference/statistics.md describes the tests of comparisons, and\ndocs/reference/store.md what a run has."
 }

@@ -22,7 +22,7 @@ func OfMatrices(ms []regress.Matrix) []paper.Figure {
 	for _, m := range ms {
 		for _, f := range OfMatrix(m, arms) {
 			if len(ms) > 1 {
-				f.ID += "-" + strings.NewReplacer(", ", "-", ":", "-", "/", "-").Replace(m.Place())
+				f.ID += "-" + strings.NewReplacer(", ", "-", ":", "-", "/", "-", " ", "-").Replace(m.Place())
 			}
 			out = append(out, f)
 		}
@@ -61,7 +61,7 @@ func (a Arms) Number(arm results.Arm) int { return slices.Index(a, Anywhere(arm)
 
 // Anywhere is an arm without its batch: what has one name and one colour.
 func Anywhere(arm results.Arm) results.Arm {
-	arm.Mix, arm.Jobs, arm.Node, arm.Mode, arm.Traced = "", 0, "", "", false
+	arm.Mix, arm.Jobs, arm.Node, arm.Mode, arm.Traced, arm.Open = "", 0, "", "", false, false
 	return arm
 }
 

@@ -49,7 +49,7 @@ func charts(own []*member) []chart {
 	wait := func(j results.Job) *float64 { return j.WaitS }
 	var out []chart
 	if len(own) > 1 || len(own[0].runs) > 1 {
-		for _, of := range shownMetrics[:judged] {
+		for _, of := range shownMetrics(results.ArmOf(own[0].runs[0]).Open)[:judged] {
 			out = append(out, runChart(own, of))
 		}
 	}

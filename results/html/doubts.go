@@ -31,6 +31,9 @@ func warnings(r records) []string {
 	if run.Warmup {
 		say("Warm-up run: it is left out of every comparison.")
 	}
+	for _, note := range report.OpenLoadNotes(run) {
+		say("%s%s", strings.ToUpper(note[:1]), note[1:])
+	}
 	if run.Traced {
 		say("Traced: its times include the kernel tracer's cost and compare only with traced runs.")
 	}
@@ -49,9 +52,9 @@ func warnings(r records) []string {
 }
 
 // doubtful reports whether a run's row needs a warning sign. Simulated, traced and guarded do
-// not count, because the row's mode says them.
+// not count, because the row's mode says them, nor does an open load.
 func doubtful(run results.Run) bool {
-	run.Mode, run.Traced, run.Provenance.Configuration = results.Live, false, ""
+	run.Mode, run.Traced, run.Provenance.Configuration, run.Arrivals = results.Live, false, "", nil
 	if run.Sampler.Samples == nil {
 		run.Sampler.Samples = new(int64(1)) // a simulated run is never sampled
 	}

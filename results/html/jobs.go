@@ -87,7 +87,7 @@ type pictured struct {
 	records
 	arm    armName
 	before string // what its scheduler does; may be empty
-	ratio  string // of its throughput to the base's; empty: there is none
+	ratio  string // of its headline to the base's, as "throughput 1.98×"; empty: there is none
 }
 
 // newJobsFigure draws the runs; nil if no time is known of them. wide is of a figure as wide as the page.
@@ -138,7 +138,7 @@ func newPanel(r pictured, end float64, y, waiting, lane int) panel {
 		p.Text = r.before + ": " + p.Text
 	}
 	if r.ratio != "" {
-		p.Text += ", throughput " + r.ratio
+		p.Text += ", " + r.ratio
 	}
 	if n := r.run.Metrics.Crashed; n > 0 {
 		p.Crashed = fmt.Sprintf("✕ %d crashed", n)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
@@ -115,14 +116,14 @@ func groups(runs []results.Run, jobs [][]results.Job, a *arms, matrices []regres
 	return out
 }
 
-// bestOf names the arm of a mix with the highest throughput among arms with comparable figures; empty without such arms.
+// bestOf names the arm of a mix with the best headline among arms with comparable figures; empty without such arms.
 func bestOf(b *batch, matrices []regress.Matrix) string {
 	at := slices.IndexFunc(matrices, func(m regress.Matrix) bool { return m.Of == b.arm.WithoutMix() })
 	if at < 0 || len(b.members) < 2 {
 		return ""
 	}
 	m := matrices[at]
-	mix, metric := slices.Index(m.Mixes, b.arm), m.IndexOf(shownMetrics[0])
+	mix, metric := slices.Index(m.Mixes, b.arm), m.IndexOf(results.Headline(m.Of.Open))
 	if mix < 0 || metric < 0 {
 		return ""
 	}
@@ -130,7 +131,8 @@ func bestOf(b *batch, matrices []regress.Matrix) string {
 	if len(ranked) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("highest throughput: %s, %s", line(m.Rows[ranked[0]].Name), m.Level(ranked[0], mix, metric).Ratio)
+	most := map[bool]string{true: "highest", false: "lowest"}[m.Metrics[metric].HigherIsBetter]
+	return fmt.Sprintf("%s %s: %s, %s", most, inWords(m.Metrics[metric]), line(m.Rows[ranked[0]].Name), m.Level(ranked[0], mix, metric).Ratio)
 }
 
 // order puts the base first.
@@ -166,7 +168,8 @@ func newGroup(id string, b *batch, matrices []regress.Matrix) group {
 		g.Title += ", traced"
 	}
 	g.Arms = &report.Table{Columns: []report.Column{{Name: "Scheduler"}, {Name: "Crashed jobs", Unit: report.Ratio, Crashes: true}, {Name: "Runs"}}}
-	for i, of := range shownMetrics {
+	shown := shownMetrics(b.arm.Open)
+	for i, of := range shown {
 		g.Arms.Columns = append(g.Arms.Columns, report.Column{Name: of.Title(), Unit: report.MetricUnit(of)})
 		if i < judged && len(b.members) > 1 {
 			g.Arms.Columns = append(g.Arms.Columns, report.Column{Name: "Against base", Unit: report.Factor})
@@ -179,7 +182,7 @@ func newGroup(id string, b *batch, matrices []regress.Matrix) group {
 		g.Arms.Page.Rows = append(g.Arms.Page.Rows, armRow(m.name))
 		crashed, _ := m.lost()
 		lost = lost || crashed > 0
-		if summarize(m.values(shownMetrics[0])).Bounded() {
+		if summarize(m.values(shown[0])).Bounded() {
 			intervals = ", in brackets the " + intervalWords
 		}
 	}
@@ -228,7 +231,7 @@ func armCells(m *member, members []*member, against []stats.Comparison, matrices
 		row = append(row, c)
 	}
 	ofBase, _ := base.lost()
-	for i, of := range shownMetrics {
+	for i, of := range shownMetrics(results.ArmOf(base.runs[0]).Open) {
 		all := summarize(m.values(of))
 		add(summaryCell(all, of), of.OfSurvivors && crashed > 0)
 		if i >= judged || len(members) == 1 {
@@ -263,11 +266,23 @@ func crashCell(crashed, jobs int) report.Cell {
 	return c
 }
 
-// shownMetrics are those of arms. The page's matrix has the metrics of them that are compared.
-var shownMetrics = []results.Metric{results.MetricNamed("throughput"), results.MetricNamed("turnaround"), results.MetricNamed("makespan"), results.MetricNamed("utilization")}
+// shownMetrics are those of arms, the most telling first. The page's matrix has the metrics of them that are compared.
+func shownMetrics(open bool) (out []results.Metric) {
+	names := []string{"throughput", "turnaround", "makespan", "utilization"}
+	if open {
+		names = []string{"turnaround", "turnaround-p95", "backlog", "utilization"}
+	}
+	for _, name := range names {
+		out = append(out, results.MetricNamed(name))
+	}
+	return out
+}
 
 // judged are how many of the first of shownMetrics have verdicts.
 const judged = 2
+
+// inWords is a metric inside a sentence, as "mean turnaround".
+func inWords(of results.Metric) string { return strings.ToLower(of.Title()) }
 
 func (m *member) values(of results.Metric) []float64 { return of.Values(m.runs) }
 

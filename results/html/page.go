@@ -213,7 +213,7 @@ func newSide(runs []results.Run, jobs [][]results.Job, devices map[int64][]resul
 
 // compareSchedulers finds the matrix of each place.
 func compareSchedulers(side regress.Side, base string) ([]regress.Matrix, error) {
-	return regress.Matrices(side, base, regress.Options{Metrics: append(results.OnPages(), results.MetricNamed("crashes"))})
+	return regress.Matrices(side, base, regress.Options{Unnamed: results.OnPages})
 }
 
 // withJobTimes gives the runs the figures that follow from their jobs.

@@ -398,7 +398,7 @@ func TestSurvivorsAreMarked(t *testing.T) {
 			t.Fatalf("base %q: %d places, %v", base, len(v.Places), err)
 		}
 		compared := v.Places[slices.IndexFunc(v.Places, func(p place) bool { return p.Simulated })]
-		shown := slices.DeleteFunc(results.OnPages(), func(m results.Metric) bool {
+		shown := slices.DeleteFunc(results.OnPages(false), func(m results.Metric) bool {
 			return !slices.ContainsFunc(compared.ByMix, func(t *report.Table) bool { return strings.HasPrefix(t.Title, m.Title()+" by mix") })
 		})
 		for i, row := range compared.Over.HTML() {

@@ -99,7 +99,7 @@ func barsOf(m regress.Matrix, a *arms) (out []barFigure) {
 	return out
 }
 
-// widest is the mix of a matrix in which throughput differs most from the base's.
+// widest is the mix of a matrix in which the headline differs most from the base's.
 func widest(m regress.Matrix, groups []group) *group {
 	var out *group
 	most := -1.0
@@ -110,7 +110,7 @@ func widest(m regress.Matrix, groups []group) *group {
 		}
 		differs := 0.0
 		for _, of := range g.members {
-			if l := regress.LevelOf([]regress.Matrix{m}, results.ArmOf(of.runs[0]), shownMetrics[0]); !l.LostMore && l.Ratio.Value > 0 {
+			if l := regress.LevelOf([]regress.Matrix{m}, results.ArmOf(of.runs[0]), results.Headline(m.Of.Open)); !l.LostMore && l.Ratio.Value > 0 {
 				differs = max(differs, math.Abs(math.Log(l.Ratio.Value)))
 			}
 		}
@@ -145,8 +145,8 @@ func (p *painter) jobs(g *group, wide bool) (*jobsFigure, error) {
 			return nil, err
 		}
 		one := pictured{records: records{run: run, jobs: jobs, devices: p.devices[run.ID], tasks: tasks}, arm: m.name}
-		if r := regress.LevelOf(p.ms, results.ArmOf(run), shownMetrics[0]).Ratio; len(g.members) > 1 && !math.IsNaN(r.Value) {
-			one.ratio = regress.RatioText(r.Value) + "×"
+		if r := regress.LevelOf(p.ms, results.ArmOf(run), results.Headline(g.arm.Open)).Ratio; len(g.members) > 1 && !math.IsNaN(r.Value) {
+			one.ratio = inWords(results.Headline(g.arm.Open)) + " " + regress.RatioText(r.Value) + "×"
 		}
 		drawn = append(drawn, one)
 	}

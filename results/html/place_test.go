@@ -1,6 +1,7 @@
 package html
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -88,5 +89,43 @@ func TestWidestMixIsShownFirst(t *testing.T) {
 	}
 	if v.Arms[0].Text != "sa" || v.Groups[0].arm.Mode != results.Simulated {
 		t.Errorf("arms %+v", v.Arms)
+	}
+}
+
+// An open load is judged by the time in the system, apart from batches: throughput says when its jobs arrived.
+func TestOpenLoadIsJudgedByTimeInTheSystem(t *testing.T) {
+	m := memory{}
+	for i := 1; i <= 7; i++ {
+		for _, scheduler := range []string{"sa", "case-alg3"} {
+			m.add(simulatedRun(scheduler, i, 10+float64(i)/10))
+			r := simulatedRun(scheduler, i, 10+float64(i)/10)
+			r.run.Mix, r.run.Arrivals = "load", new("every 1s")
+			m.add(r)
+		}
+	}
+	v, err := build(t.Context(), m, m.runs(), Options{})
+	if err != nil || len(v.Places) != 2 {
+		t.Fatalf("%d places, %v", len(v.Places), err)
+	}
+	var got []string
+	for _, p := range v.Places {
+		got = append(got, p.Title, p.Result, fmt.Sprint(len(p.Notes)))
+		for _, tile := range p.Tiles {
+			got = append(got, tile.Name)
+		}
+		for _, of := range p.Over.Columns {
+			got = append(got, of.Name)
+		}
+	}
+	for _, g := range v.Groups {
+		got = append(got, g.Result)
+	}
+	want := []string{"sim:2xV100", "case-alg3 is best: 2.00× (1.94 to 2.06) the throughput of sa on W1", "0", "Throughput", "Mean turnaround", "Crashed jobs",
+		"scheduler", "crash_rate", "throughput_ratio", "turnaround_ratio", "turnaround_p95_ratio", "makespan_ratio", "job_slowdown_ratio", "fairness", "utilization", "runs",
+		"sim:2xV100, open load", "case-alg3 is best: 0.67× (0.65 to 0.69) the mean turnaround of sa on load", "1", "Mean turnaround", "P95 turnaround", "Crashed jobs",
+		"scheduler", "crash_rate", "turnaround_ratio", "turnaround_p95_ratio", "job_slowdown_ratio", "fairness", "utilization", "runs",
+		"highest throughput: case-alg3, 2.00× (1.94 to 2.06)", "lowest mean turnaround: case-alg3, 0.67× (0.65 to 0.69)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/stats"
@@ -13,16 +14,16 @@ import (
 // standing says which schedulers of a matrix are to be shown first.
 type standing struct {
 	m      regress.Matrix
-	metric int // of throughput in the matrix; -1: it has none
+	metric int // the headline's in the matrix; -1: it has none
 	best   int // row; -1: none can be called so
 	other  int // row to which it is compared: the base, or if that is the best the next; -1: there is none
 	next   int // row behind the best that is not the base; -1: there is none
 }
 
-// stand finds the row with the highest throughput that is comparable.
+// stand finds the row with the best headline that is comparable.
 func stand(m regress.Matrix) standing {
 	s := standing{m: m, best: -1, other: -1, next: -1}
-	s.metric = m.IndexOf(shownMetrics[0])
+	s.metric = m.IndexOf(results.Headline(m.Of.Open))
 	if s.metric < 0 || len(m.Rows) < 2 {
 		return s
 	}
@@ -46,7 +47,7 @@ func stand(m regress.Matrix) standing {
 func (s standing) contested() bool {
 	return slices.ContainsFunc(s.m.Rows, func(row regress.Standing) bool {
 		l := row.Over[s.metric]
-		return l.LostMore && l.Ratio.Value < 1
+		return l.LostMore && (l.Ratio.Value < 1) == s.m.Metrics[s.metric].HigherIsBetter
 	})
 }
 
@@ -65,8 +66,9 @@ func (s standing) says() (result string, beside []string) {
 	if len(s.m.Rows) == 1 {
 		return line(s.m.Rows[0].Name) + " alone", nil
 	}
+	what := inWords(results.Headline(s.m.Of.Open))
 	if s.metric < 0 {
-		return "Nothing to compare: no run has a throughput", nil
+		return "Nothing to compare: no run has a " + what, nil
 	}
 	base, over := s.name(0), ""
 	if n := len(s.m.Mixes); n > 1 {
@@ -82,13 +84,13 @@ func (s standing) says() (result string, beside []string) {
 		result = fmt.Sprintf("%s, the base, is the only scheduler whose figures are comparable", base)
 	case s.best == 0:
 		result = fmt.Sprintf("%s, the base, is best%s", base, over)
-		beside = append(beside, fmt.Sprintf("Next is %s, with %s its throughput", s.name(s.next), ratio(s.next)))
+		beside = append(beside, fmt.Sprintf("Next is %s, with %s its %s", s.name(s.next), ratio(s.next), what))
 	default:
 		verb := "is best"
-		if _, word := judge(s.level(s.best, s.metric).Ratio, true); word != string(stats.Better) {
+		if _, word := judge(s.level(s.best, s.metric).Ratio, s.m.Metrics[s.metric].HigherIsBetter); word != string(stats.Better) {
 			verb = "is ahead, perhaps by chance"
 		}
-		result = fmt.Sprintf("%s %s: %s the throughput of %s%s", s.name(s.best), verb, ratio(s.best), base, over)
+		result = fmt.Sprintf("%s %s: %s the %s of %s%s", s.name(s.best), verb, ratio(s.best), what, base, over)
 		if s.next > 0 {
 			beside = append(beside, fmt.Sprintf("Next is %s, with %s", s.name(s.next), ratio(s.next)))
 		}

@@ -25,7 +25,7 @@ type tileLine struct {
 	Base bool
 }
 
-// tiles show throughput, turnaround and crashed jobs of the best scheduler beside the base, or of a scheduler that is
+// tiles show the first metrics and the crashed jobs of the best scheduler beside the base, or of a scheduler that is
 // alone.
 func tiles(s standing, a *arms) []tile {
 	rows := []int{s.best, s.other}
@@ -43,7 +43,7 @@ func tiles(s standing, a *arms) []tile {
 		compared = rows[1]
 	}
 	var out []tile
-	for _, of := range shownMetrics[:judged] {
+	for _, of := range shownMetrics(s.m.Of.Open)[:judged] {
 		at := s.m.IndexOf(of)
 		if at < 0 {
 			continue

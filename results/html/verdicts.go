@@ -34,7 +34,7 @@ func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	var others [][]results.Run
 	for _, m := range own[1:] {
 		others = append(others, m.runs)
-		for _, c := range shownMetrics[:judged] {
+		for _, c := range shownMetrics(results.ArmOf(own[0].runs[0]).Open)[:judged] {
 			pairs = append(pairs, stats.Pair{A: own[0].values(c), B: m.values(c),
 				Options: stats.Options{MinEffect: stats.DefaultMinEffect, HigherIsBetter: c.HigherIsBetter, NoiseFree: own[0].noiseFree || m.noiseFree}})
 		}

@@ -108,15 +108,21 @@ func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []s
 	if deadRuns > 0 {
 		notes = append(notes, fmt.Sprintf("runs of %s in which no job ended ok: %d; they have no turnaround, makespan and energy", s.Label, deadRuns))
 	}
-	if open := openLoads(arms); open != "" {
-		notes = append(notes, fmt.Sprintf("runs of %s are of open load (%s): makespan and throughput say mostly when jobs arrive, so compare turnaround", s.Label, open))
-	}
 	notes = append(notes, sizes(s.Label, arms)...)
 	notes = append(notes, contents(s.Label, arms, names)...)
 	if found := machines(s.Runs); found != "" {
 		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s)", s.Label, found))
 	}
 	return notes
+}
+
+// ofOpenLoad says which of the arms are of open load.
+func (s Side) ofOpenLoad(arms map[results.Arm][]Observation) []string {
+	open := openLoads(arms)
+	if open == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("runs of %s are of open load (%s): makespan and throughput say mostly when jobs arrive, so compare turnaround, the time in the system", s.Label, open)}
 }
 
 // openLoads are the mixes whose jobs arrive at times of their own, marked where the backlog grew.
@@ -373,6 +379,7 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	}
 	warn(a.Mode != b.Mode, "SIMULATED figures are compared with measured ones: %s and %s", names.Of(a), names.Of(b))
 	warn(a.Traced != b.Traced, "traced runs are compared with untraced ones, and tracing costs time: %s and %s", names.Of(a), names.Of(b))
+	warn(a.Open != b.Open, "a batch is compared with an open load: %s and %s", names.Of(a), names.Of(b))
 	warn(a.Mix != b.Mix || a.Jobs != b.Jobs, "the batches differ: %s (%s) and %s (%s)", a.Mix, size.Count(a.Jobs, "job"), b.Mix, size.Count(b.Jobs, "job"))
 	warn(a.Node != b.Node && a.Mode == b.Mode, "the nodes differ: %s and %s", a.Node, b.Node)
 	warn(a.Scheduler == b.Scheduler && a.Parameters != b.Parameters, "parameters of %s differ: %s and %s", a.Scheduler, a.Parameters, b.Parameters)

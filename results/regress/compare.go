@@ -12,7 +12,20 @@ import (
 type Options struct {
 	Alpha     float64
 	MinEffect float64
-	Metrics   []results.Metric // nil: all that need not be named
+	Metrics   []results.Metric // nil: those of Unnamed
+	// Unnamed are the metrics of batches or of open loads without Metrics; nil: results.Unnamed.
+	Unnamed func(open bool) []results.Metric
+}
+
+// metrics are those of batches or of open loads.
+func (o Options) metrics(open bool) []results.Metric {
+	switch {
+	case o.Metrics != nil:
+		return o.Metrics
+	case o.Unnamed != nil:
+		return o.Unnamed(open)
+	}
+	return results.Unnamed(open)
 }
 
 // Row compares one metric of a pair of arms, or of two schedulers over all their mixes.
@@ -47,10 +60,6 @@ func Compare(a, b Side, o Options) (Result, error) {
 	if o.Alpha == 0 {
 		o.Alpha = stats.DefaultAlpha
 	}
-	asked := o.Metrics
-	if asked == nil {
-		o.Metrics = unnamed()
-	}
 	out := Result{A: a.Label, B: b.Label, Alpha: o.Alpha, MinEffect: o.MinEffect}
 	aArms, bArms := a.arms(), b.arms()
 	out.Names = namesOf(aArms, bArms)
@@ -60,7 +69,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 	}
 	out.Notes = markNights(pairs, a, b, o, out.Names)
 	out.pairs = pairs
-	out.Notes = slices.Concat(out.Notes, out.Names.Notes(), together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), remarks(pairs, out.Names))
+	out.Notes = slices.Concat(out.Notes, out.Names.Notes(), together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), together(a.ofOpenLoad(aArms), b.ofOpenLoad(bArms)), remarks(pairs, out.Names))
 	for _, arm := range onlyA {
 		out.Notes = append(out.Notes, leftOut(arm, b, bArms, out.Names))
 	}
@@ -68,7 +77,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 		out.Notes = append(out.Notes, leftOut(arm, a, aArms, out.Names))
 	}
 	out.compare(slices.Concat(blocks(pairs), single(pairs)), o)
-	for _, m := range asked {
+	for _, m := range o.Metrics {
 		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {
 			out.Notes = append(out.Notes, noValue(m))
 		}
@@ -88,7 +97,7 @@ func (r *Result) compare(sets [][]Pair, o Options) {
 		if len(block) > 1 {
 			all = merged(block)
 		}
-		for _, m := range o.Metrics {
+		for _, m := range o.metrics(all.A.Open || all.B.Open) {
 			x, y := valuesOf(m)(all.ARuns), valuesOf(m)(all.BRuns)
 			if len(x) == 0 && len(y) == 0 {
 				continue

@@ -113,7 +113,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	}
 	pairs, onlyA, onlyB := pairsOfGate(baseline, candidate, aArms, bArms, r.Names)
 	r.Pairs = pairs
-	r.Notes = slices.Concat(r.Names.Notes(), together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), remarks(pairs, r.Names))
+	r.Notes = slices.Concat(r.Names.Notes(), together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), together(baseline.ofOpenLoad(aArms), candidate.ofOpenLoad(bArms)), remarks(pairs, r.Names))
 	r.noteOthers(baseline, candidate, onlyA, onlyB, aArms)
 	unequal := r.sayNights(baseline, candidate)
 	r.judge(r.ask(aArms), unequal)

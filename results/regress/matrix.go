@@ -15,10 +15,10 @@ import (
 
 // Matrix has the schedulers of one side beside one another: every metric of every mix as a ratio
 // to one of the schedulers, the base, and the geometric mean of these ratios over the mixes. All
-// its runs are on one node and of one mode, and either all are traced or none is.
+// its runs are on one node and of one mode, all traced or all not, and all batches or all open loads.
 type Matrix struct {
 	Label   string
-	Of      results.Arm   // node, mode and traced of all arms
+	Of      results.Arm   // what all arms have in common beside the mix
 	Mixes   []results.Arm // batches that the base ran
 	Metrics []results.Metric
 	Rows    []Standing    // the base first
@@ -123,14 +123,10 @@ func (e *BaseError) Error() string { return e.why }
 
 // Matrices compares the schedulers of a side with a base: the one that the user names, or if the
 // name is empty sa, or if that did not run the first in the order given. There is a matrix for each node,
-// mode and kind of tracing, also if one scheduler alone ran there.
+// mode, kind of tracing and of load, also if one scheduler alone ran there.
 func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 	if o.Alpha == 0 {
 		o.Alpha = stats.DefaultAlpha
-	}
-	asked := o.Metrics
-	if asked == nil {
-		o.Metrics = unnamed()
 	}
 	all := s.arms()
 	names := results.NamesOf(ofArms(all))
@@ -160,9 +156,9 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 		own := rows[at]
 		own.Base = true
 		m.Rows = slices.Insert(slices.Delete(rows, at, at+1), 0, own)
-		m.choose(apart[k], o.Metrics)
+		m.choose(apart[k], o.metrics(k.Open))
 		m.fill(apart[k])
-		for _, metric := range asked {
+		for _, metric := range o.Metrics {
 			if m.IndexOf(metric) < 0 {
 				m.Notes = append(m.Notes, noValue(metric))
 			}
@@ -170,6 +166,7 @@ func Matrices(s Side, base string, o Options) ([]Matrix, error) {
 		if len(out) == 0 {
 			m.Notes = slices.Concat(m.Notes, names.Notes(), s.notes(all, names))
 		}
+		m.Notes = append(m.Notes, s.ofOpenLoad(apart[k])...)
 		out = append(out, m)
 	}
 	if !found && len(out) > 0 {
@@ -228,10 +225,14 @@ func baseOf(rows []Standing, name string, names results.Names) (int, error) {
 
 // Place names the node, as "local, traced".
 func (m Matrix) Place() string {
+	place := m.Of.Node
 	if m.Of.Traced {
-		return m.Of.Node + ", traced"
+		place += ", traced"
 	}
-	return m.Of.Node
+	if m.Of.Open {
+		place += ", open load"
+	}
+	return place
 }
 
 // arm is the arm of a row for a batch.
@@ -508,7 +509,7 @@ func (m Matrix) nights(arms map[results.Arm][]Observation) (notes []string) {
 				most = max(most, len(distinctBlocks(own, nightOf)))
 			}
 		}
-		found := differingNights(of, bases, m.Metrics, Options{Alpha: m.Alpha})
+		found := differingNights(of, bases, Options{Alpha: m.Alpha, Metrics: m.Metrics})
 		notes = append(notes, nightsDiffer(fmt.Sprintf("the ratio of %s to %s", row.Name, m.Rows[0].Name), found, m.Names)...)
 	}
 	if most > 0 {

@@ -31,11 +31,6 @@ func Metrics() []results.Metric {
 	return slices.DeleteFunc(results.AllMetrics(), func(m results.Metric) bool { return m.Compared == results.NotCompared })
 }
 
-// unnamed are the metrics that are compared unless the user names some.
-func unnamed() []results.Metric {
-	return slices.DeleteFunc(results.AllMetrics(), func(m results.Metric) bool { return m.Compared != results.Compared })
-}
-
 // LookupMetric finds a metric by name.
 func LookupMetric(name string) (results.Metric, error) {
 	var names []string

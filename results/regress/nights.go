@@ -116,15 +116,18 @@ type spread struct {
 
 // differingNights finds the arms whose nights differ significantly, by Kruskal and Wallis, and by the minimum effect or
 // more between the least and the greatest night. With a base, what is judged is the ratio to its mean of the same night.
-func differingNights(arms map[results.Arm][]Observation, base map[results.Arm][]Observation, metrics []results.Metric, o Options) []spread {
+func differingNights(arms, base map[results.Arm][]Observation, o Options) []spread {
 	minEffect := o.MinEffect
 	if minEffect == 0 {
 		minEffect = stats.DefaultMinEffect
 	}
 	var out []spread
-	tests := float64(len(arms) * len(metrics))
+	tests := 0
+	for arm := range arms {
+		tests += len(o.metrics(arm.Open))
+	}
 	for _, arm := range slices.SortedFunc(maps.Keys(arms), results.Arm.Compare) {
-		for _, m := range metrics {
+		for _, m := range o.metrics(arm.Open) {
 			if m.Absolute || m.Counts() {
 				continue
 			}
@@ -136,7 +139,7 @@ func differingNights(arms map[results.Arm][]Observation, base map[results.Arm][]
 				}
 				each = relativeTo(bases, each)
 			}
-			if len(each) < 2 || stats.KruskalWallis(each)*tests >= o.Alpha {
+			if len(each) < 2 || stats.KruskalWallis(each)*float64(tests) >= o.Alpha {
 				continue
 			}
 			s := spread{metric: m, arm: arm}
@@ -184,7 +187,7 @@ func nightsDiffer(who string, found []spread, names results.Names) []string {
 func markNights(pairs []Pair, a, b Side, o Options, names results.Names) (notes []string) {
 	each, together := byNights(pairs)
 	for side, label := range []string{a.Label, b.Label} {
-		found := differingNights(each[side], nil, o.Metrics, o)
+		found := differingNights(each[side], nil, o)
 		notes = append(notes, nightsDiffer(label, found, names)...)
 		for i, p := range pairs {
 			pairs[i].byNights = p.byNights || !sameNights(p.ARuns, p.BRuns) && slices.ContainsFunc(found, func(s spread) bool { return s.arm == []results.Arm{p.A, p.B}[side] })
@@ -193,7 +196,7 @@ func markNights(pairs []Pair, a, b Side, o Options, names results.Names) (notes 
 	if len(notes) > 0 {
 		notes = append(notes, "where nights differ, each night is one value of its side: its mean")
 	}
-	return append(notes, nightsDiffer(fmt.Sprintf("the ratio of %s to %s", b.Label, a.Label), differingNights(together[1], together[0], o.Metrics, o), names)...)
+	return append(notes, nightsDiffer(fmt.Sprintf("the ratio of %s to %s", b.Label, a.Label), differingNights(together[1], together[0], o), names)...)
 }
 
 // byNights are the runs of both sides of pairs. apart has those of pairs whose sides ran in nights of their own, by the
@@ -220,9 +223,9 @@ func (r *Report) sayNights(baseline, candidate Side) []spread {
 			metrics = append(metrics, l.Metric)
 		}
 	}
-	o := Options{Alpha: r.Alpha}
+	o := Options{Alpha: r.Alpha, Metrics: metrics}
 	each, _ := byNights(r.Pairs)
-	ofBaseline, ofCandidate := differingNights(each[0], nil, metrics, o), differingNights(each[1], nil, metrics, o)
+	ofBaseline, ofCandidate := differingNights(each[0], nil, o), differingNights(each[1], nil, o)
 	r.Notes = slices.Concat(nightsDiffer(baseline.Label, ofBaseline, r.Names), nightsDiffer(candidate.Label, ofCandidate, r.Names), r.Notes)
 	return ofCandidate
 }

@@ -63,7 +63,10 @@ func Human(v float64, u Unit) string {
 	case Factor:
 		return regress.RatioText(v)
 	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+	if a := math.Abs(v); a >= 1e3 && a < 1e6 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
 }
 
 // tenths gives one digit behind the point, and zero no sign.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
@@ -115,6 +116,15 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		t.Add(append(row, median(a.runs, "utilization")[0], traced, a.cell.Probe.String(), arm)...)
 	}
 	t.Say("n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs.")
+	var open []string
+	for _, r := range runs {
+		if r.Arrivals != nil && !slices.Contains(open, r.Mix) {
+			open = append(open, r.Mix)
+		}
+	}
+	if len(open) > 0 {
+		t.Say(fmt.Sprintf("open load (%s): %s", size.Few(open, 3, ", "), openLoadNote))
+	}
 	t.Say(samplesNotes(noiseFree, again, doubtful)...)
 	if doubtful > 0 {
 		t.Say("doubtful runs count as done: " + redo)

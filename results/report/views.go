@@ -55,6 +55,19 @@ func columnOf(name string, place Place) Column {
 	return c
 }
 
+const openLoadNote = "jobs arrive at times of their own, so makespan and throughput say mostly when they arrived. Turnaround is the time in the system, from a job's arrival to its end."
+
+// OpenLoadNotes are what a reader of a run's figures must know if its jobs arrived at times of their own.
+func OpenLoadNotes(r results.Run) (notes []string) {
+	if r.Arrivals != nil {
+		notes = append(notes, "open load: "+openLoadNote)
+	}
+	if r.BacklogGrows() {
+		notes = append(notes, fmt.Sprintf("the backlog grew by %s of the jobs that arrived: the load is above what this scheduler serves, so turnaround, wait and backlog are not steady and grow with the length of the run.", Human(*r.Metrics.Open.Growth, Ratio)))
+	}
+	return notes
+}
+
 // RunSummary is what caserun prints at the end of a run.
 func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
 	m := r.Metrics
@@ -119,12 +132,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	if r.Mode == results.Simulated {
 		t.Say("SIMULATED: these figures come from a model of the node, not from devices.")
 	}
-	if r.Arrivals != nil {
-		t.Say("open load: jobs arrive at times of their own, so makespan and throughput say mostly when they arrived. Turnaround is the time in the system, from a job's arrival to its end.")
-	}
-	if r.BacklogGrows() {
-		t.Say(fmt.Sprintf("the backlog grew by %s of the jobs that arrived: the load is above what this scheduler serves, so turnaround, wait and backlog are not steady and grow with the length of the run.", Human(*m.Open.Growth, Ratio)))
-	}
+	t.Say(OpenLoadNotes(r)...)
 	if r.Traced {
 		t.Say("traced: its times include the kernel tracer's cost, and compare only with those of traced runs.")
 	}

@@ -54,7 +54,7 @@ func Explain(ctx context.Context, db *store.Store, r *regress.Report, baseline, 
 	return nil
 }
 
-// PageTrend is the trend that a page shows: of the metric that is asked for, or of throughput if
+// PageTrend is the trend that a page shows: of the metric that is asked for, or of the headline if
 // a line has enough points to be a line. A page of named runs has none.
 func PageTrend(ctx context.Context, db *store.Store, metric string, named bool, selected store.Filter) (*trend.Trend, error) {
 	const fewest = 3
@@ -65,7 +65,10 @@ func PageTrend(ctx context.Context, db *store.Store, metric string, named bool, 
 	if named {
 		return nil, nil
 	}
-	t, err := Trend(ctx, db, "throughput", selected)
+	t, err := Trend(ctx, db, results.Headline(false).Name, selected)
+	if err == nil && !slices.ContainsFunc(t.Lines, func(l trend.Line) bool { return !l.Arm.Open }) {
+		t, err = Trend(ctx, db, results.Headline(true).Name, selected)
+	}
 	var nothing *NothingError
 	switch {
 	case errors.As(err, &nothing):

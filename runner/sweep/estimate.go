@@ -104,7 +104,7 @@ func (p *Plan) Estimates(ctx context.Context, db *store.Store) (Estimates, error
 			for _, probe := range p.Spec.Probes {
 				e := Estimate{alone, byProfiles}
 				same := results.Arm{Mix: mix.Name, Scheduler: s.Name, Parameters: s.Parameters(), Node: p.Options.Node, Mode: p.Mode,
-					Jobs: len(mix.Jobs), Traced: p.Options.Trace, Probe: probe}
+					Jobs: len(mix.Jobs), Traced: p.Options.Trace, Open: mix.OpenLoad() != "", Probe: probe}
 				if known := earlier[same]; len(known) > 0 {
 					e = Estimate{stats.Summarize(known, 0.95).Median, "earlier runs"}
 					share[i] = max(share[i], e.Seconds/alone)
