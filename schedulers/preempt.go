@@ -39,7 +39,8 @@ const (
 	// Evict: at least Revocation.Bytes go out. The context keeps its permit if it has one.
 	Evict
 	// Advise: at least Revocation.Bytes go out and stay there, where the task's kernels reach them over the link,
-	// until the task resumes.
+	// until the task resumes, or is advised of 0 bytes. Managed memory does not go out: no more of it comes than the
+	// task uses, less these bytes. Of a request, for itself: so many bytes fewer come, and nobody is asked.
 	Advise
 	// Move: all that the task has on its device goes to Revocation.Device, where the task is from then on.
 	Move
@@ -121,6 +122,7 @@ type Activity struct {
 	Last       time.Duration // when the latest such call ended
 	Referenced int64         // bytes that the latest launches referenced
 	Fixed      int64         // bytes on the device that cannot move
+	Untouched  int64         // of Referenced: bytes that the kernels are known not to have reached
 }
 
 // Request is a request that waits, as a Preempter sees it.
@@ -142,6 +144,7 @@ type TaskView struct {
 	Allocated  int64 // bytes of all that it has, growth included
 	Resident   int64 // of Allocated: bytes on the device
 	Referenced int64 // of Allocated: bytes that its latest launches referenced
+	Untouched  int64 // of Referenced: bytes that its kernels are known not to have reached
 	Fixed      int64 // of Resident: bytes that cannot move
 	Movable    int64 // of Resident: bytes that a revocation may get; 0 if it gave less than it was asked for
 	// Running: the context has a permit, and a call of the task is under way or has yet to come since
@@ -156,8 +159,26 @@ type TaskView struct {
 	PermitSince, ResidentSince time.Duration
 	Waited                     time.Duration // how long the request had waited that got its context the permit
 	Stopped                    bool          // a revocation took its context's permit, and it has not been granted another since
+	Advised                    *Advice       // nil: its kernels use no memory on the host, as far as the scheduler asked for
 	Can                        Actions       // that it has not answered Unable to
 	Asked                      bool          // it has a ticket, or answered Busy less than the ticket's deadline ago
+}
+
+// Advice is that kernels of a task use memory on the host (Advise).
+type Advice struct {
+	Since time.Duration
+	Limit int64 // bytes of what they use that are on the device at most
+}
+
+// Active is what the task's latest launches used of their memory, on the device or not.
+func (t TaskView) Active() int64 { return t.Referenced - t.Untouched }
+
+// Used is the part of Active that is on the device, or comes there.
+func (t TaskView) Used() int64 {
+	if t.Advised == nil {
+		return t.Active()
+	}
+	return min(t.Active(), max(t.Advised.Limit, t.Resident))
 }
 
 // CanAsk reports whether the task may be asked for the action now.

@@ -182,6 +182,7 @@ type Decision struct {
 	Ticket     Ticket      // of a Revoke, which its answer names, or of an Unanswered
 	Revocation *Revocation // of a Revoke
 	Bytes      int64       // of a Restart: what its job needs on a device, without its context
+	Host       int64       // of Granted and Resumed: bytes of what was asked for that stay on the host (Advise)
 }
 
 // Cause is the kind of a refusal.

@@ -72,7 +72,7 @@ func TestCompletionOfLists(t *testing.T) {
 
 func TestCompletionOfParameters(t *testing.T) {
 	for typed, want := range map[string][]string{
-		"cg":                            {"amfit", "case-alg2", "case-alg3", "cg", "demand", "exec", "mfit", "plan", "quantum", "sa", "schedgpu", "vgpu", "zero"},
+		"cg":                            {"amfit", "case-alg2", "case-alg3", "cg", "demand", "exec", "madvise", "mfit", "plan", "quantum", "sa", "schedgpu", "vgpu", "zero"},
 		"cg:":                           {"cg:isolate=", "cg:workers="},
 		"case-alg3:room=0,queue=p":      {"case-alg3:room=0,queue=priority-fifo", "case-alg3:room=0,queue=priority-mmu"},
 		"plan:queue=d":                  nil,

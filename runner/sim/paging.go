@@ -16,10 +16,12 @@ import (
 // serves. On a full device the block goes that came first, whoever has it and whenever it was used last, also from under a kernel that
 // runs. So a kernel takes turns: it computes up to the first block that it lacks, and waits for that block.
 
-// Of a link, as measured on an H200 with 63 GB/s: what page faults bring in, and what goes out to make room for it.
+// Of a link, as measured on an H200 with 63 GB/s: what page faults bring in, what goes out to make room for it, and what kernels
+// reach on the host.
 const (
-	faultShare = 10.3 / 63
-	pushShare  = 16.6 / 63
+	faultShare  = 10.3 / 63
+	pushShare   = 16.6 / 63
+	remoteShare = 36.0 / 63
 )
 
 // faultBytes is what one reported page fault brings.
@@ -131,6 +133,11 @@ func (d *device) bring(b *block, writes bool) (seconds float64) {
 // pushSeconds is how long it takes a fault engine of its own to write so many bytes to the host.
 func (d *device) pushSeconds(bytes int64) float64 {
 	return float64(bytes) / (d.model.LinkBytesPerS * pushShare)
+}
+
+// remoteSeconds is how long a kernel of its own takes to reach so many bytes on the host.
+func (d *device) remoteSeconds(bytes int64) float64 {
+	return float64(bytes) / (d.model.LinkBytesPerS * remoteShare)
 }
 
 // reach is how a kernel reaches an object, or a part of one.
@@ -271,8 +278,41 @@ func (p *process) pages(k *step) {
 	p.note()
 }
 
+// reached is how much managed memory the kernel of the process has reached.
+func (p *process) reached() int64 {
+	reached := 0.0
+	for _, g := range p.paging[:min(1, len(p.paging))] { // as the scheduler knows the process by its first device
+		for i := range g.reaches {
+			reached += g.reaches[i].reached(g.done())
+		}
+	}
+	return int64(math.Round(reached))
+}
+
+// touched is how much managed memory the latest kernel of the process has reached, or if that is more the one before.
+func (p *process) touched() int64 { return max(p.reached(), p.swap.touched) }
+
+// reached is how many of the bytes a kernel has reached that has done a part of its work.
+func (r *reach) reached(part float64) float64 {
+	if r.random {
+		return float64(r.bytes) * -math.Expm1(-r.sweeps*part)
+	}
+	return float64(r.bytes) * min(1, r.sweeps*part)
+}
+
+// holds is how much managed memory of the process is on its device.
+func (p *process) holds() (bytes int64) {
+	for _, o := range p.task.objects {
+		if o.managed() {
+			bytes += o.resident
+		}
+	}
+	return bytes
+}
+
 // unpage takes the process's kernel off its devices, whatever it does there.
 func (p *process) unpage() {
+	p.swap.touched = p.touched()
 	for _, g := range p.paging {
 		g.leave()
 	}
@@ -298,11 +338,22 @@ func (g *paging) turn() {
 	case b == nil:
 		g.leave()
 		g.over()
+	case g.isRemote(b):
+		g.from = of
+		of.waited(b.bytes - b.resident)
+		g.enter(g.on.link, remoteShare, g.on.remoteSeconds(b.bytes-b.resident))
 	default:
 		g.lacks, g.from = b, of
 		g.on.queue = append(g.on.queue, g)
 		g.on.serve()
 	}
+}
+
+// isRemote reports whether a block stays on the host, where the kernel reaches it, because its process has as much on the device as it
+// may.
+func (g *paging) isRemote(b *block) bool {
+	limit := g.of.swap.limit
+	return limit != nil && g.of.holds()+b.bytes-b.resident > *limit
 }
 
 // serve has the fault engine bring the block that the first kernel in its queue lacks, if it does not do so already.
@@ -344,9 +395,10 @@ func (g *paging) enter(to *pool, demand, solo float64) {
 
 // worked goes on when the work is done.
 func (g *paging) worked() {
-	if g.pool == g.on.sms {
+	switch g.pool {
+	case g.on.sms:
 		g.advance(g.until)
-	} else {
+	case g.on.faults:
 		g.on.queue = g.on.queue[1:]
 		g.on.serve()
 	}
@@ -377,9 +429,15 @@ func (g *paging) computes() bool { return g.pool == g.on.sms && g.work.cohort !=
 
 // settle notes what the kernel has computed so far, before blocks of it may leave.
 func (g *paging) settle() {
-	if g.computes() {
-		g.advance(max(g.at, g.until-g.on.sms.left(&g.work, g.of.x.now)/g.kernel.soloS))
+	g.advance(g.done())
+}
+
+// done is the part of the kernel's work that is done.
+func (g *paging) done() float64 {
+	if !g.computes() {
+		return g.at
 	}
+	return max(g.at, g.until-g.on.sms.left(&g.work, g.of.x.now)/g.kernel.soloS)
 }
 
 // look has a kernel that computes look again what it lacks.

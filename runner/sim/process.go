@@ -132,7 +132,9 @@ func (p *process) do(s *step, then func()) {
 
 // did goes on behind the step that it was doing.
 func (p *process) did() {
-	p.paging = nil
+	if len(p.paging) > 0 {
+		p.swap.touched, p.paging = p.reached(), nil
+	}
 	s, then := p.doing, p.then
 	if s.on != cores {
 		p.swap.last = p.x.now
@@ -167,7 +169,14 @@ func (p *process) launch(s *step) {
 		return
 	}
 	p.begins()
-	p.do(s, nil)
+	var then func()
+	if on := p.onHost(s); on > 0 {
+		then = func() {
+			p.note()
+			p.do(&step{on: link, demand: remoteShare, soloS: on}, nil)
+		}
+	}
+	p.do(s, then)
 	p.note()
 }
 

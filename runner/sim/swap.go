@@ -25,6 +25,9 @@ type swap struct {
 	moving     *activity            // memory is on its way to the host, and the gate is closed
 	held       func()               // goes on when the gate is open
 	told       schedulers.Activity  // the latest
+	advised    bool                 // kernels use on the host what is there
+	limit      *int64               // bytes of managed memory that are on the device at most, unless they were there before; nil: any
+	touched    int64                // bytes of managed memory that the latest kernel has reached
 }
 
 // Moving memory on an H200: page-locked copies reach 55 of the link's 63 GB/s in one direction,
@@ -123,7 +126,7 @@ func (p *process) resumes(s *step) bool {
 		return false
 	}
 	need, referenced := p.references(s)
-	if p.swap.permit && need == 0 {
+	if p.swap.permit && (need == 0 || p.swap.advised) {
 		return false
 	}
 	p.recordKernels()
@@ -160,20 +163,22 @@ func (p *process) yield() {
 	}
 }
 
-// resumed brings what the next step uses to the device.
-func (p *process) resumed() {
+// resumed brings what the next step uses to the device, but for so many bytes that stay on the host.
+func (p *process) resumed(stays int64) {
 	d, bytes, copied, back := p.x.devices[p.device], int64(0), int64(0), int64(0)
-	for _, o := range p.task.objects {
-		if missing := o.bytes - o.resident; missing > 0 && !o.managed() && p.todo[0].Uses(o.name) {
-			bytes += missing
-			if o.filled {
-				copied += missing
-			}
-			back += o.out
-			o.resident, o.out = o.bytes, 0
+	p.swap.permit, p.swap.advised, p.swap.limit = true, stays > 0, nil
+	for _, o := range p.task.using(p.todo[0].Step) {
+		missing := o.bytes - o.resident
+		left := min(missing, stays)
+		missing, stays = missing-left, stays-left
+		bytes += missing
+		if o.filled {
+			copied += missing
 		}
+		out := min(o.out, missing)
+		back += out
+		o.resident, o.out = o.resident+missing, o.out-out
 	}
-	p.swap.permit = true
 	p.owes = max(p.owes, d.pushSeconds(d.makeRoom(bytes)))
 	d.free -= bytes // the scheduler has it for this task
 	if bytes == 0 {
@@ -187,6 +192,27 @@ func (p *process) resumed() {
 		}
 		p.proceed()
 	})
+}
+
+// using has the objects that a step uses and that the process moves itself, by name.
+func (t *task) using(s *profiles.Step) (used []*object) {
+	for _, o := range t.objects {
+		if s.Uses(o.name) && !o.managed() {
+			used = append(used, o)
+		}
+	}
+	slices.SortFunc(used, func(a, b *object) int { return cmp.Compare(a.name, b.name) })
+	return used
+}
+
+// onHost is how long a kernel takes for what it uses on the host.
+func (p *process) onHost(s *step) (seconds float64) {
+	for _, o := range p.task.objects {
+		if !o.managed() && s.Uses(o.name) {
+			seconds += p.x.devices[p.device].remoteSeconds(o.bytes-o.resident) * cmp.Or(s.Access[o.name].Sweeps, 1)
+		}
+	}
+	return seconds
 }
 
 // used notes that the process goes on to do a step.
@@ -211,6 +237,9 @@ func (w *swap) used(p *process, s *step) {
 func (p *process) tellActivity() {
 	works := p.worksOnDevice()
 	now := schedulers.Activity{Running: works, Busy: works, Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}
+	if p.managed > 0 {
+		now.Untouched = max(0, now.Referenced-p.touched())
+	}
 	if p.swap.known && p.swap.told == now {
 		return
 	}
@@ -233,6 +262,9 @@ func (p *process) revoke(d schedulers.Decision) {
 		return
 	}
 	p.swap.ticket, p.swap.asked = &d, p.x.now
+	if p.advise(d.Revocation) {
+		return
+	}
 	if !p.worksOnDevice() {
 		p.moveOut()
 		return
@@ -245,6 +277,25 @@ func (p *process) revoke(d schedulers.Decision) {
 			p.answer(schedulers.Busy, schedulers.Moved{Drain: p.x.now - w.asked})
 		}
 	})
+}
+
+// advise does at once what is advised of managed memory, and takes advice back.
+func (p *process) advise(r *schedulers.Revocation) bool {
+	w := &p.swap
+	switch {
+	case r.Action != schedulers.Advise || r.Bytes > 0 && p.managed == 0:
+		return false
+	case r.Bytes == 0:
+		w.advised, w.limit = false, nil
+	default:
+		has := p.touched()
+		if w.limit != nil {
+			has = min(has, *w.limit)
+		}
+		w.limit = new(max(0, has-r.Bytes))
+	}
+	p.answer(schedulers.Done, schedulers.Moved{})
+	return true
 }
 
 // stop ends the kernel that runs, if it can be stopped and the ticket is still without an answer. The kernel starts again
@@ -309,8 +360,11 @@ func (p *process) moveOut() {
 			p.x.devices[p.device].free += m.bytes
 			m.of.newer = m.of.newer && m.of.resident > 0
 		}
-		if a := w.ticket.Revocation.Action; a == schedulers.Yield || a == schedulers.Stop {
+		switch w.ticket.Revocation.Action {
+		case schedulers.Yield, schedulers.Stop:
 			w.permit = false
+		case schedulers.Advise:
+			w.advised = true
 		}
 		held := w.held
 		w.held = nil

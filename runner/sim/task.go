@@ -92,7 +92,7 @@ func (p *process) begin(s *profiles.Step) {
 		}
 	}
 	if p.movable {
-		want.Can, want.Need = schedulers.Movable, new(p.needs(s))
+		want.Can, want.Need = schedulers.Movable|1<<schedulers.Advise, new(p.needs(s))
 		want.Bytes = max(want.Bytes, p.managed)
 		if p.stops {
 			want.Can |= 1 << schedulers.Stop
@@ -126,18 +126,18 @@ func (p *process) answered(d schedulers.Decision) {
 		p.device = d.Device
 		t.granted = t.asked
 		p.open()
-		p.swap.permit = true
+		p.swap.permit, p.swap.limit = true, nil
 		if p.managed > 0 { // what its first kernel references is not known yet
 			p.yield()
 		}
-		if !p.fill() {
+		if !p.fill(d.Host) {
 			return
 		}
 	case d.Kind == schedulers.Grown:
 		t.granted += t.asked
 		p.swap.brings = t.asked
 	case d.Kind == schedulers.Resumed:
-		p.resumed()
+		p.resumed(d.Host)
 		return
 	case d.Kind == schedulers.ResumeRefused && d.Reason.Cause != schedulers.TimedOut:
 		p.outOfMemory(d.Reason.NeedBytes)
@@ -170,10 +170,11 @@ func (p *process) close() {
 }
 
 // fill puts the process's context, if it has none there, and all that it has allocated on its new
-// device, and plans the copies that it has recorded. false: the device does not have the memory.
-func (p *process) fill() bool {
+// device, but for so many bytes that stay on the host, and plans the copies that it has recorded. false: the device does not
+// have the memory.
+func (p *process) fill(stays int64) bool {
 	t, d := &p.task, p.x.devices[p.device]
-	need, known := p.placed(), slices.Contains(p.contexts, d)
+	need, known := max(0, p.placed()-stays), slices.Contains(p.contexts, d)
 	if !known {
 		need += runner.DefaultContextBytes
 	}
@@ -190,9 +191,14 @@ func (p *process) fill() bool {
 	}
 	p.enterAlso(known)
 	for _, o := range t.objects {
-		if !p.movable || p.todo[0].Uses(o.name) {
+		if !p.movable {
 			o.resident = o.bytes
 		}
+	}
+	p.swap.advised = stays > 0 && p.todo[0].Kind != profiles.Allocate
+	for _, o := range t.using(p.todo[0].Step) {
+		left := min(o.bytes, stays)
+		o.resident, stays = o.bytes-left, stays-left
 	}
 	if len(t.recorded) > 0 {
 		p.todo = slices.Concat(t.recorded, p.todo)

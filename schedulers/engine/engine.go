@@ -338,10 +338,10 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 	e.held[w.task.ID] = h
 	e.pay(h, 1)
 	if e.preempter != nil {
-		e.enlist(h, w.since)
+		e.enlist(h, w)
 	}
 	e.touch(w.task.Job)
-	return schedulers.Decision{Kind: schedulers.Granted, Task: w.task, Device: p.Device, Passed: w.passed}
+	return schedulers.Decision{Kind: schedulers.Granted, Task: w.task, Device: p.Device, Passed: w.passed, Host: w.host}
 }
 
 // next returns the first waiting task that may go now, and its placement. A stalled task does

@@ -267,6 +267,15 @@ func TestStopAndAdvise(t *testing.T) {
 	ask(ms, schedulers.Advise, "advise(1,5)")
 	n.Give(1, "")
 	wantUse(t, n, [3]int64{4, 1, 1}, [3]int64{})
+	if a := n.Task(1).Advised; a == nil || *a != (schedulers.Advice{Since: ms, Limit: 3}) {
+		t.Errorf("advised %+v", a)
+	}
+	n.Ask(ms, "advise(1,0)", schedulers.Revocation{Task: 1, Action: schedulers.Advise, Deadline: 100 * ms, For: schedulers.Nobody})
+	n.Give(1, "")
+	if task := n.Task(1); task.Advised != nil || !task.Permit {
+		t.Errorf("%+v is not advised any more, and has its permit", task)
+	}
+	n.Ask(ms, "", schedulers.Revocation{Task: 1, Action: schedulers.Advise, Deadline: 100 * ms, For: schedulers.Nobody}) // nothing to take back
 	n.Resume(1, 5, 8, "^1@0")
 	wantUse(t, n, [3]int64{9, 1, 1}, [3]int64{})
 	ask(2*ms, schedulers.Stop, "stop(1,5)")

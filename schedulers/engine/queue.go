@@ -121,8 +121,9 @@ type waiting struct {
 	limit   limit
 	passed  int // how often, once it has left the queue; before, see passes
 	stalled bool
-	parked  bool // it is not in the queue (limit.go)
-	spent   bool // its own memory cannot give more room
+	parked  bool  // it is not in the queue (limit.go)
+	spent   bool  // its own memory cannot give more room
+	host    int64 // bytes of what it needs that stay on the host
 	turn
 	entry
 	account *account               // of its user; nil: the order has no credits

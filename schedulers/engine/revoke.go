@@ -21,6 +21,8 @@ import (
 //     deadline, and a task that answers Unable never again for that action. The end of a task
 //     withdraws its ticket. A process that does not answer in time (Config.Grace) keeps its ticket: it is
 //     asked for nothing more and gets nothing, and its answer counts whenever it comes. But nobody waits for it.
+//   - Advice: a task that was asked to advise uses memory on the host while it has its permit, or until the advice is taken
+//     back. A request that is advised needs less on the device.
 //   - For whom: a revocation that is for nobody reserves nothing, and nobody waits for it.
 //   - Reservation: a device on which room is being made for a request is open to no other request
 //     of the queue, until every answer is in and the policy asks no other task.
@@ -30,7 +32,9 @@ import (
 // revocable is what the engine knows of a task under a Preempter.
 type revocable struct {
 	referenced int64
+	untouched  int64 // of referenced
 	fixed      int64
+	advised    *schedulers.Advice
 	kept       int64 // on the device after it gave less than it was asked for; 0 once it is given something
 	can        schedulers.Actions
 	running    bool // as far as its context has a permit
@@ -143,7 +147,7 @@ func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.
 		return nil, err
 	}
 	e.state.devices[h.at.Device].unpermit(h.task.Process())
-	h.busy, h.last = false, e.now
+	h.busy, h.last, h.advised = false, e.now, nil
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }
@@ -188,7 +192,10 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 
 // done enters that h has done what r asks for. What it waits for may not fit on the device to which it has moved.
 func (e *Engine) done(h *holding, r schedulers.Revocation, answer schedulers.Revoked) (refused []schedulers.Decision) {
-	freed := h.bytes - answer.Resident
+	freed, wanted := h.bytes-answer.Resident, r.Bytes
+	if r.Action == schedulers.Advise { // of other memory nothing goes out
+		wanted = min(wanted, h.movable())
+	}
 	h.fixed, h.busy, h.gave = answer.Fixed, false, e.now // the device had done all of it, or stopped
 	e.charge(h, answer.Resident)
 	if w := h.resume; w != nil && r.For != h.task.ID { // what went out may be what it asked to have
@@ -199,13 +206,52 @@ func (e *Engine) done(h *holding, r schedulers.Revocation, answer schedulers.Rev
 		d := &e.state.devices[h.at.Device]
 		h.stopped = h.stopped || d.permitted(h.task.Process())
 		d.unpermit(h.task.Process())
+		h.advised = nil
+	case schedulers.Advise:
+		h.advise(r.Bytes, e.now)
 	case schedulers.Move:
 		return e.stranded(h)
 	}
-	if freed < r.Bytes {
+	if freed < wanted {
 		e.spend(h, r.For)
 	}
 	return nil
+}
+
+// advise notes that so many bytes of what h uses stay on the host from now on; 0: none any more.
+func (h *holding) advise(bytes int64, now time.Duration) {
+	if bytes == 0 {
+		h.advised = nil
+		return
+	}
+	a := schedulers.Advice{Since: now, Limit: max(h.bytes, h.used()-bytes)}
+	if h.advised != nil {
+		a.Since = h.advised.Since
+	}
+	h.advised = &a
+}
+
+// used is TaskView.Used.
+func (h *holding) used() int64 {
+	return schedulers.TaskView{Resident: h.bytes, Referenced: h.referenced, Untouched: h.untouched, Advised: h.advised}.Used()
+}
+
+// adviseRequest leaves up to so many bytes of what w needs on the host. It reports whether w needs less now.
+func (e *Engine) adviseRequest(w *waiting, bytes int64) bool {
+	can := w.task.Can
+	if w.resumes != nil {
+		can = w.resumes.can
+	}
+	need := w.task.Needs()
+	bytes = min(bytes, need)
+	if bytes <= 0 || !can.Has(schedulers.Advise) {
+		return false
+	}
+	w.task.Need = new(need - bytes)
+	w.host += bytes
+	e.touch(w.task.Job)
+	e.park(w)
+	return true
 }
 
 // spend notes that h gave less than it was asked for, so that no request waits for more.
@@ -231,13 +277,14 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 	switch {
 	case !ok || e.preempter == nil || h.task.Several():
 		return fmt.Errorf("activity of task %d: it has no device, or the scheduler takes nothing back", id)
-	case a.Referenced < 0 || a.Fixed < 0:
-		return fmt.Errorf("activity of task %d: %d bytes referenced, %d fixed", id, a.Referenced, a.Fixed)
+	case a.Referenced < 0 || a.Fixed < 0 || a.Untouched < 0 || a.Untouched > a.Referenced:
+		return fmt.Errorf("activity of task %d: %d bytes referenced, %d of them not reached, %d fixed", id, a.Referenced, a.Untouched, a.Fixed)
 	}
 	h.fixed, h.busy = min(a.Fixed, h.bytes), a.Busy
 	if h.resume == nil {
 		h.referenced = min(a.Referenced, h.allocated)
 	}
+	h.untouched = min(a.Untouched, h.referenced)
 	if a.Running || a.Last > h.given {
 		h.running, h.last = a.Running, max(h.last, a.Last)
 	}
@@ -333,10 +380,10 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 		reclaimed := e.reclaim()
 		decisions = append(decisions, reclaimed...)
 		requests := e.requests()
-		asked := e.revoke(requests)
+		asked, advised := e.revoke(requests)
 		decisions = append(decisions, asked...)
 		reserved, reopened := e.reserve(requests)
-		if reopened {
+		if reopened || advised {
 			continue
 		}
 		ended, ok := e.endDeadlock()
@@ -368,12 +415,17 @@ func (e *Engine) endDeadlock() ([]schedulers.Decision, bool) {
 	return []schedulers.Decision{e.resolveDeviceDeadlock(g)}, true
 }
 
-// revoke asks the policy what to take back for the requests, and carries it out as far as it can be.
-func (e *Engine) revoke(requests []schedulers.Request) (decisions []schedulers.Decision) {
+// revoke asks the policy what to take back for the requests, and carries it out as far as it can be. It reports whether a request
+// needs less than before.
+func (e *Engine) revoke(requests []schedulers.Request) (decisions []schedulers.Decision, advised bool) {
 	if len(requests) == 0 && !e.acting {
-		return nil
+		return nil, false
 	}
 	for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
+		if w := e.queue.get(r.Task); w != nil && r.Action == schedulers.Advise && r.For == r.Task {
+			advised = e.adviseRequest(w, r.Bytes) || advised
+			continue
+		}
 		h, ok := e.held[r.Task]
 		if !ok || r.For != schedulers.Nobody && !waits(requests, r.For) {
 			continue
@@ -390,7 +442,7 @@ func (e *Engine) revoke(requests []schedulers.Request) (decisions []schedulers.D
 			d.reserved = &h.ticket.For
 		}
 	}
-	return decisions
+	return decisions, advised
 }
 
 // reserve reserves devices for the requests for which room is being made there. It reports whether any device is
@@ -413,8 +465,11 @@ func (e *Engine) reserve(requests []schedulers.Request) (reserved, reopened bool
 	return reserved, reopened
 }
 
-// gives reports whether h has a permit or bytes that r would take.
+// gives reports whether h has a permit, bytes or advice that r would take, or uses managed memory.
 func (d *device) gives(h *holding, r schedulers.Revocation) bool {
+	if r.Action == schedulers.Advise && (r.Bytes == 0 || h.used() > h.bytes) {
+		return r.Bytes > 0 || h.advised != nil
+	}
 	permit := r.Action == schedulers.Yield || r.Action == schedulers.Stop
 	return min(r.Bytes, h.movable()) > 0 || permit && d.permitted(h.task.Process())
 }
@@ -486,9 +541,9 @@ func (e *Engine) resumed(w *waiting) schedulers.Decision {
 	h.resume = nil
 	e.pay(h, 1)
 	e.charge(h, min(h.bytes+w.task.Needs(), h.allocated))
-	e.give(h, w.since)
+	e.give(h, w)
 	e.touch(h.task.Job)
-	return schedulers.Decision{Kind: schedulers.Resumed, Task: h.task, Device: h.at.Device, Passed: w.passed}
+	return schedulers.Decision{Kind: schedulers.Resumed, Task: h.task, Device: h.at.Device, Passed: w.passed, Host: w.host}
 }
 
 // resumeRefused states the memory that w's task would hold if it resumed, its context included.
@@ -501,11 +556,11 @@ func (e *Engine) resumeRefused(w *waiting, cause schedulers.Cause, why string) s
 		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(stays, limits.ContextBytes), w.task.Needs()), CapacityBytes: limits.CapacityBytes}}
 }
 
-// enlist enters a task that was granted its device, which it asked for at a time.
-func (e *Engine) enlist(h *holding, asked time.Duration) {
-	h.revocable = &revocable{can: h.task.Can, referenced: h.task.Needs()}
+// enlist enters a task that was granted its device, for which it waited as w.
+func (e *Engine) enlist(h *holding, w *waiting) {
+	h.revocable = &revocable{can: h.task.Can, referenced: h.task.Needs() + w.host}
 	e.state.devices[h.at.Device].list(h)
-	e.give(h, asked)
+	e.give(h, w)
 }
 
 func (e *Engine) delist(h *holding) {
@@ -513,12 +568,15 @@ func (e *Engine) delist(h *holding) {
 	e.state.devices[h.at.Device].unlist(h)
 }
 
-// give notes that h was granted its device, or resumed, as it had asked at a time.
-func (e *Engine) give(h *holding, asked time.Duration) {
-	h.running, h.last, h.given, h.got, h.kept, h.stopped = true, e.now, e.now, e.now, 0, false
+// give notes that h was granted its device, or resumed, for which it waited as w.
+func (e *Engine) give(h *holding, w *waiting) {
+	h.running, h.last, h.given, h.got, h.kept, h.stopped, h.advised = true, e.now, e.now, e.now, 0, false, nil
+	if w.host > 0 {
+		h.advised = &schedulers.Advice{Since: e.now, Limit: h.bytes}
+	}
 	d := &e.state.devices[h.at.Device]
 	d.lend(h.task.Process(), lent{}) // both are its own now
-	d.permit(h.task.Process(), permit{e.now, e.now - asked})
+	d.permit(h.task.Process(), permit{e.now, e.now - w.since})
 }
 
 func byID(a, b *holding) int { return cmp.Compare(a.task.ID, b.task.ID) }
@@ -542,7 +600,7 @@ func (h *holding) movable() int64 {
 func (d *device) view(h *holding) schedulers.TaskView {
 	its, permit := d.permits[h.task.Process()]
 	v := schedulers.TaskView{Task: h.task, Allocated: h.allocated, Resident: h.bytes, Referenced: min(h.referenced, h.allocated),
-		Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Busy: h.busy, Last: h.last,
+		Untouched: min(h.untouched, h.referenced, h.allocated), Advised: h.advised, Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Busy: h.busy, Last: h.last,
 		Permit: permit, PermitSince: its.since, Waited: its.waited, Stopped: h.stopped, ResidentSince: h.got, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
 	if !h.can.Has(schedulers.Evict) {
 		v.Fixed = h.bytes

@@ -116,7 +116,7 @@ func (e *Engine) grantSeveral(w *waiting) schedulers.Decision {
 	for _, p := range w.at {
 		h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p, grant: e.grants}
 		if e.preempter != nil {
-			e.enlist(h, w.since)
+			e.enlist(h, w)
 		}
 		if devices = append(devices, p.Device); first == nil {
 			first = h

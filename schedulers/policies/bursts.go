@@ -21,14 +21,14 @@ type estimate func(schedulers.TaskView) int64
 func referenced(t schedulers.TaskView) int64 { return max(t.Referenced, t.Fixed) }
 func allocated(t schedulers.TaskView) int64  { return t.Allocated }
 
-// of estimates t, which may be on d already.
-func (e estimate) of(t schedulers.Task, d schedulers.DeviceView) int64 {
+// viewOf is t as it is on d, or would be as it comes there.
+func viewOf(t schedulers.Task, d schedulers.DeviceView) schedulers.TaskView {
 	for v := range d.TaskViews() {
 		if v.Task.ID == t.ID {
-			return e(v)
+			return v
 		}
 	}
-	return e(schedulers.TaskView{Allocated: t.Bytes, Referenced: t.Needs()})
+	return schedulers.TaskView{Task: t, Allocated: t.Bytes, Referenced: t.Needs(), Can: t.Can}
 }
 
 // A crowd is the bursts that run on a device, as one finds them that wants to start there.
@@ -42,7 +42,7 @@ type crowd struct {
 
 // around returns the crowd on d around t.
 func (e estimate) around(t schedulers.Task, d schedulers.DeviceView) crowd {
-	c := crowd{own: e.of(t, d)}
+	c := crowd{own: e(viewOf(t, d))}
 	c.over = c.own + d.UsedBytes() + d.ContextBytes(t) - d.Limits().CapacityBytes
 	for v := range d.TaskViews() {
 		c.over -= v.Resident

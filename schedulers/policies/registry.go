@@ -13,6 +13,7 @@ import (
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 )
@@ -168,6 +169,7 @@ var registry = map[string]entry{
 	demand.Name:       demand,
 	mfit.Name:         mfit,
 	amfit.Name:        amfit,
+	madvise.Name:      madvise,
 	quantumEntry.Name: quantumEntry,
 	planEntry.Name:    planEntry,
 	external.Name:     external,
@@ -452,6 +454,10 @@ func (s settings) canonical() {
 		case paramWait.Name, paramTimeout.Name, paramPatience.Name, "period", "tq", "idle":
 			if d, err := input.Duration(text); err == nil {
 				s[key] = d.String()
+			}
+		case "quota":
+			if n, err := mixes.ParseBytes(text); err == nil {
+				s[key] = mixes.FormatBytes(n)
 			}
 		case paramRoom.Name, "weight", "error":
 			if f, err := input.Float(text); err == nil {

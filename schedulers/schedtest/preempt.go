@@ -21,6 +21,7 @@ import (
 type Bound struct {
 	slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
 	oneVictim bool // one context makes room for a request, or those that wait behind it
+	advises   bool // some of its tasks can use memory on the host
 	none      bool // it promises nothing
 }
 
@@ -160,6 +161,8 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 		return fmt.Errorf("reason %+v does not state need and capacity", d.Reason)
 	case t.revoked != nil && !refuses && d.Kind != schedulers.Granted && d.Kind != schedulers.Unanswered:
 		return fmt.Errorf("its ticket %d is outstanding", t.revoked.Ticket)
+	case d.Host != 0 && (d.Host < 0 || !t.task.Can.Has(schedulers.Advise) || d.Host > t.lacks()):
+		return fmt.Errorf("%d bytes of %d stay on the host: %+v", d.Host, t.lacks(), *t)
 	}
 	if d.Kind == schedulers.Granted || d.Kind == schedulers.Resumed || d.Kind == schedulers.Grown {
 		if err := m.mayGrant(d); err != nil {
@@ -171,7 +174,7 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 		if pin := t.task.OnDevice; t.device >= 0 || pin != nil && *pin != d.Device {
 			return fmt.Errorf("it has device %d and wants %v", t.device, t.task.OnDevice)
 		}
-		t.device, t.asked, t.there = d.Device, 0, t.task.Needs()
+		t.device, t.asked, t.there = d.Device, 0, t.task.Needs()-d.Host
 		m.contexts[t.device][t.task.Process()] = true
 		m.looks.granted(t.device, t.task.Process())
 	case schedulers.Refused:
@@ -185,7 +188,7 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 		}
 		t.resumes, t.asked = false, 0
 		if d.Kind == schedulers.Resumed {
-			t.there += t.kernel - t.loaded
+			t.there += t.kernel - t.loaded - d.Host
 			m.contexts[t.device][t.task.Process()] = true
 		}
 	case schedulers.Grown, schedulers.GrowRefused:
@@ -243,6 +246,14 @@ func (m *swapping) isAlone(t *swapped) bool {
 		}
 	}
 	return len(m.contexts[t.device]) == 1 && m.looks.charged(t.device, anyJob) == 0 && all <= limits.CapacityBytes
+}
+
+// lacks is what the task asks to have on its device.
+func (t *swapped) lacks() int64 {
+	if t.device < 0 {
+		return t.task.Needs()
+	}
+	return t.kernel - t.loaded
 }
 
 func (t *swapped) waits() bool { return t.device < 0 || t.resumes || t.growing }
@@ -334,6 +345,9 @@ func (m *swapping) begin(rt *rapid.T) {
 		Priority: rapid.IntRange(0, 2).Draw(rt, "priority"), Wait: drawWait(rt)}
 	if rapid.IntRange(0, 5).Draw(rt, "movable") > 0 {
 		task.Can = schedulers.Movable
+		if m.bound.advises && rapid.IntRange(0, 2).Draw(rt, "advisable") > 0 {
+			task.Can |= 1 << schedulers.Advise
+		}
 	}
 	if m.lies != nil {
 		task.Can |= schedulers.Actions(rapid.SampledFrom([]int{0, 31, rapid.IntRange(0, 31).Draw(rt, "actions")}).Draw(rt, "can") << 1)
@@ -576,10 +590,7 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 	if m.bound.slots > 0 && seats >= m.bound.slots {
 		return false
 	}
-	need := t.task.Needs()
-	if t.device >= 0 {
-		need = t.kernel - t.loaded
-	}
+	need := t.lacks()
 	if !here {
 		need += m.devices[device].ContextBytes
 	}

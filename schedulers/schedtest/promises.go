@@ -24,6 +24,7 @@ var Bounds = map[string]func(policies.Scheduler) Bound{
 	"demand":  func(policies.Scheduler) Bound { return Bound{} },
 	"mfit":    func(policies.Scheduler) Bound { return Bound{} },
 	"amfit":   func(policies.Scheduler) Bound { return Bound{} },
+	"madvise": func(policies.Scheduler) Bound { return Bound{advises: true} },
 	"quantum": func(policies.Scheduler) Bound { return Bound{slots: 1} },
 	"vgpu": func(s policies.Scheduler) Bound {
 		values := map[string]string{}
