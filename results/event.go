@@ -46,6 +46,8 @@ const (
 	EventRestarted EventKind = "restarted"
 	// Page faults brought managed memory of a process to a simulated device. The simulated node records it when the process ends.
 	EventPageFaults EventKind = "page-faults"
+	// How much managed memory a device had at most at one time. The batch records it when it ends.
+	EventManaged EventKind = "managed"
 	// A process did not answer in time when it was asked for memory. The batch records it.
 	EventUnanswered EventKind = "unanswered"
 	// The run was stopped; the detail says why. The batch records it.

@@ -56,6 +56,7 @@ type Batch struct {
 	looks  time.Duration   // when the engine's next tick is due; it was asked for
 	idles  bool            // nothing will happen by itself: another look at the processes would show nothing new
 
+	managed     managedMemory
 	progress    progress
 	server      blame.Server
 	held        []schedulers.Decision // grants to jobs that have their devices, and may not be clients of the server before it has recovered
@@ -241,6 +242,9 @@ func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 	err := e.apply(b, now)
 	if b.ahead != nil && err == nil {
 		b.follow(now)
+	}
+	if b.managed.most != nil && b.Ended() {
+		b.noteManaged(now)
 	}
 	return b.take(), err
 }
@@ -544,6 +548,11 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 			b.settle(d, now)
 		case d.Kind == schedulers.Granted:
 			devices := b.devicesOf(d)
+			if why := b.barsStart(i, devices); why != nil {
+				b.refuse(i, why, now)
+				b.carryOut(b.engine.JobExit(d.Task.Job), now)
+				continue
+			}
 			b.start(i, devices)
 			j := b.job(i)
 			for _, device := range devices {
@@ -648,6 +657,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	// could get what another task of the job gives back.
 	b.endTasks(j, func(*task) bool { return true }, now)
 	j.residencies.LeaveAll(now)
+	b.managed.leave(func(p schedulers.Process) bool { return int(p.Job) == e.Job })
 	b.countReports(j, now)
 	b.nameHog(j)
 	outcome, detail := b.outcomeOf(j, e.Exit)

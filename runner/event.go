@@ -209,6 +209,15 @@ type (
 		Process schedulers.Process
 		Device  int
 	}
+	// ManagedAsked says how much managed memory a process is about to have on a device, or has left: TellRoom answers it with
+	// how much it may have, and nothing has changed if that is less than Bytes and Beside.
+	ManagedAsked struct {
+		Process schedulers.Process
+		Device  int   // does not count if the device of its job was settled before it began
+		Bytes   int64 // of managed memory
+		Beside  int64 // of other memory there, of a process of such a job
+		Free    int64 // that the driver says is free on the device; 0: unknown
+	}
 	// Unreached says that calls of a process were refused, or errors of it not heard, because it could not reach the scheduler.
 	Unreached struct {
 		Job int
@@ -292,7 +301,7 @@ type (
 	Answer struct{ Decision schedulers.Decision }
 	// Revoke asks a task's process to give something back: TaskRevoked follows, unless the task ends.
 	Revoke struct{ Decision schedulers.Decision }
-	// TellRoom answers RoomAsked.
+	// TellRoom answers RoomAsked and ManagedAsked.
 	TellRoom struct {
 		Process schedulers.Process
 		Bytes   int64

@@ -25,6 +25,8 @@ void __cudaRegisterFunction(void **module, const char *stub, char *function, con
                             void *, dim3 *, dim3 *, int *);
 void __cudaRegisterVar(void **module, char *host, char *address, const char *name, int external, size_t bytes,
                        int constant, int global);
+void __cudaRegisterManagedVar(void **module, void **host, char *address, const char *name, int external, size_t bytes,
+                              int constant, int global);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream);
 cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **values, size_t shared_bytes, cudaStream_t);

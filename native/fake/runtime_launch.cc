@@ -173,6 +173,11 @@ API void __cudaRegisterVar(void **, char *host, char *, const char *, int, size_
 	variables().push_back({host, bytes});
 }
 
+API void __cudaRegisterManagedVar(void **, void **host, char *, const char *, int, size_t bytes, int, int)
+{
+	*host = calloc(1, bytes); // for good
+}
+
 struct Configuration {
 	dim3 grid, block;
 	size_t shared;

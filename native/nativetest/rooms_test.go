@@ -30,7 +30,7 @@ var rooms = []struct {
 	{"lazy/runtime", []string{"probe", "lazy/abi", "lazy/program", "lazy/device", "lazy/memory", "lazy/task", "lazy/launch"}},
 	{"lazy/driver", []string{"probe", "lazy/abi", "lazy/program", "lazy/device", "lazy/memory", "lazy/task", "lazy/launch"}},
 	{"fake", []string{"lazy/abi"}},
-	{"lazy/tests", []string{"probe", "lazy/program", "fake"}},
+	{"lazy/tests", []string{"probe", "lazy/program", "lazy/memory", "fake"}},
 	{"nvml", nil},
 	{"tracer", nil},
 	{"ballast", nil},

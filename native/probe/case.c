@@ -97,7 +97,7 @@ struct swap {
 	bool answered;
 };
 
-/* A question about the room on a device, on the stack of the thread that waits. */
+/* A question that ROOM_IS answers, on the stack of the thread that waits. */
 struct room {
 	pthread_t asks;
 	uint64_t bytes;
@@ -1107,15 +1107,14 @@ static void await_room(const struct room *own, const struct caller *caller)
 }
 
 /* A handler's question that interrupts another of the same thread has no answer. */
-static bool ask_room(int device, uint64_t *bytes, const struct caller *caller)
+static bool ask_room(const void *frame, size_t size, uint64_t *bytes, const struct caller *caller)
 {
-	const struct case_wire_room frame = {link_header(CASE_WIRE_ROOM, sizeof frame), device, 0};
 	struct room self = {.asks = pthread_self()};
 
-	if (process.phase != CONNECTED || process.arbiter != &server || (process.room != NULL && pthread_equal(process.room->asks, self.asks)))
+	if (process.phase != CONNECTED || (process.room != NULL && pthread_equal(process.room->asks, self.asks)))
 		return false;
 	await_room(NULL, caller); /* another thread's comes first */
-	if (process.room != NULL || !transmit(&frame, sizeof frame))
+	if (process.room != NULL || !transmit(frame, size))
 		return false;
 	process.room = &self;
 	await_room(&self, caller);
@@ -1127,8 +1126,17 @@ static bool ask_room(int device, uint64_t *bytes, const struct caller *caller)
 
 bool client_await_room(int device, uint64_t *bytes)
 {
+	const struct case_wire_room frame = {link_header(CASE_WIRE_ROOM, sizeof frame), device, 0};
 	struct caller caller = enter();
-	return leave(caller, ask_room(device, bytes, &caller));
+	return leave(caller, process.arbiter == &server && ask_room(&frame, sizeof frame, bytes, &caller));
+}
+
+bool client_await_managed(const struct client_managed *memory, uint64_t *bytes)
+{
+	const struct case_wire_managed frame = {link_header(CASE_WIRE_MANAGED, sizeof frame), memory->bytes, memory->beside,
+	                                        memory->free, memory->device, 0};
+	struct caller caller = enter();
+	return leave(caller, ready() == CONNECTED && process.path[0] != '\0' && ask_room(&frame, sizeof frame, bytes, &caller));
 }
 
 /* report tells the run, where there is one, what this process decides. */

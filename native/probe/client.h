@@ -38,6 +38,15 @@ int client_free(struct case_task *task);
  * false: nobody can say. */
 bool client_await_room(int device, uint64_t *bytes);
 
+/* client_await_managed tells the run how much managed memory this process is about to have on a device, or has left, and how
+ * much memory beside it (wire.h, MANAGED). *bytes is how much both together may be: if it is less, nothing has changed. false:
+ * there is no run to ask. */
+struct client_managed {
+	uint64_t bytes, beside, free;
+	int device;
+};
+bool client_await_managed(const struct client_managed *memory, uint64_t *bytes);
+
 /* client_hint tells the run what may explain how the program ends. Only the first hint of a process counts. */
 void client_hint(const char *what);
 

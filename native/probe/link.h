@@ -9,6 +9,10 @@
 
 #include "wire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Any frame that a server may send. */
 union link_frame {
 	struct case_wire_header header;
@@ -78,4 +82,7 @@ void link_close(struct link_files *files);
  * is already zero, cut so that the last byte stays NUL. */
 void link_text(char *to, size_t size, const char *from);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

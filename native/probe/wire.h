@@ -7,11 +7,11 @@
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN, TASK_DECIDED,
  * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_YIELDED, TASK_MOVED, TASK_FREE, REVOKED, SWAP_MORE,
- * SWAP_KEPT, ROOM, OOM and FAULT;
+ * SWAP_KEPT, ROOM, MANAGED, OOM and FAULT;
  * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
  * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
  * tasks; SWAP_SPACE, one for each SWAP_MORE, and such as are `offered`; SWAP_RECALL; REVOKE; ROOM_IS, one for each
- * ROOM. A connection has at most one ROOM unanswered.
+ * ROOM and each MANAGED. A connection has at most one of these two unanswered.
  *
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
@@ -106,7 +106,8 @@ enum case_wire_type {
 	CASE_WIRE_SWAP_KEPT = 21,
 	CASE_WIRE_TASK_YIELDED = 22,
 	CASE_WIRE_ROOM = 23,
-	CASE_WIRE_ROOM_IS = 24
+	CASE_WIRE_ROOM_IS = 24,
+	CASE_WIRE_MANAGED = 25
 };
 
 /* Why a request was refused. */
@@ -348,6 +349,18 @@ struct case_wire_room_is {
 	uint64_t bytes; /* below 2^63 */
 };
 
+/* The process is about to have so much managed memory, or has less since. ROOM_IS says how much it may have, with what
+ * is beside it: if that is less, nothing has changed. It is told apart for each device; that of a process whose device was
+ * settled before it began does not count. */
+struct case_wire_managed {
+	struct case_wire_header header;
+	uint64_t bytes;  /* this and the next two: below 2^63 */
+	uint64_t beside; /* other memory of the device, of a process whose device was settled before it began */
+	uint64_t free;   /* that the driver has now; 0: unknown */
+	int32_t device;  /* ordinal, as in GRANT */
+	uint32_t zero;
+};
+
 struct case_wire_oom {
 	struct case_wire_header header;
 	uint64_t bytes;
@@ -411,6 +424,7 @@ static_assert(sizeof(struct case_wire_swap_recall) == 8, "SWAP_RECALL");
 static_assert(sizeof(struct case_wire_swap_kept) == 16, "SWAP_KEPT");
 static_assert(sizeof(struct case_wire_room) == 16, "ROOM");
 static_assert(sizeof(struct case_wire_room_is) == 16, "ROOM_IS");
+static_assert(sizeof(struct case_wire_managed) == 40, "MANAGED");
 static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
 static_assert(sizeof(struct case_wire_fault) == 144, "FAULT");
 static_assert(sizeof(struct case_wire_bye) == 8, "BYE");
@@ -492,6 +506,10 @@ static_assert(offsetof(struct case_wire_swap_space, files) == 24, "files");
 static_assert(offsetof(struct case_wire_swap_kept, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_room, device) == 8, "device");
 static_assert(offsetof(struct case_wire_room_is, bytes) == 8, "bytes");
+static_assert(offsetof(struct case_wire_managed, bytes) == 8, "bytes");
+static_assert(offsetof(struct case_wire_managed, beside) == 16, "beside");
+static_assert(offsetof(struct case_wire_managed, free) == 24, "free");
+static_assert(offsetof(struct case_wire_managed, device) == 32, "device");
 static_assert(offsetof(struct case_wire_oom, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_oom, where) == 16, "where");
 static_assert(offsetof(struct case_wire_fault, monotonic_ns) == 8, "time");

@@ -277,6 +277,8 @@ func (p *play) frame(what byte) wire.Frame {
 		return &wire.Yielded{Number: task()}
 	case 14:
 		return &wire.Room{Device: int32(bytes())}
+	case 15:
+		return &wire.Managed{Bytes: bytes(), Beside: bytes(), Device: int32(bytes())}
 	}
 	return &wire.Hello{Instance: uint32(p.byte()), Token: p.token, Can: uint32(p.byte() % 32)}
 }

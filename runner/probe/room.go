@@ -20,6 +20,13 @@ func (c *client) room(f *wire.Room) error {
 	return c.post(runner.RoomAsked{Process: c.who(), Device: int(f.Device)})
 }
 
+func (c *client) managed(f *wire.Managed) error {
+	if err := c.askRoom(); err != nil {
+		return err
+	}
+	return c.post(runner.ManagedAsked{Process: c.who(), Device: int(f.Device), Bytes: f.Bytes, Beside: f.Beside, Free: f.Free})
+}
+
 func (c *client) askRoom() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +40,7 @@ func (c *client) askRoom() error {
 	return nil
 }
 
-// TellRoom answers runner.RoomAsked: so many bytes more the process could have.
+// TellRoom answers runner.RoomAsked: so many bytes more the process could have; or runner.ManagedAsked: so many it may have.
 func (s *Server) TellRoom(p schedulers.Process, bytes int64) error {
 	return s.telling("tell the room to", p, func(c *client) error {
 		switch {

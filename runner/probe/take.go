@@ -45,6 +45,7 @@ func newTakes() [wire.Kinds]take {
 		wire.KindMore:    taking((*client).more),
 		wire.KindKept:    taking((*client).kept),
 		wire.KindRoom:    taking((*client).room),
+		wire.KindManaged: taking((*client).managed),
 		wire.KindOOM: taking(func(c *client, f *wire.OOM) error {
 			return c.post(runner.OutOfMemory{Process: c.who(), Bytes: f.Bytes, Where: wire.Printable(f.Where)})
 		}),

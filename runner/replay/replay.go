@@ -190,7 +190,7 @@ func (r *recording) event(e runner.Event) error {
 		j.gone = append(j.gone, r.ofProcess(e.Process, &node{event: e}))
 	case runner.TaskResume, runner.TaskYielded, runner.TaskActive, runner.TaskRevoked, runner.TaskMoved:
 		return errors.New("its scheduler took memory back")
-	case runner.RoomAsked: // it changes nothing
+	case runner.RoomAsked, runner.ManagedAsked: // they change nothing
 	case runner.TaskDecided:
 		return errors.New("its clients decided by themselves")
 	default:

@@ -16,7 +16,7 @@ var cg = entry{
 		Brief:  "a fixed number of jobs at once, round robin; blind to memory, so jobs can crash",
 		Rule:   "a fixed number of jobs at once, spread round robin; blind to memory, so it can crash jobs",
 		Source: casePaper + ", section 5.1, core-to-GPU",
-		Params: []Param{paramWorkers, paramIsolate}},
+		Params: []Param{paramWorkers, omitDefault(paramManaged), paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		n, err := s.number("workers", 0)
 		return coreToGPU{workers: n}, err

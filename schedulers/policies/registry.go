@@ -107,6 +107,9 @@ func Omitted(scheduler string) (parameters []string) {
 // TakesShares reports whether jobs are admitted by their shares. Clients that decide know none.
 func (s Scheduler) TakesShares() bool { return s.KnowsShares && !s.ClientsDecide }
 
+// ExceedsManaged reports whether managed memory may be more than devices have free.
+func (s Scheduler) ExceedsManaged() bool { return s.values[paramManaged.Name] == managedExceed }
+
 type entry struct {
 	Info
 	policy func(settings) (schedulers.Policy, error)
@@ -126,7 +129,7 @@ var (
 	paramNice    = Param{Name: "nice", Default: niceOn, Values: []string{niceOn, niceOff}, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and the others by length; off: all are equal"}
 	paramArch    = Param{Name: "arch", Default: archServer, Values: []string{archServer, archShared}, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", OmitDefault: true}
 	paramBursts  = Param{Name: "bursts", Default: burstsOff, Values: []string{burstsOn, burstsOff}, Help: "on: a process gives up its permit when none of its work is left on the device, and asks for it again; off: it keeps the permit until somebody needs it", OmitDefault: true}
-	paramManaged = Param{Name: "managed", Default: managedFit, Values: []string{managedFit, managedExceed}, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
+	paramManaged = Param{Name: "managed", Default: managedFit, Values: []string{managedFit, managedExceed}, Help: "unified memory beyond what is free: fit: refused; exceed: allowed, and a task that is larger than a device gets an idle one alone. On some GPUs exceed can hang the device"}
 )
 
 const (

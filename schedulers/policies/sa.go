@@ -19,7 +19,7 @@ var sa = entry{
 		Brief:  "one job per device, by default in order of arrival",
 		Rule:   "first free device; one job per device for its lifetime; by default in order of arrival",
 		Source: casePaper + ", section 5.1, single assignment",
-		Params: []Param{omitDefault(withDefault(paramQueue, string(engine.FIFO))), omitDefault(withDefault(paramAge, "0"))}},
+		Params: []Param{omitDefault(withDefault(paramQueue, string(engine.FIFO))), omitDefault(withDefault(paramAge, "0")), omitDefault(paramManaged)}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		if s["queue"] == string(engine.FIFO) {
 			return singleAssignment{}, nil

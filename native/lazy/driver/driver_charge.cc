@@ -69,8 +69,10 @@ CUresult waiting(const std::function<CUresult()> &run)
 DriverCharge::DriverCharge(const char *call, const DriverAllocation &wanted, uint64_t bytes, bool own)
     : wanted_(wanted), bytes_(bytes), task_(bytes > 0 && wanted.memory != nullptr ? task_for(wanted) : nullptr)
 {
-	if (task_ == nullptr)
+	if (task_ == nullptr) {
+		guard(call);
 		return;
+	}
 	const OwnErrors of_the_driver;
 	graph_ = wanted.in_capture(own);
 	if (wanted.ordered && !graph_)
@@ -80,6 +82,20 @@ DriverCharge::DriverCharge(const char *call, const DriverAllocation &wanted, uin
 	                                        : task_->await_charge(call, bytes, wanted.managed));
 	if (!graph_) // whose memory is made when it runs
 		shortage_.emplace(task_, call, bytes, pool_);
+	if (wanted.managed && refused_ == CUDA_SUCCESS)
+		guard(call);
+}
+
+// guard asks the run about managed memory, and in a process that is not charged about all memory of the device.
+void DriverCharge::guard(const char *call)
+{
+	if (wanted_.memory == nullptr || (wanted_.prop != nullptr && wanted_.prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE))
+		return;
+	const OwnErrors of_the_driver;
+	guarded_.emplace(call, bytes_, wanted_.managed);
+	refused_ = result_of(guarded_->refused());
+	if (refused_ != CUDA_SUCCESS && task_ != nullptr)
+		task_->take_back(bytes_);
 }
 
 bool DriverCharge::await_again(CUresult result)
@@ -97,9 +113,11 @@ bool DriverCharge::await_again(CUresult result)
 
 CUresult DriverCharge::made(CUresult result)
 {
+	void *const at = reinterpret_cast<void *>(result == CUDA_SUCCESS ? *wanted_.memory : 0);
+	if (guarded_ && result == CUDA_SUCCESS)
+		guarded_->made(at);
 	if (task_ == nullptr)
 		return result;
-	void *const at = reinterpret_cast<void *>(result == CUDA_SUCCESS ? *wanted_.memory : 0);
 	if (pool_ != nullptr)
 		pool_was_asked(pool_, bytes_, result);
 	if (graph_)
@@ -121,13 +139,16 @@ CUresult driver_released(const char *call, const DriverFree &free, bool own, con
 	Allocation was = {};
 	const bool node = mode() != Mode::passive && free.in_capture(own);
 
+	GuardedFree guarded(at);
 	if (node || mode() == Mode::passive || !withdraw(at, &was)) {
 		const CUresult result = run();
+		guarded.done(result == CUDA_SUCCESS);
 		if (result == CUDA_SUCCESS && mode() != Mode::passive)
 			graph_frees(at);
 		return result;
 	}
 	const CUresult result = free.ordered || being_captured() ? run() : waiting(run);
+	guarded.done(result == CUDA_SUCCESS);
 	if (result != CUDA_SUCCESS)
 		readopt(was);
 	else if (was.pool != nullptr)
@@ -250,7 +271,9 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
+	GuardedFree guarded(reinterpret_cast<const void *>(handle));
 	const CUresult result = release_handle(handle, [=] { return real(handle); }, &gone);
+	guarded.done(result == CUDA_SUCCESS);
 	discharge(gone);
 	return result;
 }
@@ -293,10 +316,12 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 static void discharge_all(const std::vector<Allocation> &gone)
 {
 	for (const Allocation &was : gone)
-		if (was.pool != nullptr)
+		if (was.pool != nullptr) {
 			pool_has_back(was.pool);
-		else
+		} else {
+			GuardedFree(reinterpret_cast<void *>(was.base)).done(true);
 			discharge(Charge{was.charged_to, was.bytes});
+		}
 }
 
 static void discharge_device(Task &task)

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "abi/abi.h"
+#include "task/managed.h"
 #include "task/shortage.h"
 #include "task/task.h"
 #include "driver_memory.h"
@@ -26,6 +27,8 @@ public:
 	CUresult made(CUresult result);
 
 private:
+	void guard(const char *call);
+
 	const DriverAllocation &wanted_;
 	const uint64_t bytes_;
 	Task *task_;          // nullptr: nothing is charged
@@ -33,6 +36,7 @@ private:
 	cudaMemPool_t pool_ = nullptr; // or a pool's
 	CUresult refused_ = CUDA_SUCCESS;
 	std::optional<Shortage> shortage_;
+	std::optional<GuardedAllocation> guarded_;
 };
 
 // driver_released does a free of the driver's, and gives back what was charged.

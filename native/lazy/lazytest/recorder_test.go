@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,7 +75,24 @@ func said(kind, text string) *event {
 }
 
 // recorder hands every event to the test, which answers.
-type recorder struct{ events chan *event }
+type recorder struct {
+	events chan *event
+	guard  *guard
+}
+
+// guard answers what processes say of their managed memory. The test does not hear of it.
+type guard struct {
+	mu    sync.Mutex
+	room  int64 // that they have
+	asked []string
+}
+
+func (g *guard) answer(s *probe.Server, e runner.ManagedAsked) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = append(g.asked, fmt.Sprintf("%d+%d", e.Bytes>>20, e.Beside>>20))
+	return s.TellRoom(e.Process, g.room)
+}
 
 // patience bounds a wait for what must happen; no test passes because of it.
 const patience = probetest.Patience
@@ -103,9 +121,12 @@ func start(t testing.TB) (*probe.Server, recorder) {
 // startRevoking is start for a scheduler that takes memory back, with the chunk and the window of a configuration.
 func startRevoking(t testing.TB, c probe.Config) (*probe.Server, recorder) {
 	t.Helper()
-	r := recorder{make(chan *event, 1<<14)}
+	r := recorder{make(chan *event, 1<<14), &guard{room: 1 << 40}}
 	var s *probe.Server
 	record := probetest.NewRecorder(func(e probetest.Event) error {
+		if asked, ok := e.Posted.(runner.ManagedAsked); ok {
+			return r.guard.answer(s, asked)
+		}
 		r.events <- &event{e, s}
 		return nil
 	})

@@ -26,12 +26,14 @@ static std::atomic<uint64_t> total{0};
 
 uint64_t variable_bytes() { return total.load(std::memory_order_relaxed); }
 
-void know_variable(const void *symbol, size_t bytes)
+size_t know_variable(const void *symbol, size_t bytes)
 {
 	Locked locked(registering);
 	size_t &known = variables()[symbol]; // again where its part of the program is loaded again
-	total.fetch_add(bytes - known);
+	const size_t more = bytes - known;
+	total.fetch_add(more);
 	known = bytes;
+	return more;
 }
 
 } // namespace lazy

@@ -14,8 +14,9 @@ bool inside_variable(const void *symbol, size_t offset, size_t bytes);
 // variable_bytes is how much the program's variables take on each device that it uses.
 uint64_t variable_bytes();
 
-// know_variable: the CUDA runtime is told of the variable (runtime/registration.cc).
-void know_variable(const void *symbol, size_t bytes);
+// know_variable: the CUDA runtime is told of the variable (runtime/registration.cc). It returns by how many bytes
+// variable_bytes has grown.
+size_t know_variable(const void *symbol, size_t bytes);
 
 } // namespace lazy
 #endif

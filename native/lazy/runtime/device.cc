@@ -22,6 +22,7 @@
 #include "task/burst.h"
 #include "task/pools.h"
 #include "task/graph_memory.h"
+#include "task/managed.h"
 #include "task/record.h"
 #include "task/report.h"
 #include "task/seems.h"
@@ -130,29 +131,34 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		if (seen(REAL(cudaDeviceSynchronize)(), call) != cudaSuccess)
 			REAL(cudaGetLastError)(); // the program has seen none
 	}
-	Locked locked;
-	await_forget_captures(); // their streams end in any mode
-	if (one_device()) {
-		forget_freed();
-		forget_memory();
-		forget_registrations();
-		forget_graphs();
-		clear_record();
-		forget_handles();
-		forget_windows();
-		forget_looks();
-		forget_stops();
+	const int device = Task::here().device();
+	{
+		Locked locked;
+		await_forget_captures(); // their streams end in any mode
+		if (one_device()) {
+			forget_freed();
+			forget_memory();
+			forget_registrations();
+			forget_graphs();
+			clear_record();
+			forget_handles();
+			forget_windows();
+			forget_looks();
+			forget_stops();
+		}
+		if (one_device())
+			reset_former_devices();
+		if (!one_device() || home() >= 0)
+			error = seen(run(), call);
+		if (error == cudaSuccess)
+			forget_error();
+		idle();
+		if (mode() != Mode::passive)
+			reset_task();
+		forget_device();
 	}
-	if (one_device())
-		reset_former_devices();
-	if (!one_device() || home() >= 0)
-		error = seen(run(), call);
 	if (error == cudaSuccess)
-		forget_error();
-	idle();
-	if (mode() != Mode::passive)
-		reset_task();
-	forget_device();
+		forget_guarded(device);
 	return error;
 }
 

@@ -8,6 +8,7 @@
 #include "program/objects.h"
 #include "task/bypass.h"
 #include "task/explicit.h"
+#include "task/managed.h"
 #include "task/revoke.h"
 #include "task/stop.h"
 #include "task/stream_ordered.h"
@@ -31,6 +32,7 @@ static void renew_in_child()
 	renew_windows();
 	renew_freed();
 	renew_by_handle();
+	renew_managed();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	Task::renew_tasks();
 }

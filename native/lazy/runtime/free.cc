@@ -9,6 +9,7 @@
 #include "program/mode.h"
 #include "task/direct.h"
 #include "task/graph_memory.h"
+#include "task/managed.h"
 #include "task/pools.h"
 #include "task/record.h"
 #include "task/report.h"
@@ -52,6 +53,7 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	}
 	// Once CUDA has it back, another thread may be given the same address.
 	Allocation was = {};
+	GuardedFree guarded(memory);
 	const bool withdrawn = holder == Holder::runtime && withdraw(memory, &was);
 	const bool in_order = holder == Holder::mapped && order != nullptr && free_in_order(memory, *order);
 	if (holder == Holder::mapped && !in_order) { // kernels may still use it, and cudaFree waits for them
@@ -61,6 +63,7 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	} else if (holder != Holder::mapped && holder != Holder::reserved) {
 		error = seen(real(), call);
 	}
+	guarded.done(error == cudaSuccess);
 	if (holder == Holder::unknown && error == cudaSuccess)
 		graph_frees(memory);
 	if ((holder == Holder::mapped && !in_order) || holder == Holder::reserved)

@@ -15,6 +15,7 @@
 #include "program/mode.h"
 #include "task/direct.h"
 #include "task/explicit.h"
+#include "task/managed.h"
 #include "task/report.h"
 #include "task/shortage.h"
 #include "task/stop.h"
@@ -61,8 +62,10 @@ cudaError_t launch(const char *call, How how, bool own, const void *kernel, dim3
 	await_references(kernel, arguments);
 	if (cudaError_t error = await_local_memory(call, kernel, task); error != cudaSuccess)
 		return error;
+	cudaError_t error = await_managed_variables(task);
+	if (error != cudaSuccess)
+		return error;
 	UnseenShortage shortage(call);
-	cudaError_t error;
 	do {
 		const Submitting submitting(true);
 		if (error = task(); error != cudaSuccess)

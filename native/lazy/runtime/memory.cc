@@ -8,6 +8,7 @@
 #include "program/mode.h"
 #include "task/direct.h"
 #include "task/graph_memory.h"
+#include "task/managed.h"
 #include "task/pools.h"
 #include "task/report.h"
 #include "task/seems.h"
@@ -86,6 +87,11 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		error = task.await_charge(call, bytes, kind == Kind::unified);
 	if (error != cudaSuccess)
 		return error;
+	GuardedAllocation guarded(call, bytes, kind == Kind::unified);
+	if (guarded.refused() != cudaSuccess) {
+		task.take_back(bytes);
+		return guarded.refused();
+	}
 	Shortage shortage(&task, call, bytes, pool);
 	do {
 		const Submitting submitting; // as above
@@ -96,6 +102,7 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 				pool_was_asked(pool, bytes, error);
 			if (bytes > 0)
 				adopt(*memory, bytes, task.device(), pool);
+			guarded.made(*memory);
 			return error;
 		}
 		if (error == cudaErrorMemoryAllocation)

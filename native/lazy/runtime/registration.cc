@@ -8,6 +8,7 @@
 #include "launch/stoppable.h"
 #include "launch/work.h"
 #include "task/direct.h"
+#include "task/managed.h"
 #include "task/report.h"
 #include "task/task.h"
 
@@ -47,6 +48,14 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
 		tie(Tie::variable); // its value cannot move
 	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
 	know_variable(host, bytes);
+}
+
+void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external, size_t bytes,
+                              int constant, int global)
+{
+	tie(Tie::variable);
+	REAL(__cudaRegisterManagedVar)(handle, host, device, name, external, bytes, constant, global);
+	know_managed_variable(know_variable(host, bytes));
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host)

@@ -20,6 +20,7 @@
 #include "burst.h"
 #include "bypass.h"
 #include "explicit.h"
+#include "managed.h"
 #include "revoke.h"
 #include "stream_capture.h"
 #include "submit_gate.h"
@@ -139,6 +140,10 @@ unsigned look()
 	const bool still = now == before && !activity_calls(), working = activity_working();
 
 	before = now;
+	if (read_active() && pthread_mutex_trylock(&lock) == 0) {
+		show_holdings();
+		pthread_mutex_unlock(&lock);
+	}
 	if (!working && !in_burst())
 		return later;
 	if (!still)

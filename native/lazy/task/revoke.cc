@@ -28,6 +28,7 @@
 #include "burst.h"
 #include "bypass.h"
 #include "explicit.h"
+#include "managed.h"
 #include "revoke.h"
 #include "stop.h"
 #include "stream_capture.h"
@@ -88,7 +89,7 @@ void show_holdings()
 		return;
 	const Holdings now = holdings();
 	show_calls(); // by now the scheduler has the page
-	activity_holds(now.resident, referenced_bytes(), now.fixed);
+	activity_holds(now.resident, referenced_bytes() + active_managed(), now.fixed);
 }
 
 static void unable(client_revoked *answer, const char *why)

@@ -189,7 +189,7 @@ static void *program(void *number)
 		if ((does & 8) != 0)
 			case_task_grow(&task, 5, 0);
 		if ((does & 128) != 0)
-			client_await_room(1, &room);
+			client_await_room(1, &room), client_await_managed(&(struct client_managed){1, 0, 0, 1}, &room);
 		if ((does & 16) != 0 && client_await_resume(&task, needs) == CASE_OK)
 			client_moved(&task, CASE_MOVED_IN, &(struct client_move){800, 1, 1});
 		if ((does & 64) != 0)

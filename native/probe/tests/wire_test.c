@@ -88,6 +88,7 @@ static void encode(void)
 	struct case_wire_swap_kept kept = {HEADER(CASE_WIRE_SWAP_KEPT, kept), 96 << 20};
 	struct case_wire_room room = {HEADER(CASE_WIRE_ROOM, room), 3, 0};
 	struct case_wire_room_is room_is = {HEADER(CASE_WIRE_ROOM_IS, room_is), 5ull << 30};
+	struct case_wire_managed managed = {HEADER(CASE_WIRE_MANAGED, managed), 5ull << 30, 1 << 30, 9ull << 30, 3, 0};
 	struct case_wire_bye bye = {HEADER(CASE_WIRE_BYE, bye)};
 
 	for (unsigned i = 0; i < 16; i++) {
@@ -118,6 +119,7 @@ static void encode(void)
 	compare("swap_kept", &kept, sizeof kept);
 	compare("room", &room, sizeof room);
 	compare("room_is", &room_is, sizeof room_is);
+	compare("managed", &managed, sizeof managed);
 }
 
 static void encode_state(void)

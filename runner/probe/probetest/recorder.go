@@ -97,6 +97,8 @@ func (r *Recorder) Post(at time.Duration, posted runner.Event) error {
 		of("moved", p.ID)
 	case runner.RoomAsked:
 		e.Kind, e.Process = "room", p.Process
+	case runner.ManagedAsked:
+		e.Kind, e.Process, e.Bytes = "managed", p.Process, p.Bytes
 	case runner.OutOfMemory:
 		e.Kind, e.Process, e.Bytes, e.Text = "oom", p.Process, int64(p.Bytes), p.Where
 	case runner.Fault:

@@ -42,6 +42,7 @@ const (
 	KindYielded
 	KindRoom
 	KindRoomIs
+	KindManaged
 	Kinds // how many there are, and 0
 )
 
@@ -85,6 +86,7 @@ var frames = [Kinds]struct {
 	KindYielded: {"TASK_YIELDED", &Yielded{}},
 	KindRoom:    {"ROOM", &Room{}},
 	KindRoomIs:  {"ROOM_IS", &RoomIs{}},
+	KindManaged: {"MANAGED", &Managed{}},
 }
 
 // sizes are those of frames, with their headers.
@@ -244,7 +246,12 @@ type (
 	Kept struct{ Bytes int64 }
 	// Room asks how much more memory of a device the process's tasks could have now.
 	Room struct{ Device int32 }
-	OOM  struct {
+	// Managed says how much managed memory the process is about to have, or has left, on a device. RoomIs answers it.
+	Managed struct {
+		Bytes, Beside, Free int64
+		Device              int32
+	}
+	OOM struct {
 		Bytes uint64
 		Where string
 	}
@@ -288,7 +295,7 @@ type (
 	}
 	// Recall asks for what was offered and is not used.
 	Recall struct{}
-	// RoomIs answers Room.
+	// RoomIs answers Room and Managed.
 	RoomIs struct{ Bytes int64 }
 )
 
@@ -316,6 +323,7 @@ func (*Kept) Kind() Kind    { return KindKept }
 func (*Yielded) Kind() Kind { return KindYielded }
 func (*Room) Kind() Kind    { return KindRoom }
 func (*RoomIs) Kind() Kind  { return KindRoomIs }
+func (*Managed) Kind() Kind { return KindManaged }
 
 func (f *Hello) fields(c *Codec) {
 	c.u32(&f.PID)
@@ -522,6 +530,14 @@ func (f *Room) fields(c *Codec) {
 }
 
 func (f *RoomIs) fields(c *Codec) { c.size(&f.Bytes) }
+
+func (f *Managed) fields(c *Codec) {
+	c.size(&f.Bytes)
+	c.size(&f.Beside)
+	c.size(&f.Free)
+	c.i32(&f.Device)
+	c.unused(4)
+}
 
 func (f *OOM) fields(c *Codec) {
 	c.u64(&f.Bytes)

@@ -60,6 +60,7 @@ func samples() map[Kind]Frame {
 		KindYielded: &Yielded{7},
 		KindRoom:    &Room{3},
 		KindRoomIs:  &RoomIs{5 << 30},
+		KindManaged: &Managed{5 << 30, 1 << 30, 9 << 30, 3},
 	}
 }
 

@@ -186,6 +186,27 @@ void managed()
 	TRY(cudaFree(x));
 }
 
+// guarded: managed memory, other memory beside it, and a variable of 2 MiB.
+void guarded()
+{
+	int *x = nullptr, *y = nullptr, *z = nullptr;
+	TRY(cudaMalloc(reinterpret_cast<void **>(&y), mib));
+	TRY(cudaFree(y));
+	y = nullptr;
+	say("managed %d", cudaMallocManaged(reinterpret_cast<void **>(&x), 4 * mib, 1));
+	say("beside %d", cudaMalloc(reinterpret_cast<void **>(&y), 2 * mib));
+	say("more %d", cudaMallocManaged(reinterpret_cast<void **>(&z), 8 * mib, 1));
+	if (z != nullptr)
+		TRY(cudaFree(z));
+	TRY(cudaFree(y));
+	void *variable = nullptr;
+	reinterpret_cast<decltype(&__cudaRegisterManagedVar)>(dlsym(RTLD_DEFAULT, "__cudaRegisterManagedVar"))(
+	    nullptr, &variable, nullptr, "variable", 0, 2 * mib, 0, 0);
+	say("launch %d", LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	say("again %d", LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceReset());
+}
+
 // many: small allocations, half of them freed before the first launch.
 void many()
 {
