@@ -108,12 +108,21 @@ func matrixByMix(m regress.Matrix, wide bool) []*Table {
 }
 
 // MatrixLaTeX are the tables of a matrix for LaTeX. Intervals of the ratios by mix are left to
-// figures, because a line of text has no room for them.
+// figures, and shares of crashed jobs to a table of their own, because a line of text has no room for them.
 func MatrixLaTeX(m regress.Matrix) []*Table {
 	if len(m.Rows) < 2 {
 		return []*Table{matrixCells(m)}
 	}
-	return append(append([]*Table{MatrixTable(m)}, ByMix(m, levelTextAlone)...), matrixCells(m))
+	tables := []*Table{MatrixTable(m)}
+	for _, t := range ByMix(m, func(of results.Metric, c regress.Count, l regress.Level) Cell {
+		if !of.Counts() {
+			c = regress.Count{}
+		}
+		return levelTextAlone(of, c, l)
+	}) {
+		tables = append(tables, t.turned())
+	}
+	return append(tables, matrixCells(m))
 }
 
 // ByMix has a table for each metric: a row for each mix, and a last one over several mixes; a column for each scheduler.
