@@ -102,6 +102,7 @@ func (t Trend) since(l Line, baseline, candidate map[int64]bool, bound float64) 
 		return out
 	}
 	from = min(from, len(of)-2)
+	from += t.lastGood(l.values(of[from:]), level) // failures before it are others
 	values := l.values(of[from:])
 	turn := stats.TurnOf(values)
 	if !t.worse(stats.Mean(values[:turn.At]), stats.Mean(values[turn.At:]), 0) {
@@ -111,6 +112,19 @@ func (t Trend) since(l Line, baseline, candidate map[int64]bool, bound float64) 
 	out := l.between(of[from+turn.First-1], of[from+turn.At], of[from+turn.Last])
 	out.Nights = len(values) - turn.At
 	return out
+}
+
+// lastGood is the last of the values before the candidate's, which is the last one, that is as good as the baseline: nearer to
+// it than a quarter of the change. 0: the first one is taken for it.
+func (t Trend) lastGood(values []float64, level float64) int {
+	last := len(values) - 1
+	limit := level + (values[last]-level)/4
+	for i := last - 1; i > 0; i-- {
+		if !t.worse(limit, values[i], 0) {
+			return i
+		}
+	}
+	return 0
 }
 
 // upTo finds the last point of the candidate; -1 if there is none. of are the points up to it that compare with it.

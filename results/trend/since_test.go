@@ -139,13 +139,18 @@ func TestSinceOfOtherShapes(t *testing.T) {
 		host   func(int) string
 		first  string
 		step   bool
+		after  string // empty: it does not matter
 	}{
-		"two nights alone":       {2, after(2, 0.9), nil, "night-2", false},
-		"a second step":          {30, func(m string, n int) float64 { return after(12, 0.93)(m, n) * after(22, 0.93)(m, n) }, nil, "night-12", true},
-		"better, and then worse": {30, func(m string, n int) float64 { return after(10, 1.1)(m, n) * after(20, 0.8)(m, n) }, nil, "night-20", true},
+		"two nights alone":       {2, after(2, 0.9), nil, "night-2", false, "night-1"},
+		"a second step":          {30, func(m string, n int) float64 { return after(12, 0.93)(m, n) * after(22, 0.93)(m, n) }, nil, "night-12", true, ""},
+		"better, and then worse": {30, func(m string, n int) float64 { return after(10, 1.1)(m, n) * after(20, 0.8)(m, n) }, nil, "night-20", true, ""},
 		"worse, and half of it back": {30, func(m string, n int) float64 { return after(10, 0.85)(m, n) * after(20, 1.08)(m, n) },
-			nil, "night-10", true},
-		"another machine": {12, after(10, 0.9), func(n int) string { return map[bool]string{true: "b", false: "a"}[n >= 10] }, "night-10", false},
+			nil, "night-10", true, ""},
+		"one night that failed earlier": {9, func(_ string, n int) float64 { return map[bool]float64{true: 0.5, false: 1}[n == 5 || n == 9] },
+			nil, "night-9", false, "night-8"},
+		"two nights that failed earlier": {9, func(_ string, n int) float64 { return map[bool]float64{true: 0.93, false: 1}[n == 4 || n == 5 || n >= 8] },
+			nil, "night-8", false, "night-7"},
+		"another machine": {12, after(10, 0.9), func(n int) string { return map[bool]string{true: "b", false: "a"}[n >= 10] }, "night-10", false, "night-9"},
 	} {
 		rng := rand.New(rand.NewPCG(22, 1))
 		s := season{level: tt.level, host: tt.host}
@@ -156,7 +161,7 @@ func TestSinceOfOtherShapes(t *testing.T) {
 		for _, c := range s.gate(t, tt.nights).Checks {
 			if c.Class.Fails() {
 				failed++
-				if c.Since == nil || c.Since.First != tt.first || c.Since.Step != tt.step {
+				if c.Since == nil || c.Since.First != tt.first || c.Since.Step != tt.step || tt.after != "" && c.Since.After != tt.after {
 					t.Errorf("%s: %s %s fails since %+v, want %s", name, c.Arm, c.Limit, c.Since, tt.first)
 				}
 			}
