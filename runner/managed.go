@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -58,7 +60,7 @@ func (e ManagedAsked) apply(b *Batch, now time.Duration) error {
 			most, tight = rooms[n], d
 		}
 	}
-	if b.config.Scheduler.ExceedsManaged() || wants.all() <= b.managed.has[use{e.Process, devices[0]}].all() {
+	if !b.config.GuardsManaged || wants.all() <= b.managed.has[use{e.Process, devices[0]}].all() {
 		most = math.MaxInt64
 	}
 	if wants.all() > most {
@@ -110,7 +112,7 @@ func (b *Batch) besideManaged(p schedulers.Process, device int) (bytes int64) {
 	}
 	if b.config.Scheduler.Binds == policies.BindsJob {
 		for i, j := range b.jobs {
-			if id := schedulers.JobID(i); j != nil && id != p.Job && j.started && j.record.Outcome == nil && j.record.Has(device) {
+			if id := schedulers.JobID(i); id != p.Job && j.has(device) {
 				parts[id] = part{max(parts[id].bytes, b.whole(j.spec).Bytes), max(parts[id].processes, 1)}
 			}
 		}
@@ -173,20 +175,30 @@ func (b *Batch) managedRemedy(j *job) string {
 }
 
 // barsStart says why a job cannot start on devices that its scheduler, which knows nothing of memory, has given to it: its footprint
-// does not fit beside the managed memory there. nil: it can.
+// does not fit there, and it or another job has managed memory, or is told to have some. nil: it can.
 func (b *Batch) barsStart(i int, devices []int) *schedulers.Refusal {
 	need := b.whole(b.spec(i)).Bytes
-	if b.config.Scheduler.Binds != policies.BindsJob || need == 0 || b.config.Scheduler.ExceedsManaged() {
+	if !b.config.GuardsManaged || b.config.Scheduler.Binds != policies.BindsJob || need == 0 {
 		return nil
 	}
 	for _, d := range devices {
 		beside, capacity := b.besideManaged(schedulers.Process{Job: schedulers.JobID(i)}, d), b.config.Devices[d].CapacityBytes
-		if b.managed.on(d) > 0 && sum(beside, need) > capacity {
+		if sum(beside, need) > capacity && (mixes.Managed(*b.spec(i)) || b.managed.on(d) > 0 || b.hasManagedJob(d)) {
 			return &schedulers.Refusal{Cause: schedulers.DeviceFull, NeedBytes: need, CapacityBytes: max(0, capacity-beside),
-				Why: "it would push managed memory of another job out of the device, which could hang it"}
+				Why: "with it, managed memory would exceed what is free on the device, which could hang it"}
 		}
 	}
 	return nil
+}
+
+// hasManagedJob reports whether a job on a device is told to have managed memory.
+func (b *Batch) hasManagedJob(device int) bool {
+	return slices.ContainsFunc(b.jobs, func(j *job) bool { return j.has(device) && mixes.Managed(*j.spec) })
+}
+
+// has reports whether the job has the device as a whole.
+func (j *job) has(device int) bool {
+	return j != nil && j.bound && j.started && j.record.Outcome == nil && j.record.Has(device)
 }
 
 // noteManaged records at the end how much managed memory devices had at most. It was never more than was free, unless the user
@@ -199,7 +211,7 @@ func (b *Batch) noteManaged(now time.Duration) {
 		had, free := size.Apart(most.bytes, most.free)
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventManaged, Device: &b.indexes[d],
 			Detail: fmt.Sprintf("%d bytes of managed memory at most at one time: %s, where %s were free for it", most.bytes, had, free)})
-		if most.bytes > most.free && !b.config.Scheduler.ExceedsManaged() {
+		if most.bytes > most.free && b.config.GuardsManaged {
 			b.check(fmt.Errorf("GPU %d had %s of managed memory, and %s were free for it", d, had, free))
 		}
 	}

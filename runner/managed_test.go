@@ -123,3 +123,38 @@ func TestManagedMemoryMayExceed(t *testing.T) {
 		wantDetails(t, rec, results.EventManaged, "20 bytes of managed memory at most at one time: 20 bytes, where 16 bytes were free", "20 bytes")
 	}
 }
+
+// A job that is told to have managed memory does not start beside another if both do not fit, nor does any other job beside it.
+func TestManagedMemoryBeforeAJobStarts(t *testing.T) {
+	managed := sized(10)
+	managed.Args = []string{"--memory", "managed"}
+	for _, c := range []struct {
+		scheduler string
+		jobs      []mixes.Job
+		want      []results.Outcome
+	}{
+		{"cg:workers=2", []mixes.Job{managed, sized(7)}, []results.Outcome{results.OK, results.Refused}},
+		{"cg:workers=2", []mixes.Job{sized(7), managed}, []results.Outcome{results.OK, results.Refused}},
+		{"cg:workers=2", []mixes.Job{managed, sized(6)}, []results.Outcome{results.OK, results.OK}},
+		{"cg:workers=2", []mixes.Job{sized(17), sized(17)}, []results.Outcome{results.OK, results.OK}},
+		{"sa", []mixes.Job{managed, managed}, []results.Outcome{results.OK, results.OK}},
+		{"cg:workers=2,managed=exceed", []mixes.Job{managed, managed}, []results.Outcome{results.OK, results.OK}},
+	} {
+		jobs, _ := setup{scheduler: c.scheduler, jobs: c.jobs}.run(t, func(f *fake) {
+			for i, outcome := range c.want {
+				if outcome == results.OK {
+					f.started(i)
+					if c.scheduler == "sa" {
+						f.ended(i)
+					}
+				}
+			}
+			for i, outcome := range c.want {
+				if outcome == results.OK && c.scheduler != "sa" {
+					f.ended(i)
+				}
+			}
+		})
+		wantOutcomes(t, jobs, c.want...)
+	}
+}

@@ -108,6 +108,9 @@ type Config struct {
 	OOMFails  bool            // a job with a failed allocation is never ok-after-oom
 	MPS       bool            // processes share a server, so that a fault can spread to neighbours (Recoverer)
 	Notes     []results.Event // what is known of the jobs before the run; recorded after their rows
+	// GuardsManaged: processes are refused managed memory that exceeds what is free on a device, and jobs that would cause that under a
+	// scheduler without knowledge of memory do not start.
+	GuardsManaged bool
 	// Grace is how long after its deadline a process may answer a revocation (engine.Config); 0: as long as it likes.
 	Grace time.Duration
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before

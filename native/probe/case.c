@@ -1136,7 +1136,7 @@ bool client_await_managed(const struct client_managed *memory, uint64_t *bytes)
 	const struct case_wire_managed frame = {link_header(CASE_WIRE_MANAGED, sizeof frame), memory->bytes, memory->beside,
 	                                        memory->free, memory->device, 0};
 	struct caller caller = enter();
-	return leave(caller, ready() == CONNECTED && process.path[0] != '\0' && ask_room(&frame, sizeof frame, bytes, &caller));
+	return leave(caller, ready() == CONNECTED && process.arbiter == &server && ask_room(&frame, sizeof frame, bytes, &caller));
 }
 
 /* report tells the run, where there is one, what this process decides. */

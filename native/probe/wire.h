@@ -337,7 +337,7 @@ struct case_wire_swap_kept {
 };
 
 /* How much more memory of a device could the process's tasks have now? In a run whose clients decide for themselves
- * ROOM breaks the protocol. */
+ * ROOM and MANAGED break the protocol. */
 struct case_wire_room {
 	struct case_wire_header header;
 	int32_t device; /* ordinal, as in GRANT */

@@ -132,6 +132,7 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 	e.context(ctx, node, devices[0])
 	e.swap(ctx, devices[0])
 	e.sampler(node)
+	e.add("managed memory", Fine, "runs refuse what exceeds what is free; managed=exceed, a parameter of schedulers, allows it, and can hang some GPUs until they are reset")
 	return devices
 }
 

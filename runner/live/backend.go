@@ -186,6 +186,9 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 			return nil, err
 		}
 	}
+	if n.Scheduler.ExceedsManaged() {
+		n.Say("managed=exceed: managed memory beyond what is free can hang some GPUs until they are reset")
+	}
 	n.Say("preparing %s%s", size.Count(b.gpus.Count(), "GPU"), Given(n.Options.Devices))
 	if err := n.prepare(ctx, b.gpus); err != nil {
 		return nil, err
@@ -278,6 +281,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	batch := n.Config(devices, n.cores)
 	batch.Grace = answerGrace
+	batch.GuardsManaged = !n.Scheduler.ExceedsManaged()
 	batch.NoProgressAfter, batch.Notes, batch.OOMFails = noProgressAfter, slices.Concat(batch.Notes, n.notes), n.AfterOOM == harness.AlwaysOOM
 	return runner.Run(ctx, batch, n.executor, n.to)
 }

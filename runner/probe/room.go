@@ -21,6 +21,9 @@ func (c *client) room(f *wire.Room) error {
 }
 
 func (c *client) managed(f *wire.Managed) error {
+	if c.job.decides {
+		return errWhoDecides
+	}
 	if err := c.askRoom(); err != nil {
 		return err
 	}

@@ -30,10 +30,21 @@ func TestTellRoom(t *testing.T) {
 			t.Errorf("an answer without a question: %v", err)
 		}
 	}
-	deciding := connect(t, s)
-	deciding.send(helloOf(t, s.RegisterDeciding(2)))
-	deciding.send(frame(&wire.Room{}))
-	if why := deciding.expectHangUp(); why != "ROOM: "+errWhoDecides.Error() {
-		t.Errorf("hung up: %s", why)
+	c.send(frame(&wire.Managed{Bytes: 5, Beside: 6, Free: 7, Device: 1}))
+	e := r.next(t, "managed")
+	if want := (runner.ManagedAsked{Process: e.Process, Device: 1, Bytes: 5, Beside: 6, Free: 7}); e.Posted != want {
+		t.Errorf("%+v, want %+v", e.Posted, want)
+	}
+	if err := s.TellRoom(e.Process, 11); err != nil {
+		t.Fatal(err)
+	}
+	c.expect(wire.KindRoomIs)
+	for name, f := range map[string]wire.Frame{"ROOM": &wire.Room{}, "MANAGED": &wire.Managed{}} {
+		deciding := connect(t, s)
+		deciding.send(helloOf(t, s.RegisterDeciding(2)))
+		deciding.send(frame(f))
+		if why := deciding.expectHangUp(); why != name+": "+errWhoDecides.Error() {
+			t.Errorf("hung up: %s", why)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // A process says how much managed memory it has before it has more, and once it has less. What the run has no room for is an
@@ -41,4 +43,25 @@ func TestLazyAsksForManagedMemoryOfTheDriver(t *testing.T) {
 			t.Errorf("%s: asked for %s, want %s: %v\n%s", env, p.r.guard.asked, want, p.err, p.stderr.String())
 		}
 	}
+}
+
+// Managed memory counts as referenced as far as it is not on the host. It cannot move.
+func TestLazyShowsManagedMemoryOnTheDevice(t *testing.T) {
+	s, r := startRevoking(t, moving)
+	p := prepareLazyAt(t, s, r, "13", "lazy_program", "pages", movable).start()
+	begin := r.next(t, "begin")
+	grant(t, begin)
+	shows := func(when string, is func(bytes int64) bool) {
+		t.Helper()
+		p.hear(when)
+		probetest.Await(t, "what it shows is not so: "+when, func() bool {
+			a, known := s.Activity(begin.Process)
+			return known && is(a.Referenced) && (when == "freed" || a.Fixed >= 4<<20)
+		})
+		p.goOn()
+	}
+	shows("allocated", func(bytes int64) bool { return bytes > 1<<20 })
+	shows("touched", func(bytes int64) bool { return bytes < 1<<20 })
+	shows("freed", func(bytes int64) bool { return bytes == 0 })
+	p.finish(grant).mustSucceed()
 }

@@ -5,7 +5,7 @@ static const struct {
 	const char *name;
 	void (*run)();
 } programs[] = {
-	{"basic", basic}, {"unseen", unseen}, {"captures_unseen", captures_unseen}, {"impatient", impatient}, {"order", order}, {"shapes", shapes}, {"objects", objects}, {"managed", managed}, {"guarded", guarded},
+	{"basic", basic}, {"unseen", unseen}, {"captures_unseen", captures_unseen}, {"impatient", impatient}, {"order", order}, {"shapes", shapes}, {"objects", objects}, {"managed", managed}, {"guarded", guarded}, {"pages", pages},
 	{"many", many}, {"crowded", crowded}, {"allocation_rate", allocation_rate}, {"large_copy", large_copy}, {"read_first", read_first}, {"grow", grow},
 	{"grow_waits", grow_waits}, {"settings", settings}, {"mistakes", mistakes}, {"streams", streams},
 	{"captured", captured}, {"freed_in_capture", freed_in_capture}, {"free_while_captured", free_while_captured},

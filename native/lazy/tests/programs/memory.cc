@@ -186,6 +186,18 @@ void managed()
 	TRY(cudaFree(x));
 }
 
+// pages: managed memory of which the host has touched none, and then all.
+void pages()
+{
+	char *x = nullptr;
+	TRY(cudaMallocManaged(reinterpret_cast<void **>(&x), 4 * mib, 1));
+	wait_after("allocated");
+	memset(x, 1, 4 * mib);
+	wait_after("touched");
+	TRY(cudaFree(x));
+	wait_after("freed");
+}
+
 // guarded: managed memory, other memory beside it, and a variable of 2 MiB.
 void guarded()
 {

@@ -73,7 +73,7 @@ void step_counter(int *out);
 
 // ---- the programs
 
-void basic(), order(), shapes(), objects(), managed(), guarded(), many(), crowded(), large_copy(), read_first(), grow(), grow_waits(), impatient(),
+void basic(), order(), shapes(), objects(), managed(), pages(), guarded(), many(), crowded(), large_copy(), read_first(), grow(), grow_waits(), impatient(),
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), objects_beside(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
