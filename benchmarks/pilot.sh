@@ -8,7 +8,9 @@
 #   verify           each program at each size with --verify, and with stop points and without: checksums are equal
 #   table1           Table I: kernel times with and without stop points, REPS times in turn: DIR/table1.csv
 #   MIX:PERCENT      a mix of the catalog whose footprints are PERCENT of the device, under SCHEDS, REPS times: P-fig4-* and
-#                    P-fig5-* at 75, 100 and 150, and P-fig2-* at 4.8 GiB (P-fig2-1g:blocked)
+#                    P-fig5-* at 75, 100 and 150, and P-fig2-* at 4.8 GiB (P-fig2-1g:blocked). Managed memory that does not fit,
+#                    as in P-fig4-bfs-managed:102, is for simulated nodes only
+#   fig1:N           N vectoradd at once, for Figure 1
 #   for-ever:NAME    P-fig4-NAME at 150 with a pagedos whose kernel ends only when it is stopped, under FOR_EVER
 #
 # All is in DIR. A call that is stopped loses only the run that it was making. One DIR is for one build of caserun.
@@ -16,10 +18,11 @@
 # Environment:
 #   LIMIT     seconds, 520: no run starts that is expected to end later
 #   REPS      7; a later call with more makes the missing ones
-#   SCHEDS    sa,demand,mfit,amfit,madvise,quantum
+#   SCHEDS    sa, demand, mfit and amfit with wait=1s because programs run for half a second, mfit with estimate=allocated as in the paper,
+#             madvise, and quantum, or zero with managed memory
 #   FOR_EVER  mfit,amfit
 #   DEVICE    0
-#   NODE      a simulated node such as sim:1xH200; for MIX:PERCENT
+#   NODE      a simulated node such as sim:1xH200: then only MIX:PERCENT and fig1:N, by default all with managed memory too
 #   SUITE     bin/suite
 #   CONTEXT   bytes of a context, 603979776: a run charges each process so many
 #
@@ -33,17 +36,23 @@ dir=$1
 shift
 programs="backprop bfs hs3d partfilter lavamd nn gaussian corr gesummv 2dconvol"
 if [ $# = 0 ]; then
-	set -- verify table1
+	[ -n "${NODE:-}" ] || set -- verify table1
+	for n in 1 2 4 8 16 32; do set -- "$@" "fig1:$n"; done
 	for mix in $(printf 'fig4-%s ' $programs) fig5-corr-backprop fig5-hs3d-2dconvol fig5-bfs-2dconvol fig5-bfs-nn; do
-		set -- "$@" "P-$mix:75" "P-$mix:100" "P-$mix:150"
+		set -- "$@" "P-$mix:75" "P-$mix:100" "P-$mix:150" "P-$mix-managed:75"
+		[ -z "${NODE:-}" ] || set -- "$@" "P-$mix-managed:102" "P-$mix-managed:150"
 	done
-	set -- "$@" P-fig2-1g:blocked P-fig2-5g:blocked P-fig2-10g:blocked
-	for program in $programs; do set -- "$@" "for-ever:$program"; done
+	set -- "$@" P-fig2-1g:blocked P-fig2-5g:blocked P-fig2-10g:blocked P-fig2-1g-managed:blocked
+	if [ -n "${NODE:-}" ]; then
+		set -- "$@" P-fig2-5g-managed:blocked P-fig2-10g-managed:blocked
+	else
+		for program in $programs; do set -- "$@" "for-ever:$program"; done
+	fi
 fi
 mkdir -p "$dir" || exit 1
 dir=$(cd "$dir" && pwd)
 db=$dir/pilot.db limit=${LIMIT:-520} suite=${SUITE:-bin/suite}
-build=$(cat bin/caserun native/lazy/libcase.so | sha256sum) || { echo "pilot.sh: not built: run make build native" >&2; exit 2; }
+build=$(cat bin/caserun $([ -n "${NODE:-}" ] || echo native/lazy/libcase.so) | sha256sum) || { echo "pilot.sh: not built: run make build native" >&2; exit 2; }
 if [ -e "$dir/build" ] && [ "$(cat "$dir/build")" != "$build" ]; then
 	echo "pilot.sh: $dir has runs of another build of caserun: name another DIR, or remove it" >&2
 	exit 2
@@ -101,7 +110,7 @@ table1() {
 	python3 benchmarks/pilot/table1.py "$dir/table1.csv"
 }
 
-# cap MIX PERCENT is the device's memory of which the footprints of a mix, beside their contexts, are so much.
+# cap MIX PERCENT is the device's memory of which the footprints of a mix, beside their contexts and the MPS server, are so much.
 cap() {
 	if [ "$2" = blocked ]; then # 85 % of 32 GiB are
 		echo $((4915 << 20))
@@ -110,21 +119,21 @@ cap() {
 	bin/caserun mixes show "$1" --format csv | awk -F, -v percent="$2" -v context="${CONTEXT:-603979776}" '
 		NR == 1 { for (i = 1; i <= NF; i++) if ($i ~ /^memory/) column = i; next }
 		{ bytes += $column; jobs++ }
-		END { printf "%.0f\n", bytes * 100 / percent + jobs * context }'
+		END { printf "%.0f\n", bytes * 100 / percent + jobs * context + 128 * 1048576 }'
 }
 
-# sweep NAME MIX SCHEDULERS CAP makes the repetitions that a sweep lacks.
+# sweep NAME MIX SCHEDULERS [CAP] makes the repetitions that a sweep lacks.
 sweep() {
-	local number='' left where=(--devices "${DEVICE:-0}" --require-live)
+	local number='' left where=(--devices "${DEVICE:-0}" --require-live --no-footprints --timeout 120s)
 	left=$(left)
 	[ "$left" -gt 60 ] || return 4
-	[ -z "${NODE:-}" ] || where=(--node "$NODE")
+	[ -z "${NODE:-}" ] || where=(--node "$NODE") # where a thrashing job may take a day
 	[ ! -e "$db" ] || number=$(bin/caserun sweep list --db "$db" --format csv | awk -F, -v name="$1" '$2 == name { print $1 }')
 	if [ -n "$number" ]; then
 		bin/caserun sweep --resume "$number" --reps "${REPS:-7}" --db "$db" --time-limit "${left}s"
 	else
-		bin/caserun sweep --mixes "$2" --scheds "$3" --name "$1" --tag pilot --mem-cap "$4" "${where[@]}" --no-footprints \
-			--reps "${REPS:-7}" --warmups 0 --timeout 120s --db "$db" --runs "$dir/runs" --time-limit "${left}s"
+		bin/caserun sweep --mixes "$2" --scheds "$3" --name "$1" --tag pilot ${4:+--mem-cap "$4"} "${where[@]}" \
+			--reps "${REPS:-7}" --warmups 0 --db "$db" --runs "$dir/runs" --time-limit "${left}s"
 	fi
 }
 
@@ -135,12 +144,29 @@ forever() {
 	sweep "for-ever:$1" "$mix" "${FOR_EVER:-mfit,amfit}" "$(cap "P-fig4-$1" 150)"
 }
 
+# fig1 N has N vectoradd at once.
+fig1() {
+	local mix=$dir/P-fig1-$1.yaml
+	printf 'name: P-fig1-%s\ndescription: %s vectoradd at once (PILOT Fig. 1)\njobs:\n  - {job: pilot-vectoradd, count: %s}\n' "$1" "$1" "$1" >"$mix"
+	sweep "fig1:$1" "$mix" cg:workers=32,zero,demand
+}
+
+# policies MIX are the schedulers of a mix.
+policies() {
+	local of_pilot=demand,pilot-mfit:=mfit:wait=1s,estimate=allocated,pilot-amfit:=amfit:wait=1s,madvise
+	case $1 in
+	*-managed) echo "${SCHEDS:-sa,zero,$of_pilot}" ;;
+	*) echo "${SCHEDS:-sa,$of_pilot,quantum}" ;;
+	esac
+}
+
 status=0
 for step; do
 	case $step in
 	verify | table1) $step ;;
 	for-ever:*) forever "${step#*:}" ;;
-	P-*:*) sweep "$step" "${step%%:*}" "${SCHEDS:-sa,demand,mfit,amfit,madvise,quantum}" "$(cap "${step%%:*}" "${step#*:}")" ;;
+	fig1:*) fig1 "${step#*:}" ;;
+	P-*:*) sweep "$step" "${step%%:*}" "$(policies "${step%%:*}")" "$(cap "${step%%:*}" "${step#*:}")" ;;
 	*) echo "pilot.sh: no step $step" >&2; exit 2 ;;
 	esac
 	ended=$?

@@ -28,16 +28,15 @@ var catalogMixNames = withManaged([]string{
 	"P-fig5-corr-backprop", "P-fig5-hs3d-2dconvol", "P-fig5-bfs-2dconvol", "P-fig5-bfs-nn",
 })
 
-// PILOT's programs have their memory as they are told. onManaged is the end of the names of the mixes in which they are told to have
-// managed memory.
-const onManaged = "-managed"
+// OnManaged is the end of the names of PILOT's mixes whose programs are told to have managed memory.
+const OnManaged = "-managed"
 
 var managedArgs = []string{"--memory", "managed"}
 
 func withManaged(names []string) []string {
 	for _, name := range names {
 		if strings.HasPrefix(name, "P-") {
-			names = append(names, name+onManaged)
+			names = append(names, name+OnManaged)
 		}
 	}
 	return names
@@ -46,7 +45,7 @@ func withManaged(names []string) []string {
 // managed is the mix with managed memory.
 func (m Mix) managed() Mix {
 	m = m.clone()
-	m.Name += onManaged
+	m.Name += OnManaged
 	m.Description += ", with managed memory"
 	for i := range m.Jobs {
 		m.Jobs[i].Args = append(m.Jobs[i].Args, managedArgs...)
@@ -119,7 +118,7 @@ var builtin = sync.OnceValue(func() *catalog {
 	c.jobs.add(read("torch").Jobs)
 	c.jobs.add(read("pilot").Jobs)
 	for _, name := range catalogMixNames {
-		if of, managed := strings.CutSuffix(name, onManaged); managed {
+		if of, managed := strings.CutSuffix(name, OnManaged); managed {
 			c.mixes = append(c.mixes, read(of).managed())
 		} else {
 			c.mixes = append(c.mixes, read(name))

@@ -1,5 +1,7 @@
 package results
 
+import "fmt"
+
 // EventKind says what happened. Users query these words: docs/reference/store.md documents each.
 type EventKind string
 
@@ -115,4 +117,13 @@ type Event struct {
 	Job    *int // the job concerned; nil: none in particular
 	Device *int // the device concerned; nil: none in particular
 	Detail string
+}
+
+// PageFaults returns how many page faults an event of that kind counts; false: it is of another kind.
+func PageFaults(e Event) (n int64, ok bool) {
+	if e.Kind != EventPageFaults {
+		return 0, false
+	}
+	_, err := fmt.Sscanf(e.Detail, "%d page faults", &n)
+	return n, err == nil
 }

@@ -134,7 +134,8 @@ func TestPaperOfSchedGPU(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"schedgpv", `unknown paper "schedgpv": did you mean schedgpu?`},
-		{"pilot", `unknown paper "pilot": known are case, schedgpu`},
+		{"nvshare", `unknown paper "nvshare": known are case, pilot, schedgpu`},
+		{"pilot --as sm", "--as sm: the memory of each run says with what of The PILOT paper it is compared: leave it out"},
 		{"schedgpu case", `"case" is one argument too many: caserun paper [PAPER]`},
 		{"schedgpu --run", "--run: no sweep measures what is in schedgpu: leave it out. To measure them: benchmarks/schedgpu.sh DIR"},
 		{"schedgpu --as 4xV100", "--as 4xV100: want 1xK20m"},
@@ -144,10 +145,44 @@ func TestPaperOfSchedGPU(t *testing.T) {
 			t.Errorf("paper %s: exit %d: %s", c.args, status, errs)
 		}
 	}
-	for args, want := range map[string]string{"paper ": "case\nschedgpu\n", "paper schedgpu --as ": "1xK20m\n", "paper --as ": "4xV100\n2xP100\n", "paper nix --as ": "", "paper case ": ""} {
+	for args, want := range map[string]string{"paper ": "case\npilot\nschedgpu\n", "paper schedgpu --as ": "1xK20m\n", "paper --as ": "4xV100\n2xP100\n", "paper nix --as ": "", "paper case ": ""} {
 		if _, offers, _ := caserun(t, append([]string{"__complete"}, strings.Split(args, " ")...)...); offers != want+":4\n" {
 			t.Errorf("completion of %q: %q", args, offers)
 		}
+	}
+}
+
+// Its systems follow from the runs, and its Table I is beside the store.
+func TestPaperOfPilot(t *testing.T) {
+	inTempDir(t)
+	times := "program,size,rep,build,kernels_s\nbfs,lg,1,pilot,3\nbfs,lg,1,pilot-plain,2\n"
+	if err := os.WriteFile("table1.csv", []byte(times), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []string{"7893MiB", "100GiB"} {
+		if status, _, errs := caserun(t, "sweep", "--mixes", "P-fig4-bfs-managed", "--scheds", "sa,zero,amfit:wait=1s", "--node", "sim:1xH200", "--mem-cap", size, "--reps", "1"); status != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	status, tables, errs := caserun(t, "paper", "pilot", "--format", "json", "-o", "page")
+	if status != exitOK || !strings.Contains(errs, "3 runs left out") {
+		t.Fatal(status, errs)
+	}
+	for _, want := range []string{`"published": 1.4`, `"measured": 1.5`, `"system": "150 % managed"`, `"answer": "yes"`, `"answer": "not measured"`} {
+		if !strings.Contains(tables, want) {
+			t.Errorf("the tables lack %s", want)
+		}
+	}
+	for file, want := range map[string]string{"statements.csv": "AMFit is far faster than MPS", "paper.md": "measured, 2 kernel times in table1.csv", "figure-4c.svg": "SIMULATED"} {
+		if text, err := os.ReadFile(filepath.Join("page", file)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s: %v", file, want, err)
+		}
+	}
+	if err := os.WriteFile("table1.csv", []byte(times+"bfs,lg,1,pilot,x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "paper", "pilot"); status != exitUsage || !strings.Contains(errs, "table1.csv:4: ") {
+		t.Errorf("exit %d: %s", status, errs)
 	}
 }
 

@@ -2,9 +2,11 @@ package figures
 
 import (
 	"image/color"
+	"math"
 	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -15,6 +17,9 @@ import (
 // groupWidth is the fraction of a group's width that its bars take.
 const groupWidth = 0.8
 
+// mostLetters is how many letters all groups' names may have to stand side by side.
+const mostLetters = 48
+
 // lostMore is over bars that are not comparable.
 var lostMore = draw.GlyphStyle{Color: color.Black, Radius: 2.2, Shape: draw.CrossGlyph{}}
 
@@ -24,12 +29,12 @@ var stated = draw.GlyphStyle{Color: color.Black, Radius: 2.2, Shape: diamond{}}
 func drawBars(c draw.Canvas, b paper.Bars) {
 	var entries []entry
 	marks, crosses := false, false
-	top := 0.0
+	top, least := 0.0, math.Inf(1)
 	for _, s := range b.Series {
 		entries = append(entries, entry{s.Name, paint(s.Arm)})
 		for g, e := range s.Bars {
 			if e != nil {
-				top = max(top, e.Median)
+				top, least = max(top, e.Median), min(least, e.Median)
 				if e.Bounded() {
 					top = max(top, e.High)
 				}
@@ -55,14 +60,39 @@ func drawBars(c draw.Canvas, b paper.Bars) {
 	p.X.Label.Text, p.Y.Label.Text = b.XLabel, b.YLabel
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, niceTop(top*1.02)
+	if b.Log && least > 0 && top > 0 {
+		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(least*0.9))), math.Pow(10, math.Ceil(math.Log10(top)))
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
+	}
 	p.X.Tick.Length = 0
 	var names plot.ConstantTicks
+	letters := 0
 	for i, g := range b.Groups {
+		letters += len(g)
 		names = append(names, plot.Tick{Value: float64(i), Label: g})
 	}
 	p.X.Tick.Marker = names
+	if letters > mostLetters {
+		p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/5, text.XRight, text.YCenter
+	}
 	p.Add(bars(b))
 	p.Draw(c)
+}
+
+// decades are the ticks of a logarithmic axis. Of many decades only some have a label.
+type decades struct{}
+
+func (decades) Ticks(low, high float64) (out []plot.Tick) {
+	first, last := int(math.Floor(math.Log10(low)+1e-9)), int(math.Ceil(math.Log10(high)-1e-9))
+	each := max(1, (last-first+3)/4)
+	for e := first; e <= last; e++ {
+		tick := plot.Tick{Value: math.Pow(10, float64(e))}
+		if (e-first)%each == 0 {
+			tick.Label = strconv.FormatFloat(tick.Value, 'g', -1, 64)
+		}
+		out = append(out, tick)
+	}
+	return out
 }
 
 // glyphEntry is the entry of a glyph.
@@ -84,7 +114,7 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 			middle := x(left + each/2)
 			if e != nil {
 				marked(c, mark{s.Arm, b.Groups[g], says(s, b.Groups[g], g)}, func() {
-					paint(s.Arm)(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(0)}, Max: vg.Point{X: x(left + each), Y: y(e.Median)}})
+					paint(s.Arm)(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(p.Y.Min)}, Max: vg.Point{X: x(left + each), Y: y(e.Median)}})
 					errorBar(&c, middle, y, *e)
 				})
 				if g < len(s.LostMore) && s.LostMore[g] {

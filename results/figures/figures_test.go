@@ -35,6 +35,20 @@ func drawn(t *testing.T) []paper.Figure {
 	return page.Figures
 }
 
+// A logarithmic axis has powers of ten, and bars below 1.
+func TestLogarithmicBars(t *testing.T) {
+	f := paper.Figure{ID: "x", Bars: &paper.Bars{Log: true, Groups: []string{"a", "b"}, Series: []paper.Series{{Name: "one", Bars: []*stats.Summary{{N: 1, Median: 0.002}, {N: 1, Median: 400}}}}}}
+	svg, err := Draw(f, SVG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, label := range []string{"0.001", "0.1", "10", "1000"} {
+		if words := svgText(t, svg); !strings.Contains(words, label) {
+			t.Errorf("no %s: %s", label, words)
+		}
+	}
+}
+
 func TestSVGIsWellFormedAndLabelled(t *testing.T) {
 	for _, f := range drawn(t) {
 		svg, err := Draw(f, SVG)

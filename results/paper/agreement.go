@@ -26,6 +26,9 @@ func agreement(t Table, systems []string, apart string) string {
 				both = append(both, r)
 			}
 		}
+		if stated == 0 {
+			continue
+		}
 		if len(both) == 0 {
 			sentences = append(sentences, fmt.Sprintf("Beside the paper's %s: not measured in these runs.", system))
 			continue
@@ -49,7 +52,7 @@ func agreement(t Table, systems []string, apart string) string {
 		}
 		sentences = append(sentences, text)
 	}
-	return strings.Join(sentences, " ")
+	return cmp.Or(strings.Join(sentences, " "), "The paper draws these numbers and does not state them.")
 }
 
 // inPercent is agreement for numbers whose ratio is meaningful.

@@ -25,6 +25,7 @@ type Figure struct {
 type Bars struct {
 	XLabel, YLabel string
 	Groups         []string
+	Log            bool     // the vertical axis
 	Series         []Series // the baseline first, the paper's scheduler last
 }
 
@@ -81,7 +82,7 @@ const meanGroup = "mean"
 func (p *Paper) group(r Row) string {
 	w, known := p.Workloads[r.Workload]
 	switch {
-	case !known:
+	case !known || w.Take == "":
 		return r.Workload
 	case w.Take == meanGroup:
 		return meanGroup
@@ -91,9 +92,11 @@ func (p *Paper) group(r Row) string {
 
 // bars draws speedups over a baseline, whose bars are 1. The mean is the last group.
 func (p *Paper) bars(d Drawn, t Table) *Bars {
-	b := &Bars{XLabel: "Workload"}
-	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return p.Metrics[r.Metric].Over != d.Over || p.group(r) == "" })
-	b.YLabel = fmt.Sprintf("%s over %s, ratio", capital(p.Metrics[rows[0].Metric].Of), d.Over)
+	b := &Bars{XLabel: "Workload", Log: d.Log}
+	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool {
+		return p.Metrics[r.Metric].Over != d.Over || d.Metric != "" && r.Metric != d.Metric || p.group(r) == ""
+	})
+	b.YLabel = fmt.Sprintf("%s over %s, ratio", capital(strings.ReplaceAll(p.Metrics[rows[0].Metric].Of, "_", " ")), d.Over)
 	for _, last := range []bool{false, true} {
 		for _, r := range rows {
 			if g := p.group(r); (g == meanGroup) == last && !slices.Contains(b.Groups, g) {

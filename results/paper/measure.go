@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/stats"
@@ -38,9 +39,13 @@ func (f figure) in(r results.Run) (float64, error) {
 // kernelSlowdown is the figure that compares traced runs, and so is none of a single run.
 const kernelSlowdown = "kernel_slowdown"
 
-// figure finds a figure by its name: it is one of the paper's own, or a metric of results.
-func (a *arms) figure(name string) figure {
+// figure finds a figure by its name: it is one of the paper's own, or a metric of results. job is whose time job_time is.
+func (a *arms) figure(name, job string) figure {
 	switch name {
+	case "job_time":
+		return figure{"time of " + job, false, func(r results.Run) (*float64, error) { return a.jobTime(r, job) }}
+	case "page_faults":
+		return figure{"page faults", false, a.pageFaults}
 	case "mean_utilization":
 		return figure{"utilization", true, func(r results.Run) (*float64, error) { return meanUse(r), nil }}
 	case "peak_utilization":
@@ -138,7 +143,11 @@ func (p *Paper) value(a *arms, workload, scheduler string, m Metric) (samples, e
 	case a == nil:
 		return samples{}, errNoNode
 	}
+	job := p.Workloads[workload].Job
 	one := func(e entry) (samples, error) {
+		if m.Of == stopOverhead {
+			return a.stopOverhead(e.mix)
+		}
 		s, err := p.scheduler(cmp.Or(e.scheduler, scheduler), a.node.Devices)
 		switch {
 		case err != nil:
@@ -146,20 +155,23 @@ func (p *Paper) value(a *arms, workload, scheduler string, m Metric) (samples, e
 		case m.Of == kernelSlowdown:
 			return a.slowdown(e.mix, s)
 		case m.Over == "":
-			return a.of(e.mix, s, a.figure(m.Of))
+			return a.of(e.mix, s, a.figure(m.Of, job))
 		}
 		base, err := p.scheduler(m.Over, a.node.Devices)
 		if err != nil {
 			return samples{}, err
 		}
-		return a.speedup(e.mix, s, base, a.figure(m.Of))
+		return a.speedup(e.mix, s, base, a.figure(m.Of, job), m.Slower)
 	}
 	take, known := takes[p.Workloads[workload].Take]
+	if !known && m.Of == stopOverhead {
+		return a.stopOverhead(workload)
+	}
 	if !known {
 		return one(a.first(workload))
 	}
 	var all []samples
-	for _, e := range p.entries(workload) { // all mixes must have the figure
+	for _, e := range a.entries(workload) { // all mixes must have the figure
 		s, err := one(e)
 		if err != nil {
 			return samples{}, err
@@ -170,7 +182,7 @@ func (p *Paper) value(a *arms, workload, scheduler string, m Metric) (samples, e
 }
 
 // takes are what a workload takes of its mixes, besides the first.
-var takes = map[string]func([]float64) float64{"mean": stats.Mean, "min": slices.Min[[]float64], "max": slices.Max[[]float64]}
+var takes = map[string]func([]float64) float64{"mean": stats.Mean, "geomean": geomean, "min": slices.Min[[]float64], "max": slices.Max[[]float64]}
 
 // scheduler is the text of a scheduler with the parameters that it has here, if the paper gives none and the defaults are meant.
 func (p *Paper) scheduler(text string, devices int) (string, error) {
@@ -181,10 +193,18 @@ func (p *Paper) scheduler(text string, devices int) (string, error) {
 	return text + ":" + s.Parameters(), err
 }
 
-// speedup divides a figure under one scheduler by the figure under another, so that more than 1 is better.
-func (a *arms) speedup(mix, scheduler, base string, f figure) (samples, error) {
+func geomean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(values)))
+}
+
+// speedup divides a figure under one scheduler by the figure under another, so that more than 1 is better, or less if slower.
+func (a *arms) speedup(mix, scheduler, base string, f figure, slower bool) (samples, error) {
 	above, below := scheduler, base
-	if !f.higher {
+	if !f.higher && !slower {
 		above, below = base, scheduler
 	}
 	x, err := a.find(mix, above, false)
@@ -236,9 +256,20 @@ func (p *Paper) entries(workload string) (out []entry) {
 	return out
 }
 
+// entries are those of the paper, with managed memory if the node's system has that.
+func (a *arms) entries(workload string) []entry {
+	list := a.paper.entries(workload)
+	if a.paper.system(a.node.System).Managed {
+		for i := range list {
+			list[i].mix += mixes.OnManaged
+		}
+	}
+	return list
+}
+
 // first is the first entry of a workload that has runs, under its own scheduler if it names one; the first of all if none has.
 func (a *arms) first(workload string) entry {
-	list := a.paper.entries(workload)
+	list := a.entries(workload)
 	for _, e := range list {
 		for key := range a.runs {
 			if key.Mix == e.mix && !key.Traced && (e.scheduler == "" || key.Scheduler+":"+key.Parameters == e.scheduler) {
@@ -255,5 +286,5 @@ func (p *Paper) Has(mix string) bool {
 }
 
 func (p *Paper) isOf(workload, mix string) bool {
-	return slices.ContainsFunc(p.entries(workload), func(e entry) bool { return e.mix == mix })
+	return slices.ContainsFunc(p.entries(workload), func(e entry) bool { return e.mix == strings.TrimSuffix(mix, mixes.OnManaged) })
 }

@@ -189,6 +189,6 @@ func (p *Paper) remedy(m Metric, name string) string {
 	case m.Of == "":
 		return ""
 	}
-	system := p.Systems[slices.IndexFunc(p.Systems, func(s System) bool { return s.Name == name })]
+	system := p.system(name)
 	return " " + strings.NewReplacer("{devices}", fmt.Sprint(system.Devices), "{system}", system.Name).Replace(p.Remedy)
 }

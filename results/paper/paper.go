@@ -29,6 +29,11 @@ type Node struct {
 	// "resident" of a simulated run, and may read others.
 	Utilization func(results.Run) ([]results.Segment, error)
 	Trace       func(run int64) (results.Traced, error)
+	// Jobs and Events are those of a run, which papers need whose systems follow from the runs.
+	Jobs   func(run int64) ([]results.Job, error)
+	Events func(run int64) ([]results.Event, error)
+	// Times are kernel times of programs, of a node that has nothing else.
+	Times []Time
 }
 
 // Row is one number of the paper beside the same number computed from runs.
@@ -121,6 +126,7 @@ type Page struct {
 	Nodes   []Node
 	Tables  []Table
 	Figures []Figure
+	Answers []Answer // to the paper's statements
 }
 
 // Measured counts the numbers that come from runs.
@@ -153,6 +159,10 @@ func (p *Paper) Build(nodes []Node) (Page, error) {
 			return Page{}, fmt.Errorf("system %q: the paper has %s", n.System, strings.Join(p.SystemNames(), " and "))
 		}
 		all[n.System] = newArms(p, &page.Nodes[i])
+	}
+	var err error
+	if page.Answers, err = p.answers(all); err != nil {
+		return Page{}, err
 	}
 	for _, item := range p.Items {
 		t, err := p.table(item, all)

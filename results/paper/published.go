@@ -2,6 +2,7 @@ package paper
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -33,32 +34,45 @@ type Paper struct {
 	Cite      string
 	Systems   []System
 	Remedy    string   // says how to measure what is missing
+	Times     string   // the name of a file beside the store with kernel times of programs; empty: the paper needs none
 	Pinned    []string // schedulers whose parameters the paper does not give: only runs with the defaults count
 	Workloads map[string]Workload
 	Metrics   map[string]Metric
 	Sweeps    []Sweep // that measure what the paper did
 	Items     []Item
+	// Statements are what the paper says of its figures in words.
+	Statements []Statement
 
 	values []Value
 }
 
-// System is a node of the paper.
+// System is a node of the paper, or what it was loaded with.
 type System struct {
 	Name    string
 	Devices int
+
+	// Of a system that follows from the runs: the pattern of their mixes' names, whether these have managed memory, and their memory
+	// over that of the device; 0: however much that is.
+	Mixes        string
+	Managed      bool
+	Subscription float64
+	Lacks        []string // schedulers under which nothing like it runs
 }
 
 // Workload says which mixes a workload of the paper is, if it is not a mix's name. An entry "MIX under SCHEDULER" is the mix under
 // that scheduler, whatever the number's scheduler is.
 type Workload struct {
-	Take  string // mean, min or max over the mixes; or first: the first mix that has runs
+	Take  string // mean, geomean, min or max over the mixes; or first, or empty: the first mix that has runs
 	Mixes []string
+	Job   string // whose time job_time is
 }
 
 // Metric says what a metric of the paper is of runs.
 type Metric struct {
 	Of     string // a metric of results, or one of figures; empty: no run has it
-	Over   string // the scheduler with which it is compared, if the metric is a speedup; else empty
+	Over   string // the scheduler with which it is compared, if the metric is a speedup or slowdown; else empty
+	Slower bool   // it is a slowdown: less than 1 is better, if less of Of is
+	Unit   string // of rows that the paper does not state; empty: ratio
 	Why    string // why no run has it
 	Remedy string // in place of the paper's
 }
@@ -83,6 +97,13 @@ type Item struct {
 	Apart   string // why the numbers cannot be compared; empty if they can
 	Bars    Drawn  // speedups over a scheduler as bars
 	Curves  []string
+	Rows    []Rows // that the paper draws and does not state
+}
+
+// Rows are a number for each of the item's systems, workloads and schedulers.
+type Rows struct {
+	Metric                string
+	Workloads, Schedulers []string
 }
 
 // Others are speedups over other schedulers, which a note lists.
@@ -94,6 +115,8 @@ type Others struct {
 // Drawn are the bars of a figure.
 type Drawn struct {
 	Over       string
+	Metric     string // empty: the one that is over Over
+	Log        bool   // the axis
 	Schedulers []string
 }
 
@@ -164,7 +187,23 @@ func parsePaper(name string) (*Paper, error) {
 		return nil, err
 	}
 	p.values, err = numbers.Read(name+".csv", bytes.NewReader(text))
+	for _, item := range p.Items {
+		for _, rows := range item.Rows {
+			p.addRows(item, rows)
+		}
+	}
 	return &p, err
+}
+
+func (p *Paper) addRows(item Item, rows Rows) {
+	for _, system := range item.Systems {
+		for _, workload := range rows.Workloads {
+			for _, scheduler := range p.system(system).schedulers(rows.Schedulers) {
+				p.values = append(p.values, Value{Item: item.Source, System: system, Workload: workload, Scheduler: scheduler,
+					Metric: rows.Metric, Unit: cmp.Or(p.Metrics[rows.Metric].Unit, "ratio"), Source: item.Source})
+			}
+		}
+	}
 }
 
 // Names are the papers, the default first.

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,6 +67,27 @@ func TestFilesOfPapersFit(t *testing.T) {
 				fail("%v", err)
 			}
 		}
+		for _, s := range p.Statements {
+			used[s.Metric] = true
+			if p.Metrics[s.Metric].Of == "" || s.Most == nil && s.Least == nil || s.Says == "" || s.Source == "" || len(s.Workloads) == 0 || len(s.Schedulers) == 0 {
+				fail("%+v", s)
+			}
+			for _, workload := range slices.Concat(s.Workloads, s.Than) {
+				if _, known := p.Workloads[workload]; !known {
+					fail("%s: no workload %s", s.Says, workload)
+				}
+			}
+			for _, system := range s.Systems {
+				if !slices.Contains(p.SystemNames(), system) {
+					fail("%s: no system %s", s.Says, system)
+				}
+			}
+		}
+		for _, s := range p.Systems {
+			if _, err := path.Match(s.Mixes, ""); err != nil {
+				fail("%s: %v", s.Name, err)
+			}
+		}
 		for _, v := range p.values {
 			used[v.Metric], used[v.Workload] = true, true
 			at := slices.IndexFunc(p.Items, func(item Item) bool { return item.Source == v.Item })
@@ -75,18 +97,18 @@ func TestFilesOfPapersFit(t *testing.T) {
 				fail("no item %s on %s", v.Item, v.System)
 			case !known:
 				fail("no metric %s of %s", v.Metric, v.Item)
-			case !slices.Contains([]string{fraction, "ratio", "s", "jobs/s"}, v.Unit):
+			case !slices.Contains([]string{fraction, "ratio", "s", "jobs/s", "bytes", "faults"}, v.Unit):
 				fail("%s has the unit %s", v.Item, v.Unit)
 			case v.Value == nil && p.Items[at].Bars.Over == "":
 				fail("%s of %s in %s has no value, and no bar", v.Metric, v.Workload, v.Item)
 			case v.Source != v.Item && !regexp.MustCompile(`^(section|slide|abstract)`).MatchString(v.Source):
 				fail("%s is from %q", v.Item, v.Source)
-			case m.Of != "":
+			case m.Of != "" && m.Of != stopOverhead:
 				scheduler(v.Scheduler)
 			}
 		}
 		for key, m := range p.Metrics {
-			own := slices.Contains([]string{kernelSlowdown, "mean_utilization", "peak_utilization", "memory_utilization"}, m.Of)
+			own := slices.Contains([]string{kernelSlowdown, "mean_utilization", "peak_utilization", "memory_utilization", "job_time", "page_faults", stopOverhead}, m.Of)
 			ofRuns := slices.ContainsFunc(results.AllMetrics(), func(of results.Metric) bool { return of.Name == m.Of })
 			if !used[key] || (m.Of != "") == (m.Why != "") || m.Of != "" && !own && !ofRuns {
 				fail("metric %s: %+v, of a number: %v", key, m, used[key])
@@ -96,7 +118,7 @@ func TestFilesOfPapersFit(t *testing.T) {
 			}
 		}
 		for key, w := range p.Workloads {
-			if !used[key] || takes[w.Take] == nil && w.Take != "first" || len(w.Mixes) == 0 {
+			if !used[key] || takes[w.Take] == nil && w.Take != "first" && w.Take != "" || len(w.Mixes) == 0 {
 				fail("workload %s: %+v, of a number: %v", key, w, used[key])
 			}
 			for _, e := range p.entries(key) {

@@ -22,6 +22,9 @@ import (
 // Page is the Markdown page's name.
 const Page = "paper.md"
 
+// statements has what the paper states and whether it is so, if it states anything in words.
+const statements = "statements.csv"
+
 // Check refuses a directory in which Write could not write all its files, or that has files of another paper.
 func Check(p *paper.Paper, dir string, replace bool) error {
 	own := Paths(p, dir)
@@ -61,6 +64,9 @@ func MakeWritable(dir string) error {
 // Paths are the files that a paper's page can have in a directory.
 func Paths(p *paper.Paper, dir string) []string {
 	paths := []string{filepath.Join(dir, Page)}
+	if len(p.Statements) > 0 {
+		paths = append(paths, filepath.Join(dir, statements))
+	}
 	for _, item := range p.Items {
 		name := filepath.Join(dir, paper.Table{Source: item.Source}.ID())
 		paths = append(paths, name+".csv", name+"-curves.csv")
@@ -93,6 +99,11 @@ func Write(ctx context.Context, page paper.Page, dir string, replace bool, forma
 	}
 	writeCSV := func(name string, t *report.Table) error {
 		return write(name, func(w io.Writer) error { return t.Render(w, report.CSV, report.Options{}) })
+	}
+	if len(page.Answers) > 0 {
+		if err := writeCSV(statements, report.PaperAnswers(page)); err != nil {
+			return err
+		}
 	}
 	for _, t := range page.Tables {
 		if err := writeCSV(t.ID()+".csv", report.PaperTable(t)); err != nil {

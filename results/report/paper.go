@@ -15,10 +15,33 @@ import (
 // values beside those from runs.
 func PaperTables(p paper.Page) []*Table {
 	var out []*Table
+	if len(p.Answers) > 0 {
+		out = append(out, PaperAnswers(p))
+	}
 	for _, t := range p.Tables {
 		out = append(out, PaperTable(t))
 	}
 	return out
+}
+
+// PaperAnswers has a row for each statement of the paper and each system.
+func PaperAnswers(p paper.Page) *Table {
+	t := &Table{Title: "What the paper states, and whether runs show it", Columns: []Column{
+		{Name: "statement"}, {Name: "source", Heading: "in"}, {Name: "system", Heading: "paper's system"}, {Name: "answer"},
+		{Name: "number", Unit: Factor}, {Name: "wanted"}, {Name: "metric", Drop: 2}, {Name: "case", Heading: "of"},
+		{Name: "holds", Heading: "so in"}, {Name: "measured", Drop: 3}, {Name: "cases", Drop: 3},
+		{Name: "node", Heading: "on", Drop: 1}, {Name: "mode", Place: DataOnly}, {Name: "mode_text", Heading: "how", Place: TextOnly}, {Name: "missing", Place: DataOnly},
+	}}
+	for _, a := range p.Answers {
+		how := ""
+		if a.Mode != "" {
+			how = paper.Says(a.Mode)
+		}
+		t.Add(a.Says, a.Source, a.System, a.Answer, a.Number, a.Wants(), strings.ReplaceAll(a.Metric, "_", " "), given(a.Case), a.Holds, a.Measured, a.Cases,
+			given(a.Node), given(string(a.Mode)), given(how), a.Missing)
+	}
+	t.Say("The number is that of the case which is nearest to the limit, or furthest beyond it.")
+	return t
 }
 
 // PaperTable has a row for each number.
@@ -120,6 +143,10 @@ func paperUnit(r paper.Row) Unit {
 		return JobsPerSecond
 	case "s":
 		return Seconds
+	case "bytes":
+		return Bytes
+	case "faults":
+		return None
 	case "fraction":
 		return Ratio
 	}
@@ -132,6 +159,10 @@ func PaperPage(w io.Writer, p paper.Page) error {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# %s's evaluation, published and from runs\n\n", p.Paper.Title)
 	for _, n := range p.Nodes {
+		if len(n.Times) > 0 {
+			fmt.Fprintf(&out, "- Beside the paper's %s: measured, %s in %s.\n", n.System, size.Count(len(n.Times), "kernel time"), literal(oneLine(n.Name)))
+			continue
+		}
 		machines := ""
 		if n.Machines != "" {
 			machines = " of several machines (" + literal(oneLine(n.Machines)) + "); the first is named"
@@ -146,6 +177,10 @@ func PaperPage(w io.Writer, p paper.Page) error {
 	fmt.Fprintf(&out, "- Published values are of %s. A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n", p.Paper.Cite)
 	for _, t := range p.Tables {
 		fmt.Fprintf(&out, "- %s (%s). %s\n", t.Source, t.What, t.Agreement)
+	}
+	if len(p.Answers) > 0 {
+		fmt.Fprint(&out, "\n## Statements\n\n")
+		out.Write(PaperAnswers(p).markdown())
 	}
 	fmt.Fprint(&out, "\n## Tables and figures\n")
 	drawn := map[string]paper.Figure{}

@@ -2,15 +2,20 @@ package selection
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile"
 )
 
 // Paper says which runs the paper's tables are made of.
@@ -46,7 +51,41 @@ func (p Paper) Select(ctx context.Context, db *store.Store) ([]paper.Node, error
 	if err := haveRuns(runs, p.Nodes); err != nil {
 		return nil, err
 	}
-	return p.Group(ctx, db, runs)
+	nodes, err := p.Group(ctx, db, runs)
+	if err != nil {
+		return nil, err
+	}
+	times, err := p.times(ctx)
+	return append(nodes, times...), err
+}
+
+// mostTimes bounds the file of times, in bytes.
+const mostTimes = 16 << 20
+
+// times are the kernel times in the paper's file beside the store, a node for each size; none if there is no file.
+func (p Paper) times(ctx context.Context) (nodes []paper.Node, err error) {
+	if p.Of.Times == "" {
+		return nil, nil
+	}
+	file := filepath.Join(filepath.Dir(p.DB), p.Of.Times)
+	text, err := userfile.Read(ctx, file, mostTimes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	times, err := paper.ReadTimes(file, text)
+	if err != nil {
+		return nil, Refuse("%v", err)
+	}
+	for _, system := range p.Of.SystemNames() {
+		own := slices.DeleteFunc(slices.Clone(times), func(t paper.Time) bool { return t.Size != system })
+		if len(own) > 0 {
+			nodes = append(nodes, paper.Node{Name: file, Mode: results.Live, System: system, Times: own})
+		}
+	}
+	return nodes, nil
 }
 
 // haveRuns refuses a node on which none of the runs was made, unless there are no runs at all.
@@ -65,24 +104,39 @@ func haveRuns(runs []results.Run, wanted []string) error {
 	return nil
 }
 
-// Group groups runs by node.
+// Group groups runs by node, and by system if that follows from the runs.
 func (p Paper) Group(ctx context.Context, db *store.Store, runs []results.Run) ([]paper.Node, error) {
-	index := map[string]int{}
+	index := map[[2]string]int{}
 	var nodes []paper.Node
+	none := 0 // runs of no system
 	for _, r := range runs {
 		if len(p.Nodes) > 0 && !slices.Contains(p.Nodes, r.Node) {
 			continue
 		}
-		i, known := index[r.Node]
-		if !known {
-			n, err := p.node(ctx, db, r)
+		system := ""
+		if p.Of.ByRuns() {
+			devices, err := db.Devices(ctx, r.ID)
 			if err != nil {
 				return nil, err
 			}
-			i, index[r.Node] = len(nodes), len(nodes)
+			if system = p.Of.SystemOf(r.Mix, devices); system == "" {
+				none++
+				continue
+			}
+		}
+		i, known := index[[2]string{r.Node, system}]
+		if !known {
+			n, err := p.node(ctx, db, r, system)
+			if err != nil {
+				return nil, err
+			}
+			i, index[[2]string{r.Node, system}] = len(nodes), len(nodes)
 			nodes = append(nodes, n)
 		}
 		nodes[i].Runs = append(nodes[i].Runs, r)
+	}
+	if none > 0 {
+		p.Say("%s left out: the paper has no such mix, or not with so much memory on a device", size.Count(none, "run"))
 	}
 	for i := range nodes {
 		n := &nodes[i]
@@ -174,13 +228,12 @@ func (p Paper) ofStore(ctx context.Context, db *store.Store) ([]results.Run, err
 	return p.undoubted(runs), nil
 }
 
-// node is a run's node without its runs.
-func (p Paper) node(ctx context.Context, db *store.Store, r results.Run) (paper.Node, error) {
+// node is a run's node without its runs. If system is empty, the node says what it is.
+func (p Paper) node(ctx context.Context, db *store.Store, r results.Run, system string) (paper.Node, error) {
 	devices, err := db.Devices(ctx, r.ID)
-	if err != nil {
-		return paper.Node{}, err
+	if err == nil && system == "" {
+		system, err = p.SystemFor(r.Node, len(devices))
 	}
-	system, err := p.SystemFor(r.Node, len(devices))
 	if err != nil {
 		return paper.Node{}, err
 	}
@@ -198,7 +251,9 @@ func (p Paper) node(ctx context.Context, db *store.Store, r results.Run) (paper.
 	}
 	return paper.Node{Name: r.Node, Hardware: hardware, Mode: r.Mode, Devices: len(devices), System: system, CapacityBytes: capacity,
 		Utilization: func(r results.Run) ([]results.Segment, error) { return utilization(ctx, db, r) },
-		Trace:       func(run int64) (results.Traced, error) { return traced(ctx, db, run) }}, nil
+		Trace:       func(run int64) (results.Traced, error) { return traced(ctx, db, run) },
+		Jobs:        func(run int64) ([]results.Job, error) { return db.Jobs(ctx, run) },
+		Events:      func(run int64) ([]results.Event, error) { return db.Events(ctx, run) }}, nil
 }
 
 // utilization reads what paper.Node.Utilization has.

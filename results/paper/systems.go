@@ -1,0 +1,125 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+// ByRuns reports whether the paper's systems follow from the runs, and not from their node.
+func (p *Paper) ByRuns() bool {
+	return slices.ContainsFunc(p.Systems, func(s System) bool { return s.Mixes != "" })
+}
+
+// CheckSystem refuses a name with which a user cannot have nodes compared. An empty name is none.
+func (p *Paper) CheckSystem(name string) error {
+	switch {
+	case name == "" || !p.ByRuns() && slices.Contains(p.SystemNames(), name):
+		return nil
+	case p.ByRuns():
+		return fmt.Errorf("the memory of each run says with what of %s it is compared: leave it out", p.Title)
+	}
+	return fmt.Errorf("want %s", strings.Join(p.SystemNames(), " or "))
+}
+
+func (p *Paper) system(name string) System {
+	i := slices.IndexFunc(p.Systems, func(s System) bool { return s.Name == name })
+	if i < 0 {
+		return System{}
+	}
+	return p.Systems[i]
+}
+
+// mostOff is how far, as a factor, a run's subscription may be from that of its system.
+const mostOff = 1.3
+
+// SystemOf returns the system of a run: of those that have the mix, the one with the nearest subscription. It is empty if no system is
+// near. devices are those of the run.
+func (p *Paper) SystemOf(mix string, devices []results.Device) string {
+	had, nearest, off := subscription(mix, devices), "", math.Log(mostOff)
+	for _, s := range p.Systems {
+		if !s.has(mix) {
+			continue
+		}
+		if s.Subscription == 0 {
+			return s.Name
+		}
+		if far := math.Abs(math.Log(had / s.Subscription)); far < off {
+			nearest, off = s.Name, far
+		}
+	}
+	return nearest
+}
+
+// schedulers are those under which the system has runs.
+func (s System) schedulers(of []string) []string {
+	return slices.DeleteFunc(slices.Clone(of), func(name string) bool { return slices.Contains(s.Lacks, name) })
+}
+
+func (s System) has(mix string) bool {
+	name, managed := strings.CutSuffix(mix, mixes.OnManaged)
+	fits, _ := path.Match(s.Mixes, name) // a bad pattern fits nothing, and fails a test
+	return fits && managed == s.Managed
+}
+
+// subscription is the memory of a mix of the catalog over what the devices have for jobs, beside a context of each job. It is 0 of
+// another mix.
+func subscription(mix string, devices []results.Device) float64 {
+	m, err := mixes.Lookup(mix)
+	if err != nil {
+		return 0
+	}
+	wanted, had := int64(0), int64(0)
+	for _, j := range m.Jobs {
+		wanted += j.Footprint.Bytes
+	}
+	for _, d := range devices {
+		had += d.CapacityBytes - int64(len(m.Jobs))*d.ContextBytes
+	}
+	return float64(wanted) / float64(had)
+}
+
+// jobTime is how long the jobs of a name ran, in the mean; nil if one of them did not end ok.
+func (a *arms) jobTime(r results.Run, name string) (*float64, error) {
+	jobs, err := a.node.Jobs(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	sum, n := 0.0, 0
+	for _, j := range jobs {
+		switch {
+		case j.Name != name:
+		case !j.EndedOK() || j.StartS == nil || j.EndS == nil:
+			return nil, nil
+		default:
+			sum, n = sum+*j.EndS-*j.StartS, n+1
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return new(sum / float64(n)), nil
+}
+
+// pageFaults are those of all jobs; nil: none were counted.
+func (a *arms) pageFaults(r results.Run) (*float64, error) {
+	events, err := a.node.Events(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	sum, counted := 0.0, false
+	for _, e := range events {
+		if n, ok := results.PageFaults(e); ok {
+			sum, counted = sum+float64(n), true
+		}
+	}
+	if !counted {
+		return nil, nil
+	}
+	return &sum, nil
+}
