@@ -69,6 +69,23 @@ func TestLazyStopsOnlyWhatCanBeginAgain(t *testing.T) {
 	}
 }
 
+// A process that was granted more than it uses, as by a footprint of earlier runs, gives that back when it is asked for memory. It
+// counted as fixed before, so a kernel was stopped again and again for a request that needed it.
+func TestLazyGivesBackATooLargeFootprint(t *testing.T) {
+	p := startForEver(t, "for_ever", "CASE_FOOTPRINT=67108864,1,32")
+	p.revoke(schedulers.Stop)
+	const uses, keeps = 8 << 20, 8 << 20 // arrays, and the device heap
+	if e := p.next("shrink"); e.Bytes != p.task.Bytes-uses {
+		t.Errorf("gave back %d bytes of %d", e.Bytes, p.task.Bytes)
+	}
+	if was := p.next("revoked").Answer(); was.Outcome != schedulers.Done || was.Resident != keeps || was.Fixed != keeps {
+		t.Errorf("%+v", was)
+	}
+	p.grant(p.next("resume"))
+	p.wantSaid("begun 2")
+	p.endsForEver(2)
+}
+
 // A kernel is stopped while another revocation's wait for it goes on.
 func TestLazyStopsAKernelThatYieldingWaitedFor(t *testing.T) {
 	p := startForEver(t, "for_ever")

@@ -98,19 +98,30 @@ static void unable(client_revoked *answer, const char *why)
 	snprintf(answer->why, sizeof answer->why, "%s", why);
 }
 
-// evict moves memory while nothing of the process runs. `lock` is held, and the gate is closed. With its permission the
-// process also gives back what is not made yet: a call that makes memory needs permission, and the process asks for as much with it.
-static void evict(const client_revocation &r, client_revoked *answer)
+// give_unused gives back what a footprint has too much, and returns how much of that counts as on the device.
+static uint64_t give_unused()
+{
+	const case_task task = Task::process().grant();
+	const client_count before = client_counted(&task);
+	const uint64_t unused = Task::process().release_unused(), there = over(before.charged, unused + away_bytes());
+
+	return std::min(unused, over(before.resident, there));
+}
+
+// evict moves memory while nothing of the process runs. `lock` is held, and the gate is closed. `unused` bytes are given
+// back already. With its permission the process also gives back what is not made yet: a call that makes memory needs permission,
+// and the process asks for as much with it.
+static void evict(const client_revocation &r, uint64_t unused, client_revoked *answer)
 {
 	const bool yields = r.action != CASE_REVOKE_EVICT;
 	const Unmade before = unmade();
-	const uint64_t given = yields ? std::min(before.counted, r.bytes) : 0;
+	const uint64_t lacks = over(r.bytes, unused), given = yields ? std::min(before.counted, lacks) : 0;
 	client_move out = {};
 
-	await_evicted(r.bytes - given, home(), yields, &out);
+	await_evicted(lacks - given, home(), yields, &out);
 	answer->outcome = CASE_REVOKED_DONE;
 	answer->freed_bytes = out.bytes;
-	answer->given_bytes = given;
+	answer->given_bytes = unused + given;
 	if (yields || !revoked()) { // growth may have been granted meanwhile
 		const Unmade now = unmade();
 		answer->movable_bytes = over(now.counted + now.given, before.given + given);
@@ -143,6 +154,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	if (cover_of(Task::process().device()).tasks > 0) // what is whose memory is not known
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
+	const uint64_t unused = give_unused(); // whatever runs
 	ClosedSubmitGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
 		return;
@@ -162,7 +174,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, why.c_str());
 	if (driver()->set_current(context) != CUDA_SUCCESS)
 		return unable(answer, "the context is gone");
-	evict(r, answer);
+	evict(r, unused, answer);
 }
 
 static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
@@ -298,6 +310,7 @@ void await_permission()
 		Locked locked;
 		if (Task::process().grant().id != task.id) // it has ended meanwhile
 			continue;
+		Task::process().tell_released();
 		const bool permitted = answer == CASE_OK && client_permitted(&task);
 		if (answer == CASE_OK && !permitted) // it was taken again
 			continue;

@@ -169,7 +169,18 @@ void Task::release_evicted(uint64_t bytes)
 	pthread_mutex_unlock(&growing_);
 }
 
-// tell_released is called by the thread that may ask for more.
+uint64_t Task::release_unused()
+{
+	Locked locked;
+	const uint64_t wanted = account_.wanted(cover_of(device()));
+
+	if (declared().bytes == 0 || wanted == 0 || account_.granted <= wanted)
+		return 0;
+	const uint64_t unused = account_.granted - wanted;
+	release_evicted(unused);
+	return unused;
+}
+
 void Task::tell_released()
 {
 	Locked locked;

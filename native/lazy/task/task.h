@@ -180,6 +180,10 @@ public:
 	// release_evicted gives back bytes that were on the host when they were freed: the scheduler counts them as
 	// the task's, and not as on the device. Nothing may take their place without being asked for.
 	void release_evicted(uint64_t bytes);
+	// release_unused gives back what a footprint has too much, and returns how many bytes. A program of which no allocation
+	// was seen may use all.
+	uint64_t release_unused();
+	void tell_released();     // by the thread that holds `asking`, while the task has no request outstanding
 	case_task grant() const { return account_.grant; } // `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }
@@ -244,7 +248,6 @@ private:
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes, Memory memory);
 	void close();
-	void tell_released();
 	static void show_use(); // to the scheduler
 	void end_unused();
 
