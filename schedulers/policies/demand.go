@@ -24,7 +24,7 @@ type onDemand struct {
 var demand = entry{
 	Info: Info{Name: "demand", Binds: BindsTask, Shares: true, Revokes: true,
 		Brief:  "a burst starts at once; memory of tasks that do not run moves to the host",
-		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host; a process starts on the device with the least memory in use",
+		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host; a process starts on the device with the least memory in use; a kernel that runs is never ended, so memory that it holds comes back only at its end",
 		Source: pilotPaper + ", its base without policies",
 		Params: []Param{withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
 	policy: func(settings) (schedulers.Policy, error) { return onDemand{}, nil },

@@ -21,7 +21,7 @@ type quantum struct {
 var quantumEntry = entry{
 	Info: Info{Name: "quantum", Binds: BindsTask, Shares: true, Revokes: true,
 		Brief:  "a device is one process's at a time, in turns",
-		Rule:   "a device is one process's at a time, in turns of a fixed length, which end earlier if the process is idle; memory of the others moves to the host as far as it must",
+		Rule:   "a device is one process's at a time, in turns of a fixed length, which end earlier if the process is idle; memory of the others moves to the host as far as it must; a kernel that runs is never ended, so the others wait for one without end",
 		Source: "nvshare (Alexopoulos, Mitropoulos): exclusive use in turns of 30 s, released early",
 		Params: []Param{
 			{Name: "tq", Default: "30s", Help: "the length of a turn, after which the process gives way to one that waits"},
