@@ -82,6 +82,7 @@ type more struct {
 	Share     float64 `json:"share"`
 	Due       *int64  `json:"due_ns"`
 	Expected  *int64  `json:"expected_ns"`
+	MaxWait   *int64  `json:"max_wait_ns"`
 }
 
 func (p *Policy) taskOf(t schedulers.Task) task {
@@ -96,6 +97,9 @@ func (p *Policy) taskOf(t schedulers.Task) task {
 		}
 		if terms.Expected != nil {
 			out.Expected = new(terms.Expected.Nanoseconds())
+		}
+		if terms.MaxWait > 0 {
+			out.MaxWait = new(terms.MaxWait.Nanoseconds())
 		}
 	}
 	return out

@@ -84,6 +84,8 @@ type resident struct {
 	Last          int64    `json:"last_ns"`
 	Permit        bool     `json:"permit"`
 	PermitSince   int64    `json:"permit_since_ns"`
+	Waited        int64    `json:"waited_ns"`
+	Stopped       bool     `json:"stopped"`
 	ResidentSince int64    `json:"resident_since_ns"`
 	Can           []string `json:"can"`
 	Asked         bool     `json:"asked"`
@@ -115,9 +117,9 @@ func (p *Policy) residentsOf(d schedulers.DeviceView) []resident {
 	out := []resident{}
 	for t := range d.TaskViews() {
 		r := resident{Task: p.taskOf(t.Task), Allocated: t.Allocated, Resident: t.Resident, Referenced: t.Referenced, Fixed: t.Fixed, Movable: t.Movable,
-			Running: t.Running, Busy: t.Busy, Last: t.Last.Nanoseconds(), Permit: t.Permit, ResidentSince: t.ResidentSince.Nanoseconds(), Can: namesOf(t.Can), Asked: t.Asked}
+			Running: t.Running, Busy: t.Busy, Last: t.Last.Nanoseconds(), Permit: t.Permit, Stopped: t.Stopped, ResidentSince: t.ResidentSince.Nanoseconds(), Can: namesOf(t.Can), Asked: t.Asked}
 		if t.Permit {
-			r.PermitSince = t.PermitSince.Nanoseconds()
+			r.PermitSince, r.Waited = t.PermitSince.Nanoseconds(), t.Waited.Nanoseconds()
 		}
 		out = append(out, r)
 	}

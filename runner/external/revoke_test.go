@@ -40,7 +40,7 @@ func occupied(t *testing.T) (schedulers.View, []schedulers.Request) {
 	}
 	e := node(t, s.Policy)
 	on := 0
-	seven := schedulers.Task{ID: 7, Job: 3, Bytes: 80, Need: new(int64(70)), OnDevice: &on, Can: schedulers.Movable, Terms: &schedulers.Terms{Due: time.Minute}}
+	seven := schedulers.Task{ID: 7, Job: 3, Bytes: 80, Need: new(int64(70)), OnDevice: &on, Can: schedulers.Movable, Terms: &schedulers.Terms{Due: time.Minute, MaxWait: 2 * time.Second}}
 	eight := schedulers.Task{ID: 8, Job: 4, Bytes: 30, Need: new(int64(0)), OnDevice: &on, Can: schedulers.Movable}
 	for _, task := range []schedulers.Task{seven, eight} {
 		if ds, err := e.Submit(task, time.Second); err != nil || len(ds) != 1 || ds[0].Kind != schedulers.Granted {
@@ -98,17 +98,17 @@ cat >/dev/null`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	taskOf := func(id, job, bytes, need int, more string) string {
+	taskOf := func(id, job, bytes, need int, due, wait string) string {
 		return fmt.Sprintf(`{"id":%d,"job":%d,"process":0,"bytes":%d,"blocks":0,"threads_per_block":0,"blocks_per_sm":0,"warps_per_block":0,"warps":0,"grid_unknown":false,`+
-			`"managed":false,"on_device":0,"priority":0,"isolate":false,"need_bytes":%d,"devices":1,"share":0,"due_ns":%s,"expected_ns":null}`, id, job, bytes, need, more)
+			`"managed":false,"on_device":0,"priority":0,"isolate":false,"need_bytes":%d,"devices":1,"share":0,"due_ns":%s,"expected_ns":null,"max_wait_ns":%s}`, id, job, bytes, need, due, wait)
 	}
-	eight := taskOf(8, 4, 30, 0, "null")
+	eight := taskOf(8, 4, 30, 0, "null", "null")
 	limits := `,"name":"small","capacity_bytes":100,"context_reserve_bytes":10,"sms":2,"warps_per_sm":8,"blocks_per_sm":4,`
 	first := limits + `"free_bytes":10,"used_warps":0,"tasks":2,"jobs":2,"saturated":false,"used_bytes":90,"permits":1,"closed":false,"residents":[` +
-		`{"task":` + taskOf(7, 3, 80, 70, "60000000000") + `,"allocated_bytes":80,"resident_bytes":70,"referenced_bytes":60,"fixed_bytes":5,"movable_bytes":65,` +
-		`"running":false,"busy":true,"last_ns":2000000000,"permit":true,"permit_since_ns":1000000000,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false},` +
+		`{"task":` + taskOf(7, 3, 80, 70, "60000000000", "2000000000") + `,"allocated_bytes":80,"resident_bytes":70,"referenced_bytes":60,"fixed_bytes":5,"movable_bytes":65,` +
+		`"running":false,"busy":true,"last_ns":2000000000,"permit":true,"permit_since_ns":1000000000,"waited_ns":0,"stopped":false,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false},` +
 		`{"task":` + eight + `,"allocated_bytes":30,"resident_bytes":0,"referenced_bytes":30,"fixed_bytes":0,"movable_bytes":0,` +
-		`"running":false,"busy":false,"last_ns":3000000000,"permit":false,"permit_since_ns":0,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false}]`
+		`"running":false,"busy":false,"last_ns":3000000000,"permit":false,"permit_since_ns":0,"waited_ns":0,"stopped":false,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false}]`
 	second := limits + `"free_bytes":100,"used_warps":0,"tasks":0,"jobs":0,"saturated":false,"used_bytes":0,"permits":0,"closed":true,"residents":[]`
 	here := `"context_bytes":0,"tasks_of_job":1,"open":true,"context_here":true,"permit_here":false`
 	there := `"context_bytes":10,"tasks_of_job":0,"open":false,"context_here":false,"permit_here":false`
