@@ -174,12 +174,13 @@ func (t Trend) fallsAt(l Line, of []int, begin int, level, bound float64) (found
 		if at <= begin {
 			break
 		}
-		if t.worse(s.Before, s.After, 0) {
+		falls := t.worse(s.Before, s.After, 0)
+		if falls {
 			found, from = &steps[n], at
 		} else if found == nil {
 			from = max(from, at)
 		}
-		if !t.worse(level, s.Before, bound) {
+		if good := !falls && !t.worse(level, s.After, bound); good || !t.worse(level, s.Before, bound) {
 			break
 		}
 	}

@@ -148,8 +148,14 @@ func TestSinceOfOtherShapes(t *testing.T) {
 			nil, "night-10", true, ""},
 		"one night that failed earlier": {9, func(_ string, n int) float64 { return map[bool]float64{true: 0.5, false: 1}[n == 5 || n == 9] },
 			nil, "night-9", false, "night-8"},
-		"two nights that failed earlier": {9, func(_ string, n int) float64 { return map[bool]float64{true: 0.93, false: 1}[n == 4 || n == 5 || n >= 8] },
+		"two nights that failed earlier": {9, func(_ string, n int) float64 {
+			return map[bool]float64{true: 0.93, false: 1}[n == 4 || n == 5 || n >= 8]
+		},
 			nil, "night-8", false, "night-7"},
+		"a month that failed earlier": {30, func(_ string, n int) float64 {
+			return map[bool]float64{true: 0.93, false: 1}[n >= 10 && n < 20 || n == 30]
+		},
+			nil, "night-30", false, "night-29"},
 		"another machine": {12, after(10, 0.9), func(n int) string { return map[bool]string{true: "b", false: "a"}[n >= 10] }, "night-10", false, "night-9"},
 	} {
 		rng := rand.New(rand.NewPCG(22, 1))
