@@ -576,29 +576,24 @@ func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 
 // settings reads the keys that a catalog job may have too.
 func (r *yamlReader) settings(j *Job, fields map[string]field) {
-	if f, found := fields["name"]; found {
-		j.Name = r.label(f.value, "name")
+	on := func(key string, read func(field)) {
+		if f, found := fields[key]; found {
+			read(f)
+		}
 	}
-	if f, found := fields["dir"]; found {
-		j.Dir = r.filled(f.value, "dir")
-	}
-	if f, found := fields["env"]; found {
-		j.Env = r.env(f.value)
-	}
-	if f, found := fields["memory"]; found {
-		j.Footprint.Bytes = r.bytes(f.value, "memory")
-	}
-	if f, found := fields["blocks"]; found {
-		j.Footprint.Blocks = r.number(f.value, "blocks", 1<<62)
-	}
-	if f, found := fields["threads_per_block"]; found {
+	on("name", func(f field) { j.Name = r.label(f.value, "name") })
+	on("dir", func(f field) { j.Dir = r.filled(f.value, "dir") })
+	on("env", func(f field) { j.Env = r.env(f.value) })
+	on("memory", func(f field) { j.Footprint.Bytes = r.bytes(f.value, "memory") })
+	on("blocks", func(f field) { j.Footprint.Blocks = r.number(f.value, "blocks", 1<<62) })
+	on("threads_per_block", func(f field) {
 		j.Footprint.ThreadsPerBlock = uint32(r.number(f.value, "threads_per_block", maxThreadsPerBlock))
-	}
-	if f, found := fields["profile"]; found {
+	})
+	on("profile", func(f field) {
 		j.Profile = r.profile(f)
 		j.Footprint = stated(j.Footprint, j.Profile)
-	}
-	if f, found := fields["steps"]; found {
+	})
+	on("steps", func(f field) {
 		j.Steps = r.filled(f.value, "steps")
 		if j.Profile != nil {
 			r.fail(f.key, "remove one", "steps beside profile: both say what the job does")
@@ -606,38 +601,18 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 		if j.Name == "" {
 			j.Name = input.Name(filepath.Base(j.Steps))
 		}
-	}
-	if f, found := fields["isolate"]; found {
-		j.Isolate = r.flag(f.value, "isolate")
-	}
-	if f, found := fields["faults"]; found {
-		j.KnownFault = r.faults(f.value)
-	}
-	if f, found := fields["check_status"]; found {
-		j.CheckStatus = int(r.number(f.value, "check_status", maxExitStatus))
-	}
-	if f, found := fields["restartable"]; found {
-		j.Restartable = new(r.flag(f.value, "restartable"))
-	}
-	if f, found := fields["restart_kernels"]; found {
-		j.RestartKernels = r.kernels(f.value)
-	}
-	if f, found := fields["until_others_end"]; found {
-		j.UntilOthersEnd = r.flag(f.value, "until_others_end")
-	}
-	if f, found := fields["group"]; found {
-		j.Group = int(r.numberFrom(0, f.value, "group", MaxJobs))
-	}
-	if f, found := fields["at"]; found {
-		j.At = r.at(f)
-	}
-	if f, found := fields["priority"]; found {
-		j.Priority = int(r.numberFrom(0, f.value, "priority", maxPriority))
-	}
-	if f, found := fields["pin"]; found {
-		j.Pin = r.flag(f.value, "pin")
-	}
-	if f, found := fields["ranks"]; found {
+	})
+	on("isolate", func(f field) { j.Isolate = r.flag(f.value, "isolate") })
+	on("faults", func(f field) { j.KnownFault = r.faults(f.value) })
+	on("check_status", func(f field) { j.CheckStatus = int(r.number(f.value, "check_status", maxExitStatus)) })
+	on("restartable", func(f field) { j.Restartable = new(r.flag(f.value, "restartable")) })
+	on("restart_kernels", func(f field) { j.RestartKernels = r.kernels(f.value) })
+	on("until_others_end", func(f field) { j.UntilOthersEnd = r.flag(f.value, "until_others_end") })
+	on("group", func(f field) { j.Group = int(r.numberFrom(0, f.value, "group", MaxJobs)) })
+	on("at", func(f field) { j.At = r.at(f) })
+	on("priority", func(f field) { j.Priority = int(r.numberFrom(0, f.value, "priority", maxPriority)) })
+	on("pin", func(f field) { j.Pin = r.flag(f.value, "pin") })
+	on("ranks", func(f field) {
 		j.Ranks = int(r.number(f.value, "ranks", MaxRanks))
 		if j.Ranks > 1 && j.Pin {
 			r.fail(f.key, "remove one", "ranks: %d beside pin: true: the scheduler places each rank", j.Ranks)
@@ -645,22 +620,12 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 		if j.Ranks > 1 && j.Restartable != nil && *j.Restartable {
 			r.fail(f.key, "remove one", "ranks: %d beside restartable: true: jobs of several ranks are not started again", j.Ranks)
 		}
-	}
-	if f, found := fields["timeout"]; found {
-		j.Timeout = r.timeout(f.value)
-	}
-	if f, found := fields["wait"]; found {
-		j.Wait = r.wait(f.value)
-	}
-	if f, found := fields["max_wait"]; found {
-		j.MaxWait = r.maxWait(f.value)
-	}
-	if f, found := fields["user"]; found {
-		j.User = r.label(f.value, "user")
-	}
-	if f, found := fields["deadline"]; found {
-		j.Deadline = r.deadline(f.value)
-	}
+	})
+	on("timeout", func(f field) { j.Timeout = r.timeout(f.value) })
+	on("wait", func(f field) { j.Wait = r.wait(f.value) })
+	on("max_wait", func(f field) { j.MaxWait = r.maxWait(f.value) })
+	on("user", func(f field) { j.User = r.label(f.value, "user") })
+	on("deadline", func(f field) { j.Deadline = r.deadline(f.value) })
 	r.binding(j, fields)
 }
 

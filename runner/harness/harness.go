@@ -170,55 +170,13 @@ func SayIgnored(b Backend, say Say) {
 
 // Execute makes one run. The outcome counts beside an error if its run has a number.
 func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
-	r.Options = backend.Options()
-	var err error
-	if r.Mix, err = r.Mix.Arriving(r.Seed); err != nil {
-		return Outcome{}, Refuse(err)
-	}
-	devices, threads, err := backend.Size()
+	b, known, err := prepare(ctx, backend, r)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if r.Cell == nil && !r.AllowSimulated { // a sweep is checked when it is planned
-		if err := CheckTag(ctx, r.Store, r.Tag, backend.Mode()); err != nil {
-			return Outcome{}, err
-		}
-	}
-	b := Batch{Request: r}
-	if b.Scheduler, b.Workers, err = r.Scheduler(devices, threads); err != nil {
-		return Outcome{}, err
-	}
-	if err := backend.CheckScheduler(b.Scheduler); err != nil {
-		return Outcome{}, err
-	}
-	if err := CheckDevices(r.Mix, b.Scheduler, devices); err != nil {
-		return Outcome{}, err
-	}
-	if r.Fallback != "" {
-		r.Say("%s", r.Fallback)
-	}
-	if r.Cell == nil { // a sweep says so once for all its runs
-		SayIgnored(backend, r.Say)
-	}
-	if backend.Mode() == results.Live {
-		if b.FaultsAlone, err = r.faultsAlone(ctx); err != nil {
-			return Outcome{}, err
-		}
-	}
-	var known []*results.Known
-	if b.Scheduler.Expects() {
-		if known, err = r.known(ctx, backend, b.Scheduler.Plans == nil || b.Scheduler.Plans.Learn); err != nil {
-			return Outcome{}, err
-		}
-		b.Predictions = history.ForScheduler(known)
-	}
-	b.sayOrder(known)
-	if err := b.reach(ctx, backend); err != nil {
-		return Outcome{}, err
-	}
 	t := new(tracker)
-	if r.Given != nil {
-		b.Feed = &Feed{backend: backend, to: t, known: r.Profiles}
+	if b.Given != nil {
+		b.Feed = &Feed{backend: backend, to: t, known: b.Profiles}
 	}
 	node, err := b.open(t, func(b Batch) (Node, error) {
 		if b.Scheduler.Program != nil { // its greeting may have said that it takes memory back
@@ -239,7 +197,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	run, err := b.record()
 	if err == nil {
 		node.Describe(&run)
-		err = t.begin(ctx, r, run, node.Devices())
+		err = t.begin(ctx, b.Request, run, node.Devices())
 	}
 	if err != nil {
 		return Outcome{}, errors.Join(append([]error{err}, node.Close(&run)...)...)
@@ -257,6 +215,53 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		o.Given = b.Feed.jobs
 	}
 	return o, err
+}
+
+// prepare settles all of a batch that needs no node: it refuses what the node cannot do, and finds what is known of the jobs.
+func prepare(ctx context.Context, backend Backend, r Request) (b Batch, known []*results.Known, err error) {
+	r.Options = backend.Options()
+	if r.Mix, err = r.Mix.Arriving(r.Seed); err != nil {
+		return b, nil, Refuse(err)
+	}
+	devices, threads, err := backend.Size()
+	if err != nil {
+		return b, nil, err
+	}
+	if r.Cell == nil && !r.AllowSimulated { // a sweep is checked when it is planned
+		if err := CheckTag(ctx, r.Store, r.Tag, backend.Mode()); err != nil {
+			return b, nil, err
+		}
+	}
+	b.Request = r
+	if b.Scheduler, b.Workers, err = r.Scheduler(devices, threads); err != nil {
+		return b, nil, err
+	}
+	if err := backend.CheckScheduler(b.Scheduler); err != nil {
+		return b, nil, err
+	}
+	if err := CheckDevices(r.Mix, b.Scheduler, devices); err != nil {
+		return b, nil, err
+	}
+	if r.Fallback != "" {
+		r.Say("%s", r.Fallback)
+	}
+	if r.Cell == nil { // a sweep says so once for all its runs
+		SayIgnored(backend, r.Say)
+	}
+	if backend.Mode() == results.Live {
+		if b.FaultsAlone, err = r.faultsAlone(ctx); err != nil {
+			return b, nil, err
+		}
+	}
+	if b.Scheduler.Expects() {
+		if known, err = r.known(ctx, backend, b.Scheduler.Plans == nil || b.Scheduler.Plans.Learn); err != nil {
+			return b, nil, err
+		}
+		b.Predictions = history.ForScheduler(known)
+	}
+	b.sayOrder(known)
+	err = b.reach(ctx, backend)
+	return b, known, err
 }
 
 // known returns what is known of the jobs. The runs of a sweep know only what was known before the
