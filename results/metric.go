@@ -148,7 +148,7 @@ func OnPages(open bool) []Metric {
 // Unnamed are the metrics that are compared without a name, of batches or of open loads.
 func Unnamed(open bool) []Metric {
 	return slices.DeleteFunc(AllMetrics(), func(m Metric) bool {
-		return m.Compared != Compared && !(open && m.InOpenLoad) || open && m.OfBatch
+		return m.Compared != Compared && (!open || !m.InOpenLoad) || open && m.OfBatch
 	})
 }
 
