@@ -140,7 +140,7 @@ func (p advice) quotaOn(d schedulers.DeviceView, t *schedulers.Task) int64 {
 		processes[v.Task.Process()] = true
 		has += v.Resident
 	}
-	return has / int64(max(1, len(processes)))
+	return max(0, has) / int64(max(1, len(processes)))
 }
 
 // balance throttles the processes on d that use more than their quota, the one with the most beyond it first, until what the bursts
