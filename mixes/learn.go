@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -167,7 +168,7 @@ func (s source) jobEdits(r *yamlReader, n ast.Node, was, measured Footprint, inF
 			keys, values = append(keys, key), append(values, text)
 		}
 	}
-	add("memory", uint64(was.Bytes), uint64(measured.Bytes), formatSize(measured.Bytes))
+	add("memory", uint64(was.Bytes), uint64(measured.Bytes), size.FormatChosen(measured.Bytes))
 	add("blocks", was.Blocks, measured.Blocks, strconv.FormatUint(measured.Blocks, 10))
 	add("threads_per_block", uint64(was.ThreadsPerBlock), uint64(measured.ThreadsPerBlock), strconv.FormatUint(uint64(measured.ThreadsPerBlock), 10))
 	if len(keys) == 0 {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -62,10 +63,10 @@ func (l *lines) next() ([]byte, error) {
 		return nil, err
 	}
 	if l.read += int64(len(line)); l.read > l.limits.bytes {
-		return nil, InputErrors{{File: l.file, Line: l.number, Msg: "more than " + FormatBytes(l.limits.bytes) + " in the file", Remedy: "divide it into several mixes"}}
+		return nil, InputErrors{{File: l.file, Line: l.number, Msg: "more than " + size.Format(l.limits.bytes) + " in the file", Remedy: "divide it into several mixes"}}
 	}
 	if len(line) > maxLineBytes {
-		return nil, InputErrors{{File: l.file, Line: l.number, Msg: "a line of more than " + FormatBytes(maxLineBytes), Remedy: "write each job on a line of its own"}}
+		return nil, InputErrors{{File: l.file, Line: l.number, Msg: "a line of more than " + size.Format(maxLineBytes), Remedy: "write each job on a line of its own"}}
 	}
 	return line, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -55,7 +56,7 @@ func readWhole(path string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxWholeBytes+1))
 	if err == nil && len(data) > maxWholeBytes {
-		err = InputErrors{{File: path, Msg: "more than " + FormatBytes(maxWholeBytes)}}
+		err = InputErrors{{File: path, Msg: "more than " + size.Format(maxWholeBytes)}}
 	}
 	return data, err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/caserun/caserun/internal/size"
 )
 
 const (
@@ -65,7 +67,7 @@ func (p *pieces) read() (out piece, more bool, err error) {
 			some = true
 		}
 		if p.text = append(p.text, line...); len(p.text) > maxPieceBytes {
-			return out, false, InputErrors{{File: p.lines.file, Line: p.lines.number, Msg: "more than " + FormatBytes(maxPieceBytes) + " before a line that begins a job",
+			return out, false, InputErrors{{File: p.lines.file, Line: p.lines.number, Msg: "more than " + size.Format(maxPieceBytes) + " before a line that begins a job",
 				Remedy: "begin each job on a line of its own: - job"}}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/size"
 )
 
 // Profile is what a mix says that a job does when it runs alone on one device. Simulated nodes
@@ -217,7 +218,7 @@ func profileText(p *Profile) string {
 			value int64
 		}{{"copy_in", phase.CopyIn}, {"copy_out", phase.CopyOut}, {"memory", phase.Kernels.Bytes}} {
 			if bytes.value != 0 {
-				put(bytes.key, formatSize(bytes.value))
+				put(bytes.key, size.FormatChosen(bytes.value))
 			}
 		}
 		if k := phase.Kernels; k.Blocks != 0 {

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/caserun/caserun/internal/size"
 )
 
 // WriteYAML writes a mix in the form that Load reads. Load returns the same mix except for
@@ -102,7 +104,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 		}
 		putText("stdin", j.Stdin)
 		if j.Footprint.Bytes != 0 {
-			put("memory", formatSize(j.Footprint.Bytes))
+			put("memory", size.FormatChosen(j.Footprint.Bytes))
 		}
 		putNumber("blocks", j.Footprint.Blocks)
 		putNumber("threads_per_block", uint64(j.Footprint.ThreadsPerBlock))

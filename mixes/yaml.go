@@ -18,6 +18,7 @@ import (
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/internal/size"
 )
 
 // MaxNesting bounds the YAML parser's recursion, which otherwise takes unbounded memory. A mix
@@ -42,7 +43,7 @@ const MaxNesting = 32
 //	    stdin: input.txt     relative to dir
 //	    dir: /data           the suite's data directory if absent
 //	    env: [OMP_NUM_THREADS=4]
-//	    memory: 1.5GiB       device memory; see parseSize
+//	    memory: 1.5GiB       device memory; see size.ParseChosen
 //	    blocks: 4096         grid of the main kernel, multiplied
 //	    threads_per_block: 256
 //	    isolate: true        exclusive use of its device
@@ -389,7 +390,7 @@ func (r *mixReader) add(body ast.Node) Mix {
 			r.fail(firstToken(n), "list the jobs by the time of their arrival", "a job that arrives at %v after a job that arrives at %v", j.At, m.Jobs[before].At)
 		}
 		if r.size > maxTextBytes {
-			r.fail(firstToken(n), "use a smaller count, or shorter names and arguments", "more than %s of names and commands in the mix", FormatBytes(maxTextBytes))
+			r.fail(firstToken(n), "use a smaller count, or shorter names and arguments", "more than %s of names and commands in the mix", size.Format(maxTextBytes))
 			r.full = true
 			break
 		}
@@ -788,7 +789,7 @@ func (r *yamlReader) bytes(n ast.Node, what string) int64 {
 	if !ok {
 		return 0
 	}
-	b, err := parseSize(s)
+	b, err := size.ParseChosen(s)
 	switch {
 	case err != nil:
 		r.fail(n.GetToken(), "", "%s: %v", what, err)

@@ -41,7 +41,8 @@ var layers = [][]string{
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs", "mixes/traces"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "userfile/output"},
 	{"schedulers", "internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
-	{"internal/input", "internal/size"},
+	{"internal/size"},
+	{"internal/input"},
 }
 
 // topLevel lists the directories of the repository's root that have Go packages, from the top

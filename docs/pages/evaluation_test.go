@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
@@ -226,7 +227,7 @@ func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results
 		}
 	}
 	for seed := range uint64(simulatedRuns) {
-		backend, err := sim.Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: mixes.SizeOf(16 << 30), Workers: run.Workers, Noise: noise, Seed: 1 + seed})
+		backend, err := sim.Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: size.AmountOf(16 << 30), Workers: run.Workers, Noise: noise, Seed: 1 + seed})
 		if err != nil {
 			fail("run %d of %s: %v", run.ID, run.Mix, err)
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
@@ -26,7 +26,7 @@ type planned struct {
 
 func planOn(name string) (out []planned) {
 	n := nodeOf(name)
-	backend := must(sim.Open(harness.Options{Node: n.model.Name, MemCap: mixes.SizeOf(n.model.Groups[0].MemoryBytes)}))
+	backend := must(sim.Open(harness.Options{Node: n.model.Name, MemCap: size.AmountOf(n.model.Groups[0].MemoryBytes)}))
 	alone := must(backend.History(n.known)).Alone
 	for _, mix := range n.mixes {
 		var expected []*schedulers.Prediction

@@ -1,4 +1,4 @@
-// Package size writes amounts of memory, and numbers of things, as people read them.
+// Package size reads amounts of memory as users write them, and writes them, and numbers of things, as people read them.
 package size
 
 import (

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
@@ -238,7 +239,7 @@ func TestWhatASweepIsTold(t *testing.T) {
 
 // Options are kept as JSON and read again. What this program does not know is an error.
 func TestOptionsAreReadAgain(t *testing.T) {
-	want := Options{Node: "sim:4xV100", Timeout: Duration(90 * time.Second), Seed: 1<<64 - 1, Noise: 0.01, MemCap: mixes.SizeOf(16 << 30), NoMPS: true}
+	want := Options{Node: "sim:4xV100", Timeout: Duration(90 * time.Second), Seed: 1<<64 - 1, Noise: 0.01, MemCap: size.AmountOf(16 << 30), NoMPS: true}
 	byKey, err := want.ByKey()
 	if err != nil || byKey["timeout"] != "1m30s" || len(byKey) != 22 {
 		t.Errorf("by key %v (%v)", byKey, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
@@ -47,10 +48,10 @@ func TestJobsAskForWhatTheyReached(t *testing.T) {
 		{"demand", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, false},
 		{"sa", Options{}, 8 * gib, []int64{0, 0, 0, gib}, false},
 		{"case-alg3", Options{NoFootprints: true}, 8 * gib, []int64{0, 0, 0, gib}, false},
-		{"case-alg3", Options{NoMPS: true, Context: mixes.SizeOf(gib / 2)}, 7*gib/2 + allowance, []int64{reached, 0, 0, gib}, false},
-		{"case-alg3", Options{NoMPS: true, Context: mixes.SizeOf(gib / 2)}, 7*gib/2 + allowance - 1, []int64{0, 0, 0, gib}, false},
+		{"case-alg3", Options{NoMPS: true, Context: size.AmountOf(gib / 2)}, 7*gib/2 + allowance, []int64{reached, 0, 0, gib}, false},
+		{"case-alg3", Options{NoMPS: true, Context: size.AmountOf(gib / 2)}, 7*gib/2 + allowance - 1, []int64{0, 0, 0, gib}, false},
 		{"case-alg3", Options{}, 3*gib + allowance, []int64{0, 0, 0, gib}, false}, // less what the MPS server takes
-		{"case-alg3", Options{MemCap: mixes.SizeOf(3 * gib), Context: mixes.SizeOf(gib / 2)}, 8 * gib, []int64{0, 0, 0, gib}, false},
+		{"case-alg3", Options{MemCap: size.AmountOf(3 * gib), Context: size.AmountOf(gib / 2)}, 8 * gib, []int64{0, 0, 0, gib}, false},
 		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, true},
 		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, false},
 		{"case-alg3", Options{}, 8 * gib, []int64{reached, 0, 0, gib}, false},

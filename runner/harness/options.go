@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner"
@@ -19,19 +20,19 @@ import (
 // Options say how and where runs are made. All runs of a sweep share them. Their JSON has the
 // names of the command's flags, and is what the store keeps.
 type Options struct {
-	Node    string     `json:"node"`    // nodes.Local or a simulated node, sim:...; "": to be settled
-	Devices string     `json:"devices"` // GPUs of this machine; "": see live.OpenGPUs
-	Workers int        `json:"workers"` // jobs on the node at once; 0: by the scheduler or the host
-	Timeout Duration   `json:"timeout"` // of each job; 0: none
-	MemCap  mixes.Size `json:"mem-cap"` // memory that each GPU seems to have; not given: all
-	Swap    mixes.Size `json:"swap"`    // host memory that device memory can move to; not given: DefaultSwap
-	SMCap   int        `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
-	NoMPS   bool       `json:"no-mps"`
-	Guard   bool       `json:"guard"`           // nothing is mapped beside allocations
-	Strict  bool       `json:"strict"`          // a doubtful run is interrupted
-	Context mixes.Size `json:"context-reserve"` // memory reserved for each process's context
-	Trace   bool       `json:"trace"`           // record kernels and copies
-	Output  mixes.Size `json:"output-limit"`    // that a job may write to its output files; not given: DefaultOutput; 0: any number
+	Node    string      `json:"node"`    // nodes.Local or a simulated node, sim:...; "": to be settled
+	Devices string      `json:"devices"` // GPUs of this machine; "": see live.OpenGPUs
+	Workers int         `json:"workers"` // jobs on the node at once; 0: by the scheduler or the host
+	Timeout Duration    `json:"timeout"` // of each job; 0: none
+	MemCap  size.Amount `json:"mem-cap"` // memory that each GPU seems to have; not given: all
+	Swap    size.Amount `json:"swap"`    // host memory that device memory can move to; not given: DefaultSwap
+	SMCap   int         `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
+	NoMPS   bool        `json:"no-mps"`
+	Guard   bool        `json:"guard"`           // nothing is mapped beside allocations
+	Strict  bool        `json:"strict"`          // a doubtful run is interrupted
+	Context size.Amount `json:"context-reserve"` // memory reserved for each process's context
+	Trace   bool        `json:"trace"`           // record kernels and copies
+	Output  size.Amount `json:"output-limit"`    // that a job may write to its output files; not given: DefaultOutput; 0: any number
 	// AfterOOM says what a job is that went on after a failed allocation: ByCheck or AlwaysOOM.
 	AfterOOM string  `json:"after-oom"`
 	Tag      string  `json:"tag"`
@@ -57,9 +58,9 @@ const (
 
 // Sizes by default. DefaultSwap is that of a scheduler that takes memory back.
 var (
-	DefaultContext = mixes.SizeOf(runner.DefaultContextBytes)
-	DefaultOutput  = mixes.SizeOf(1 << 30)
-	DefaultSwap    = mixes.SizeOf(32 << 30)
+	DefaultContext = size.AmountOf(runner.DefaultContextBytes)
+	DefaultOutput  = size.AmountOf(1 << 30)
+	DefaultSwap    = size.AmountOf(32 << 30)
 )
 
 // DefaultData is the directory of the suite's input files, if the options name no other.

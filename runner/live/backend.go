@@ -131,7 +131,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 		return harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", o.Swap))
 	case o.SMCap > 0 && !harness.UsesMPS(o, s):
 		return harness.Refuse(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", o.SMCap, s.Name))
-	case o.MemCap != mixes.Size{}:
+	case o.MemCap != size.Amount{}:
 		_, err := FindBallast()
 		return err
 	}
@@ -262,7 +262,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir:   filepath.Join(n.runs, outputDir(run, arrival)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
-		Swap: n.swap, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != mixes.Size{}, Feed: n.Feed, Admit: n.admit, Lost: n.lost, Users: n.users, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
+		Swap: n.swap, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, Admit: n.admit, Lost: n.lost, Users: n.users, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
 	if d := n.daemon; d != nil {
 		c.Env, c.MendServer, c.AwaitServer, c.WatchServer = d.Env(), d.Mend, d.AwaitHealthy, d.WatchFaults
 		c.Terminate = func(pids ...int) error { return d.TerminateClients(context.Background(), pids...) } // each command has a limit of its own

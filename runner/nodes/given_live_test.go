@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
@@ -84,7 +85,7 @@ func giveToALiveRun() error {
 		stop(errors.New("enough"))
 	}()
 	say := func(format string, args ...any) { fmt.Printf("caserun: "+format+"\n", args...) }
-	o := harness.Options{Node: Local, NoMPS: true, Context: mixes.SizeOf(8 << 20), Runs: "out", Workers: 4, Suite: "builtin", Data: "data"}
+	o := harness.Options{Node: Local, NoMPS: true, Context: size.AmountOf(8 << 20), Runs: "out", Workers: 4, Suite: "builtin", Data: "data"}
 	r := harness.Request{Configuration: harness.Configuration{Options: o, Sched: "case-alg3", Probe: results.Lazy}, Mix: mixes.Mix{Name: "own"},
 		Given: jobs, Store: db, Say: say, Log: follower{ended: func(job int) { told <- job }}}
 	var s Session

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 )
@@ -58,7 +58,7 @@ func TestOffers(t *testing.T) {
 }
 
 func TestSimulatedNodes(t *testing.T) {
-	asked := harness.Options{Node: "sim:1xp100+1xP100", MemCap: mixes.SizeOf(8 << 30), Guard: true, Seed: 3}
+	asked := harness.Options{Node: "sim:1xp100+1xP100", MemCap: size.AmountOf(8 << 30), Guard: true, Seed: 3}
 	backend, err := Open(t.Context(), asked, t.Logf)
 	if err != nil {
 		t.Fatal(err)
@@ -68,24 +68,24 @@ func TestSimulatedNodes(t *testing.T) {
 	if err != nil || devices != 2 || threads != 48 || backend.Mode() != results.Simulated {
 		t.Errorf("%d devices and %d threads, %s (%v); want 2 and 48 of a simulated node", devices, threads, backend.Mode(), err)
 	}
-	want := harness.Options{Node: "sim:2xP100", MemCap: mixes.SizeOf(8 << 30), Seed: 3, Context: harness.DefaultContext}
+	want := harness.Options{Node: "sim:2xP100", MemCap: size.AmountOf(8 << 30), Seed: 3, Context: harness.DefaultContext}
 	if got := backend.Options(); got != want {
 		t.Errorf("it takes %+v, want %+v", got, want)
 	}
 	var said []string
 	harness.SayIgnored(backend, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-	large, err := Open(t.Context(), harness.Options{Node: "sim:2xP100", MemCap: mixes.SizeOf(16 << 30)}, t.Logf)
+	large, err := Open(t.Context(), harness.Options{Node: "sim:2xP100", MemCap: size.AmountOf(16 << 30)}, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer large.Close()
 	harness.SayIgnored(large, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
 	ignored := []string{"--guard is ignored on simulated nodes", "--mem-cap 16GiB (no less than a device has) is ignored on simulated nodes"}
-	if !slices.Equal(said, ignored) || large.Options().MemCap != (mixes.Size{}) {
+	if !slices.Equal(said, ignored) || large.Options().MemCap != (size.Amount{}) {
 		t.Errorf("said %q, want %q; with more memory than a device has it takes %+v", said, ignored, large.Options())
 	}
 	for name, o := range map[string]harness.Options{"GPUs": {Node: asked.Node, Devices: "0"}, "tracing": {Node: asked.Node, Trace: true},
-		"no memory": {Node: asked.Node, MemCap: mixes.SizeOf(600 << 20)}} {
+		"no memory": {Node: asked.Node, MemCap: size.AmountOf(600 << 20)}} {
 		if _, err := Open(t.Context(), o, t.Logf); !errors.As(err, new(*harness.RequestError)) {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/userfile"
 	"github.com/caserun/caserun/userfile/csvfile"
@@ -208,7 +209,7 @@ type line struct {
 	Step        string            `json:"step"`
 	Seconds     float64           `json:"seconds"`
 	Object      string            `json:"object"`
-	Bytes       size              `json:"bytes"`
+	Bytes       amount            `json:"bytes"`
 	Managed     bool              `json:"managed"`
 	Binds       bool              `json:"binds"`
 	Direction   string            `json:"direction"`
@@ -225,12 +226,12 @@ type line struct {
 	To          *ranks            `json:"to"`
 }
 
-// size is written as a number of bytes, or as text such as "2GiB".
-type size int64
+// amount is written as a number of bytes, or as text such as "2GiB".
+type amount int64
 
-func (s *size) UnmarshalJSON(text []byte) error {
-	n, err := mixes.ParseBytes(strings.Trim(string(text), `"`))
-	*s = size(n)
+func (a *amount) UnmarshalJSON(text []byte) error {
+	n, err := size.Parse(strings.Trim(string(text), `"`))
+	*a = amount(n)
 	return err
 }
 

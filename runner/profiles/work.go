@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites/inputs"
 )
@@ -342,7 +343,7 @@ func (w *work) checkNetwork(open opener) error {
 	case err != nil:
 		return err
 	case len(text) > maxCfgBytes:
-		return fmt.Errorf("%s has more than %s", w.network, mixes.FormatBytes(maxCfgBytes))
+		return fmt.Errorf("%s has more than %s", w.network, size.Format(maxCfgBytes))
 	}
 	if known, ours := networks()[path.Base(w.network)]; ours && shapeOf(text, w.training) != shapeOf(known, w.training) {
 		return fmt.Errorf("%s describes another network than the known one of that name", w.network)

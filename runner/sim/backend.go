@@ -35,7 +35,7 @@ func Open(o harness.Options) (*Backend, error) {
 		return nil, harness.Refuse(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", o.Node))
 	}
 	b := &Backend{model, model, o}
-	if o.MemCap == (mixes.Size{}) {
+	if o.MemCap == (size.Amount{}) {
 		return b, nil
 	}
 	limit := o.MemCap.Bytes
@@ -52,9 +52,9 @@ func (*Backend) Mode() results.Mode { return results.Simulated }
 
 func (b *Backend) Options() harness.Options {
 	o := b.options
-	o.Swap, o.SMCap, o.Guard, o.Context, o.Output = mixes.Size{}, 0, false, harness.DefaultContext, mixes.Size{}
+	o.Swap, o.SMCap, o.Guard, o.Context, o.Output = size.Amount{}, 0, false, harness.DefaultContext, size.Amount{}
 	if !b.isCapped() {
-		o.MemCap = mixes.Size{}
+		o.MemCap = size.Amount{}
 	}
 	return o
 }
@@ -63,7 +63,7 @@ func (b *Backend) Options() harness.Options {
 func (b *Backend) isCapped() bool { return !slices.Equal(b.model.Groups, b.whole.Groups) }
 
 func (b *Backend) Ignored() (flags []string) {
-	o, none := b.options, mixes.Size{}
+	o, none := b.options, size.Amount{}
 	for _, s := range []struct {
 		flag  string
 		given bool

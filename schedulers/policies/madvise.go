@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 )
@@ -42,7 +42,7 @@ var madvise = entry{
 		if p.period, err = s.duration("period"); err != nil || s["quota"] == quotaShare {
 			return p, err
 		}
-		var size mixes.Size
+		var size size.Amount
 		if err := size.UnmarshalText([]byte(s["quota"])); err != nil || size.Bytes == 0 {
 			return p, fmt.Errorf("quota=%s: want %s, or an amount of memory such as 8GiB", s["quota"], quotaShare)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 )
@@ -459,8 +459,8 @@ func (s settings) canonical() {
 				s[key] = d.String()
 			}
 		case "quota":
-			if n, err := mixes.ParseBytes(text); err == nil {
-				s[key] = mixes.FormatBytes(n)
+			if n, err := size.Parse(text); err == nil {
+				s[key] = size.Format(n)
 			}
 		case paramRoom.Name, "weight", "error":
 			if f, err := input.Float(text); err == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/mixes/traces"
 )
 
@@ -16,7 +16,7 @@ import (
 type Trace struct {
 	traces.Options
 	preset string
-	unit   mixes.Size
+	unit   size.Amount
 }
 
 // TracePresets are the names that --preset takes.
@@ -24,7 +24,7 @@ func TracePresets() []string { return slices.Sorted(maps.Keys(traces.Presets)) }
 
 // AddTraceFlags adds the flags of a trace. Settle must follow when they are parsed.
 func AddTraceFlags(f *pflag.FlagSet) *Trace {
-	t := &Trace{Options: traces.Default(), unit: mixes.SizeOf(1 << 20)}
+	t := &Trace{Options: traces.Default(), unit: size.AmountOf(1 << 20)}
 	f.StringVar(&t.preset, "preset", "", "columns and units of a published trace: `NAME` is "+strings.Join(TracePresets(), ", "))
 	f.StringVar(&t.Submit, "submit", t.Submit, "`COLUMN` with the time at which a job was submitted, in seconds")
 	f.StringVar(&t.Duration, "duration", t.Duration, "`COLUMN` with how long it ran, in seconds")

@@ -1,4 +1,4 @@
-package mixes
+package size
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/internal/input"
-	"github.com/caserun/caserun/internal/size"
 )
 
 var byteUnits = []struct {
@@ -19,10 +18,10 @@ var byteUnits = []struct {
 
 const byteUnitsHelp = "write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB"
 
-// ParseBytes reads an amount of memory: plain bytes ("1073741824"), or a number followed by KiB,
+// Parse reads an amount of memory: plain bytes ("1073741824"), or a number followed by KiB,
 // MiB, GiB or TiB without a space ("16GiB", "1.2GiB"). It rounds up to whole bytes. It refuses
 // decimal units and bare letters, because 16GB and 16G mean different amounts to different tools.
-func ParseBytes(s string) (int64, error) {
+func Parse(s string) (int64, error) {
 	number, unit := s, int64(1)
 	for _, u := range byteUnits {
 		if n, found := strings.CutSuffix(s, u.suffix); found {
@@ -53,49 +52,49 @@ func ParseBytes(s string) (int64, error) {
 // leastPlain is the least size that needs no unit. A smaller one is a forgotten unit: 5 is not meant to be 5 bytes.
 const leastPlain = 1 << 20
 
-// parseSize is ParseBytes for sizes that users choose. It refuses plain bytes below 1 MiB, except for 0.
-func parseSize(s string) (int64, error) {
-	n, err := ParseBytes(s)
+// ParseChosen is Parse for sizes that users choose. It refuses plain bytes below 1 MiB, except for 0.
+func ParseChosen(s string) (int64, error) {
+	n, err := Parse(s)
 	if err == nil && 0 < n && n < leastPlain && isDigits(s) {
-		return 0, fmt.Errorf("%s is %s: write %sMiB or %sGiB", s, size.Text(n), s, s)
+		return 0, fmt.Errorf("%s is %s: write %sMiB or %sGiB", s, Text(n), s, s)
 	}
 	return n, err
 }
 
-// Size is an amount of memory as a user gives it. The text is what is shown and stored of it; the zero value is not given.
-type Size struct {
+// Amount is an amount of memory as a user gives it. The text is what is shown and stored of it; the zero value is not given.
+type Amount struct {
 	Bytes int64
 	text  string
 }
 
-// SizeOf is a size that is not from a text.
-func SizeOf(bytes int64) Size { return Size{bytes, FormatBytes(bytes)} }
+// AmountOf is a size that is not from a text.
+func AmountOf(bytes int64) Amount { return Amount{bytes, Format(bytes)} }
 
-func (s Size) String() string { return s.text }
+func (s Amount) String() string { return s.text }
 
 // MarshalText implements encoding.TextMarshaler.
-func (s Size) MarshalText() ([]byte, error) { return []byte(s.text), nil }
+func (s Amount) MarshalText() ([]byte, error) { return []byte(s.text), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler, as parseSize.
-func (s *Size) UnmarshalText(text []byte) (err error) {
-	*s = Size{text: string(text)}
+// UnmarshalText implements encoding.TextUnmarshaler, as ParseChosen.
+func (s *Amount) UnmarshalText(text []byte) (err error) {
+	*s = Amount{text: string(text)}
 	if s.text != "" {
-		s.Bytes, err = parseSize(s.text)
+		s.Bytes, err = ParseChosen(s.text)
 	}
 	return err
 }
 
-// formatSize is the exact inverse of parseSize.
-func formatSize(n int64) string {
-	if text := FormatBytes(n); !isDigits(text) || n == 0 || n >= leastPlain {
+// FormatChosen is the exact inverse of ParseChosen.
+func FormatChosen(n int64) string {
+	if text := Format(n); !isDigits(text) || n == 0 || n >= leastPlain {
 		return text
 	}
 	return strings.TrimRight(strconv.FormatFloat(float64(n)/1024, 'f', 10, 64), "0") + "KiB" // 1024 has 10 decimals
 }
 
-// FormatBytes is the exact inverse of ParseBytes. It uses the largest unit that divides n, so
+// Format is the exact inverse of Parse. It uses the largest unit that divides n, so
 // 17179869184 is "16GiB" and 8590458888 is "8590458888".
-func FormatBytes(n int64) string {
+func Format(n int64) string {
 	for _, u := range byteUnits {
 		if n > 0 && n%u.bytes == 0 {
 			return strconv.FormatInt(n/u.bytes, 10) + u.suffix

@@ -1,4 +1,4 @@
-package mixes
+package size
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ func TestParseBytes(t *testing.T) {
 		"1.2GiB": 1288490189, "0.3KiB": 308, "0.0KiB": 0,
 		"9223372036854775807": 1<<63 - 1,
 	} {
-		if got, err := ParseBytes(in); err != nil || got != want {
-			t.Errorf("ParseBytes(%q) = %d, %v; want %d", in, got, err, want)
+		if got, err := Parse(in); err != nil || got != want {
+			t.Errorf("Parse(%q) = %d, %v; want %d", in, got, err, want)
 		}
 	}
 	for in, want := range map[string]string{
@@ -30,8 +30,8 @@ func TestParseBytes(t *testing.T) {
 		"1.5": "not a whole number", "9223372036854775808": "at most 8388607TiB",
 		"8388608TiB": "at most 8388607TiB", strings.Repeat("9", 40): "write plain bytes",
 	} {
-		if got, err := ParseBytes(in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ParseBytes(%q) = %d, %v; want an error with %q", in, got, err, want)
+		if got, err := Parse(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%q) = %d, %v; want an error with %q", in, got, err, want)
 		}
 	}
 }
@@ -39,30 +39,30 @@ func TestParseBytes(t *testing.T) {
 // A small number without a unit is a forgotten unit.
 func TestSizesHaveUnits(t *testing.T) {
 	for in, want := range map[string]int64{"0": 0, "1048576": 1 << 20, "17179869184": 16 << 30, "5MiB": 5 << 20, "0.5KiB": 512, "1KiB": 1024} {
-		if got, err := parseSize(in); err != nil || got != want {
-			t.Errorf("parseSize(%q) = %d, %v; want %d", in, got, err, want)
+		if got, err := ParseChosen(in); err != nil || got != want {
+			t.Errorf("ParseChosen(%q) = %d, %v; want %d", in, got, err, want)
 		}
 	}
 	for in, want := range map[string]string{
 		"1": "1 is 1 byte: write 1MiB or 1GiB", "5": "5 is 5 bytes: write 5MiB or 5GiB", "16384": "16384 is 16 KiB: write 16384MiB or 16384GiB",
 		"1048575": "write 1048575MiB", "": "write plain bytes", "5GB": "write plain bytes",
 	} {
-		if got, err := parseSize(in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("parseSize(%q) = %d, %v; want an error with %q", in, got, err, want)
+		if got, err := ParseChosen(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseChosen(%q) = %d, %v; want an error with %q", in, got, err, want)
 		}
 	}
-	type options struct{ Size Size }
-	for text, bytes := range map[string]int64{`{"Size":"8192MiB"}`: 8 << 30, `{"Size":"0"}`: 0, `{"Size":""}`: 0} { // it stays as it is written
+	type options struct{ Amount Amount }
+	for text, bytes := range map[string]int64{`{"Amount":"8192MiB"}`: 8 << 30, `{"Amount":"0"}`: 0, `{"Amount":""}`: 0} { // it stays as it is written
 		var o options
 		err := json.Unmarshal([]byte(text), &o)
-		if back, failed := json.Marshal(o); err != nil || failed != nil || o.Size.Bytes != bytes || string(back) != text {
-			t.Errorf("%s: %d bytes, written as %s (%v, %v)", text, o.Size.Bytes, back, err, failed)
+		if back, failed := json.Marshal(o); err != nil || failed != nil || o.Amount.Bytes != bytes || string(back) != text {
+			t.Errorf("%s: %d bytes, written as %s (%v, %v)", text, o.Amount.Bytes, back, err, failed)
 		}
 	}
 	chance.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.Int64Range(0, 2<<20), rapid.Int64Min(0)).Draw(t, "n")
-		if back, err := parseSize(formatSize(n)); err != nil || back != n {
-			t.Fatalf("%d is %q, which is %d, %v", n, formatSize(n), back, err)
+		if back, err := ParseChosen(FormatChosen(n)); err != nil || back != n {
+			t.Fatalf("%d is %q, which is %d, %v", n, FormatChosen(n), back, err)
 		}
 	})
 }
@@ -71,14 +71,14 @@ func TestFormatBytes(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0", 1023: "1023", 512 << 20: "512MiB", 16 << 30: "16GiB", 8590458888: "8590458888", 13575168000: "13257000KiB",
 	} {
-		if got := FormatBytes(n); got != want {
+		if got := Format(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}
 	chance.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Min(0).Draw(t, "n")
-		if back, err := ParseBytes(FormatBytes(n)); err != nil || back != n {
-			t.Fatalf("%d is %q, which is %d, %v", n, FormatBytes(n), back, err)
+		if back, err := Parse(Format(n)); err != nil || back != n {
+			t.Fatalf("%d is %q, which is %d, %v", n, Format(n), back, err)
 		}
 	})
 }
