@@ -158,11 +158,11 @@ type (
 	// TaskFree gives a task back, also one that still waits.
 	TaskFree struct{ ID schedulers.TaskID }
 	// TaskResume asks that a task may give its device work again: Need bytes of it must come onto
-	// the device for a kernel that references Referenced bytes. This and the four that
+	// the device, but for Stays bytes that kernels may use on the host, for a kernel that references Referenced bytes. This and the four that
 	// follow come only under a scheduler that takes back (schedulers.Preempter).
 	TaskResume struct {
-		ID               schedulers.TaskID
-		Need, Referenced int64
+		ID                      schedulers.TaskID
+		Need, Stays, Referenced int64
 	}
 	// TaskYielded says that a task's context has given up its permit by itself, because nothing that it has submitted is on
 	// the device any more. TaskResume follows before it submits more.

@@ -178,7 +178,7 @@ func (e TaskResume) apply(b *Batch, now time.Duration) error {
 	if t == nil {
 		return nil
 	}
-	ds, err := b.engine.Resume(e.ID, e.Need, e.Referenced, now)
+	ds, err := b.engine.ResumePart(e.ID, e.Need, e.Stays, e.Referenced, now)
 	if err != nil {
 		return err
 	}

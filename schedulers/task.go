@@ -47,6 +47,8 @@ type Task struct {
 	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
 	// nil: all. Only a Preempter reads it, because elsewhere nothing is ever on the host.
 	Need *int64
+	// Stays is the part of Needs that may stay on the host while kernels use it (Advise).
+	Stays int64
 	// Wait is the longest time that the task waits for its device. nil: engine.Config.WaitLimit.
 	// 0: the task is refused if it cannot be granted now.
 	Wait *time.Duration

@@ -72,10 +72,13 @@ struct entry {
 	uint64_t wants;             /* of both, with the answer to its request; a resumption has no more of the first */
 	uint64_t wants_away;        /* of the first alone, with that answer */
 	uint64_t most;              /* of `wants`: what a resumption references */
+	uint64_t stay;              /* of `wants`: what may stay on the host */
+	enum client_advice advice;
 	struct client_move moved[2]; /* in and out, which the server has not been told */
 	bool holds;    /* a device of the server's */
 	bool freed;    /* when WAITING for more: the thread that waits gives it back */
-	bool resuming; /* when WAITING: for permission to submit work */
+	bool resuming; /* when WAITING: for permission to submit work; */
+	bool grows;    /* or for more */
 	bool revoked;  /* it has to resume */
 	bool asked;    /* a revocation, which no hook has seen yet; */
 	struct case_wire_revoke revoke;
@@ -619,11 +622,13 @@ static bool take_answer(const union link_frame *frame)
 	if (e == NULL || e->standing != WAITING)
 		return false;
 	if (frame->header.type == CASE_WIRE_GRANT) {
-		if (e->resuming && (e->asked || e->serving == process.connection))
+		if (frame->grant.host_bytes > e->stay || (e->resuming && (e->asked || e->serving == process.connection)))
 			return false;
 		e->holds = process.granted = true;
 		e->charged += e->resuming ? 0 : e->wants + e->wants_away;
-		e->resident = least(e->charged, e->resident + e->wants);
+		e->resident = least(e->charged, e->resident + e->wants - frame->grant.host_bytes);
+		if (!e->grows)
+			e->advice = frame->grant.host_bytes > 0 ? CLIENT_ADVISED : CLIENT_FREE;
 		e->revoked = e->revoked && !e->resuming;
 		show_permit();
 	}
@@ -852,6 +857,16 @@ static bool await(struct entry *e, const struct caller *caller)
 	return e->standing == ANSWERED;
 }
 
+/* stay_of is how much of that may stay on the host. */
+static uint64_t stay_of(const union request *request)
+{
+	switch (request->header.type) {
+	case CASE_WIRE_TASK_BEGIN: return request->begin.stay_bytes;
+	case CASE_WIRE_TASK_RESUME: return request->resume.stay_bytes;
+	default: return 0;
+	}
+}
+
 /* bytes_of is how much more the server counts on the device once it has granted the request. */
 static uint64_t bytes_of(const union request *request)
 {
@@ -871,6 +886,8 @@ static bool server_ask(struct entry *e, union request *request, const struct cal
 		e->resuming = request->header.type == CASE_WIRE_TASK_RESUME;
 		e->wants = bytes_of(request);
 		e->wants_away = request->header.type == CASE_WIRE_TASK_BEGIN ? request->begin.host_bytes : 0;
+		e->grows = request->header.type == CASE_WIRE_TASK_GROW;
+		e->stay = stay_of(request);
 		e->most = e->resuming ? request->resume.referenced_bytes : 0;
 		answered = transmit(request, request->header.size) && await(e, caller);
 		e->standing = HELD;
@@ -987,8 +1004,15 @@ static void take_back(struct entry *e, const struct caller *caller)
 		const uint64_t gone = answer.freed_bytes + answer.given_bytes;
 
 		e->resident -= least(e->resident, gone - least(gone, e->given));
-		if (e->standing == WAITING && e->resuming && yields)
-			e->wants = least(e->wants + gone, e->most); /* as the scheduler counts (engine, Resume) */
+		if (e->standing == WAITING && e->resuming && yields) { /* as the scheduler counts (engine, Resume) */
+			const uint64_t more = least(gone, e->most - least(e->most, e->wants));
+			e->wants += more;
+			e->stay += least(more, answer.freed_bytes);
+		}
+		if (yields)
+			e->advice = CLIENT_FREE;
+		else if (revoke.action == CASE_REVOKE_ADVISE)
+			e->advice = revoke.bytes > 0 ? CLIENT_ADVISED : CLIENT_RELEASED;
 	}
 	e->revoked = e->revoked || (answer.outcome == CASE_REVOKED_DONE && yields);
 	show_permit();
@@ -1262,7 +1286,10 @@ static bool possible(const struct case_need *need)
 	       (need->flags & ~(CASE_FLAG_MANAGED | CASE_FLAG_DEVICE)) == 0 && !(pinned && need->device < 0);
 }
 
-static int ask_for(const struct case_need *need, uint64_t host_bytes, struct case_task *task, const struct caller *caller)
+/* advises: kernels of this process can use memory on the host. */
+static bool advises(void) { return process.evicts && (process.hooks->can & CASE_CAN_ADVISE) != 0; }
+
+static int ask_for(const struct case_need *need, uint64_t host_bytes, uint64_t stay_bytes, struct case_task *task, const struct caller *caller)
 {
 	if (ready() == LOST)
 		return disconnected();
@@ -1299,6 +1326,7 @@ static int ask_for(const struct case_need *need, uint64_t host_bytes, struct cas
 		.device = (need->flags & CASE_FLAG_DEVICE) != 0 ? need->device : 0,
 		.wait_ms = wait_of(need->wait_ms),
 		.host_bytes = process.evicts ? least(host_bytes, need->bytes) : 0,
+		.stay_bytes = advises() ? least(stay_bytes, need->bytes - least(host_bytes, need->bytes)) : 0,
 	}};
 	int result = ask(e, &request, caller);
 	if (result != CASE_OK) {
@@ -1311,14 +1339,14 @@ static int ask_for(const struct case_need *need, uint64_t host_bytes, struct cas
 	return CASE_OK;
 }
 
-int client_await_part(const struct case_need *need, uint64_t host_bytes, struct case_task *task)
+int client_await_part(const struct case_need *need, uint64_t host_bytes, uint64_t stay_bytes, struct case_task *task)
 {
 	*task = (struct case_task){.device = -1};
 	struct caller caller = enter();
-	return leave(caller, ask_for(need, host_bytes, task, &caller));
+	return leave(caller, ask_for(need, host_bytes, stay_bytes, task, &caller));
 }
 
-int client_await_grant(const struct case_need *need, struct case_task *task) { return client_await_part(need, 0, task); }
+int client_await_grant(const struct case_need *need, struct case_task *task) { return client_await_part(need, 0, 0, task); }
 
 /* held finds the task on which a call may act. NULL: it says why the call may not. */
 static struct entry *held(const struct case_task *task, const char *call)
@@ -1407,6 +1435,16 @@ bool client_permitted(const struct case_task *task)
 	return leave(caller, e != NULL && permitted(e));
 }
 
+enum client_advice client_advice(const struct case_task *task)
+{
+	struct caller caller = enter();
+	const struct entry *e = find(task->id);
+	const enum client_advice advice = e == NULL ? CLIENT_FREE : e->advice;
+
+	leave(caller, CASE_OK);
+	return advice;
+}
+
 struct client_count client_counted(const struct case_task *task)
 {
 	struct caller caller = enter();
@@ -1463,6 +1501,7 @@ static int resume(struct case_task *task, struct client_need (*need)(void), cons
 		.task = task->id,
 		.bytes = now.bytes,
 		.referenced_bytes = now.referenced,
+		.stay_bytes = advises() ? least(now.stay, now.bytes) : 0,
 	}};
 	const int result = ask_again(e, &request, caller);
 	if (result == CASE_OK) {

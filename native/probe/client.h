@@ -27,8 +27,8 @@ const char *client_variable(const char *name);
  * answered, and its call returns CASE_REFUSED. */
 int client_await_grant(const struct case_need *need, struct case_task *task);
 /* client_await_part is client_await_grant for a process that can evict: host_bytes of the memory are on the host
- * at first. */
-int client_await_part(const struct case_need *need, uint64_t host_bytes, struct case_task *task);
+ * at first, and up to stay_bytes more may be (client_counted). */
+int client_await_part(const struct case_need *need, uint64_t host_bytes, uint64_t stay_bytes, struct case_task *task);
 int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block, uint32_t blocks_per_sm);
 int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
 int client_shrink(struct case_task *task, uint64_t bytes);
@@ -124,10 +124,10 @@ struct client_count {
 };
 struct client_count client_counted(const struct case_task *task);
 
-/* client_need is how many bytes of a task must come onto the device, and how many the work that waits is known
- * to touch. */
+/* client_need is how many bytes of a task must come onto the device, how many the work that waits is known
+ * to touch, and how many of the first may stay on the host. */
 struct client_need {
-	uint64_t bytes, referenced;
+	uint64_t bytes, referenced, stay;
 };
 
 /* client_await_resume waits until the task may submit work again. `need` is called without any lock of the
@@ -153,6 +153,14 @@ struct client_move {
 	uint64_t bytes, copy_ns, bookkeeping_ns;
 };
 int client_moved(const struct case_task *task, enum case_wire_direction way, const struct client_move *move);
+
+/* client_advice is what the scheduler wants of a task whose kernels need memory that is on the host. */
+enum client_advice {
+	CLIENT_FREE,    /* nothing */
+	CLIENT_ADVISED, /* that they use it there */
+	CLIENT_RELEASED /* that the task resumes for it, as there is room now */
+};
+enum client_advice client_advice(const struct case_task *task);
 
 /* client_permitted: the task is not revoked, nor being revoked. activity_permitted is the same for all
  * tasks of the process, and takes no lock. */

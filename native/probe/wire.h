@@ -80,7 +80,7 @@
 #error "frames are the structs' own bytes, which needs a little-endian machine"
 #endif
 
-#define CASE_WIRE_VERSION 5
+#define CASE_WIRE_VERSION 6
 
 enum case_wire_type {
 	CASE_WIRE_HELLO = 1,
@@ -130,7 +130,7 @@ enum case_wire_cause {
 enum case_wire_action {
 	CASE_REVOKE_YIELD = 1,  /* move at least `bytes` from the device to the host, and submit no more work */
 	CASE_REVOKE_EVICT = 2,  /* move at least `bytes` */
-	CASE_REVOKE_ADVISE = 3, /* move at least `bytes`, which kernels use from the host until the task resumes */
+	CASE_REVOKE_ADVISE = 3, /* move at least `bytes`, which kernels use from the host until the task resumes; 0: it is to resume for more */
 	CASE_REVOKE_MOVE = 4,   /* move all that is on the device to the device named, where the task is from then on */
 	CASE_REVOKE_STOP = 5    /* end kernels that run before they are done, to run them again after TASK_RESUME; else as yield */
 };
@@ -191,6 +191,7 @@ struct case_wire_task_begin {
 	uint32_t wait_ms;       /* longest wait, or one of CASE_WAIT_* of case.h */
 	uint32_t zero;
 	uint64_t host_bytes; /* of `bytes`, that are on the host at first; 0 unless HELLO said CASE_CAN_EVICT */
+	uint64_t stay_bytes; /* of the others, that may begin on the host too (GRANT); 0 unless HELLO said CASE_CAN_ADVISE */
 };
 
 struct case_wire_grant {
@@ -199,6 +200,7 @@ struct case_wire_grant {
 	uint8_t uuid[16];
 	int32_t ordinal; /* as cudaSetDevice takes it, in PCI bus order */
 	uint32_t zero;
+	uint64_t host_bytes; /* of what is asked for, that stay on the host, as advised; not more than the request's stay_bytes */
 };
 
 struct case_wire_refuse {
@@ -281,6 +283,7 @@ struct case_wire_task_resume {
 	uint64_t task;
 	uint64_t bytes;            /* of the task that must be on the device; below 2^63 */
 	uint64_t referenced_bytes; /* that the work which waits is known to touch; below 2^63 */
+	uint64_t stay_bytes;       /* of `bytes`, that may stay on the host (GRANT), as may what a revocation takes meanwhile; 0 unless HELLO said CASE_CAN_ADVISE */
 };
 
 /* The task gives up its permission to submit work by itself. */
@@ -406,8 +409,8 @@ static_assert(sizeof(struct case_activity) == 88, "activity");
 static_assert(sizeof(struct case_wire_header) == 8, "header");
 static_assert(sizeof(struct case_wire_hello) == 40, "HELLO");
 static_assert(sizeof(struct case_wire_welcome) == 32, "WELCOME");
-static_assert(sizeof(struct case_wire_task_begin) == 72, "TASK_BEGIN");
-static_assert(sizeof(struct case_wire_grant) == 40, "GRANT");
+static_assert(sizeof(struct case_wire_task_begin) == 80, "TASK_BEGIN");
+static_assert(sizeof(struct case_wire_grant) == 48, "GRANT");
 static_assert(sizeof(struct case_wire_refuse) == 160, "REFUSE");
 static_assert(sizeof(struct case_wire_task_grow) == 32, "TASK_GROW");
 static_assert(sizeof(struct case_wire_task_shrink) == 24, "TASK_SHRINK");
@@ -415,7 +418,7 @@ static_assert(sizeof(struct case_wire_task_decided) == 40, "TASK_DECIDED");
 static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
 static_assert(sizeof(struct case_wire_revoke) == 64, "REVOKE");
 static_assert(sizeof(struct case_wire_revoked) == 160, "REVOKED");
-static_assert(sizeof(struct case_wire_task_resume) == 32, "TASK_RESUME");
+static_assert(sizeof(struct case_wire_task_resume) == 40, "TASK_RESUME");
 static_assert(sizeof(struct case_wire_task_yielded) == 16, "TASK_YIELDED");
 static_assert(sizeof(struct case_wire_task_moved) == 48, "TASK_MOVED");
 static_assert(sizeof(struct case_wire_swap_more) == 16, "SWAP_MORE");
@@ -449,6 +452,7 @@ static_assert(offsetof(struct case_wire_task_begin, blocks_per_sm) == 48, "block
 static_assert(offsetof(struct case_wire_task_begin, device) == 52, "device");
 static_assert(offsetof(struct case_wire_task_begin, wait_ms) == 56, "wait");
 static_assert(offsetof(struct case_wire_task_begin, host_bytes) == 64, "host");
+static_assert(offsetof(struct case_wire_task_begin, stay_bytes) == 72, "stay");
 static_assert(offsetof(struct case_wire_task_shape, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_shape, blocks) == 16, "blocks");
 static_assert(offsetof(struct case_wire_task_shape, threads_per_block) == 24, "threads");
@@ -456,6 +460,7 @@ static_assert(offsetof(struct case_wire_task_shape, blocks_per_sm) == 28, "block
 static_assert(offsetof(struct case_wire_grant, task) == 8, "task");
 static_assert(offsetof(struct case_wire_grant, uuid) == 16, "uuid");
 static_assert(offsetof(struct case_wire_grant, ordinal) == 32, "ordinal");
+static_assert(offsetof(struct case_wire_grant, host_bytes) == 40, "host");
 static_assert(offsetof(struct case_wire_refuse, task) == 8, "task");
 static_assert(offsetof(struct case_wire_refuse, need) == 16, "need");
 static_assert(offsetof(struct case_wire_refuse, capacity) == 24, "capacity");
@@ -493,6 +498,7 @@ static_assert(offsetof(struct case_wire_revoked, why) == 80, "why");
 static_assert(offsetof(struct case_wire_task_resume, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_resume, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_resume, referenced_bytes) == 24, "referenced");
+static_assert(offsetof(struct case_wire_task_resume, stay_bytes) == 32, "stay");
 static_assert(offsetof(struct case_wire_task_yielded, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_moved, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_moved, bytes) == 16, "bytes");

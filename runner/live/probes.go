@@ -46,7 +46,7 @@ func (x *Executor) Answer(d schedulers.Decision) {
 	if d.Reason != nil {
 		_ = x.server.Refuse(d.Task.ID, *d.Reason)
 	} else {
-		_ = x.server.Grant(d.Task.ID, d.Device, x.config.IDs[d.Device])
+		_ = x.server.GrantPart(d.Task.ID, d.Device, x.config.IDs[d.Device], d.Host)
 	}
 }
 

@@ -92,7 +92,7 @@ func (r *rig) meet() {
 
 // Jobs whose memory does not fit together run together, and each computes what it computes alone.
 func TestMemoryMoves(t *testing.T) {
-	for _, sched := range []string{"vgpu:n=4,victims=0", "demand", "vgpu:n=2,victims=0,bursts=on", "demand:bursts=on"} {
+	for _, sched := range []string{"vgpu:n=4,victims=0", "demand", "vgpu:n=2,victims=0,bursts=on", "demand:bursts=on", "madvise"} {
 		t.Run(sched, func(t *testing.T) {
 			r := newSwapRig(t, sched, 4)
 			r.meet()

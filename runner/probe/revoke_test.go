@@ -584,14 +584,14 @@ func TestBursts(t *testing.T) {
 // A library of an older version is told in its own words why it is not served: REFUSE is as it was then.
 func TestOlderVersionIsToldWhy(t *testing.T) {
 	s, r, _ := startRevoking(t)
-	for _, version := range []string{"3", "4"} {
+	for _, version := range []string{"3", "4", "5"} {
 		c := connect(t, s)
 		c.send(probetest.Hex(t, filepath.Join(nativeDir, "testdata", "hello_v"+version+".hex")))
 		k, b := c.receive()
 		if k != wire.KindRefuse || len(b) != 160 || binary.LittleEndian.Uint64(b[8:]) != 0 || binary.LittleEndian.Uint32(b[32:]) != uint32(wire.Protocol) {
 			t.Fatalf("received %v % x", k, b)
 		}
-		if why := wire.Printable(string(b[40:])); why != "HELLO of protocol version "+version+"; this scheduler speaks 5" {
+		if why := wire.Printable(string(b[40:])); why != "HELLO of protocol version "+version+"; this scheduler speaks 6" {
 			t.Errorf("told %q", why)
 		}
 		c.expect(0)

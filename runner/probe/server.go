@@ -356,6 +356,11 @@ func (s *Server) Close() error {
 // Grant answers the task's outstanding request with yes: it runs on the
 // device with this number (PCI bus order) and UUID.
 func (s *Server) Grant(id schedulers.TaskID, device int, uuid [16]byte) error {
+	return s.GrantPart(id, device, uuid, 0)
+}
+
+// GrantPart is Grant of which so many bytes stay on the host, where the process's kernels use them (schedulers.Decision.Host).
+func (s *Server) GrantPart(id schedulers.TaskID, device int, uuid [16]byte, host int64) error {
 	return s.tell("grant", id, func(t *task) error {
 		c := t.client
 		if t.standing == resuming && t.ticket != 0 {
@@ -364,7 +369,7 @@ func (s *Server) Grant(id schedulers.TaskID, device int, uuid [16]byte) error {
 		if c.job.bound {
 			device = 0 // the only one that it sees
 		}
-		return t.answer(true, &wire.Grant{Number: t.number, UUID: uuid, Device: int32(device)})
+		return t.answer(true, &wire.Grant{Number: t.number, UUID: uuid, Device: int32(device), Host: host})
 	})
 }
 

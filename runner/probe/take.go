@@ -32,7 +32,7 @@ func newTakes() [wire.Kinds]take {
 			return runner.TaskFree{ID: id}
 		}),
 		wire.KindResume: ofEvictor(ofTask(held, resuming, func(id schedulers.TaskID, f *wire.Resume) runner.Event {
-			return runner.TaskResume{ID: id, Need: f.Need, Referenced: f.Referenced}
+			return runner.TaskResume{ID: id, Need: f.Need, Referenced: f.Referenced, Stays: f.Stays}
 		})),
 		wire.KindYielded: ofEvictor(ofBursts(ofTask(held, held, func(id schedulers.TaskID, _ *wire.Yielded) runner.Event {
 			return runner.TaskYielded{ID: id}

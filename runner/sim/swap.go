@@ -131,7 +131,7 @@ func (p *process) resumes(s *step) bool {
 	}
 	p.recordKernels()
 	p.swap.referenced = referenced // until the step has begun, too: nobody takes what it waits for
-	p.post(runner.TaskResume{ID: p.id(), Need: need, Referenced: referenced})
+	p.post(runner.TaskResume{ID: p.id(), Need: need, Referenced: referenced, Stays: need})
 	return true
 }
 

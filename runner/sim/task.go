@@ -93,6 +93,7 @@ func (p *process) begin(s *profiles.Step) {
 	}
 	if p.movable {
 		want.Can, want.Need = schedulers.Movable|1<<schedulers.Advise, new(p.needs(s))
+		want.Stays = *want.Need
 		want.Bytes = max(want.Bytes, p.managed)
 		if p.stops {
 			want.Can |= 1 << schedulers.Stop

@@ -148,8 +148,8 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 	}
 	if e.preempter == nil {
 		t.Need = nil
-	} else if t.Needs() < 0 || t.Needs() > t.Bytes {
-		return nil, fmt.Errorf("submit task %d of job %d: it needs %d of its %d bytes", t.ID, t.Job, t.Needs(), t.Bytes)
+	} else if t.Needs() < 0 || t.Needs() > t.Bytes || t.Stays < 0 || t.Stays > t.Needs() {
+		return nil, fmt.Errorf("submit task %d of job %d: it needs %d of its %d bytes, and %d may stay on the host", t.ID, t.Job, t.Needs(), t.Bytes, t.Stays)
 	}
 	_, fits := e.ask(t)
 	if !fits && !e.fits(t, e.empty, e.ever) {

@@ -96,6 +96,11 @@ func (e *Engine) endTickets() []schedulers.Decision {
 // asked to give back meanwhile: what it then loses is added to what must come, as far as its
 // kernel may reference it.
 func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.Duration) ([]schedulers.Decision, error) {
+	return e.ResumePart(id, need, need, referenced, now)
+}
+
+// ResumePart is Resume where no more than a number of the bytes may stay on the host (Advise).
+func (e *Engine) ResumePart(id schedulers.TaskID, need, stays, referenced int64, now time.Duration) ([]schedulers.Decision, error) {
 	e.at(now)
 	h, err := e.one(id, "resume")
 	switch {
@@ -103,7 +108,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 		return nil, fmt.Errorf("resume task %d: the scheduler takes nothing back", id)
 	case err != nil:
 		return nil, err
-	case need < 0 || need > referenced || referenced > h.allocated:
+	case need < 0 || stays < 0 || stays > need || need > referenced || referenced > h.allocated:
 		return nil, fmt.Errorf("resume task %d: %d of %d referenced bytes, of %d that it has", id, need, referenced, h.allocated)
 	case h.resume != nil:
 		return nil, fmt.Errorf("resume task %d: it waits to resume already", id)
@@ -113,7 +118,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	d.unpermit(h.task.Process())
 	h.referenced, h.last = referenced, e.now
 	t := h.task
-	t.OnDevice, t.Need, t.Wait = &d.index, &need, nil
+	t.OnDevice, t.Need, t.Stays, t.Wait = &d.index, &need, stays, nil
 	h.resume = e.queue.push(t, e.limit(nil, now), now)
 	h.resume.resumes = h
 	e.pay(h, 0)
@@ -199,7 +204,8 @@ func (e *Engine) done(h *holding, r schedulers.Revocation, answer schedulers.Rev
 	h.fixed, h.busy, h.gave = answer.Fixed, false, e.now // the device had done all of it, or stopped
 	e.charge(h, answer.Resident)
 	if w := h.resume; w != nil && r.For != h.task.ID { // what went out may be what it asked to have
-		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
+		more := min(freed, max(0, h.referenced-*w.task.Need))
+		w.task.Need, w.task.Stays = new(*w.task.Need+more), w.task.Stays+min(more, answer.Moved.Bytes)
 	}
 	switch r.Action {
 	case schedulers.Yield, schedulers.Stop:
@@ -243,11 +249,11 @@ func (e *Engine) adviseRequest(w *waiting, bytes int64) bool {
 		can = w.resumes.can
 	}
 	need := w.task.Needs()
-	bytes = min(bytes, need)
+	bytes = min(bytes, need, w.task.Stays)
 	if bytes <= 0 || !can.Has(schedulers.Advise) {
 		return false
 	}
-	w.task.Need = new(need - bytes)
+	w.task.Need, w.task.Stays = new(need-bytes), w.task.Stays-bytes
 	w.host += bytes
 	e.touch(w.task.Job)
 	e.park(w)

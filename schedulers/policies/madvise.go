@@ -84,9 +84,9 @@ func (p advice) start(all *takers, at, device int, d schedulers.DeviceView, now 
 	}
 	m.own()
 	own := viewOf(r.Task, d)
-	quota, stays, able := p.quotaOn(d, &r.Task), int64(0), !r.Grows && own.Can.Has(schedulers.Advise)
+	quota, stays, able := p.quotaOn(d, &r.Task), int64(0), !r.Grows && own.Can.Has(schedulers.Advise) && r.Task.Stays > 0
 	if able {
-		stays = max(0, min(own.Active()-quota, m.lacks))
+		stays = max(0, min(own.Active()-quota, m.lacks, r.Task.Stays))
 		m.lacks -= stays
 	}
 	for _, t := range p.active(d, quota, now) {
@@ -98,7 +98,7 @@ func (p advice) start(all *takers, at, device int, d schedulers.DeviceView, now 
 		}
 	}
 	if able && len(m.asked) == 0 {
-		return []schedulers.Revocation{{Task: r.Task.ID, Action: schedulers.Advise, Bytes: min(stays+m.lacks, r.Bytes), For: r.Task.ID}}
+		return []schedulers.Revocation{{Task: r.Task.ID, Action: schedulers.Advise, Bytes: min(stays+m.lacks, r.Task.Stays), For: r.Task.ID}}
 	}
 	return m.asked
 }

@@ -12,7 +12,7 @@ import (
 // advisable is a task of a process of its own whose kernels can use memory on the host.
 func advisable(id schedulers.TaskID, bytes int64) schedulers.Task {
 	t := movable(id, bytes)
-	t.Can |= 1 << schedulers.Advise
+	t.Can, t.Stays = t.Can|1<<schedulers.Advise, bytes
 	return t
 }
 
@@ -82,7 +82,7 @@ func TestMAdviseTakesFromTheIdleFirst(t *testing.T) {
 	if err := n.Engine.Active(2, schedulers.Activity{Last: 90 * ms, Referenced: 8}, 110*ms); err != nil {
 		t.Fatal(err)
 	}
-	ds, err := n.Engine.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 10, Can: schedulers.Movable | 1<<schedulers.Advise}, 110*ms)
+	ds, err := n.Engine.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 10, Stays: 10, Can: schedulers.Movable | 1<<schedulers.Advise}, 110*ms)
 	n.Want("submit", "yield(1,8)", ds, err)
 	n.Answer(1, schedulers.Done, 0, 111*ms, "3@0") // the quota is 5 bytes, and 2 of its 10 stay on the host
 }
@@ -148,7 +148,7 @@ func TestMAdviseThrottlesManagedMemory(t *testing.T) {
 	n := enginetest.NewNode(t, "madvise", enginetest.Small)
 	for id := range schedulers.TaskID(2) {
 		task := advisable(id+1, 14)
-		task.Need, task.Managed = new(int64(0)), true
+		task.Need, task.Stays, task.Managed = new(int64(0)), 0, true
 		n.Submit(task, []string{"1@0", "2@0"}[id])
 	}
 	runs(t, n, 1, 6, 50*ms)

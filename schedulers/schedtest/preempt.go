@@ -355,6 +355,9 @@ func (m *swapping) begin(rt *rapid.T) {
 	if rapid.IntRange(0, 2).Draw(rt, "needs part") > 0 {
 		task.Need = new(rapid.Int64Range(0, min(task.Bytes, 40)).Draw(rt, "need"))
 	}
+	if task.Can.Has(schedulers.Advise) {
+		task.Stays = rapid.Int64Range(0, task.Needs()).Draw(rt, "may stay")
+	}
 	if rapid.IntRange(0, 4).Draw(rt, "pinned") == 0 {
 		task.OnDevice = new(rapid.IntRange(0, len(m.devices)-1).Draw(rt, "on device"))
 	}

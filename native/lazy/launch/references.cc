@@ -5,7 +5,8 @@
 // neither does, the kernel may be given anything.
 //
 // A launch that references memory on the host brings the memory to the device first, in exchange for memory that
-// it does not reference. So the process has no more on the device than the scheduler allows it. If that is not enough
+// it does not reference. So the process has no more on the device than the scheduler allows it. Where the scheduler has advised
+// it to, it uses the memory where it is. If that is not enough
 // for the launch, the process gives up its permission, and asks for it and for more memory. What goes out
 // stays mapped from the host, because pointers inside memory are not seen: a kernel that follows one of
 // them there is slow, and not wrong. Where nothing can move now, the launch uses the memory where it is.
@@ -275,7 +276,10 @@ void await_brought(const Layout &layout, void **arguments)
 	// Until a revocation has been answered, what it has taken still counts as on the device.
 	if (deferring() || context == nullptr || !client_permitted(&task))
 		return;
-	const bool asks = (turns || lacks_room(room_on_device())) && wanted().on_host > 0;
+	const enum client_advice advice = client_advice(&task);
+	if (advice == CLIENT_ADVISED)
+		return;
+	const bool asks = (turns || advice == CLIENT_RELEASED || lacks_room(room_on_device())) && wanted().on_host > 0;
 	if (!asks && !can_fetch(room_on_device()))
 		return;
 	use_device(); // this thread's first call of the runtime would be about another

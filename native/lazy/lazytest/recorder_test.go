@@ -20,7 +20,12 @@ type event struct {
 	server *probe.Server
 }
 
-func (e event) grant(device int, uuid [16]byte) error { return e.server.Grant(e.ID, device, uuid) }
+func (e event) grant(device int, uuid [16]byte) error { return e.grantPart(device, uuid, 0) }
+
+// grantPart grants what it asks for, but for so many bytes that stay on the host.
+func (e event) grantPart(device int, uuid [16]byte, host int64) error {
+	return e.server.GrantPart(e.ID, device, uuid, host)
+}
 
 func (e event) refuse(cause schedulers.Cause, need, capacity int64, why string) error {
 	return e.server.Refuse(e.ID, schedulers.Refusal{Cause: cause, NeedBytes: need, CapacityBytes: capacity, Why: why})

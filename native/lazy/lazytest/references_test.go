@@ -27,7 +27,8 @@ type driven struct {
 	task    schedulers.TaskID
 	chunks  int // that the scheduler has left to give
 	ticket  schedulers.Ticket
-	refuses bool // requests to resume
+	refuses bool  // requests to resume
+	stays   int64 // bytes of each request that stay on the host, as far as they may
 	begun   schedulers.Task
 	resumed [][2]int64                     // bytes to come, and referenced
 	moved   map[schedulers.Direction]int64 // bytes
@@ -90,7 +91,14 @@ func (d *driven) next(kind string) (string, event) {
 						break
 					}
 				}
-				if err := e.grant(grantedDevice, fakeUUID(grantedDevice)); err != nil {
+				stays := int64(0)
+				switch e.Kind {
+				case "begin":
+					stays = e.Asks().Stays
+				case "resume":
+					stays = e.Needs().Stays
+				}
+				if err := e.grantPart(grantedDevice, fakeUUID(grantedDevice), min(stays, d.stays)); err != nil {
 					d.t.Error(err)
 				}
 			case "more":
@@ -390,6 +398,41 @@ func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
 		t.Errorf("it moves memory again, or waits:\n%s", calls)
 	}
 	d.does("values 4 4 1", "values")
+	d.end()
+}
+
+// Once advised, kernels use memory on the host where it is, and nothing moves for them. When that is over, the next one asks for it.
+func TestLazyUsesMemoryOnTheHostAsAdvised(t *testing.T) {
+	d := startDriven(t, "13", "8,8,8", 10)
+	d.does("done", "plus 2", "plus 1", "plus 0")
+	d.revoke(schedulers.Advise, 16)
+	d.does("where dd hh hh", "plus 1", "in 2", "both 1 2", "where")
+	if len(d.resumed) != 0 || d.moved[schedulers.In] != 0 {
+		t.Errorf("resumed with %+v, and moved %+v", d.resumed, d.moved)
+	}
+	d.revoke(schedulers.Advise, 0)
+	d.does("where dd hh hh", "where")
+	d.does("where dd dd dd", "plus 1", "where")
+	if len(d.resumed) != 1 || d.resumed[0][0] != 16<<20 {
+		t.Errorf("resumed with %+v, want 16 MiB to come", d.resumed)
+	}
+	d.does("values 1 4 3", "values")
+	d.end()
+}
+
+// A task may begin, and resume, with a part of what it asks for. The least recently referenced stays on the host.
+func TestLazyStartsWithAPart(t *testing.T) {
+	d := startDriven(t, "13", "8,8", 10)
+	d.stays = 8 << 20
+	d.does("where hh dd", "plus 1", "plus 0", "where")
+	d.stays = 4 << 20
+	d.revoke(schedulers.Yield, 8)
+	d.does("where dd dh", "plus 0", "where")
+	d.does("where dd dh", "plus 1", "where")
+	if want := ([2]int64{16 << 20, 18 << 20}); len(d.resumed) != 1 || d.resumed[0] != want { // with the granule of small allocations
+		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
+	}
+	d.does("values 2 2", "values")
 	d.end()
 }
 

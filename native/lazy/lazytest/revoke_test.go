@@ -54,6 +54,7 @@ type kept struct {
 	ticket   schedulers.Ticket // of asked
 	resumes  *event            // it wants to,
 	needs    int64             // then this, in bytes
+	stays    int64             // of which so many stay on the host
 	grows    *event            // or more memory, and has a ticket
 }
 
@@ -115,10 +116,11 @@ func (k *taker) answer(t *testing.T, e event) {
 		}
 		k.tasks[of] = task
 		task.bytes = e.Bytes + e.heap()
-		task.resident = task.bytes - e.host()
-		task.begins = e.host() > 0
-		k.begun += e.host()
-		k.grant(e, task)
+		host := e.host() + k.stays(e.Asks().Stays)
+		task.resident = task.bytes - host
+		task.begins = host > 0
+		k.begun += host
+		k.grant(e, task, host-e.host())
 	case "grow":
 		task.grows = &e
 	case "shrink":
@@ -131,7 +133,7 @@ func (k *taker) answer(t *testing.T, e event) {
 		if e.Needs().Need > e.Needs().Referenced || e.Needs().Referenced > task.bytes || e.Needs().Need > task.bytes-task.resident {
 			k.t.Errorf("%+v of task %d, which has %d bytes on the device, of %d", e.Needs(), e.Task, task.resident, task.bytes)
 		}
-		task.resumes, task.needs = &e, e.Needs().Need
+		task.resumes, task.needs, task.stays = &e, e.Needs().Need, k.stays(e.Needs().Stays)
 	case "yielded":
 		k.bursts++
 	case "revoked":
@@ -148,19 +150,27 @@ func (k *taker) answer(t *testing.T, e event) {
 	if task != nil && task.grows != nil && task.asked == nil {
 		task.bytes += task.grows.Bytes
 		task.resident += task.grows.Bytes
-		k.grant(*task.grows, task)
+		k.grant(*task.grows, task, 0)
 		task.grows = nil
 	}
 	if task != nil && task.resumes != nil && task.asked == nil {
-		task.resident = min(task.resident+task.needs, task.bytes)
-		k.grant(*task.resumes, task)
+		task.resident = min(task.resident+task.needs-task.stays, task.bytes)
+		k.grant(*task.resumes, task, task.stays)
 		task.resumes = nil
 	}
 }
 
-// grant gives a task the device that it has, or gets.
-func (k *taker) grant(e event, task *kept) {
-	if err := e.grant(task.home, k.uuids[task.home]); err != nil {
+// stays is how much stays on the host of what may: mostly nothing.
+func (k *taker) stays(most int64) int64 {
+	if k.random.IntN(4) > 0 || most == 0 {
+		return 0
+	}
+	return k.random.Int64N(most + 1)
+}
+
+// grant gives a task the device that it has, or gets, and what it asks for but for so many bytes.
+func (k *taker) grant(e event, task *kept, host int64) {
+	if err := e.grantPart(task.home, k.uuids[task.home], host); err != nil {
 		k.t.Logf("%s: %v", e.Kind, err) // it has ended meanwhile
 	}
 }
@@ -183,7 +193,7 @@ func (k *taker) hear(task *kept, was schedulers.Revoked) {
 		k.t.Errorf("%+v of a task with %d bytes on the device: %+v", r, task.resident, was)
 	}
 	task.asked = nil
-	if task.resumes != nil && r.Action != schedulers.Evict { // what has left is to come back too
+	if task.resumes != nil && (r.Action == schedulers.Yield || r.Action == schedulers.Stop) { // what has left is to come back too
 		task.needs += task.resident - was.Resident
 	}
 	task.resident = was.Resident
@@ -209,7 +219,7 @@ func (k *taker) take() {
 			continue
 		}
 		k.ticket++
-		r := schedulers.Revocation{Action: []schedulers.Action{schedulers.Yield, schedulers.Evict, schedulers.Stop}[k.random.IntN(3)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
+		r := schedulers.Revocation{Action: []schedulers.Action{schedulers.Yield, schedulers.Evict, schedulers.Advise, schedulers.Stop}[k.random.IntN(4)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
 		if err := k.server.Revoke(task.id, k.ticket, r, [16]byte{}); err == nil {
 			task.asked, task.ticket, task.given = &r, k.ticket, 0
 		}

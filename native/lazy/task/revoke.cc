@@ -98,6 +98,11 @@ static void unable(client_revoked *answer, const char *why)
 	snprintf(answer->why, sizeof answer->why, "%s", why);
 }
 
+// must_resume: the revocation takes the permission too.
+static bool must_resume(const client_revocation &r) { return r.action == CASE_REVOKE_YIELD || r.action == CASE_REVOKE_STOP; }
+
+static bool can_do(const client_revocation &r) { return (must_resume(r) || r.action == CASE_REVOKE_EVICT || r.action == CASE_REVOKE_ADVISE) && r.flags == 0; }
+
 // give_unused gives back what a footprint has too much, and returns how much of that counts as on the device.
 static uint64_t give_unused()
 {
@@ -113,7 +118,7 @@ static uint64_t give_unused()
 // and the process asks for as much with it.
 static void evict(const client_revocation &r, uint64_t unused, client_revoked *answer)
 {
-	const bool yields = r.action != CASE_REVOKE_EVICT;
+	const bool yields = must_resume(r);
 	const Unmade before = unmade();
 	const uint64_t lacks = over(r.bytes, unused), given = yields ? std::min(before.counted, lacks) : 0;
 	client_move out = {};
@@ -141,7 +146,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
-	if ((r.action != CASE_REVOKE_YIELD && r.action != CASE_REVOKE_EVICT && r.action != CASE_REVOKE_STOP) || r.flags != 0) // prepare_revocation has not announced it
+	if (!can_do(r)) // prepare_revocation has not announced it
 		return unable(answer, ("this library cannot do action " + std::to_string(r.action) + " with flags " + std::to_string(r.flags)).c_str());
 	if (const std::string who = exports(); !who.empty())
 		return unable(answer, who.c_str());
@@ -184,7 +189,7 @@ static bool begin(const client_revocation &r)
 {
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
-	if (r.action != CASE_REVOKE_EVICT || revoked() || movable_bytes() >= r.bytes || unmade().counted == 0)
+	if (must_resume(r) || revoked() || movable_bytes() >= r.bytes || unmade().counted == 0)
 		return true;
 	pthread_mutex_unlock(&lock);
 	return false;
@@ -194,6 +199,11 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 {
 	const uint64_t deadline_ns = now_ns() + uint64_t{r->deadline_ms} * 1000000u;
 
+	if (r->action == CASE_REVOKE_ADVISE && r->bytes == 0 && r->flags == 0) { // the next launch asks for the memory
+		answer->outcome = CASE_REVOKED_DONE;
+		answer->movable_bytes = movable_of(r->task);
+		return;
+	}
 	answer->outcome = CASE_REVOKED_BUSY;
 	if (await_until(deadline_ns, [r] { return begin(*r); })) {
 		serve(*r, deadline_ns, answer);
@@ -225,7 +235,7 @@ void forget_revocation() { must_ask.store(false); }
 
 void prepare_revocation()
 {
-	static const client_hooks hooks = {welcome, revoke, offer, return_offered, CASE_CAN_STOP};
+	static const client_hooks hooks = {welcome, revoke, offer, return_offered, CASE_CAN_STOP | CASE_CAN_ADVISE};
 	static const bool can = asked_to_move() && client_can_evict(&hooks);
 
 	prepared.store(can);
@@ -269,7 +279,9 @@ static client_need need()
 	const Wanted w = wanted();
 	const uint64_t charged = client_counted(&task).charged, making = Task::process().making();
 
-	return {over(w.on_host, room_on_device()) + unmade().given, std::min(w.bytes + making, charged)};
+	const uint64_t on_host = over(w.on_host, room_on_device());
+
+	return {on_host + unmade().given, std::min(w.bytes + making, charged), on_host};
 }
 
 void give_up_permission()

@@ -244,7 +244,7 @@ private:
 	uint64_t context_to_ask() const;
 	bool has_local(uint64_t bytes, ContextMemory *now) const;
 	cudaError_t refused_local(uint64_t bytes) const;
-	uint64_t to_begin_on_host(const case_need &need) const;
+	uint64_t to_begin_on_host(const case_need &need, uint64_t *stay) const;
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes, Memory memory);
 	void close();

@@ -68,7 +68,7 @@ static int greet(int listener)
 
 static void grant(int fd, uint64_t task, int ordinal)
 {
-	struct case_wire_grant f = {{CASE_WIRE_GRANT, CASE_WIRE_VERSION, sizeof f}, task, {9}, ordinal, 0};
+	struct case_wire_grant f = {{CASE_WIRE_GRANT, CASE_WIRE_VERSION, sizeof f}, task, {9}, ordinal, 0, 0};
 	CHECK(send(fd, &f, sizeof f, MSG_NOSIGNAL) == sizeof f);
 }
 
@@ -849,7 +849,7 @@ static void plain_process_has_no_thread(void)
 	close(fd);
 }
 
-static struct client_need needs(void) { return (struct client_need){900, 600}; }
+static struct client_need needs(void) { return (struct client_need){900, 600, 0}; }
 
 static void *resuming(void *argument)
 {
@@ -1298,7 +1298,7 @@ static void breaches_of_revocation(void)
 			struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, 1, 1, 0, CASE_REVOKE_YIELD, 0, {0}, 0, 0};
 			struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, 1, 0, 1, 0};
 			struct case_wire_welcome w = {{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, sizeof w}, 0, 0, 0, 0, 0};
-			struct case_wire_grant g = {{CASE_WIRE_GRANT, CASE_WIRE_VERSION, sizeof g}, 2, {9}, 0, 0};
+			struct case_wire_grant g = {{CASE_WIRE_GRANT, CASE_WIRE_VERSION, sizeof g}, 2, {9}, 0, 0, 0};
 			struct case_wire_swap_more more;
 			struct call a, b;
 			int fd;
@@ -1578,7 +1578,7 @@ static void another_version(void)
 		struct call a;
 		struct case_wire_hello hello;
 		struct case_wire_refuse r = {{CASE_WIRE_REFUSE, version, sizeof r}, 0, 0, 0, CASE_CAUSE_PROTOCOL, 0,
-		                             "HELLO of protocol version 5; this scheduler speaks another"};
+		                             "HELLO of protocol version 6; this scheduler speaks another"};
 		pid_t child = fork();
 		if (child == 0) {
 			evicts();

@@ -86,7 +86,7 @@ static void say(const char *format, ...)
 
 static _Thread_local uint64_t needs;
 
-static struct client_need needed(void) { return (struct client_need){needs, 0}; }
+static struct client_need needed(void) { return (struct client_need){needs, 0, 0}; }
 
 static void *request(void *argument)
 {

@@ -52,7 +52,7 @@ static unsigned char next(void) { return position < played->size ? played->bytes
 
 static void welcome(const struct client_welcome *w) { (void)w; }
 
-static struct client_need needs(void) { return (struct client_need){900, 600}; }
+static struct client_need needs(void) { return (struct client_need){900, 600, 0}; }
 
 static void take_back(const struct client_revocation *r, struct client_revoked *answer)
 {
@@ -106,7 +106,7 @@ static bool step(void)
 	switch (what % 8) {
 	case 0:
 		size = sizeof f.grant;
-		f.grant = (struct case_wire_grant){{CASE_WIRE_GRANT, CASE_WIRE_VERSION, 0}, task, {1}, number % 4, 0};
+		f.grant = (struct case_wire_grant){{CASE_WIRE_GRANT, CASE_WIRE_VERSION, 0}, task, {1}, number % 4, 0, 0};
 		break;
 	case 1:
 		size = sizeof f.refuse;

@@ -57,14 +57,14 @@ static void expect(const char *what, int ok)
 	}
 }
 
-#define HEADER(type, frame) {type, 5, sizeof(frame)}
+#define HEADER(type, frame) {type, 6, sizeof(frame)}
 
 static void encode(void)
 {
 	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 17, {0}, CASE_CAN_EVICT, 0};
 	struct case_wire_task_begin begin = {
-		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2, 30000, 0, 1 << 30};
-	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};
+		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2, 30000, 0, 1 << 30, 2ull << 30};
+	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0, 512 << 20};
 	struct case_wire_refuse refuse = {HEADER(CASE_WIRE_REFUSE, refuse), 7, 20ull << 30, 16ull << 30,
 	                                  CASE_CAUSE_TOO_LARGE, 0, "fits no device"};
 	struct case_wire_task_grow grow = {HEADER(CASE_WIRE_TASK_GROW, grow), 7, 1 << 20, CASE_WAIT_NONE, 0};
@@ -80,7 +80,7 @@ static void encode(void)
 	struct case_wire_revoked revoked = {HEADER(CASE_WIRE_REVOKED, revoked), 7, 99, 0, 5ull << 30, 517 << 20, 1000000, 2000000, 3000000,
 	                                    CASE_REVOKED_UNABLE, 0, "the swap area is full"};
 	struct case_wire_task_moved moved = {HEADER(CASE_WIRE_TASK_MOVED, moved), 7, 5ull << 30, 2000000, 3000000, CASE_MOVED_OUT, 0};
-	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30};
+	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30, 3ull << 30};
 	struct case_wire_task_yielded yielded = {HEADER(CASE_WIRE_TASK_YIELDED, yielded), 7};
 	struct case_wire_swap_more more = {HEADER(CASE_WIRE_SWAP_MORE, more), 96 << 20};
 	struct case_wire_swap_space space = {HEADER(CASE_WIRE_SWAP_SPACE, space), 96 << 20, 0, 3, 0};
@@ -153,7 +153,7 @@ static void decode(void)
 	expect("GRANT reads as written",
 	       grant.header.type == CASE_WIRE_GRANT && grant.header.version == CASE_WIRE_VERSION &&
 	       grant.header.size == sizeof grant && grant.task == 7 && grant.uuid[0] == 0xa0 &&
-	       grant.uuid[15] == 0xaf && grant.ordinal == 3);
+	       grant.uuid[15] == 0xaf && grant.ordinal == 3 && grant.host_bytes == 512 << 20);
 	fixture("refuse", (unsigned char *)&refuse, sizeof refuse);
 	expect("REFUSE reads as written",
 	       refuse.header.type == CASE_WIRE_REFUSE && refuse.header.size == sizeof refuse &&

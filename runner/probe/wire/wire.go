@@ -12,7 +12,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-const version = 5 // CASE_WIRE_VERSION
+const version = 6 // CASE_WIRE_VERSION
 
 // Kind is what a frame is (enum case_wire_type).
 type Kind uint16
@@ -231,6 +231,7 @@ type (
 		Number     uint64
 		Need       int64 // bytes of the task that must come onto the device
 		Referenced int64 // that the work which waits is known to touch
+		Stays      int64 // of Need: bytes that may stay on the host
 	}
 	// Yielded gives up the permission of a task to submit work.
 	Yielded struct{ Number uint64 }
@@ -275,6 +276,7 @@ type (
 		Number uint64
 		UUID   [16]byte
 		Device int32 // as cudaSetDevice takes it, in PCI bus order
+		Host   int64 // bytes of what is asked for that stay on the host
 	}
 	Refuse struct {
 		Number  uint64
@@ -367,9 +369,12 @@ func (f *Begin) fields(c *Codec) {
 	c.wait(&t.Wait)
 	c.unused(4)
 	c.size(&host)
+	c.size(&t.Stays)
 	switch {
 	case c.writes:
 		return
+	case host <= bytes && t.Stays > bytes-host:
+		c.fail("%d of %d bytes may stay on the host", t.Stays, bytes-host)
 	case host > bytes:
 		c.fail("%d of %d bytes on the host", host, bytes)
 	case f.HeapBytes > math.MaxInt64-bytes:
@@ -393,6 +398,7 @@ func (f *Grant) fields(c *Codec) {
 	c.raw(f.UUID[:])
 	c.i32(&f.Device)
 	c.unused(4)
+	c.size(&f.Host)
 }
 
 func (f *Refuse) fields(c *Codec) {
@@ -494,6 +500,8 @@ func (f *Resume) fields(c *Codec) {
 	c.u64(&f.Number)
 	c.size(&f.Need)
 	c.size(&f.Referenced)
+	c.size(&f.Stays)
+	c.require(f.Stays <= f.Need, errRange)
 }
 
 func (f *Yielded) fields(c *Codec) { c.u64(&f.Number) }

@@ -29,7 +29,7 @@ func blank(k Kind) Frame {
 // samples holds the values of native/probe/testdata, which tests/wire_test.c
 // has too.
 func samples() map[Kind]Frame {
-	hello, grant := &Hello{PID: 4242, Instance: 17, Can: CanEvict}, &Grant{Number: 7, Device: 3}
+	hello, grant := &Hello{PID: 4242, Instance: 17, Can: CanEvict}, &Grant{Number: 7, Device: 3, Host: 512 << 20}
 	move := &Revoke{7, 99, schedulers.Revocation{Bytes: 3 << 30, Action: schedulers.Move, Deadline: 250 * time.Millisecond}, [16]byte{}, 3}
 	for i := range 16 {
 		hello.Token[i], grant.UUID[i], move.UUID[i] = byte(i), byte(0xa0+i), byte(0xa0+i)
@@ -39,7 +39,7 @@ func samples() map[Kind]Frame {
 	answer.Moved.Bytes, answer.Moved.Drain = 0, time.Millisecond
 	return map[Kind]Frame{
 		KindHello: hello,
-		KindBegin: &Begin{Number: 7, HeapBytes: 8 << 20, Task: schedulers.Task{Bytes: 0x312345678 + 8<<20, Need: new(int64(0x312345678 + 8<<20 - 1<<30)),
+		KindBegin: &Begin{Number: 7, HeapBytes: 8 << 20, Task: schedulers.Task{Bytes: 0x312345678 + 8<<20, Need: new(int64(0x312345678 + 8<<20 - 1<<30)), Stays: 2 << 30,
 			Blocks: 65535, ThreadsPerBlock: 16, Managed: true, BlocksPerSM: 6, OnDevice: new(2), Wait: new(30 * time.Second)}},
 		KindGrant:  grant,
 		KindRefuse: &Refuse{7, schedulers.Refusal{NeedBytes: 20 << 30, CapacityBytes: 16 << 30, Cause: schedulers.TooLarge, Why: "fits no device"}},
@@ -51,7 +51,7 @@ func samples() map[Kind]Frame {
 		KindWelcome: &Welcome{Chunk: 32 << 20, WindowUS: 50000, Files: 2, Bursts: 1},
 		KindRevoke:  move,
 		KindRevoked: &Revoked{7, answer},
-		KindResume:  &Resume{Number: 7, Need: 5 << 30, Referenced: 1 << 30},
+		KindResume:  &Resume{Number: 7, Need: 5 << 30, Referenced: 1 << 30, Stays: 3 << 30},
 		KindMoved:   &Moved{7, schedulers.Out, moves},
 		KindMore:    &More{96 << 20},
 		KindSpace:   &Space{Bytes: 96 << 20, Files: 3},
