@@ -40,7 +40,7 @@ bool client_await_room(int device, uint64_t *bytes);
 
 /* client_await_managed tells the run how much managed memory this process is about to have on a device, or has left, and how
  * much memory beside it (wire.h, MANAGED). *bytes is how much both together may be: if it is less, nothing has changed. false:
- * there is no run to ask. */
+ * no run can be asked. */
 struct client_managed {
 	uint64_t bytes, beside, free;
 	int device;

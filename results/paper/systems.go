@@ -38,8 +38,8 @@ func (p *Paper) system(name string) System {
 // mostOff is how far, as a factor, a run's subscription may be from that of its system.
 const mostOff = 1.3
 
-// SystemOf returns the system of a run: of those that have the mix, the one with the nearest subscription. It is empty if no system is
-// near. devices are those of the run.
+// SystemOf returns the system of a run: the one with the nearest subscription that has the mix. It is empty if no system is near.
+// devices are those of the run.
 func (p *Paper) SystemOf(mix string, devices []results.Device) string {
 	had, nearest, off := subscription(mix, devices), "", math.Log(mostOff)
 	for _, s := range p.Systems {

@@ -62,7 +62,7 @@ func (p Paper) Select(ctx context.Context, db *store.Store) ([]paper.Node, error
 // mostTimes bounds the file of times, in bytes.
 const mostTimes = 16 << 20
 
-// times are the kernel times in the paper's file beside the store, a node for each size; none if there is no file.
+// times are the kernel times in the paper's file beside the store, a node for each size; nil without such a file.
 func (p Paper) times(ctx context.Context) (nodes []paper.Node, err error) {
 	if p.Of.Times == "" {
 		return nil, nil

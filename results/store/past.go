@@ -73,8 +73,8 @@ type Reached struct {
 	Runs      int
 }
 
-// EachReached calls do with what jobs of each of the commands reached that ended ok, in the latest runs of a command of those that the
-// filter selects. Older runs tell only that its jobs grow: a job that has asked for what it reaches does not.
+// EachReached calls do with what jobs of each of the commands reached that ended ok. Of the runs that the filter selects, the latest of
+// each command count. Older runs tell only that its jobs grow: a job that has asked for what it reaches does not.
 func (s *Store) EachReached(ctx context.Context, f Filter, commands []string, latest int, do func(Reached) error) error {
 	chosen, args := f.jobs(commands)
 	query := `WITH one AS (

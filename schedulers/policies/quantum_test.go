@@ -46,7 +46,7 @@ func TestQuantumEndsTheTurnOfAnIdleProcess(t *testing.T) {
 	n.Answer(2, schedulers.Done, 6, 93*time.Second, "^1@0")
 }
 
-// A process that grows takes memory of those that wait for their turn, and leaves that of the process that has the turn.
+// A process that grows takes memory from those that wait for their turn, and not from the process that has the turn.
 func TestQuantumGrows(t *testing.T) {
 	n := enginetest.NewNode(t, "quantum", enginetest.Small)
 	n.Submit(movable(1, 8), "1@0")

@@ -16,9 +16,8 @@ public:
 	Pagemap(const Pagemap &) = delete;
 	Pagemap &operator=(const Pagemap &) = delete;
 
-	// absent adds to *bytes how much of [from, from + size) is neither in host memory nor swapped out. The range counts in
-	// whole pages, of which the first and the last count as far as the range has them. false: the table cannot be read;
-	// errno says why.
+	// absent adds to *bytes how much of [from, from + size) is neither in host memory nor swapped out. The first
+	// and the last page count only as far as the range has them. false: the table cannot be read; errno says why.
 	bool absent(uintptr_t from, size_t size, uint64_t *bytes) const;
 
 private:
