@@ -73,7 +73,7 @@ func TestCompletionOfLists(t *testing.T) {
 func TestCompletionOfParameters(t *testing.T) {
 	for typed, want := range map[string][]string{
 		"cg":                            {"amfit", "case-alg2", "case-alg3", "cg", "demand", "exec", "madvise", "mfit", "plan", "quantum", "sa", "schedgpu", "vgpu", "zero"},
-		"cg:":                           {"cg:isolate=", "cg:workers="},
+		"cg:":                           {"cg:isolate=", "cg:managed=", "cg:workers="},
 		"case-alg3:room=0,queue=p":      {"case-alg3:room=0,queue=priority-fifo", "case-alg3:room=0,queue=priority-mmu"},
 		"plan:queue=d":                  nil,
 		"sa:queue=s":                    {"sa:queue=sjf"},

@@ -104,15 +104,15 @@ func newPaper() *cobra.Command {
 		Short: "Make a paper's tables and figures from your runs",
 		Long: `Make a paper's tables and figures from stored runs, with the published value
 beside each number. PAPER is case (the default): Tables 3, 4, 6, 7 and 8 and
-Figures 5 to 9 of the CASE paper (PPoPP 2022); schedgpu: Tables 1 to 3 and Figure
-9 of schedGPU's (TPDS 2018); or pilot: Table I and Figures 1, 2, 4 and 5 of
-PILOT's. The numbers of their texts are there too, and what PILOT's says in words
-is answered by yes, no or not measured.
+Figures 5 to 9 of the CASE paper (PPoPP 2022); schedgpu: Tables 1 to 3 and
+Figure 9 of schedGPU's (TPDS 2018); or pilot: Table I and Figures 1, 2, 4 and 5
+of PILOT's. The numbers of their texts are there too, and what PILOT's says in
+words is answered by yes, no or not measured.
 
 Runs come from sweeps (the latest, or --sweep), from a tag, or with --run from a
-new sweep. Those of schedgpu and pilot are all runs of benchmarks/schedgpu.sh and
-benchmarks/pilot.sh in the store, and kernel times in table1.csv beside it. A
-number without a run is missing, and the output says what would measure it.
+new sweep. Those of schedgpu and pilot are all runs of benchmarks/schedgpu.sh
+and benchmarks/pilot.sh in the store, and kernel times in table1.csv beside it.
+A number without a run is missing, and the output says what would measure it.
 
 A node is compared with the paper's system of as many GPUs, 4xV100 or 2xP100 of
 case and 1xK20m of schedgpu; --as chooses another. The systems of pilot are how

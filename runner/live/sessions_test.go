@@ -23,6 +23,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/wire"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -291,7 +292,7 @@ func (m *sessions) say(p *peer, what string) (fd int) {
 func frameOf(kind uint16, size int, set func(b []byte)) []byte {
 	b := make([]byte, size)
 	binary.LittleEndian.PutUint16(b, kind)
-	binary.LittleEndian.PutUint16(b[2:], 5)
+	binary.LittleEndian.PutUint16(b[2:], wire.Version)
 	binary.LittleEndian.PutUint32(b[4:], uint32(size))
 	if set != nil {
 		set(b)
@@ -594,7 +595,7 @@ func (m *sessions) begin(rt *rapid.T) {
 	}
 	blocks := uint64(rapid.IntRange(0, 100).Draw(rt, "blocks"))
 	c.tasks[c.lastTask] = task
-	m.send(c, frameOf(2, 72, func(b []byte) {
+	m.send(c, frameOf(2, 80, func(b []byte) {
 		word(b, 8, c.lastTask)
 		word(b, 16, uint64(task.bytes-heap))
 		word(b, 24, blocks)
@@ -739,7 +740,7 @@ func (m *sessions) resume(rt *rapid.T) {
 	task.resumes = true
 	task.need = rapid.Int64Range(0, task.host).Draw(rt, "need")
 	task.most = rapid.Int64Range(task.need, task.bytes).Draw(rt, "referenced")
-	m.send(c, frameOf(16, 32, func(b []byte) {
+	m.send(c, frameOf(16, 40, func(b []byte) {
 		word(b, 8, id)
 		word(b, 16, uint64(task.need))
 		word(b, 24, uint64(task.most))
@@ -804,12 +805,12 @@ func (m *sessions) nonsense(rt *rapid.T) {
 		{},
 		make([]byte, 1000),
 		frameOf(1, 40, nil), // a second HELLO
-		frameOf(2, 72, nil), // task 0
+		frameOf(2, 80, nil), // task 0
 		frameOf(3, 40, nil),
 		frameOf(6, 16, func(b []byte) { word(b, 8, 1<<40) }), // nobody's task
 		frameOf(12, 40, nil),  // of task 0
 		frameOf(15, 160, nil), // REVOKED and TASK_RESUME of task 0, and no SWAP_MORE at all
-		frameOf(16, 32, nil),
+		frameOf(16, 40, nil),
 		frameOf(17, 16, nil),
 		frameOf(99, 16, nil),
 	}).Draw(rt, "frame")
@@ -1001,7 +1002,7 @@ func (m *sessions) finish(rt *rapid.T) {
 		if m.decides {
 			flags |= 4
 		}
-		m.send(auditor, frameOf(2, 72, func(b []byte) {
+		m.send(auditor, frameOf(2, 80, func(b []byte) {
 			word(b, 8, 1)
 			word(b, 16, uint64(task.bytes))
 			word(b, 24, 1)

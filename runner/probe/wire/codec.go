@@ -29,7 +29,7 @@ func (c *Codec) Encode(f Frame, b []byte) []byte {
 	b = b[:sizes[k]]
 	clear(b)
 	le.PutUint16(b[0:], uint16(k))
-	le.PutUint16(b[2:], version)
+	le.PutUint16(b[2:], Version)
 	le.PutUint32(b[4:], uint32(len(b)))
 	*c = Codec{rest: b[headerSize:], writes: true}
 	f.fields(c)

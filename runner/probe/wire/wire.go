@@ -12,7 +12,8 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-const version = 6 // CASE_WIRE_VERSION
+// Version is CASE_WIRE_VERSION.
+const Version = 6
 
 // Kind is what a frame is (enum case_wire_type).
 type Kind uint16
@@ -163,8 +164,8 @@ func Check(b []byte) (Kind, error) {
 	}
 	k, v, size := Kind(le.Uint16(b[0:])), le.Uint16(b[2:]), le.Uint32(b[4:])
 	switch {
-	case v != version:
-		return 0, fmt.Errorf("%v of protocol version %d; this scheduler speaks %d", k, v, version)
+	case v != Version:
+		return 0, fmt.Errorf("%v of protocol version %d; this scheduler speaks %d", k, v, Version)
 	case !k.known():
 		return 0, fmt.Errorf("unknown %v", k)
 	case len(b) != sizes[k] || int64(size) != int64(len(b)):
