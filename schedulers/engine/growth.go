@@ -104,6 +104,7 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 			h.ticket.Bytes -= fewer
 			if h.moves() {
 				e.state.charge(h.ticket.Device, -fewer)
+				e.state.devices[h.ticket.Device].gaveBack(h.task.Process())
 			}
 		}
 		e.charge(h, there)
@@ -147,6 +148,9 @@ func (e *Engine) couldGrow(h *holding, bytes int64, on schedulers.Device) bool {
 
 // charge says that h has bytes on its device.
 func (e *Engine) charge(h *holding, bytes int64) {
+	if bytes < h.bytes {
+		e.state.devices[h.at.Device].gaveBack(h.task.Process())
+	}
 	e.state.charge(h.at.Device, bytes-h.bytes)
 	h.bytes = bytes
 }

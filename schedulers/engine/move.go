@@ -41,6 +41,7 @@ func (e *Engine) endMove(h *holding, done bool) {
 	to.arriving--
 	if !done {
 		e.state.charge(to.index, -h.ticket.Bytes)
+		to.gaveBack(p)
 		to.part(h.task, schedulers.Placement{Device: to.index})
 		e.takeBack(to, h)
 		return
@@ -49,6 +50,7 @@ func (e *Engine) endMove(h *holding, done bool) {
 		e.uncount(h.growth)
 	}
 	e.state.charge(from.index, -h.bytes)
+	from.gaveBack(p)
 	from.part(h.task, h.at)
 	from.unlist(h)
 	h.at, h.got, h.kept = schedulers.Placement{Device: to.index}, e.now, 0

@@ -61,6 +61,7 @@ type device struct {
 	barred   map[schedulers.JobID]bool // jobs that are granted nothing here (Engine.Limit)
 	member   bool                      // a copy in which a member of a task for several devices is here (attempt)
 	excesses map[schedulers.Process]*excess
+	given    map[schedulers.Process]bool // those that gave memory back since the latest look; nil: nobody has looked
 
 	// Under a Preempter:
 	held     []*holding // the tasks here, by id
@@ -295,6 +296,7 @@ func (s *state) enter(i int, p schedulers.Process) {
 func (s *state) remove(t schedulers.Task, bytes int64, p schedulers.Placement) {
 	job := s.jobs[t.Job]
 	s.charge(p.Device, -bytes)
+	s.devices[p.Device].gaveBack(t.Process())
 	s.devices[p.Device].part(t, p)
 	job.tasks = slices.DeleteFunc(job.tasks, func(id schedulers.TaskID) bool { return id == t.ID })
 }

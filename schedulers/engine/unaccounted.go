@@ -13,8 +13,8 @@ import (
 // included. It is charged to the process until the process is seen to use less, or its context ends. So a device can be charged
 // more than it has. Room cannot be made of this memory, and a request that does not fit beside it waits as for any other.
 //
-//   - Two looks in a row must show it, and the smaller of both counts. Otherwise memory that a process gives back just
-//     before a look would count, if its message comes before the look is entered.
+//   - One look suffices where it can be trusted (device.trusts). Otherwise two in a row must show it, and the smaller of both
+//     counts.
 //   - A process grows before it allocates. So growth does not lower what is unaccounted; the next look does.
 //   - Memory that is on its way to the device or from it shows too little, so what is unaccounted does not fall meanwhile.
 //   - A process that is seen to use a device gets a context there if it has none.
@@ -61,6 +61,10 @@ func (e *Engine) Used(device int, uses []Use, now time.Duration) ([]schedulers.D
 	for _, u := range uses {
 		changed = e.see(d, u.Process, u.Bytes) || changed
 	}
+	if d.given == nil {
+		d.given = map[schedulers.Process]bool{}
+	}
+	clear(d.given)
 	if !changed {
 		return nil, nil
 	}
@@ -91,10 +95,11 @@ func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool
 	}
 	counts := above > 0 || !d.contexts[p] && bytes > slack
 	if x == nil {
-		if counts {
-			d.exceeds(p, &excess{used: bytes, above: above})
+		if !counts {
+			return false
 		}
-		return false
+		x = &excess{}
+		d.exceeds(p, x)
 	}
 	before := *x
 	x.used, x.above = bytes, above
@@ -102,7 +107,11 @@ func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool
 		e.state.enter(d.index, p)
 		x.entered, changed = true, true
 	}
-	if charge := min(before.above, above); charge != x.charged {
+	charge := above
+	if !e.trusts(d, p) {
+		charge = min(before.above, above)
+	}
+	if charge != x.charged {
 		e.state.charge(d.index, charge-x.charged)
 		x.charged, changed = charge, true
 	}
@@ -118,6 +127,26 @@ func (e *Engine) see(d *device, p schedulers.Process, bytes int64) (changed bool
 		delete(d.excesses, p)
 	}
 	return changed
+}
+
+// trusts reports whether one look at d suffices to charge p. Two reasons are against it:
+//
+//   - p was charged less since the look before. It may have had the memory when the look was made, because its message can
+//     come before the look is entered.
+//   - p has no context here by a task, or has one on another device too. NVML shows a new client of an MPS server on all
+//     devices of the server, for 0.11 to 0.14 s (measured on two H200).
+func (e *Engine) trusts(d *device, p schedulers.Process) bool {
+	if x := d.excesses[p]; d.given[p] || !d.contexts[p] || x != nil && x.entered {
+		return false
+	}
+	return !slices.ContainsFunc(e.state.contextsOf(p.Job), func(c context) bool { return c.process == p && c.device != d.index })
+}
+
+// gaveBack says that p is charged less here than before.
+func (d *device) gaveBack(p schedulers.Process) {
+	if d.given != nil {
+		d.given[p] = true
+	}
 }
 
 // chargedTo is what the tasks of p are charged on d, and what is kept for those that move there.
