@@ -164,10 +164,10 @@ func TestLooksFollowTheirCost(t *testing.T) {
 		took    time.Duration
 		devices int
 		want    time.Duration
-	}{{0, 1, lookEvery}, {100 * time.Microsecond, 1, lookEvery}, {500 * time.Microsecond, 1, 250 * time.Millisecond}, {2 * time.Millisecond, 4, 250 * time.Millisecond}} {
+	}{{0, 1, lookEvery}, {100 * time.Microsecond, 1, lookEvery}, {500 * time.Microsecond, 1, 263 * time.Millisecond}, {2 * time.Millisecond, 4, 263 * time.Millisecond}} {
 		l := &looks{}
 		l.cost(c.took, c.devices)
-		if got := l.pause(true); got != c.want {
+		if got := l.pause(true).Round(time.Millisecond); got != c.want {
 			t.Errorf("%v for %d devices: every %v, want %v", c.took, c.devices, got, c.want)
 		}
 		if got := l.pause(false); got != usersPeriod {
