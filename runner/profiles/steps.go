@@ -33,11 +33,33 @@ const (
 	Message                  // ranks of the job send to others
 )
 
+// Scale says with what the seconds of a kernel or of a host step grow on another node than that on which they were measured.
+type Scale uint8
+
+const (
+	ByKind   Scale = iota // kernels with the device, host steps with the host
+	ByDevice              // of a host step: as kernels, because the program works as long as they last
+	Unscaled              // the program measures how fast the node is, and works so long
+)
+
+func (s *Scale) UnmarshalJSON(text []byte) error {
+	switch string(text) {
+	case `"device"`:
+		*s = ByDevice
+	case `"none"`:
+		*s = Unscaled
+	default:
+		return fmt.Errorf(`scale is %s: write "device", as kernels last, or "none", as long on each node`, text)
+	}
+	return nil
+}
+
 // Step is one thing that a job does. Its length is that of the job alone, on the device on which
 // it was measured.
 type Step struct {
 	Kind   StepKind
 	S      float64 // seconds; a copy lasts at least as long as its bytes take on the link
+	Scale  Scale   `json:",omitempty"` // of S
 	Object string  // that is allocated, copied or freed
 	Bytes  int64   // that are allocated, copied or sent
 
@@ -221,6 +243,7 @@ type line struct {
 	Access      map[string]Access `json:"access"`
 	Stoppable   bool              `json:"stoppable"`
 	Times       int               `json:"times"`
+	Scale       Scale             `json:"scale"`
 	Rank        *ranks            `json:"rank"`
 	From        *ranks            `json:"from"`
 	To          *ranks            `json:"to"`
@@ -237,10 +260,10 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 
 // stepKeys are the keys that each step must have, and those that it may have.
 var stepKeys = map[string]struct{ must, may []string }{
-	"host":     {[]string{"seconds"}, []string{"rank"}},
+	"host":     {[]string{"seconds"}, []string{"scale", "rank"}},
 	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "rank"}},
 	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "times", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "times", "scale", "rank"}},
 	"free":     {[]string{"object"}, []string{"rank"}},
 	"barrier":  {nil, nil},
 	"message":  {[]string{"from", "to", "bytes"}, nil},
@@ -293,7 +316,7 @@ func (r *stepReader) take(file string, of *row) {
 }
 
 func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {
-	s := Step{S: l.Seconds, Object: l.Object, Bytes: int64(l.Bytes)}
+	s := Step{S: l.Seconds, Scale: l.Scale, Object: l.Object, Bytes: int64(l.Bytes)}
 	object, allocated := r.objects[l.Object]
 	if slices.Contains(keys, "object") && l.Step != "allocate" && !allocated {
 		return Step{}, fmt.Errorf("object %q is not allocated: allocate it in a line above", l.Object)

@@ -61,6 +61,7 @@ func TestReadSteps(t *testing.T) {
 func TestReadStepsErrors(t *testing.T) {
 	const first = `{"step": "allocate", "object": "a", "bytes": 8}` + "\n" + `{"step": "allocate", "object": "m", "bytes": 8, "managed": true}` + "\n"
 	for _, c := range []struct{ line, want string }{
+		{`{"step": "host", "seconds": 1, "scale": "host"}`, `scale is "host": write "device", as kernels last, or "none", as long on each node`},
 		{`{"step": "barriers"}`, `unknown step "barriers": use one of allocate, barrier, copy, free, host, kernel, message`},
 		{`{"seconds": 1}`, `unknown step "": use one of allocate, barrier, copy, free, host, kernel, message`},
 		{`host 1`, `not a JSON object: invalid character 'h' looking for beginning of value; write a step such as {"step": "host", "seconds": 1}`},
@@ -74,7 +75,7 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "host", "seconds": 1, "seconds": 2}`, `key "seconds" twice: remove one`},
 		{`{"step": "host", "seconds": null}`, `key "seconds" is null: remove it, or give it a value`},
 		{`{"step": "host", "Seconds": 1}`, "host without seconds: add it"},
-		{`{"step": "host", "seconds": 1, "object": "a"}`, `key "object" of a step host: use seconds, rank`},
+		{`{"step": "host", "seconds": 1, "object": "a"}`, `key "object" of a step host: use seconds, scale, rank`},
 		{`{"step": "allocate", "object": "a", "bytes": 8}`, `object "a" is allocated already: use another name, or free it first`},
 		{`{"step": "allocate", "object": "", "bytes": 8}`, `object is "": give it a name`},
 		{`{"step": "allocate", "object": "b", "bytes": 0}`, "bytes is 0: write a number from 1 to 70368744177664"},
@@ -91,8 +92,8 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "reads": [1]}`, "reads is a number: want a string"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "stoppable": 1}`, "stoppable is a number: want true or false"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "times": 0}`, "times is 0: write a number from 1 to 1000"},
-		{`{"step": "host", "seconds": 1, "stoppable": true}`, `key "stoppable" of a step host: use seconds, rank`},
-		{`{"step": "host", "seconds": 1, "times": 2}`, `key "times" of a step host: use seconds, rank`},
+		{`{"step": "host", "seconds": 1, "stoppable": true}`, `key "stoppable" of a step host: use seconds, scale, rank`},
+		{`{"step": "host", "seconds": 1, "times": 2}`, `key "times" of a step host: use seconds, scale, rank`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic"}}`, `access "cyclic": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic 0"}}`, `access "cyclic 0": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "random 2e9"}}`, `access "random 2e9": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},

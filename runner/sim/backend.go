@@ -42,7 +42,7 @@ func Open(o harness.Options) (*Backend, error) {
 	b.model = model.Capped(limit)
 	for _, d := range b.model.Devices(true) {
 		if d.CapacityBytes <= d.ContextBytes {
-			return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(runner.DefaultContextBytes+runner.ServerBytes)))
+			return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(d.ContextBytes+runner.ServerBytes)))
 		}
 	}
 	return b, nil

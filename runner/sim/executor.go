@@ -83,7 +83,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 		if c.MPS {
 			d.free -= runner.ServerBytes
 		}
-		d.room = d.free - runner.DefaultContextBytes
+		d.room = d.free - m.context()
 		x.devices = append(x.devices, d)
 	}
 	var text []byte

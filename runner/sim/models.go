@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/caserun/caserun/runner"
 )
 
 const mib = int64(1) << 20
@@ -59,6 +61,15 @@ func estimated(coresPerSM int, mhz float64, m Model) Model {
 	m.DeviceFactor = 132 * 128 * 1980 / (float64(m.SMs*coresPerSM) * mhz)
 	m.Source += fmt.Sprintf("; device factor estimated: %d × %d × %g MHz", m.SMs, coresPerSM, mhz)
 	return m
+}
+
+// context is the memory of a process's context. GPUs before compute capability 3.0, whose SMs hold 8 blocks, are of the time of
+// CUDA 3.2: the dissertation had eight processes on a C2050, and two with 1.2 GB each.
+func (m *Model) context() int64 {
+	if m.BlocksPerSM == 8 {
+		return 64 * mib
+	}
+	return runner.DefaultContextBytes
 }
 
 // seed is the dissertation on runtime support for CPU-GPU clusters, whose nodes have many of the older GPUs.

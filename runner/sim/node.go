@@ -150,7 +150,7 @@ func (n Node) models() (of []*Model) {
 // server takes of each.
 func (n Node) Devices(mps bool) (devices []schedulers.Device) {
 	for _, m := range n.models() {
-		d := schedulers.Device{Name: m.Name, CapacityBytes: m.MemoryBytes, ContextBytes: runner.DefaultContextBytes,
+		d := schedulers.Device{Name: m.Name, CapacityBytes: m.MemoryBytes, ContextBytes: m.context(),
 			SMs: m.SMs, WarpsPerSM: m.WarpsPerSM, BlocksPerSM: m.BlocksPerSM}
 		if mps {
 			d.CapacityBytes -= runner.ServerBytes

@@ -76,7 +76,7 @@ func (p *process) on(m *Model, s *profiles.Step) step {
 
 // here returns a step of the plan as the process does it on its device, which may be of another model than the node's first.
 func (p *process) here(planned *step) *step {
-	if planned.on != link && planned.on != sms {
+	if p.device == noDevice || planned.on != link && planned.on != sms && planned.Scale != profiles.ByDevice {
 		return planned
 	}
 	m, first := p.x.devices[p.device].model, p.x.config.Node.first()
@@ -90,11 +90,11 @@ func (p *process) here(planned *step) *step {
 
 // scaled scales a step to the node and a device of a model.
 func (p *process) scaled(m *Model, s *profiles.Step) step {
-	hostFactor := p.x.config.Node.Host.Factor / p.profiled.Host.Factor
+	hostFactor, deviceFactor := p.x.config.Node.Host.Factor/p.profiled.Host.Factor, m.DeviceFactor/p.profiled.DeviceFactor
 	out := step{Step: s}
 	switch s.Kind {
 	case profiles.Host:
-		out.on, out.demand, out.soloS = cores, 1, s.S*hostFactor
+		out.on, out.demand, out.soloS = cores, 1, scaled(s, hostFactor, deviceFactor)
 	case profiles.CopyIn, profiles.CopyOut:
 		// Alone a copy lasts as long as profiled, scaled as host time because pageable copies are
 		// bound by the host, but not less than the link needs.
@@ -106,9 +106,21 @@ func (p *process) scaled(m *Model, s *profiles.Step) step {
 	case profiles.Message:
 		out.on, out.demand, out.soloS = cores, 1, float64(s.Bytes)/messageBytesPerS
 	case profiles.Kernel:
-		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*(m.DeviceFactor/p.profiled.DeviceFactor)
+		out.on, out.demand, out.soloS = sms, m.filledBy(s), scaled(s, deviceFactor, deviceFactor)
 	}
 	return out
+}
+
+// scaled is how long a step takes, from the factor of its kind and that of the device.
+func scaled(s *profiles.Step, byKind, byDevice float64) float64 {
+	switch s.Scale {
+	case profiles.ByDevice:
+		return s.S * byDevice
+	case profiles.Unscaled:
+		return s.S
+	default:
+		return s.S * byKind
+	}
 }
 
 // filledBy is the share of a device's SMs that a kernel fills alone, at most 1. If nothing is known

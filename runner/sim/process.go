@@ -233,7 +233,7 @@ func (p *process) exit(e runner.Exit) {
 		p.close()
 	}
 	for _, d := range p.contexts {
-		d.free += runner.DefaultContextBytes
+		d.free += d.model.context()
 	}
 	if p.device != noDevice {
 		p.x.note(p.x.devices[p.device])

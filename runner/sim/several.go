@@ -115,17 +115,22 @@ func (p *process) takeOn(d *device, bytes int64) bool {
 	return ok
 }
 
-// take takes memory on all devices of the process, or on none.
-func (p *process) take(bytes int64) bool {
-	first := p.x.devices[p.device]
-	if !p.takeOn(first, bytes) {
-		return false
+// take takes memory on all devices of the process, each with its context unless it has one there, or on none.
+func (p *process) take(bytes int64, hasContext bool) bool {
+	devices := []*device{p.x.devices[p.device]}
+	for _, m := range p.mirrors {
+		devices = append(devices, m.device)
 	}
-	for i, m := range p.mirrors {
-		if !p.takeOn(m.device, bytes) {
-			first.free += bytes
-			for _, has := range p.mirrors[:i] {
-				has.free += bytes
+	need := func(d *device) int64 {
+		if hasContext {
+			return bytes
+		}
+		return bytes + d.model.context()
+	}
+	for i, d := range devices {
+		if !p.takeOn(d, need(d)) {
+			for _, has := range devices[:i] {
+				has.free += need(has)
 			}
 			return false
 		}

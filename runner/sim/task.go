@@ -175,11 +175,8 @@ func (p *process) close() {
 // have the memory.
 func (p *process) fill(stays int64) bool {
 	t, d := &p.task, p.x.devices[p.device]
-	need, known := max(0, p.placed()-stays), slices.Contains(p.contexts, d)
-	if !known {
-		need += runner.DefaultContextBytes
-	}
-	if !p.take(need) {
+	known := slices.Contains(p.contexts, d)
+	if !p.take(max(0, p.placed()-stays), known) {
 		missing := t.used
 		if s := p.todo[0]; s.Kind == profiles.Allocate {
 			missing += s.Bytes

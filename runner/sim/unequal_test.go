@@ -37,12 +37,22 @@ func TestKernelsLastAsTheirDeviceNeeds(t *testing.T) {
 	wantEnd(t, jobs[1], 6*1.18+2*1.5)
 }
 
+// What a program of a fixed length does is as long on each device, and a host step that follows the kernels is longer as they are.
+func TestWhatStepsScaleWith(t *testing.T) {
+	steps := allocate("a", "1MiB") + kernel(9, 2, `, "scale": "none"`) + kernel(9, 0.1, "") +
+		`{"step": "host", "seconds": 0.3, "scale": "device"}` + "\n" + `{"step": "host", "seconds": 5, "scale": "none"}`
+	r := stepping(t, mustNode(t, "sim:1xP100+1xV100"), "sa", steps, steps)
+	jobs, _ := r.must(t)
+	wantEnd(t, jobs[0], 2+0.4*8.8+5)
+	wantEnd(t, jobs[1], 2+0.4*1.5+5)
+}
+
 // What a job does on a device does not depend on the devices beside it: kernels, copies, managed memory and memory that moves,
 // with and without noise. The place of a job in its rounds does, so only the sum of its rounds does not.
 func TestAJobOnTheSecondDeviceLastsAsWithoutTheFirst(t *testing.T) {
 	steps := host(1) + allocate("a", "100MiB") + managed("b", "300MiB") + transfer("in", "a", "64MiB") + kernel(9, 0.01, "") + host(0.5) +
 		kernel(500, 0.02, `, "reads": ["b"]`) + transfer("out", "a", "64MiB") + free("a", "b")
-	moves := host(1) + allocate("a", "800MiB") + allocate("b", "800MiB") + allocate("c", "800MiB") + kernel(9, 0.01, `, "writes": ["a"]`) +
+	moves := host(1) + allocate("a", "850MiB") + allocate("b", "850MiB") + allocate("c", "850MiB") + kernel(9, 0.01, `, "writes": ["a"]`) +
 		kernel(9, 0.01, `, "writes": ["b"]`) + kernel(9, 0.01, `, "writes": ["c"]`) + kernel(9, 0.01, `, "writes": ["a"]`) + free("a", "b", "c")
 	for name, of := range map[string]func(Node) trial{
 		"steps": func(n Node) trial { return stepping(t, n, "sa", steps, steps) },
