@@ -45,7 +45,7 @@ func TestQuotasAreSettledAtTheEndsOfKernels(t *testing.T) {
 	a := allocate("a", "8GiB") + kernel(1, 10, "") + kernel(1, 10, "") + free("a")
 	b := host(2) + allocate("b", "8GiB") + kernel(1, 4, "") + kernel(1, 20, "") + free("b")
 	jobs, rec := stepping(t, small(t, 1), "madvise", a, b).must(t)
-	wantAdvised(t, rec, "2.0:0:busy:0", "2.2:0:done:3", "15.0:1:done:0", "30.3:1:done:0")
+	wantAdvised(t, rec, "2.0:0:busy:0", "2.2:0:done:3", "15.0:1:done:0", "18.1:0:done:0", "30.3:1:done:0")
 	if *jobs[0].Outcome != results.OK || *jobs[1].Outcome != results.OK {
 		t.Error(jobs)
 	}

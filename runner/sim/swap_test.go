@@ -366,3 +366,21 @@ func TestBurstsWithManagedMemoryStartAtOnce(t *testing.T) {
 		t.Errorf("%+v, want 2 GiB of job 0's memory that is not managed to go out", rec.Swaps)
 	}
 }
+
+// A process that asks for its next kernel has done the one before, whatever was last seen of it. So it does not run, gives way to
+// one that waits, and the two do not wait for each other.
+func TestWhoAsksAgainDoesNotRun(t *testing.T) {
+	const stoppable = `, "stoppable": true`
+	node := small(t, 1)
+	node.Groups[0].LinkBytesPerS *= 64
+	long := allocate("x", "8GiB") + kernel(1, 9, stoppable)
+	short := allocate("a", "3GiB") + allocate("b", "3GiB") + allocate("c", "1MiB") + kernel(1, 0.001, `, "writes": ["a", "b"]`+stoppable) +
+		kernel(1, 0.2, `, "reads": ["a"], "writes": ["c"]`+stoppable) + kernel(1, 0.3, `, "writes": ["a", "b"]`+stoppable)
+	for _, scheduler := range []string{"mfit:wait=1s,estimate=allocated", "mfit:wait=1s", "amfit:wait=1s"} {
+		jobs, rec := stepping(t, node, scheduler, long, short).must(t)
+		if *jobs[0].Outcome != results.OK || *jobs[1].Outcome != results.OK || *jobs[1].EndS > 5 {
+			t.Errorf("%s: %s after %g s (%s) and %s after %g s (%s), with %+v", scheduler, *jobs[0].Outcome, *jobs[0].EndS, jobs[0].Detail,
+				*jobs[1].Outcome, *jobs[1].EndS, jobs[1].Detail, rec.Swaps)
+		}
+	}
+}

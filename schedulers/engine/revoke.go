@@ -94,7 +94,7 @@ func (e *Engine) endTickets() []schedulers.Decision {
 // must come onto the device before its next kernel runs, which references a number of bytes that
 // includes them. The answer is Resumed or ResumeRefused. A task asks once at a time, and may be
 // asked to give back meanwhile: what it then loses is added to what must come, as far as its
-// kernel may reference it.
+// kernel may reference it. The device has done what the context has submitted.
 func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.Duration) ([]schedulers.Decision, error) {
 	return e.ResumePart(id, need, need, referenced, now)
 }
@@ -114,10 +114,9 @@ func (e *Engine) ResumePart(id schedulers.TaskID, need, stays, referenced int64,
 		return nil, fmt.Errorf("resume task %d: it waits to resume already", id)
 	}
 	e.settled = false
-	d := &e.state.devices[h.at.Device]
-	d.unpermit(h.task.Process())
-	h.referenced, h.last = referenced, e.now
-	t := h.task
+	e.endBurst(h)
+	h.referenced = referenced
+	d, t := &e.state.devices[h.at.Device], h.task
 	t.OnDevice, t.Need, t.Stays, t.Wait = &d.index, &need, stays, nil
 	h.resume = e.queue.push(t, e.limit(nil, now), now)
 	h.resume.resumes = h
@@ -151,10 +150,16 @@ func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.
 	case err != nil:
 		return nil, err
 	}
-	e.state.devices[h.at.Device].unpermit(h.task.Process())
-	h.busy, h.last, h.advised = false, e.now, nil
+	e.endBurst(h)
 	e.touch(h.task.Job)
 	return e.pump(), nil
+}
+
+// endBurst enters that h's context has no permit any more, and that the device has done what it submitted. The activity page may have
+// been read before.
+func (e *Engine) endBurst(h *holding) {
+	e.state.devices[h.at.Device].unpermit(h.task.Process())
+	h.busy, h.last, h.advised = false, e.now, nil
 }
 
 // Revoked enters a process's answer. A ticket that is not outstanding, and numbers that cannot
