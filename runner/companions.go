@@ -13,9 +13,14 @@ func (b *Batch) endCompanions() {
 		return
 	}
 	for i := range b.records {
-		if j := b.jobs[i]; j != nil && j.spec.UntilOthersEnd && j.record.StartS != nil && j.exited == nil && !j.over && !j.timedOut {
+		if j := b.jobs[i]; j.isCompanion() {
 			j.over = true
 			b.command(Stop{i})
 		}
 	}
+}
+
+// isCompanion reports whether the job is a companion that runs, and has not been told to end.
+func (j *job) isCompanion() bool {
+	return j != nil && j.spec.UntilOthersEnd && j.record.StartS != nil && j.exited == nil && !j.over && !j.timedOut
 }

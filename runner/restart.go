@@ -14,8 +14,8 @@ import (
 // A job that is started again has several tries. What a try has said, asked for and been granted ends with it. The job's record
 // is that of the last try, but for its arrival and the number of its restarts. So what came before the last start counts as waiting.
 
-// MostRestarts is how often a job is started again at most. The last time it has its device to itself. So it is granted whatever it
-// asks for that a device has.
+// MostRestarts is how often a job is started again at most. The last time it has its device to itself, unless a companion runs, which
+// ends only after it. So it is granted whatever it asks for that a device has.
 const MostRestarts = 2
 
 // Try is how a job starts again.
@@ -23,6 +23,7 @@ type Try struct {
 	Restart int   // which one it is, from 1
 	Bytes   int64 // of device memory that the job's first task asks for at least, without the device heap
 	Tasks   int   // that the job has had in earlier tries
+	Alone   bool  // it has its device to itself
 }
 
 // Restarter is an Executor that can start a job again. Restart comes after JobEnded, and has the events of Start.
@@ -68,12 +69,17 @@ func (b *Batch) restart(d schedulers.Decision, now time.Duration) {
 	for _, t := range j.open {
 		heap += t.record.HeapBytes
 	}
-	j.again = &Try{Restart: j.try.Restart + 1, Bytes: max(0, d.Bytes-heap)}
+	j.again = b.nextTry(j, max(0, d.Bytes-heap))
 	j.deadline = schedulers.Never
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRestarted, Job: &j.record.Index, Device: j.record.Device,
 		Detail: fmt.Sprintf("every job on the device waits for memory. Of the jobs that may be started again this one had used least device time: it is stopped, and started again with %s%s",
 			size.Text(d.Bytes), j.again.which())})
 	b.command(Stop{i})
+}
+
+func (b *Batch) nextTry(j *job, bytes int64) *Try {
+	n := j.try.Restart + 1
+	return &Try{Restart: n, Bytes: bytes, Alone: n == MostRestarts && !slices.ContainsFunc(b.jobs, (*job).isCompanion)}
 }
 
 // noteShortage notes that memory of a device was missing to a job, and how the job is to start again if it ends oom for that: where the
@@ -89,7 +95,7 @@ func (b *Batch) noteShortage(j *job) {
 		}
 	}
 	if j.afterOOM == nil {
-		j.afterOOM = &Try{Restart: j.try.Restart + 1}
+		j.afterOOM = b.nextTry(j, 0)
 	}
 	j.afterOOM.Bytes = max(j.afterOOM.Bytes, had)
 }
@@ -114,7 +120,7 @@ func (b *Batch) restartAfterOOM(j *job, why string, now time.Duration) {
 // which says which restart it is.
 func (t Try) which() string {
 	alone := ""
-	if t.Restart == MostRestarts {
+	if t.Alone {
 		alone = ", and has its device to itself"
 	}
 	return fmt.Sprintf(" (restart %d of %d)%s", t.Restart, MostRestarts, alone)

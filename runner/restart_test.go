@@ -116,6 +116,27 @@ func TestAJobStartsAgainTwiceAtMost(t *testing.T) {
 	}
 }
 
+// Beside a companion, which ends only after it, a job does not wait for its device to itself.
+func TestAJobDoesNotStartAloneBesideACompanion(t *testing.T) {
+	s := growers(false, true)
+	s.jobs[0].UntilOthersEnd = true
+	s.run(t, func(f *fake) {
+		f.started(0, 1)
+		for range runner.MostRestarts {
+			companion, own := f.begin(0, 3), f.begin(1, 5)
+			f.wait(9, companion, own)
+			f.batch.JobEnded(1, runner.Exit{Signal: new("SIGTERM")}, f.now)
+			f.started(1)
+			f.batch.TaskFree(companion, f.now)
+		}
+		f.begin(0, 1)
+		f.calls = nil
+		f.begin(1, 14)
+		f.want("answer 6@0")
+		f.ended(1, 0)
+	})
+}
+
 // Where no job may be started again the refusal says what would have helped.
 func TestARefusalInADeadlockSaysWhatHelps(t *testing.T) {
 	jobs, _ := growers(false, false).run(t, func(f *fake) {

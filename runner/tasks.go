@@ -45,7 +45,7 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 		b.check(fmt.Errorf("begin of task %d of job %d: the id is not free", t.ID, t.Job))
 		return nil
 	}
-	t.GridUnknown, t.Priority, t.Isolate, t.Terms = t.Blocks == 0, j.spec.Priority, b.config.isolated(j.spec) || j.try.Restart == MostRestarts, b.terms(int(t.Job), 0)
+	t.GridUnknown, t.Priority, t.Isolate, t.Terms = t.Blocks == 0, j.spec.Priority, b.config.isolated(j.spec) || j.try.Alone, b.terms(int(t.Job), 0)
 	entry := &task{id: t.ID, process: t.Process(), asked: t.Bytes, record: results.Task{Job: int(t.Job), Seq: j.tasks, Bytes: t.Bytes - e.HeapBytes, HeapBytes: e.HeapBytes,
 		Managed: new(t.Managed), PinnedDevice: t.OnDevice, SubmitS: seconds(now)}}
 	entry.setKernel(t)
