@@ -110,7 +110,7 @@ func (f *Feed) settleJob(ctx context.Context, t *Taken) error {
 		}
 		t.expected, t.Expected = known[0], history.ForScheduler(known)[0]
 	}
-	b.sayTooLarge(f.devices)
+	b.sayTooLarge(f.backend.Mode(), f.devices)
 	return nil
 }
 

@@ -189,7 +189,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	b.sayTooLarge(node.Devices())
+	b.sayTooLarge(backend.Mode(), node.Devices())
 	b.sayIgnoredShares()
 	if b.Feed != nil {
 		b.Feed.batch, b.Feed.devices = b, node.Devices()

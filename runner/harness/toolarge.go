@@ -2,12 +2,14 @@ package harness
 
 import (
 	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // sayTooLarge says which jobs need more memory than a device of the node has, so that nobody waits for a run that cannot do
 // them. A job whose memory is unknown is not among them.
-func (b Batch) sayTooLarge(devices []results.Device) {
+func (b Batch) sayTooLarge(mode results.Mode, devices []results.Device) {
 	const shown = 8
 	if len(devices) == 0 {
 		return
@@ -19,10 +21,6 @@ func (b Batch) sayTooLarge(devices []results.Device) {
 		}
 	}
 	room := largest.CapacityBytes - largest.ContextBytes
-	so := "it cannot run here"
-	if b.Scheduler.Revokes {
-		so = "it can run here only if each of its kernels needs less"
-	}
 	said := map[string]bool{}
 	more := 0
 	for i, j := range b.Mix.Jobs {
@@ -47,9 +45,24 @@ func (b Batch) sayTooLarge(devices []results.Device) {
 		}
 		needs, has := size.Apart(j.Footprint.Bytes, room)
 		b.Say("%s%q needs %s of device memory%s, more than the %s that a device (%s) has for a job: %s",
-			where, command, needs, by, has, largest.Name, so)
+			where, command, needs, by, has, largest.Name, b.ofTooLarge(mode, j))
 	}
 	if more > 0 {
 		b.Say("commands that need more than a device has, beside these: %d", more)
 	}
+}
+
+// ofTooLarge says what becomes of a job that needs more memory than a device has. On a simulated node managed memory comes and goes by
+// page faults, if the scheduler lets the job begin.
+func (b Batch) ofTooLarge(mode results.Mode, j mixes.Job) string {
+	faults := mode == results.Simulated && b.Profiles.AllManaged(j)
+	switch s := b.Scheduler; {
+	case faults && (s.Revokes || s.Oversubscribes || s.Binds == policies.BindsJob || s.ExceedsManaged()):
+		return "its managed memory comes and goes by page faults, which takes long"
+	case s.Revokes:
+		return "it can run here only if each of its kernels needs less"
+	case faults:
+		return "it cannot run here, unless the scheduler has managed=exceed"
+	}
+	return "it cannot run here"
 }

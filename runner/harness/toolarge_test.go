@@ -10,6 +10,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Before a run begins it says which jobs are larger than a device, how large they are, and whether that is an estimate.
@@ -25,7 +26,7 @@ func TestJobsThatAreTooLargeAreNamed(t *testing.T) {
 		for _, n := range gib {
 			devices = append(devices, results.Device{Name: fmt.Sprintf("G%d", n), CapacityBytes: n << 30, ContextBytes: 1 << 30})
 		}
-		Batch{Request: Request{Mix: m, Profiles: known, Say: func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }}}.sayTooLarge(devices)
+		Batch{Request: Request{Mix: m, Profiles: known, Say: func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }}}.sayTooLarge(results.Live, devices)
 		return lines
 	}
 	if lines := said(m, 4, 21); len(lines) != 0 {
@@ -39,7 +40,7 @@ func TestJobsThatAreTooLargeAreNamed(t *testing.T) {
 	var moved string
 	b := Batch{Request: Request{Mix: m, Profiles: known, Say: func(format string, args ...any) { moved = fmt.Sprintf(format, args...) }}}
 	b.Scheduler.Revokes = true
-	b.sayTooLarge([]results.Device{{Name: "G", CapacityBytes: 1 << 30}})
+	b.sayTooLarge(results.Live, []results.Device{{Name: "G", CapacityBytes: 1 << 30}})
 	if !strings.HasSuffix(moved, "only if each of its kernels needs less") {
 		t.Errorf("under a scheduler that moves memory: %q", moved)
 	}
@@ -49,5 +50,24 @@ func TestJobsThatAreTooLargeAreNamed(t *testing.T) {
 	}
 	if lines := said(many, 2); len(lines) != 9 || !strings.HasPrefix(lines[0], `"./0" needs 5 GiB`) || !strings.HasSuffix(lines[8], ": 3") {
 		t.Errorf("%q", lines)
+	}
+}
+
+// Managed memory comes by page faults on a simulated node, if its scheduler lets the job begin.
+func TestManagedMemoryThatIsTooLarge(t *testing.T) {
+	j := mixes.FromCommand(strings.Fields("pilot/bfs --size lg --verify --memory managed"))
+	for scheduler, want := range map[string]string{"zero": "page faults", "sa": "page faults", "demand": "page faults", "case-alg3:managed=exceed": "page faults",
+		"case-alg3": "cannot run here, unless the scheduler has managed=exceed"} {
+		s, err := policies.Parse(scheduler, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := Batch{Request: Request{Profiles: profiles.Catalog()}, Scheduler: s}
+		if said := b.ofTooLarge(results.Simulated, j); !strings.Contains(said, want) {
+			t.Errorf("%s: %q, want %q", scheduler, said, want)
+		}
+		if said := b.ofTooLarge(results.Live, j); strings.Contains(said, "page faults") {
+			t.Errorf("%s, live: %q", scheduler, said)
+		}
 	}
 }

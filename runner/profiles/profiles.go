@@ -256,6 +256,20 @@ func (s Set) IsEstimated(j mixes.Job) bool {
 	return j.Profile == nil && j.Steps == "" && s.estimated[j.Single().Command()]
 }
 
+// AllManaged reports whether all that a job allocates is managed memory.
+func (s Set) AllManaged(j mixes.Job) bool {
+	p, err := s.Lookup(j)
+	if err != nil || p.Listed == nil {
+		return false
+	}
+	for rank := range j.Processes() {
+		if slices.ContainsFunc(p.Listed.of(rank), func(s Step) bool { return s.Kind == Allocate && !s.Managed }) {
+			return false
+		}
+	}
+	return true
+}
+
 // AnyGrows reports whether the profile of one of the jobs is of a program that grows.
 func (s Set) AnyGrows(jobs []mixes.Job) bool {
 	return slices.ContainsFunc(jobs, func(j mixes.Job) bool { return s.byCommand[j.Single().Command()].Grows })
