@@ -22,7 +22,8 @@
 #             madvise, and quantum, or zero with managed memory
 #   FOR_EVER  mfit,amfit
 #   DEVICE    0
-#   NODE      a simulated node such as sim:1xH200: then only MIX:PERCENT and fig1:N, by default all with managed memory too
+#   NODE      a simulated node such as sim:1xH200: then only MIX:PERCENT, fig1:N and for-ever:NAME. By default all of the first two, with managed
+#             memory too
 #   SUITE     bin/suite
 #   CONTEXT   bytes of a context, 603979776: a run charges each process so many
 #
@@ -139,8 +140,9 @@ sweep() {
 
 # forever NAME is P-fig4-NAME whose pagedos has one launch.
 forever() {
-	local mix=$dir/for-ever-$1.yaml
-	bin/caserun mixes show "P-fig4-$1" --yaml | sed "s/ --burst [0-9]*//; s/^name: .*/name: for-ever-$1/" >"$mix"
+	local mix=$dir/for-ever-$1.yaml size
+	size=$(bin/caserun mixes show "P-fig4-$1" --format csv | sed -n 's/.*pagedos --size \([^ ]*\) .*/\1/p')
+	printf 'name: for-ever-%s\njobs:\n  - pilot-%s\n  - {program: pilot/pagedos, args: --size %s, until_others_end: true}\n' "$1" "$1" "$size" >"$mix"
 	sweep "for-ever:$1" "$mix" "${FOR_EVER:-mfit,amfit}" "$(cap "P-fig4-$1" 150)"
 }
 

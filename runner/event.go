@@ -54,9 +54,12 @@ type (
 	}
 	// NoMore says that no more jobs are given.
 	NoMore struct{}
-	// Stuck says that nothing will happen any more, because ranks of jobs wait for others: which do, for what. It ends
-	// the batch.
-	Stuck struct{ Why string }
+	// Stuck says that nothing will happen any more, because ranks of jobs wait for others: which do, for what. Or because
+	// the kernels of some jobs never end. It ends the batch.
+	Stuck struct {
+		Ranks   string
+		Endless []int // jobs
+	}
 	// Note is something that the executor saw, for the record.
 	Note struct{ Event results.Event }
 )

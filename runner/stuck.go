@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,17 +12,27 @@ import (
 
 func (e Stuck) apply(b *Batch, now time.Duration) error {
 	waits, holds := b.standings()
-	why := fmt.Sprintf("stuck: nothing can happen any more. Waiting for other ranks: %s. Waiting for a device: %s. Holding: %s. %s",
-		e.Why, listed(waits), listed(holds), b.stuckRemedy())
+	cause, short, remedy := "Waiting for other ranks: "+e.Ranks, "ranks of another job waited for each other", b.stuckRemedy()
+	var endless []string
+	for _, i := range e.Endless {
+		endless = append(endless, b.named(claimant{i, noRank}))
+	}
+	if len(endless) > 0 {
+		cause, short, remedy = "In kernels that never end: "+listed(endless), "a kernel of another job never ends", endlessRemedy
+	}
+	why := fmt.Sprintf("stuck: nothing can happen any more. %s. Waiting for a device: %s. Holding: %s. %s", cause, listed(waits), listed(holds), remedy)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventStuck, Detail: why})
 	b.endAll(func(j *job) {
-		j.stuck = "the run was stuck, because ranks of another job waited for each other"
-		if j.ranks != nil {
+		j.stuck = "the run was stuck, because " + short
+		if j.ranks != nil || slices.Contains(e.Endless, j.record.Index) {
 			j.stuck = why
 		}
 	}, results.Refused, "the run was stuck before it got its turn")
 	return nil
 }
+
+const endlessRemedy = "Use a scheduler that stops kernels, such as mfit, or limit the jobs with --timeout. If such a job is for the others, " +
+	"give it until_others_end: true"
 
 // stuckRemedy says what ranks need that wait for each other.
 func (b *Batch) stuckRemedy() string {

@@ -142,12 +142,37 @@ var catalog = sync.OnceValue(func() Set {
 	for _, m := range mixes.Catalog() {
 		for _, j := range m.Jobs {
 			if l := listed(j); l != nil {
-				all.byCommand[j.Command()] = Profile{Job: j.Name, Command: j.Command(), Kernels: Estimated, Footprint: j.Footprint, GPU: "NVIDIA H200", Listed: l}
+				all.estimates(j, l)
+			}
+			if e, l := endless(j); l != nil {
+				all.estimates(e, l)
 			}
 		}
 	}
 	return all
 })
+
+// estimates adds the catalog's steps of a job.
+func (s Set) estimates(j mixes.Job, l *Listing) {
+	s.byCommand[j.Command()] = Profile{Job: j.Name, Command: j.Command(), Kernels: Estimated, Footprint: j.Footprint, GPU: "NVIDIA H200", Listed: l}
+}
+
+// endless is pagedos without bursts, whose kernel never ends, and its steps; nil: the job is another.
+func endless(j mixes.Job) (mixes.Job, *Listing) {
+	at := slices.Index(j.Args, "--burst")
+	if at < 0 {
+		return j, nil
+	}
+	l := listed(j)
+	j.Args = slices.Delete(slices.Clone(j.Args), at, at+2)
+	bursts := func(a, b Step) bool { return a.Kind == Kernel && b.Kind == Kernel }
+	l.others.steps = slices.CompactFunc(l.others.steps, bursts)
+	for i := range l.others.steps {
+		s := &l.others.steps[i]
+		s.Endless = s.Kind == Kernel
+	}
+	return j, l
+}
 
 // listed returns the catalog's steps of a job; nil: it has none. The programs that have steps take --memory managed.
 func listed(j mixes.Job) *Listing {

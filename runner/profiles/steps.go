@@ -80,6 +80,8 @@ type Step struct {
 	Access map[string]Access `json:",omitempty"`
 	// Stoppable: the kernel can end before it is done, and then runs again from its beginning.
 	Stoppable bool `json:",omitempty"`
+	// Endless: the kernel does its work again and again, until it is stopped or its process ends. S and Access are of one round.
+	Endless bool `json:",omitempty"`
 	// Ranks that send a message, and that it goes to; nil: all.
 	From, To []int `json:",omitempty"`
 }
@@ -242,6 +244,7 @@ type line struct {
 	Writes      []string          `json:"writes"`
 	Access      map[string]Access `json:"access"`
 	Stoppable   bool              `json:"stoppable"`
+	Endless     bool              `json:"endless"`
 	Times       int               `json:"times"`
 	Scale       Scale             `json:"scale"`
 	Rank        *ranks            `json:"rank"`
@@ -263,7 +266,7 @@ var stepKeys = map[string]struct{ must, may []string }{
 	"host":     {[]string{"seconds"}, []string{"scale", "rank"}},
 	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "rank"}},
 	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "times", "scale", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "endless", "times", "scale", "rank"}},
 	"free":     {[]string{"object"}, []string{"rank"}},
 	"barrier":  {nil, nil},
 	"message":  {[]string{"from", "to", "bytes"}, nil},
@@ -303,6 +306,9 @@ func (r *row) check() error {
 	if slices.Contains(keys, "times") && (l.Times < 1 || l.Times > maxTimes) {
 		return fmt.Errorf("times is %d: write a number from 1 to %d", l.Times, maxTimes)
 	}
+	if l.Endless && (l.Times > 1 || l.Seconds == 0) {
+		return fmt.Errorf("an endless kernel of %g seconds, %d times: write the seconds of one round, and leave times out", l.Seconds, max(1, l.Times))
+	}
 	return nil
 }
 
@@ -335,7 +341,7 @@ func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {
 		err = copied(&s, l, object)
 	case "kernel":
 		s.Kind, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM = Kernel, l.Blocks, l.Threads, l.BlocksPerSM
-		s.Reads, s.Writes, s.Access, s.Stoppable = l.Reads, l.Writes, l.Access, l.Stoppable
+		s.Reads, s.Writes, s.Access, s.Stoppable, s.Endless = l.Reads, l.Writes, l.Access, l.Stoppable, l.Endless
 		err = r.kernel(s)
 	case "free":
 		s.Kind = Free

@@ -91,6 +91,7 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "writes": ["b"]}`, `object "b" is not allocated: allocate it in a line above`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "reads": [1]}`, "reads is a number: want a string"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "stoppable": 1}`, "stoppable is a number: want true or false"},
+		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "times": 2, "endless": true}`, "an endless kernel of 1 seconds, 2 times: write the seconds of one round, and leave times out"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "times": 0}`, "times is 0: write a number from 1 to 1000"},
 		{`{"step": "host", "seconds": 1, "stoppable": true}`, `key "stoppable" of a step host: use seconds, scale, rank`},
 		{`{"step": "host", "seconds": 1, "times": 2}`, `key "times" of a step host: use seconds, scale, rank`},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +88,36 @@ func TestBurstsWaitNoLongerThanTheyMay(t *testing.T) {
 	})
 	if ended == 0 {
 		t.Error("no kernel was stopped, so that little was checked")
+	}
+}
+
+// A kernel that never ends goes on until it is stopped for others, or its job ends with them. If nothing else can happen any more,
+// the run ends: at once, or where the kernel goes on to push blocks out or is asked again and again, after a while.
+func TestKernelsThatNeverEnd(t *testing.T) {
+	const all = `, "endless": true, "stoppable": true`
+	const sweeps = all + `, "access": {"x": "cyclic 3"}`
+	short := host(0.5) + allocate("y", "6GiB") + kernel(1, 2, "")
+	for _, c := range []struct {
+		scheduler, endless string
+		atMost             float64 // seconds until the jobs end; 0: the run is stuck
+		stuck              time.Duration
+	}{
+		{"mfit:wait=1s", allocate("x", "6GiB") + kernel(1, 1, all), 6, 0},
+		{"amfit:wait=1s", allocate("x", "6GiB") + kernel(1, 1, all), 6, 0},
+		{"sa", allocate("x", "6GiB") + kernel(1, 1, all), 0, 0},
+		{"demand", allocate("x", "6GiB") + kernel(1, 1, all), 0, 0},
+		{"demand", allocate("x", "3GiB") + kernel(1, 1, all), 6, 0},
+		{"demand", managed("x", "6GiB") + kernel(1, 1, sweeps), 15, 0},
+		{"quantum:tq=1m", allocate("x", "6GiB") + kernel(1, 1, all), 0, longStanding},
+		{"vgpu:n=1", managed("x", "12GiB") + kernel(1, 3600, sweeps), 0, longStanding},
+	} {
+		r := stepping(t, small(t, 1), c.scheduler, c.endless, short)
+		r.jobs[0].UntilOthersEnd = true
+		jobs, _ := r.must(t)
+		end := time.Duration(*jobs[0].EndS * 1e9)
+		if c.atMost > 0 && (*jobs[0].Outcome != results.OK || *jobs[1].Outcome != results.OK || end.Seconds() > c.atMost) ||
+			c.atMost == 0 && (*jobs[0].Outcome != results.Timeout || !strings.Contains(jobs[0].Detail, "never end: job 0 (own)") || end < c.stuck) {
+			t.Errorf("%s: %s (%s), and %s (%s) after %v", c.scheduler, *jobs[0].Outcome, jobs[0].Detail, *jobs[1].Outcome, jobs[1].Detail, end)
+		}
 	}
 }

@@ -45,9 +45,10 @@ type Executor struct {
 	given   []*mixes.Job      // jobs that the feed had
 	coming  *harness.Taken    // a job of the feed whose time has not come
 	procs   map[rankOf]*process
-	wake    func()     // tick
-	wrong   error      // the first event that could not be
-	telling []*process // the processes that have an open task whose memory can move, by index
+	wake    func()        // tick
+	changed time.Duration // when something happened last (changes)
+	wrong   error         // the first event that could not be
+	telling []*process    // the processes that have an open task whose memory can move, by index
 }
 
 var (
@@ -187,6 +188,10 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 		if ctx.Err() != nil {
 			x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
 		}
+		if x.now-x.changed >= longStanding {
+			x.changed = x.now
+			x.endEndless()
+		}
 		if !x.step() && !closed(l.Done()) && !x.isStuck() {
 			return errors.New("simulate: nothing is due and jobs are left: they wait for each other, for a limit to be lifted, or for a device to come back")
 		}
@@ -200,8 +205,48 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	return context.Cause(ctx)
 }
 
+// longStanding is how long nothing but kernels that never end may happen. They may go on to push blocks out, or be asked again and again
+// to make room.
+const longStanding = 4 * time.Hour
+
+// endless has the jobs that are in kernels which never end, and reports whether no process does anything else.
+func (x *Executor) endless() (jobs []int, only bool) {
+	for _, p := range x.procs {
+		if p.doing != nil && p.doing.Step != nil && p.doing.Endless {
+			jobs = append(jobs, p.index)
+		} else if p.doing != nil || p.swap.moving != nil {
+			return nil, false
+		}
+	}
+	slices.Sort(jobs)
+	return slices.Compact(jobs), len(jobs) > 0
+}
+
+// endEndless tells the batch that nothing but kernels that never end happens any more, if that is so.
+func (x *Executor) endEndless() bool {
+	jobs, only := x.endless()
+	if only {
+		x.post(runner.Stuck{Endless: jobs})
+	}
+	return only
+}
+
+// changes reports whether an event shows that not only kernels that never end have gone on.
+func changes(e runner.Event) bool {
+	switch e := e.(type) {
+	case runner.Tick, runner.TaskActive:
+		return false
+	case runner.TaskRevoked:
+		return e.Answer.Outcome != schedulers.Busy
+	}
+	return true
+}
+
 // post applies an event. One that cannot be is a defect of the model, and ends the run.
 func (x *Executor) post(e runner.Event) {
+	if changes(e) {
+		x.changed = x.now
+	}
 	if err := x.loop.TryPost(x.now, e); err != nil && x.wrong == nil {
 		x.wrong = fmt.Errorf("simulate: %T at %v: %w", e, x.now, err)
 	}

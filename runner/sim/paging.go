@@ -183,6 +183,13 @@ func reaches(k *profiles.Step, objects map[string]*object) (out []reach) {
 	return out
 }
 
+// rewind has the next round of the kernel begin.
+func (r *reach) rewind() {
+	if !r.random {
+		r.next = max(0, r.next-int(math.Round(r.sweeps*float64(len(r.blocks)))))
+	}
+}
+
 // nextMiss returns the block that the kernel lacks next, and the part of the kernel's work that is done then; nil: it lacks no more. at
 // is the part that is done now.
 func (r *reach) nextMiss(at float64) (_ *block, when float64) {
@@ -256,7 +263,8 @@ type paging struct {
 	pool    *pool   // in which its work is; nil: in none
 	lacks   *block  // for which it waits
 	from    *reach  // of the block
-	at      float64 // part of its own work that is done
+	at      float64 // part of its own work that is done, of a kernel that never ends in its present round
+	rounds  int     // of a kernel that never ends, that are done
 	until   float64 // part that is done when what it computes now is
 	over    func()
 }
@@ -283,7 +291,7 @@ func (p *process) reached() int64 {
 	reached := 0.0
 	for _, g := range p.paging[:min(1, len(p.paging))] { // as the scheduler knows the process by its first device
 		for i := range g.reaches {
-			reached += g.reaches[i].reached(g.done())
+			reached += g.reaches[i].reached(float64(g.rounds) + g.done())
 		}
 	}
 	return int64(math.Round(reached))
@@ -335,6 +343,8 @@ func (g *paging) turn() {
 	switch {
 	case (when-g.at)*g.kernel.soloS > 1e-9:
 		g.compute(when)
+	case b == nil && g.kernel.Endless:
+		g.again()
 	case b == nil:
 		g.leave()
 		g.over()
@@ -346,6 +356,20 @@ func (g *paging) turn() {
 		g.lacks, g.from = b, of
 		g.on.queue = append(g.on.queue, g)
 		g.on.serve()
+	}
+}
+
+// again begins the next round of a kernel that never ends. While it lacks nothing, nothing happens.
+func (g *paging) again() {
+	g.at, g.rounds = 0, g.rounds+1
+	for i := range g.reaches {
+		g.reaches[i].rewind()
+	}
+	if _, b, when := g.plan(); b != nil {
+		g.turn()
+	} else {
+		g.until = when
+		g.enter(g.on.sms, g.kernel.demand, math.Inf(1))
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -167,6 +168,10 @@ func (p *process) launch(s *step) {
 	if p.managed > 0 {
 		p.pages(s)
 		return
+	}
+	if s.Endless {
+		forEver := *s
+		forEver.soloS, s = math.Inf(1), &forEver
 	}
 	p.begins()
 	var then func()

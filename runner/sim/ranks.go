@@ -142,8 +142,11 @@ func (g *group) deliver(from *process, to int) {
 	g.mail[[2]int{from.rank, to}]++
 }
 
-// isStuck tells the batch that nothing happens any more because ranks wait for each other, if that is so.
+// isStuck tells the batch that nothing happens any more because ranks wait for each other, or kernels never end, if that is so.
 func (x *Executor) isStuck() bool {
+	if x.endEndless() {
+		return true
+	}
 	var whys []string
 	for job := range x.kindOf {
 		for p := range x.processesOf(job) {
@@ -156,7 +159,7 @@ func (x *Executor) isStuck() bool {
 	if len(whys) == 0 {
 		return false
 	}
-	x.post(runner.Stuck{Why: strings.Join(whys, "; ")})
+	x.post(runner.Stuck{Ranks: strings.Join(whys, "; ")})
 	return true
 }
 
