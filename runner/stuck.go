@@ -36,13 +36,12 @@ const endlessRemedy = "Use a scheduler that stops kernels, such as mfit, or limi
 
 // stuckRemedy says what ranks need that wait for each other.
 func (b *Batch) stuckRemedy() string {
-	const takesBack = "demand"
-	if b.config.Scheduler.Name == takesBack {
+	if s := b.config.Scheduler; s.FreesIdle() {
 		return "All ranks of a job that meet need a device at the same time for their CUDA contexts and the memory that cannot " +
-			"move, which " + takesBack + " does not take back: give the job fewer ranks, or the node more devices"
+			"move, which " + s.Name + " does not take back: give the job fewer ranks, or the node more devices"
 	}
 	return "All ranks of a job that meet need their devices at the same time: give the job fewer ranks, the node more " +
-		"devices or slots, or use a scheduler that takes devices back from ranks that wait, such as " + takesBack
+		"devices or slots, or use a scheduler that takes devices back from ranks that wait, such as vgpu-preempt"
 }
 
 // Ranks is ranks as text.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // completions are what a shell is offered for the last word, without descriptions.
@@ -70,9 +72,17 @@ func TestCompletionOfLists(t *testing.T) {
 	}
 }
 
+// schedulerNames are those of all registered schedulers.
+func schedulerNames() (names []string) {
+	for _, i := range policies.Listed() {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
 func TestCompletionOfParameters(t *testing.T) {
 	for typed, want := range map[string][]string{
-		"cg":                            {"amfit", "case-alg2", "case-alg3", "cg", "demand", "exec", "madvise", "mfit", "plan", "quantum", "sa", "schedgpu", "vgpu", "zero"},
+		"cg":                            schedulerNames(),
 		"cg:":                           {"cg:isolate=", "cg:managed=", "cg:workers="},
 		"case-alg3:room=0,queue=p":      {"case-alg3:room=0,queue=priority-fifo", "case-alg3:room=0,queue=priority-mmu"},
 		"plan:queue=d":                  nil,

@@ -57,7 +57,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		{"CASERUN_SEED", "010", `CASERUN_SEED "010": want a whole number, 0 or more, in decimal and without zeros before it`},
 		{"CASERUN_SCHED", "case_alg3", `CASERUN_SCHED "case_alg3": unknown scheduler "case_alg3": did you mean case-alg3?`},
 		{"CASERUN_SCHED", "case-alg3:que=fifo", `CASERUN_SCHED "case-alg3:que=fifo": scheduler case-alg3: parameter "que=fifo": want key=value with a key of queue, age-limit, wait-limit, room, managed, isolate, nice: did you mean queue?`},
-		{"CASERUN_SCHED", "foo", `CASERUN_SCHED "foo": unknown scheduler "foo": use one of amfit, case-alg2, case-alg3, cg, demand, exec, madvise, mfit, plan, quantum, sa, schedgpu, vgpu, zero`},
+		{"CASERUN_SCHED", "foo", `CASERUN_SCHED "foo": unknown scheduler "foo": use one of ` + strings.Join(schedulerNames(), ", ")},
 	} {
 		t.Setenv(c.key, c.value)
 		refused(c.want)
@@ -74,7 +74,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"mem-cap: 16GB":   `1:10: mem-cap: bad size "16GB": write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB`,
 		"mem-cap: 16":     `1:10: mem-cap: 16 is 16 bytes: write 16MiB or 16GiB`,
 		"swap: 32768":     `1:7: swap: 32768 is 32 KiB: write 32768MiB or 32768GiB`,
-		"sched: foo":      `1:8: unknown scheduler "foo": use one of amfit, case-alg2, case-alg3, cg, demand, exec, madvise, mfit, plan, quantum, sa, schedgpu, vgpu, zero`,
+		"sched: foo":      `1:8: unknown scheduler "foo": use one of ` + strings.Join(schedulerNames(), ", "),
 		"node: cloud":     `1:7: node "cloud": use local, or sim:COUNTxMODEL such as sim:4xV100`,
 		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": known are A10, A100, B200, C1060, C2050, C2070, C2075, GTX460, GTX480, H100, H200, K20c, K20m, K40c, L4, L40S, P100, Quadro2000, T4, V100`,
 		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,

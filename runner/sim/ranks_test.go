@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -136,6 +137,11 @@ func TestStuck(t *testing.T) {
 		{"vgpu:n=2", "1GiB", 1, 3, true, "ranks 0, 1 of job 0 (own) at a barrier of 3", "rank 2 of job 0 (own) for 1 GiB"},
 		{"vgpu:n=2", "1GiB", 2, 4, false, "", ""},
 		{"vgpu:n=2", "1GiB", 2, 5, true, "ranks 0, 1, 2, 3 of job 0 (own) at a barrier of 5", "rank 4 of job 0 (own) for 1 GiB"},
+		{"vgpu-preempt", "1GiB", 1, 3, false, "", ""},
+		{"vgpu-preempt:n=1", "1GiB", 2, 5, false, "", ""},
+		{"vgpu-preempt:n=1", "4GiB", 1, 5, false, "", ""}, // two fit
+		{"vgpu-preempt:n=1,copy=always", "8GiB", 2, 7, false, "", ""},
+		{"vgpu-preempt:n=1", "1MiB", 1, 20, true, "ranks 0, 1, 2, 3, 4, 5, 6, 7, and 11 more of job 0 (own) at a barrier of 20", "rank 19 of job 0 (own) for 1 MiB"},
 		{"demand", "8GiB", 1, 3, false, "", ""},
 		{"demand", "1MiB", 1, 19, false, "", ""},
 		{"demand", "1MiB", 1, 20, true, "ranks 0, 1, 2, 3, 4, 5, 6, 7, and 11 more of job 0 (own) at a barrier of 20", "rank 19 of job 0 (own) for 1 MiB"},
@@ -163,8 +169,34 @@ func TestStuck(t *testing.T) {
 			!strings.Contains(said[0], "Waiting for other ranks: "+c.waits+". Waiting for a device: "+c.requests+". ") {
 			t.Errorf("%+v: %s (%s), events %q", c, *jobs[0].Outcome, jobs[0].Detail, said)
 		}
-		if strings.Contains(said[0], "such as demand") == (c.scheduler == "demand") {
+		name, _, _ := strings.Cut(c.scheduler, ":")
+		if strings.Contains(said[0], "such as vgpu-preempt") == strings.Contains(said[0], "which "+name+" does not take back") {
 			t.Errorf("%+v: told to use the scheduler that it has, or not told which helps: %q", c, said[0])
+		}
+	}
+}
+
+// p ranks that meet on k devices of n slots each are stuck under vgpu if p > n k, and never under vgpu-preempt, whatever memory they
+// keep or need.
+func TestRanksThatMeetEndWherePreemptionIs(t *testing.T) {
+	const last = "LAST" // the last rank
+	for what, steps := range map[string]string{
+		"keep":  allocate("a", "1GiB") + kernel(1, 1, "") + barrier + kernel(1, 1, "") + barrier + kernel(1, 1, ""),
+		"free":  allocate("a", "1GiB") + kernel(1, 1, "") + free("a") + barrier + allocate("b", "8GiB") + kernel(1, 1, ""),
+		"large": allocate("a", "3GiB") + only(last, allocate("b", "5GiB")) + kernel(1, 1, "") + barrier + kernel(1, 1, ""),
+		"grow":  allocate("a", "3GiB") + kernel(1, 1, "") + barrier + allocate("b", "4GiB") + kernel(1, 1, ""),
+	} {
+		for k := 1; k <= 2; k++ {
+			for n := 1; n <= 2; n++ {
+				for p := 1; p <= n*k+2; p++ {
+					for scheduler, stuck := range map[string]bool{"vgpu:victims=0,n=": p > n*k, "vgpu-preempt:n=": false, "vgpu-preempt:copy=always,n=": false} {
+						jobs, _ := ranked(t, small(t, k), scheduler+strconv.Itoa(n), p, strings.ReplaceAll(steps, last, strconv.Itoa(p-1))).must(t)
+						if got := *jobs[0].Outcome; (got == results.Timeout) != stuck || !stuck && got != results.OK {
+							t.Errorf("%s: %d ranks on %d devices under %s%d: %s: %s", what, p, k, scheduler, n, got, jobs[0].Detail)
+						}
+					}
+				}
+			}
 		}
 	}
 }

@@ -100,7 +100,7 @@ func BenchmarkEngine(b *testing.B) {
 // a time: the task asks to resume, the task that was there yields, and the burst ends.
 func BenchmarkEngineRevoking(b *testing.B) {
 	device := schedulers.Device{Name: "H200", CapacityBytes: 140 << 30, ContextBytes: 512 << 20, SMs: 132, WarpsPerSM: 64, BlocksPerSM: 32}
-	for _, name := range []string{"vgpu:n=16", "demand"} {
+	for _, name := range []string{"vgpu:n=16", "vgpu-preempt:n=16", "demand"} {
 		for _, tasks := range []int{8, 64} {
 			b.Run(fmt.Sprintf("%s/tasks=%d", name, tasks), func(b *testing.B) {
 				s, err := policies.Parse(name, 4)
@@ -130,6 +130,44 @@ func BenchmarkEngineRevoking(b *testing.B) {
 					p.burst(id)
 				}
 				b.ReportMetric(float64(p.revoked-revoked)/float64(bursts), "revocations/op")
+			})
+		}
+	}
+}
+
+// BenchmarkEngineCrowdRevoking is one Submit and one Release of a task that has to wait, while others wait on full devices
+// whose tasks all run. The goal is 20 us with 10,000 waiting tasks on 64 devices.
+func BenchmarkEngineCrowdRevoking(b *testing.B) {
+	device := schedulers.Device{Name: "H200", CapacityBytes: 140 << 30, ContextBytes: 512 << 20, SMs: 132, WarpsPerSM: 64, BlocksPerSM: 32}
+	for _, name := range []string{"vgpu", "vgpu-preempt", "demand"} {
+		for _, size := range []struct{ waiting, devices int }{{60, 4}, {960, 4}, {240, 64}} {
+			b.Run(fmt.Sprintf("%s/waiting=%d/devices=%d", name, size.waiting, size.devices), func(b *testing.B) {
+				s, err := policies.Parse(name, size.devices)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e, err := engine.New(slices.Repeat([]schedulers.Device{device}, size.devices), s.Policy, s.Config)
+				if err != nil {
+					b.Fatal(err)
+				}
+				id := schedulers.TaskID(0)
+				submit := func() {
+					id++
+					if _, err := e.Submit(schedulers.Task{ID: id, Job: schedulers.JobID(id), Bytes: 60 << 30, Can: schedulers.Movable}, 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for e.Waiting() < size.waiting {
+					submit()
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					submit()
+					if _, err := e.Release(id); err != nil {
+						b.Fatal(err)
+					}
+					e.NextTick()
+				}
 			})
 		}
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	// comes, or the task ends.
 	Grace time.Duration
 
+	// PermitNeedsTask: under a Preempter, a context loses its permit with its last task. There would be nobody to ask for it.
+	PermitNeedsTask bool
+
 	// Exhaustive asks the policy about each waiting task at each call, and computes everything again.
 	// It is what tests and benchmarks compare the engine with: the same decisions, but slow.
 	Exhaustive bool
@@ -451,8 +454,12 @@ func (e *Engine) drop(h *holding) {
 // leave gives back one place of a task.
 func (e *Engine) leave(h *holding) {
 	e.state.remove(h.task, h.bytes, h.at)
-	if e.preempter != nil {
-		e.delist(h)
+	if e.preempter == nil {
+		return
+	}
+	e.delist(h)
+	if d, p := &e.state.devices[h.at.Device], h.task.Process(); e.config.PermitNeedsTask && !d.hasTaskOf(p) {
+		d.unpermit(p)
 	}
 }
 

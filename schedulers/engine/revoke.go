@@ -54,6 +54,7 @@ type ticket struct {
 	schedulers.Revocation               // Bytes: what is still to go out
 	ends                  time.Duration // when nobody waits for the answer any more
 	late                  bool          // that time is over
+	elsewhere             bool          // the request that it is for got another device
 }
 
 // isLate reports whether the time for h's answer is over.
@@ -464,7 +465,7 @@ func (e *Engine) reserve(requests []schedulers.Request) (reserved, reopened bool
 		before := d.reserved
 		d.reserved = nil
 		for _, h := range d.held {
-			if h.due() && waits(requests, h.ticket.For) {
+			if h.due() && !h.ticket.elsewhere && waits(requests, h.ticket.For) {
 				d.reserved = &h.ticket.For
 				break
 			}
@@ -517,7 +518,7 @@ func (e *Engine) requests() []schedulers.Request {
 	}
 	var asked []schedulers.TaskID // those for which others are
 	for h := range e.listed() {
-		if h.due() {
+		if h.due() && !h.ticket.elsewhere {
 			asked = append(asked, h.ticket.For)
 		}
 	}
@@ -572,6 +573,11 @@ func (e *Engine) enlist(h *holding, w *waiting) {
 	h.revocable = &revocable{can: h.task.Can, referenced: h.task.Needs() + w.host}
 	e.state.devices[h.at.Device].list(h)
 	e.give(h, w)
+	for o := range e.listed() { // what it may wait for next is another request, on this device
+		if o.ticket != nil && o.ticket.For == h.task.ID && o.at.Device != h.at.Device {
+			o.ticket.elsewhere = true
+		}
+	}
 }
 
 func (e *Engine) delist(h *holding) {

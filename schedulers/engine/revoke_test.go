@@ -53,6 +53,24 @@ func TestRoomForARequestThatEnded(t *testing.T) {
 	}
 }
 
+// Others are still asked on the device that a task did not get. That is not for what it asks next.
+func TestRoomOnAnotherDeviceIsNotForTheNextRequest(t *testing.T) {
+	n := enginetest.NewNode(t, "vgpu:n=2", enginetest.Small, enginetest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Submit(movable(2, 10), "2@1")
+	n.Idle(1, time.Millisecond)
+	n.Submit(movable(3, 10), "yield(1,10)")
+	n.Finish(2, "3@1")
+	four := movable(4, 6)
+	four.OnDevice = new(1)
+	n.Submit(four, "4@1")
+	n.Idle(4, 2*time.Millisecond)
+	n.Grow(3, 2, "yield(4,6)")
+	n.Submit(movable(5, 6), "5@0")
+	n.Give(4, "+3@1")
+	n.Give(1, "")
+}
+
 // Nobody waits without end for an answer: others are asked, the device is open to what fits, and the late answer counts.
 func TestAnswersHaveATime(t *testing.T) {
 	const grace, over = 900 * ms, 1003 * ms

@@ -48,6 +48,10 @@ type Info struct {
 	KnowsShares bool
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
 	Revokes bool
+	// KeepsIdle: with Revokes, an idle context keeps its permit.
+	KeepsIdle bool
+	// Preempts: an idle context loses its permit, and so does one without a task.
+	Preempts bool
 	// EndsBursts: a context always gives up its permit when it has nothing submitted (Scheduler.Bursts).
 	EndsBursts bool
 	// Predicts: the scheduler plans by what jobs are expected to do (schedulers.Prediction), see Scheduler.Plans.
@@ -169,6 +173,7 @@ var registry = map[string]entry{
 	alg3.Name:         alg3,
 	zero.Name:         zero,
 	vgpu.Name:         vgpu,
+	vgpuPreempt.Name:  vgpuPreempt,
 	demand.Name:       demand,
 	mfit.Name:         mfit,
 	amfit.Name:        amfit,
@@ -257,6 +262,7 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 	if err != nil {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
+	config.PermitNeedsTask = en.Preempts
 	var program *Program
 	if en.External {
 		if program, err = s.program(); err != nil {
@@ -331,6 +337,9 @@ func (s Scheduler) Admits() bool { return s.Config.Queue.Admits() }
 
 // Expects reports whether the scheduler asks what jobs are expected to do.
 func (s Scheduler) Expects() bool { return s.Predicts || s.Nice || s.ShortestFirst() }
+
+// FreesIdle reports whether processes that wait for others give up their devices.
+func (s Scheduler) FreesIdle() bool { return s.Revokes && (s.Bursts || !s.KeepsIdle) }
 
 // ShortestFirst reports whether the job that is expected to be shortest goes first.
 func (s Scheduler) ShortestFirst() bool { return s.Config.Queue == engine.ShortestFirst }

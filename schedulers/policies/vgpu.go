@@ -33,33 +33,34 @@ type virtualGPUs struct {
 	MemoryHard // for growth, which needs no slot
 	IgnoresSMs
 	Looks
-	slots   int // of each device
-	victims int // contexts that are asked for one request; 0: as many as it takes
+	slots    int  // of each device
+	victims  int  // contexts that are asked for one request; 0: as many as it takes
+	preempts bool // contexts without a slot may be several victims, too, because others have theirs
 }
 
 var vgpu = entry{
-	Info: Info{Name: "vgpu", Binds: BindsTask, Shares: true, Revokes: true,
+	Info: Info{Name: "vgpu", Binds: BindsTask, Shares: true, Revokes: true, KeepsIdle: true,
 		Brief:  "n slots on each device; memory of an idle neighbour moves to the host",
 		Rule:   "n slots on each device, round robin over devices without contexts first; memory goes to the host: first what the process's own next kernel does not use, then all of one idle neighbour's, which loses its slot",
 		Source: "dissertation on runtime support for CPU-GPU clusters, sections 3.3.2, 3.5.5 and 3.5.6, Table 3-1",
 		Params: []Param{
-			{Name: "n", Default: "4", Help: "slots (virtual GPUs) on each device; 1: one process at a time"},
-			{Name: "victims", Default: "1", Help: "neighbours that are swapped out for one request; 0: as many as it takes"},
-			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
-	policy: func(s settings) (schedulers.Policy, error) {
-		p := virtualGPUs{}
-		var err error
-		if p.slots, err = s.number("n", 1); err != nil {
-			return nil, err
-		}
-		if p.victims, err = s.number("victims", 0); err != nil {
-			return nil, err
-		}
-		if p.victims > 1 {
-			return nil, fmt.Errorf("victims=%d: use 1, or 0 for as many as it takes", p.victims)
-		}
-		return p, nil
-	},
+			paramSlots, paramVictims, withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
+	policy: func(s settings) (schedulers.Policy, error) { return s.virtualGPUs() },
+}
+
+var (
+	paramSlots   = Param{Name: "n", Default: "4", Help: "slots (virtual GPUs) on each device; 1: one process at a time"}
+	paramVictims = Param{Name: "victims", Default: "1", Help: "neighbours that are swapped out for one request; 0: as many as it takes"}
+)
+
+func (s settings) virtualGPUs() (p virtualGPUs, err error) {
+	if p.slots, err = s.number("n", 1); err != nil {
+		return p, err
+	}
+	if p.victims, err = s.number("victims", 0); err == nil && p.victims > 1 {
+		err = fmt.Errorf("victims=%d: use 1, or 0 for as many as it takes", p.victims)
+	}
+	return p, err
 }
 
 var _ schedulers.Preempter = virtualGPUs{}
@@ -155,7 +156,7 @@ type tenant struct {
 	process schedulers.Process
 	bytes   int64         // that it can give
 	last    time.Duration // of its activity
-	waits   bool          // behind the request
+	waits   bool          // behind the request, or for its next launch without a slot
 	refuses bool
 }
 
@@ -177,7 +178,7 @@ func (p virtualGPUs) between(all *queue, at int, d schedulers.DeviceView, lacks 
 		o.last = max(o.last, t.Last)
 		if t.Permit || t.Movable > 0 {
 			o.bytes += t.Movable
-			o.waits = o.waits || all.position(t) > at
+			o.waits = o.waits || all.position(t) > at || p.preempts && !t.Permit
 			o.refuses = o.refuses || !t.CanAsk(schedulers.Yield) || !all.idle(t, at)
 		}
 	}

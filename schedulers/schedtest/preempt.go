@@ -22,7 +22,9 @@ type Bound struct {
 	slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
 	oneVictim bool // one context makes room for a request, or those that wait behind it
 	advises   bool // some of its tasks can use memory on the host
-	none      bool // it promises nothing
+	// idle is after which time a context yields, if another waits for its slot. It has no slot without a task. 0: it keeps its slot.
+	idle time.Duration
+	none bool // it promises nothing
 }
 
 // NoBound is of a Preempter that promises nothing to a request, as far as anybody knows.
@@ -476,7 +478,16 @@ func (m *swapping) expire(rt *rapid.T) {
 func (m *swapping) release(rt *rapid.T) {
 	t := m.pick(rt, func(*swapped) bool { return true })
 	delete(m.tasks, t.task.ID)
+	m.endPermit(t)
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(t.task.ID) })
+}
+
+// endPermit takes the permit of a context of which t was the last task, if it needs one.
+func (m *swapping) endPermit(t *swapped) {
+	p := t.task.Process()
+	if m.bound.idle > 0 && isHeld(t) && len(m.ids(func(o *swapped) bool { return o.device == t.device && o.task.Process() == p })) == 0 {
+		m.contexts[t.device][p] = false
+	}
 }
 
 // end forgets processes that are gone.
@@ -536,8 +547,11 @@ func (m *swapping) settle(rt *rapid.T) {
 		if m.lies != nil {
 			m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
 		}
-		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
-		m.check(rt)
+		for _, later := range slices.Compact([]time.Duration{0, m.bound.idle}) {
+			m.now += later
+			m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
+			m.check(rt)
+		}
 		if !changed && before == len(m.ids((*swapped).waits)) && len(m.ids(func(t *swapped) bool { return t.revoked != nil && !t.late })) == 0 {
 			m.checkBound(rt)
 			return
@@ -585,12 +599,8 @@ func (m *swapping) hasContextElsewhere(t schedulers.Task, device int) bool {
 // couldGo reports whether the device has a slot for t, and room if those give who may.
 func (m *swapping) couldGo(t *swapped, device int) bool {
 	view, process := m.engine.View().Device(device), t.task.Process()
-	seats := view.Permits()
-	here, seated := view.Context(process)
-	if seated {
-		seats--
-	}
-	if m.bound.slots > 0 && seats >= m.bound.slots {
+	here, _ := view.Context(process)
+	if m.bound.slots > 0 && m.seatsKept(view, process) >= m.bound.slots {
 		return false
 	}
 	need := t.lacks()
@@ -623,7 +633,8 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 	for p, bytes := range others {
 		all += bytes
 		largest = max(largest, bytes)
-		if len(m.ids(func(t *swapped) bool { return t.task.Process() == p && t.device == device && t.resumes })) > 0 {
+		_, seated := view.Context(p)
+		if m.bound.idle > 0 && !seated || len(m.ids(func(t *swapped) bool { return t.task.Process() == p && t.device == device && t.resumes })) > 0 {
 			waiting += bytes
 		}
 	}
@@ -631,6 +642,24 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 		all = max(largest, waiting)
 	}
 	return need <= view.FreeBytes()+own+all
+}
+
+// seatsKept is how many contexts other than that of p keep their permit: all, or those that cannot be asked for it.
+func (m *swapping) seatsKept(d schedulers.DeviceView, p schedulers.Process) int {
+	seats := d.Permits()
+	if _, seated := d.Context(p); seated {
+		seats--
+	}
+	if m.bound.idle == 0 {
+		return seats
+	}
+	keeps := map[schedulers.Process]bool{}
+	for v := range d.TaskViews() {
+		if v.Permit && v.Task.Process() != p && !v.CanAsk(schedulers.Yield) {
+			keeps[v.Task.Process()] = true
+		}
+	}
+	return len(keeps)
 }
 
 // drain lets the jobs that wait for nothing exit one by one. At the end nobody may wait, and the

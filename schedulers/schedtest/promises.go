@@ -3,6 +3,7 @@ package schedtest
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -26,13 +27,25 @@ var Bounds = map[string]func(policies.Scheduler) Bound{
 	"amfit":   func(policies.Scheduler) Bound { return Bound{} },
 	"madvise": func(policies.Scheduler) Bound { return Bound{advises: true} },
 	"quantum": func(policies.Scheduler) Bound { return Bound{slots: 1} },
-	"vgpu": func(s policies.Scheduler) Bound {
-		values := map[string]string{}
-		for item := range strings.SplitSeq(s.Parameters(), ",") {
-			key, value, _ := strings.Cut(item, "=")
-			values[key] = value
-		}
-		slots, _ := strconv.Atoi(values["n"])
-		return Bound{slots: slots, oneVictim: values["victims"] == "1"}
+	"vgpu":    slotsOf,
+	"vgpu-preempt": func(s policies.Scheduler) Bound {
+		b := slotsOf(s)
+		b.idle, _ = time.ParseDuration(valuesOf(s)["idle"])
+		return b
 	},
+}
+
+func slotsOf(s policies.Scheduler) Bound {
+	values := valuesOf(s)
+	slots, _ := strconv.Atoi(values["n"])
+	return Bound{slots: slots, oneVictim: values["victims"] == "1"}
+}
+
+func valuesOf(s policies.Scheduler) map[string]string {
+	values := map[string]string{}
+	for item := range strings.SplitSeq(s.Parameters(), ",") {
+		key, value, _ := strings.Cut(item, "=")
+		values[key] = value
+	}
+	return values
 }
