@@ -35,7 +35,7 @@ type revocable struct {
 	untouched  int64 // of referenced
 	fixed      int64
 	advised    *schedulers.Advice
-	kept       int64 // on the device after it gave less than it was asked for; 0 once it is given something
+	kept       int64 // on the device after it gave less than it was asked for; 0 once it launches again
 	can        schedulers.Actions
 	running    bool // as far as its context has a permit
 	busy       bool
@@ -116,7 +116,7 @@ func (e *Engine) ResumePart(id schedulers.TaskID, need, stays, referenced int64,
 	}
 	e.settled = false
 	e.endBurst(h)
-	h.referenced = referenced
+	h.referenced, h.kept = referenced, 0
 	d, t := &e.state.devices[h.at.Device], h.task
 	t.OnDevice, t.Need, t.Stays, t.Wait = &d.index, &need, stays, nil
 	h.resume = e.queue.push(t, e.limit(nil, now), now)
@@ -297,6 +297,9 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 		h.referenced = min(a.Referenced, h.allocated)
 	}
 	h.untouched = min(a.Untouched, h.referenced)
+	if a.Last > h.gave { // what it has launched since may have changed what it can give
+		h.kept = 0
+	}
 	if a.Running || a.Last > h.given {
 		h.running, h.last = a.Running, max(h.last, a.Last)
 	}

@@ -44,12 +44,13 @@ var amfit = entry{
 var _ schedulers.Preempter = activeFit{}
 
 func (p activeFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
+	brief := p.brief(waiting, v, now)
 	out := makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
 		r, over := waiting[at], p.isOver(waiting[at], now)
 		starts := over || !r.Grows && !wasEnded(r.Task, d)
-		return p.start(all, at, device, d, over, func(t schedulers.TaskView, own int64) bool {
+		return p.start(all, at, device, d, haste{over, func(t schedulers.TaskView, own int64) bool {
 			return starts && (over || p.estimate(t) > own) && !p.isSafe(t, now)
-		})
+		}, brief})
 	})
 	for i := range v.Len() {
 		out = append(out, p.shrink(v.Device(i), now)...)

@@ -18,7 +18,8 @@ const ending = time.Minute
 // An estimate says how many bytes of its device a burst of a task uses.
 type estimate func(schedulers.TaskView) int64
 
-func referenced(t schedulers.TaskView) int64 { return max(t.Referenced, t.Fixed) }
+// referenced counts what cannot move beside what the launches reference, because most of it, as the device heap, no launch is given.
+func referenced(t schedulers.TaskView) int64 { return min(t.Referenced+t.Fixed, t.Allocated) }
 func allocated(t schedulers.TaskView) int64  { return t.Allocated }
 
 // viewOf is t as it is on d, or would be as it comes there.
@@ -84,26 +85,33 @@ func (e estimate) largestFirst(tasks []schedulers.TaskView) {
 	})
 }
 
-// start asks so that the request at a place can start on d; nil: it cannot yet. Bursts for which ends is true end for it as
-// far as they must, the largest first. Memory comes from tasks that do not run, the least recently active first, then from
-// bursts that end, from what the request's own task does not use, and from what bursts that go on do not. A request that has
-// lost its patience goes before those that came before it, and bursts end for its memory too.
-func (e estimate) start(all *takers, at, device int, d schedulers.DeviceView, impatient bool, ends func(t schedulers.TaskView, own int64) bool) []schedulers.Revocation {
+// A haste is how the bursts on a device make way for a request.
+type haste struct {
+	impatient bool                                        // the request has lost its patience: it goes before those that came before it, and bursts end for its memory too
+	ends      func(t schedulers.TaskView, own int64) bool // whether a burst may end for it; own: the request's estimate
+	brief     time.Duration                               // how long a burst that goes on may take to give memory; 0: it is not asked
+}
+
+// start asks so that the request at a place can start on d. Bursts end for it as far as they may and must, the largest first.
+// Memory comes from tasks that do not run, the least recently active first, then from bursts that end, from what the request's own
+// task does not use, and from what bursts that go on do not. What cannot become free while the others are there stays on the host.
+func (e estimate) start(all *takers, at, device int, d schedulers.DeviceView, h haste) []schedulers.Revocation {
 	r := all.waiting[at]
 	c, m := e.around(r.Task, d), makingFor(r, d)
 	if r.Grows { // it has started
 		c.over = 0
 	}
-	if impatient {
+	if h.impatient {
 		at = -1
 	}
+	stays := m.leave(d)
 	all.idle(&m, at, device, d)
 	e.largestFirst(c.running)
 	left := c // that go on
 	left.running = nil
 	for _, t := range c.running {
-		must := left.over > 0 || impatient && m.lacks > r.Own
-		if !must || !ends(t, c.own) || !t.CanAsk(endOf(t)) {
+		must := left.over > 0 || h.impatient && m.lacks > r.Own
+		if !must || !h.ends(t, c.own) || !t.CanAsk(endOf(t)) {
 			left.running = append(left.running, t)
 			continue
 		}
@@ -112,14 +120,35 @@ func (e estimate) start(all *takers, at, device int, d schedulers.DeviceView, im
 	}
 	m.own()
 	for _, t := range left.running {
-		if t.CanAsk(schedulers.Evict) {
-			m.take(t.Task.ID, schedulers.Evict, min(t.Movable, t.Resident-e(t)))
+		if t.CanAsk(schedulers.Evict) && h.brief > 0 {
+			m.takeIn(h.brief, t.Task.ID, schedulers.Evict, min(t.Movable, t.Resident-e(t)))
 		}
 	}
 	if !left.starts() || m.lacks > 0 {
 		return nil
 	}
-	return m.asked
+	return append(m.asked, stays...)
+}
+
+// leave leaves on the host what the request lacks and d cannot have free as long as the tasks of others are there, as far as
+// the request's kernels can use it there.
+func (m *making) leave(d schedulers.DeviceView) []schedulers.Revocation {
+	r := m.request
+	if r.Grows || !viewOf(r.Task, d).Can.Has(schedulers.Advise) {
+		return nil
+	}
+	lacks := m.lacks - r.Own
+	for t := range d.TaskViews() {
+		if t.Task.ID != r.Task.ID {
+			lacks -= t.Resident - t.Fixed
+		}
+	}
+	bytes := min(lacks, r.Task.Stays)
+	if bytes <= 0 {
+		return nil
+	}
+	m.lacks -= bytes
+	return []schedulers.Revocation{{Task: r.Task.ID, Action: schedulers.Advise, Bytes: bytes, For: r.Task.ID}}
 }
 
 // endOf is how a burst of a task ends: in the middle of a kernel, if its process can do that.
@@ -163,6 +192,16 @@ func (p patience) safeUntil(t schedulers.TaskView) time.Duration {
 		return 0
 	}
 	return t.PermitSince + t.Waited + t.Waited/8
+}
+
+// brief is how long a burst that goes on may take to give memory, so that it can be asked again when the patience of a request ends:
+// one that is busy until then is not asked for as long again. 0: the time is too short.
+func (p patience) brief(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+	half := (p.next(waiting, v, now) - now) / 2
+	if half < lookEvery {
+		return 0
+	}
+	return min(half, closing)
 }
 
 // next is when a request that waits has next waited so long, or a burst is not safe any more while one waits.

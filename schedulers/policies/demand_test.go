@@ -2,6 +2,7 @@ package policies_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine/enginetest"
@@ -71,4 +72,29 @@ func TestDemandLeavesEachBurstItsTurn(t *testing.T) {
 	n.Idle(2, 4*ms)
 	n.Tick(10*ms, "yield(2,4)")
 	n.Give(2, "^1@0")
+}
+
+// A task that gave less than it was asked for is not asked for the rest, however long it is idle, before it has launched or
+// waits to.
+func TestTasksThatGaveLessAreAskedOnceTheyHaveLaunched(t *testing.T) {
+	for policy, asked := range map[string][2]string{"demand": {"yield(1,8)", "yield(1,6)"}, "vgpu:victims=0": {"yield(1,12)", "yield(1,10)"}} {
+		for _, resumes := range []bool{false, true} {
+			n := enginetest.NewNode(t, policy, enginetest.Small)
+			n.Submit(movable(1, 12), "1@0")
+			n.Idle(1, ms)
+			n.Submit(movable(2, 12), asked[0])
+			n.Answer(1, schedulers.Done, 10, 2*ms, "")
+			for at := 5 * ms; at < time.Second; at += 5 * ms {
+				n.Idle(1, ms)
+				n.Tick(at, "")
+			}
+			if resumes {
+				ds, err := n.Engine.Resume(1, 0, 2, time.Second)
+				n.Want("resume", "^1@0", ds, err)
+			}
+			n.Idle(1, time.Second+ms)
+			n.Tick(time.Second+5*ms, asked[1])
+			n.Answer(1, schedulers.Done, 4, time.Second+6*ms, "2@0")
+		}
+	}
 }

@@ -51,9 +51,10 @@ var mfit = entry{
 var _ schedulers.Preempter = memoryFit{}
 
 func (p memoryFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
+	brief := p.brief(waiting, v, now)
 	return makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
 		over := p.isOver(waiting[at], now)
-		return p.start(all, at, device, d, over, func(t schedulers.TaskView, _ int64) bool { return over && !p.isSafe(t, now) })
+		return p.start(all, at, device, d, haste{over, func(t schedulers.TaskView, _ int64) bool { return over && !p.isSafe(t, now) }, brief})
 	})
 }
 

@@ -72,6 +72,55 @@ func TestMFitTakesWhatABurstDoesNotUse(t *testing.T) {
 	}
 }
 
+// What cannot move, such as the device heap, is used by a burst beside what its launches reference.
+func TestMFitLeavesBurstsWhatTheyReference(t *testing.T) {
+	n := enginetest.NewNode(t, "mfit", enginetest.Small)
+	n.Submit(movable(1, 12), "1@0")
+	if err := n.Engine.Active(1, schedulers.Activity{Running: true, Referenced: 6, Fixed: 4, Last: ms}, ms); err != nil {
+		t.Fatal(err)
+	}
+	n.Submit(movable(2, 7), "")
+	n.Submit(movable(3, 6), "evict(1,2)")
+}
+
+// A burst may need more than the device can have free beside what of others cannot move. It starts all the same when nothing else
+// runs, and what it lacks stays on the host, if it can.
+func TestMFitStartsWhatNeverFits(t *testing.T) {
+	for _, policy := range []string{"mfit:wait=1s", "amfit:wait=1s"} {
+		for stays, want := range map[int64]string{1: "", 5: "stop(1,6)"} {
+			n := enginetest.NewNode(t, policy, enginetest.Small)
+			n.Submit(stoppable(1, 10), "1@0")
+			if err := n.Engine.Active(1, schedulers.Activity{Running: true, Referenced: 6, Fixed: 4, Last: ms}, ms); err != nil {
+				t.Fatal(err)
+			}
+			large := stoppable(2, 14)
+			large.Can, large.Stays = large.Can|1<<schedulers.Advise, stays
+			n.Submit(large, "")
+			n.Tick(time.Second, want)
+			if want == "" {
+				continue
+			}
+			n.Answer(1, schedulers.Done, 4, 1001*ms, "2@0")
+			if got := n.Task(2); got.Resident != 12 || got.Advised == nil {
+				t.Errorf("%s: %+v", policy, got)
+			}
+		}
+	}
+}
+
+// A burst that goes on and is busy is not asked past the time at which a request loses its patience. It can be stopped then.
+func TestMFitStopsInTime(t *testing.T) {
+	n := enginetest.NewNode(t, "mfit:wait=50ms", enginetest.Small)
+	n.Submit(stoppable(1, 12), "1@0")
+	if err := n.Engine.Active(1, schedulers.Activity{Busy: true, Referenced: 8, Last: ms}, ms); err != nil {
+		t.Fatal(err)
+	}
+	n.Submit(stoppable(2, 8), "evict(1,4)")
+	n.Answer(1, schedulers.Busy, 12, n.Revocation(1).Deadline, "")
+	n.Tick(49*ms, "")
+	n.Tick(50*ms, "stop(1,4)")
+}
+
 // Rule 4: when a burst has waited as long as it may, the largest end for it, and of equal ones the latest to start, until it
 // fits. A process that cannot be stopped is asked at its boundary. They wait as if they had just come.
 func TestMFitEndsTheLargestForABurstThatHasWaited(t *testing.T) {

@@ -215,9 +215,14 @@ func makingFor(r schedulers.Request, d schedulers.DeviceView) making {
 
 // take asks a task for what is lacking, as far as it has so much.
 func (m *making) take(task schedulers.TaskID, a schedulers.Action, bytes int64) {
+	m.takeIn(closing, task, a, bytes)
+}
+
+// takeIn is take with a deadline.
+func (m *making) takeIn(deadline time.Duration, task schedulers.TaskID, a schedulers.Action, bytes int64) {
 	if bytes = min(bytes, m.lacks); bytes > 0 {
 		m.lacks -= bytes
-		m.asked = append(m.asked, schedulers.Revocation{Task: task, Action: a, Bytes: bytes, Deadline: closing, For: m.request.Task.ID})
+		m.asked = append(m.asked, schedulers.Revocation{Task: task, Action: a, Bytes: bytes, Deadline: deadline, For: m.request.Task.ID})
 	}
 }
 

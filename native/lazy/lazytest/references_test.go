@@ -449,6 +449,9 @@ func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {
 		}
 		d := startDriven(t, version, "6", 10)
 		d.does(said[1], "plus 0", "errors 0")
+		if was := d.take(schedulers.Evict, 1); was.Moved.Bytes != 0 { // what "errors" has freed stayed granted
+			t.Errorf("memory moved before memory that was free: %+v", was)
+		}
 		d.revoke(schedulers.Evict, 6)
 		d.does(said[1], "errors 0")
 		d.does("where hh", "where")

@@ -69,8 +69,8 @@ func TestLazyStopsOnlyWhatCanBeginAgain(t *testing.T) {
 	}
 }
 
-// A process that was granted more than it uses, as by a footprint of earlier runs, gives that back when it is asked for memory. It
-// counted as fixed before, so a kernel was stopped again and again for a request that needed it.
+// A process that was granted more than it uses, as by a footprint of earlier runs or for what it has freed since, gives that back when it
+// is asked for memory. It counted as fixed before, so a kernel was stopped again and again for a request that needed it.
 func TestLazyGivesBackATooLargeFootprint(t *testing.T) {
 	p := startForEver(t, "for_ever", "CASE_FOOTPRINT=67108864,1,32")
 	p.revoke(schedulers.Stop)

@@ -174,7 +174,7 @@ uint64_t Task::release_unused()
 	Locked locked;
 	const uint64_t wanted = account_.wanted(cover_of(device()));
 
-	if (declared().bytes == 0 || wanted == 0 || account_.granted <= wanted)
+	if (wanted == 0 || account_.granted <= wanted)
 		return 0;
 	const uint64_t unused = account_.granted - wanted;
 	release_evicted(unused);
