@@ -73,6 +73,8 @@ const (
 	// For some time no job asked for, got or gave back anything while some waited. The batch
 	// records it.
 	EventNoProgress EventKind = "no-progress"
+	// A request waits for memory that another job's work keeps and that the scheduler cannot take. The batch records it once.
+	EventStarved EventKind = "starved"
 	// Ranks of jobs wait for others, and nothing can happen any more. The batch records it on a simulated node.
 	EventStuck EventKind = "stuck"
 	// The MPS server was seen broken. The batch records it.

@@ -56,13 +56,14 @@ type Batch struct {
 	looks  time.Duration   // when the engine's next tick is due; it was asked for
 	idles  bool            // nothing will happen by itself: another look at the processes would show nothing new
 
-	managed     managedMemory
-	progress    progress
-	server      blame.Server
-	held        []schedulers.Decision // grants to jobs that have their devices, and may not be clients of the server before it has recovered
-	looked      bool                  // looks at what processes use have come
-	inFault     bool                  // the server says that its clients have lost their contexts
-	endsClients time.Duration         // when those that have not ended are ended; 0: no time is set
+	managed      managedMemory
+	starvedCheck time.Duration // when watchStarved looks next
+	progress     progress
+	server       blame.Server
+	held         []schedulers.Decision // grants to jobs that have their devices, and may not be clients of the server before it has recovered
+	looked       bool                  // looks at what processes use have come
+	inFault      bool                  // the server says that its clients have lost their contexts
+	endsClients  time.Duration         // when those that have not ended are ended; 0: no time is set
 }
 
 // job is what a batch knows of a job beside its record, while something can happen to it.
@@ -81,6 +82,7 @@ type job struct {
 	over     bool // a companion, and the others have ended
 	stopped  bool
 	stuck    string // why it would run for ever
+	starved  string // why a request of it starves
 	lost     string // why its device was lost
 	protocol string // which breach of the protocol it was stopped for
 	overfull string // what it wrote too much
@@ -239,6 +241,7 @@ func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 	if b.timed != nil {
 		b.timed.Tell(now)
 	}
+	b.watchStarved(now)
 	err := e.apply(b, now)
 	if b.ahead != nil && err == nil {
 		b.follow(now)
@@ -717,9 +720,9 @@ func (b *Batch) outcome(j *job, by *said, e Exit) (results.Outcome, string) {
 	case e.NotStarted:
 		return results.NotStarted, e.Err.Error()
 	case j.stopped:
-		return results.Cancelled, "stopped with the run"
+		return results.Cancelled, explained("stopped with the run", j.starved)
 	case j.timedOut:
-		return results.Timeout, "it ran longer than its limit"
+		return results.Timeout, explained("it ran longer than its limit", j.starved)
 	case j.stuck != "":
 		return results.Timeout, j.stuck
 	case j.lost != "":

@@ -173,10 +173,6 @@ func (b *Batch) remedy() string {
 	if limit := b.config.Scheduler.Config.WaitLimit; limit > 0 {
 		return fmt.Sprintf("wait-limit=%v ends it", limit)
 	}
-	stops := "--timeout 1h would stop such jobs"
-	if b.config.Timeout > 0 {
-		stops = fmt.Sprintf("--timeout stops each job %v after its start", b.config.Timeout)
-	}
 	return fmt.Sprintf("If it lasts: interrupt the run; --sched %s:wait-limit=10m would refuse such requests, %s, and fewer --workers leave each job more memory",
-		b.config.Scheduler.Name, stops)
+		b.config.Scheduler.Name, b.timeoutRemedy())
 }

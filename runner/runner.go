@@ -116,6 +116,9 @@ type Config struct {
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before
 	// an event says so; 0: no event says so.
 	NoProgressAfter time.Duration
+	// StarvedAfter is how long a request waits for work without end before an event says so (engine.Engine.Starved); 0: no event
+	// says so.
+	StarvedAfter time.Duration
 	// FaultsAlone says of jobs, by index, that they have faulted without neighbours
 	// before, and where: "it faulted without neighbours in run 12".
 	FaultsAlone map[int]string

@@ -25,6 +25,7 @@ type task struct {
 	revocation *results.Swap // what is known of the swap that a revocation asks for; nil: no ticket is outstanding
 	to         int           // where it asks the task to move
 	unanswered bool          // the time for its answer is over
+	starves    bool          // it waits, and an event has said that it starves
 	given      time.Duration // when it was last granted its device, or resumed
 }
 
@@ -286,6 +287,9 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 	t := b.tasks[d.Task.ID]
 	j := b.job(t.record.Job)
 	b.answered(t, now)
+	if t.starves && d.Reason == nil && !j.timedOut && !j.stopped { // else others have been ended with it
+		t.starves, j.starved = false, ""
+	}
 	switch d.Kind {
 	case schedulers.Resumed:
 		t.given = now
@@ -309,6 +313,9 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		t.record.GrownBytes = max(t.record.GrownBytes, t.holds-t.record.Bytes-t.record.HeapBytes)
 	case schedulers.Refused, schedulers.GrowRefused, schedulers.ResumeRefused:
 		why := d.Reason.Error() + b.restartRemedy(j, d.Reason)
+		if d.Reason.Cause == schedulers.TimedOut {
+			why = explained(why, j.starved)
+		}
 		t.record.Refusal = &why
 		j.each(t.process.Serial, func(s *said) { s.refused = cmp.Or(s.refused, why) })
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &t.record.Job, Detail: why})

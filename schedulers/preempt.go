@@ -29,6 +29,14 @@ type Preempter interface {
 	NextLook(waiting []Request, now time.Duration) time.Duration
 }
 
+// A Patient is a Preempter that ends a burst for a request only once both have lasted for some time.
+type Patient interface {
+	Preempter
+	// Patience is how long a request of t may wait, and the burst of another task may last, before the policy ends that
+	// burst for the request.
+	Patience(t Task, of TaskView) time.Duration
+}
+
 // Action is what a process is asked to do with one of its tasks. Each action waits until the
 // device has done what the process submitted, and happens between two launches.
 type Action int

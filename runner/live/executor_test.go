@@ -163,6 +163,7 @@ type rig struct {
 	mendServer func() (bool, error)
 	observe    func(runner.Step)
 	grace      time.Duration                        // for answers to revocations; 0: without end
+	starved    time.Duration                        // as in runner.Config
 	patience   time.Duration                        // with clients that do not go; 0: as ever
 	after      func(time.Duration) <-chan time.Time // what waits for an interruption instead of time.After
 
@@ -196,7 +197,7 @@ func (r *rig) config(sched string) runner.Config {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := runner.Config{Jobs: r.jobs, Workers: r.workers, Devices: slices.Repeat([]schedulers.Device{r.device}, len(r.uuids)), Scheduler: s, GuardsManaged: !s.ExceedsManaged(), MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores, Grace: r.grace}
+	c := runner.Config{Jobs: r.jobs, Workers: r.workers, Devices: slices.Repeat([]schedulers.Device{r.device}, len(r.uuids)), Scheduler: s, GuardsManaged: !s.ExceedsManaged(), MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores, Grace: r.grace, StarvedAfter: r.starved}
 	c.Restartable = func(j *mixes.Job) bool { return j.Restartable != nil && *j.Restartable }
 	for i := range r.jobs { // anything, so that there are plans
 		c.Predictions = append(c.Predictions, &schedulers.Prediction{Before: time.Duration(i%3) * 10 * time.Millisecond, Held: time.Duration(i%5) * 10 * time.Millisecond, Bytes: int64(i%7) * 2 * gib})

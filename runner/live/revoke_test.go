@@ -350,3 +350,44 @@ func computed(r *rig, job int) string {
 	text, _, _ := strings.Cut(r.output(job), "after: ")
 	return text
 }
+
+// Under schedulers that stop no kernel, the neighbour of a kernel without end says why it waits.
+func TestTheNeighbourOfAKernelWithoutEndSaysWhyItWaits(t *testing.T) {
+	for _, sched := range []string{"demand", "vgpu:n=2"} {
+		t.Run(sched, func(t *testing.T) {
+			r := newSwapRig(t, sched, 2, "FAKE_CUDA_DEVICES=1", "FAKE_CUDA_KERNEL_US=500", fmt.Sprint("STOPS_MIB=", jobMoves/mebibyte))
+			r.uuids, r.ids, r.limit, r.starved = r.uuids[:1], r.ids[:1], ample, 20*time.Millisecond
+			file, said, program := filepath.Join(t.TempDir(), "ended"), filepath.Join(t.TempDir(), "said"), r.jobs[0].Program
+			if err := unix.Mkfifo(said, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for i, script := range []string{
+				"exec 3<>" + said + "; exec " + program + " stops " + file + " >&3",
+				"while read line; do case $line in begun*) exec " + program + " stops rounds" + file + "; esac; done <" + said,
+			} {
+				r.jobs[i].Program, r.jobs[i].Args = "/bin/sh", []string{"-c", script}
+			}
+			r.observe = func(s runner.Step) {
+				for _, c := range s.Commands {
+					if e, ok := c.(runner.RecordEvent); ok && e.Event.Kind == results.EventStarved {
+						if err := os.WriteFile(file, nil, 0o600); err != nil { // its kernel ends
+							t.Error(err)
+						}
+					}
+				}
+			}
+			jobs, rec := r.mustRun()
+			for i, j := range jobs {
+				if *j.Outcome != results.OK {
+					t.Errorf("job %d: %s: %s\n%s", i, *j.Outcome, j.Detail, r.output(i))
+				}
+			}
+			name, _, _ := strings.Cut(sched, ":")
+			if first := rec.events[slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventStarved })]; *first.Job != 1 ||
+				!strings.Contains(first.Detail, "job 0 (swapped) has ") || !strings.Contains(first.Detail, name+" stops no kernel") {
+				t.Errorf("%+v", first)
+			}
+			r.wantWholeArea()
+		})
+	}
+}

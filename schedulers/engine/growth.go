@@ -21,6 +21,7 @@ type growth struct {
 	stalled bool
 	whole   bool // it may have the place of all that its task has there
 	spent   bool // its own memory cannot give more room
+	starved bool // Engine.Starved has had it
 }
 
 // needed returns how many bytes the growth's task keeps for itself: those that its latest kernel

@@ -122,6 +122,7 @@ type waiting struct {
 	passed  int // how often, once it has left the queue; before, see passes
 	stalled bool
 	parked  bool  // it is not in the queue (limit.go)
+	starved bool  // Engine.Starved has had it
 	spent   bool  // its own memory cannot give more room
 	host    int64 // bytes of what it needs that stay on the host
 	turn

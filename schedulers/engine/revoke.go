@@ -39,6 +39,7 @@ type revocable struct {
 	can        schedulers.Actions
 	running    bool // as far as its context has a permit
 	busy       bool
+	busySince  time.Duration // since when each look has shown it busy
 	stopped    bool
 	last       time.Duration
 	given      time.Duration // when it was last granted its device, or resumed
@@ -291,6 +292,9 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 		return fmt.Errorf("activity of task %d: it has no device, or the scheduler takes nothing back", id)
 	case a.Referenced < 0 || a.Fixed < 0 || a.Untouched < 0 || a.Untouched > a.Referenced:
 		return fmt.Errorf("activity of task %d: %d bytes referenced, %d of them not reached, %d fixed", id, a.Referenced, a.Untouched, a.Fixed)
+	}
+	if a.Busy && !h.busy {
+		h.busySince = e.now
 	}
 	h.fixed, h.busy = min(a.Fixed, h.bytes), a.Busy
 	if h.resume == nil {

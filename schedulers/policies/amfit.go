@@ -41,7 +41,7 @@ var amfit = entry{
 	},
 }
 
-var _ schedulers.Preempter = activeFit{}
+var _ schedulers.Patient = activeFit{}
 
 func (p activeFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
 	brief := p.brief(waiting, v, now)

@@ -177,6 +177,11 @@ func (p patience) limit(t schedulers.Task) time.Duration {
 	return time.Duration(p)
 }
 
+// Patience is how long t waits, and until when a burst is safe from its start.
+func (p patience) Patience(t schedulers.Task, of schedulers.TaskView) time.Duration {
+	return max(p.limit(t), safeFor(of))
+}
+
 // isOver reports whether r has waited so long.
 func (p patience) isOver(r schedulers.Request, now time.Duration) bool { return now >= p.ends(r) }
 
@@ -191,8 +196,10 @@ func (p patience) safeUntil(t schedulers.TaskView) time.Duration {
 	if !t.Permit || t.Waited < p.limit(t.Task) {
 		return 0
 	}
-	return t.PermitSince + t.Waited + t.Waited/8
+	return t.PermitSince + safeFor(t)
 }
+
+func safeFor(t schedulers.TaskView) time.Duration { return t.Waited + t.Waited/8 }
 
 // brief is how long a burst that goes on may take to give memory, so that it can be asked again when the patience of a request ends:
 // one that is busy until then is not asked for as long again. 0: the time is too short.

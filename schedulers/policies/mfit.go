@@ -48,7 +48,7 @@ var mfit = entry{
 	},
 }
 
-var _ schedulers.Preempter = memoryFit{}
+var _ schedulers.Patient = memoryFit{}
 
 func (p memoryFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
 	brief := p.brief(waiting, v, now)

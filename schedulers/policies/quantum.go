@@ -37,7 +37,10 @@ var quantumEntry = entry{
 	},
 }
 
-var _ schedulers.Preempter = quantum{}
+var _ schedulers.Patient = quantum{}
+
+// Patience is how long a turn lasts.
+func (p quantum) Patience(schedulers.Task, schedulers.TaskView) time.Duration { return p.turn }
 
 func (quantum) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	for _, i := range byLoad(t, v) {
