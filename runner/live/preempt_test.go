@@ -64,7 +64,7 @@ func TestKilledWithoutASlot(t *testing.T) {
 		tell(s)
 		if e, ok := s.Event.(runner.TaskRevoked); ok && out == 0 {
 			if out = e.Answer.Moved.Bytes; out > 0 {
-				r.x.running()[0].process.signal(unix.SIGKILL)
+				r.x.running()[0].signal(unix.SIGKILL)
 			}
 		}
 	}
