@@ -109,7 +109,7 @@ func (r *Run) Fields() Fields {
 	}, r.Tracer.Fields(), Fields{
 		{"sweep_id", &r.Sweep}, {"warmup", &r.Warmup}, {"tag", (*Chosen)(&r.Tag)},
 	}, m.columns(unstarted, known), Fields{{"probe", &r.Probe}}, m.EnergyFields(), Fields{{"energy_source", &m.Energy.Source}}, m.SwappingFields(), Fields{{"surroundings", &p.Surroundings}, {"doubts", &r.Doubts}}, m.DeadlineFields(),
-		Fields{{"arm", (*Chosen)(&r.Arm)}, {"excluded", &r.Excluded}, {"remark", (*Chosen)(&r.Remark)}}, Fields{{"arrivals", &r.Arrivals}}, m.OpenLoadFields())
+		Fields{{"arm", (*Chosen)(&r.Arm)}, {"excluded", &r.Excluded}, {"remark", (*Chosen)(&r.Remark)}}, Fields{{"arrivals", &r.Arrivals}}, m.OpenLoadFields(), m.LostFields())
 }
 
 // Metrics that are columns of runs, in the order of the store.
@@ -123,6 +123,7 @@ var (
 	openLoads = named("steady-rate", "backlog", "largest-backlog", "backlog-growth")
 	swappings = named("swaps", "swaps-in-vain", "swapped-out", "swapped-in", "swap-drain", "swap-copy", "swap-bookkeeping",
 		"swap-host-peak", "host-mapped-slowdown")
+	losses = named("swap-lost")
 )
 
 func named(names ...string) (out []Metric) {
@@ -151,6 +152,9 @@ func (m *Metrics) EnergyFields() Fields { return m.columns(energies, true) }
 
 // SwappingFields are the columns of swapping.
 func (m *Metrics) SwappingFields() Fields { return m.columns(swappings, true) }
+
+// LostFields are the columns of what was lost when kernels were stopped.
+func (m *Metrics) LostFields() Fields { return m.columns(losses, true) }
 
 // DeadlineFields are the columns of deadlines.
 func (m *Metrics) DeadlineFields() Fields { return m.columns(deadlines, true) }
@@ -200,6 +204,7 @@ func (j *Job) Fields() Fields {
 		{"user_name", &j.User}, {"credits", &j.Credits},
 		{"unaccounted_bytes", &j.UnaccountedBytes},
 		{"restarts", &j.Restarts},
+		{"lost_s", &j.LostS},
 	}
 }
 
@@ -229,6 +234,6 @@ func (s *Swap) Fields() Fields {
 		{"task_seq", &s.Task}, {"device_index", &s.Device}, {"direction", &s.Direction}, {"action", (*Optional)(&s.Action)},
 		{"outcome", &s.Outcome}, {"why", (*Optional)(&s.Why)}, {"start_s", &s.StartS}, {"end_s", &s.EndS}, {"bytes", &s.Bytes},
 		{"drain_s", &s.DrainS}, {"copy_s", &s.CopyS}, {"bookkeeping_s", &s.BookkeepingS}, {"resident_bytes", &s.ResidentBytes}, {"fixed_bytes", &s.FixedBytes},
-		{"for_job_index", &s.ForJob}, {"for_task_seq", &s.ForTask},
+		{"for_job_index", &s.ForJob}, {"for_task_seq", &s.ForTask}, {"lost_s", &s.LostS},
 	}
 }

@@ -130,6 +130,7 @@ var metrics = []Metric{
 	{Name: "swap-drain", Column: "swap_drain_s", at: func(m *Metrics) any { return &m.Swapping.DrainS }, Heading: "  drain", Unit: "s"},
 	{Name: "swap-copy", Column: "swap_copy_s", at: func(m *Metrics) any { return &m.Swapping.CopyS }, Heading: "  copies", Unit: "s"},
 	{Name: "swap-bookkeeping", Column: "swap_bookkeeping_s", at: func(m *Metrics) any { return &m.Swapping.BookkeepingS }, Heading: "  bookkeeping", Unit: "s"},
+	{Name: "swap-lost", Column: "swap_lost_s", at: func(m *Metrics) any { return &m.Swapping.LostS }, Heading: "  lost by stops", title: "Lost by stops", Unit: "s"},
 	{Name: "swap-host-peak", Column: "swap_host_peak_bytes", at: func(m *Metrics) any { return &m.Swapping.HostPeakBytes }, Heading: "  most on the host", Unit: "bytes",
 		Gauge: "caserun_swap_host_peak_bytes", Help: "The most GPU memory that was on the host at one time: the median over the same runs."},
 	{Name: "host-mapped-slowdown", Column: "host_mapped_slowdown_s", at: func(m *Metrics) any { return &m.Swapping.HostMappedS }, Heading: "  slowdown by host access", Unit: "s"},

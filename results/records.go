@@ -201,8 +201,9 @@ type Job struct {
 	Credits *int    // of that user in the mix; nil: it states none
 	// UnaccountedBytes are the most that its processes had on devices at one time beside what they were charged; nil: not compared.
 	UnaccountedBytes *int64
-	Restarts         *int  // how often it was started again; nil: never
-	Suspects         []int // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
+	Restarts         *int     // how often it was started again; nil: never
+	LostS            *float64 // LostS of its swaps, together; nil: none of its kernels was stopped
+	Suspects         []int    // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
 }
 
 // EndedWithOthers reports whether the job was a companion (mixes.Job.UntilOthersEnd) that was ended: a signal ended it,
@@ -363,10 +364,11 @@ type Swap struct {
 	DrainS        float64 // until the device had ended what the process submitted
 	CopyS         float64
 	BookkeepingS  float64
-	ResidentBytes *int64 // of the task, on the device afterwards
-	FixedBytes    *int64 // of ResidentBytes: bytes that cannot move
-	ForJob        *int   // whose request the room is for
-	ForTask       *int   // its task; nil: the job asks as a whole
+	ResidentBytes *int64   // of the task, on the device afterwards
+	FixedBytes    *int64   // of ResidentBytes: bytes that cannot move
+	LostS         *float64 // how long kernels had run that were stopped, to run again from their beginning
+	ForJob        *int     // whose request the room is for
+	ForTask       *int     // its task; nil: the job asks as a whole
 }
 
 // Moved reports whether memory moved. A process can also give way and have nothing that can move.

@@ -18,7 +18,8 @@ type Swapping struct {
 	DrainS        *float64 // sums over swaps, which can overlap; unsuccessful ones included
 	CopyS         *float64
 	BookkeepingS  *float64
-	HostPeakBytes *int64 // the most that was on the host at one time
+	LostS         *float64 // nil: not known of any swap
+	HostPeakBytes *int64   // the most that was on the host at one time
 	// HostMappedS is by how much kernels took longer because memory that they used was on the host.
 	HostMappedS *float64
 }
@@ -35,7 +36,7 @@ func NewSwapping(run Run, tasks []Task, swaps []Swap) Swapping {
 		return Swapping{}
 	}
 	var moved, inVain, out, in int64
-	var drain, copying, bookkeeping []float64
+	var drain, copying, bookkeeping, lost []float64
 	for _, s := range swaps {
 		switch {
 		case s.Outcome != schedulers.Done:
@@ -49,9 +50,15 @@ func NewSwapping(run Run, tasks []Task, swaps []Swap) Swapping {
 			moved++
 		}
 		drain, copying, bookkeeping = append(drain, s.DrainS), append(copying, s.CopyS), append(bookkeeping, s.BookkeepingS)
+		if s.LostS != nil {
+			lost = append(lost, *s.LostS)
+		}
 	}
 	s := Swapping{Swaps: &moved, InVain: &inVain, OutBytes: &out, InBytes: &in, HostPeakBytes: known(hostPeak(tasks, swaps)),
 		DrainS: known(total(drain)), CopyS: known(total(copying)), BookkeepingS: known(total(bookkeeping))}
+	if len(lost) > 0 {
+		s.LostS = known(total(lost))
+	}
 	if run.Mode == Simulated {
 		s.HostMappedS = known(0.0)
 	}

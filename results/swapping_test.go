@@ -14,15 +14,15 @@ func moved(job, task int, d schedulers.Direction, end float64, bytes int64) Swap
 }
 
 func TestSwapping(t *testing.T) {
-	unable := Swap{Job: 1, Direction: schedulers.Out, Outcome: schedulers.Unable, EndS: 3, DrainS: 0.125}
-	costly := Swap{Job: 2, Direction: schedulers.Out, Outcome: schedulers.Done, EndS: 1, Bytes: 7, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 1}
+	unable := Swap{Job: 1, Direction: schedulers.Out, Outcome: schedulers.Unable, EndS: 3, DrainS: 0.125, LostS: known(1.0)}
+	costly := Swap{Job: 2, Direction: schedulers.Out, Outcome: schedulers.Done, EndS: 1, Bytes: 7, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 1, LostS: known(0.5)}
 	back := Swap{Job: 2, Direction: schedulers.In, Outcome: schedulers.Done, EndS: 2, Bytes: 5, CopyS: 0.25, BookkeepingS: 0.5}
 	nothing := Swap{Job: 3, Direction: schedulers.Out, Outcome: schedulers.Done, EndS: 1, ResidentBytes: known(int64(0))} // it gave way, and had nothing
 	busy := unable
 	busy.Outcome = schedulers.Busy
 	got := NewSwapping(Run{Mode: Live}, []Task{{Job: 2, ReleaseS: known(9.0)}}, []Swap{unable, busy, costly, nothing, back})
 	want := Swapping{Swaps: known(int64(2)), InVain: known(int64(2)), OutBytes: known(int64(7)), InBytes: known(int64(5)),
-		DrainS: known(0.5), CopyS: known(0.75), BookkeepingS: known(1.5), HostPeakBytes: known(int64(7))}
+		DrainS: known(0.5), CopyS: known(0.75), BookkeepingS: known(1.5), LostS: known(2.5), HostPeakBytes: known(int64(7))}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("live (-want +got):\n%s", diff)
 	}

@@ -58,7 +58,7 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 				f.t.Errorf("%+v is taken", e)
 			}
 		}
-		f.mustPost(runner.TaskRevoked{ID: first, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Moved: schedulers.Moved{Bytes: 10, Drain: time.Millisecond, Copy: time.Second, Bookkeeping: time.Microsecond}}})
+		f.mustPost(runner.TaskRevoked{ID: first, Answer: schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Lost: time.Minute, Moved: schedulers.Moved{Bytes: 10, Drain: time.Millisecond, Copy: time.Second, Bookkeeping: time.Microsecond}}})
 		f.want("answer 2@0")
 		f.at(3)
 		f.mustPost(runner.TaskResume{ID: first, Need: 10, Referenced: 10})
@@ -86,7 +86,7 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 	}
 	wantSwaps(t, rec,
 		results.Swap{Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 1.005, EndS: 2,
-			Bytes: 10, DrainS: 0.001, CopyS: 1, BookkeepingS: 1e-6, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(1), ForTask: new(0)},
+			Bytes: 10, DrainS: 0.001, CopyS: 1, BookkeepingS: 1e-6, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), LostS: new(60.0), ForJob: new(1), ForTask: new(0)},
 		results.Swap{Direction: schedulers.In, Outcome: schedulers.Done, StartS: 5.499999, EndS: 6, Bytes: 9, CopyS: 0.5, BookkeepingS: 1e-6},
 		results.Swap{Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Done, StartS: 5.75, EndS: 6, Bytes: 4, CopyS: 0.25, ForJob: new(0), ForTask: new(0)})
 }
@@ -121,7 +121,7 @@ func TestRevocationsInVainAreRecorded(t *testing.T) {
 		f.ended(2)
 	})
 	swap := results.Swap{Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Busy, StartS: 0.005, EndS: 0.005,
-		DrainS: 0.001, ResidentBytes: new(int64(8)), FixedBytes: new(int64(2)), ForJob: new(2)}
+		DrainS: 0.001, ResidentBytes: new(int64(8)), FixedBytes: new(int64(2)), LostS: new(0.0), ForJob: new(2)}
 	unable := swap
 	unable.Outcome, unable.Why, unable.StartS, unable.EndS, unable.DrainS = schedulers.Unable, "it uses cuMemMap", 1, 1, 0
 	wantSwaps(t, rec, swap, unable)

@@ -39,12 +39,25 @@ func (b *Batch) recordRevoked(t *task, answer schedulers.Revoked, now time.Durat
 	if s.Action == schedulers.Move.String() && answer.Outcome == schedulers.Done {
 		b.moved(t, now)
 	}
-	if late && answer.Outcome == schedulers.Busy { // as recorded
+	b.job(s.Job).lose(answer.Lost)
+	if late && answer.Outcome == schedulers.Busy && answer.Lost == 0 { // as recorded
 		return
 	}
 	s.Outcome, s.Why = answer.Outcome, answer.Why
-	s.ResidentBytes, s.FixedBytes = &answer.Resident, &answer.Fixed
+	s.ResidentBytes, s.FixedBytes, s.LostS = &answer.Resident, &answer.Fixed, new(answer.Lost.Seconds())
 	b.recordSwap(s, answer.Moved, now)
+}
+
+// lose notes that kernels of the job had run for so long that were stopped.
+func (j *job) lose(lost time.Duration) {
+	if lost == 0 {
+		return
+	}
+	sum := lost.Seconds()
+	if before := j.record.LostS; before != nil {
+		sum += *before
+	}
+	j.record.LostS = &sum
 }
 
 // moved notes that t is where its move has taken it.

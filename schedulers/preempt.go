@@ -104,7 +104,10 @@ type Revoked struct {
 	Resident int64
 	Fixed    int64 // of Resident: bytes that cannot move
 	Moved    Moved
-	Why      string // why the process is unable; printable
+	// Lost is how long kernels had run that were stopped and are in no earlier answer, whatever the outcome of this one. They run
+	// again from their beginning.
+	Lost time.Duration
+	Why  string // why the process is unable; printable
 }
 
 // Direction is where memory moves.
@@ -167,6 +170,7 @@ type TaskView struct {
 	PermitSince, ResidentSince time.Duration
 	Waited                     time.Duration // how long the request had waited that got its context the permit
 	Stopped                    bool          // a revocation took its context's permit, and it has not been granted another since
+	Lost                       time.Duration // how long kernels of it had run that were stopped, all together
 	Advised                    *Advice       // nil: its kernels use no memory on the host, as far as the scheduler asked for
 	Can                        Actions       // that it has not answered Unable to
 	Asked                      bool          // it has a ticket, or answered Busy less than the ticket's deadline ago

@@ -81,6 +81,7 @@ type logLine struct {
 	BookkeepingS    float64           `json:"bookkeeping_s"`
 	ResidentBytes   *int64            `json:"resident_bytes"`
 	FixedBytes      *int64            `json:"fixed_bytes"`
+	LostS           *float64          `json:"lost_s"`
 	ForJob          *int              `json:"for_job_index"`
 	ForTask         *int              `json:"for_task_seq"`
 }
@@ -186,7 +187,7 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 		}
 		for _, s := range swaps {
 			l := logLine{Kind: "swap", AtS: &s.EndS, Job: &s.Job, Task: &s.Task, Device: &s.Device, Direction: string(s.Direction), Outcome: new(results.Outcome(s.Outcome)), StartS: &s.StartS,
-				Bytes: s.Bytes, DrainS: s.DrainS, CopyS: s.CopyS, BookkeepingS: s.BookkeepingS, ResidentBytes: s.ResidentBytes, FixedBytes: s.FixedBytes, ForJob: s.ForJob, ForTask: s.ForTask}
+				Bytes: s.Bytes, DrainS: s.DrainS, CopyS: s.CopyS, BookkeepingS: s.BookkeepingS, ResidentBytes: s.ResidentBytes, FixedBytes: s.FixedBytes, LostS: s.LostS, ForJob: s.ForJob, ForTask: s.ForTask}
 			if s.Action != "" {
 				l.Action = &s.Action
 			}

@@ -60,7 +60,7 @@ func TestSwapsOfASimulatedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Job 1 gives way before job 0 is back, so that both are on the host at one time.
-	want := results.Swapping{Swaps: new(int64(4)), InVain: new(int64(0)), OutBytes: new(int64(2 * bytes)), InBytes: new(int64(2 * bytes)), DrainS: new(0.0),
+	want := results.Swapping{Swaps: new(int64(4)), InVain: new(int64(0)), OutBytes: new(int64(2 * bytes)), InBytes: new(int64(2 * bytes)), DrainS: new(0.0), LostS: new(0.0),
 		CopyS: new(4 * copyS), BookkeepingS: new(4 * bookkeepingS), HostPeakBytes: new(int64(2 * bytes)), HostMappedS: new(0.0)}
 	if diff := cmp.Diff(want, run.Metrics.Swapping, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 		t.Errorf("the run (-want +got):\n%s", diff)

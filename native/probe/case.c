@@ -967,6 +967,7 @@ static void report_revoked(const struct entry *e, const struct case_wire_revoke 
 		.drain_ns = answer->drain_ns,
 		.copy_ns = answer->copy_ns,
 		.bookkeeping_ns = answer->bookkeeping_ns,
+		.lost_ns = answer->lost_ns,
 		.outcome = answer->outcome,
 	};
 

@@ -71,13 +71,15 @@ struct client_revocation {
 	uint32_t deadline_ms; /* from now, for work that is running to end */
 };
 
-/* Bytes and times are below 2^63. Every answer has an outcome. Unless it is done, nothing has changed. */
+/* Bytes and times are below 2^63. Every answer has an outcome. Unless it is done, nothing has changed, but kernels may have been
+ * stopped. */
 struct client_revoked {
 	enum case_wire_outcome outcome;
 	uint64_t freed_bytes;
 	uint64_t given_bytes;   /* of the task that count as on the device and were not there: it gives them back */
 	uint64_t movable_bytes; /* of the task that are on the device still, and could leave it */
 	uint64_t drain_ns, copy_ns, bookkeeping_ns;
+	uint64_t lost_ns; /* as in case_wire_revoked */
 	char why[CASE_WIRE_WHY]; /* of CASE_REVOKED_UNABLE, NUL-terminated */
 };
 

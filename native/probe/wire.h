@@ -152,7 +152,7 @@ enum case_wire_outcome {
 #define CASE_WIRE_WHY 80
 #define CASE_WIRE_FILES 64 /* at most, with one frame */
 #define CASE_WIRE_TOKEN 16
-#define CASE_WIRE_MAX_FRAME 160
+#define CASE_WIRE_MAX_FRAME 168
 
 struct case_wire_header {
 	uint16_t type;
@@ -273,6 +273,7 @@ struct case_wire_revoked {
 	uint64_t drain_ns;       /* until the work that was running had ended */
 	uint64_t copy_ns;
 	uint64_t bookkeeping_ns; /* mapping, unmapping and the like */
+	uint64_t lost_ns; /* how long kernels had run on the device that were stopped and are in no earlier answer; whatever the outcome */
 	uint32_t outcome;
 	uint32_t zero;
 	char why[CASE_WIRE_WHY]; /* as text of REFUSE */
@@ -417,7 +418,7 @@ static_assert(sizeof(struct case_wire_task_shrink) == 24, "TASK_SHRINK");
 static_assert(sizeof(struct case_wire_task_decided) == 40, "TASK_DECIDED");
 static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
 static_assert(sizeof(struct case_wire_revoke) == 64, "REVOKE");
-static_assert(sizeof(struct case_wire_revoked) == 160, "REVOKED");
+static_assert(sizeof(struct case_wire_revoked) == 168, "REVOKED");
 static_assert(sizeof(struct case_wire_task_resume) == 40, "TASK_RESUME");
 static_assert(sizeof(struct case_wire_task_yielded) == 16, "TASK_YIELDED");
 static_assert(sizeof(struct case_wire_task_moved) == 48, "TASK_MOVED");
@@ -432,7 +433,7 @@ static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
 static_assert(sizeof(struct case_wire_fault) == 144, "FAULT");
 static_assert(sizeof(struct case_wire_bye) == 8, "BYE");
 static_assert(sizeof(struct case_wire_task_shape) == 32, "TASK_SHAPE");
-static_assert(sizeof(struct case_wire_refuse) == CASE_WIRE_MAX_FRAME, "largest");
+static_assert(sizeof(struct case_wire_revoked) == CASE_WIRE_MAX_FRAME, "largest");
 
 static_assert(offsetof(struct case_wire_hello, pid) == 8, "pid");
 static_assert(offsetof(struct case_wire_hello, instance) == 12, "instance");
@@ -493,8 +494,9 @@ static_assert(offsetof(struct case_wire_revoked, fixed_bytes) == 40, "fixed");
 static_assert(offsetof(struct case_wire_revoked, drain_ns) == 48, "drain");
 static_assert(offsetof(struct case_wire_revoked, copy_ns) == 56, "copy");
 static_assert(offsetof(struct case_wire_revoked, bookkeeping_ns) == 64, "bookkeeping");
-static_assert(offsetof(struct case_wire_revoked, outcome) == 72, "outcome");
-static_assert(offsetof(struct case_wire_revoked, why) == 80, "why");
+static_assert(offsetof(struct case_wire_revoked, lost_ns) == 72, "lost");
+static_assert(offsetof(struct case_wire_revoked, outcome) == 80, "outcome");
+static_assert(offsetof(struct case_wire_revoked, why) == 88, "why");
 static_assert(offsetof(struct case_wire_task_resume, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_resume, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_resume, referenced_bytes) == 24, "referenced");

@@ -573,19 +573,19 @@ func TestLargePage(t *testing.T) {
 // Swaps have bars with words, a legend and facts. What a live run does not know is not 0.
 func TestPageShowsSwaps(t *testing.T) {
 	swaps := []results.Swap{
-		{Job: 0, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 3, EndS: 4, Bytes: 6 << 30, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 0.125},
+		{Job: 0, Direction: schedulers.Out, Action: "stop", Outcome: schedulers.Done, StartS: 3, EndS: 4, Bytes: 6 << 30, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 0.125, LostS: new(2.5)},
 		{Job: 0, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 5, EndS: 6, Bytes: 6 << 30, CopyS: 0.5, BookkeepingS: 0.125},
 	}
 	m := memory{}
 	for _, r := range []records{simulatedRun("vgpu", 1, 10), liveRun()} {
-		r.swaps = swaps
+		r.swaps, r.jobs[0].LostS = swaps, new(2.5)
 		m.add(r)
 	}
 	shown := []string{"above: its memory moves to the host", "below: it comes back", "2 swaps (6 GiB to the host, 6 GiB back), 0 unsuccessful",
 		`<rect class="out" x="30%" width="10%" y="2" height="7"><title>6 GiB to the host, 3.00 s to 4.00 s</title></rect>`,
 		`<rect class="in" x="50%" width="10%" y="9" height="7"><title>6 GiB back from the host, 5.00 s to 6.00 s</title></rect>`,
 		"<dt>Swaps</dt><dd>2, and 0 unsuccessful</dd>", "<dt>Moved to the host</dt><dd>6 GiB</dd>", "<dt>Drain</dt><dd>250 ms</dd>", "<dt>Copies</dt><dd>1.00 s</dd>",
-		"<dt>Bookkeeping</dt><dd>250 ms</dd>", "<dt>Most on the host</dt><dd>6 GiB</dd>"}
+		"<dt>Bookkeeping</dt><dd>250 ms</dd>", "<dt>Most on the host</dt><dd>6 GiB</dd>", "<dt>Lost by stops</dt><dd>2.50 s</dd>", ">2.50 s</td>"}
 	for i, slowdown := range []string{"0 s", "–"} {
 		text := write(t, m, m.runs()[i])
 		elements(t, text)

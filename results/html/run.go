@@ -110,6 +110,7 @@ func newFacts(r records) []fact {
 	figures(m.Energy.UsedJ != nil, m.EnergyFields().Pick("energy_j", "energy_per_ok_job_j", "energy_idle_j"))
 	add(m.Energy.UsedJ != nil && m.Energy.Source != nil && *m.Energy.Source == results.EnergyPower, "energy_from")
 	figures(m.Swapping.Swaps != nil, m.SwappingFields())
+	figures(m.Swapping.LostS != nil && *m.Swapping.LostS > 0, m.LostFields())
 	figures(m.DeadlinesMet != nil, m.DeadlineFields())
 	figures(r.run.Arrivals != nil, m.OpenLoadFields())
 	add(r.run.Workers > 0, "workers")
@@ -137,6 +138,9 @@ func newJobs(r records) *report.Table {
 	columns := []string{"job_index", "name", "outcome", "device_index", "footprint", "wait", "start", "end", "exit", "command", "detail"}
 	if slices.ContainsFunc(r.jobs, func(j results.Job) bool { return j.DeadlineS != nil }) {
 		columns = slices.Insert(columns, 8, "deadline", "deadline_met")
+	}
+	if slices.ContainsFunc(r.jobs, func(j results.Job) bool { return j.LostS != nil }) {
+		columns = slices.Insert(columns, 6, "lost")
 	}
 	t := report.JobTable(r.run, r.jobs).Pick(columns...)
 	t.Page = report.Page{Label: fmt.Sprintf("Jobs of run %d", r.run.ID), Class: "sortable"}

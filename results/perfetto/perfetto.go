@@ -242,7 +242,7 @@ func (t *run) swap(on *lanes, s results.Swap) {
 	}
 	from, to := ns(s.StartS), ns(s.EndS)
 	t.slice(slice{track: on.free(from, to), name: name, from: from, to: to}, columns(s.Fields(), "task_seq", "device_index", "outcome", "bytes",
-		"drain_s", "copy_s", "bookkeeping_s", "resident_bytes", "fixed_bytes", "for_job_index", "for_task_seq", "why")...)
+		"drain_s", "copy_s", "bookkeeping_s", "lost_s", "resident_bytes", "fixed_bytes", "for_job_index", "for_task_seq", "why")...)
 }
 
 // task writes what a task's job sees: the wait for the grant, and the time that the task holds

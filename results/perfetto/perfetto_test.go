@@ -314,7 +314,7 @@ func TestTimelineOfARun(t *testing.T) {
 		w.Rank(results.Rank{Job: 0, Rank: 0, PID: new(77), StartS: new(0.5), EndS: new(8.0), Outcome: new(results.OK)})
 		w.Rank(results.Rank{Job: 0, Rank: 1, StartS: new(0.5), EndS: new(7.0), Outcome: new(results.Cancelled), Signal: new("SIGTERM")})
 		w.Swap(results.Swap{Job: 0, Task: 1, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 3.25, EndS: 4, Bytes: 1 << 32,
-			DrainS: 0.125, CopyS: 0.5, BookkeepingS: 0.0625, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(2)})
+			DrainS: 0.125, CopyS: 0.5, BookkeepingS: 0.0625, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), LostS: new(0.75), ForJob: new(2)})
 		w.Swap(results.Swap{Job: 0, Task: 0, Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Unable, Why: "exported", StartS: 3.5, EndS: 4})
 		w.Swap(results.Swap{Job: 0, Task: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 4.25, EndS: 4.5, Bytes: 1 << 32, CopyS: 0.25})
 		w.Event(results.Event{AtS: 1.5, Kind: results.EventRefused, Job: new(1), Detail: "too large"})
@@ -404,7 +404,7 @@ func TestTimelineOfARun(t *testing.T) {
 			"static_shared_bytes": int64(0), "dynamic_shared_bytes": int64(0)}},
 		{"run 1 job 0: a / copies, GPU 0, pid 4711, stream 7", 0, map[string]any{"bytes": int64(1 << 32)}},
 		{"run 1 job 0: a / swaps", 0, map[string]any{"task_seq": int64(1), "device_index": int64(0), "outcome": "done", "bytes": int64(1 << 32), "drain_s": 0.125,
-			"copy_s": 0.5, "bookkeeping_s": 0.0625, "resident_bytes": int64(0), "fixed_bytes": int64(0), "for_job_index": int64(2)}},
+			"copy_s": 0.5, "bookkeeping_s": 0.0625, "lost_s": 0.75, "resident_bytes": int64(0), "fixed_bytes": int64(0), "for_job_index": int64(2)}},
 		{"run 1 job 0: a / swaps (2)", 0, map[string]any{"task_seq": int64(0), "device_index": int64(0), "outcome": "unable", "bytes": int64(0), "drain_s": 0.0,
 			"copy_s": 0.0, "bookkeeping_s": 0.0, "why": "exported"}},
 		{"run 1 job 2: c / job", 1, map[string]any{"command": "c", "outcome": "not known", "device_index": int64(0)}},

@@ -22,6 +22,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	user := where(func(j results.Job) bool { return j.User != nil })
 	deadline := where(func(j results.Job) bool { return j.DeadlineS != nil })
 	restarts := where(func(j results.Job) bool { return j.Restarts != nil })
+	lost := where(func(j results.Job) bool { return j.LostS != nil })
 	notes, _ := failures(jobs, true, len(jobs))
 	t := &Table{Name: "job", Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
@@ -39,7 +40,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "devices", Place: DataOnly},
 		Column{Name: "user_name", Heading: "user", Place: user}, Column{Name: "credits", Place: DataOnly},
 		Column{Name: "unaccounted", Title: "Unaccounted", Unit: Bytes, Place: unaccounted, Drop: 2},
-		Column{Name: "restarts", Place: restarts},
+		Column{Name: "restarts", Place: restarts}, Column{Name: "lost", Title: "Lost by stops", Unit: Seconds, Place: lost, Drop: 2},
 	)}
 	if energy == Everywhere {
 		t.Say(energyNote)
@@ -50,7 +51,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 			exit = *j.Signal
 		}
 		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, devices(j), j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), j.Devices, j.User, j.Credits, j.UnaccountedBytes, j.Restarts)
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ, j.DeadlineS, met(j), j.Devices, j.User, j.Credits, j.UnaccountedBytes, j.Restarts, j.LostS)
 	}
 	return t
 }

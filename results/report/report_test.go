@@ -72,7 +72,7 @@ func someJobs() []results.Job {
 // simJobs do not say how much memory they used.
 func simJobs() []results.Job {
 	jobs := someJobs()[:1]
-	jobs[0].UsedBytes = nil
+	jobs[0].UsedBytes, jobs[0].LostS = nil, ptr(12.5)
 	return jobs
 }
 
@@ -153,13 +153,13 @@ func someRanks() []results.Rank {
 }
 
 func someSwaps() []results.Swap {
-	out := results.Swap{Job: 1, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 1, EndS: 1.5, Bytes: 5 << 30,
-		DrainS: 0.0625, CopyS: 0.25, BookkeepingS: 0.0125, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(64 << 20)), ForJob: ptr(2), ForTask: ptr(0)}
+	out := results.Swap{Job: 1, Direction: schedulers.Out, Action: "stop", Outcome: schedulers.Done, StartS: 1, EndS: 1.5, Bytes: 5 << 30,
+		DrainS: 0.0625, CopyS: 0.25, BookkeepingS: 0.0125, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(64 << 20)), LostS: ptr(12.5), ForJob: ptr(2), ForTask: ptr(0)}
 	in := results.Swap{Job: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 2, EndS: 2.5, Bytes: 4 << 30, CopyS: 0.25, BookkeepingS: 0.0125}
 	busy, unable := out, out
-	busy.Outcome, busy.StartS, busy.EndS, busy.Bytes, busy.CopyS, busy.BookkeepingS, busy.ForTask = schedulers.Busy, 0.5, 0.75, 0, 0, 0, nil
+	busy.Outcome, busy.StartS, busy.EndS, busy.Bytes, busy.CopyS, busy.BookkeepingS, busy.LostS, busy.ForTask = schedulers.Busy, 0.5, 0.75, 0, 0, 0, ptr(0.0), nil
 	unable.Job, unable.Device, unable.Action, unable.Outcome, unable.StartS, unable.EndS, unable.Bytes, unable.DrainS, unable.CopyS, unable.BookkeepingS = 3, 1, "evict", schedulers.Unable, 3, 3, 0, 0, 0, 0
-	unable.Why, unable.ForJob, unable.ForTask = "its memory can be exported (cudaIpcGetMemHandle)", nil, nil
+	unable.Why, unable.LostS, unable.ForJob, unable.ForTask = "its memory can be exported (cudaIpcGetMemHandle)", nil, nil, nil
 	return []results.Swap{out, in, busy, unable}
 }
 

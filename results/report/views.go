@@ -102,6 +102,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	}
 	if m.Swapping.Swaps != nil { // the scheduler took memory back
 		show(Everywhere, m.SwappingFields()...)
+		show(whereKnown(m.Swapping.LostS != nil && *m.Swapping.LostS > 0), m.LostFields()...)
 	}
 	if m.DeadlinesMet != nil {
 		show(Everywhere, m.DeadlineFields()...)

@@ -46,7 +46,7 @@ func fullRun() (results.Run, []results.Device) {
 			WaitMeanS: ptr(0.5), UtilizationMean: ptr(0.4), UtilizationPeak: ptr(1.0), KernelUtilizationMean: ptr(0.3),
 			Energy: results.Energy{UsedJ: ptr(900.0), IdleJ: ptr(200.0), PerOK: ptr(900.0), Source: ptr(results.EnergyPower)},
 			Swapping: results.Swapping{Swaps: ptr(int64(3)), InVain: ptr(int64(1)), OutBytes: ptr(int64(4 << 30)), InBytes: ptr(int64(8 << 30)),
-				DrainS: ptr(0.5), CopyS: ptr(2.25), BookkeepingS: ptr(0.75), HostPeakBytes: ptr(int64(4 << 30)), HostMappedS: ptr(0.125)},
+				DrainS: ptr(0.5), CopyS: ptr(2.25), BookkeepingS: ptr(0.75), HostPeakBytes: ptr(int64(4 << 30)), HostMappedS: ptr(0.125), LostS: ptr(1.5)},
 		},
 		Traced: true,
 		Doubts: "the harness stood still\nanother reason",
@@ -94,7 +94,7 @@ func fullRows(found []results.Device) rows {
 		Jobs: []results.Job{
 			{Index: 0, Name: "backprop", Command: "backprop 1", Class: "small", FootprintBytes: ptr(int64(5 << 30)),
 				Device: ptr(1), UsedBytes: ptr(int64(77)), EnergyEstimateJ: ptr(350.5), ArrivalS: ptr(0.25), StartS: ptr(0.5), EndS: ptr(9.5), WaitS: ptr(0.5), UserS: ptr(8.0), SysS: ptr(1.0),
-				MaxRSSBytes: ptr(int64(1 << 30)), Outcome: ptr(results.OK), ExitStatus: ptr(0)},
+				MaxRSSBytes: ptr(int64(1 << 30)), Outcome: ptr(results.OK), ExitStatus: ptr(0), LostS: ptr(1.5)},
 			{Index: 1, Name: "lud", Command: "lud -s 1", Class: "large", Outcome: ptr(results.OOM), EndS: ptr(10.0),
 				Signal: ptr("SIGABRT"), Detail: "cudaMalloc of 9 GiB failed", StderrTail: "out of memory\n"},
 			{Index: 2, Name: "waits", Command: "w"},
@@ -117,8 +117,8 @@ func fullRows(found []results.Device) rows {
 			{Job: 0, PID: 77, Device: 1, Kind: "htod", Bytes: 5 << 30, Stream: 7, StartS: 0.5, EndS: 1},
 		},
 		Swaps: []results.Swap{
-			{Job: 0, Task: 0, Device: 1, Direction: schedulers.Out, Action: "yield", Outcome: schedulers.Done, StartS: 2, EndS: 3.5, Bytes: 4 << 30,
-				DrainS: 0.5, CopyS: 0.75, BookkeepingS: 0.25, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(0)), ForJob: ptr(1), ForTask: ptr(0)},
+			{Job: 0, Task: 0, Device: 1, Direction: schedulers.Out, Action: "stop", Outcome: schedulers.Done, StartS: 2, EndS: 3.5, Bytes: 4 << 30,
+				DrainS: 0.5, CopyS: 0.75, BookkeepingS: 0.25, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(0)), LostS: ptr(1.5), ForJob: ptr(1), ForTask: ptr(0)},
 			{Job: 0, Task: 0, Device: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
 			{Job: 0, Task: 0, Device: 1, Direction: schedulers.In, Outcome: schedulers.Done, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
 			{Job: 1, Task: 0, Device: 0, Direction: schedulers.Out, Action: "evict", Outcome: schedulers.Unable, Why: "it exports memory", StartS: 2, EndS: 2,

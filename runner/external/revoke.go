@@ -86,6 +86,7 @@ type resident struct {
 	PermitSince   int64    `json:"permit_since_ns"`
 	Waited        int64    `json:"waited_ns"`
 	Stopped       bool     `json:"stopped"`
+	Lost          int64    `json:"lost_ns"`
 	ResidentSince int64    `json:"resident_since_ns"`
 	Can           []string `json:"can"`
 	Asked         bool     `json:"asked"`
@@ -117,7 +118,7 @@ func (p *Policy) residentsOf(d schedulers.DeviceView) []resident {
 	out := []resident{}
 	for t := range d.TaskViews() {
 		r := resident{Task: p.taskOf(t.Task), Allocated: t.Allocated, Resident: t.Resident, Referenced: t.Referenced, Fixed: t.Fixed, Movable: t.Movable,
-			Running: t.Running, Busy: t.Busy, Last: t.Last.Nanoseconds(), Permit: t.Permit, Stopped: t.Stopped, ResidentSince: t.ResidentSince.Nanoseconds(), Can: namesOf(t.Can), Asked: t.Asked}
+			Running: t.Running, Busy: t.Busy, Last: t.Last.Nanoseconds(), Permit: t.Permit, Stopped: t.Stopped, Lost: t.Lost.Nanoseconds(), ResidentSince: t.ResidentSince.Nanoseconds(), Can: namesOf(t.Can), Asked: t.Asked}
 		if t.Permit {
 			r.PermitSince, r.Waited = t.PermitSince.Nanoseconds(), t.Waited.Nanoseconds()
 		}

@@ -106,9 +106,9 @@ cat >/dev/null`)
 	limits := `,"name":"small","capacity_bytes":100,"context_reserve_bytes":10,"sms":2,"warps_per_sm":8,"blocks_per_sm":4,`
 	first := limits + `"free_bytes":10,"used_warps":0,"tasks":2,"jobs":2,"saturated":false,"used_bytes":90,"permits":1,"closed":false,"residents":[` +
 		`{"task":` + taskOf(7, 3, 80, 70, "60000000000", "2000000000") + `,"allocated_bytes":80,"resident_bytes":70,"referenced_bytes":60,"fixed_bytes":5,"movable_bytes":65,` +
-		`"running":false,"busy":true,"last_ns":2000000000,"permit":true,"permit_since_ns":1000000000,"waited_ns":0,"stopped":false,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false},` +
+		`"running":false,"busy":true,"last_ns":2000000000,"permit":true,"permit_since_ns":1000000000,"waited_ns":0,"stopped":false,"lost_ns":0,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false},` +
 		`{"task":` + eight + `,"allocated_bytes":30,"resident_bytes":0,"referenced_bytes":30,"fixed_bytes":0,"movable_bytes":0,` +
-		`"running":false,"busy":false,"last_ns":3000000000,"permit":false,"permit_since_ns":0,"waited_ns":0,"stopped":false,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false}]`
+		`"running":false,"busy":false,"last_ns":3000000000,"permit":false,"permit_since_ns":0,"waited_ns":0,"stopped":false,"lost_ns":0,"resident_since_ns":1000000000,"can":["yield","evict"],"asked":false}]`
 	second := limits + `"free_bytes":100,"used_warps":0,"tasks":0,"jobs":0,"saturated":false,"used_bytes":0,"permits":0,"closed":true,"residents":[]`
 	here := `"context_bytes":0,"tasks_of_job":1,"open":true,"context_here":true,"permit_here":false`
 	there := `"context_bytes":10,"tasks_of_job":0,"open":false,"context_here":false,"permit_here":false`

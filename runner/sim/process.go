@@ -45,6 +45,7 @@ type process struct {
 	doing        *step     // with work
 	then         func()    // what follows it
 	kernelsSince time.Duration
+	kernelSince  time.Duration // when the latest kernel began
 }
 
 var statusOK = 0 // all records of jobs that end well point to it
@@ -187,6 +188,7 @@ func (p *process) launch(s *step) {
 
 // begins notes that a kernel begins.
 func (p *process) begins() {
+	p.kernelSince = p.x.now
 	if !p.kernels {
 		p.kernels, p.kernelsSince = true, p.x.now
 	}

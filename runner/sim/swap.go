@@ -22,6 +22,7 @@ type swap struct {
 	last       time.Duration        // when the latest step on the device ended
 	ticket     *schedulers.Decision // a revocation without an answer
 	asked      time.Duration        // when it came
+	lost       time.Duration        // how long the kernel had run that was stopped for it
 	moving     *activity            // memory is on its way to the host, and the gate is closed
 	held       func()               // goes on when the gate is open
 	told       schedulers.Activity  // the latest
@@ -305,6 +306,7 @@ func (p *process) stop(ticket *schedulers.Decision) {
 		return
 	}
 	p.recordKernels()
+	p.swap.lost = p.x.now - p.kernelSince
 	p.halt()
 	p.todo = p.again
 	p.did()
@@ -383,13 +385,13 @@ func (p *process) moveOut() {
 }
 
 func (p *process) answer(o schedulers.Outcome, took schedulers.Moved) {
-	ticket := p.swap.ticket.Ticket
-	p.swap.ticket = nil
+	ticket, lost := p.swap.ticket.Ticket, p.swap.lost
+	p.swap.ticket, p.swap.lost = nil, 0
 	resident := int64(0)
 	for _, o := range p.task.objects {
 		if !o.managed() {
 			resident += o.resident
 		}
 	}
-	p.post(runner.TaskRevoked{ID: p.id(), Answer: schedulers.Revoked{Ticket: ticket, Outcome: o, Resident: resident, Moved: took}})
+	p.post(runner.TaskRevoked{ID: p.id(), Answer: schedulers.Revoked{Ticket: ticket, Outcome: o, Resident: resident, Moved: took, Lost: lost}})
 }

@@ -153,7 +153,7 @@ func wantSwaps(t *testing.T, scheduler string, steps []string, want ...results.S
 func out(job int, action string, gibs, copied, start, resident float64, forJob int) results.Swap {
 	s := in(job, gibs, copied, start)
 	s.Direction, s.Action = schedulers.Out, action
-	s.ResidentBytes, s.FixedBytes, s.ForJob, s.ForTask = new(int64(resident*gib)), new(int64(0)), &forJob, new(0)
+	s.ResidentBytes, s.FixedBytes, s.LostS, s.ForJob, s.ForTask = new(int64(resident*gib)), new(int64(0)), new(0.0), &forJob, new(0)
 	return s
 }
 
@@ -309,13 +309,14 @@ func TestAKernelThatIsStoppedStartsAgain(t *testing.T) {
 		at    float64
 		steps string
 		ends  []float64 // of the records of its kernels
+		lost  float64
 	}{
-		{0.4, kernel(1, 1, stoppable), []float64{0.4015, 1.4015}},
-		{0.999, kernel(1, 1, stoppable), []float64{1}},
-		{0.4, kernel(1, 1, stoppable) + kernel(1, 2, stoppable), []float64{0.4015, 3.4015}},
-		{1.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1.4015, 3.4015}},
-		{0.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1, 3}},
-		{1.75, managed("m", "1GiB") + kernel(1, 1, stoppable+`, "access": {"m": "cyclic 2"}`), []float64{1.7515, 2.7515}}, // what has come stays
+		{0.4, kernel(1, 1, stoppable), []float64{0.4015, 1.4015}, 0.4015},
+		{0.999, kernel(1, 1, stoppable), []float64{1}, 0},
+		{0.4, kernel(1, 1, stoppable) + kernel(1, 2, stoppable), []float64{0.4015, 3.4015}, 0.4015},
+		{1.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1.4015, 3.4015}, 0.4015},
+		{0.4, kernel(1, 1, "") + kernel(1, 2, stoppable), []float64{1, 3}, 0},
+		{1.75, managed("m", "1GiB") + kernel(1, 1, stoppable+`, "access": {"m": "cyclic 2"}`), []float64{1.7515, 2.7515}, 1.7515}, // what has come stays
 	} {
 		text := c.steps
 		if !strings.Contains(text, "managed") {
@@ -327,7 +328,7 @@ func TestAKernelThatIsStoppedStartsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Policy = stops{s.Policy, 1, time.Duration(c.at * 1e9)}
-		_, rec, _, err := r.under(t.Context(), s)
+		jobs, rec, _, err := r.under(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,6 +339,10 @@ func TestAKernelThatIsStoppedStartsAgain(t *testing.T) {
 		if !slices.EqualFunc(ends, c.ends, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }) || len(rec.Swaps) != 1 ||
 			rec.Swaps[0].Action != "stop" || rec.Swaps[0].Outcome != schedulers.Done || math.Abs(rec.Swaps[0].EndS-c.ends[0]) > 1e-6 {
 			t.Errorf("stopped at %g s, kernels end at %v s, want %v, with %+v", c.at, ends, c.ends, rec.Swaps)
+			continue
+		}
+		if lost := *rec.Swaps[0].LostS; math.Abs(lost-c.lost) > 1e-6 || (jobs[0].LostS == nil) != (lost == 0) || lost > 0 && *jobs[0].LostS != lost {
+			t.Errorf("stopped at %g s: %g s lost, want %g, and of the job %v", c.at, lost, c.lost, jobs[0].LostS)
 		}
 	}
 }

@@ -41,6 +41,7 @@ type revocable struct {
 	busy       bool
 	busySince  time.Duration // since when each look has shown it busy
 	stopped    bool
+	lost       time.Duration // as in TaskView
 	last       time.Duration
 	given      time.Duration // when it was last granted its device, or resumed
 	got        time.Duration // when it last got anything onto its device
@@ -172,9 +173,12 @@ func (e *Engine) Revoked(id schedulers.TaskID, answer schedulers.Revoked, now ti
 	switch {
 	case !ok || e.preempter == nil || h.ticket == nil || h.ticket.id != answer.Ticket:
 		return nil, fmt.Errorf("task %d answers ticket %d: it is not outstanding", id, answer.Ticket)
+	case answer.Lost < 0:
+		return nil, fmt.Errorf("task %d answers ticket %d: %v lost", id, answer.Ticket, answer.Lost)
 	case answer.Outcome == schedulers.Done && (answer.Fixed < 0 || answer.Fixed > answer.Resident || answer.Resident > h.bytes):
 		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answer.Ticket, answer.Resident, answer.Fixed, h.bytes)
 	}
+	h.lost = time.Duration(sumBytes(int64(h.lost), int64(answer.Lost)))
 	r, wasLate := h.ticket.Revocation, h.isLate()
 	if h.moves() {
 		e.endMove(h, answer.Outcome == schedulers.Done)
@@ -625,7 +629,7 @@ func (d *device) view(h *holding) schedulers.TaskView {
 	its, permit := d.permits[h.task.Process()]
 	v := schedulers.TaskView{Task: h.task, Allocated: h.allocated, Resident: h.bytes, Referenced: min(h.referenced, h.allocated),
 		Untouched: min(h.untouched, h.referenced, h.allocated), Advised: h.advised, Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Busy: h.busy, Last: h.last,
-		Permit: permit, PermitSince: its.since, Waited: its.waited, Stopped: h.stopped, ResidentSince: h.got, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
+		Permit: permit, PermitSince: its.since, Waited: its.waited, Stopped: h.stopped, Lost: h.lost, ResidentSince: h.got, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
 	if !h.can.Has(schedulers.Evict) {
 		v.Fixed = h.bytes
 	}

@@ -317,6 +317,25 @@ func TestATaskWithoutAPermitDoesNotRun(t *testing.T) {
 	n.Submit(movable(3, 5), "yield(1,5)")
 }
 
+// Policies see what a task has lost in all, whatever the answer that told of it. The sum does not wrap around.
+func TestLostTimeAddsUp(t *testing.T) {
+	n := enginetest.NewAskingNode(t, "demand", enginetest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	for i, c := range []struct {
+		outcome  schedulers.Outcome
+		lost     time.Duration
+		wantLost time.Duration
+	}{{schedulers.Busy, 0, 0}, {schedulers.Busy, 2, 2}, {schedulers.Done, time.Second, time.Second + 2}, {schedulers.Done, math.MaxInt64, math.MaxInt64}} {
+		now := time.Duration(i+1) * time.Hour
+		n.Ask(now, "evict(1,1)", schedulers.Revocation{Task: 1, Action: schedulers.Evict, Bytes: 1, Deadline: ms, For: schedulers.Nobody})
+		ds, err := n.Engine.Revoked(1, schedulers.Revoked{Ticket: schedulers.Ticket(i + 1), Outcome: c.outcome, Resident: n.Task(1).Resident - 1, Lost: c.lost}, now)
+		n.Want("answer", "", ds, err)
+		if got := n.Task(1).Lost; got != c.wantLost {
+			t.Errorf("after answer %d: %v lost, want %v", i, got, c.wantLost)
+		}
+	}
+}
+
 // Sizes come from processes, and their sums do not wrap around.
 func TestAKernelOfAnySizeIsRefused(t *testing.T) {
 	d := enginetest.Small
@@ -344,6 +363,9 @@ func TestMisuseOfRevocation(t *testing.T) {
 		},
 		"task 1 answers ticket 1: 11 bytes on the device": func() ([]schedulers.Decision, error) {
 			return n.Engine.Revoked(1, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Resident: 11}, 0)
+		},
+		"task 1 answers ticket 1: -1ns lost": func() ([]schedulers.Decision, error) {
+			return n.Engine.Revoked(1, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Lost: -1}, 0)
 		},
 		"4 bytes on the device, 5 of them fixed": func() ([]schedulers.Decision, error) {
 			return n.Engine.Revoked(1, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Resident: 4, Fixed: 5}, 0)

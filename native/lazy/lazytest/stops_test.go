@@ -86,18 +86,54 @@ func TestLazyGivesBackATooLargeFootprint(t *testing.T) {
 	p.endsForEver(2)
 }
 
-// A kernel is stopped while another revocation's wait for it goes on.
+// A kernel is stopped while another revocation's wait for it goes on. What it had run for is lost, and what it runs for when it has
+// begun again.
 func TestLazyStopsAKernelThatYieldingWaitedFor(t *testing.T) {
+	const waited = 20 * time.Millisecond
+	begun := time.Now()
 	p := startForEver(t, "for_ever")
-	p.revokeIn(time.Millisecond, schedulers.Yield)
-	if was := p.next("revoked").Answer(); was.Outcome != schedulers.Busy {
+	p.revokeIn(waited, schedulers.Yield)
+	if was := p.next("revoked").Answer(); was.Outcome != schedulers.Busy || was.Lost != 0 {
 		t.Fatalf("%+v", was)
 	}
-	if was := p.revoked(schedulers.Stop); was.Outcome != schedulers.Done {
-		t.Fatalf("%+v", was)
+	for n, atLeast := range []time.Duration{waited, 0} {
+		was := p.revoked(schedulers.Stop)
+		if most := time.Since(begun); was.Outcome != schedulers.Done || was.Lost <= atLeast || was.Lost > most {
+			t.Fatalf("stop %d: %+v, want %v to %v lost", n, was, atLeast, most)
+		}
+		begun = time.Now()
+		p.grant(p.next("resume"))
+		p.wantSaid(fmt.Sprint("begun ", n+2))
 	}
-	p.wantSaid("begun 2")
-	p.endsForEver(2)
+	p.endsForEver(3)
+}
+
+// A kernel that stops too late for its ticket is lost too, and a later answer says so. A deadline may also pass before the kernel is
+// asked.
+func TestLazyStopsAKernelTooLate(t *testing.T) {
+	const round = 20 * time.Millisecond
+	p := startForEver(t, "for_ever", fmt.Sprint("FAKE_CUDA_KERNEL_US=", round.Microseconds()))
+	ask := func(deadline time.Duration, action schedulers.Action) schedulers.Revoked {
+		p.revokeIn(deadline, action)
+		was := p.next("revoked").Answer()
+		if was.Outcome == schedulers.Done {
+			p.grant(p.next("resume"))
+			p.next("said")
+		}
+		return was
+	}
+	var told schedulers.Revoked
+	for n := 0; n < 100 && told.Lost == 0; n++ {
+		if ask(time.Millisecond, schedulers.Stop).Outcome != schedulers.Done {
+			told = ask(3*round, schedulers.Yield)
+		}
+	}
+	if told.Lost < round {
+		t.Errorf("%+v, want at least %v lost", told, round)
+	}
+	p.goOn()
+	p.end()
+	p.mustSucceed()
 }
 
 // The process is killed at any step of a stop and of the way back, and nothing is left.

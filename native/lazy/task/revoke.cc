@@ -212,6 +212,7 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 	} else {
 		answer->movable_bytes = movable_of(r->task);
 	}
+	answer->lost_ns = take_lost();
 }
 
 static void welcome(const client_welcome *w)

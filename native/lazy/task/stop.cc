@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <utility>
 
 #include "abi/capture_mode.h"
 #include "abi/clock.h"
@@ -35,6 +36,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags);
 CUresult cuEventRecord(CUevent event, cudaStream_t stream);
 CUresult cuEventQuery(CUevent event);
 CUresult cuEventSynchronize(CUevent event);
+CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to);
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
 CUresult cuStreamCreate(cudaStream_t *stream, unsigned flags);
 CUresult cuStreamSynchronize(cudaStream_t stream);
@@ -44,7 +46,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, cudaStrea
 namespace lazy {
 namespace {
 
-const unsigned without_timing = 2; // CU_EVENT_DISABLE_TIMING
+const unsigned with_timing = 0, without_timing = 2; // CU_EVENT_DISABLE_TIMING
 const unsigned non_blocking = 1;   // CU_STREAM_NON_BLOCKING
 const uint64_t alone_ns = 10 * 1000000u, for_ever = UINT64_MAX;
 
@@ -56,10 +58,12 @@ struct Kernel {
 	bool again = false; // it was stopped before
 	Stoppable *what = nullptr; // nullptr: none is left
 	CUcontext context = nullptr; // that all of these belong to
-	CUevent before = nullptr, after = nullptr;
+	CUevent before = nullptr;                  // behind what was submitted before
+	CUevent began = nullptr, after = nullptr; // in its stream, around it
 	cudaStream_t own = nullptr;
 } kernel;
-bool watched = false; // the thread is there
+bool watched = false;     // the thread is there
+uint64_t stopped_ran = 0; // ns, until somebody takes it (take_lost)
 
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 pthread_cond_t was_asked = PTHREAD_COND_INITIALIZER;
@@ -104,7 +108,8 @@ bool ready(CUcontext context)
 		return false;
 	kernel = {};
 	if (REAL_DRIVER(cuEventCreate)(&kernel.before, without_timing) != CUDA_SUCCESS ||
-	    REAL_DRIVER(cuEventCreate)(&kernel.after, without_timing) != CUDA_SUCCESS ||
+	    REAL_DRIVER(cuEventCreate)(&kernel.began, with_timing) != CUDA_SUCCESS ||
+	    REAL_DRIVER(cuEventCreate)(&kernel.after, with_timing) != CUDA_SUCCESS ||
 	    REAL_DRIVER(cuStreamCreate)(&kernel.own, non_blocking) != CUDA_SUCCESS)
 		return false;
 	kernel.context = context;
@@ -126,12 +131,30 @@ bool said_stopped()
 	       REAL_DRIVER(cuStreamSynchronize)(kernel.own) == CUDA_SUCCESS && found[1] != 0;
 }
 
+// ran is how long the kernel ran that has ended, in ns.
+uint64_t ran()
+{
+	float ms = 0;
+
+	return REAL_DRIVER(cuEventElapsedTime)(&ms, kernel.began, kernel.after) == CUDA_SUCCESS ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0;
+}
+
+// mark has the device say when it has done what comes before the kernel, and when the kernel's stream comes to it.
+CUresult mark()
+{
+	const CUresult result = REAL_DRIVER(cuCtxRecordEvent)(kernel.context, kernel.before);
+	return result == CUDA_SUCCESS ? REAL_DRIVER(cuEventRecord)(kernel.began, kernel.what->stream) : result;
+}
+
 // settle finds out whether the kernel has ended, and how. A device that has failed ends it.
 State settle()
 {
 	if ((kernel.state != State::runs && kernel.state != State::asked) || REAL_DRIVER(cuEventQuery)(kernel.after) == cudaErrorNotReady)
 		return kernel.state;
-	turn(kernel.state == State::asked && said_stopped() ? State::stopped : State::none);
+	const bool stopped = kernel.state == State::asked && said_stopped();
+	if (stopped)
+		stopped_ran += ran();
+	turn(stopped ? State::stopped : State::none);
 	return kernel.state;
 }
 
@@ -150,7 +173,7 @@ void begin_again()
 	Locked locked(mutex);
 	const InContext here(kernel.context);
 
-	CUresult result = REAL_DRIVER(cuCtxRecordEvent)(kernel.context, kernel.before);
+	CUresult result = mark();
 	if (result == CUDA_SUCCESS)
 		result = kernel.what->run();
 	if (result == CUDA_SUCCESS)
@@ -241,7 +264,7 @@ bool begin_stoppable(Stoppable what)
 	const bool alone = await_alone_in_gate(now_ns() + alone_ns);
 	Locked locked(mutex);
 	const InContext here(kernel.context);
-	if (alone && REAL_DRIVER(cuCtxRecordEvent)(kernel.context, kernel.before) == CUDA_SUCCESS)
+	if (alone && mark() == CUDA_SUCCESS)
 		return true;
 	turn(State::none);
 	return false;
@@ -293,6 +316,12 @@ bool stop_kernel(uint64_t deadline_ns)
 	return await_until(deadline_ns, [] { return settled() != State::asked; });
 }
 
+uint64_t take_lost()
+{
+	Locked locked(mutex);
+	return std::exchange(stopped_ran, 0);
+}
+
 void forget_stops()
 {
 	Locked locked(mutex);
@@ -306,6 +335,7 @@ void renew_stops()
 	was_asked = PTHREAD_COND_INITIALIZER;
 	kernel = {};
 	watched = left = false;
+	stopped_ran = 0;
 }
 
 } // namespace lazy

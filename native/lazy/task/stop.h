@@ -38,6 +38,9 @@ cudaError_t answer(cudaError_t found);
 // came before it, or the kernel, does not end by the deadline. A kernel that ends late is begun again at once.
 bool stop_kernel(uint64_t deadline_ns);
 
+// take_lost is how long kernels had run, in ns, that have stopped since it was last called. Each began when its stream came to it.
+uint64_t take_lost();
+
 void forget_stops(); // the context is about to go
 void renew_stops();  // in a child of fork
 

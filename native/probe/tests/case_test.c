@@ -870,7 +870,7 @@ static void revocation(void)
 	struct case_wire_task_moved moved;
 
 	evicts();
-	hook.answer = (struct client_revoked){CASE_REVOKED_DONE, 4, 3, 2, 10, 20, 30, "not for a success"};
+	hook.answer = (struct client_revoked){CASE_REVOKED_DONE, 4, 3, 2, 10, 20, 30, 40, "not for a success"};
 	hook.act = reports_inside;
 	int fd = evictor(listener, &a);
 	CHECK(threads() == 2 && activity_permitted() && client_permitted(&a.task));
@@ -887,7 +887,7 @@ static void revocation(void)
 	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
 	CHECK(revoked.task == a.task.id && revoked.ticket == 9 && revoked.outcome == CASE_REVOKED_DONE && revoked.freed_bytes == 4 &&
 	      revoked.resident_bytes == 993 && revoked.fixed_bytes == 991 && revoked.drain_ns == 10 && revoked.copy_ns == 20 &&
-	      revoked.bookkeeping_ns == 30 && revoked.why[0] == '\0');
+	      revoked.bookkeeping_ns == 30 && revoked.lost_ns == 40 && revoked.why[0] == '\0');
 	CHECK(!activity_permitted());
 	b = a;
 	CHECK(pthread_create(&b.thread, NULL, resuming, &b) == 0);
@@ -915,7 +915,7 @@ static void revocation_without_effect(void)
 
 	evicts();
 	int fd = evictor(listener, &a);
-	const struct client_revoked each[] = {{.outcome = CASE_REVOKED_BUSY, .freed_bytes = 7, .why = "x"},
+	const struct client_revoked each[] = {{.outcome = CASE_REVOKED_BUSY, .freed_bytes = 7, .lost_ns = 5, .why = "x"},
 	                                      {.outcome = CASE_REVOKED_UNABLE, .freed_bytes = 7, .why = "the area is full"}};
 	for (uint64_t i = 0; i < 2; i++) {
 		hook.answer = each[i];
@@ -927,7 +927,7 @@ static void revocation_without_effect(void)
 		CHECK(a.result == CASE_OK && activity_permitted());
 		take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
 		CHECK(revoked.ticket == i + 1 && revoked.outcome == each[i].outcome && revoked.freed_bytes == 0 &&
-		      revoked.resident_bytes == 1000 && strcmp(revoked.why, i == 1 ? "the area is full" : "") == 0);
+		      revoked.lost_ns == each[i].lost_ns && revoked.resident_bytes == 1000 && strcmp(revoked.why, i == 1 ? "the area is full" : "") == 0);
 	}
 	CHECK(case_task_free(&a.task) == CASE_OK);
 	take(fd, &freed, sizeof freed, CASE_WIRE_TASK_FREE);

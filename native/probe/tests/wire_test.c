@@ -77,7 +77,7 @@ static void encode(void)
 	struct case_wire_fault fault = {HEADER(CASE_WIRE_FAULT, fault), 123456789012345, 700, 0, "cudaMemcpy"};
 	struct case_wire_welcome welcome = {HEADER(CASE_WIRE_WELCOME, welcome), 32 << 20, 50000, 2, 1, 0};
 	struct case_wire_revoke revoke = {HEADER(CASE_WIRE_REVOKE, revoke), 7, 99, 3ull << 30, CASE_REVOKE_MOVE, 250, {0}, 3, 0};
-	struct case_wire_revoked revoked = {HEADER(CASE_WIRE_REVOKED, revoked), 7, 99, 0, 5ull << 30, 517 << 20, 1000000, 2000000, 3000000,
+	struct case_wire_revoked revoked = {HEADER(CASE_WIRE_REVOKED, revoked), 7, 99, 0, 5ull << 30, 517 << 20, 1000000, 2000000, 3000000, 4000000,
 	                                    CASE_REVOKED_UNABLE, 0, "the swap area is full"};
 	struct case_wire_task_moved moved = {HEADER(CASE_WIRE_TASK_MOVED, moved), 7, 5ull << 30, 2000000, 3000000, CASE_MOVED_OUT, 0};
 	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30, 3ull << 30};

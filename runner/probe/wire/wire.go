@@ -49,7 +49,7 @@ const (
 
 // Sizes in bytes, and how many files a frame has at most.
 const (
-	MaxFrame  = 160
+	MaxFrame  = 168
 	TokenSize = 16
 	MaxFiles  = 64 // CASE_WIRE_FILES
 
@@ -484,6 +484,7 @@ func (f *Revoked) fields(c *Codec) {
 	c.duration(&a.Moved.Drain)
 	c.duration(&a.Moved.Copy)
 	c.duration(&a.Moved.Bookkeeping)
+	c.duration(&a.Lost)
 	enum(c, &a.Outcome, outcomes, "outcome")
 	c.unused(4)
 	c.text(&a.Why, whySize)

@@ -35,7 +35,7 @@ func samples() map[Kind]Frame {
 		hello.Token[i], grant.UUID[i], move.UUID[i] = byte(i), byte(0xa0+i), byte(0xa0+i)
 	}
 	moves := schedulers.Moved{Bytes: 5 << 30, Copy: 2 * time.Millisecond, Bookkeeping: 3 * time.Millisecond}
-	answer := schedulers.Revoked{Ticket: 99, Outcome: schedulers.Unable, Resident: 5 << 30, Fixed: 517 << 20, Moved: moves, Why: "the swap area is full"}
+	answer := schedulers.Revoked{Ticket: 99, Outcome: schedulers.Unable, Resident: 5 << 30, Fixed: 517 << 20, Moved: moves, Lost: 4 * time.Millisecond, Why: "the swap area is full"}
 	answer.Moved.Bytes, answer.Moved.Drain = 0, time.Millisecond
 	return map[Kind]Frame{
 		KindHello: hello,
@@ -177,14 +177,15 @@ func TestDecodeRejects(t *testing.T) {
 		"prepares, not evicts": edit(t, KindHello, func(b []byte) { b[32] = 2 }),
 		"moves, not evicts":    edit(t, KindHello, func(b []byte) { b[32] = 8 }),
 		"hello unused":         edit(t, KindHello, func(b []byte) { b[39] = 1 }),
-		"outcome 0":            edit(t, KindRevoked, func(b []byte) { b[72] = 0 }),
-		"revoked outcome 4":    edit(t, KindRevoked, func(b []byte) { b[72] = 4 }),
-		"busy with a reason":   edit(t, KindRevoked, func(b []byte) { b[72] = 2 }),
+		"outcome 0":            edit(t, KindRevoked, func(b []byte) { b[80] = 0 }),
+		"revoked outcome 4":    edit(t, KindRevoked, func(b []byte) { b[80] = 4 }),
+		"busy with a reason":   edit(t, KindRevoked, func(b []byte) { b[80] = 2 }),
 		"unable but freed":     edit(t, KindRevoked, func(b []byte) { b[24] = 1 }),
 		"fixed over resident":  edit(t, KindRevoked, func(b []byte) { b[47] = 1 }),
 		"drained 2^63 ns":      edit(t, KindRevoked, func(b []byte) { b[55] = 0x80 }),
-		"revoked unused":       edit(t, KindRevoked, func(b []byte) { b[76] = 1 }),
-		"why not terminated":   edit(t, KindRevoked, func(b []byte) { copy(b[80:], bytes.Repeat([]byte{'x'}, whySize)) }),
+		"lost 2^63 ns":         edit(t, KindRevoked, func(b []byte) { b[79] = 0x80 }),
+		"revoked unused":       edit(t, KindRevoked, func(b []byte) { b[84] = 1 }),
+		"why not terminated":   edit(t, KindRevoked, func(b []byte) { copy(b[88:], bytes.Repeat([]byte{'x'}, whySize)) }),
 		"revoke with a flag":   edit(t, KindRevoke, func(b []byte) { b[60] = 1 }),
 		"welcome unused":       edit(t, KindWelcome, func(b []byte) { b[28] = 1 }),
 		"resume with 2^63":     edit(t, KindResume, func(b []byte) { b[23] = 0x80 }),
