@@ -12,7 +12,9 @@ import (
 // (PILOT, III.C.2): at each start and end, and each period. A burst that starts is one of them: if it is the largest,
 // it waits like one that has ended. Such a burst starts once it fits, or has waited as long as it may.
 //
-// Active is what the latest launches of a task reference. A burst that started because it had waited so long
+// Active is what the latest launches of a task reference, also where it is known what their kernels have reached: a kernel that has
+// just begun has reached little, so bursts would start beside each other, and end once they have moved their memory
+// (docs/results/pilot.md). A burst that started because it had waited so long
 // is safe for a while (patience.isSafe).
 type activeFit struct {
 	MemoryHard // for growth
