@@ -15,7 +15,7 @@
 #
 # Environment: DEVICE (0), REPS (7), LIMIT (seconds, 480), SWAP (32GiB).
 #
-# Needs bin/caserun, make native, make cuda, make -C benchmarks/movable and data/ from caserun data. Exit status: 0 all runs were made;
+# Needs bin/caserun, make native, make cuda, make -C benchmarks/movable (mm-8) and data/ from caserun data. Exit status: 0 all runs were made;
 # 4 time is up, call again; else as caserun sweep.
 set -u
 cd "$(dirname "$0")/.." || exit 1

@@ -13,7 +13,7 @@ import (
 )
 
 // The catalog is a set of mix files in the users' format, read by the same parser. rodinia.yaml,
-// darknet.yaml, torch.yaml and pilot.yaml define the jobs to which mixes, and users' files, refer by name.
+// darknet.yaml, torch.yaml, pilot.yaml and node.yaml define the jobs to which mixes, and users' files, refer by name.
 //
 //go:embed catalog/*.yaml
 var catalogFiles embed.FS
@@ -117,6 +117,7 @@ var builtin = sync.OnceValue(func() *catalog {
 	c.jobs.add(c.darknet)
 	c.jobs.add(read("torch").Jobs)
 	c.jobs.add(read("pilot").Jobs)
+	c.jobs.add(read("node").Jobs)
 	for _, name := range catalogMixNames {
 		if of, managed := strings.CutSuffix(name, OnManaged); managed {
 			c.mixes = append(c.mixes, read(of).managed())
@@ -124,13 +125,17 @@ var builtin = sync.OnceValue(func() *catalog {
 			c.mixes = append(c.mixes, read(name))
 		}
 	}
+	for i := range figures {
+		c.mixes = append(c.mixes, figures[i].usual(&c.jobs))
+	}
 	return &c
 })
 
 // Catalog returns the mixes of the CASE paper: W1 to W8 of Table 2, the four
-// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow, and those of PILOT's figures, P-fig2-1g to P-fig5-bfs-nn, and these with managed memory.
+// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow, and those of PILOT's figures, P-fig2-1g to P-fig5-bfs-nn, and these with managed memory. Those of
+// the dissertation's figures, N-fig7 to N-fig21, are last, with the usual values of their parameters.
 func Catalog() []Mix {
-	mixes := make([]Mix, 0, len(catalogMixNames))
+	mixes := make([]Mix, 0, len(builtin().mixes))
 	for _, m := range builtin().mixes {
 		mixes = append(mixes, m.clone())
 	}
@@ -146,6 +151,14 @@ func Jobs() []Job {
 	return jobs
 }
 
+// mixNames are the names of the catalog's mixes, those of figures without values.
+func mixNames() (names []string) {
+	for _, m := range builtin().mixes {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
 // Lookup finds a catalog mix by name, in any case.
 func Lookup(name string) (Mix, error) {
 	for _, m := range builtin().mixes {
@@ -153,14 +166,22 @@ func Lookup(name string) (Mix, error) {
 			return m.clone(), nil
 		}
 	}
-	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, near.OrKnown(name, catalogMixNames))
+	if m, known, err := ofFigure(&builtin().jobs, name); known {
+		return m, err
+	}
+	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, near.OrKnown(name, mixNames()))
 }
 
 // Match returns the names of the catalog's mixes that match a pattern of path.Match, such as
-// D-*, in any case.
+// D-*, in any case. N-fig9-* are those of a figure with values.
 func Match(pattern string) ([]string, error) {
-	var names []string
-	for _, name := range catalogMixNames {
+	all, names := mixNames(), []string(nil)
+	for i := range figures {
+		if prefix := figures[i].name + "-"; len(pattern) > len(prefix) && strings.EqualFold(pattern[:len(prefix)], prefix) {
+			all = append(all, figures[i].names()...)
+		}
+	}
+	for _, name := range all {
 		fits, err := path.Match(strings.ToUpper(pattern), strings.ToUpper(name))
 		if err != nil {
 			return nil, fmt.Errorf("pattern %q: %w: write it as W* or D-*", pattern, err)
@@ -170,7 +191,7 @@ func Match(pattern string) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no mix of the catalog fits %q: use one of %s", pattern, strings.Join(catalogMixNames, ", "))
+		return nil, fmt.Errorf("no mix of the catalog fits %q: use one of %s", pattern, strings.Join(mixNames(), ", "))
 	}
 	return names, nil
 }

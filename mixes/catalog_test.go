@@ -198,9 +198,12 @@ func TestCatalogCannotBeChangedByCallers(t *testing.T) {
 
 func TestLookupErrorNamesTheNear(t *testing.T) {
 	for name, want := range map[string]string{
-		"W9":       `no mix "W9" in the catalog; did you mean W1 or W2 or W3 or W4 or W5 or W6 or W7 or W8?`,
-		"d-predit": `no mix "d-predit" in the catalog; did you mean D-predict?`,
-		"nightly":  `no mix "nightly" in the catalog; known are ` + strings.Join(catalogMixNames, ", "),
+		"W9":        `no mix "W9" in the catalog; did you mean W1 or W2 or W3 or W4 or W5 or W6 or W7 or W8?`,
+		"d-predit":  `no mix "d-predit" in the catalog; did you mean D-predict?`,
+		"nightly":   `no mix "nightly" in the catalog; known are ` + strings.Join(mixNames(), ", "),
+		"N-fig9-5":  `no mix "N-fig9-5" in the catalog: write N-fig9-CPU, where CPU is 0, 50, 100, 150, 200`,
+		"n-fig11-6": `no mix "n-fig11-6" in the catalog: write N-fig11-JOBS-CPU, where JOBS is 6, 12, 24, 36; CPU is 0, 50, 100, 150, 200`,
+		"N-fig99":   `no mix "N-fig99" in the catalog; did you mean N-fig9 or N-fig19 or N-fig10?`,
 	} {
 		if _, err := Lookup(name); err == nil || err.Error() != want {
 			t.Errorf("Lookup(%q): %v\nwant %s", name, err, want)

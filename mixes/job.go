@@ -142,16 +142,20 @@ const (
 )
 
 // SuitePrograms returns the names of the programs that every suite has, spelled as in Tables 1
-// and 5 of CASE, of PILOT's programs, and of the PyTorch programs.
+// and 5 of CASE, of PILOT's programs, of those of benchmarks/node, and of the PyTorch programs.
 func SuitePrograms() []string { return slices.Clone(suitePrograms) }
 
 var suitePrograms = []string{
 	"backprop", "bfs", "srad_v1/srad", "srad_v2/srad", "dwt2d", "needle", "lavaMD", "darknet",
 	"pilot/pagedos", "pilot/vectoradd", "pilot/backprop", "pilot/bfs", "pilot/hs3d", "pilot/partfilter", "pilot/lavamd",
 	"pilot/nn", "pilot/gaussian", "pilot/corr", "pilot/gesummv", "pilot/2dconvol",
+	"node/bp", "node/bfs", "node/hs", "node/nw", "node/sp", "node/mt", "node/pr", "node/sc", "node/bs", "node/va", "node/mm", "node/synth",
 	"torch/cnn.py", "torch/decode.py", "torch/diffusion.py", "torch/embedding.py",
 	"torch/graphnet.py", "torch/graphs.py", "torch/tabular.py", "torch/transformer.py",
 }
+
+// distinct are folders of programs that have names of other programs, too.
+var distinct = []string{"pilot", "node"}
 
 // Processes is how many processes of the job's command start.
 func (j *Job) Processes() int { return max(j.Ranks, 1) }
@@ -219,8 +223,8 @@ func (j Job) OfSuite() bool {
 // OfTorch reports whether the job's program is one of the PyTorch programs, which every suite has, because they need no build.
 func (j Job) OfTorch() bool { return strings.HasPrefix(j.Program, "torch/") && j.OfSuite() }
 
-// OfPilot reports whether the job's program is one of PILOT's, which read no files.
-func (j Job) OfPilot() bool { return strings.HasPrefix(j.Program, "pilot/") && j.OfSuite() }
+// ReadsNone reports whether the job's program is one of PILOT's or of benchmarks/node, which read no files.
+func (j Job) ReadsNone() bool { return slices.Contains(distinct, path.Dir(j.Program)) && j.OfSuite() }
 
 // FromCommand returns the job of a command line. A first word without a slash, or equal to one
 // of SuitePrograms, is a program of the suite; the job then has what the catalog knows of the
@@ -306,13 +310,13 @@ func classOf(bytes int64) string {
 }
 
 // labelOf returns the default name of a job: the program's base name. For srad it is the
-// directory, which distinguishes the two versions. PILOT's programs have names that other programs have, too.
+// directory, which distinguishes the two versions.
 func labelOf(program string) string {
-	if of, found := strings.CutPrefix(program, "pilot/"); found {
-		return "pilot-" + input.Name(of)
+	base, dir := path.Base(program), path.Dir(program)
+	if slices.Contains(distinct, dir) {
+		return dir + "-" + input.Name(base)
 	}
-	base := path.Base(program)
-	if dir := path.Base(path.Dir(program)); base == "srad" && (dir == "srad_v1" || dir == "srad_v2") {
+	if dir = path.Base(dir); base == "srad" && (dir == "srad_v1" || dir == "srad_v2") {
 		return dir
 	}
 	return input.Name(base)

@@ -16,10 +16,14 @@ __global__ void digest(const uint32_t *words, size_t count, unsigned long long *
 }
 KERNEL(digest);
 
-static std::string usage_of(const about &what)
+static std::string usage_of(const about &what, const std::vector<own_option> &own)
 {
+	std::string also;
+
+	for (const own_option &o : own)
+		also += std::string(" [") + o.name + (o.number ? " F]" : " TEXT]");
 	return std::string("usage: ") + program_invocation_short_name +
-	       " [--size sm|md|lg|N] [--rounds N] [--memory device|managed] [--blocks N] [--threads N] [options]\n" + what.does +
+	       " [--size sm|md|lg|N] [--rounds N] [--memory device|managed] [--blocks N] [--threads N]" + also + " [options]\n" + what.does +
 	       "\nSizes: sm " + std::to_string(what.sizes[0]) + ", md " + std::to_string(what.sizes[1]) + ", lg (default) " +
 	       std::to_string(what.sizes[2]) + "." + (what.most_rounds ? "" : " Rounds: 0 (default) is endless.") +
 	       " Grid: " + std::to_string(what.blocks) + " blocks of 256 threads. README.md says more.\n";
@@ -69,10 +73,25 @@ static unsigned threads_of(const char *text)
 	return threads;
 }
 
-program::program(int argc, char **argv, const about &what)
+/* take takes an option of the program's own, if it is one. */
+static bool take(const std::vector<own_option> &own, const std::string &option, const char *value)
+{
+	for (const own_option &o : own) {
+		if (option != o.name)
+			continue;
+		if (o.text)
+			*o.text = value;
+		else if ((*o.number = parse_real(value, o.name)) < o.least)
+			die(EXIT_INPUT, "%s is %s, want a number of at least %g", o.name, value, o.least);
+		return true;
+	}
+	return false;
+}
+
+program::program(int argc, char **argv, const about &what, const std::vector<own_option> &own)
 	: size(what.sizes[2]), rounds(-1), blocks(what.blocks), threads(256), what_(what), clock_(false)
 {
-	const std::string usage = usage_of(what);
+	const std::string usage = usage_of(what, own);
 
 	chosen = take_options(&argc, argv, usage.c_str());
 	clock_ = phase_clock(chosen.phases);
@@ -91,7 +110,7 @@ program::program(int argc, char **argv, const about &what)
 			blocks = parse_int(value, "--blocks", 1, 1L << 20);
 		else if (option == "--threads")
 			threads = threads_of(value);
-		else
+		else if (!take(own, option, value))
 			usage_error(usage.c_str());
 	}
 	clock_.start("set up");

@@ -57,13 +57,21 @@ struct about {
 	long most_rounds;          /* by default; 0: the default is endless rounds */
 };
 
+/* An option of one program: a number of at least `least`, or a text. */
+struct own_option {
+	const char *name;
+	double *number;
+	double least;
+	const char **text;
+};
+
 /* An H200 holds so many blocks of 256 threads. */
 enum { FULL = 132 * 8 };
 
 class program {
 public:
 	/* The arguments are read. Errors in them end the process. */
-	program(int argc, char **argv, const about &what);
+	program(int argc, char **argv, const about &what, const std::vector<own_option> &own = {});
 
 	long size, rounds;
 	unsigned blocks, threads;

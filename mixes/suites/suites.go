@@ -187,7 +187,7 @@ func (s Suite) resolve(m mixes.Mix) (programs, dirs []string, err error) {
 			problems = append(problems, fmt.Errorf("%sjob %d (%s): %w", where, number, j.Name, fmt.Errorf(format, args...)))
 		}
 		dir := j.Dir
-		if dir == "" && IsBuilt(j) && !j.OfPilot() {
+		if dir == "" && IsBuilt(j) && !j.ReadsNone() {
 			dir = s.Data
 		}
 		if dir, err = filepath.Abs(dir); err != nil {

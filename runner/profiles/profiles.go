@@ -20,6 +20,8 @@
 // 4 TB/s, and pagedos has bursts of 0.6 s for a minute. How they go through their memory follows from the loops of their kernels. A step
 // stands for the launches of several rounds.
 //
+// What the programs of benchmarks/node do follows from their arguments (node.go).
+//
 // suite_h100.csv is what benchmarks/profile.sh measured of the builtin suite under the lazy runtime on an H100 (one traced run
 // of each job, two at a time, 32 cores). It is not in the catalog: docs/results/simulator.md says why.
 package profiles
@@ -229,6 +231,9 @@ func (s Set) Lookup(j mixes.Job) (Profile, error) {
 		return stated(j), nil
 	}
 	p, ok := s.byCommand[j.Single().Command()]
+	if !ok {
+		p, ok = generated(j)
+	}
 	if !ok {
 		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}

@@ -14,6 +14,7 @@ enum { cudaMemAttachGlobal = 1 };
 #define __global__ static
 #define __host__
 #define __device__
+#define __launch_bounds__(threads)
 #define __shared__ static thread_local
 
 inline const char *cudaGetErrorString(cudaError_t) { return "of the fake runtime"; }
@@ -33,6 +34,9 @@ template <class T> T atomicAdd(T *at, T by)
 	*at += by;
 	return before;
 }
+
+template <class T> void atomicMin(T *at, T value) { *at = value < *at ? value : *at; }
+template <class T> void atomicMax(T *at, T value) { *at = value > *at ? value : *at; }
 
 template <auto kernel> struct on_host;
 template <class... A, void (*kernel)(A...)> struct on_host<kernel> {

@@ -23,8 +23,8 @@ func TestSweepLists(t *testing.T) {
 		{splitMixes, "W1-W3,W5-W6,D-128", []string{"W1", "W2", "W3", "W5", "W6", "D-128"}},
 		{splitMixes, "W1..3,W5-6", []string{"W1", "W2", "W3", "W5", "W6"}},
 		{splitMixes, "my-3-4.yaml", []string{"my-3-4.yaml"}},
-		{splitMixes, "*[1-2]8", []string{"D-128"}}, // a pattern, and no range
-		{splitMixes, "[^1-3]*8", []string{"W8", "D-128"}},
+		{splitMixes, "*[1-2]8", []string{"D-128", "N-fig18"}}, // a pattern, and no range
+		{splitMixes, "[^1-3]*8", []string{"W8", "D-128", "N-fig8", "N-fig18"}},
 		{splitMixes, "W1-W9", nil},
 		{splitMixes, "W3..W1", nil},
 		{splitMixes, "W1..W99", nil},
