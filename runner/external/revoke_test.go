@@ -125,6 +125,39 @@ cat >/dev/null`)
 	}
 }
 
+// A program is told how long a burst had waited that goes on, and whether it was ended.
+func TestProgramsAreToldWhoWaitedAndWhoWasStopped(t *testing.T) {
+	p, policy := taker(t, `,"asks":["tick"]`, `read q; echo "$q" >&3; echo '{"id":1}'; cat >/dev/null`)
+	s, err := policies.Parse("mfit:wait=1s", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, on := node(t, s.Policy), 0
+	for id := range schedulers.TaskID(2) { // both need all of device 0
+		task := schedulers.Task{ID: id + 1, Job: schedulers.JobID(id + 1), Bytes: 80, OnDevice: &on, Can: schedulers.Movable | 1<<schedulers.Stop}
+		if _, err := e.Submit(task, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stops := e.Tick(e.NextAct(), 0)
+	if len(stops) != 1 || stops[0].Kind != schedulers.Revoke || stops[0].Revocation.Action != schedulers.Stop {
+		t.Fatalf("%+v", stops)
+	}
+	if _, err := e.Revoked(1, schedulers.Revoked{Ticket: stops[0].Ticket, Outcome: schedulers.Done}, 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	policy.NextTick(nil, e.View(), 3*time.Second)
+	log, err := os.ReadFile(p.program.Path + ".log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"permit":false,"permit_since_ns":0,"waited_ns":0,"stopped":true`, `"permit":true,"permit_since_ns":2000000000,"waited_ns":2000000000,"stopped":false`} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("no %s in %s", want, log)
+		}
+	}
+}
+
 // A program of version 2 need not take back. It is told the time.
 func TestVersion2WithoutTakingBack(t *testing.T) {
 	p := start(t, `read hello; echo '{"id":0,"protocol":2}'; read q; echo "$q" >"$0.log"; echo '{"id":1,"device":1}'; cat >/dev/null`)

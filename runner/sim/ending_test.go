@@ -91,6 +91,53 @@ func TestBurstsWaitNoLongerThanTheyMay(t *testing.T) {
 	}
 }
 
+// Beside a kernel that never ends a burst waits for as long as it may, and until memory has moved, however the memory of both lies.
+func TestBurstsBesideAKernelThatNeverEnds(t *testing.T) {
+	stopped := 0
+	chance.CheckTimes(t, 40, 2000, func(rt *rapid.T) {
+		some := func(name string, least, most int) string {
+			return allocate(name, fmt.Sprintf("%dMiB", 512*rapid.IntRange(least, most).Draw(rt, name)))
+		}
+		const kernels, longest = 3, 0.3 // seconds: a burst takes less than a neighbour may wait
+		var steps string
+		for i := range rapid.IntRange(1, 4).Draw(rt, "bursts") {
+			if i < 2 {
+				steps += some(fmt.Sprint("y", i), 1, 9)
+			}
+			for range rapid.IntRange(1, kernels).Draw(rt, "kernels") {
+				steps += kernel(1, longest*rapid.Float64Range(0.1, 1).Draw(rt, "length"), fmt.Sprintf(`, "stoppable": %t`, rapid.Bool().Draw(rt, "stoppable")))
+			}
+			steps += host(rapid.Float64Range(0.1, 2).Draw(rt, "host"))
+		}
+		c := rapid.SampledFrom([]string{"mfit:wait=1s", "mfit:wait=1s,estimate=allocated", "amfit:wait=1s"}).Draw(rt, "scheduler")
+		node := small(t, 1)
+		node.Groups[0].LinkBytesPerS *= 64
+		r := stepping(t, node, c, some("x", 9, 18)+kernel(1, 1, `, "endless": true, "stoppable": true`), steps)
+		r.jobs[0].UntilOthersEnd = true
+		s, err := policies.Parse(r.scheduler, 1)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var waited time.Duration
+		s.Policy = waits{s.Policy, &waited}
+		done, rec, _, err := r.under(t.Context(), s)
+		if err != nil || *done[0].Outcome != results.OK || *done[1].Outcome != results.OK {
+			rt.Fatalf("%s: %v, %+v: %q", c, err, done, steps)
+		}
+		if bound := 1 + 2*moving(10, 10)/64; waited.Seconds() > bound {
+			rt.Fatalf("%s: a burst waits for %v, want %g s at most: %q", c, waited, bound, steps)
+		}
+		for _, swap := range rec.Swaps {
+			if swap.Action == "stop" {
+				stopped++
+			}
+		}
+	})
+	if stopped == 0 {
+		t.Error("no kernel was stopped, so that little was checked")
+	}
+}
+
 // A kernel that never ends goes on until it is stopped for others, or its job ends with them. If nothing else can happen any more,
 // the run ends: at once, or where the kernel goes on to push blocks out or is asked again and again, after a while.
 func TestKernelsThatNeverEnd(t *testing.T) {
