@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 )
 
@@ -63,7 +64,7 @@ func (j refJob) steps() (text string) {
 		}
 		access = append(access, fmt.Sprintf(`%s: %q`, name, r.pattern()))
 	}
-	more := fmt.Sprintf(`, "reads": [%s], "writes": [%s], "access": {%s}`, strings.Join(reads, ","), strings.Join(writes, ","), strings.Join(access, ","))
+	more := fmt.Sprintf(`, "reads": [%s], "writes": [%s], "access": {%s}, "stoppable": true`, strings.Join(reads, ","), strings.Join(writes, ","), strings.Join(access, ","))
 	for range j.launches {
 		text += kernel(j.blocks, j.seconds, more) + host(j.gap)
 	}
@@ -72,8 +73,8 @@ func (j refJob) steps() (text string) {
 
 // refDevice is what the reference has of a device.
 type refDevice struct {
-	blocks  int     // capacity
-	in, out float64 // seconds of a block
+	blocks          int     // capacity
+	in, out, remote float64 // seconds of a block
 }
 
 type refPage struct{ there, dirty bool }
@@ -81,17 +82,27 @@ type refPage struct{ there, dirty bool }
 // refProcess is a job in the reference.
 type refProcess struct {
 	refJob
-	pages   [][]refPage
-	next    []int     // of each reach: its next access
-	at      float64   // part of the kernel
-	left    float64   // seconds of what it does
-	state   byte      // 'h'ost, 'c'omputing, 'f'aulting, or over
-	wants   [2]int    // object and block
-	writes  bool      // the kernel will write what it wants
-	begun   float64   // of the kernel
-	took    []float64 // of each kernel
-	faulted int       // blocks
-	rng     *rand.Rand
+	pages  [][]refPage
+	next   []int     // of each reach: its next access
+	at     float64   // part of the kernel
+	left   float64   // seconds of what it does
+	state  byte      // 'h'ost, 'w'aiting to begin, 'c'omputing, 'f'aulting, 'r'eaching the host, or over
+	wants  [2]int    // object and block
+	writes bool      // the kernel will write what it wants
+	begun  float64   // of the kernel
+	took   []float64 // of each kernel
+	end    float64   // of its latest kernel
+	rng    *rand.Rand
+
+	// Under rules (reference_rules_test.go):
+	asked    float64         // when it last asked to begin
+	waited   float64         // from then on
+	stops    float64         // when its kernel ends before it is done; 0: it does not
+	stopped  bool            // its kernel has ended so
+	touched  map[[2]int]bool // blocks that its kernel has reached
+	before   int             // blocks that the kernel before has reached
+	resident int             // blocks
+	limit    int             // of them, beyond which it reaches blocks on the host; 0: without limit
 }
 
 // total is how many blocks a reach reaches.
@@ -126,129 +137,179 @@ func (p *refProcess) pick(of int) int {
 	return p.rng.IntN(n)
 }
 
-// reference runs jobs on a device, and returns how long each kernel took.
-func reference(d refDevice, seed uint64, jobs ...refJob) (took [][]float64, faulted []int) {
-	var ps []*refProcess
+// refPlace is a block that is on the device.
+type refPlace struct {
+	p             *refProcess
+	object, block int
+}
+
+// refNode is a device on which processes of the reference run.
+type refNode struct {
+	refDevice
+	ps    []*refProcess
+	ages  []refPlace    // in the order in which they came
+	queue []*refProcess // for the fault engine
+	now   float64
+	rules refRules // nil: each kernel starts at once
+}
+
+// reference runs jobs on a device, and returns how long each kernel took, from its latest start, and when each job's last kernel ended.
+func reference(d refDevice, seed uint64, rules refRules, jobs ...refJob) (took [][]float64, ends []float64) {
+	n := refNode{refDevice: d, rules: rules}
 	for i, j := range jobs {
 		p := &refProcess{refJob: j, next: make([]int, len(j.reaches)), left: j.start, state: 'h', rng: rand.New(rand.NewPCG(seed, uint64(i)))}
 		for _, size := range j.objects {
 			p.pages = append(p.pages, make([]refPage, size))
 		}
-		ps = append(ps, p)
+		n.ps = append(n.ps, p)
 	}
-	type place struct {
-		p             *refProcess
-		object, block int
+	for n.step() {
 	}
-	var ages []place // in the order in which they came
-	var queue []*refProcess
-	now := 0.0
-	serve := func() { // the first in the queue
-		p := queue[0]
-		seconds := d.in
-		if len(ages) == d.blocks {
-			out := &ages[0].p.pages[ages[0].object][ages[0].block]
-			if out.dirty {
-				seconds += d.out
-			}
-			*out = refPage{}
-			ages = ages[1:]
-		}
-		p.pages[p.wants[0]][p.wants[1]] = refPage{true, p.writes}
-		ages = append(ages, place{p, p.wants[0], p.wants[1]})
-		p.left = seconds
+	for _, p := range n.ps {
+		took, ends = append(took, p.took), append(ends, p.end)
 	}
-	var advance func(p *refProcess)
-	compute := func(p *refProcess) {
-		_, when := p.nextAccess()
-		p.state, p.left = 'c', (when-p.at)*p.seconds
-		p.at = when
+	return took, ends
+}
+
+// serve has the fault engine bring the block of the first in its queue.
+func (n *refNode) serve() {
+	p := n.queue[0]
+	seconds := n.in
+	if len(n.ages) == n.blocks {
+		oldest := n.ages[0]
+		out := &oldest.p.pages[oldest.object][oldest.block]
+		if out.dirty {
+			seconds += n.out
+		}
+		*out = refPage{}
+		oldest.p.resident--
+		n.ages = n.ages[1:]
 	}
-	advance = func(p *refProcess) { // what p did is over
-		switch p.state {
-		case 'h':
-			if len(p.took) == p.launches {
-				p.state = 0
-				for i := range ages {
-					if ages[i].p == p {
-						ages[i].object = -1
-					}
-				}
-				ages = slices.DeleteFunc(ages, func(a place) bool { return a.object < 0 })
-				return
-			}
-			p.begun, p.at = now, 0
-			clear(p.next)
-		case 'f':
-			queue = queue[1:]
-			if len(queue) > 0 {
-				serve()
-			}
-			compute(p)
-			return
+	p.pages[p.wants[0]][p.wants[1]] = refPage{true, p.writes}
+	p.resident++
+	n.ages = append(n.ages, refPlace{p, p.wants[0], p.wants[1]})
+	p.left = seconds
+}
+
+func (p *refProcess) compute() {
+	_, when := p.nextAccess()
+	p.state, p.left = 'c', (when-p.at)*p.seconds
+	p.at = when
+}
+
+// unqueue takes p out of the queue for the fault engine.
+func (n *refNode) unqueue(p *refProcess) {
+	first := len(n.queue) > 0 && n.queue[0] == p
+	n.queue = slices.DeleteFunc(n.queue, func(o *refProcess) bool { return o == p })
+	if first && len(n.queue) > 0 {
+		n.serve()
+	}
+}
+
+// begin starts p's kernel from its beginning.
+func (n *refNode) begin(p *refProcess) {
+	p.begun, p.at, p.waited = n.now, 0, n.now-p.asked
+	p.before, p.touched = max(p.before, len(p.touched)), map[[2]int]bool{}
+	clear(p.next)
+	n.access(p)
+}
+
+// advance goes on where what p did is over.
+func (n *refNode) advance(p *refProcess) {
+	switch {
+	case p.state == 'h' && len(p.took) == p.launches:
+		p.state = 0
+		n.ages = slices.DeleteFunc(n.ages, func(a refPlace) bool { return a.p == p })
+	case p.state == 'h':
+		p.state, p.asked, p.left = 'w', n.now, math.Inf(1)
+		if n.rules == nil {
+			n.begin(p)
 		}
-		of, _ := p.nextAccess()
-		if of < 0 {
-			p.took = append(p.took, now-p.begun)
-			p.state, p.left = 'h', p.gap
-			return
-		}
-		block := p.pick(of)
-		p.writes = p.reaches[of].writes
-		page := &p.pages[p.reaches[of].object][block]
-		if page.there {
-			page.dirty = page.dirty || p.writes
-			compute(p)
-			return
-		}
-		p.faulted++
-		p.state, p.wants = 'f', [2]int{p.reaches[of].object, block}
-		if queue = append(queue, p); len(queue) == 1 {
-			serve()
+	case p.state == 'f':
+		n.unqueue(p)
+		p.compute()
+	case p.state == 'r':
+		p.compute()
+	default:
+		n.access(p)
+	}
+}
+
+// access has p's kernel come to its next block, or to its end.
+func (n *refNode) access(p *refProcess) {
+	of, _ := p.nextAccess()
+	if of < 0 {
+		p.took, p.end = append(p.took, n.now-p.begun), n.now
+		p.state, p.left, p.stops, p.before = 'h', p.gap, 0, len(p.touched)
+		p.touched, p.stopped = nil, false
+		return
+	}
+	block := p.pick(of)
+	p.writes = p.reaches[of].writes
+	p.wants = [2]int{p.reaches[of].object, block}
+	if p.touched[p.wants] = true; p.pages[p.wants[0]][block].there {
+		page := &p.pages[p.wants[0]][block]
+		page.dirty = page.dirty || p.writes
+		p.compute()
+		return
+	}
+	if p.limit > 0 && p.resident >= p.limit {
+		p.state, p.left = 'r', n.remote
+		return
+	}
+	p.state = 'f'
+	if n.queue = append(n.queue, p); len(n.queue) == 1 {
+		n.serve()
+	}
+}
+
+// step goes to the next moment at which something happens. It reports false if nothing does any more.
+func (n *refNode) step() bool {
+	demand := 0.0
+	for _, p := range n.ps {
+		if p.state == 'c' {
+			demand += p.demand()
 		}
 	}
-	for {
-		demand := 0.0
-		for _, p := range ps {
-			if p.state == 'c' {
-				demand += p.demand()
-			}
-		}
-		slow := max(1, demand)
-		var first *refProcess
-		least := math.Inf(1)
-		for _, p := range ps {
-			left := p.left
-			switch {
-			case p.state == 0 || p.state == 'f' && queue[0] != p:
-				continue
-			case p.state == 'c':
-				left *= slow
-			}
-			if left < least {
-				first, least = p, left
-			}
-		}
-		if first == nil {
-			break
-		}
-		now += least
-		for _, p := range ps {
-			switch {
-			case p == first:
-				p.left = 0
-			case p.state == 'c':
-				p.left -= least / slow
-			case p.state == 'h' || p.state == 'f' && queue[0] == p:
-				p.left -= least
-			}
-		}
-		advance(first)
+	slow := max(1, demand)
+	var first *refProcess
+	least := math.Inf(1)
+	if n.rules != nil {
+		least = n.rules.next(n) - n.now
 	}
-	for _, p := range ps {
-		took, faulted = append(took, p.took), append(faulted, p.faulted)
+	for _, p := range n.ps {
+		left := p.left
+		switch {
+		case p.state == 0 || p.state == 'f' && n.queue[0] != p:
+			continue
+		case p.state == 'c':
+			left *= slow
+		}
+		if left < least {
+			first, least = p, left
+		}
 	}
-	return took, faulted
+	if math.IsInf(least, 1) {
+		return false
+	}
+	n.now += least
+	for _, p := range n.ps {
+		switch {
+		case p == first:
+			p.left = 0
+		case p.state == 'c':
+			p.left -= least / slow
+		case p.state == 'h' || p.state == 'r' || p.state == 'f' && n.queue[0] == p:
+			p.left -= least
+		}
+	}
+	if first != nil {
+		n.advance(first)
+	}
+	if n.rules != nil {
+		n.rules.act(n)
+	}
+	return true
 }
 
 // refPair is two random jobs that want 60 to 200 % of a device of so many blocks.
@@ -294,21 +355,26 @@ func pairNode(t testing.TB, blocks int) Node {
 	return n
 }
 
-// modelled is how long each kernel of the jobs took on the simulated node.
-func modelled(t testing.TB, scheduler string, blocks int, jobs ...refJob) (took [][]float64) {
+// kernelsOf are the kernels of the jobs on the simulated node.
+func kernelsOf(t testing.TB, scheduler string, blocks int, jobs ...refJob) []results.Kernel {
 	var steps []string
 	for _, j := range jobs {
 		steps = append(steps, j.steps())
 	}
 	_, rec := stepping(t, pairNode(t, blocks), scheduler, steps...).must(t)
+	return rec.Kernels
+}
+
+// modelled is how long each kernel of the jobs took on the simulated node.
+func modelled(t testing.TB, scheduler string, blocks int, jobs ...refJob) (took [][]float64) {
 	took = make([][]float64, len(jobs))
-	for _, k := range rec.Kernels {
+	for _, k := range kernelsOf(t, scheduler, blocks, jobs...) {
 		took[k.Job] = append(took[k.Job], k.EndS-k.StartS)
 	}
 	return took
 }
 
-var h200 = refDevice{in: refBlock / 10.3e9, out: refBlock / 16.6e9}
+var h200 = refDevice{in: refBlock / 10.3e9, out: refBlock / 16.6e9, remote: refBlock / 36e9}
 
 // errorsOf are the relative errors of the kernels of random pairs.
 func errorsOf(t testing.TB, pairs, blocks int) (errs []float64) {
@@ -317,7 +383,7 @@ func errorsOf(t testing.TB, pairs, blocks int) (errs []float64) {
 	for i := range pairs {
 		rng := rand.New(rand.NewPCG(52, uint64(i)))
 		jobs := refPair(rng, blocks)
-		want, _ := reference(d, uint64(i), jobs[:]...)
+		want, _ := reference(d, uint64(i), nil, jobs[:]...)
 		got := modelled(t, "zero", blocks, jobs[:]...)
 		for j := range want {
 			for k := range want[j] {
