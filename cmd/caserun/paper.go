@@ -201,10 +201,13 @@ func (o *paperOptions) do(c *cobra.Command) (err error) {
 		say("%s", again)
 		return orAgain(onStore{o}.do(c), "what was measured is stored", again)
 	}
+	if o.selection(say).OnlyTimes() {
+		return o.look(c, nil)
+	}
 	return onStore{o}.do(c)
 }
 
-// look makes the tables of runs that are stored.
+// look makes the tables of runs that are stored, or of kernel times alone.
 func (o *paperOptions) look(c *cobra.Command, db *store.Store) error {
 	ctx, say := c.Context(), sayTo(c)
 	found, err := o.selection(say).Select(ctx, db)

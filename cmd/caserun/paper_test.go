@@ -159,6 +159,10 @@ func TestPaperOfPilot(t *testing.T) {
 	if err := os.WriteFile("table1.csv", []byte(times), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if status, tables, errs := caserun(t, "paper", "pilot", "--format", "json"); status != exitOK || !strings.Contains(tables, `"measured": 1.5`) ||
+		!strings.Contains(errs, "table1.csv alone is shown, because runs are missing: no store caserun.db. To measure them: benchmarks/pilot.sh") {
+		t.Errorf("without a store: exit %d: %s%s", status, tables, errs)
+	}
 	for _, size := range []string{"7893MiB", "100GiB"} {
 		if status, _, errs := caserun(t, "sweep", "--mixes", "P-fig4-bfs-managed", "--scheds", "sa,zero,amfit:wait=1s", "--node", "sim:1xH200", "--mem-cap", size, "--reps", "1"); status != exitOK {
 			t.Fatal(errs)

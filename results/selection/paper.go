@@ -42,9 +42,30 @@ func (e *NothingError) Error() string { return e.why }
 // Nothing is a NothingError.
 func Nothing(format string, args ...any) error { return &NothingError{fmt.Sprintf(format, args...)} }
 
-// Select groups the selected runs by node, with what the paper's figures need of them.
+// OnlyTimes reports whether there is no store, and the paper's file of kernel times is where it would be.
+func (p Paper) OnlyTimes() bool {
+	return p.Of.Times != "" && len(p.Sweeps) == 0 && p.Tag == "" && userfile.Absent(p.DB) && !userfile.Absent(p.timesFile())
+}
+
+func (p Paper) timesFile() string { return filepath.Join(filepath.Dir(p.DB), p.Of.Times) }
+
+// Select groups the selected runs by node, with what the paper's figures need of them. Without a store (OnlyTimes) or runs the paper's
+// kernel times suffice, and it says so.
 func (p Paper) Select(ctx context.Context, db *store.Store) ([]paper.Node, error) {
-	runs, err := p.runs(ctx, db)
+	times, err := p.times(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var runs []results.Run
+	if db == nil {
+		err = Nothing("no store %s. %s", p.DB, p.Of.Remedy)
+	} else {
+		runs, err = p.runs(ctx, db)
+	}
+	if none := (*NothingError)(nil); errors.As(err, &none) && len(times) > 0 && p.Tag == "" {
+		p.Say("%s alone is shown, because runs are missing: %s", p.timesFile(), strings.TrimPrefix(none.why, "paper: "))
+		return times, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +73,6 @@ func (p Paper) Select(ctx context.Context, db *store.Store) ([]paper.Node, error
 		return nil, err
 	}
 	nodes, err := p.Group(ctx, db, runs)
-	if err != nil {
-		return nil, err
-	}
-	times, err := p.times(ctx)
 	return append(nodes, times...), err
 }
 
@@ -67,7 +84,7 @@ func (p Paper) times(ctx context.Context) (nodes []paper.Node, err error) {
 	if p.Of.Times == "" {
 		return nil, nil
 	}
-	file := filepath.Join(filepath.Dir(p.DB), p.Of.Times)
+	file := p.timesFile()
 	text, err := userfile.Read(ctx, file, mostTimes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
