@@ -126,7 +126,7 @@ func TestSystemOf(t *testing.T) {
 }
 
 func TestStopOverhead(t *testing.T) {
-	times, err := paper.ReadTimes("t.csv", []byte("program,size,rep,build,kernels_s\n"+
+	times, err := pilot(t).ReadTimes("t.csv", []byte("program,size,rep,build,kernels_s\n"+
 		"bfs,lg,1,pilot,3\nbfs,lg,1,pilot-plain,2\nbfs,lg,2,pilot,5\nbfs,lg,2,pilot-plain,2\nbfs,lg,3,pilot,9\nnn,lg,1,pilot,1\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +145,31 @@ func TestStopOverhead(t *testing.T) {
 	if r := row(t, one, "sm", "bfs", "stop points"); r.Measured != nil {
 		t.Errorf("%+v", r)
 	}
-	for text, want := range map[string]string{"bfs,lg,1,plain,3": "t.csv:2: ", "bfs,lg,1,pilot,0": "t.csv:2: ", "bfs,lg,1,pilot,1\nbfs,lg,1,pilot,2": "t.csv:3: "} {
-		if _, err := paper.ReadTimes("t.csv", []byte("program,size,rep,build,kernels_s\n"+text+"\n")); err == nil || !strings.HasPrefix(err.Error(), want) {
+	for text, want := range map[string]string{"bfs,lg,1,plain,3": "t.csv:2: ", "bfs,lg,1,pilot,0": "t.csv:2: ", "bfs,lg,1,pilot,1\nbfs,lg,1,pilot,2": "t.csv:3: ",
+		"bsf,lg,1,pilot,1": `t.csv:2: program is "bsf": want one of backprop, bfs, `, "bfs,xl,1,pilot,1": `t.csv:2: size is "xl": want one of sm, md, lg`} {
+		if _, err := pilot(t).ReadTimes("t.csv", []byte("program,size,rep,build,kernels_s\n"+text+"\n")); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A job that ended early would have had more page faults.
+func TestPageFaultsOfJobsThatFailDoNotCount(t *testing.T) {
+	for ok, measured := range map[int]int{2: 1, 1: 0} {
+		n := loaded(t, "150 % managed", map[string]map[string]float64{"P-fig4-bfs-managed": {"zero": 10, "amfit": 2}})
+		for i := range n.Runs {
+			if n.Runs[i].Scheduler == "amfit" {
+				n.Runs[i].Metrics.OK = ok
+			}
+		}
+		page, err := pilot(t).Build([]paper.Node{n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range page.Answers {
+			if a.System == "150 % managed" && a.Says == "AMFit lowers the page faults" && a.Measured != measured {
+				t.Errorf("%d of 2 jobs ok: %+v", ok, a)
+			}
 		}
 	}
 }

@@ -106,8 +106,11 @@ func (a *arms) jobTime(r results.Run, name string) (*float64, error) {
 	return new(sum / float64(n)), nil
 }
 
-// pageFaults are those of all jobs; nil: none were counted.
+// pageFaults are those of all jobs; nil: none were counted, or a job has not ended ok and would have had more.
 func (a *arms) pageFaults(r results.Run) (*float64, error) {
+	if r.Metrics.OK < r.Jobs {
+		return nil, nil
+	}
 	events, err := a.node.Events(r.ID)
 	if err != nil {
 		return nil, err

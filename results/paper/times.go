@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/userfile/csvfile"
 )
@@ -26,32 +27,48 @@ const (
 // stopOverhead is the metric of times: with stop points over without.
 const stopOverhead = "stop_overhead"
 
-// times is the format of the files that benchmarks/pilot.sh writes.
-var times = csvfile.Format[Time]{Record: "time",
-	Key: func(t Time) string {
-		return fmt.Sprintf("the time of %s, %s, repetition %s, build %s", t.Program, t.Size, t.Repetition, t.Build)
-	},
-	Columns: []csvfile.Column[Time]{
-		csvfile.Text("program", func(t *Time) *string { return &t.Program }, true),
-		csvfile.Text("size", func(t *Time) *string { return &t.Size }, true),
-		csvfile.Text("rep", func(t *Time) *string { return &t.Repetition }, true),
-		{Name: "build", Read: func(t *Time, text string) error {
-			if t.Build = text; text != builtStops && text != builtPlain {
-				return fmt.Errorf("want %s or %s", builtStops, builtPlain)
-			}
-			return nil
-		}},
-		{Name: "kernels_s", Read: func(t *Time, text string) (err error) {
-			if t.Seconds, err = csvfile.NotNegative(text, csvfile.MaxSeconds); err != nil || t.Seconds == 0 {
-				return errors.New("want seconds, more than 0")
-			}
-			return nil
-		}},
-	}}
+// ReadTimes reads a file of times as benchmarks/pilot.sh writes it. Its programs and sizes are those of which the paper has slowdowns.
+// The file's name is for errors.
+func (p *Paper) ReadTimes(file string, text []byte) ([]Time, error) {
+	var programs, sizes []string
+	for _, v := range p.values {
+		if p.Metrics[v.Metric].Of == stopOverhead && p.Workloads[v.Workload].Take == "" {
+			programs, sizes = append(programs, v.Workload), append(sizes, v.System)
+		}
+	}
+	format := csvfile.Format[Time]{Record: "time",
+		Key: func(t Time) string {
+			return fmt.Sprintf("the time of %s, %s, repetition %s, build %s", t.Program, t.Size, t.Repetition, t.Build)
+		},
+		Columns: []csvfile.Column[Time]{
+			oneOf("program", func(t *Time) *string { return &t.Program }, programs),
+			oneOf("size", func(t *Time) *string { return &t.Size }, sizes),
+			csvfile.Text("rep", func(t *Time) *string { return &t.Repetition }, true),
+			oneOf("build", func(t *Time) *string { return &t.Build }, []string{builtStops, builtPlain}),
+			{Name: "kernels_s", Read: func(t *Time, text string) (err error) {
+				if t.Seconds, err = csvfile.NotNegative(text, csvfile.MaxSeconds); err != nil || t.Seconds == 0 {
+					return errors.New("want seconds, more than 0")
+				}
+				return nil
+			}},
+		}}
+	return format.Read(file, bytes.NewReader(text))
+}
 
-// ReadTimes reads a file of times, whose name is for errors.
-func ReadTimes(file string, text []byte) ([]Time, error) {
-	return times.Read(file, bytes.NewReader(text))
+// oneOf is a column with one of some words.
+func oneOf(name string, field func(*Time) *string, words []string) csvfile.Column[Time] {
+	return csvfile.Column[Time]{Name: name, Read: func(t *Time, text string) error {
+		if *field(t) = text; slices.Contains(words, text) {
+			return nil
+		}
+		var known []string
+		for _, w := range words {
+			if !slices.Contains(known, w) {
+				known = append(known, w)
+			}
+		}
+		return fmt.Errorf("want one of %s", strings.Join(known, ", "))
+	}}
 }
 
 // stopOverhead divides the times of a program with stop points by those without, repetition by repetition.

@@ -58,7 +58,7 @@ func (p Paper) Select(ctx context.Context, db *store.Store) ([]paper.Node, error
 	}
 	var runs []results.Run
 	if db == nil {
-		err = Nothing("no store %s. %s", p.DB, p.Of.Remedy)
+		err = Nothing("paper: no store %s. %s", p.DB, p.Of.Remedy)
 	} else {
 		runs, err = p.runs(ctx, db)
 	}
@@ -92,7 +92,7 @@ func (p Paper) times(ctx context.Context) (nodes []paper.Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	times, err := paper.ReadTimes(file, text)
+	times, err := p.Of.ReadTimes(file, text)
 	if err != nil {
 		return nil, Refuse("%v", err)
 	}
