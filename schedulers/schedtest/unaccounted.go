@@ -20,8 +20,10 @@ type looks []map[schedulers.Process]*looked
 // looked is what the latest two looks have shown of a process.
 type looked struct {
 	used, above int64 // the latest
+	tasks       int64 // that it was charged then
 	charged     int64
-	entered     bool // only looks have shown that it has a context
+	entered     bool    // only looks have shown that it has a context
+	may         []int64 // what it may be charged since the latest look
 }
 
 func newLooks(devices int) looks {
@@ -34,14 +36,16 @@ func newLooks(devices int) looks {
 
 // account is what the books know of a process on the device of a look.
 type processAccount struct {
-	here   bool  // it has a context
-	tasks  int64 // bytes
-	moving bool  // some of them may be on their way there, or to the host
+	here      bool  // it has a context
+	elsewhere bool  // and one on another device
+	tasks     int64 // bytes
+	moving    bool  // some of them may be on their way there, or to the host
 }
 
 // take enters a look at a device, at which processes that are not in uses have nothing. It returns the processes that have a context
-// there since, and those that have none any more.
-func (l looks) take(device int, context int64, uses []engine.Use, of func(schedulers.Process) processAccount) (enters, leaves []schedulers.Process) {
+// there since, and those that have none any more. The books do not know of each byte that a process gave back between two looks;
+// after a look that comes at once it gave nothing back.
+func (l looks) take(device int, context int64, uses []engine.Use, atOnce bool, of func(schedulers.Process) processAccount) (enters, leaves []schedulers.Process) {
 	all := slices.Clone(uses)
 	for _, p := range slices.SortedFunc(maps.Keys(l[device]), byProcess) {
 		if !slices.ContainsFunc(uses, func(u engine.Use) bool { return u.Process == p }) {
@@ -68,10 +72,29 @@ func (l looks) take(device int, context int64, uses []engine.Use, of func(schedu
 			delete(l[device], u.Process)
 			continue
 		}
-		x.charged = min(x.above, above)
-		x.used, x.above = u.Bytes, above
+		switch low := min(x.above, above); {
+		case !a.here || x.entered || a.elsewhere || a.tasks < x.tasks:
+			x.may = []int64{low}
+		case atOnce:
+			x.may = []int64{above}
+		default:
+			x.may = []int64{low, above}
+		}
+		x.used, x.above, x.tasks = u.Bytes, above, a.tasks
 	}
 	return enters, leaves
+}
+
+// enter tells the engine of a look at a device, and takes over what it charges.
+func (l looks) enter(rt *rapid.T, e *engine.Engine, device int, uses []engine.Use, now time.Duration) ([]schedulers.Decision, error) {
+	decisions, err := e.Used(device, uses, now)
+	charges := e.Unaccounted(device)
+	for p, x := range l[device] {
+		if x.charged = charges[p]; !slices.Contains(x.may, x.charged) {
+			rt.Fatalf("a look at device %d charges process %d of job %d %d bytes, want one of %d", device, p.Serial, p.Job, x.charged, x.may)
+		}
+	}
+	return decisions, err
 }
 
 func byProcess(a, b schedulers.Process) int {
@@ -144,6 +167,9 @@ func (m *machine) look(rt *rapid.T) {
 	i := rapid.IntRange(0, len(m.devices)-1).Draw(rt, "device")
 	of := func(p schedulers.Process) (a processAccount) {
 		a.here = m.books.contexts[i][p]
+		for o := range m.devices {
+			a.elsewhere = a.elsewhere || o != i && m.books.contexts[o][p]
+		}
 		for _, e := range m.books.on(i) {
 			if e.task.Process() == p {
 				a.tasks = sum(a.tasks, e.bytes)
@@ -160,9 +186,9 @@ func (m *machine) look(rt *rapid.T) {
 			seen[e.task.Process()] = true
 		}
 	}
-	uses := drawUses(rt, slices.SortedFunc(maps.Keys(seen), byProcess), m.devices[i].ContextBytes, of)
-	for range rapid.IntRange(1, 2).Draw(rt, "looks") {
-		enters, leaves := m.books.looks.take(i, m.devices[i].ContextBytes, uses, of)
+	for n := range rapid.IntRange(1, 2).Draw(rt, "looks") {
+		uses := drawUses(rt, slices.SortedFunc(maps.Keys(seen), byProcess), m.devices[i].ContextBytes, of)
+		enters, leaves := m.books.looks.take(i, m.devices[i].ContextBytes, uses, n > 0, of)
 		for _, p := range enters {
 			m.books.contexts[i][p] = true
 		}
@@ -170,7 +196,9 @@ func (m *machine) look(rt *rapid.T) {
 			delete(m.books.contexts[i], p)
 		}
 		m.books.leave()
-		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Used(i, uses, m.now) })
+		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
+			return m.books.looks.enter(rt, e, i, uses, m.now)
+		})
 	}
 }
 
@@ -179,6 +207,10 @@ func (m *swapping) look(rt *rapid.T) {
 	i := rapid.IntRange(0, len(m.devices)-1).Draw(rt, "device")
 	of := func(p schedulers.Process) (a processAccount) {
 		_, a.here = m.contexts[i][p]
+		for o := range m.devices {
+			_, there := m.contexts[o][p]
+			a.elsewhere = a.elsewhere || o != i && there
+		}
 		for v := range m.engine.View().Device(i).TaskViews() {
 			if v.Task.Process() == p {
 				t := m.tasks[v.Task.ID]
@@ -201,15 +233,15 @@ func (m *swapping) look(rt *rapid.T) {
 	for _, t := range m.tasks {
 		seen[t.task.Process()] = true
 	}
-	uses := drawUses(rt, slices.SortedFunc(maps.Keys(seen), byProcess), m.devices[i].ContextBytes, of)
-	for range rapid.IntRange(1, 2).Draw(rt, "looks") {
-		enters, leaves := m.looks.take(i, m.devices[i].ContextBytes, uses, of)
+	for n := range rapid.IntRange(1, 2).Draw(rt, "looks") {
+		uses := drawUses(rt, slices.SortedFunc(maps.Keys(seen), byProcess), m.devices[i].ContextBytes, of)
+		enters, leaves := m.looks.take(i, m.devices[i].ContextBytes, uses, n > 0, of)
 		for _, p := range enters {
 			m.contexts[i][p] = false
 		}
 		for _, p := range leaves {
 			delete(m.contexts[i], p)
 		}
-		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Used(i, uses, m.now) })
+		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return m.looks.enter(rt, e, i, uses, m.now) })
 	}
 }
