@@ -85,16 +85,21 @@ func (p advice) start(all *takers, at, device int, d schedulers.DeviceView, now 
 	m.own()
 	own := viewOf(r.Task, d)
 	quota, stays, able := p.quotaOn(d, &r.Task), int64(0), !r.Grows && own.Can.Has(schedulers.Advise) && r.Task.Stays > 0
+	active, beyond := p.active(d, quota, now, schedulers.TaskView.Used)
 	if able {
-		stays = max(0, min(own.Active()-quota, m.lacks, r.Task.Stays))
+		others := beyond.of(r.Task.Process(), quota)
+		if slices.ContainsFunc(active, func(t schedulers.TaskView) bool { return t.Task.ID == r.Task.ID }) {
+			others -= own.Used()
+		}
+		stays = max(0, min(others+own.Active(), m.lacks, r.Task.Stays))
 		m.lacks -= stays
 	}
-	for _, t := range p.active(d, quota, now) {
-		switch own := t.Task.ID == r.Task.ID; {
-		case own && r.Grows: // it may give up its quota for what is to come
-			m.throttle(t, quota-r.Bytes)
-		case !own:
-			m.throttle(t, quota)
+	if r.Grows { // its process may give up its quota for what is to come
+		beyond[r.Task.Process()] = beyond.of(r.Task.Process(), quota) + r.Bytes
+	}
+	for _, t := range active {
+		if r.Grows || t.Task.ID != r.Task.ID {
+			m.throttle(t, beyond)
 		}
 	}
 	if able && len(m.asked) == 0 {
@@ -103,26 +108,44 @@ func (p advice) start(all *takers, at, device int, d schedulers.DeviceView, now 
 	return m.asked
 }
 
-// active has the tasks on d that are not idle, the one with the most beyond its quota first.
-func (p advice) active(d schedulers.DeviceView, quota int64, now time.Duration) []schedulers.TaskView {
+// beyond is by how much the tasks of a process on a device that are not idle exceed its quota; negative: they are below it.
+type beyond map[schedulers.Process]int64
+
+// of is that of a process, which may have no such task.
+func (b beyond) of(p schedulers.Process, quota int64) int64 {
+	if bytes, has := b[p]; has {
+		return bytes
+	}
+	return -quota
+}
+
+// active has the tasks on d that are not idle, those of the process with the most beyond its quota first, as a count of what a task
+// has says.
+func (p advice) active(d schedulers.DeviceView, quota int64, now time.Duration, count func(schedulers.TaskView) int64) ([]schedulers.TaskView, beyond) {
 	var all []schedulers.TaskView
+	by := beyond{}
 	for t := range d.TaskViews() {
 		if !p.isIdle(t, now) {
 			all = append(all, t)
+			by[t.Task.Process()] = by.of(t.Task.Process(), quota) + count(t)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b schedulers.TaskView) int { return cmp.Compare(max(quota, b.Used()), max(quota, a.Used())) })
-	return all
+	slices.SortStableFunc(all, func(a, b schedulers.TaskView) int {
+		return cmp.Compare(max(0, by[b.Task.Process()]), max(0, by[a.Task.Process()]))
+	})
+	return all, by
 }
 
-// throttle takes what is lacking of what a task that is not idle has and does not use, or uses beyond so many bytes.
-func (m *making) throttle(t schedulers.TaskView, quota int64) {
-	action, keeps := schedulers.Evict, t.Active()
-	if keeps > quota && t.Can.Has(schedulers.Advise) {
-		action, keeps = schedulers.Advise, max(quota, 0)
+// throttle takes what is lacking of what a task that is not idle has and does not use, or uses beyond its process's quota.
+func (m *making) throttle(t schedulers.TaskView, by beyond) {
+	action, keeps, over := schedulers.Evict, t.Used(), by[t.Task.Process()]
+	if over > 0 && t.Can.Has(schedulers.Advise) {
+		action, keeps = schedulers.Advise, max(0, keeps-over)
 	}
 	if t.CanAsk(action) {
+		before := m.lacks
 		m.take(t.Task.ID, action, min(t.Movable, t.Resident-keeps))
+		by[t.Task.Process()] -= max(0, before-m.lacks-max(0, t.Resident-t.Used()))
 	}
 }
 
@@ -148,7 +171,15 @@ func (p advice) quotaOn(d schedulers.DeviceView, t *schedulers.Task) int64 {
 // that was left less than its quota counts with its quota, and is asked to start anew with that.
 func (p advice) balance(d schedulers.DeviceView, now time.Duration) (out []schedulers.Revocation) {
 	quota := p.quotaOn(d, nil)
-	counts := func(t schedulers.TaskView) int64 { return max(t.Used(), min(t.Active(), quota), t.Fixed) }
+	active, on := p.active(d, quota, now, onDevice)
+	_, used := p.active(d, quota, now, schedulers.TaskView.Used)
+	counts := func(t schedulers.TaskView) int64 { // with what the others of its process leave of its quota, if that is more
+		left := -used.of(t.Task.Process(), quota)
+		if !p.isIdle(t, now) {
+			left += t.Used()
+		}
+		return max(t.Used(), min(t.Active(), left), t.Fixed)
+	}
 	over, advised := d.UsedBytes()-d.Limits().CapacityBytes, []schedulers.TaskView(nil)
 	for t := range d.TaskViews() {
 		over -= t.Resident - t.Fixed
@@ -163,9 +194,10 @@ func (p advice) balance(d schedulers.DeviceView, now time.Duration) (out []sched
 		out = append(out, schedulers.Revocation{Task: t.Task.ID, Action: schedulers.Advise, Bytes: bytes, Deadline: ending, For: schedulers.Nobody})
 	}
 	lacks := over
-	for _, t := range p.active(d, quota, now) {
-		if bytes := min(lacks, onDevice(t)-quota); bytes > 0 && t.CanAsk(schedulers.Advise) {
-			lacks -= bytes
+	for _, t := range active {
+		process := t.Task.Process()
+		if bytes := min(lacks, on[process], onDevice(t)); bytes > 0 && t.CanAsk(schedulers.Advise) {
+			lacks, on[process] = lacks-bytes, on[process]-bytes
 			ask(t, bytes)
 		}
 	}

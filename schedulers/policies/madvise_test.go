@@ -176,3 +176,27 @@ func TestMAdviseMakesRoomForGrowth(t *testing.T) {
 	n.Give(1, "+2@0")
 	n.Submit(movable(3, 4), "advise(1,3) evict(2,1)") // of three the quota is 5 bytes, and task 2 uses 6 of its 8, all from the device
 }
+
+// A process has one quota, however many tasks it has: what they use together counts. The tasks of one that keeps to it keep
+// all that they use.
+func TestMAdviseHasOneQuotaForAProcess(t *testing.T) {
+	for _, c := range []struct {
+		first, second int64 // of two tasks
+		job           schedulers.JobID
+		want          string
+	}{
+		{6, 6, 1, "advise(1,4)"},
+		{6, 6, 2, "advise(1,1)"},              // of two processes: there are three quotas of 5, and the request leaves 3 bytes on the host
+		{2, 12, 1, "advise(1,2) advise(2,4)"}, // no more than is beyond the quota
+		{4, 4, 1, "3@0"},
+	} {
+		n := enginetest.NewNode(t, "madvise", enginetest.Small)
+		first, second := advisable(1, c.first), advisable(2, c.second)
+		second.Job = c.job
+		n.Submit(first, "1@0")
+		n.Submit(second, "2@0")
+		runs(t, n, 1, c.first, 0)
+		runs(t, n, 2, c.second, 0)
+		n.Submit(advisable(3, 8), c.want)
+	}
+}
