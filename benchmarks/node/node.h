@@ -27,7 +27,7 @@ __device__ inline unsigned long long device_ns()
 	return (unsigned long long)(now_s() * 1e9);
 #else
 	unsigned long long ns;
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
 	return ns;
 #endif
 }
