@@ -142,7 +142,7 @@ const (
 )
 
 // SuitePrograms returns the names of the programs that every suite has, spelled as in Tables 1
-// and 5 of CASE, of PILOT's programs, of those of benchmarks/node, and of the PyTorch programs.
+// and 5 of CASE, of the programs of benchmarks/pilot and benchmarks/node, and of the PyTorch programs.
 func SuitePrograms() []string { return slices.Clone(suitePrograms) }
 
 var suitePrograms = []string{

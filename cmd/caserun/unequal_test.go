@@ -22,13 +22,13 @@ func TestDevicesThatDiffer(t *testing.T) {
 			t.Errorf("%s: want %q on %s:\n%s", format, want, node, out)
 		}
 	}
-	if status, _, errs := caserun(t, "mix", "W1", "--sched", "case-alg3", "--node", typed); status != exitJobsFailed || !strings.Contains(errs, "more than the 1.937 GiB that a device (C2050 (simulated)) has for a job") {
+	if status, _, errs := caserun(t, "mix", "W1", "--sched", "case-alg3", "--node", typed); status != exitJobsFailed || !strings.Contains(errs, "more than the 2.437 GiB that a device (C2050 (simulated)) has for a job") {
 		t.Errorf("a job that is larger than the largest device: %s", errs)
 	}
 	mustRun(t, "report", "1", "--html", "page.html")
 	mustRun(t, "export", "1", "--csv", "csv", "--jsonl", "jsonl", "--parquet", "parquet", "--perfetto", "p.gz", "--bundle", "b.tar.gz")
 	for file, texts := range map[string][]string{
-		"csv/device.csv":     {node + "/2,Quadro2000 (simulated),1073741824,0,939524096,603979776,4,48,8", node + "/0,C2050 (simulated),2817523712,0,2683305984,603979776,14,48,8"},
+		"csv/device.csv":     {node + "/2,Quadro2000 (simulated),1073741824,0,939524096,67108864,4,48,8", node + "/0,C2050 (simulated),2817523712,0,2683305984,67108864,14,48,8"},
 		"jsonl/device.jsonl": {`"name":"Quadro2000 (simulated)"`, `"sms":4`, `"sms":14`},
 		"page.html":          {"GPU 1 C2050", "GPU 2 Quadro2000", node},
 	} {

@@ -27,7 +27,7 @@ const (
 // stopOverhead is the metric of times: with stop points over without.
 const stopOverhead = "stop_overhead"
 
-// ReadTimes reads a file of times as benchmarks/pilot.sh writes it. Its programs and sizes are those of which the paper has slowdowns.
+// ReadTimes reads a file of times as benchmarks/pilot.sh writes it. It may name the programs and sizes for which the paper has slowdowns.
 // The file's name is for errors.
 func (p *Paper) ReadTimes(file string, text []byte) ([]Time, error) {
 	var programs, sizes []string

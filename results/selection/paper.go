@@ -42,7 +42,7 @@ func (e *NothingError) Error() string { return e.why }
 // Nothing is a NothingError.
 func Nothing(format string, args ...any) error { return &NothingError{fmt.Sprintf(format, args...)} }
 
-// OnlyTimes reports whether there is no store, and the paper's file of kernel times is where it would be.
+// OnlyTimes reports whether the store is missing, and the paper's file of kernel times is in its folder.
 func (p Paper) OnlyTimes() bool {
 	return p.Of.Times != "" && len(p.Sweeps) == 0 && p.Tag == "" && userfile.Absent(p.DB) && !userfile.Absent(p.timesFile())
 }

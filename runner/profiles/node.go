@@ -135,10 +135,11 @@ func short(a *arguments, j mixes.Job, n int, seconds float64) string {
 // products are those of mm: 200 of 2000 x 2000, or 10 of 10000 x 10000, take 30 s.
 func products(a *arguments, j mixes.Job) string {
 	size, matrices, count, cpu := a.number("--size", 10000), int(a.number("--matrices", 3)), int(a.number("--products", 10)), a.number("--cpu-fraction", 0)
-	seconds := 3 * math.Pow(size/10000, 3)
+	relative, seconds := size/10000, 3.0
 	if size <= 5000 {
-		seconds = 0.15 * math.Pow(size/2000, 3)
+		relative, seconds = size/2000, 0.15
 	}
+	seconds *= relative * relative * relative
 	if !(size >= 1 && matrices >= 3 && matrices <= 1000 && count >= 1 && count <= maxSteps) {
 		return ""
 	}

@@ -25,7 +25,7 @@ type Holder struct {
 	Job    schedulers.JobID
 	Device int
 	Bytes  int64         // contexts, what cannot move, and what its work uses
-	Works  time.Duration // how long its work has been there without a break; 0: that is no reason
+	Works  time.Duration // how long its work has been there without a break; 0: memory is missing for other reasons
 	Stops  bool          // its kernels can be stopped
 }
 

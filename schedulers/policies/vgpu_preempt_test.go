@@ -165,7 +165,7 @@ func TestPreemptedMemoryGoesWhenItIsNeeded(t *testing.T) {
 	n.Resume(2, 6, 6, "^2@0") // what it had lost
 }
 
-// A context is idle if all of its tasks are, and none of them waits to grow.
+// A context is idle if all of its tasks are. A task that waits to grow is not idle.
 func TestAContextIsIdleAsAWhole(t *testing.T) {
 	n := enginetest.NewNode(t, preempt, enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 4, Can: schedulers.Movable}, "1@0")
