@@ -718,15 +718,15 @@ func (m *sessions) answer(rt *rapid.T) {
 	}
 	resident := task.bytes - task.host
 	fixed := rapid.Int64Range(0, resident).Draw(rt, "fixed")
-	m.send(c, frameOf(15, 160, func(b []byte) {
+	m.send(c, frameOf(15, 168, func(b []byte) {
 		word(b, 8, id)
 		word(b, 16, ticket)
 		word(b, 24, uint64(freed))
 		word(b, 32, uint64(resident))
 		word(b, 40, uint64(fixed))
-		binary.LittleEndian.PutUint32(b[72:], outcome)
+		binary.LittleEndian.PutUint32(b[80:], outcome)
 		if outcome == 3 {
-			copy(b[80:], "not now")
+			copy(b[88:], "not now")
 		}
 	}))
 }
@@ -809,7 +809,7 @@ func (m *sessions) nonsense(rt *rapid.T) {
 		frameOf(3, 40, nil),
 		frameOf(6, 16, func(b []byte) { word(b, 8, 1<<40) }), // nobody's task
 		frameOf(12, 40, nil),  // of task 0
-		frameOf(15, 160, nil), // REVOKED and TASK_RESUME of task 0, and no SWAP_MORE at all
+		frameOf(15, 168, nil), // REVOKED and TASK_RESUME of task 0, and no SWAP_MORE at all
 		frameOf(16, 40, nil),
 		frameOf(17, 16, nil),
 		frameOf(99, 16, nil),
