@@ -17,6 +17,7 @@ __global__ void page_dos(volatile float *a, size_t pages, unsigned long first, u
 		for (size_t page = first_item(); page < pages; page += items_apart())
 			a[page * PAGE] = fmaxf(a[page * PAGE], (float)(r + 1));
 		CASE_STOP_POINT();
+		ENDLESS(rounds == 0);
 	}
 }
 RESTARTABLE(page_dos);

@@ -16,7 +16,12 @@
 #ifndef PILOT_STOPS
 #define PILOT_STOPS 1
 #endif
-#if PILOT_STOPS
+#ifndef ENDLESS /* on the host a kernel without end returns (host/cuda_runtime.h) */
+#define ENDLESS(condition) ((void)0)
+#endif
+#if defined(CASE_STOP_POINT)
+#define CASE_RESTARTABLE(kernel)
+#elif PILOT_STOPS
 #include "../../native/stop/case_stop.h"
 #else
 #define CASE_STOP_POINT() ((void)0)
@@ -30,7 +35,9 @@
 #define LAUNCH_ON(kernel, grid, threads, ...) \
 	(kernel<<<grid, threads>>>(__VA_ARGS__), gpu_check(cudaGetLastError(), #kernel, __FILE__, __LINE__))
 #endif
+#ifndef RESTARTABLE
 #define RESTARTABLE(kernel) CASE_RESTARTABLE(kernel) KERNEL(kernel)
+#endif
 #define LAUNCH(kernel, program, ...) LAUNCH_ON(kernel, (program).blocks, (program).threads, __VA_ARGS__)
 
 /* mixed is a hash of a number (the finalizer of splitmix64), and unit its value in [0, 1), the same on host and device. */

@@ -25,8 +25,20 @@ inline thread_local dim3 blockIdx, threadIdx, gridDim, blockDim;
 /* __syncthreads lets the block's other threads come as far. */
 void __syncthreads();
 
-/* execute runs `thread` for each thread of a grid, block by block. */
-void execute(dim3 grid, dim3 block, void (*thread)(void *), void *arguments);
+/* execute runs `thread` for each thread of a grid, block by block. It says whether the kernel has no end. */
+bool execute(dim3 grid, dim3 block, void (*thread)(void *), void *arguments);
+
+/* goes_on counts how often a thread of a kernel without end asks. A thread that has asked often returns, and such a kernel begins
+ * again (on_host::stoppable), so that the fake device does other work in between. */
+bool goes_on();
+
+#define CASE_STOP_POINT() ((void)0)
+#define CASE_STOP_POINT_BLOCK() ((void)0)
+#define ENDLESS(condition) \
+	do { \
+		if ((condition) && !goes_on()) \
+			return; \
+	} while (0)
 
 template <class T> T atomicAdd(T *at, T by)
 {
@@ -40,19 +52,29 @@ template <class T> void atomicMax(T *at, T value) { *at = value > *at ? value : 
 
 template <auto kernel> struct on_host;
 template <class... A, void (*kernel)(A...)> struct on_host<kernel> {
-	static void run(A... a)
+	static bool executed(A... a)
 	{
 		struct bound {
 			std::tuple<A...> all;
 			static void thread(void *b) { std::apply(kernel, static_cast<bound *>(b)->all); }
 		} b{{a...}};
-		execute(kernels::launch().grid, kernels::launch().block, bound::thread, &b);
+		return execute(kernels::launch().grid, kernels::launch().block, bound::thread, &b);
+	}
+	static void run(A... a) { executed(a...); }
+
+	static void stoppable(A... a)
+	{
+		if (executed(a...) && !kernels::Kernel<stoppable>::stops())
+			kernels::again();
 	}
 };
 
 #define KERNEL(kernel) \
 	static const kernels::Module module_of_##kernel(kernels::Kernel<on_host<kernel>::run>::stub(), \
 	                                                kernels::Kernel<on_host<kernel>::run>::describe(#kernel))
+#define RESTARTABLE(kernel) \
+	static const kernels::Module module_of_##kernel(kernels::Kernel<on_host<kernel>::run>::stub(), \
+	                                                kernels::Kernel<on_host<kernel>::stoppable>::stoppable(#kernel, 1))
 #define LAUNCH_ON(kernel, grid, threads, ...) \
 	gpu_check(kernels::Kernel<on_host<kernel>::run>::launch(dim3{grid, 1, 1}, dim3{threads, 1, 1}, 0, nullptr, __VA_ARGS__), #kernel, __FILE__, __LINE__)
 

@@ -13,6 +13,7 @@ namespace {
 struct Coroutine {
 	ucontext_t at;
 	dim3 thread;
+	unsigned asked; // whether it goes on
 	std::unique_ptr<char[]> stack{new char[stack_bytes]};
 	static constexpr size_t stack_bytes = 64 << 10;
 };
@@ -21,6 +22,8 @@ thread_local ucontext_t scheduler;
 thread_local Coroutine *running;
 thread_local void (*body)(void *);
 thread_local void *given;
+thread_local bool endless;
+const unsigned often = 4096;
 
 void begin()
 {
@@ -40,6 +43,7 @@ bool resume(Coroutine *c)
 bool start(Coroutine *c, unsigned thread)
 {
 	c->thread = dim3{thread, 1, 1};
+	c->asked = 0;
 	getcontext(&c->at);
 	c->at.uc_stack.ss_sp = c->stack.get();
 	c->at.uc_stack.ss_size = Coroutine::stack_bytes;
@@ -72,14 +76,21 @@ void run_block(dim3 block, std::vector<std::unique_ptr<Coroutine>> *unused)
 
 void __syncthreads() { swapcontext(&running->at, &scheduler); }
 
-void execute(dim3 grid, dim3 block, void (*thread)(void *), void *arguments)
+bool goes_on()
+{
+	endless = true;
+	return ++running->asked < often;
+}
+
+bool execute(dim3 grid, dim3 block, void (*thread)(void *), void *arguments)
 {
 	static int launches;
 	const char *omitted = getenv("PILOT_OMIT");
 	std::vector<std::unique_ptr<Coroutine>> coroutines;
 
 	if (++launches == (omitted != nullptr ? atoi(omitted) : 0))
-		return;
+		return false;
+	endless = false;
 	body = thread;
 	given = arguments;
 	gridDim = grid;
@@ -88,4 +99,5 @@ void execute(dim3 grid, dim3 block, void (*thread)(void *), void *arguments)
 		blockIdx = dim3{b, 1, 1};
 		run_block(block, &coroutines);
 	}
+	return endless;
 }
