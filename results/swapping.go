@@ -11,7 +11,7 @@ import (
 // Swapping is what moving memory between devices and the host took in a run. All fields are nil in a
 // run whose scheduler asked for no memory.
 type Swapping struct {
-	Swaps         *int64 // times that memory moved, in either direction
+	Swaps         *int64 // times that memory moved, in either direction or to another device
 	InVain        *int64 // answers that a process was busy or unable
 	OutBytes      *int64
 	InBytes       *int64
@@ -41,6 +41,7 @@ func NewSwapping(run Run, tasks []Task, swaps []Swap) Swapping {
 		switch {
 		case s.Outcome != schedulers.Done:
 			inVain++
+		case s.Action == schedulers.Move.String(): // to another device
 		case s.Direction == schedulers.Out:
 			out = sum(out, s.Bytes)
 		default:
@@ -75,7 +76,7 @@ func hostPeak(tasks []Task, swaps []Swap) int64 {
 	var changes []change
 	host := map[key]int64{} // of each task
 	for _, s := range swaps {
-		if !s.Moved() {
+		if !s.Moved() || s.Action == schedulers.Move.String() {
 			continue
 		}
 		of, by := key{s.Job, s.Task}, s.Bytes

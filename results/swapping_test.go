@@ -30,6 +30,12 @@ func TestSwapping(t *testing.T) {
 	if diff := cmp.Diff(want, NewSwapping(Run{Mode: Simulated}, nil, []Swap{unable, busy, costly, nothing, back})); diff != "" {
 		t.Errorf("simulated (-want +got):\n%s", diff)
 	}
+	away := moved(4, 0, schedulers.Out, 1, 9) // to another device
+	away.Action = "move"
+	want.Swaps = known(int64(3))
+	if diff := cmp.Diff(want, NewSwapping(Run{Mode: Simulated}, nil, []Swap{unable, busy, costly, nothing, back, away})); diff != "" {
+		t.Errorf("with a move (-want +got):\n%s", diff)
+	}
 	if got := NewSwapping(Run{Mode: Simulated}, []Task{{}}, nil); got != (Swapping{}) {
 		t.Errorf("a run without swaps: %+v", got)
 	}

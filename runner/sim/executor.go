@@ -69,6 +69,7 @@ type device struct {
 	queue     []*paging // for the fault engine, which serves them one after the other
 	sms       *pool
 	link      *pool
+	peers     *pool // what goes to other devices directly
 	busySince time.Duration
 	busy      float64 // share of SMs in use since busySince
 }
@@ -80,7 +81,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 	x.wake = x.tick
 	x.cores.crowd = c.Node.Host.Crowd
 	for i, m := range c.Node.models() {
-		d := &device{index: i, model: m, free: m.MemoryBytes, sms: newPool(1), link: newPool(1), faults: newPool(1)}
+		d := &device{index: i, model: m, free: m.MemoryBytes, sms: newPool(1), link: newPool(1), peers: newPool(1), faults: newPool(1)}
 		if c.MPS {
 			d.free -= runner.ServerBytes
 		}

@@ -229,10 +229,7 @@ func (p *process) exit(e runner.Exit) {
 	p.recordFaults()
 	p.leaveOthers()
 	p.pool, p.work = nil, nil
-	if p.swap.moving != nil {
-		p.x.leave(p.x.devices[p.device].link, p.swap.moving)
-		p.swap.moving = nil
-	}
+	p.stay()
 	if p.task.open {
 		for _, o := range p.task.objects {
 			p.x.devices[p.device].give(o)

@@ -47,12 +47,16 @@ type trial struct {
 	noise     float64
 	profiles  profiles.Set // beside the catalog's
 	expected  []*schedulers.Prediction
+	moves     func(time.Duration) time.Duration // nil: only the scheduler moves tasks (mover)
 }
 
 func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error) {
 	s, err := policies.Parse(r.scheduler, r.node.Count())
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if r.moves != nil {
+		s.Policy = &mover{Policy: s.Policy, at: r.moves}
 	}
 	return r.under(ctx, s)
 }
@@ -94,7 +98,7 @@ func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
 		if x.config.MPS {
 			whole -= runner.ServerBytes
 		}
-		if d.free != whole || d.aged.oldest != nil || len(d.paging) != 0 || !d.sms.empty() || !d.link.empty() || !d.faults.empty() {
+		if d.free != whole || d.aged.oldest != nil || len(d.paging) != 0 || !d.sms.empty() || !d.link.empty() || !d.peers.empty() || !d.faults.empty() {
 			err = fmt.Errorf("device %d: %d bytes free of %d, %d kernels with managed memory, no kernels (%v), copies (%v) and page faults (%v) are left",
 				d.index, d.free, whole, len(d.paging), d.sms.empty(), d.link.empty(), d.faults.empty())
 		}

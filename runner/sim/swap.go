@@ -23,7 +23,9 @@ type swap struct {
 	ticket     *schedulers.Decision // a revocation without an answer
 	asked      time.Duration        // when it came
 	lost       time.Duration        // how long the kernel had run that was stopped for it
-	moving     *activity            // memory is on its way to the host, and the gate is closed
+	moving     *activity            // memory is on its way to the host or to another device, and the gate is closed
+	in         *pool                // in which moving is
+	arrives    *arrival             // what it has taken where it moves to; nil: it does not move to another device
 	held       func()               // goes on when the gate is open
 	told       schedulers.Activity  // the latest
 	advised    bool                 // kernels use on the host what is there
@@ -53,8 +55,12 @@ type move struct {
 // move returns the step in which so many bytes change their place. `copied` of them must be copied,
 // because the other side lacks their contents.
 func (m *Model) move(bytes, copied int64) move {
-	least := float64(copied) / m.LinkBytesPerS
-	copyS := least / pinnedShare
+	return moveOf(bytes, float64(copied)/m.LinkBytesPerS, pinnedShare)
+}
+
+// moveOf is the move of so many bytes over a link that needs least seconds for what is copied, of which copies reach a share.
+func moveOf(bytes int64, least, share float64) move {
+	copyS := least / share
 	solo := copyS + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds
 	return move{step{on: link, demand: least / solo, soloS: solo}, copyS}
 }
@@ -320,6 +326,10 @@ func (p *process) moveOut() {
 	if w.ticket == nil || w.moving != nil || p.gone {
 		return
 	}
+	if w.ticket.Revocation.Action == schedulers.Move {
+		p.leave()
+		return
+	}
 	var objects []*object
 	for _, o := range p.task.objects {
 		if !o.managed() {
@@ -352,10 +362,7 @@ func (p *process) moveOut() {
 			}
 		}
 	}
-	begun := p.x.now
 	over := func(took schedulers.Moved) {
-		w.moving = nil
-		took.Drain = begun - w.asked
 		for _, m := range moved {
 			m.of.resident -= m.bytes
 			m.of.out += m.bytes
@@ -368,20 +375,13 @@ func (p *process) moveOut() {
 		case schedulers.Advise:
 			w.advised = true
 		}
-		held := w.held
-		w.held = nil
-		p.answer(schedulers.Done, took)
-		if held != nil {
-			held()
-		}
+		p.gaveWay(took)
 	}
-	if bytes == 0 {
-		over(schedulers.Moved{})
-		return
+	var out []leg
+	if d := p.x.devices[p.device]; bytes > 0 {
+		out = []leg{{d.link, d.model.move(bytes, copied)}}
 	}
-	d := p.x.devices[p.device]
-	m := d.model.move(bytes, copied)
-	w.moving = p.x.share(d.link, &activity{demand: m.demand, solo: m.soloS, done: func() { over(m.took(bytes, p.x.now-begun)) }})
+	p.travel(out, schedulers.Moved{Bytes: bytes, Drain: p.x.now - w.asked}, over)
 }
 
 func (p *process) answer(o schedulers.Outcome, took schedulers.Moved) {

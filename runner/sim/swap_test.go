@@ -218,9 +218,11 @@ func checkSwaps(swaps []results.Swap) error {
 		if took := s.DrainS + s.CopyS + s.BookkeepingS; math.Abs(s.EndS-s.StartS-took) > 1e-6 || s.Outcome == schedulers.Busy && s.Bytes > 0 {
 			return fmt.Errorf("swap %+v lasted %g s, and took %g s", s, s.EndS-s.StartS, took)
 		}
-		if s.Direction == schedulers.Out {
+		switch {
+		case s.Action == schedulers.Move.String():
+		case s.Direction == schedulers.Out:
 			host[of] += s.Bytes
-		} else {
+		default:
 			host[of] -= s.Bytes
 		}
 		if host[of] < 0 {
@@ -233,16 +235,24 @@ func checkSwaps(swaps []results.Swap) error {
 // Whatever jobs do on a device that is too small for them, each swap took what it says, and nothing came
 // back that was not out.
 func TestAnySwapsAddUp(t *testing.T) {
-	moved := map[schedulers.Direction]int{}
+	moved := map[string]int{}
 	chance.Check(t, func(rt *rapid.T) {
 		var steps []string
 		for range rapid.IntRange(2, 4).Draw(rt, "jobs") {
 			text, _ := anySteps(rt)
 			steps = append(steps, text+allocate("last", "1GiB")+kernel(1, 1, "")+host(1)+kernel(1, 1, ""))
 		}
-		node := rapid.SampledFrom([]Node{small(t, 1), lopsided(t)}).Draw(rt, "node")
+		node := rapid.SampledFrom([]Node{small(t, 1), small(t, 2), lopsided(t)}).Draw(rt, "node")
 		node.Groups[0].MemoryBytes -= 6 * gib
 		r := stepping(t, node, rapid.SampledFrom([]string{"vgpu:n=2", "vgpu:victims=0", "demand", "vgpu:n=2,bursts=on", "demand:bursts=on"}).Draw(rt, "policy"), steps...)
+		if every := time.Duration(rapid.IntRange(0, 3).Draw(rt, "moves, s")) * time.Second; every > 0 {
+			r.moves = func(now time.Duration) time.Duration {
+				if next := (now + every - 1).Truncate(every); next < time.Minute {
+					return next
+				}
+				return schedulers.Never
+			}
+		}
 		_, rec, err := r.clean(t.Context())
 		if err == nil {
 			err = checkSwaps(rec.Swaps)
@@ -251,10 +261,10 @@ func TestAnySwapsAddUp(t *testing.T) {
 			rt.Fatalf("%s: %v: %q", r.scheduler, err, steps)
 		}
 		for _, s := range rec.Swaps {
-			moved[s.Direction]++
+			moved[s.Action]++
 		}
 	})
-	if moved[schedulers.Out] == 0 || moved[schedulers.In] == 0 {
+	if moved["yield"] == 0 || moved["move"] == 0 || moved[""] == 0 {
 		t.Errorf("swaps %v, so that nothing was checked", moved)
 	}
 }

@@ -98,6 +98,9 @@ func (p *process) begin(s *profiles.Step) {
 		if p.stops {
 			want.Can |= 1 << schedulers.Stop
 		}
+		if p.canMove() {
+			want.Can |= 1 << schedulers.Move
+		}
 	}
 	t.seq = t.begun
 	t.begun++
