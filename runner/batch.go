@@ -235,7 +235,7 @@ func (b *Batch) forget(i int) {
 
 // Apply takes in an event that happened at a time since the batch's arrival, and returns
 // the commands that answer it, which are valid until the next call. An error says that the
-// event cannot be; then nothing changes.
+// event cannot be; then only its time counts.
 func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 	b.engine.Spend(now)
 	if b.timed != nil {

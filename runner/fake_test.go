@@ -168,6 +168,7 @@ type setup struct {
 	mps       bool
 	patience  time.Duration
 	starved   time.Duration
+	observe   func(runner.Step)
 	cores     int
 	expected  []*schedulers.Prediction
 	unable    error // to prioritize
@@ -192,7 +193,7 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Open: s.open, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
 		Scheduler: scheduler, GuardsManaged: !scheduler.ExceedsManaged(), Workers: s.workers, Timeout: s.timeout, OOMFails: s.oomFails, MPS: s.mps, NoProgressAfter: s.patience, StarvedAfter: s.starved, FaultsAlone: s.faultsAlone,
-		Cores: s.cores, Predictions: s.expected, Restartable: s.restartable}, &fake{t: t, script: script, unable: s.unable}, rec)
+		Cores: s.cores, Predictions: s.expected, Restartable: s.restartable, Observe: s.observe}, &fake{t: t, script: script, unable: s.unable}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

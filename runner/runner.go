@@ -128,7 +128,8 @@ type Config struct {
 	// Restartable reports whether a job may be started again (Restarter); nil: no job may.
 	Restartable func(*mixes.Job) bool
 	// Observe gets each event that was applied, in order, with the commands that answer it
-	// (package replay). It must not block or post events. nil: nobody observes.
+	// (package replay). An event that cannot be is seen as a Tick, if its time alone brings commands.
+	// It must not block or post events. nil: nobody observes.
 	Observe func(Step)
 }
 
@@ -209,7 +210,10 @@ func (l *Loop) Post(at time.Duration, e Event) { _ = l.TryPost(at, e) }
 func (l *Loop) TryPost(at time.Duration, e Event) error {
 	l.mu.Lock()
 	commands, err := l.batch.Apply(at, e)
-	if l.observe != nil && err == nil {
+	if err != nil {
+		e = Tick{}
+	}
+	if l.observe != nil && (err == nil || len(commands) > 0) {
 		l.observe(Step{at, e, slices.Clone(commands)})
 	}
 	l.outbox = append(l.outbox, commands...)

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,34 @@ func TestAJobSaysWhoHasStarvedIt(t *testing.T) {
 				t.Errorf("detail %q", d)
 			}
 		})
+	}
+}
+
+// Who observes a run sees all that is recorded, also what is found when an event comes that cannot be.
+func TestWhatAnImpossibleEventBringsIsObserved(t *testing.T) {
+	var seen []runner.Step
+	starved := func(c runner.Command) bool {
+		e, ok := c.(runner.RecordEvent)
+		return ok && e.Event.Kind == results.EventStarved
+	}
+	observe := func(s runner.Step) {
+		if slices.ContainsFunc(s.Commands, starved) {
+			seen = append(seen, s)
+		}
+	}
+	setup{scheduler: "demand", jobs: probed(2), starved: time.Minute, observe: observe}.run(t, func(f *fake) {
+		f.started(0, 1)
+		first := f.batch.TaskBegin(0, schedulers.Task{Bytes: 10, Can: schedulers.Movable}, f.now)
+		f.mustPost(runner.TaskActive{ID: first, Activity: schedulers.Activity{Running: true, Busy: true, Referenced: 10}})
+		waits := f.batch.TaskBegin(1, schedulers.Task{Bytes: 8, Can: schedulers.Movable}, f.now)
+		f.at(70)
+		if err := f.batch.TryPost(f.now, runner.TaskActive{ID: waits}); err == nil {
+			t.Error("a task that waits was active")
+		}
+		f.ended(0, 1)
+	})
+	if len(seen) != 1 || seen[0].Event != (runner.Tick{}) {
+		t.Errorf("observed %+v", seen)
 	}
 }
 

@@ -353,7 +353,7 @@ func computed(r *rig, job int) string {
 
 // Under schedulers that stop no kernel, the neighbour of a kernel without end says why it waits.
 func TestTheNeighbourOfAKernelWithoutEndSaysWhyItWaits(t *testing.T) {
-	for _, sched := range []string{"demand", "vgpu:n=2"} {
+	for _, sched := range []string{"demand", "vgpu:n=2", "quantum:tq=50ms"} {
 		t.Run(sched, func(t *testing.T) {
 			r := newSwapRig(t, sched, 2, "FAKE_CUDA_DEVICES=1", "FAKE_CUDA_KERNEL_US=500", fmt.Sprint("STOPS_MIB=", jobMoves/mebibyte))
 			r.uuids, r.ids, r.limit, r.starved = r.uuids[:1], r.ids[:1], ample, 20*time.Millisecond
