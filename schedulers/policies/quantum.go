@@ -8,7 +8,8 @@ import (
 )
 
 // quantum gives each device to one context at a time, in turns, as nvshare does. Its turn ends for a context that waits,
-// once it has lasted so long, or once the context has been idle for so long. Kernels that run go on to their end.
+// once it has lasted so long, or once the context has been idle for so long. A context without a task has no turn. Kernels that run
+// go on to their end.
 //
 // Ours: there is a turn for each device, and what does not fit beside the memory of the next turn's context moves to the host.
 type quantum struct {
@@ -19,7 +20,7 @@ type quantum struct {
 }
 
 var quantumEntry = entry{
-	Info: Info{Name: "quantum", Binds: BindsTask, Shares: true, Revokes: true,
+	Info: Info{Name: "quantum", Binds: BindsTask, Shares: true, Revokes: true, Preempts: true,
 		Brief:  "a device is one process's at a time, in turns",
 		Rule:   "a device is one process's at a time, in turns of a fixed length, which end earlier if the process is idle; memory of the others moves to the host as far as it must; a kernel that runs is never ended, so the others wait for one without end",
 		Source: "nvshare (Alexopoulos, Mitropoulos): exclusive use in turns of 30 s, released early",

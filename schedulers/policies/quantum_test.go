@@ -46,6 +46,14 @@ func TestQuantumEndsTheTurnOfAnIdleProcess(t *testing.T) {
 	n.Answer(2, schedulers.Done, 6, 93*time.Second, "^1@0")
 }
 
+// A process without a task, which could not be asked, has no turn.
+func TestQuantumEndsTheTurnOfAProcessWithoutATask(t *testing.T) {
+	n := enginetest.NewNode(t, "quantum", enginetest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Submit(movable(2, 5), "")
+	n.Release(1, "2@0")
+}
+
 // A process that grows takes memory from those that wait for their turn, and not from the process that has the turn.
 func TestQuantumGrows(t *testing.T) {
 	n := enginetest.NewNode(t, "quantum", enginetest.Small)

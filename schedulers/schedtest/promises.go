@@ -26,13 +26,18 @@ var Bounds = map[string]func(policies.Scheduler) Bound{
 	"mfit":    func(policies.Scheduler) Bound { return Bound{} },
 	"amfit":   func(policies.Scheduler) Bound { return Bound{} },
 	"madvise": func(policies.Scheduler) Bound { return Bound{advises: true} },
-	"quantum": func(policies.Scheduler) Bound { return Bound{slots: 1} },
+	"quantum": func(s policies.Scheduler) Bound { return Bound{slots: 1, idle: idleOf(s)} },
 	"vgpu":    slotsOf,
 	"vgpu-preempt": func(s policies.Scheduler) Bound {
 		b := slotsOf(s)
-		b.idle, _ = time.ParseDuration(valuesOf(s)["idle"])
+		b.idle = idleOf(s)
 		return b
 	},
+}
+
+func idleOf(s policies.Scheduler) time.Duration {
+	idle, _ := time.ParseDuration(valuesOf(s)["idle"])
+	return idle
 }
 
 func slotsOf(s policies.Scheduler) Bound {
