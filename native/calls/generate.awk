@@ -55,7 +55,7 @@ function check_needs(    i, n, list) {
 	}
 	n = split(needs, list, "+")
 	for (i = 1; i <= n; i++)
-		if (!(list[i] in needs_known) && list[i] !~ /^(DEVICE|LOCATION|DEVICE_OR_LOCATION)\([0-5]\)$/)
+		if (!(list[i] in needs_known) && list[i] !~ /^(DEVICE|LOCATION|DEVICE_OR_LOCATION|STREAM_AT)\([0-5]\)$/)
 			refuse("what is " list[i] "?")
 }
 

@@ -321,7 +321,7 @@ void Machine::end_context(int device)
 			s->queue.clear();
 		}
 	default_streams.erase(device);
-	for (auto &e : events)
+	for (auto &[handle, e] : events)
 		if (e->device == device)
 			e->live = false;
 	for (auto it = segments.begin(); it != segments.end();) {
@@ -355,7 +355,7 @@ void Machine::read(fake_cuda_state *state)
 		state->streams += s->live;
 	for (auto &[device, s] : default_streams)
 		state->streams -= s->live;
-	for (auto &e : events)
+	for (auto &[handle, e] : events)
 		state->events += e->live;
 	for (auto &s : streams)
 		for (const Item &i : s->queue)

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "fake_cuda.h"
@@ -261,7 +262,8 @@ private:
 	std::map<const void *, size_t> variables;
 	std::map<std::pair<const void *, int>, void *> instances;
 	std::vector<std::unique_ptr<Stream>> streams;
-	std::vector<std::unique_ptr<Event>> events;
+	std::unordered_map<const void *, Stream *> stream_of; // each, by handle
+	std::unordered_map<const void *, std::unique_ptr<Event>> events; // by handle
 	std::map<int, Stream *> default_streams;
 	std::map<std::pair<pthread_t, int>, Stream *> own_streams; // by thread and device
 	bool executing = false; // streams execute by themselves

@@ -15,6 +15,7 @@ struct Node {
 	int type;
 	cudaMemAllocNodeParams alloc; // with access
 	std::vector<CUmemAccessDesc> access;
+	cudaEvent_t event; // that it records or waits for, or of its attribute
 };
 static auto &nodes = *new std::set<Node *>;
 
@@ -83,10 +84,14 @@ static int work_of(Graph *g, cudaGraphNodeParams *p, Work *out)
 	}
 }
 
+static bool names_event(int type) { return type == cudaGraphNodeTypeWaitEvent || type == cudaGraphNodeTypeEventRecord; }
+
 static int append(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNodeParams &p, Graph *g, Work work)
 {
 	g->nodes.push_back(std::move(work));
-	Node *made = new Node{graph, g->nodes.size() - 1, p.type, {}, {}};
+	Node *made = new Node{graph, g->nodes.size() - 1, p.type, {}, {}, nullptr};
+	if (names_event(p.type))
+		made->event = p.event;
 	if (p.type == cudaGraphNodeTypeMemAlloc) {
 		made->alloc = p.alloc;
 		made->access.assign(p.alloc.accessDescs, p.alloc.accessDescs + p.alloc.accessDescCount);
@@ -124,6 +129,19 @@ static cudaError_t add(const char *name, cudaGraphNode_t *out, cudaGraph_t graph
 	}, p->type);
 }
 
+static cudaError_t read_event(const char *name, cudaGraphNode_t handle, int type, cudaEvent_t *out)
+{
+	return call(name, Needs::context, [&] {
+		Node *n;
+		int error = node_of(handle, &n);
+		if (error == 0 && n->type != type)
+			error = cudaErrorInvalidValue;
+		if (error == 0)
+			*out = n->event;
+		return error;
+	}, handle);
+}
+
 // Parameters of a node in its graph, or in what was instantiated from it.
 static int change(const void *in, const Node &n, cudaGraphNodeParams *p)
 {
@@ -133,6 +151,18 @@ static int change(const void *in, const Node &n, cudaGraphNodeParams *p)
 	if (error == 0 && (p->type != n.type || p->type == cudaGraphNodeTypeMemAlloc || n.index >= g->nodes.size()))
 		error = cudaErrorInvalidValue;
 	return error == 0 ? work_of(g, p, &g->nodes[n.index]) : error;
+}
+
+static int change_in_graph(cudaGraphNode_t handle, cudaGraphNodeParams *p)
+{
+	Node *n;
+	int error = node_of(handle, &n);
+
+	if (error == 0)
+		error = change(n->graph, *n, p);
+	if (error == 0 && names_event(p->type))
+		n->event = p->event;
+	return error;
 }
 
 } // namespace fake
@@ -195,18 +225,18 @@ API cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t handle, cudaMemAl
 #if FAKE_CUDART >= 13000
 API cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t handle, cudaGraphNodeParams *out)
 {
-	out->type = cudaGraphNodeTypeMemAlloc;
-	return read_alloc("cudaGraphNodeGetParams", handle, &out->alloc);
+	Node *n;
+	if (node_of(handle, &n) != 0)
+		return cudaErrorInvalidResourceHandle;
+	out->type = n->type;
+	return names_event(n->type) ? read_event("cudaGraphNodeGetParams", handle, n->type, &out->event) :
+	       read_alloc("cudaGraphNodeGetParams", handle, &out->alloc);
 }
 #endif
 
 API cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t handle, cudaGraphNodeParams *params)
 {
-	return call("cudaGraphNodeSetParams", Needs::context, [&] {
-		Node *n;
-		int error = node_of(handle, &n);
-		return error == 0 ? change(n->graph, *n, params) : error;
-	}, handle);
+	return call("cudaGraphNodeSetParams", Needs::context, [&] { return change_in_graph(handle, params); }, handle);
 }
 
 API cudaError_t cudaGraphExecNodeSetParams(void *executable, cudaGraphNode_t handle, cudaGraphNodeParams *params)
@@ -225,10 +255,51 @@ API cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t handle, int id, 
 		Event *e;
 		int error = node_of(handle, &n);
 		if (error == 0 && id == cudaLaunchAttributeProgrammaticEvent)
-			error = node()->event(value->launchCompletionEvent.event, &e);
+			error = node()->event(n->event = value->launchCompletionEvent.event, &e);
 		return error;
 	}, handle, id);
 }
+
+API cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t handle, int, cudaLaunchAttributeValue *out)
+{
+	return read_event("cudaGraphKernelNodeGetAttribute", handle, cudaGraphNodeTypeKernel, &out->launchCompletionEvent.event);
+}
+
+API cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *, size_t, cudaEvent_t event)
+{
+	cudaGraphNodeParams any = {};
+	any.type = cudaGraphNodeTypeEventRecord;
+	any.event = event;
+	return add("cudaGraphAddEventRecordNode", out, graph, &any);
+}
+
+API cudaError_t cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t handle, cudaEvent_t event)
+{
+	cudaGraphNodeParams any = {};
+	any.type = cudaGraphNodeTypeEventRecord;
+	any.event = event;
+	return call("cudaGraphEventRecordNodeSetEvent", Needs::context, [&] { return change_in_graph(handle, &any); }, handle);
+}
+
+API cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t handle, cudaEvent_t *out)
+{
+	return read_event("cudaGraphEventRecordNodeGetEvent", handle, cudaGraphNodeTypeEventRecord, out);
+}
+
+API cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t handle, cudaEvent_t *out)
+{
+	return read_event("cudaGraphEventWaitNodeGetEvent", handle, cudaGraphNodeTypeWaitEvent, out);
+}
+
+#if FAKE_CUDART >= 13000 // nothing but the stream is looked at
+API cudaError_t cudaEGLStreamConsumerReleaseFrame(void *, void *, cudaStream_t *stream)
+{
+	return call("cudaEGLStreamConsumerReleaseFrame", Needs::context, [&] {
+		Stream *s;
+		return node()->stream(*stream, self().device, &s);
+	});
+}
+#endif
 
 API cudaError_t cudaGraphInstantiateWithParams(void **out, cudaGraph_t graph, cudaGraphInstantiateParams *params)
 {

@@ -35,6 +35,7 @@ Stream *Machine::make_stream(int device, unsigned flags, int priority)
 	streams.push_back(std::make_unique<Stream>());
 	Stream *s = streams.back().get();
 
+	stream_of[s] = s;
 	s->device = device;
 	s->live = true;
 	s->flags = flags;
@@ -56,14 +57,13 @@ int Machine::stream(const void *handle, int device, Stream **out)
 		*out = default_stream(device);
 		return 0;
 	}
-	for (auto &s : streams)
-		if (s.get() == handle) {
-			if (!s->live)
-				return violation("use of a destroyed stream");
-			*out = s.get();
-			return 0;
-		}
-	return violation("use of a handle that is not a stream: " + text(handle));
+	const auto found = stream_of.find(handle);
+	if (found == stream_of.end())
+		return violation("use of a handle that is not a stream: " + text(handle));
+	if (!found->second->live)
+		return violation("use of a destroyed stream");
+	*out = found->second;
+	return 0;
 }
 
 int Machine::end_stream(Stream *s)
@@ -75,9 +75,9 @@ int Machine::end_stream(Stream *s)
 
 Event *Machine::make_event(int device)
 {
-	events.push_back(std::make_unique<Event>());
-	Event *e = events.back().get();
+	Event *const e = new Event();
 
+	events[e].reset(e);
 	e->device = device;
 	e->live = true;
 	return e;
@@ -85,14 +85,13 @@ Event *Machine::make_event(int device)
 
 int Machine::event(const void *handle, Event **out)
 {
-	for (auto &e : events)
-		if (e.get() == handle) {
-			if (!e->live)
-				return violation("use of a destroyed event");
-			*out = e.get();
-			return 0;
-		}
-	return violation("use of a handle that is not an event: " + text(handle));
+	const auto found = events.find(handle);
+	if (found == events.end())
+		return violation("use of a handle that is not an event: " + text(handle));
+	if (!found->second->live)
+		return violation("use of a destroyed event");
+	*out = found->second.get();
+	return 0;
 }
 
 int Machine::end_event(Event *e)

@@ -1,4 +1,4 @@
-// handles.h: streams and events made before the task is bound (handles.cc).
+// handles.h: streams and events as a self-contained program knows them (handles.cc).
 #ifndef CASE_LAZY_HANDLES_H
 #define CASE_LAZY_HANDLES_H
 
@@ -9,6 +9,8 @@ namespace lazy {
 cudaStream_t real(cudaStream_t stream); // what CUDA knows it as
 cudaEvent_t real(cudaEvent_t event);
 void *real_handle(void *maybe); // for arguments of unknown type
+// shown is the opposite: the program's handle of what CUDA tells. It looks at all handles.
+cudaEvent_t shown(cudaEvent_t told);
 
 // names_event: the value of this attribute of a launch begins with an event.
 inline bool names_event(int attribute)
@@ -20,14 +22,31 @@ inline bool names_event(int attribute)
 inline const auto legacy_stream = reinterpret_cast<cudaStream_t>(1);
 inline const auto per_thread_stream = reinterpret_cast<cudaStream_t>(2);
 
-void *new_handle();                    // nullptr: none left
-void set_real(void *handle, void *made);
+// Recipe is how a stream or an event is made.
+struct Recipe {
+	enum Kind { stream, event } kind;
+	unsigned flags;
+	int priority; // of a stream
+};
+cudaError_t make_real(const Recipe &recipe, void **made); // on the thread's device
+void unmake_real(const Recipe &recipe, void *made);
+
+// new_handle: a virtual handle for what CUDA has made. made is nullptr if it is to be made later. nullptr: no memory.
+void *new_handle(const Recipe &recipe, void *made);
+// make_handles makes on the thread's device what is not made yet. What CUDA refuses exists no more; *call is the
+// first such call.
+cudaError_t make_handles(const char **call);
 bool is_virtual(const void *handle);
-bool only_recorded(const void *handle); // it is to be made in the replay
-bool may_exist(const void *handle);     // false: CUDA would refuse it
-void destroy(const void *handle);       // the program has: it exists no more, once the record is replayed
-bool gone(const void *handle);          // the program has destroyed it, or a reset has
-void forget_handles();                  // cudaDeviceReset
+bool unmade(const void *handle);
+bool may_exist(const void *handle); // false: CUDA would refuse it
+bool gone(const void *handle);      // the program has destroyed it, or a reset has
+
+// end_handle: the program destroys it, and cannot use it any more. false: CUDA would refuse that. What is recorded may
+// still name it, until forget_handle. keep_handle: CUDA has not destroyed it.
+bool end_handle(const void *handle);
+void keep_handle(const void *handle);
+void forget_handle(const void *handle);
+void forget_handles(); // cudaDeviceReset
 
 } // namespace lazy
 #endif

@@ -66,22 +66,24 @@ func figuresOf(b *testing.B, bursts bool) func(program string, figures []any, fo
 }
 
 // BenchmarkLazyGate measures what the library spends on a launch through the open gate, with and without movable
-// memory, each in a process of its own and in turn. CUDA's own part is left out. The least of all rounds is reported,
-// because other work only adds to it, and how much more movable memory costs.
+// memory, each in a process of its own and in turn, in the default stream and in one of the program's. CUDA's own part is
+// left out. The least of all rounds is reported, because other work only adds to it, and how much more movable memory costs.
 func BenchmarkLazyGate(b *testing.B) {
 	run := figuresOf(b, false)
-	launches := map[string][]float64{}
+	launches, inStream := map[string][]float64{}, map[string][]float64{}
 	for b.Loop() {
 		for _, arm := range []string{"CASE_MOVABLE=0", movable} {
-			var ns float64
-			run("launch_rate", []any{&ns}, "launch %f", arm)
-			launches[arm] = append(launches[arm], ns)
+			var ns, streamed float64
+			run("launch_rate", []any{&ns, &streamed}, "launch %f in_stream %f", arm)
+			launches[arm], inStream[arm] = append(launches[arm], ns), append(inStream[arm], streamed)
 		}
 	}
 	off, on := slices.Min(launches["CASE_MOVABLE=0"]), slices.Min(launches[movable])
 	b.ReportMetric(off, "launch-ns")
 	b.ReportMetric(on, "movable-launch-ns")
 	b.ReportMetric(on-off, "more-ns")
+	b.ReportMetric(slices.Min(inStream["CASE_MOVABLE=0"]), "stream-launch-ns")
+	b.ReportMetric(slices.Min(inStream[movable]), "movable-stream-launch-ns")
 	b.ReportMetric(0, "ns/op")
 }
 

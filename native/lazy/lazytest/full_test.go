@@ -58,3 +58,7 @@ func TestLazyKeepsResultsOfMoreRandomProgramsWhereStreamsExecute(t *testing.T) {
 }
 
 func TestLazyStopsKernelsAThousandTimes(t *testing.T) { stopsKernels(t, 1000) }
+
+func TestLazyMakesAMillionHandles(t *testing.T) {
+	runLazy(t, "13", "many_handles 1000000", movable).wantNative().wantNothingLeft()
+}

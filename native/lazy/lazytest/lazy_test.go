@@ -18,7 +18,7 @@ var programs = []string{"basic", "order", "shapes", "streams", "objects", "manag
 	"waits stream_query", "waits event_query", "waits copy", "waits copy_2d", "waits symbol", "reuse behind", "waits behind", "waits behind_query", "callback", "host_freed_in_capture",
 	"registered_before_reset", "variable_by_address", "wrong source", "wrong pitch", "wrong source_pitch", "wrong set_pitch", "wrong size", "wrong offset",
 	"wrong kind", "wrong variable", "reads_before", "writes_around", "beyond unbound", "beyond bound", "beyond freed",
-	"beyond_boxes", "last_errors", "interrupted"}
+	"beyond_boxes", "last_errors", "interrupted", "handles_in_threads"}
 
 // Programs compute the same with and without the lazy runtime, whatever it does.
 func TestLazyKeepsResults(t *testing.T) {

@@ -42,7 +42,7 @@ func wantNothingFound(t *testing.T, log string) {
 func TestLazyUnderMemcheck(t *testing.T) {
 	path := valgrind(t)
 	// As gcov says, these run each line of the lazy runtime that all programs run. The soak takes all.
-	few := []string{"basic", "order", "shapes", "objects", "threads", "churn", "reset", "launch_only", "settings",
+	few := []string{"basic", "order", "shapes", "objects", "threads", "handles_in_threads", "churn", "reset", "launch_only", "settings",
 		"captured", "freed_in_capture", "free_while_captured", "limits", "mistakes", "forks_bound",
 		"reuse event", "reuse stream_query", "reuse free", "waits event_query", "callback",
 		"host_freed_in_capture", "registered_before_reset", "variable_by_address", "wrong pitch",

@@ -51,7 +51,7 @@ func (p *lazyRun) wantNoRaces() {
 // it, nor in the fakes.
 func TestLazyHasNoDataRace(t *testing.T) {
 	for _, program := range []string{"threads", "churn", "objects_beside", "tasks_in_threads", "captures_own", "ordered_in_thread",
-		"own_context_in_threads", "in_flight callback", "in_flight after_wait", "random 5,4,4", "random 150,12,3"} {
+		"own_context_in_threads", "handles_in_threads", "in_flight callback", "in_flight after_wait", "random 5,4,4", "random 150,12,3"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			sanitized(t, program).start().finish(grant).wantNoRaces()

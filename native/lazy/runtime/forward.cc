@@ -26,6 +26,7 @@ namespace {
 enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16, SUBMITS = 32, INSPECTS = 64 };
 constexpr unsigned DEVICE(unsigned n) { return 0x100u << n; }
 constexpr unsigned LOCATION(unsigned n) { return 0x10000u << n; }
+constexpr unsigned STREAM_AT(unsigned n) { return 0x1000000u << n; }
 constexpr unsigned DEVICE_OR_LOCATION(unsigned n) { return DEVICE(n) | LOCATION(n); }
 
 const struct {
@@ -67,6 +68,17 @@ uint64_t real_location(uint64_t given)
 	return given;
 }
 
+// real_stream_at is the address of the real stream, until the thread's next call.
+uint64_t real_stream_at(uint64_t given)
+{
+	static thread_local cudaStream_t there;
+
+	if (given == 0)
+		return 0;
+	there = real(*reinterpret_cast<cudaStream_t *>(given));
+	return reinterpret_cast<uint64_t>(&there);
+}
+
 void translate(unsigned what, uint64_t *registers)
 {
 	for (unsigned n = 0; n < in_registers; n++) {
@@ -78,6 +90,8 @@ void translate(unsigned what, uint64_t *registers)
 			r = static_cast<uint64_t>(visible_to_real(static_cast<int>(r)));
 		else if (location)
 			r = real_location(r);
+		else if ((what & STREAM_AT(n)) != 0)
+			r = real_stream_at(r);
 		else
 			r = reinterpret_cast<uint64_t>(real_handle(reinterpret_cast<void *>(r)));
 	}

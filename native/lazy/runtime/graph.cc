@@ -227,6 +227,8 @@ cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node, cudaGraphNodeParams *pa
 		cudaError_t error = REAL(cudaGraphNodeGetParams)(node, params);
 		if (error == cudaSuccess && params->type == cudaGraphNodeTypeMemAlloc)
 			show_alloc(node, &params->alloc);
+		else if (error == cudaSuccess && (params->type == cudaGraphNodeTypeWaitEvent || params->type == cudaGraphNodeTypeEventRecord))
+			params->event = shown(params->event);
 		return error;
 	});
 }
@@ -274,6 +276,29 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id, const 
 		return REAL(cudaGraphKernelNodeSetAttribute)(node, id, &there);
 	});
 }
+
+cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, int id, cudaLaunchAttributeValue *value)
+{
+	return direct_kept("cudaGraphKernelNodeGetAttribute", [=] {
+		const cudaError_t error = REAL(cudaGraphKernelNodeGetAttribute)(node, id, value);
+		if (error == cudaSuccess && names_event(id))
+			value->launchCompletionEvent.event = shown(value->launchCompletionEvent.event);
+		return error;
+	});
+}
+
+#define EVENT_OF_NODE(name)                                                             \
+	cudaError_t name(cudaGraphNode_t node, cudaEvent_t *event)                      \
+	{                                                                               \
+		return direct_kept(#name, [=] {                                         \
+			const cudaError_t error = REAL(name)(node, event);              \
+			if (error == cudaSuccess)                                       \
+				*event = shown(*event);                                 \
+			return error;                                                   \
+		});                                                                     \
+	}
+EVENT_OF_NODE(cudaGraphEventRecordNodeGetEvent)
+EVENT_OF_NODE(cudaGraphEventWaitNodeGetEvent)
 
 // Before CUDA 12 it also says which node failed: the last three are a node, a buffer and its size. Later the third are flags.
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags, void *buffer, size_t bytes)

@@ -22,35 +22,41 @@
 namespace lazy {
 namespace {
 
-// make creates a stream or an event: a virtual one while nothing has a context,
-// created in the replay.
-template <typename Handle, typename Create> cudaError_t make(const char *call, Handle *handle, Create create)
+// virtual_handles: the program gets handles of the library's own. Once there is a context, only a process that may be moved
+// needs them.
+bool virtual_handles()
 {
+	return one_device() && (home() < 0 || may_be_taken()) && self_contained() && !loads_parts();
+}
+
+// make creates a stream or an event. While nothing has a context it is made later, before the record is replayed.
+template <typename Handle> cudaError_t make(const char *call, Handle *handle, const Recipe &recipe)
+{
+	void *made = nullptr;
+
 	if (handle == nullptr)
 		return fail(cudaErrorInvalidValue);
 	tie(Tie::handle);
-	if (await_or_defer()) {
+	if (await_or_defer() && virtual_handles()) {
 		Locked locked;
-		void *made = deferring() && home() < 0 && !loads_parts() ? new_handle() : nullptr;
-		if (made != nullptr) {
-			record_kept(call, [=] {
-				Handle found = nullptr;
-				cudaError_t error = create(&found);
-				if (error == cudaSuccess)
-					set_real(made, found);
-				else
-					destroy(made);
-				return error;
-			});
-			*handle = static_cast<Handle>(made);
-			return cudaSuccess;
+		if (deferring() && home() < 0) {
+			*handle = static_cast<Handle>(new_handle(recipe, nullptr));
+			return *handle != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 		}
 	}
 	if (home() < 0)
 		if (cudaError_t error = await_device(); error != cudaSuccess)
 			return error;
 	use_device(); // its context is there, with or without a task
-	return seen(create(handle), call);
+	if (cudaError_t error = seen(make_real(recipe, &made), call); error != cudaSuccess)
+		return error;
+	void *const given = virtual_handles() ? new_handle(recipe, made) : made;
+	if (given == nullptr) {
+		unmake_real(recipe, made);
+		return fail(cudaErrorMemoryAllocation);
+	}
+	*handle = static_cast<Handle>(given);
+	return cudaSuccess;
 }
 
 // ordered is a call whose effect is in the order of a stream. It is recorded while the task is
@@ -86,19 +92,31 @@ bool valid(cudaStream_t stream)
 // already, or never made, is not an error of the program.
 template <typename Handle, typename Run> cudaError_t end(const char *call, Handle handle, Run run)
 {
-	cudaError_t error = ordered(
-		call, may_exist(handle), [=] { return run(real(handle)); },
+	if (one_device() && !end_handle(handle))
+		return fail(cudaErrorInvalidResourceHandle);
+	if (await_or_defer() && unmade(handle)) {
+		Locked locked;
+		if (unmade(handle) && !recorded()) { // so nothing names it
+			forget_handle(handle);
+			return cudaSuccess;
+		}
+	}
+	return ordered(
+		call, true,
 		[=] {
-			cudaError_t result = run(real(handle));
-			if (result == cudaErrorInvalidResourceHandle) {
+			const cudaError_t error = run(real(handle));
+			error == cudaSuccess ? forget_handle(handle) : keep_handle(handle);
+			return error;
+		},
+		[=] {
+			cudaError_t error = run(real(handle));
+			if (error == cudaErrorInvalidResourceHandle) {
 				REAL(cudaGetLastError)(); // the program has seen none
-				result = cudaSuccess;
+				error = cudaSuccess;
 			}
-			return result;
+			forget_handle(handle);
+			return error;
 		});
-	if (error == cudaSuccess)
-		destroy(handle);
-	return error;
 }
 
 // wait is a synchronization. While the task is unbound, nothing runs except what an earlier task
@@ -181,21 +199,16 @@ template <typename Add> cudaError_t add_callback(cudaStream_t stream, Callback c
 
 using namespace lazy;
 
-cudaError_t cudaStreamCreate(cudaStream_t *stream)
-{
-	return make("cudaStreamCreate", stream, [](cudaStream_t *made) { return REAL(cudaStreamCreate)(made); });
-}
+cudaError_t cudaStreamCreate(cudaStream_t *stream) { return make("cudaStreamCreate", stream, {Recipe::stream, 0, 0}); }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-	return make("cudaStreamCreateWithFlags", stream,
-	            [=](cudaStream_t *made) { return REAL(cudaStreamCreateWithFlags)(made, flags); });
+	return make("cudaStreamCreateWithFlags", stream, {Recipe::stream, flags, 0});
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
 {
-	return make("cudaStreamCreateWithPriority", stream,
-	            [=](cudaStream_t *made) { return REAL(cudaStreamCreateWithPriority)(made, flags, priority); });
+	return make("cudaStreamCreateWithPriority", stream, {Recipe::stream, flags, priority});
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -207,15 +220,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	});
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-	return make("cudaEventCreate", event, [](cudaEvent_t *made) { return REAL(cudaEventCreate)(made); });
-}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return make("cudaEventCreate", event, {Recipe::event, 0, 0}); }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-	return make("cudaEventCreateWithFlags", event,
-	            [=](cudaEvent_t *made) { return REAL(cudaEventCreateWithFlags)(made, flags); });
+	return make("cudaEventCreateWithFlags", event, {Recipe::event, flags, 0});
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -255,7 +264,7 @@ STREAM_WAIT(cudaStreamWaitEvent_ptsz)
 	{                                                                                                              \
 		return wait<For::part>("cudaStreamSynchronize", valid(stream), [=] {                                       \
 			const uint64_t before = before_wait();                                                         \
-			cudaError_t error = only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream));            \
+			cudaError_t error = unmade(stream) ? cudaSuccess : REAL(name)(real(stream));            \
 			if (error == cudaSuccess && (stream == nullptr || stream == legacy_stream))                    \
 				waited_in_order(before);                                                               \
 			return error;                                                                                  \
@@ -268,7 +277,7 @@ STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz)
 	cudaError_t name(cudaStream_t stream)                                                                          \
 	{                                                                                                              \
 		return wait<For::answer>("cudaStreamQuery", valid(stream),                                                   \
-		            [=] { return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream)); });           \
+		            [=] { return unmade(stream) ? cudaSuccess : REAL(name)(real(stream)); });           \
 	}
 STREAM_QUERY(cudaStreamQuery)
 STREAM_QUERY(cudaStreamQuery_ptsz)
@@ -286,13 +295,13 @@ ADD_CALLBACK(cudaStreamAddCallback_ptsz)
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
 	return wait<For::answer>("cudaEventQuery", may_exist(event),
-	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventQuery)(real(event)); });
+	            [=] { return unmade(event) ? cudaSuccess : REAL(cudaEventQuery)(real(event)); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
 	return wait<For::part>("cudaEventSynchronize", may_exist(event),
-	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventSynchronize)(real(event)); });
+	            [=] { return unmade(event) ? cudaSuccess : REAL(cudaEventSynchronize)(real(event)); });
 }
 
 cudaError_t cudaDeviceSynchronize()

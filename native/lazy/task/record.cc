@@ -9,6 +9,7 @@
 
 #include "abi/lock.h"
 #include "abi/symbols.h"
+#include "device/handles.h"
 #include "memory/memory.h"
 #include "program/mode.h"
 #include "record.h"
@@ -125,16 +126,22 @@ cudaError_t await_replay()
 	cudaError_t first = cudaSuccess;
 	std::vector<Recorded> operations;
 	bool of_others = false;
+	const auto note = [&](cudaError_t result, const char *call) {
+		const cudaError_t error = seen(result, call);
+		if (error == cudaSuccess)
+			return;
+		failed_replay(error, call);
+		if (first == cudaSuccess && (error == cudaErrorMemoryAllocation || stays(error)))
+			first = error;
+	};
 
+	const char *refused = "";
+	const cudaError_t made = make_handles(&refused);
+	note(made, refused);
 	operations.swap(log());
 	for (Recorded &r : operations) {
 		of_others = of_others || !pthread_equal(r.by, pthread_self());
-		cudaError_t error = seen(r.run(), r.call);
-		if (error == cudaSuccess)
-			continue;
-		failed_replay(error, r.call);
-		if (first == cudaSuccess && (error == cudaErrorMemoryAllocation || stays(error)))
-			first = error;
+		note(r.run(), r.call);
 	}
 	for (const Recorded &r : operations)
 		let_go(r.touches);

@@ -1,4 +1,6 @@
 // main.cc: runs the program that the arguments name.
+#include <stdlib.h>
+
 #include "program.h"
 
 static const struct {
@@ -22,7 +24,7 @@ static const struct {
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
 	{"own_context_in_threads", own_context_in_threads}, {"driver_memory", driver_memory}, {"driver_captures", driver_captures}, {"driver_refused", driver_refused}, {"late_refusal", late_refusal}, {"immense", immense}, {"ends_contexts", ends_contexts}, {"host_freed_in_capture", host_freed_in_capture},
 	{"registered_before_reset", registered_before_reset}, {"page_locked_beside", page_locked_beside},
-	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
+	{"variable_by_address", variable_by_address}, {"callback", callback}, {"kinds_of_handles", kinds_of_handles}, {"handles_in_threads", handles_in_threads}, {"handles_forked", handles_forked}, {"handles_without_memory", handles_without_memory}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
 	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"small_temporaries", small_temporaries}, {"ordered_in_thread", ordered_in_thread}, {"frees_again", frees_again},
 	{"captures_own", captures_own},
 	{"heap_later", heap_later}, {"heap_refused", heap_refused}, {"late_memory", late_memory}, {"own_pool", own_pool}, {"small_copies", small_copies}, {"swapped", swapped},
@@ -47,11 +49,13 @@ static const struct {
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"launches_while_reserving", launches_while_reserving}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 	{"beyond", beyond}, {"beside_part", beside_part}, {"asks_late", asks_late}, {"in_flight", in_flight}, {"revoked", revoked},
-	{"driven", driven}, {"grows", grows}, {"swapped", swapped}, {"leaves_work", leaves_work}, {"random", random_programs}, {"gaps", gaps}, {"hogs", hogs}, {"within", within}, {"deep", deep}, {"stops", stops},
+	{"driven", driven}, {"grows", grows}, {"swapped", swapped}, {"leaves_work", leaves_work}, {"random", random_programs}, {"gaps", gaps}, {"hogs", hogs}, {"within", within}, {"deep", deep}, {"stops", stops}, {"many_handles", many_handles},
 };
 
 int main(int count, char **arguments)
 {
+	if (getenv("LAUNCHES_FIRST") != nullptr)
+		TRY(LAUNCH(nothing, grid, block, 0, nullptr));
 	for (const auto &w : ways)
 		if (count == 3 && strcmp(w.name, arguments[1]) == 0) {
 			w.run(arguments[2]);

@@ -123,6 +123,22 @@ void graph_nodes()
 	recording = add_node(graph, &record);
 	waiting = add_node(graph, &wait);
 	say("events %d %d", record.event == first, wait.event == first);
+	cudaEvent_t told[3] = {};
+	TRY(cudaGraphEventRecordNodeGetEvent(recording, &told[0]));
+	TRY(cudaGraphEventWaitNodeGetEvent(waiting, &told[1]));
+	TRY(cudaGraphEventRecordNodeSetEvent(recording, second));
+	TRY(cudaGraphEventRecordNodeGetEvent(recording, &told[2]));
+	TRY(cudaGraphKernelNodeGetAttribute(launch, cudaLaunchAttributeProgrammaticEvent, &attribute));
+	say("CUDA's events %d %d %d %d", told[0] == first, told[1] == first, told[2] == second, attribute.launchCompletionEvent.event == third);
+	cudaGraphNode_t another;
+	TRY(cudaGraphAddEventRecordNode(&another, graph, nullptr, 0, third));
+	TRY(cudaGraphEventRecordNodeGetEvent(another, &told[0]));
+	say("CUDA's event %d", told[0] == third);
+#if FAKE_NVCC == 13
+	TRY(cudaGraphNodeGetParams(another, &all));
+	say("CUDA's type %d event %d", all.type, all.event == third);
+	TRY(cudaEGLStreamConsumerReleaseFrame(nullptr, nullptr, &s));
+#endif
 	wait.event = record.event = second;
 	TRY(cudaGraphNodeSetParams(waiting, &wait));
 	TRY(cudaGraphNodeSetParams(recording, &record));
