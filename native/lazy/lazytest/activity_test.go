@@ -155,3 +155,33 @@ func TestLazyEndsBursts(t *testing.T) {
 		p.finish(grant).mustSucceed()
 	}
 }
+
+// A burst does not end while a copy is under way, or what a stream waits for before it. A copy counts as no submission. If the burst
+// ended, memory would come back to the device while the copy writes to it on the host.
+func TestLazyEndsNoBurstDuringACopy(t *testing.T) {
+	bursts := moving
+	bursts.Bursts = true
+	p := startServedAs(t, bursts, "copies_unattended", "FAKE_CUDA_KERNEL_US=0")
+	p.wantSaidBeside("ready", "yielded")
+	if was := p.revoked(schedulers.Evict); was.Outcome != schedulers.Done || was.Moved.Bytes != 16<<20 {
+		t.Fatalf("%+v", was)
+	}
+	p.goOn()
+	resume := p.next("resume")
+	if err := resume.grantPart(grantedDevice, fakeUUID(grantedDevice), resume.Needs().Stays); err != nil {
+		t.Fatal(err)
+	}
+	var e event
+	for e.Kind != "yielded" && e.Text != "asked" {
+		e = p.next("yielded", "said")
+	}
+	if e.Kind == "yielded" {
+		t.Error("the burst has ended during a copy")
+	}
+	p.goOn()
+	p.end()
+	p.mustSucceed()
+	if got := p.lines[len(p.lines)-1]; got != "x 7" {
+		t.Errorf("%q, want x 7", got)
+	}
+}

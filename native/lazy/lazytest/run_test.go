@@ -54,7 +54,8 @@ type lazyRun struct {
 	stderr           bytes.Buffer
 	lines            []string // of standard output
 	events           []event
-	err              error // how it ended
+	err              error        // how it ended
+	wait             func() error // for its end; the same each time
 }
 
 // lazyCommand is a program of lazy_program's without any scheduler.
@@ -118,11 +119,10 @@ func (p *lazyRun) start() *lazyRun {
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
+	p.wait = sync.OnceValue(p.cmd.Wait)
 	p.t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Kill()
-			_ = p.cmd.Wait() // it was killed
-		}
+		_ = p.cmd.Process.Kill() // unless it has ended
+		_ = p.wait()
 	})
 	return p
 }
@@ -157,7 +157,7 @@ func (p *lazyRun) finish(answer func(*testing.T, event)) *lazyRun {
 		defer close(ended)
 		text, _ := io.ReadAll(p.out) // it ends when the process does
 		p.lines = append(p.lines, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")...)
-		p.err = p.cmd.Wait()
+		p.err = p.wait()
 		p.server.Settle()
 	}()
 	timeout := time.After(patience)

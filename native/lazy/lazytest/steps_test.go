@@ -110,8 +110,13 @@ func startRevocableIn(t *testing.T, chunk int64, way string, env ...string) *rev
 // startServed starts a program, and returns when its task has begun.
 func startServed(t *testing.T, chunk int64, program string, env ...string) *revocable {
 	t.Helper()
-	s, r := startRevoking(t, probe.Config{Chunk: chunk, Window: moving.Window})
-	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", program, append([]string{movable}, env...)...), area: swapArea{t: t, chunk: chunk}}
+	return startServedAs(t, probe.Config{Chunk: chunk, Window: moving.Window}, program, env...)
+}
+
+func startServedAs(t *testing.T, how probe.Config, program string, env ...string) *revocable {
+	t.Helper()
+	s, r := startRevoking(t, how)
+	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", program, append([]string{movable}, env...)...), area: swapArea{t: t, chunk: how.Chunk}}
 	p.start()
 	go func() {
 		for {
@@ -121,7 +126,7 @@ func startServed(t *testing.T, chunk int64, program string, env ...string) *revo
 			}
 			r.events <- said("said", strings.TrimSuffix(line, "\n"))
 		}
-		p.err = p.cmd.Wait()
+		p.err = p.wait()
 		s.Settle()
 		r.events <- said("ended", "")
 	}()

@@ -52,9 +52,10 @@ struct Behind {
 	CUevent event;
 	CUcontext context; // that it belongs to
 	bool current;      // the looking thread has the context
-	bool recorded;
+	bool recorded;     // and not reached yet
 	uint64_t mark;
-} behind;
+	Quiescence quiescence; // in which it was recorded
+} behind = {};
 
 // reached: the device has done what is before the event.
 bool reached()
@@ -68,6 +69,7 @@ bool reached()
 	return true;
 }
 
+// record needs the gate to be closed and empty.
 bool record(CUcontext context)
 {
 	behind.current = behind.current || driver()->set_current(context) == CUDA_SUCCESS;
@@ -75,6 +77,7 @@ bool record(CUcontext context)
 		return false;
 	behind.mark = activity_mark();
 	behind.recorded = REAL_DRIVER(cuCtxRecordEvent)(context, behind.event) == CUDA_SUCCESS;
+	behind.quiescence = behind.recorded ? Quiescence::now() : Quiescence();
 	return behind.recorded;
 }
 
@@ -121,14 +124,23 @@ bool in_burst()
 	return ends_bursts() && !revoked() && (activity_mark() != submitted_before || activity_last_call() > burst_began_ns);
 }
 
-// try_end_burst gives up the permission if nothing of the process is under way. `lock` is held.
+// all_over: the device has done all, also what counts as no submission, such as copies. The gate is closed and empty.
+bool all_over(CUcontext context)
+{
+	return (behind.quiescence.goes_on() || record(context)) && (!behind.recorded || reached());
+}
+
+// try_end_burst gives up the permission if nothing of the process is under way. Memory comes back later without a wait for the
+// device. `lock` is held.
 void try_end_burst()
 {
-	if (!can_tell(context_of_task()) || cover_of(Task::process().device()).tasks > 0) // perhaps it has several tasks
+	const CUcontext context = context_of_task();
+
+	if (!can_tell(context) || cover_of(Task::process().device()).tasks > 0) // perhaps it has several tasks
 		return;
 	use_device();
 	const ClosedSubmitGate closed;
-	if (closed.await_empty(0) && !activity_working() && !activity_calls() && !being_captured())
+	if (closed.await_empty(0) && !activity_working() && !activity_calls() && !being_captured() && all_over(context))
 		end_burst();
 }
 
@@ -192,6 +204,7 @@ void ready_looks()
 {
 	const CUcontext context = context_of_task();
 
+	behind.quiescence = Quiescence(); // what is replayed does not pass the gate
 	if (!can_be_revoked() || driver() == nullptr || context == nullptr || behind.context == context || REAL_DRIVER(cuCtxRecordEvent) == nullptr)
 		return;
 	forget_looks();

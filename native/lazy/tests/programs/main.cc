@@ -35,7 +35,7 @@ static const struct {
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
 	{"interrupted_while_growing", interrupted_while_growing},
 	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
-	{"shown", shown}, {"unattended", unattended}, {"launch_rate", launch_rate}, {"burst_rate", burst_rate}, {"free_memory", free_memory}, {"seems", seems}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"frees_behind_the_host", frees_behind_the_host}, {"ordered_rounds", ordered_rounds}, {"windowed", windowed},
+	{"shown", shown}, {"unattended", unattended}, {"copies_unattended", copies_unattended}, {"launch_rate", launch_rate}, {"burst_rate", burst_rate}, {"free_memory", free_memory}, {"seems", seems}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"frees_behind_the_host", frees_behind_the_host}, {"ordered_rounds", ordered_rounds}, {"windowed", windowed},
 	{"rests_beside", rests_beside}, {"flags_beside", flags_beside}, {"graph_while_growing", graph_while_growing},
 };
 

@@ -103,7 +103,7 @@ void in_flight(const char *way), over_later();          // in_flight.cc
 void launch_rate(), burst_rate(), allocation_rate();    // rate.cc
 void free_memory();                                     // part.cc
 void seems();
-void shown(), unattended(), resumes_in_a_thread();      // shown.cc
+void shown(), unattended(), copies_unattended(), resumes_in_a_thread();      // shown.cc
 void leaves_work(const char *room);                     // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void stops(const char *way);                            // stops.cc

@@ -4,6 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "program.h"
@@ -79,6 +81,39 @@ void unattended()
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
 	say("launched after %lld ns", static_cast<long long>(now.tv_sec) * 1000000000 + now.tv_nsec);
 	wait_after("launched");
+	TRY(cudaFree(x));
+}
+
+// copies_unattended: a copy waits in a stream, and no call waits for it. Meanwhile the library asks about its end twice, or takes it
+// for over.
+void copies_unattended()
+{
+	static std::atomic<bool> held{true}, copied{false};
+	int *const x = device<int>(n), *host = nullptr, last = 0;
+	cudaStream_t other = nullptr;
+
+	TRY(cudaMallocHost(reinterpret_cast<void **>(&host), n * sizeof(int)));
+	std::fill_n(host, n, 7);
+	TRY(cudaStreamCreateWithFlags(&other, 1));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	TRY(cudaDeviceSynchronize());
+	wait_after("ready");
+	TRY(cudaLaunchHostFunc(nullptr, [](void *) { while (held) usleep(100); }, nullptr));
+	TRY(cudaMemcpyAsync(x, host, n * sizeof(int), cudaMemcpyHostToDevice, nullptr));
+	TRY(cudaLaunchHostFunc(nullptr, [](void *) { copied = true; }, nullptr));
+	meanwhile("cuMemcpyAsync", FAKE_CUDA_BEFORE, [] {
+		for (held = false; !copied;)
+			usleep(100);
+	});
+	meanwhile("cuEventQuery", FAKE_CUDA_BEFORE, [] { meanwhile("cuEventQuery", FAKE_CUDA_BEFORE, [] { say("asked"); }); });
+	wait_after("copying");
+	TRY(LAUNCH(nothing, grid, block, 0, other));
+	held = false;
+	TRY(cudaDeviceSynchronize());
+	TRY(cudaMemcpy(&last, x + n - 1, sizeof last, cudaMemcpyDeviceToHost));
+	say("x %d", last);
+	TRY(cudaStreamDestroy(other));
+	TRY(cudaFreeHost(host));
 	TRY(cudaFree(x));
 }
 
