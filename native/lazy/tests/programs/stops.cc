@@ -122,6 +122,7 @@ void stops(const char *way)
 	int *const in = device<int>(n), *const out = device<int>(n);
 
 	TRY(cudaMemcpy(in, host.data(), n * sizeof(int), cudaMemcpyHostToDevice));
+	TRY(cudaDeviceSynchronize()); // a copy of pageable memory may go on, and streams that wait for no other use it
 	if (strncmp(way, "rounds", strlen("rounds")) == 0)
 		rounds(in, out, host);
 	else
