@@ -44,8 +44,11 @@ func (b *Batch) whyStarved(s engine.Starved) string {
 			who[i] += fmt.Sprintf(", where its kernels have run for %v without a break", h.Works.Round(time.Second))
 		}
 	}
-	return fmt.Sprintf("it has waited %v for %s of a GPU, which do not come free: %s. %s",
-		s.Waits.Round(time.Second), size.Text(s.Bytes), size.Few(who, 4, "; "), b.starvedRemedy(s.By))
+	what := size.Text(s.Bytes) + " of a GPU, which do not come free"
+	if s.Bytes == 0 {
+		what = "its turn on a GPU, which does not come"
+	}
+	return fmt.Sprintf("it has waited %v for %s: %s. %s", s.Waits.Round(time.Second), what, size.Few(who, 4, "; "), b.starvedRemedy(s.By))
 }
 
 // starvedRemedy is what ends such a wait.

@@ -90,6 +90,24 @@ func TestWhatAnImpossibleEventBringsIsObserved(t *testing.T) {
 	}
 }
 
+// A job that lacks no memory waits for its turn.
+func TestAJobSaysThatItWaitsForItsTurn(t *testing.T) {
+	_, rec := setup{scheduler: "vgpu:n=1", jobs: probed(2), timeout: 2 * time.Minute, starved: time.Minute}.run(t, func(f *fake) {
+		f.started(0, 1)
+		first := f.batch.TaskBegin(0, schedulers.Task{Bytes: 10, Can: schedulers.Movable}, f.now)
+		f.mustPost(runner.TaskActive{ID: first, Activity: schedulers.Activity{Running: true, Busy: true, Referenced: 10}})
+		f.batch.TaskBegin(1, schedulers.Task{Bytes: 5, Need: new(int64(0)), Can: schedulers.Movable}, f.now)
+		f.at(70)
+		f.mustPost(runner.Tick{})
+		f.ended(0)
+		f.batch.JobEnded(1, runner.Exit{Signal: new("SIGKILL")}, f.now)
+	})
+	const want = "it has waited 1m10s for its turn on a GPU, which does not come: job 0 (probed) has 10 bytes of GPU 0, "
+	if len(rec.events) == 0 || !strings.HasPrefix(rec.events[0].Detail, want) {
+		t.Errorf("said %+v, want %q", rec.events, want)
+	}
+}
+
 // A job that got what it waited for has not starved.
 func TestAJobThatGoesOnHasNotStarved(t *testing.T) {
 	jobs, rec := setup{scheduler: "demand", jobs: probed(2), timeout: 2 * time.Minute, starved: time.Minute}.run(t, func(f *fake) {

@@ -134,6 +134,7 @@ type Activity struct {
 	Referenced int64         // bytes that the latest launches referenced
 	Fixed      int64         // bytes on the device that cannot move
 	Untouched  int64         // of Referenced: bytes that the kernels are known not to have reached
+	Ended      uint64        // how much of what it submitted has ended so far; 0: it does not tell
 }
 
 // Request is a request that waits, as a Preempter sees it.

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +125,33 @@ func TestAMoveToAnotherDeviceIsStopped(t *testing.T) {
 		r.timeout = time.Duration(ms*500+1) * time.Millisecond
 		if _, _, err := r.clean(t.Context()); err != nil {
 			t.Errorf("stopped after %v: %v", r.timeout, err)
+		}
+	}
+}
+
+// A process that waits for a slot goes where one is free first (vgpu-preempt), with what it has on its device.
+func TestAProcessThatWaitsForASlotMoves(t *testing.T) {
+	first := allocate("x", "3GiB") + kernel(1, 1, `, "writes": ["x"]`) + host(4) + kernel(1, 1, "") + free("x")
+	jobs, rec := stepping(t, small(t, 2), "vgpu-preempt:n=1", first, allocate("y", "1GiB")+kernel(1, 6, ""), allocate("z", "1GiB")+kernel(1, 9, "")).must(t)
+	copying, chunks := 3*gib/389e9, 96*15e-6
+	wantOutcome(t, jobs[0], results.OK, 6+copying+chunks+contextSeconds+switchSeconds+1)
+	wantOutcome(t, jobs[2], results.OK, 1.01+9)
+	if s := rec.Swaps[len(rec.Swaps)-1]; s.Action != "move" || s.StartS != 6 || s.Bytes != 3*gib || s.Device != 0 {
+		t.Errorf("the last swap is %+v", s)
+	}
+	if d := *rec.of(0)[0].Device; d != 1 {
+		t.Errorf("the task is on device %d", d)
+	}
+}
+
+// Figures 3-14b and 3-16 to 3-20 in small: jobs of three ranks that meet, on four devices. With preemption no device waits for a rank.
+func TestPreemptionOfJobsThatDoNotFitTheDevicesOneByOne(t *testing.T) {
+	for scheduler, want := range map[string]float64{"vgpu:n=1": 20.04, "vgpu-preempt:n=1": 15.814, "vgpu-preempt:n=2": 16.168} {
+		r := ranked(t, small(t, 4), scheduler, 3, strings.Repeat(kernel(32*132, 0.5, "")+barrier+host(0.001), 10))
+		r.jobs = slices.Repeat(r.jobs, 4)
+		jobs, _ := r.must(t)
+		if got := makespanOf(t, jobs); math.Abs(got-want) > 1e-3 {
+			t.Errorf("%s: %.3f s, want %g", scheduler, got, want)
 		}
 	}
 }

@@ -140,6 +140,7 @@ func (p *process) did() {
 	s, then := p.doing, p.then
 	if s.on != cores {
 		p.swap.last = p.x.now
+		p.swap.ended++
 	}
 	p.pool, p.work, p.doing, p.then = nil, nil, nil, nil
 	p.moveOut()

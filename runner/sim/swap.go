@@ -20,6 +20,7 @@ type swap struct {
 	brings     int64                // bytes that the latest growth brings to the device
 	referenced int64                // bytes that the latest step on the device used
 	last       time.Duration        // when the latest step on the device ended
+	ended      uint64               // how many of them have
 	ticket     *schedulers.Decision // a revocation without an answer
 	asked      time.Duration        // when it came
 	lost       time.Duration        // how long the kernel had run that was stopped for it
@@ -243,7 +244,7 @@ func (w *swap) used(p *process, s *step) {
 // asked or answered since it was told the same.
 func (p *process) tellActivity() {
 	works := p.worksOnDevice()
-	now := schedulers.Activity{Running: works, Busy: works, Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}
+	now := schedulers.Activity{Running: works, Busy: works, Last: p.swap.last, Ended: p.swap.ended, Referenced: min(p.swap.referenced, p.task.used)}
 	if p.managed > 0 {
 		now.Untouched = max(0, now.Referenced-p.touched())
 	}

@@ -3,7 +3,8 @@ package engine
 import "github.com/caserun/caserun/schedulers"
 
 // A move (schedulers.Move) takes a task from its device to another. Until its process has answered, the task and the
-// context of its process are charged on both, and the context has a permit on both if it has one. A move that is not
+// context of its process are charged on both, and the context has a permit on both if it has one. If it waits for one, it has that where it
+// goes. A move that is not
 // done leaves everything as it was. The context on the device that the task has left stays until its process exits.
 
 // lent is what a context has on a device only for moves to it that are under way.
@@ -24,10 +25,11 @@ func (e *Engine) beginMove(h *holding) {
 	from, to, p := &e.state.devices[h.at.Device], &e.state.devices[h.ticket.Device], h.task.Process()
 	has := to.lent[p]
 	has.context = has.context || !to.contexts[p]
-	has.permit = has.permit || from.permitted(p) && !to.permitted(p)
+	permitted := from.permitted(p) || h.resume != nil
+	has.permit = has.permit || permitted && !to.permitted(p)
 	to.lend(p, has)
 	e.state.enter(to.index, p)
-	if from.permitted(p) {
+	if permitted {
 		to.permit(p, permit{since: e.now})
 	}
 	to.join(h.task, schedulers.Placement{Device: to.index})

@@ -135,8 +135,29 @@ func TestWhatAMovingTaskWaitsFor(t *testing.T) {
 	n.Resume(1, 1, 6, "")
 	n.Grow(1, 2, "")
 	n.Ask(2*ms, "move(1,5)", to(1, 1))
-	wantUse(t, n, [3]int64{16, 2, 1}, [3]int64{8, 2, 1})
+	wantUse(t, n, [3]int64{16, 2, 1}, [3]int64{8, 2, 2}) // it waits for a permit
 	n.Give(1, "+1@1 ^1@1")
+}
+
+// A task that waits for a permit has that of its new device from when it is asked to move, and loses it if it does not go there.
+func TestATaskThatWaitsHasItsPermitWhereItGoes(t *testing.T) {
+	for _, o := range []schedulers.Outcome{schedulers.Done, schedulers.Busy} {
+		n := two(t, "vgpu:n=1")
+		n.Submit(able(1, 4), "1@0")
+		n.Submit(able(2, 4), "2@1")
+		n.Yielded(1, 0, "")
+		n.Submit(able(3, 4), "3@0")
+		n.Resume(1, 0, 4, "")
+		n.Finish(2, "")
+		n.Ask(ms, "move(1,4)", to(1, 1))
+		wantUse(t, n, [3]int64{10, 2, 1}, [3]int64{5, 1, 1})
+		n.Submit(able(4, 1), "")
+		if o == schedulers.Done {
+			n.Answer(1, o, 4, 2*ms, "^1@1")
+		} else {
+			n.Answer(1, o, 4, 2*ms, "4@1")
+		}
+	}
 }
 
 // Without room for what it waits for a task does not move. If it asks while it moves, it is refused there.

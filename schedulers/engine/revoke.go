@@ -39,7 +39,8 @@ type revocable struct {
 	can        schedulers.Actions
 	running    bool // as far as its context has a permit
 	busy       bool
-	busySince  time.Duration // since when each look has shown it busy
+	busySince  time.Duration // since when each look has shown it busy, and none of its work has ended
+	ended      uint64
 	stopped    bool
 	lost       time.Duration // as in TaskView
 	last       time.Duration
@@ -297,9 +298,10 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 	case a.Referenced < 0 || a.Fixed < 0 || a.Untouched < 0 || a.Untouched > a.Referenced:
 		return fmt.Errorf("activity of task %d: %d bytes referenced, %d of them not reached, %d fixed", id, a.Referenced, a.Untouched, a.Fixed)
 	}
-	if a.Busy && !h.busy {
+	if a.Busy && (!h.busy || a.Ended != h.ended) {
 		h.busySince = e.now
 	}
+	h.ended = a.Ended
 	h.fixed, h.busy = min(a.Fixed, h.bytes), a.Busy
 	if h.resume == nil {
 		h.referenced = min(a.Referenced, h.allocated)
@@ -541,6 +543,7 @@ func (e *Engine) requests() []schedulers.Request {
 	for w := range e.queue.all() {
 		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: slices.Contains(asked, w.task.ID), Since: w.since}
 		if h := w.resumes; h != nil {
+			r.Task.Can = h.can
 			r.Own = e.own(h, h.referenced-r.Bytes, w.spent)
 		}
 		out = append(out, r)

@@ -100,6 +100,25 @@ func TestABreakEndsStarvation(t *testing.T) {
 	}
 }
 
+// Work of which some has ended is not without end, although each look shows it busy.
+func TestWorkThatEndsBetweenLooksIsABreak(t *testing.T) {
+	n := enginetest.NewNode(t, "demand", enginetest.Small)
+	n.Submit(schedulers.Task{ID: 1, Bytes: 10, Can: schedulers.Movable}, "1@0")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 8, Can: schedulers.Movable}, "")
+	for s, ended := range []uint64{0, 1, 1, 2, 2} {
+		at := time.Duration(s) * 20 * time.Second
+		if err := n.Engine.Active(1, schedulers.Activity{Running: true, Busy: true, Referenced: 10, Last: at, Ended: ended}, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := starved(n, 119*time.Second); got != "" {
+		t.Errorf("starved %q", got)
+	}
+	if got, want := starved(n, 2*time.Minute), "2 for 8, 2m0s: job 1 has 10 of 0 for 1m0s"; got != want {
+		t.Errorf("starved %q, want %q", got, want)
+	}
+}
+
 // A launch whose memory does not fit beside contexts and what cannot move starves, whoever works. A growth starves too.
 func TestALaunchStarvesBesideWhatCannotMove(t *testing.T) {
 	device := enginetest.Small

@@ -74,33 +74,21 @@ func (p virtualGPUs) Place(t schedulers.Task, v schedulers.View) (schedulers.Pla
 	return schedulers.Placement{}, false
 }
 
-// seats returns the devices where t's process has a slot or can take one, in the order in which it
-// takes one: its own device, or in cyclic order after the latest grant first the devices where no
-// context has a slot, then the others.
+// seats returns the devices where t's process has a slot or can take one, in the order in which it takes one: its own
+// device, or all in turn.
 func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	own, bound := home(t, v)
-	out, unused := make([]int, 0, v.Len()), 0
-	for k := range v.Len() {
-		i := (v.Latest() + 1 + k) % v.Len()
+	return inTurn(v, func(i int) bool {
 		if bound && i != own {
-			continue
+			return false
 		}
 		d := v.Device(i)
-		permits := d.Permits()
-		others := permits
+		others := d.Permits()
 		if _, seated := d.Context(t.Process()); seated {
 			others--
 		}
-		switch {
-		case others >= p.slots || !d.Open(t):
-		case permits == 0:
-			out = slices.Insert(out, unused, i)
-			unused++
-		default:
-			out = append(out, i)
-		}
-	}
-	return out
+		return others < p.slots && d.Open(t)
+	})
 }
 
 func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {

@@ -14,7 +14,7 @@ import (
 // A context is idle while no call of it is under way and its device has nothing to do for it. The process verifies that when
 // it is asked.
 //
-// Ours: only devices count that a request may have, because a context comes back to the device where it has been. By default the
+// Ours: only devices count that a request may have: a context that cannot move comes back to the device where it has been. By default the
 // slot goes without the memory, which virtualGPUs then take for the request that needs it, as much of it as that takes. So a short
 // wait costs nothing where the memory of all fits. And a context without a task has no slot.
 type preemptingGPUs struct {
@@ -31,7 +31,7 @@ const (
 var vgpuPreempt = entry{
 	Info: Info{Name: "vgpu-preempt", Binds: BindsTask, Shares: true, Revokes: true, Preempts: true,
 		Brief:  "vgpu, and a process that is idle while others wait loses its slot",
-		Rule:   "n slots on each device as under vgpu; while a process waits for a slot, each process that has been idle for long enough loses its slot, and waits behind the others once it has work again; memory goes to the host with the slot, or when somebody needs it",
+		Rule:   "n slots on each device as under vgpu; while a process waits for a slot, each process that has been idle for long enough loses its slot, and waits behind the others once it has work again, for a slot of any device if it can move; memory goes to the host with the slot, or when somebody needs it",
 		Source: "dissertation on runtime support for CPU-GPU clusters, sections 3.3.3 and 3.6",
 		Params: []Param{
 			withDefault(paramSlots, "2"),
@@ -52,7 +52,7 @@ var vgpuPreempt = entry{
 var _ schedulers.Preempter = preemptingGPUs{}
 
 func (p preemptingGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
-	out := p.virtualGPUs.Revoke(waiting, v, now)
+	out := append(p.virtualGPUs.Revoke(waiting, v, now), p.moves(waiting, v)...)
 	for i, wanted := range wantedSlots(waiting, v) {
 		if !wanted {
 			continue
@@ -76,16 +76,21 @@ func (p preemptingGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, 
 // wantedSlots says of each device whether a request waits that may have a slot there.
 func wantedSlots(waiting []schedulers.Request, v schedulers.View) []bool {
 	wanted, left := make([]bool, v.Len()), v.Len()
-	for _, r := range waiting {
-		if left == 0 {
-			break
-		}
+	for at := 0; at < len(waiting) && left > 0; at++ {
+		r := &waiting[at]
 		if r.Grows { // it has one
 			continue
 		}
+		task := r.Task
+		if t, can := mover(r, v); can {
+			if t.Asked { // it has found one
+				continue
+			}
+			task = t.Task
+		}
 		own, bound := home(r.Task, v)
 		for i := range wanted {
-			if !wanted[i] && (!bound || i == own) && v.Device(i).Open(r.Task) {
+			if !wanted[i] && (!bound || i == own) && v.Device(i).Open(task) {
 				wanted[i] = true
 				left--
 			}

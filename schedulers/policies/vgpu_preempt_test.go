@@ -97,6 +97,125 @@ func TestIntraApplicationImbalance(t *testing.T) {
 	n.Finish(8, "^2@1")
 }
 
+// moving is a task of a process of its own that can also go to another device.
+func moving(id schedulers.TaskID, bytes int64) schedulers.Task {
+	t := movable(id, bytes)
+	t.Can |= 1 << schedulers.Move
+	return t
+}
+
+// waiting is a node of two devices with a slot each: tasks 3 and 2 have them, and 1, which has lost its slot, waits for one.
+func waiting(t *testing.T, first schedulers.Task) enginetest.Node {
+	t.Helper()
+	n := enginetest.NewNode(t, preempt, enginetest.Small, enginetest.Small)
+	n.Submit(first, "1@0")
+	n.Submit(moving(2, 5), "2@1")
+	n.Submit(moving(3, 1), "")
+	preempted(n, 1, ms, "3@0")
+	n.Resume(1, 0, first.Bytes, "")
+	return n
+}
+
+// A context that waits for a slot goes to a free one of any device (section 3.6.2), and has it from when it is asked to move.
+func TestAContextThatWaitsGoesToAnyDevice(t *testing.T) {
+	n := waiting(t, moving(1, 7))
+	n.Finish(2, "move(1,7)")
+	if r := n.Revocation(1); r.Device != 1 || r.For != schedulers.Nobody || r.Deadline != 100*ms {
+		t.Errorf("%+v", r)
+	}
+	n.Submit(moving(4, 1), "") // no slot is free
+	n.Finish(4, "")
+	n.Idle(3, 20*ms)
+	n.Tick(time.Second, "") // the only request has found a slot
+	n.Give(1, "^1@1")
+	n.Finish(3, "")
+	n.Idle(1, 2*time.Second)
+	n.Tick(time.Hour, "") // nobody waits
+}
+
+// Who is idle gives way to it on each device.
+func TestAContextThatWaitsForASlotOfAnyDevice(t *testing.T) {
+	n := waiting(t, moving(1, 7))
+	preempted(n, 2, 20*ms, "move(1,7)")
+	n.Resume(2, 0, 5, "")
+	n.Give(1, "^1@1")
+	n.Finish(3, "move(2,5)")
+	n.Give(2, "^2@0")
+}
+
+// A context that cannot move, or not as a whole, waits for its own device.
+func TestAContextThatCannotMoveStays(t *testing.T) {
+	n := waiting(t, movable(1, 7))
+	n.Finish(2, "")
+	n.Finish(3, "^1@0")
+
+	pinned := moving(1, 7)
+	pinned.OnDevice = new(0)
+	n = waiting(t, pinned)
+	n.Finish(2, "")
+
+	n = waiting(t, moving(1, 7))
+	n.Finish(2, "move(1,7)")
+	n.Answer(1, schedulers.Unable, 7, time.Second, "")
+	n.Idle(3, 2*time.Second)
+	n.Submit(moving(5, 1), "5@1")
+	n.Idle(5, 2*time.Second)
+	n.Tick(3*time.Second, "yield(3,0)") // but not of device 1
+	n.Give(3, "^1@0")
+
+	n = enginetest.NewNode(t, preempt, enginetest.Small, enginetest.Small)
+	for id, want := range []string{"1@0", "2@0"} {
+		task := moving(schedulers.TaskID(id+1), 1)
+		task.Job = 1
+		n.Submit(task, want)
+	}
+	n.Submit(moving(3, 1), "3@1")
+	n.Submit(moving(4, 1), "")
+	n.Idle(1, ms)
+	n.Idle(2, ms)
+	n.Tick(11*ms, "yield(1,0) yield(2,0)")
+	n.Give(1, "4@0")
+	n.Give(2, "")
+	n.Resume(1, 0, 1, "")
+	n.Finish(3, "")
+}
+
+// What others have without a slot makes room for a context that comes. If it does not fit beside that, its own memory goes to the host before. It
+// stays if there will be no room.
+func TestMemoryOfAContextThatMoves(t *testing.T) {
+	for _, c := range []struct {
+		others, fixed int64
+		asks          []string // of task 1
+		room          bool     // is made
+	}{
+		{4, 4, []string{"move(1,12)", "^1@1"}, false},
+		{6, 0, []string{"yield(1,12)", "move(1,0)"}, true},
+		{6, 2, []string{"yield(1,12)", "move(1,0)"}, true},
+		{6, 6, []string{""}, false},
+	} {
+		n := enginetest.NewNode(t, preempt, enginetest.Small, enginetest.Small)
+		n.Submit(moving(1, 12), "1@0")
+		n.Submit(movable(2, c.others), "2@1")
+		n.Submit(movable(3, 1), "")
+		n.Idle(1, ms)
+		n.Idle(2, ms)
+		n.Tick(11*ms, "yield(1,0) yield(2,0)")
+		n.Give(1, "3@0")
+		n.Give(2, "")
+		if err := n.Engine.Active(2, schedulers.Activity{Fixed: c.fixed}, 12*ms); err != nil {
+			t.Fatal(err)
+		}
+		n.Resume(1, 0, 12, c.asks[0])
+		for _, next := range c.asks[1:] {
+			n.Give(1, next)
+		}
+		if c.room {
+			n.Give(1, fmt.Sprintf("yield(2,%d)", c.others-c.fixed))
+			n.Give(2, "^1@1")
+		}
+	}
+}
+
 // Figure 3-3: A1 to A3 are tasks 1 to 3, B1 to B3 4 to 6, and C1 to C3 7 to 9.
 func TestInterApplicationImbalance(t *testing.T) {
 	four := []string{"1@0", "2@1", "3@2", "4@3"}

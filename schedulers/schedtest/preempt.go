@@ -22,6 +22,7 @@ type Bound struct {
 	slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
 	oneVictim bool // one context makes room for a request, or those that wait behind it
 	advises   bool // some of its tasks can use memory on the host
+	moves     bool // some of its tasks can move
 	// idle is after which time a context yields, if another waits for its slot. It has no slot without a task. 0: it keeps its slot.
 	idle time.Duration
 	none bool // it promises nothing
@@ -216,6 +217,8 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 			return fmt.Errorf("task %d waits for nothing", r.For)
 		case r.For == d.Task.ID && m.lies == nil && m.isAlone(t):
 			return fmt.Errorf("it is asked to give %d bytes for itself, is alone, and its memory fits", r.Bytes)
+		case r.Action == schedulers.Move && m.lies == nil && !t.resumes:
+			return fmt.Errorf("it is moved, and waits for no slot")
 		case r.Deadline <= 0 || r.Bytes < 0 || r.Bytes > t.allocated:
 			return fmt.Errorf("revocation %+v of a task of %d bytes", *r, t.allocated)
 		}
@@ -291,7 +294,7 @@ func (m *swapping) check(rt *rapid.T) {
 		if d.Tasks() != tasks || d.UsedBytes() != used+unaccounted || d.UsedWarps() != warps || used-m.looks.contexts(i)*limits.ContextBytes > limits.CapacityBytes {
 			rt.Fatalf("device %d: %d tasks with %d bytes and %d warps, accounted as %d with %d and %d, capacity %d", i, tasks, used, warps, d.Tasks(), d.UsedBytes(), d.UsedWarps(), limits.CapacityBytes)
 		}
-		if n := d.Permits(); n < permits || n > permits+len(arriving) || m.lies == nil && m.bound.slots > 0 && permits > m.bound.slots {
+		if n := d.Permits(); n < permits || n > permits+len(arriving) || m.lies == nil && m.bound.slots > 0 && n > m.bound.slots {
 			rt.Fatalf("device %d: %d permits, accounted as %d, slots %d", i, permits, d.Permits(), m.bound.slots)
 		}
 	}
@@ -349,6 +352,9 @@ func (m *swapping) begin(rt *rapid.T) {
 		task.Can = schedulers.Movable
 		if m.bound.advises && rapid.IntRange(0, 2).Draw(rt, "advisable") > 0 {
 			task.Can |= 1 << schedulers.Advise
+		}
+		if m.bound.moves && rapid.IntRange(0, 2).Draw(rt, "can move") > 0 {
+			task.Can |= 1 << schedulers.Move
 		}
 	}
 	if m.lies != nil {

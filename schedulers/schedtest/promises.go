@@ -30,7 +30,7 @@ var Bounds = map[string]func(policies.Scheduler) Bound{
 	"vgpu":    slotsOf,
 	"vgpu-preempt": func(s policies.Scheduler) Bound {
 		b := slotsOf(s)
-		b.idle = idleOf(s)
+		b.idle, b.moves = idleOf(s), true
 		return b
 	},
 }
