@@ -67,6 +67,11 @@ func TestLazyShowsItsActivity(t *testing.T) {
 		}
 		p.goOn()
 		grant(t, r.next(t, "resume"))
+		p.hear("fetching")
+		if a, _ := s.Activity(begin.Process); a.Calls != 1 {
+			t.Errorf("CUDA %s, while the memory of a call comes: %+v", version, a)
+		}
+		p.goOn()
 		r.next(t, "moved")
 		want("evicted", 0, 3, 16*mib+rest, own, rest)
 		p.goOn()

@@ -312,6 +312,7 @@ void await_permission()
 	while (revoked()) {
 		case_task task;
 		int answer;
+		hide_resumed();
 		{
 			Locked locked;
 			task = Task::process().grant();
@@ -327,6 +328,8 @@ void await_permission()
 		const bool permitted = answer == CASE_OK && client_permitted(&task);
 		if (answer == CASE_OK && !permitted) // it was taken again
 			continue;
+		if (permitted)
+			show_resumed();
 		ClosedSubmitGate closed;
 		closed.await_empty(now_ns() + look_ns);
 		client_move in = {};

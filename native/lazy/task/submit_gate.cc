@@ -30,6 +30,19 @@ void show_calls()
 		inside.shown_on = activity_enter();
 }
 
+void show_resumed()
+{
+	if (shown.load(std::memory_order_relaxed) && inside.shown_on == nullptr)
+		inside.shown_on = activity_enter();
+}
+
+void hide_resumed()
+{
+	if (inside.shown_on != nullptr)
+		activity_leave(inside.shown_on, false);
+	inside.shown_on = nullptr;
+}
+
 static void enter(bool works)
 {
 	while (inside.depth == 0) {
@@ -37,20 +50,22 @@ static void enter(bool works)
 		if (!closed && !(works && (revoked() || kernel_is_left())))
 			break;
 		over.fetch_add(1); // so that who has closed the gate need not wait for this call
-		if (closed)
+		if (closed) {
 			Locked until_open;
-		else if (works && kernel_is_left())
+		} else if (works && kernel_is_left()) {
+			hide_resumed();
 			await_kernel();
-		else if (works)
+		} else if (works) {
 			await_permission();
+		}
 	}
 }
 
 void enter_submit_gate()
 {
 	enter(true);
-	if (inside.depth++ == 0 && shown.load(std::memory_order_relaxed))
-		inside.shown_on = activity_enter();
+	if (inside.depth++ == 0)
+		show_resumed();
 }
 
 // The scheduler does not see the call: it is a phase of the host.

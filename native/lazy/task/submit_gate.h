@@ -32,6 +32,11 @@ bool await_alone_in_gate(uint64_t deadline_ns);
 // show_calls shows the scheduler from now on which calls are under way (probe/activity.h), with this thread's.
 void show_calls();
 
+// show_resumed shows a call of this thread that is about to enter, because the scheduler has given its permission for it: nothing of
+// the process may be under way, and it is not idle. hide_resumed: the call waits again.
+void show_resumed();
+void hide_resumed();
+
 // Submitting is a call that gives work to the device. It begins before the call looks at the task.
 class Submitting {
 public:

@@ -51,6 +51,7 @@ void shown()
 	wait_after("idle");
 	meanwhile("cudaStreamSynchronize", FAKE_CUDA_BEFORE, waiting);
 	TRY(cudaStreamSynchronize(nullptr));
+	meanwhile("cuMemcpyAsync", FAKE_CUDA_BEFORE, [] { wait_after("fetching"); });
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
 	wait_after("evicted");
 	TRY(cudaMallocArray(&array, &format, 1 << 20, 1, 0));
