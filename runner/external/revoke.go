@@ -65,6 +65,7 @@ type request struct {
 	Task    task     `json:"task"`
 	Bytes   int64    `json:"bytes"`
 	Grows   bool     `json:"grows"`
+	Stays   int64    `json:"stay_bytes"`
 	Own     int64    `json:"own_bytes"`
 	Asked   bool     `json:"asked"`
 	Since   int64    `json:"since_ns"`
@@ -130,7 +131,7 @@ func (p *Policy) residentsOf(d schedulers.DeviceView) []resident {
 func (p preempter) question(id uint64, kind string, waiting []schedulers.Request, v schedulers.View) revokeQuestion {
 	q := revokeQuestion{ID: id, Kind: kind, Now: p.now.Nanoseconds(), Waiting: []request{}, Latest: latestOf(v), Devices: p.devicesOf(v, nil)}
 	for _, r := range waiting {
-		of := request{Task: p.taskOf(r.Task), Bytes: r.Bytes, Grows: r.Grows, Own: r.Own, Asked: r.Asked, Since: r.Since.Nanoseconds()}
+		of := request{Task: p.taskOf(r.Task), Bytes: r.Bytes, Grows: r.Grows, Stays: r.Task.Stays, Own: r.Own, Asked: r.Asked, Since: r.Since.Nanoseconds()}
 		for i := range v.Len() {
 			of.Devices = append(of.Devices, p.askedOf(v.Device(i), r.Task))
 		}
@@ -168,16 +169,19 @@ func (r revocation) check(waiting []schedulers.Request, v schedulers.View) (out 
 	action := slices.IndexFunc(actions, func(a schedulers.Action) bool { return a.String() == r.Action })
 	switch {
 	case r.Task == nil:
-		return out, errors.New("it has no task: want the id of a resident")
+		return out, errors.New("it has no task: want the id of a resident, or of one that waits and is advised for itself")
 	case action < 0:
 		return out, fmt.Errorf("action is %q: want one of %q", r.Action, actionNames())
 	case r.Deadline == nil || *r.Deadline < leastWait.Nanoseconds() || *r.Deadline > mostWait.Nanoseconds():
 		return out, fmt.Errorf("deadline_ns: want nanoseconds from %d to %d", leastWait.Nanoseconds(), mostWait.Nanoseconds())
 	}
 	t, at, found := residentOf(*r.Task, v)
+	if i := slices.IndexFunc(waiting, func(w schedulers.Request) bool { return w.Task.ID == *r.Task }); !found && i >= 0 && actions[action] == schedulers.Advise && r.For != nil && *r.For == *r.Task {
+		t.Allocated, found = waiting[i].Task.Bytes, true
+	}
 	switch {
 	case !found:
-		return out, fmt.Errorf("task %d is not on a device", *r.Task)
+		return out, fmt.Errorf("task %d is not on a device: it can only be told to %s for itself, while it waits", *r.Task, schedulers.Advise)
 	case r.Bytes < 0 || r.Bytes > t.Allocated:
 		return out, fmt.Errorf("bytes is %d: want 0 or more, and no more than the %s that task %d has", r.Bytes, size.Text(t.Allocated), *r.Task)
 	case r.For != nil && !slices.ContainsFunc(waiting, func(w schedulers.Request) bool { return w.Task.ID == *r.For }):

@@ -112,7 +112,7 @@ cat >/dev/null`)
 	second := limits + `"free_bytes":100,"used_warps":0,"tasks":0,"jobs":0,"saturated":false,"used_bytes":0,"permits":0,"closed":true,"residents":[]`
 	here := `"context_bytes":0,"tasks_of_job":1,"open":true,"context_here":true,"permit_here":false`
 	there := `"context_bytes":10,"tasks_of_job":0,"open":false,"context_here":false,"permit_here":false`
-	asks := `"waiting":[{"task":` + eight + `,"bytes":30,"grows":false,"own_bytes":4,"asked":false,"since_ns":3000000000,"devices":[{` + here + `},{` + there + `}]}],` +
+	asks := `"waiting":[{"task":` + eight + `,"bytes":30,"grows":false,"stay_bytes":0,"own_bytes":4,"asked":false,"since_ns":3000000000,"devices":[{` + here + `},{` + there + `}]}],` +
 		`"latest":0,"devices":[{"device":0` + first + `},{"device":1` + second + `}]}`
 	want := strings.Join([]string{
 		`{"id":1,"kind":"place","now_ns":3000000000,"task":` + eight + `,"latest":0,"devices":[{"device":0` + first + `,` + here + `},{"device":1` + second + `,` + there + `}]}`,
@@ -174,6 +174,26 @@ func TestVersion2WithoutTakingBack(t *testing.T) {
 	}
 }
 
+// A task without a device can be advised for its own request.
+func TestATaskThatWaitsIsAdvisedForItself(t *testing.T) {
+	view, waiting := occupied(t)
+	nine := schedulers.Task{ID: 9, Job: 5, Bytes: 50, Stays: 40, Can: schedulers.Movable | 1<<schedulers.Advise}
+	waiting = append(waiting, schedulers.Request{Task: nine, Bytes: 50})
+	for of, ok := range map[string]bool{`"action":"advise","bytes":50,"for":9`: true, `"action":"advise","bytes":51,"for":9`: false, `"action":"advise","bytes":5,"for":8`: false, `"action":"advise","bytes":5`: false, `"action":"evict","bytes":5,"for":9`: false} {
+		p, policy := taker(t, "", `read q; echo "$q" >&3; echo '{"id":1,"revocations":[{"task":9,"deadline_ns":1000000,`+of+`}]}'; cat >/dev/null`)
+		got, want := policy.Revoke(waiting, view, 3*time.Second), []schedulers.Revocation(nil)
+		if ok {
+			want = []schedulers.Revocation{{Task: 9, Action: schedulers.Advise, Bytes: 50, Deadline: time.Millisecond, For: 9}}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || (p.Err() == nil) != ok {
+			t.Errorf("%s: %v (-want +got):\n%s", of, p.Err(), diff)
+		}
+		if log, err := os.ReadFile(p.program.Path + ".log"); err != nil || !strings.Contains(string(log), `"bytes":50,"grows":false,"stay_bytes":40`) {
+			t.Errorf("%s (%v)", log, err)
+		}
+	}
+}
+
 func TestRevocationsThatCannotBe(t *testing.T) {
 	of := func(fields string) string { return `{"id":1,"revocations":[{` + fields + `}]}` }
 	for answer, want := range map[string]string{
@@ -186,7 +206,7 @@ func TestRevocationsThatCannotBe(t *testing.T) {
 		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":999999`):                                                `deadline_ns: want nanoseconds from`,
 		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":0.5`):                                                   `want a whole number`,
 		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":9223372036854775807`):                                   `deadline_ns: want nanoseconds from`,
-		of(`"task":9,"action":"yield","bytes":1,"deadline_ns":1000000`):                                               `task 9 is not on a device`,
+		of(`"task":9,"action":"yield","bytes":1,"deadline_ns":1000000`):                                               `task 9 is not on a device: it can only be told to advise for itself, while it waits`,
 		of(`"task":7,"action":"yield","bytes":-1,"deadline_ns":1000000`):                                              `bytes is -1: want 0 or more, and no more than the 80 bytes that task 7 has`,
 		of(`"task":7,"action":"yield","bytes":81,"deadline_ns":1000000`):                                              `bytes is 81`,
 		of(`"task":7,"action":"yield","bytes":1,"deadline_ns":1000000,"for":7`):                                       `it is for task 7, which has no request that waits: leave for out if it is for nobody`,
