@@ -436,6 +436,20 @@ func TestLazyStartsWithAPart(t *testing.T) {
 	d.end()
 }
 
+// A task for which the swap area has no room begins when all of it has room on the device.
+func TestLazyBeginsWholeWhereTheSwapAreaIsUsedUp(t *testing.T) {
+	for _, version := range cudaVersions {
+		d := startDriven(t, version, "8,8", 1)
+		d.stays = 8 << 20
+		d.does("where dd dd", "plus 1", "plus 0", "where")
+		if d.begun.Stays != 0 {
+			t.Errorf("CUDA %s: asked for %+v", version, d.begun)
+		}
+		d.does("values 1 1", "values")
+		d.end()
+	}
+}
+
 // Calls that name memory wrongly fail as they do without the lazy runtime, wherever the memory is (errors of
 // Table 3-1 of the dissertation).
 func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {

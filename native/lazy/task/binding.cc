@@ -144,22 +144,23 @@ bool Task::await_explicit(const case_need &need, case_task *granted, int *answer
 }
 
 // await_all_mapped puts memory behind what is reserved. What the scheduler has no room for on the device begins
-// on the host. *refused is the size of what the driver has no memory for, which is not reported; 0: that is not the error.
-static cudaError_t await_all_mapped(const case_task &granted, size_t *refused)
+// on the host.
+static cudaError_t await_all_mapped(const case_task &granted, Missing *missing)
 {
 	const client_count counted = client_counted(&granted);
 
-	if (const uint64_t missing = await_host_layout(counted.charged - counted.resident, home()); missing > 0)
-		return failed_allocation("memory of the host (swap area)", missing);
-	const CUresult result = map_all(home(), refused);
+	missing->host = await_host_layout(counted.charged - counted.resident, home());
+	if (missing->host > 0)
+		return cudaErrorMemoryAllocation;
+	const CUresult result = map_all(home(), &missing->device);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		return cudaErrorMemoryAllocation;
-	*refused = 0;
+	missing->device = 0;
 	return seen(result, "cuMemMap");
 }
 
-// await_filled makes the context, and what the program did so far on it. *refused as in await_all_mapped.
-cudaError_t Task::await_filled(size_t *refused)
+// await_filled makes the context, and what the program did so far on it.
+cudaError_t Task::await_filled(Missing *missing)
 {
 	cudaError_t error = make_context();
 
@@ -170,7 +171,7 @@ cudaError_t Task::await_filled(size_t *refused)
 		return fail(error);
 	}
 	ready_looks();
-	error = await_all_mapped(grant(), refused);
+	error = await_all_mapped(grant(), missing);
 	if (error == cudaSuccess && (error = await_replay()) != cudaSuccess)
 		REAL(cudaDeviceSynchronize)(); // what was replayed uses the memory
 	return error;
@@ -199,14 +200,18 @@ cudaError_t Task::await_bound(const Shape &shape, uint64_t more, bool managed)
 		if (error != cudaSuccess)
 			return fail(error);
 		const uint64_t had = account_.granted;
-		size_t refused = 0;
+		Missing missing;
 		phase_.store(Phase::filling);
-		error = await_filled(&refused);
+		error = await_filled(&missing);
 		if (error == cudaSuccess)
 			break;
-		const bool again = refused > 0 && !patience.over();
-		if (refused > 0 && !again)
-			error = failed_allocation("cudaMalloc", refused);
+		const bool whole = missing.host > 0 && stay_ > 0; // it waits until what was to stay on the host has room on the device
+		const bool again = whole || (missing.device > 0 && !patience.over());
+		begins_whole_ = begins_whole_ || whole;
+		if (missing.device > 0 && !again)
+			error = failed_allocation("cudaMalloc", missing.device);
+		if (missing.host > 0 && !again)
+			error = failed_allocation("memory of the host (swap area)", missing.host);
 		unmap_all();
 		close();
 		phase_.store(again ? Phase::asking : Phase::unbound);
@@ -220,6 +225,7 @@ cudaError_t Task::await_bound(const Shape &shape, uint64_t more, bool managed)
 		more = std::max(more, had - std::min(had, in_use())); // what the mix declares is asked for only once
 	}
 	context_is_ready();
+	begins_whole_ = false;
 	phase_.store(Phase::bound, std::memory_order_release);
 	return cudaSuccess;
 }

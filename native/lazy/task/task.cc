@@ -242,8 +242,8 @@ static cudaError_t no_growth(cudaError_t error, const char *call, uint64_t bytes
 	return error == cudaErrorNotReady ? fail(error) : refused_allocation(call, bytes);
 }
 
-// to_begin_on_host is how many bytes of a request no device has room for. *stay is how many more may begin on the host.
-uint64_t Task::to_begin_on_host(const case_need &need, uint64_t *stay) const
+// to_begin_on_host is how many bytes of a request no device has room for. stay_ is how many more may begin on the host.
+uint64_t Task::to_begin_on_host(const case_need &need)
 {
 	Locked locked;
 	const uint64_t all = need.bytes + need.heap_bytes, leaves = movable() ? could_leave() : 0;
@@ -251,7 +251,7 @@ uint64_t Task::to_begin_on_host(const case_need &need, uint64_t *stay) const
 
 	if (room().device != 0 && movable() && all > room().device)
 		host = std::min(all - room().device, leaves + need.bytes - account_.in_use());
-	*stay = leaves - std::min(leaves, host);
+	stay_ = begins_whole_ ? 0 : leaves - std::min(leaves, host);
 	return host;
 }
 
@@ -264,11 +264,10 @@ cudaError_t Task::await_answer(case_need need)
 	need.bytes = need.bytes > account_.reserved ? need.bytes : account_.reserved;
 	need.heap_bytes = context_to_ask();
 	prepare_revocation();
-	uint64_t stay_bytes = 0;
-	const uint64_t host_bytes = to_begin_on_host(need, &stay_bytes);
+	const uint64_t host_bytes = to_begin_on_host(need);
 	{
 		Interruptible here;
-		answer = client_await_part(&need, host_bytes, stay_bytes, &granted);
+		answer = client_await_part(&need, host_bytes, stay_, &granted);
 	}
 	if (answer != CASE_OK)
 		return error_of(answer);

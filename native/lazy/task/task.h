@@ -88,6 +88,12 @@ struct ContextMemory {
 	uint64_t bytes() const { return heap + local; }
 };
 
+// Missing is how many bytes there is no memory for, which is not reported yet. 0: the error is another.
+struct Missing {
+	size_t device = 0;
+	uint64_t host = 0; // in the swap area
+};
+
 // Account is what the scheduler granted to a task, and what of the grant is in use.
 struct Account {
 	case_task grant = {};          // id 0: the scheduler has granted nothing
@@ -229,7 +235,7 @@ private:
 	case_need need(uint64_t bytes) const;
 	cudaError_t await_settled(const case_need &need);
 	cudaError_t await_reserved_grant(uint32_t wait_ms);
-	cudaError_t await_filled(size_t *refused);
+	cudaError_t await_filled(Missing *missing);
 
 	// task.cc
 	cudaError_t await_answer(case_need need);
@@ -244,7 +250,7 @@ private:
 	uint64_t context_to_ask() const;
 	bool has_local(uint64_t bytes, ContextMemory *now) const;
 	cudaError_t refused_local(uint64_t bytes) const;
-	uint64_t to_begin_on_host(const case_need &need, uint64_t *stay) const;
+	uint64_t to_begin_on_host(const case_need &need);
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes, Memory memory);
 	void close();
@@ -253,6 +259,8 @@ private:
 
 	std::atomic<Phase> phase_{Phase::unbound};
 	Account account_;
+	uint64_t stay_ = 0;         // bytes of the latest request that may begin on the host
+	bool begins_whole_ = false; // of the next: the swap area has no room for them
 	// What the scheduler refused is not asked for again, unless a wait ended and the program
 	// has taken that error.
 	struct Refusal {
