@@ -145,6 +145,7 @@ type Device struct {
 	SMs           int
 	WarpsPerSM    int
 	BlocksPerSM   int
+	Speed         float64 // how fast it computes beside the node's other devices, as SMs × clock; 0: as its SMs say
 }
 
 // DecisionKind says what a Decision answers.

@@ -155,3 +155,21 @@ func TestPreemptionOfJobsThatDoNotFitTheDevicesOneByOne(t *testing.T) {
 		}
 	}
 }
+
+// Figure 3-11 in small: two fast devices and a slow one. What is on the slow one when a fast one is idle goes there, with its memory.
+func TestBalancingOfUnequalDevices(t *testing.T) {
+	var steps []string
+	for range 6 {
+		steps = append(steps, allocate("x", "64MiB")+strings.Repeat(kernel(99999, 0.002, `, "writes": ["x"]`)+host(0.2), 20)+free("x"))
+	}
+	for scheduler, moves := range map[string]bool{"vgpu": false, "vgpu:balance=on": true, "vgpu-preempt:n=4,balance=on": true, "vgpu:balance=on,weights=1:1:1": false} {
+		jobs, rec := stepping(t, mustNode(t, unequal), scheduler, steps...).must(t)
+		want, swaps := 15.15136, 0
+		if moves {
+			want, swaps = 12.157462, 2
+		}
+		if got := makespanOf(t, jobs); math.Abs(got-want) > 1e-4 || len(rec.Swaps) != swaps {
+			t.Errorf("%s: %g s, want %g, and %d swaps, want %d", scheduler, got, want, len(rec.Swaps), swaps)
+		}
+	}
+}

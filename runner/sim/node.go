@@ -151,7 +151,7 @@ func (n Node) models() (of []*Model) {
 func (n Node) Devices(mps bool) (devices []schedulers.Device) {
 	for _, m := range n.models() {
 		d := schedulers.Device{Name: m.Name, CapacityBytes: m.MemoryBytes, ContextBytes: m.context(),
-			SMs: m.SMs, WarpsPerSM: m.WarpsPerSM, BlocksPerSM: m.BlocksPerSM}
+			SMs: m.SMs, WarpsPerSM: m.WarpsPerSM, BlocksPerSM: m.BlocksPerSM, Speed: 1 / m.DeviceFactor}
 		if mps {
 			d.CapacityBytes -= runner.ServerBytes
 		}

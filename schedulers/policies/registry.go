@@ -283,6 +283,9 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 	if err == nil && s["device"] != "" && device >= nodeDevices {
 		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, device, nodeDevices-1)
 	}
+	if w := s["weights"]; w != "" && w != weightSpeed && strings.Count(w, ":")+1 != nodeDevices {
+		return Scheduler{}, fmt.Errorf("scheduler %s: weights=%s: want one for each of the node's %s", name, w, size.Count(nodeDevices, "device"))
+	}
 	shared := s["arch"] == archShared
 	if key, is := s.ofServer(); shared && key != "" {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)

@@ -36,6 +36,8 @@ type virtualGPUs struct {
 	slots    int  // of each device
 	victims  int  // contexts that are asked for one request; 0: as many as it takes
 	preempts bool // contexts without a slot may be several victims, too, because others have theirs
+	balances bool
+	weights  []float64 // of the devices, for balancing; nil: their speeds
 }
 
 var vgpu = entry{
@@ -44,7 +46,7 @@ var vgpu = entry{
 		Rule:   "n slots on each device, round robin over devices without contexts first; memory goes to the host: first what the process's own next kernel does not use, then all of one idle neighbour's, which loses its slot",
 		Source: "dissertation on runtime support for CPU-GPU clusters, sections 3.3.2, 3.5.5 and 3.5.6, Table 3-1",
 		Params: []Param{
-			paramSlots, paramVictims, withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
+			paramSlots, paramVictims, paramBalance, paramWeights, withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) { return s.virtualGPUs() },
 }
 
@@ -60,6 +62,11 @@ func (s settings) virtualGPUs() (p virtualGPUs, err error) {
 	if p.victims, err = s.number("victims", 0); err == nil && p.victims > 1 {
 		err = fmt.Errorf("victims=%d: use 1, or 0 for as many as it takes", p.victims)
 	}
+	if err != nil {
+		return p, err
+	}
+	p.balances = s["balance"] == balanceOn
+	p.weights, err = s.weights()
 	return p, err
 }
 
@@ -91,8 +98,8 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	})
 }
 
-func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
-	var out []schedulers.Revocation
+func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
+	out := p.balancing(waiting, v, now)
 	all := &queue{waiting: waiting}
 	for at, r := range waiting {
 		if r.Asked {

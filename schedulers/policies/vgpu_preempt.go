@@ -37,7 +37,7 @@ var vgpuPreempt = entry{
 			withDefault(paramSlots, "2"),
 			{Name: "idle", Default: "10ms", Help: "a process that has been idle for so long loses its slot if another waits for one"},
 			{Name: "copy", Default: copyNeeded, Values: []string{copyAlways, copyNeeded}, Help: "always: with its slot a process loses all its memory on the device; needed: it keeps the memory until somebody needs it"},
-			paramVictims, withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
+			paramVictims, paramBalance, paramWeights, withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		p, err := s.virtualGPUs()
 		if err != nil {
@@ -130,7 +130,7 @@ func grows(waiting []schedulers.Request, id schedulers.TaskID) bool {
 }
 
 func (p preemptingGPUs) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
-	next := schedulers.Never
+	next := p.virtualGPUs.NextTick(waiting, v, now)
 	for i := 0; i < v.Len() && len(waiting) > 0; i++ {
 		for _, since := range p.idleSince(waiting, v.Device(i)) {
 			if since < schedulers.Never && since+p.idle > now {

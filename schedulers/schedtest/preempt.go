@@ -22,7 +22,8 @@ type Bound struct {
 	slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
 	oneVictim bool // one context makes room for a request, or those that wait behind it
 	advises   bool // some of its tasks can use memory on the host
-	moves     bool // some of its tasks can move
+	moves     bool // some of its tasks can move: one that waits for a slot, or
+	balances  bool // any that has one, while nothing waits
 	// idle is after which time a context yields, if another waits for its slot. It has no slot without a task. 0: it keeps its slot.
 	idle time.Duration
 	none bool // it promises nothing
@@ -217,8 +218,8 @@ func (m *swapping) carryOut(d schedulers.Decision) error {
 			return fmt.Errorf("task %d waits for nothing", r.For)
 		case r.For == d.Task.ID && m.lies == nil && m.isAlone(t):
 			return fmt.Errorf("it is asked to give %d bytes for itself, is alone, and its memory fits", r.Bytes)
-		case r.Action == schedulers.Move && m.lies == nil && !t.resumes:
-			return fmt.Errorf("it is moved, and waits for no slot")
+		case r.Action == schedulers.Move && m.lies == nil && !t.resumes && (!m.bound.balances || len(m.ids((*swapped).waits)) > 0 || m.devices[r.Device].SMs <= m.devices[t.device].SMs):
+			return fmt.Errorf("it is moved, and waits for no slot: %+v", *r)
 		case r.Deadline <= 0 || r.Bytes < 0 || r.Bytes > t.allocated:
 			return fmt.Errorf("revocation %+v of a task of %d bytes", *r, t.allocated)
 		}

@@ -30,7 +30,7 @@ var Bounds = map[string]func(policies.Scheduler) Bound{
 	"vgpu":    slotsOf,
 	"vgpu-preempt": func(s policies.Scheduler) Bound {
 		b := slotsOf(s)
-		b.idle, b.moves = idleOf(s), true
+		b.idle = idleOf(s)
 		return b
 	},
 }
@@ -43,7 +43,7 @@ func idleOf(s policies.Scheduler) time.Duration {
 func slotsOf(s policies.Scheduler) Bound {
 	values := valuesOf(s)
 	slots, _ := strconv.Atoi(values["n"])
-	return Bound{slots: slots, oneVictim: values["victims"] == "1"}
+	return Bound{slots: slots, oneVictim: values["victims"] == "1", moves: true, balances: values["balance"] == "on"}
 }
 
 func valuesOf(s policies.Scheduler) map[string]string {

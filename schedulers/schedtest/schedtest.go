@@ -415,6 +415,8 @@ func drawParameters(rt *rapid.T, info policies.Info, queue engine.Order) string 
 			values = append(values, "managed="+rapid.SampledFrom([]string{"fit", "exceed"}).Draw(rt, "managed"))
 		case "n":
 			values = append(values, "n="+rapid.SampledFrom([]string{"1", "2", "4"}).Draw(rt, "slots"))
+		case "balance":
+			values = append(values, "balance="+rapid.SampledFrom([]string{"off", "on"}).Draw(rt, "balance"))
 		case "victims":
 			values = append(values, "victims="+rapid.SampledFrom([]string{"0", "1"}).Draw(rt, "victims"))
 		case "wait":
