@@ -379,6 +379,18 @@ func TestLazyBeginsOnTheHostWhatNoDeviceHasRoomFor(t *testing.T) {
 	}
 }
 
+// What is stated of a program with an allowance for rounding is not more than a device has because of the allowance.
+func TestLazyAsksForNoMoreThanADeviceHasBecauseOfRounding(t *testing.T) {
+	for stated, want := range map[int64]int64{12: 28 + 8, 24: 36 + 8, 40: 40 + 8} {
+		d := startDriven(t, "13", "8", 10, fmt.Sprintf("CASE_CAPACITY=%d,%d", 44<<20, 320<<20), fmt.Sprintf("CASE_FOOTPRINT=%d,1,32", stated<<20))
+		d.does("done", "plus 0")
+		if d.begun.Bytes != want<<20 {
+			t.Errorf("with %d MiB stated it asks for %d bytes, want %d MiB", stated, d.begun.Bytes, want)
+		}
+		d.end()
+	}
+}
+
 // Of what no device has room for a part comes, once. What the kernel is given for the second time stays where it is.
 func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")

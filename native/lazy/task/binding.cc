@@ -98,9 +98,19 @@ cudaError_t Task::await_reserved_grant(uint32_t wait_ms)
 	return await_settled(ask);
 }
 
+// stated is the footprint with its allowance for rounding, as far as a device has room for that beside the context's memory.
+static Footprint stated(uint64_t context)
+{
+	Footprint f = declared();
+
+	if (f.bytes > 0 && room().device > 0)
+		f.bytes = std::min(f.bytes, std::max(f.bytes - rounding, room().device - std::min(room().device, context)));
+	return f;
+}
+
 cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
 {
-	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
+	const Footprint hint = home() < 0 ? stated(context_to_ask()) : Footprint{}; // of the job's first task
 	const uint64_t known = in_use() + more, all = known + account_.context.local;
 	case_need ask = need(known > hint.bytes ? known : hint.bytes);
 
