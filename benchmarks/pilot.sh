@@ -155,7 +155,7 @@ fig1() {
 
 # policies MIX are the schedulers of a mix.
 policies() {
-	local of_pilot=demand,pilot-mfit:=mfit:wait=1s,estimate=allocated,pilot-amfit:=amfit:wait=1s,madvise
+	local of_pilot=pilot-base:=demand:wait=1s,pilot-mfit:=mfit:wait=1s,estimate=allocated,pilot-amfit:=amfit:wait=1s,madvise
 	case $1 in
 	*-managed) echo "${SCHEDS:-sa,zero,$of_pilot}" ;;
 	*) echo "${SCHEDS:-sa,$of_pilot,quantum}" ;;

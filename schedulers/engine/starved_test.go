@@ -50,13 +50,14 @@ func TestARequestStarvesBesideWorkWithoutEnd(t *testing.T) {
 		at        time.Duration
 		want      string
 	}{
-		{"demand", can, 0, 8, time.Minute, "2 for 8, 1m0s: job 1 has 10 of 0 for 1m0s, stops"},
-		{"demand", schedulers.Movable, 0, 8, time.Minute, "2 for 8, 1m0s: job 1 has 10 of 0 for 1m0s"},
-		{"demand", can, 0, 8, 59 * time.Second, ""},
-		{"demand", can, 20 * time.Second, 8, 79 * time.Second, ""}, // it has worked for 59 s
-		{"demand", can, 0, 5, time.Minute, ""},                     // it has its device
-		{"demand", 0, 0, 8, time.Minute, ""},                       // a process that does not tell may be about to end
 		{"vgpu", can, 0, 8, time.Minute, "2 for 8, 1m0s: job 1 has 10 of 0 for 1m0s, stops"},
+		{"vgpu", schedulers.Movable, 0, 8, time.Minute, "2 for 8, 1m0s: job 1 has 10 of 0 for 1m0s"},
+		{"vgpu", can, 0, 8, 59 * time.Second, ""},
+		{"vgpu", can, 20 * time.Second, 8, 79 * time.Second, ""}, // it has worked for 59 s
+		{"vgpu", can, 0, 5, time.Minute, ""},                     // it has its device
+		{"vgpu", 0, 0, 8, time.Minute, ""},                       // a process that does not tell may be about to end
+		{"demand:wait=10s", can, 0, 8, 69 * time.Second, ""},
+		{"demand:wait=10s", can, 0, 8, 70 * time.Second, "2 for 8, 1m10s: job 1 has 10 of 0 for 1m10s, stops"},
 		{"vgpu:n=1", can, 0, 5, time.Minute, "2 for 5, 1m0s: job 1 has 10 of 0 for 1m0s, stops"},
 		{"quantum:tq=30s", can, 0, 1, 89 * time.Second, ""}, // its turn is over after 30 s
 		{"quantum:tq=30s", can, 0, 1, 90 * time.Second, "2 for 1, 1m30s: job 1 has 10 of 0 for 1m30s, stops"},
@@ -86,7 +87,7 @@ func TestARequestStarvesBesideWorkWithoutEnd(t *testing.T) {
 
 // Work that has made a break counts from its next begin.
 func TestABreakEndsStarvation(t *testing.T) {
-	n := enginetest.NewNode(t, "demand:queue=fifo", enginetest.Small)
+	n := enginetest.NewNode(t, "vgpu:queue=fifo", enginetest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10, Can: schedulers.Movable}, "1@0")
 	works(t, n, 1, time.Second)
 	n.Submit(schedulers.Task{ID: 2, Bytes: 20, Need: new(int64(8)), Can: schedulers.Movable}, "")

@@ -10,8 +10,11 @@ import (
 // onDemand lets each burst start as soon as what it references is on the device, and no task defends
 // what it has there: "PILOT base", the baseline that thrashes. Room is made by the tasks that do not
 // run, the least recently active first, and last by what the request's own task does not reference.
-// What there is to take is taken, even if it does not suffice yet. So a request that has aged waits until each
-// task on its device has been idle once.
+// What there is to take is taken, even if it does not suffice yet.
+//
+// A task whose kernels follow each other closely is never seen idle. So a request that has waited for long asks tasks that run, too:
+// they lose memory as soon as the kernels end that they have on the device. Without this, two jobs of one device stood still
+// on an H200 until one was stopped.
 //
 // The paper has one device. Ours: a first task goes to the device with the least memory in use, and
 // the tasks of a process go where it has its context, if they can.
@@ -19,18 +22,23 @@ type onDemand struct {
 	MemoryHard // for growth
 	IgnoresSMs
 	Looks
+	patience
 }
+
+var _ schedulers.Patient = onDemand{}
 
 var demand = entry{
 	Info: Info{Name: "demand", Binds: BindsTask, Shares: true, Revokes: true,
 		Brief:  "a burst starts at once; memory of tasks that do not run moves to the host",
-		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host; a process starts on the device with the least memory in use; a kernel that runs is never ended, so memory that it holds comes back only at its end",
+		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host, and for one that has waited too long those that run, too; a process starts on the device with the least memory in use; a kernel that runs is never ended, so memory that it holds comes back only at its end",
 		Source: pilotPaper + ", its base without policies",
-		Params: []Param{withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
-	policy: func(settings) (schedulers.Policy, error) { return onDemand{}, nil },
+		Params: []Param{{Name: paramPatience.Name, Default: paramPatience.Default, Help: "a burst that waits longer gets memory of tasks that run, at the end of their kernels, unless its job's max_wait says how long it waits"},
+			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
+	policy: func(s settings) (schedulers.Policy, error) {
+		wait, err := s.duration(paramPatience.Name)
+		return onDemand{patience: patience(wait)}, err
+	},
 }
-
-var _ schedulers.Preempter = onDemand{}
 
 func (onDemand) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	for _, i := range byLoad(t, v) {
@@ -41,17 +49,37 @@ func (onDemand) Place(t schedulers.Task, v schedulers.View) (schedulers.Placemen
 	return schedulers.Placement{}, false
 }
 
-func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
-	return makeRooms(waiting, v, (*takers).evictIdle)
+func (p onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
+	return makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
+		m := makingFor(waiting[at], d)
+		if m.lacks <= 0 { // it waits for something else
+			return nil
+		}
+		all.idle(&m, at, device, d)
+		m.own()
+		if p.isOver(waiting[at], now) {
+			all.running(&m, device, d)
+		}
+		return m.asked
+	})
 }
 
-// evictIdle asks the tasks on a device that do not run for what the request at a place lacks there.
-func (a *takers) evictIdle(at, device int, d schedulers.DeviceView) []schedulers.Revocation {
-	m := makingFor(a.waiting[at], d)
-	if m.lacks <= 0 { // it waits for something else
-		return nil
+// running takes what is lacking from the tasks on a device that run, if they have so much. Otherwise others would get what they give.
+func (a *takers) running(m *making, device int, d schedulers.DeviceView) {
+	all := *m
+	for _, t := range a.on(device, d) {
+		if t.place < 0 && runs(t.TaskView) && t.Task.ID != m.request.Task.ID {
+			all.takeIn(ending, t.Task.ID, schedulers.Yield, t.Movable)
+		}
 	}
-	a.idle(&m, at, device, d)
-	m.own()
-	return m.asked
+	if all.lacks <= 0 {
+		*m = all
+	}
 }
+
+func (p onDemand) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+	return p.next(waiting, v, now)
+}
+
+// Patience is how long t waits. Nothing that it ends is lost, so nobody is safe from it.
+func (p onDemand) Patience(t schedulers.Task, _ schedulers.TaskView) time.Duration { return p.limit(t) }

@@ -98,3 +98,19 @@ func TestTasksThatGaveLessAreAskedOnceTheyHaveLaunched(t *testing.T) {
 		}
 	}
 }
+
+// A request that has waited too long gets memory of tasks that run, too, which give it once their kernels end. Its job may say how long
+// that is.
+func TestDemandEndsTurnsForWhoWaitsTooLong(t *testing.T) {
+	n := enginetest.NewNode(t, "demand:wait=1s", enginetest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Submit(movable(2, 10), "")
+	n.Tick(999*ms, "")
+	n.Tick(1000*ms, "yield(1,4)")
+	n.Give(1, "2@0")
+	ds, err := n.Engine.Resume(1, 4, 10, 1000*ms)
+	n.Want("resume task 1", "", ds, err) // it waits as long again
+	n.Tick(1999*ms, "")
+	n.Tick(2000*ms, "yield(2,4)")
+	n.Give(2, "^1@0")
+}

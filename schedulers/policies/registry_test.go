@@ -34,8 +34,8 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"schedgpu:arch=shared", "age-limit=0,arch=shared,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"vgpu", "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s"},
 		{"vgpu:n=8,victims=0", "age-limit=64,n=8,queue=mmu,victims=0,wait-limit=0s"},
-		{"demand", "age-limit=64,queue=mmu,wait-limit=0s"},
-		{"demand:bursts=off", "age-limit=64,queue=mmu,wait-limit=0s"},
+		{"demand", "age-limit=64,queue=mmu,wait-limit=0s,wait=10s"},
+		{"demand:bursts=off", "age-limit=64,queue=mmu,wait-limit=0s,wait=10s"},
 		{"vgpu:bursts=on", "age-limit=64,bursts=on,n=4,queue=mmu,victims=1,wait-limit=0s"},
 		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
@@ -59,8 +59,8 @@ func TestParametersAreCanonical(t *testing.T) {
 func TestParametersThatWent(t *testing.T) {
 	for text, want := range map[string]string{
 		"vgpu:age-limit=64,n=4,queue=mmu,references=safe,victims=1,wait-limit=0s": "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s",
-		"vgpu:references=complete": "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s",
-		"demand":                   "age-limit=64,queue=mmu,wait-limit=0s",
+		"vgpu:references=complete":                    "age-limit=64,n=4,queue=mmu,victims=1,wait-limit=0s",
+		"demand:age-limit=64,queue=mmu,wait-limit=0s": "age-limit=64,queue=mmu,wait-limit=0s,wait=10s",
 	} {
 		s, err := policies.ParseStored(text, 4)
 		if err != nil || s.Parameters() != want {
