@@ -80,6 +80,8 @@ type job struct {
 	client   bool // bound, and a process of it has been answered
 	timedOut bool
 	over     bool // a companion, and the others have ended
+	told     bool // it has been told to stop
+	cut      bool // told, and the MPS server has ended its work
 	stopped  bool
 	stuck    string // why it would run for ever
 	starved  string // why a request of it starves
@@ -743,7 +745,7 @@ func (b *Batch) outcome(j *job, by *said, e Exit) (results.Outcome, string) {
 		return results.Crash, j.protocol
 	case j.unheard != "":
 		return results.NotScheduled, "it could not reach the scheduler: " + j.unheard
-	case j.over && e.Signal != nil:
+	case j.over && (e.Signal != nil || j.cut):
 		return results.OK, "it was ended with the last of the other jobs"
 	case e.Signal != nil:
 		return results.Crash, explained("ended by "+*e.Signal, j.hint)
@@ -774,7 +776,7 @@ func (e Tick) apply(b *Batch, now time.Duration) error {
 		if j := b.jobs[i]; j != nil && j.deadline <= now {
 			j.timedOut = true
 			b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventTimeout, Job: &i, Device: j.record.Device})
-			b.command(Stop{i})
+			b.stopJob(i)
 		}
 	}
 	b.endClients(now)
@@ -825,7 +827,7 @@ func (b *Batch) endAll(note func(*job), outcome results.Outcome, why string) {
 		case r.Outcome != nil || j != nil && j.exited != nil:
 		case j != nil && j.started:
 			note(j)
-			b.command(Stop{i})
+			b.stopJob(i)
 		default:
 			r.Outcome, r.Detail = &outcome, why
 			never = append(never, int32(i))
@@ -840,6 +842,12 @@ func (b *Batch) endAll(note func(*job), outcome results.Outcome, why string) {
 			}
 		}
 	}})
+}
+
+// stopJob stops a job that has started.
+func (b *Batch) stopJob(i int) {
+	b.jobs[i].told = true
+	b.command(Stop{i})
 }
 
 func (e Limited) apply(b *Batch, now time.Duration) error {
@@ -872,14 +880,14 @@ func (e Hint) apply(b *Batch, now time.Duration) error {
 
 func (e Overfull) apply(b *Batch, now time.Duration) error {
 	if j := b.job(e.Job); j.exited == nil && b.keep(e.Job, &j.overfull, results.EventOutput, e.Why, now) {
-		b.command(Stop{e.Job})
+		b.stopJob(e.Job)
 	}
 	return nil
 }
 
 func (e Misbehaved) apply(b *Batch, now time.Duration) error {
 	if j := b.job(e.Job); j.exited == nil && b.keep(e.Job, &j.protocol, results.EventProtocol, e.Why, now) {
-		b.command(Stop{e.Job})
+		b.stopJob(e.Job)
 	}
 	return nil
 }

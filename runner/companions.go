@@ -15,7 +15,7 @@ func (b *Batch) endCompanions() {
 	for i := range b.records {
 		if j := b.jobs[i]; j.isCompanion() {
 			j.over = true
-			b.command(Stop{i})
+			b.stopJob(i)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -35,6 +36,33 @@ func TestCompanionsEndWithTheOthers(t *testing.T) {
 	wantOutcomes(t, jobs, results.OK, results.OK, results.OK, results.OK, results.Crash)
 	if jobs[0].TurnaroundS() != nil || *jobs[2].TurnaroundS() != 7 {
 		t.Errorf("turnarounds %v and %v", jobs[0].TurnaroundS(), jobs[2].TurnaroundS())
+	}
+}
+
+// MPS ends the work of what is stopped first, and the job may see that, and end by itself. That is not a fault of the job. Without
+// the run's doing it is one.
+func TestWhatMPSEndsForARunIsNoFault(t *testing.T) {
+	s := setup{scheduler: "case-alg3", jobs: probed(4), workers: 4}
+	s.jobs[0].UntilOthersEnd = true
+	s.jobs[2].Timeout = 9 * time.Second
+	const terminated, unavailable = 810, 46
+	jobs, events := s.run(t, func(f *fake) {
+		f.started(0, 1, 2, 3)
+		f.batch.ReportFault(3, 0, terminated, "cudaDeviceSynchronize", f.now)
+		f.batch.JobEnded(3, runner.Exit{Status: new(3)}, f.now)
+		f.ended(1)
+		f.at(9)
+		f.tick()
+		f.batch.ReportFault(2, 0, terminated, "cudaDeviceSynchronize", f.now)
+		f.batch.JobEnded(2, runner.Exit{Status: new(3)}, f.now)
+		f.batch.ReportFault(0, 0, unavailable, "cudaDeviceSynchronize", f.now)
+		f.batch.JobEnded(0, runner.Exit{Status: new(3)}, f.now)
+	})
+	wantOutcomes(t, jobs, results.OK, results.OK, results.Timeout, results.Fault)
+	for _, e := range events.events {
+		if e.Kind == results.EventFault && *e.Job != 3 {
+			t.Errorf("event %+v", e)
+		}
 	}
 }
 

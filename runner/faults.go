@@ -144,11 +144,15 @@ func (b *Batch) refusalRemedy() string {
 func (e Fault) apply(b *Batch, at time.Duration) error {
 	index := int(e.Process.Job)
 	j := b.job(index)
+	f := blame.Incident{Process: e.Process, At: at, Code: e.Code, Work: j.work[e.Process.Serial],
+		Detail: fmt.Sprintf("CUDA error %d in %s", e.Code, e.Where)}
+	if j.told && f.OfStop() { // its work is ended through the MPS server before it is killed
+		j.cut = true
+		return nil
+	}
 	if !j.keeps(results.EventFault, e.Process.Serial) {
 		return nil
 	}
-	f := blame.Incident{Process: e.Process, At: at, Code: e.Code, Work: j.work[e.Process.Serial],
-		Detail: fmt.Sprintf("CUDA error %d in %s", e.Code, e.Where)}
 	j.each(e.Process.Serial, func(s *said) { s.faults = append(s.faults, f) })
 	b.recordEvent(results.Event{AtS: seconds(at), Kind: results.EventFault, Job: &index, Device: j.record.Device, Detail: f.Detail})
 	if !f.Contained() {

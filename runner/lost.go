@@ -36,7 +36,7 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 		case j == nil || !j.isOn(e.Device):
 		case j.exited == nil:
 			j.lost = why
-			b.command(Stop{i})
+			b.stopJob(i)
 		case len(j.faults) > 0: // it has ended, by what its CUDA calls said
 			j.lost = why
 		}

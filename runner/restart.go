@@ -62,7 +62,7 @@ func (b *Batch) restart(d schedulers.Decision, now time.Duration) {
 	case len(j.faults) > 0: // it may ignore them, and wait for ever
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &j.record.Index, Device: j.record.Device,
 			Detail: "every job on the device waits for memory: this one is stopped, and is not started again after a CUDA error"})
-		b.command(Stop{i})
+		b.stopJob(i)
 		return
 	}
 	heap := int64(0)
@@ -74,7 +74,7 @@ func (b *Batch) restart(d schedulers.Decision, now time.Duration) {
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRestarted, Job: &j.record.Index, Device: j.record.Device,
 		Detail: fmt.Sprintf("every job on the device waits for memory. Of the jobs that may be started again this one had used least device time: it is stopped, and started again with %s%s",
 			size.Text(d.Bytes), j.again.which())})
-	b.command(Stop{i})
+	b.stopJob(i)
 }
 
 func (b *Batch) nextTry(j *job, bytes int64) *Try {

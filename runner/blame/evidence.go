@@ -33,6 +33,7 @@ const (
 	mpsConnectionFailed = 805 // cudaErrorMpsConnectionFailed
 	mpsRPCFailure       = 806 // cudaErrorMpsRpcFailure
 	mpsServerNotReady   = 807 // cudaErrorMpsServerNotReady
+	clientTerminated    = 810 // cudaErrorMpsClientTerminated
 )
 
 // Ended is the code of an incident that is no CUDA error: the run ended the process, whose context was lost, because the MPS
@@ -53,6 +54,10 @@ func (i Incident) isDeath() bool { return i.Code == 0 }
 // Contained reports whether a fault shows only in the process that caused it and leaves the
 // MPS server healthy. A failed assertion does so (14 of 14 on H200s, driver 580).
 func (i Incident) Contained() bool { return i.Code == assertFailed }
+
+// OfStop reports whether the error is what a process sees whose work somebody has ended through the MPS server. One that was about
+// to make its context is told that the devices are unavailable (H200, driver 580).
+func (i Incident) OfStop() bool { return i.Code == clientTerminated || i.turnedAway() }
 
 // mayShowElsewhere reports whether the error may be shown to a neighbour although the process that caused it is shown none. After a
 // misaligned address that was so in 14 of 14 episodes (H200, driver 580). A launch failure is reported in the same way.
