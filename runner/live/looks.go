@@ -32,7 +32,8 @@ type looks struct {
 	told   []int         // by device: how many more looks without a process of the run the batch is told of
 	began  time.Duration // when the first look was
 	last   time.Duration // when the latest look began
-	took   time.Duration // processor time of a look at one device, as a moving mean
+	took   time.Duration // processor time of a look at one device, as a moving mean; 0: not known
+	warm   bool          // a look has been made
 	ours   bool          // PIDs are those that NVML has
 	warned bool          // it was said that NVML does not know how much memory processes have
 }
@@ -80,13 +81,18 @@ func (l *looks) pause(compares bool) time.Duration {
 	return max(lookEvery, time.Duration(float64(l.took)/lookShare))
 }
 
-// cost takes in how much processor time looks at so many devices took.
+// cost takes in how much processor time looks at so many devices took. The first does not count, because the driver may prepare
+// itself: one took 40 ms or more (H200), and the next came after 20 s. For the same reason one that is long for once counts little.
 func (l *looks) cost(took time.Duration, devices int) {
 	took /= time.Duration(devices)
-	if l.took == 0 {
+	switch {
+	case !l.warm:
+		l.warm = true
+	case l.took == 0:
 		l.took = took
+	default:
+		l.took += (min(took, 2*l.took) - l.took) / 8
 	}
-	l.took += (took - l.took) / 8
 }
 
 // look looks at each device once.

@@ -166,6 +166,10 @@ func TestLooksFollowTheirCost(t *testing.T) {
 		want    time.Duration
 	}{{0, 1, lookEvery}, {100 * time.Microsecond, 1, lookEvery}, {500 * time.Microsecond, 1, 263 * time.Millisecond}, {2 * time.Millisecond, 4, 263 * time.Millisecond}} {
 		l := &looks{}
+		l.cost(40*time.Millisecond, c.devices) // the driver's first
+		if got := l.pause(true); got != lookEvery {
+			t.Errorf("after the first look: every %v", got)
+		}
 		l.cost(c.took, c.devices)
 		if got := l.pause(true).Round(time.Millisecond); got != c.want {
 			t.Errorf("%v for %d devices: every %v, want %v", c.took, c.devices, got, c.want)
@@ -174,7 +178,11 @@ func TestLooksFollowTheirCost(t *testing.T) {
 			t.Errorf("without a comparison: every %v", got)
 		}
 	}
-	l := &looks{took: time.Millisecond}
+	l := &looks{took: 400 * time.Microsecond, warm: true}
+	l.cost(40*time.Millisecond, 1)
+	if got := l.pause(true).Round(time.Millisecond); got != 237*time.Millisecond {
+		t.Errorf("after one slow look: every %v", got)
+	}
 	for range 100 {
 		l.cost(100*time.Microsecond, 1)
 	}
