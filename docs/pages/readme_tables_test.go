@@ -75,7 +75,12 @@ var described = []struct{ name, source, rule string }{
 	{"case-alg3", "CASE: Algorithm 3", "of the GPUs where its memory fits, a job shares the one whose jobs use the fewest threads"},
 	{"schedgpu", "schedGPU: Reaño et al., TPDS 2018", "jobs share one GPU of the node, as far as their memory fits"},
 	{"vgpu", "a dissertation on runtime support for CPU-GPU clusters", "four jobs a GPU; the memory of a job that does not compute moves to the host"},
+	{"vgpu-preempt", "the same", "two jobs a GPU; a job that is idle gives its place to one that waits"},
 	{"demand", "PILOT, multi-tenant GPU unified memory: its base without policies", "every job at once; memory comes to the GPU when a kernel needs it"},
+	{"mfit", "PILOT: MFit", "kernels run together as far as their memory fits; the largest stop for one that has waited too long"},
+	{"amfit", "PILOT: AMFit", "all kernels start; while the memory that they use does not fit, the largest stops"},
+	{"madvise", "PILOT: MAdvise", "all kernels start; what exceeds a job's quota of a full GPU stays in the host's memory"},
+	{"quantum", "nvshare: Alexopoulos, Mitropoulos", "a GPU is one job's at a time, in turns"},
 }
 
 // schedulersTable has each scheduler over all mixes of the paper.

@@ -20,6 +20,7 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 )
 
@@ -166,6 +167,8 @@ func TestWhatIsWithheldForAWhile(t *testing.T) {
 			closed(28, runner.DeviceAdded{Device: 1})}, []float64{25, 25, 50, 53}, false},
 		{"plan:nice=off,search=5", "sim:2xH200", []mixes.Job{whole, whole, whole, whole, whole}, []harness.Given{closed(1, runner.DeviceLost{Device: 1, Why: "upgrade", Planned: true}),
 			closed(500, runner.DeviceAdded{Device: 1})}, []float64{25, 25, 50, 75, 100}, false},
+		// What is on the device moves to the other once its kernel is over.
+		{"vgpu", "sim:2xH200", []mixes.Job{work, work}, []harness.Given{closed(4, runner.DeviceLost{Device: 1, Why: "upgrade", Planned: true})}, []float64{25, 25}, true},
 	} {
 		o, answers, err := givingOn(t.Context(), t, db, c.node, c.sched, c.jobs, c.given...)
 		if err != nil || strings.Trim(strings.Join(answers, ""), "0") != "" {
@@ -174,6 +177,9 @@ func TestWhatIsWithheldForAWhile(t *testing.T) {
 		swaps, err := db.Swaps(t.Context(), o.Run.ID)
 		if err != nil || (len(swaps) > 0) != c.moves {
 			t.Errorf("%s: swaps %+v (%v)", c.sched, swaps, err)
+		}
+		if last := len(swaps) - 1; c.sched == "vgpu" && (swaps[last].Action != "move" || swaps[last].Outcome != schedulers.Done || !near(swaps[last].StartS, 10)) {
+			t.Errorf("%s: the last swap is %+v", c.sched, swaps[last])
 		}
 		for i, j := range o.Jobs {
 			if !near(*j.EndS, c.ends[i]) {
@@ -218,7 +224,7 @@ func TestWhateverARunIsGiven(t *testing.T) {
 	ranks.Ranks = 2
 	wide := twice
 	wide.GPUs = 2
-	scheds := []string{"sa", "cg", "case-alg3:queue=fifo", "case-alg2", "schedgpu", "demand", "vgpu", "plan:nice=off,search=5", "case-alg3:queue=sjf"}
+	scheds := []string{"sa", "cg", "case-alg3:queue=fifo", "case-alg2", "schedgpu", "demand", "vgpu", "vgpu-preempt:n=1", "plan:nice=off,search=5", "case-alg3:queue=sjf"}
 	for seed := range chance.Seeds(t, 18, 2000) {
 		random := rand.New(rand.NewPCG(seed, 49))
 		sched := scheds[random.IntN(len(scheds))]
