@@ -15,7 +15,8 @@ extern "C" {
  * does. Without this call there is nothing to share. */
 void activity_watched(void);
 
-/* activity_began says that work was submitted to a device: a kernel, a graph, a copy. */
+/* activity_began says that work was submitted to a device: a kernel, a graph, a batch of copies. Single copies and sets do not
+ * count. */
 void activity_began(void);
 
 /* activity_mark is how often that was said. It is taken before a wait for all that this process has submitted, and
