@@ -45,6 +45,9 @@ type Config struct {
 	// PermitNeedsTask: under a Preempter, a context loses its permit with its last task. There would be nobody to ask for it.
 	PermitNeedsTask bool
 
+	// KeepsPermit: under a Preempter, a context that asks to resume by itself keeps its permit meanwhile.
+	KeepsPermit bool
+
 	// Exhaustive asks the policy about each waiting task at each call, and computes everything again.
 	// It is what tests and benchmarks compare the engine with: the same decisions, but slow.
 	Exhaustive bool

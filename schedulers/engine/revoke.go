@@ -162,7 +162,10 @@ func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.
 // endBurst enters that h's context has no permit any more, and that the device has done what it submitted. The activity page may have
 // been read before.
 func (e *Engine) endBurst(h *holding) {
-	e.state.devices[h.at.Device].unpermit(h.task.Process())
+	if !e.config.KeepsPermit {
+		e.state.devices[h.at.Device].unpermit(h.task.Process())
+	}
+	h.running = false
 	h.busy, h.last, h.advised = false, e.now, nil
 }
 

@@ -20,7 +20,7 @@ type quantum struct {
 }
 
 var quantumEntry = entry{
-	Info: Info{Name: "quantum", Binds: BindsTask, Shares: true, Revokes: true, Preempts: true,
+	Info: Info{Name: "quantum", Binds: BindsTask, Shares: true, Revokes: true, Preempts: true, KeepsTurn: true,
 		Brief:  "a device is one process's at a time, in turns",
 		Rule:   "a device is one process's at a time, in turns of a fixed length, which end earlier if the process is idle; memory of the others moves to the host as far as it must; a kernel that runs is never ended, so the others wait for one without end",
 		Source: "nvshare (Alexopoulos, Mitropoulos): exclusive use in turns of 30 s, released early",
@@ -62,6 +62,9 @@ func (p quantum) Revoke(waiting []schedulers.Request, v schedulers.View, now tim
 	return makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
 		r := waiting[at]
 		m, free := makingFor(r, d), r.Grows || isFree(r.Task, d)
+		if viewOf(r.Task, d).Permit { // it has the turn: all others give way
+			at = -1
+		}
 		for _, t := range all.on(device, d) {
 			if !t.Permit && t.Task.ID != r.Task.ID && givesWay(t.TaskView, t.place, at) {
 				m.take(t.Task.ID, schedulers.Yield, t.Movable)

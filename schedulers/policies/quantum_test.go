@@ -54,6 +54,22 @@ func TestQuantumEndsTheTurnOfAProcessWithoutATask(t *testing.T) {
 	n.Release(1, "2@0")
 }
 
+// A process whose next kernel needs memory that is on the host keeps its turn, although others have waited for longer.
+func TestQuantumKeepsTheTurnOfAProcessThatNeedsMemory(t *testing.T) {
+	n := enginetest.NewNode(t, "quantum", enginetest.Small)
+	n.Submit(movable(1, 14), "1@0")
+	n.Submit(movable(2, 14), "")
+	n.Idle(1, 25*time.Second)
+	n.Tick(30*time.Second, "yield(1,12)")
+	n.Answer(1, schedulers.Done, 2, 30*time.Second, "2@0")
+	ask(t, n, 1, 12, 30*time.Second, "")
+	n.Idle(2, 31*time.Second)
+	ask(t, n, 2, 2, 31*time.Second, "yield(1,2)")
+	n.Give(1, "^2@0")
+	n.Idle(2, 32*time.Second)
+	n.Tick(60*time.Second, "yield(2,12)")
+}
+
 // A process that grows takes memory from those that wait for their turn, and not from the process that has the turn.
 func TestQuantumGrows(t *testing.T) {
 	n := enginetest.NewNode(t, "quantum", enginetest.Small)

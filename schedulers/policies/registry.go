@@ -52,6 +52,8 @@ type Info struct {
 	KeepsIdle bool
 	// Preempts: an idle context loses its permit, and so does one without a task.
 	Preempts bool
+	// KeepsTurn: a context keeps its permit while it asks for memory that its next kernel uses.
+	KeepsTurn bool
 	// EndsBursts: a context always gives up its permit when it has nothing submitted (Scheduler.Bursts).
 	EndsBursts bool
 	// Predicts: the scheduler plans by what jobs are expected to do (schedulers.Prediction), see Scheduler.Plans.
@@ -262,7 +264,7 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 	if err != nil {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
-	config.PermitNeedsTask = en.Preempts
+	config.PermitNeedsTask, config.KeepsPermit = en.Preempts, en.KeepsTurn
 	var program *Program
 	if en.External {
 		if program, err = s.program(); err != nil {
