@@ -112,10 +112,10 @@ func TestWorkThatEndsBetweenLooksIsABreak(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := starved(n, 119*time.Second); got != "" {
+	if got := starved(n, 129*time.Second); got != "" {
 		t.Errorf("starved %q", got)
 	}
-	if got, want := starved(n, 2*time.Minute), "2 for 8, 2m0s: job 1 has 10 of 0 for 1m0s"; got != want {
+	if got, want := starved(n, 130*time.Second), "2 for 8, 2m10s: job 1 has 10 of 0 for 1m10s"; got != want {
 		t.Errorf("starved %q, want %q", got, want)
 	}
 }
