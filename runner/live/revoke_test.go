@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caserun/caserun/mixes"
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"

@@ -152,10 +152,10 @@ func TestActivityIsPosted(t *testing.T) {
 		want                      schedulers.Activity
 	}{
 		{0, 0, 0, schedulers.Activity{}},
-		{1, 3, 3, schedulers.Activity{Running: true}},
-		{2, 4, 3, schedulers.Activity{Running: true, Busy: true}},
-		{0, 4, 3, schedulers.Activity{Busy: true}},
-		{0, 4, 4, schedulers.Activity{}},
+		{1, 3, 3, schedulers.Activity{Running: true, Ended: 3}},
+		{2, 4, 3, schedulers.Activity{Running: true, Busy: true, Ended: 3}},
+		{0, 4, 3, schedulers.Activity{Busy: true, Ended: 3}},
+		{0, 4, 4, schedulers.Activity{Ended: 4}},
 	} {
 		var page []byte
 		for _, w := range []uint64{0, 0, test.calls, 0, test.submissions, 0, 0, 0, 1, test.ended} {

@@ -290,7 +290,7 @@ func (s *Server) PostActivity() {
 			continue
 		}
 		a, known := t.client.Activity()
-		now := schedulers.Activity{Running: !known || a.Calls > 0, Busy: a.Submissions > a.Ended, Referenced: a.Referenced, Fixed: a.Fixed}
+		now := schedulers.Activity{Running: !known || a.Calls > 0, Busy: a.Submissions > a.Ended, Ended: uint64(a.Ended), Referenced: a.Referenced, Fixed: a.Fixed}
 		if !a.LastCall.IsZero() {
 			now.Last = max(0, a.LastCall.Sub(s.config.Start))
 		}

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caserun/caserun/mixes"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/mixes"
 )
 
 // What the mix states takes precedence over what was measured of the command.
