@@ -59,7 +59,7 @@ func (m *Model) move(bytes, copied int64) move {
 	return moveOf(bytes, float64(copied)/m.LinkBytesPerS, pinnedShare)
 }
 
-// moveOf is the move of so many bytes over a link that needs least seconds for what is copied, of which copies reach a share.
+// moveOf is the move of so many bytes over a link. The link needs least seconds for what is copied, and copies reach this share of its rate.
 func moveOf(bytes int64, least, share float64) move {
 	copyS := least / share
 	solo := copyS + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds

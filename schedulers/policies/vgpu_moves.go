@@ -63,8 +63,8 @@ func mover(r *schedulers.Request, v schedulers.View) (of schedulers.TaskView, ca
 	return of, can
 }
 
-// target returns the device with a free slot to which t goes, which waits with r: in the order of seats the first where all
-// of it fits, else the first where what others have without a slot can make room; -1 if there is no such device. brings: what t has on its device fits there now.
+// target returns the device with a free slot to which t goes, which waits with r, or -1. It is the first, in the order of seats, where
+// all of t fits, else the first where others without a slot can make room. brings: what t has on its device fits there now.
 func (p preemptingGPUs) target(t schedulers.TaskView, r *schedulers.Request, v schedulers.View, free []int) (to int, brings bool) {
 	to = -1
 	for _, i := range inTurn(v, func(i int) bool { return free[i] > 0 && v.Device(i).Open(t.Task) }) {

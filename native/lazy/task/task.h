@@ -88,7 +88,7 @@ struct ContextMemory {
 	uint64_t bytes() const { return heap + local; }
 };
 
-// Missing is how many bytes there is no memory for, which is not reported yet. 0: the error is another.
+// Missing is how many bytes are lacking, which is not reported yet. 0: the error is another.
 struct Missing {
 	size_t device = 0;
 	uint64_t host = 0; // in the swap area

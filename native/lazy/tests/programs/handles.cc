@@ -149,7 +149,7 @@ void handles_forked()
 	say("child %d parent %d", status, back);
 }
 
-// handles_without_memory: there are no addresses left for the first.
+// handles_without_memory: all addresses are taken when the first is made.
 void handles_without_memory()
 {
 	cudaEvent_t e = nullptr;
