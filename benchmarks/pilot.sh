@@ -18,7 +18,7 @@
 # Environment:
 #   LIMIT     seconds, 520: no run starts that is expected to end later
 #   REPS      7; a later call with more makes the missing ones
-#   SCHEDS    sa, demand, mfit and amfit with wait=1s because programs run for half a second, mfit with estimate=allocated as in the paper,
+#   SCHEDS    sa, demand, mfit and amfit with wait=1s because programs run for some seconds, mfit with estimate=allocated as in the paper,
 #             madvise, and quantum, or zero with managed memory
 #   FOR_EVER  mfit,amfit
 #   DEVICE    0

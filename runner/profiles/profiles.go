@@ -16,9 +16,9 @@
 // torch_h200.csv is what benchmarks/frameworks.sh measured of the PyTorch programs on an H200, one traced run of each. A simulated
 // job has its largest memory from its first allocation on; the program reaches it step by step.
 //
-// pilot has the steps of PILOT's programs (benchmarks/pilot) and of pagedos. Their times are not measured: a program moves 2 TB, at
-// 4 TB/s, and pagedos has bursts of 0.6 s for a minute. How they go through their memory follows from the loops of their kernels. A step
-// stands for the launches of several rounds.
+// pilot has the steps of PILOT's programs (benchmarks/pilot) and of pagedos. All kernels of a program, and each phase of its host, take
+// as long as in two runs alone on an H200 (--phases). How that divides among kernels is estimated from the bytes that they move, and how they
+// go through their memory follows from their loops. A step stands for the launches of several rounds. pagedos has its bursts for a minute.
 //
 // What the programs of benchmarks/node do follows from their arguments (node.go).
 //
