@@ -122,4 +122,7 @@ func TestWeightsAreChecked(t *testing.T) {
 	if s, err := policies.Parse("vgpu:balance=on,weights=2:0.5", 2); err != nil || !strings.Contains(s.Parameters(), "balance=on") || !strings.Contains(s.Parameters(), "weights=2:0.5") {
 		t.Errorf("%q, %v", s.Parameters(), err)
 	}
+	if _, err := policies.Parse("vgpu:balance=on,weights=2:0.5", policies.AnyDevices); err != nil {
+		t.Errorf("before the node is known: %v", err)
+	}
 }

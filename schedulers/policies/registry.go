@@ -194,6 +194,9 @@ func Listed() []Info {
 	return out
 }
 
+// AnyDevices is more devices than a node has, for checks before the node is known.
+const AnyDevices = 1 << 20
+
 // Parse settles a scheduler from its text, name or name:key=value,key=value. The user's name for it may stand before, as in
 // fifo:=case-alg3:queue=fifo. nodeDevices settles defaults that depend on the node.
 func Parse(text string, nodeDevices int) (Scheduler, error) {
@@ -285,7 +288,7 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 	if err == nil && s["device"] != "" && device >= nodeDevices {
 		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, device, nodeDevices-1)
 	}
-	if w := s["weights"]; w != "" && w != weightSpeed && strings.Count(w, ":")+1 != nodeDevices {
+	if w := s["weights"]; w != "" && w != weightSpeed && nodeDevices != AnyDevices && strings.Count(w, ":")+1 != nodeDevices {
 		return Scheduler{}, fmt.Errorf("scheduler %s: weights=%s: want one for each of the node's %s", name, w, size.Count(nodeDevices, "device"))
 	}
 	shared := s["arch"] == archShared

@@ -75,9 +75,6 @@ func checkText(key, text string) error {
 	return nil
 }
 
-// anyDevices is more devices than a node has, for checks before the node is known.
-const anyDevices = 1 << 20
-
 // Check refuses a value that no node takes. It is for where a value is read, because an error
 // can say there where the value is.
 func Check(key, text string) error {
@@ -86,7 +83,7 @@ func Check(key, text string) error {
 		_, err := report.ParseFormat(text)
 		return err
 	case "sched":
-		_, err := policies.Parse(text, anyDevices)
+		_, err := policies.Parse(text, policies.AnyDevices)
 		return err
 	case "node":
 		if err := checkList(key, text); err != nil {
