@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"results/trend", "results/paper", "runner/history", "runner/probe"},
 	{"results/regress"},
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
-	{"runner/blame", "runner/probe/wire", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
+	{"runner/blame", "runner/probe/wire", "runner/schedshm", "runner/mps", "runner/ballast", "runner/checkpoint", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs", "mixes/traces"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "userfile/output"},
 	{"schedulers", "internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},

@@ -21,7 +21,7 @@ import (
 // onFakeNode runs the program with native/fake-node, in a directory where native is that of the source tree.
 func onFakeNode(t *testing.T, dir string, env []string, args ...string) (status int, text string) {
 	t.Helper()
-	native := filepath.Dir(nativetest.Build(t, "ballast", "ballast", "swaparea"))
+	native := filepath.Dir(nativetest.Build(t, "ballast", "ballast", "checkpoint", "swaparea"))
 	nativetest.Build(t, "lazy", "libcase.so", "programs")
 	if err := os.Symlink(native, filepath.Join(dir, "native")); err != nil && !os.IsExist(err) {
 		t.Fatal(err)

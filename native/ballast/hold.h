@@ -24,7 +24,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, EXIT_NO_ROOM = 3, EXIT_CUDA = 4, EXIT_NO_DEVICE = 5 };
+enum { EXIT_USAGE = 2, EXIT_NO_ROOM = 3, EXIT_CUDA = 4, EXIT_NO_DEVICE = 5, EXIT_NO_CALL = 6 };
 
 typedef int CUresult;
 typedef int CUdevice;
@@ -83,7 +83,7 @@ static inline void load_driver(const struct symbol *symbols, size_t count) {
   for (size_t i = 0; i <= count; i++) {
     const struct symbol *s = i < count ? &symbols[i] : &start;
     void *found = dlsym(lib, s->name);
-    if (!found) fail(EXIT_NO_DEVICE, "libcuda.so.1 has no %s", s->name);
+    if (!found) fail(EXIT_NO_CALL, "libcuda.so.1 has no %s", s->name);
     memcpy(s->slot, &found, sizeof found);
   }
   must(init(0), "cuInit", NULL);

@@ -77,6 +77,8 @@ API CUresult cuInit(unsigned flags)
 	if (error == 0 && machine().devices.empty())
 		error = cudaErrorNoDevice;
 	initialized = initialized || error == 0;
+	if (error == 0)
+		fake::serve_checkpoints();
 	return error;
 }
 

@@ -15,6 +15,8 @@
  *   FAKE_CUDA_TRACE     file to append each call to, in order
  *   FAKE_NVML_PROCESSES if it is a directory, each process keeps a file there, named by its PID, of what it has on
  *                       each device, for the fake NVML
+ *   FAKE_CUDA_CHECKPOINT if it is set, cuCheckpointProcess* can be called on the process (checkpoint.cc)
+ *   FAKE_CUDA_MPS       if it is set, they answer as they do to a client of MPS
  * and CUDA_VISIBLE_DEVICES, by index or UUID, as the driver reads it in cuInit.
  */
 #ifndef FAKE_CUDA_H

@@ -21,7 +21,7 @@ public:
 			depth_++;
 			return;
 		}
-		inner_.lock();
+		enter();
 		take(1);
 	}
 	void unlock()
@@ -41,8 +41,22 @@ public:
 			change_.wait(held);
 		else
 			change_.wait_until(held, until);
+		while (shut())
+			change_.wait(held);
 		held.release();
 		take(depth);
+	}
+
+	// close, by who has the lock, keeps all other threads out until it is opened.
+	void close()
+	{
+		closer_ = pthread_self();
+		closed_ = true;
+	}
+	void open()
+	{
+		closed_ = false;
+		changed();
 	}
 	void changed() { change_.notify_all(); }
 
@@ -54,7 +68,7 @@ public:
 		struct Back {
 			Lock *lock;
 			unsigned depth;
-			~Back() { lock->inner_.lock(), lock->take(depth); }
+			~Back() { lock->enter(), lock->take(depth); }
 		} back{this, depth};
 		return body();
 	}
@@ -65,6 +79,17 @@ private:
 	pthread_t owner_ = {};
 	bool owned_ = false;
 	unsigned depth_ = 0;
+	bool closed_ = false;
+	pthread_t closer_ = {};
+
+	bool shut() const { return closed_ && !pthread_equal(closer_, pthread_self()); }
+	void enter()
+	{
+		std::unique_lock<std::mutex> held(inner_);
+		while (shut())
+			change_.wait(held);
+		held.release();
+	}
 
 	// Only the owner finds itself here.
 	bool holds() const

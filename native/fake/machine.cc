@@ -149,6 +149,8 @@ int Machine::enter(const char *call, const std::string &arguments)
 	static const auto &kill = *new std::vector<Plan>(plans("FAKE_CUDA_KILL"));
 	static const auto &delay = *new auto(times("FAKE_CUDA_DELAY_US"));
 	static auto &counts = *new std::map<std::string, unsigned long>;
+	while (locking)
+		lock.wait();
 	const unsigned long nth = ++counts[call];
 
 	if (path != nullptr) {

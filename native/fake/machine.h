@@ -49,6 +49,7 @@ struct Device {
 	size_t local; // bytes of a thread: the pool of local memory, if it is larger than the default's
 	bool live; // has its primary context
 	int fault; // a lasting error of that context
+	size_t saved; // bytes that a checkpoint has taken
 	std::set<int> peers;
 	Settings settings;
 };
@@ -171,6 +172,8 @@ public:
 	virtual void read(fake_cuda_state *state);
 	virtual CUcontext current(); // driver.cc: the calling thread's, or nullptr
 
+	int checkpointed(int what, unsigned timeout_ms, int *state); // checkpoint.cc: an operation on this process
+
 	// memory.cc
 	virtual int allocate(Segment::Kind kind, int device, size_t bytes, void **out);
 	virtual int adopt_host(void *base, size_t bytes, int device); // cudaHostRegister
@@ -267,8 +270,12 @@ private:
 	std::map<int, Stream *> default_streams;
 	std::map<std::pair<pthread_t, int>, Stream *> own_streams; // by thread and device
 	bool executing = false; // streams execute by themselves
+	enum { runs, locked, saved } process = runs; // as cuCheckpointProcessGetState says
+	bool locking = false;                              // new calls wait, and the device ends its work
 
 	void publish();
+	bool finished(Clock::time_point until);
+	int lock_process(unsigned timeout_ms);
 	void interrupt(const char *call, fake_cuda_moment moment);
 	void let_go(unsigned long long handle);
 	void erase(const Segment &s);
@@ -282,6 +289,8 @@ private:
 };
 
 Machine &machine(); // in the driver alone
+bool in_thread(void *(*body)(void *)); // starts a thread of the driver's
+void serve_checkpoints();              // in this process, if it can be checkpointed
 std::vector<Device> visible_devices(); // as the driver reads CUDA_VISIBLE_DEVICES in cuInit
 
 // A context's handle is its device's ordinal plus one, and above that byte zero

@@ -707,6 +707,64 @@ static void visible()
 	CHECK(n == 1 && strcmp(text, "Fake GPU 1") == 0);
 }
 
+// Another process takes what this one has on devices, and brings it back.
+static void checkpointed()
+{
+	struct Request {
+		char call[32];
+		unsigned timeout_ms[16];
+	};
+	int there[2], back[2];
+	CHECK(pipe(there) == 0 && pipe(back) == 0);
+	if (fork() == 0) { // before CUDA, which a child does not inherit
+		Request r;
+		close(there[1]);
+		CHECK(driver_call<int(unsigned)>("cuInit")(0) == 0);
+		while (read(there[0], &r, sizeof r) == sizeof r) {
+			const int error = driver_call<int(int, void *)>(r.call)(getppid(), r.timeout_ms);
+			const int said[2] = {error, static_cast<int>(r.timeout_ms[0])};
+			CHECK(write(back[1], said, sizeof said) == sizeof said);
+		}
+		_exit(0);
+	}
+	const auto ask = [&](const char *what, unsigned timeout_ms = 0) -> std::pair<int, int> {
+		Request r = {};
+		int said[2];
+		snprintf(r.call, sizeof r.call, "cuCheckpointProcess%s", what);
+		r.timeout_ms[0] = timeout_ms;
+		CHECK(write(there[1], &r, sizeof r) == sizeof r && read(back[0], said, sizeof said) == sizeof said);
+		return {said[0], said[1]};
+	};
+	const std::pair<int, int> runs = {0, 0}, locked = {0, 1}, saved = {0, 2};
+	CHECK(ask("Lock").first == 1); // it does not use CUDA yet
+	CHECK(sem_init(&gate, 0, 0) == 0);
+	int *x = device<int>(1);
+	OK(cudaMemset(x, 0, 4));
+	OK(cudaLaunchHostFunc(nullptr, wait_at_gate, nullptr));
+	OK(LAUNCH(add, one, one, 0, nullptr, x, 1, 1));
+	CHECK(ask("Checkpoint").first == 401 && ask("Restore").first == 401 && ask("Unlock").first == 401);
+	CHECK(ask("Lock", 10).first == 600 && ask("GetState") == runs);
+	const size_t used = fake_state().used[0];
+	open_gate();
+	CHECK(ask("Lock").first == 0 && ask("GetState") == locked && ask("Lock").first == 401);
+	std::atomic<bool> called{false};
+	std::thread calls([&] {
+		CHECK(fetch(x) == 1);
+		called = true;
+	});
+	CHECK(ask("Checkpoint").first == 0 && ask("GetState") == saved && ask("Unlock").first == 401);
+	CHECK(!called);
+	CHECK(ask("Restore").first == 0 && ask("GetState") == locked && !called);
+	CHECK(ask("Unlock").first == 0 && ask("GetState") == runs);
+	calls.join();
+	CHECK(fake_state().used[0] == used);
+	void *managed;
+	OK(cudaMallocManaged(&managed, 4, 1));
+	CHECK(ask("Lock").first == 801 && ask("GetState") == runs);
+	OK(cudaFree(managed));
+	OK(cudaFree(x));
+}
+
 static void killed() { cudaMalloc(reinterpret_cast<void **>(&table), 4); }
 
 static const struct {
@@ -734,6 +792,7 @@ static const struct {
 	{"capacity", capacity, {"FAKE_CUDA_MEMORY=67108864"}, 0},
 	{"injected", injected, {"FAKE_CUDA_FAIL=cudaMalloc:2=2,cudaMemset:1=719"}, 0},
 	{"visible", visible, {"CUDA_VISIBLE_DEVICES=GPU-ca5e0000-0000-0000-0000-000000000001,7"}, 0},
+	{"checkpointed", checkpointed, {"FAKE_CUDA_CHECKPOINT=1", "FAKE_CUDA_KERNEL_US=0"}, 0},
 	{"killed", killed, {"FAKE_CUDA_KILL=cuDevicePrimaryCtxRetain:1"}, SIGKILL},
 };
 

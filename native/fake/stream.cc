@@ -280,7 +280,7 @@ void Machine::execute(bool on_host)
 	}
 }
 
-static bool in_thread(void *(*body)(void *))
+bool in_thread(void *(*body)(void *))
 {
 	sigset_t all, before; // the program's signals are the program's threads'
 	pthread_t thread;

@@ -21,10 +21,12 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/ballast"
+	"github.com/caserun/caserun/runner/checkpoint"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/mps"
 	"github.com/caserun/caserun/runner/swaparea"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Finding is the result of one check.
@@ -131,6 +133,7 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 	e.mps(ctx, devices)
 	e.context(ctx, node, devices[0])
 	e.swap(ctx, devices[0])
+	e.checkpoint(ctx, devices[0], versions.Driver)
 	e.sampler(node)
 	e.add("managed memory", Fine, "runs refuse what exceeds what is free; managed=exceed, a parameter of schedulers, allows it, and can hang some GPUs until they are reset")
 	return devices
@@ -206,6 +209,33 @@ func (e *examination) swap(ctx context.Context, d nvml.Device) {
 	}
 	if !r.Whole {
 		e.add("swap", Failed, "with this driver, host memory in the place of device memory has other contents: do not use schedulers that take memory back")
+	}
+}
+
+// checkpointRoom is for a context and 64 MiB.
+const checkpointRoom = 1 << 30
+
+// checkpoint tries the mode of vgpu-preempt that needs it, via=checkpoint, and only that.
+func (e *examination) checkpoint(ctx context.Context, d nvml.Device, driver string) {
+	bin, err := live.FindCheckpoint()
+	if err != nil {
+		e.add("checkpoint", Failed, "%v", err)
+		return
+	}
+	if d.Memory.Free < checkpointRoom {
+		e.add("checkpoint", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(checkpointRoom, report.Bytes))
+		return
+	}
+	r, err := checkpoint.Try(ctx, bin, d.Number)
+	switch {
+	case errors.Is(err, checkpoint.ErrUnavailable):
+		e.add("checkpoint", Warning, "not available with driver %s, so via=checkpoint is not: install a driver of CUDA 12.8 or later", driver)
+	case err == nil && r.Outcome != schedulers.Done:
+		e.add("checkpoint", Warning, "not available: %s", r.Why)
+	case err == nil && !r.Whole:
+		e.add("checkpoint", Failed, "memory has other contents once it is back: do not use via=checkpoint")
+	default:
+		e.try("checkpoint", err, "a process with 64 MiB is out after %.1f s, and back after %.1f s", r.LockS+r.CopyS, r.BackS)
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 )
@@ -114,6 +116,33 @@ func TestDoctorLoadsPyTorch(t *testing.T) {
 		var e examination
 		e.pytorch(t.Context(), c.optional)
 		if got := e.findings[0]; got.Check != c.want.Check || got.Verdict != c.want.Verdict || !strings.Contains(got.Detail, c.want.Detail) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
+// What doctor says of checkpoints is what the driver can do.
+func TestDoctorChecksCheckpoints(t *testing.T) {
+	fakes := filepath.Join(nativetest.Build(t, "fake"), "build/13")
+	old := filepath.Join(nativetest.Build(t, "ballast", "checkpoint", "build/libcuda.so.1"), "build")
+	t.Chdir("../..") // where the program is found
+	t.Setenv("FAKE_CUDA_CHECKPOINT", "1")
+	for _, c := range []struct {
+		driver, fail string
+		free         uint64
+		want         Finding
+	}{
+		{fakes, "", 1 << 30, Finding{"checkpoint", Fine, "a process with 64 MiB is out after"}},
+		{fakes, "", 1 << 20, Finding{"checkpoint", Warning, "not tried: GPU 1 has less than 1 GiB free"}},
+		{fakes, "cuCheckpointProcessLock:1=801", 1 << 30, Finding{"checkpoint", Warning, "not available: the driver cannot checkpoint it"}},
+		{fakes, "cuMemAlloc_v2:1=2", 1 << 30, Finding{"checkpoint", Failed, "cuMemAlloc"}},
+		{old, "", 1 << 30, Finding{"checkpoint", Warning, "not available with driver 535.1"}},
+	} {
+		t.Setenv("LD_LIBRARY_PATH", c.driver)
+		t.Setenv("FAKE_CUDA_FAIL", c.fail)
+		var e examination
+		e.checkpoint(t.Context(), nvml.Device{Number: 1, Memory: nvml.Memory{Free: c.free}}, "535.1")
+		if got := e.findings[0]; got.Verdict != c.want.Verdict || !strings.Contains(got.Detail, c.want.Detail) {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}

@@ -17,6 +17,11 @@ func findSwapArea() (string, error) { return findNative("swap area program", "ba
 // FindSwapRate finds the program that measures what moving memory costs.
 func FindSwapRate() (string, error) { return findNative("swap rate program", "ballast", "swaprate") }
 
+// FindCheckpoint finds the program that checkpoints processes.
+func FindCheckpoint() (string, error) {
+	return findNative("checkpoint program", "ballast", "checkpoint")
+}
+
 // findNative finds a file that make native built in a folder of native.
 func findNative(what, dir, file string) (string, error) {
 	path, found, err := installation.Find(filepath.Join("native", dir), file, func(i fs.FileInfo) bool { return i.Mode().IsRegular() })

@@ -1,0 +1,79 @@
+// Package checkpoint takes all that processes have on GPUs to the host, whatever runtime they use, and brings it back. It runs
+// native/ballast/checkpoint, which calls the driver's cuCheckpointProcess*.
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/runner/surroundings"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// ErrUnavailable is wrapped where the driver has no such functions, which it has since CUDA 12.8.
+var ErrUnavailable = errors.New("the driver cannot checkpoint processes")
+
+// exitNoCall is hold.h's EXIT_NO_CALL.
+const exitNoCall = 6
+
+// Result is what was done. Seconds count only if the outcome is schedulers.Done.
+type Result struct {
+	// Outcome is Busy if it is not possible now, and Unable if it is never; then the processes run as before, or stay
+	// where they are.
+	Outcome schedulers.Outcome `json:"outcome"`
+	Why     string             `json:"why"`
+	LockS   float64            `json:"lock_s"` // until the GPUs had ended what the processes had submitted
+	CopyS   float64            `json:"copy_s"`
+	BackS   float64            `json:"back_s"` // of Try: to bring it back
+	Whole   bool               `json:"whole"`  // of Try: the memory had its contents again
+}
+
+// Out stops the processes' calls of CUDA, and takes what they have on GPUs to the host. Their work may take until the limit to end (whole
+// milliseconds; 0: for ever). The outcome is Busy if no process uses CUDA. An error says that processes may be left blocked, or
+// that nothing was done (ErrUnavailable).
+func Out(ctx context.Context, bin string, limit time.Duration, pids ...int) (Result, error) {
+	return run(ctx, bin, append([]int{int(limit.Milliseconds())}, pids...), "out")
+}
+
+// In brings back what Out took, wherever Out ended, and lets the processes go on. The outcome is Busy if a GPU has not enough free memory: the
+// next call continues.
+func In(ctx context.Context, bin string, pids ...int) (Result, error) {
+	return run(ctx, bin, pids, "in")
+}
+
+// Try does both to a process of its own on the GPU with this ordinal in PCI bus order. The process has 64 MiB there.
+func Try(ctx context.Context, bin string, ordinal int) (Result, error) {
+	return run(ctx, bin, []int{ordinal}, "try")
+}
+
+func run(ctx context.Context, bin string, numbers []int, what string) (r Result, err error) {
+	args := []string{what}
+	for _, n := range numbers {
+		args = append(args, strconv.Itoa(n))
+	}
+	cmd := exec.CommandContext(ctx, bin, args...)
+	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		said := strings.TrimSpace(string(exit.Stderr))
+		err = fmt.Errorf("%w: %s", err, said)
+		if exit.ExitCode() == exitNoCall {
+			err = fmt.Errorf("%w: %s", ErrUnavailable, said)
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("checkpoint %s: %w", strings.Join(args, " "), err)
+	}
+	return r, nil
+}
