@@ -18,8 +18,8 @@
 # Environment:
 #   LIMIT     seconds, 520: no run starts that is expected to end later
 #   REPS      7; a later call with more makes the missing ones
-#   SCHEDS    sa, demand, mfit and amfit with wait=1s because programs run for some seconds, mfit with estimate=allocated as in the paper,
-#             madvise, and quantum, or zero with managed memory
+#   SCHEDS    sa, demand with wait=1s, mfit and amfit with wait=100ms beside pagedos and else 1s, because programs run for about a second,
+#             mfit with estimate=allocated as in the paper, madvise, and quantum, or zero with managed memory
 #   FOR_EVER  mfit,amfit
 #   DEVICE    0
 #   NODE      a simulated node such as sim:1xH200: then only MIX:PERCENT, fig1:N and for-ever:NAME. By default all of the first two, with managed
@@ -153,9 +153,12 @@ fig1() {
 	sweep "fig1:$1" "$mix" cg:workers=32,zero,demand
 }
 
-# policies MIX are the schedulers of a mix.
+# policies MIX are the schedulers of a mix. Programs of about a second run beside pagedos, which waits for 10 s by its own limit, or
+# beside one another.
 policies() {
-	local of_pilot=pilot-base:=demand:wait=1s,pilot-mfit:=mfit:wait=1s,estimate=allocated,pilot-amfit:=amfit:wait=1s,madvise
+	local wait=100ms of_pilot
+	[[ $1 != P-fig5-* ]] || wait=1s
+	of_pilot=pilot-base:=demand:wait=1s,pilot-mfit:=mfit:wait=$wait,estimate=allocated,pilot-amfit:=amfit:wait=$wait,madvise
 	case $1 in
 	*-managed) echo "${SCHEDS:-sa,zero,$of_pilot}" ;;
 	*) echo "${SCHEDS:-sa,$of_pilot,quantum}" ;;

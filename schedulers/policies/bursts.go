@@ -211,16 +211,22 @@ func (p patience) brief(waiting []schedulers.Request, v schedulers.View, now tim
 	return min(half, closing)
 }
 
-// next is when a request that waits has next waited so long, or a burst is not safe any more while one waits.
-func (p patience) next(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+// nextEnd is when the patience of a request next ends.
+func nextEnd(waiting []schedulers.Request, ends func(schedulers.Request) time.Duration, now time.Duration) time.Duration {
 	next := schedulers.Never
-	if len(waiting) == 0 {
-		return next
-	}
 	for _, r := range waiting {
-		if at := p.ends(r); at > now {
+		if at := ends(r); at > now {
 			next = min(next, at)
 		}
+	}
+	return next
+}
+
+// next is when a request that waits has next waited so long, or a burst is not safe any more while one waits.
+func (p patience) next(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+	next := nextEnd(waiting, p.ends, now)
+	if len(waiting) == 0 {
+		return next
 	}
 	for i := range v.Len() {
 		for t := range v.Device(i).TaskViews() {

@@ -22,7 +22,7 @@ type onDemand struct {
 	MemoryHard // for growth
 	IgnoresSMs
 	Looks
-	patience
+	wait time.Duration
 }
 
 var _ schedulers.Patient = onDemand{}
@@ -32,11 +32,11 @@ var demand = entry{
 		Brief:  "a burst starts at once; memory of tasks that do not run moves to the host",
 		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host, and for one that has waited too long those that run, too; a process starts on the device with the least memory in use; a kernel that runs is never ended, so memory that it holds comes back only at its end",
 		Source: pilotPaper + ", its base without policies",
-		Params: []Param{{Name: paramPatience.Name, Default: paramPatience.Default, Help: "a burst that waits longer gets memory of tasks that run, at the end of their kernels, unless its job's max_wait says how long it waits"},
+		Params: []Param{{Name: paramPatience.Name, Default: paramPatience.Default, Help: "a burst that waits longer gets memory of tasks that run, at the end of their kernels"},
 			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		wait, err := s.duration(paramPatience.Name)
-		return onDemand{patience: patience(wait)}, err
+		return onDemand{wait: wait}, err
 	},
 }
 
@@ -57,7 +57,7 @@ func (p onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, now ti
 		}
 		all.idle(&m, at, device, d)
 		m.own()
-		if p.isOver(waiting[at], now) {
+		if now >= p.ends(waiting[at]) {
 			all.running(&m, device, d)
 		}
 		return m.asked
@@ -77,9 +77,12 @@ func (a *takers) running(m *making, device int, d schedulers.DeviceView) {
 	}
 }
 
-func (p onDemand) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
-	return p.next(waiting, v, now)
+func (p onDemand) ends(r schedulers.Request) time.Duration { return r.Since + p.wait }
+
+func (p onDemand) NextTick(waiting []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
+	return nextEnd(waiting, p.ends, now)
 }
 
-// Patience is how long t waits. Nothing that it ends is lost, so nobody is safe from it.
-func (p onDemand) Patience(t schedulers.Task, _ schedulers.TaskView) time.Duration { return p.limit(t) }
+// Patience is how long each task waits, whatever limit its job has: limits are what the other policies defend. Nothing that it ends
+// is lost, so nobody is safe from it.
+func (p onDemand) Patience(schedulers.Task, schedulers.TaskView) time.Duration { return p.wait }
