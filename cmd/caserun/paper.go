@@ -105,25 +105,27 @@ func newPaper() *cobra.Command {
 		Long: `Make a paper's tables and figures from stored runs, with the published value
 beside each number. PAPER is case (the default): Tables 3, 4, 6, 7 and 8 and
 Figures 5 to 9 of the CASE paper (PPoPP 2022); schedgpu: Tables 1 to 3 and
-Figure 9 of schedGPU's (TPDS 2018); or pilot: Table I and Figures 1, 2, 4 and 5
-of PILOT's. The numbers of their texts are there too, and what PILOT's says in
-words is answered by yes, no or not measured.
+Figure 9 of schedGPU's (TPDS 2018); pilot: Table I and Figures 1, 2, 4 and 5 of
+PILOT's; or node: Figures 3-7 to 3-20 of the dissertation on CPU-GPU clusters.
+The numbers of their texts are there too. What pilot and node say in words is
+answered by yes, no or not measured.
 
 Runs come from sweeps (the latest, or --sweep), from a tag, or with --run from a
-new sweep. Those of schedgpu and pilot are all runs of benchmarks/schedgpu.sh
-and benchmarks/pilot.sh in the store, and kernel times in table1.csv beside it.
-A number without a run is missing, and the output says what would measure it.
+new sweep. Those of schedgpu, pilot and node are all runs in the store that
+their scripts in benchmarks made, and kernel times in table1.csv beside it. A
+number without a run is missing, and the output says what would measure it.
 
 A node is compared with the paper's system of as many GPUs, 4xV100 or 2xP100 of
-case and 1xK20m of schedgpu; --as chooses another. The systems of pilot are how
-much memory the jobs have for that of the device. With --out the tables also go
+case and 1xK20m of schedgpu; --as chooses another. Those of pilot and node
+follow from the mix and the devices of each run. With --out the tables also go
 to a Markdown page, the data behind each table and figure to CSV files, and
 figures to SVG, PNG and PDF.`,
 		Example: `  caserun paper --run --node sim:4xV100,sim:2xP100 -o paper
   caserun paper --sweep 3,4 --format markdown
   caserun paper --tag evaluation -o paper --force
   caserun paper schedgpu --db runs.db
-  caserun paper pilot --db pilot/pilot.db --node sim:1xH200 -o figures`,
+  caserun paper pilot --db pilot/pilot.db --node sim:1xH200 -o figures
+  caserun paper node --db node/node.db`,
 		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fixed(paper.Names()...)),
 		RunE:              verb(&o),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -31,10 +32,14 @@ func newArms(p *Paper, n *Node) *arms {
 	return a
 }
 
+// inTurn after a scheduler means its runs with one job after the other. It is batch scheduling if jobs have several ranks.
+const inTurn = " in turn"
+
 // find returns the traced or the untraced runs of a mix under a scheduler, which is named as in
 // the paper. If the node has no lazy runs with these parameters, find returns the runs with the
 // only other probe. If the paper names no parameters, other parameters count too.
-func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
+func (a *arms) find(mix, text string, traced bool) ([]results.Run, error) {
+	scheduler, serial := strings.CutSuffix(text, inTurn)
 	s, err := policies.Parse(scheduler, a.node.Devices)
 	if err != nil {
 		return nil, err
@@ -54,9 +59,16 @@ func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, noRuns{mix, scheduler}
+		return nil, noRuns{mix, text}
 	case 1:
-		return found[0], nil
+		own := slices.DeleteFunc(slices.Clone(found[0]), func(r results.Run) bool { return (r.Workers == 1) != serial })
+		switch {
+		case len(own) > 0:
+			return own, nil
+		case serial:
+			return nil, noRuns{mix, text}
+		}
+		return found[0], nil // at most one job at a time, because of the mix or the node
 	}
 	return nil, fmt.Errorf("no run of %s under %s has the default parameters and probe, and %d sets of parameters and probes have runs", mix, scheduler, len(found))
 }

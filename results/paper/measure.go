@@ -26,6 +26,8 @@ type figure struct {
 func (f figure) in(r results.Run) (float64, error) {
 	v, err := f.of(r)
 	switch {
+	case errors.As(err, new(stuckRun)):
+		return 0, err
 	case err != nil:
 		return 0, fatal{err}
 	case v == nil && r.Metrics.OK == 0:
@@ -44,6 +46,10 @@ func (a *arms) figure(name, job string) figure {
 	switch name {
 	case "job_time":
 		return figure{"time of " + job, false, func(r results.Run) (*float64, error) { return a.jobTime(r, job) }}
+	case "time_of_all":
+		return figure{"time in which all jobs ended ok", false, a.timeOfAll}
+	case "stuck":
+		return figure{"jobs", false, a.stuck}
 	case "page_faults":
 		return figure{"page faults", false, a.pageFaults}
 	case "mean_utilization":

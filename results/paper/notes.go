@@ -117,13 +117,15 @@ func unlike(a *arms, rows []Row) (notes []string) {
 // retry of some of its jobs, or a mix of the user's. Such runs are not repetitions of the mix.
 func split(n Node) Node {
 	catalog := map[string]mixes.Mix{}
-	for _, m := range mixes.Catalog() {
-		catalog[m.Name] = m
-	}
 	all := n.Runs
 	n.Runs, n.Parts = nil, nil
 	for _, r := range all {
-		if m, known := catalog[r.Mix]; known && (r.MixSource != m.Source || r.Jobs != len(m.Jobs)) {
+		m, known := catalog[r.Mix]
+		if !known {
+			m, _ = mixes.Lookup(r.Mix) // without a name if it has no such mix
+			catalog[r.Mix] = m
+		}
+		if m.Name == r.Mix && (r.MixSource != m.Source || r.Jobs != len(m.Jobs)) {
 			n.Parts = append(n.Parts, r)
 		} else {
 			n.Runs = append(n.Runs, r)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/userfile/csvfile"
 )
 
@@ -51,8 +52,8 @@ type System struct {
 	Name    string
 	Devices int
 
-	// Of a system that follows from the runs: the pattern of their mixes' names, whether these have managed memory, and their memory
-	// over that of the device; 0: however much that is.
+	// Of a system that follows from the runs, which are on so many devices: the pattern of their mixes' names, whether these have managed
+	// memory, and their memory over that of the device; 0: however much that is.
 	Mixes        string
 	Managed      bool
 	Subscription float64
@@ -187,12 +188,42 @@ func parsePaper(name string) (*Paper, error) {
 		return nil, err
 	}
 	p.values, err = numbers.Read(name+".csv", bytes.NewReader(text))
+	p.expand()
 	for _, item := range p.Items {
 		for _, rows := range item.Rows {
 			p.addRows(item, rows)
 		}
 	}
 	return &p, err
+}
+
+// expand puts the mixes of the catalog in the place of patterns such as N-fig9-*.
+func (p *Paper) expand() {
+	for key, w := range p.Workloads {
+		w.Mixes = matching(w.Mixes)
+		p.Workloads[key] = w
+	}
+	for i := range p.Items {
+		for k := range p.Items[i].Rows {
+			rows := &p.Items[i].Rows[k]
+			rows.Workloads = matching(rows.Workloads)
+		}
+	}
+	for i := range p.Statements {
+		s := &p.Statements[i]
+		s.Workloads, s.Than = matching(s.Workloads), matching(s.Than)
+	}
+}
+
+func matching(names []string) (out []string) {
+	for _, name := range names {
+		fits := []string{name}
+		if strings.ContainsRune(name, '*') {
+			fits, _ = mixes.Match(name) // a pattern that fits nothing fails a test
+		}
+		out = append(out, fits...)
+	}
+	return out
 }
 
 func (p *Paper) addRows(item Item, rows Rows) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -69,13 +70,15 @@ func TestFilesOfPapersFit(t *testing.T) {
 		}
 		for _, s := range p.Statements {
 			used[s.Metric] = true
-			if p.Metrics[s.Metric].Of == "" || s.Most == nil && s.Least == nil || s.Says == "" || s.Source == "" || len(s.Workloads) == 0 || len(s.Schedulers) == 0 {
+			if p.Metrics[s.Metric] == (Metric{}) || s.Most == nil && s.Least == nil || s.Says == "" || s.Source == "" || len(s.Workloads) == 0 || len(s.Schedulers) == 0 {
 				fail("%+v", s)
 			}
 			for _, workload := range slices.Concat(s.Workloads, s.Than) {
-				if _, known := p.Workloads[workload]; !known {
+				_, known := p.Workloads[workload]
+				if _, err := mixes.Lookup(workload); !known && err != nil {
 					fail("%s: no workload %s", s.Says, workload)
 				}
+				used[workload] = true
 			}
 			for _, system := range s.Systems {
 				if !slices.Contains(p.SystemNames(), system) {
@@ -97,24 +100,24 @@ func TestFilesOfPapersFit(t *testing.T) {
 				fail("no item %s on %s", v.Item, v.System)
 			case !known:
 				fail("no metric %s of %s", v.Metric, v.Item)
-			case !slices.Contains([]string{fraction, "ratio", "s", "jobs/s", "bytes", "faults"}, v.Unit):
+			case !slices.Contains([]string{fraction, "ratio", "s", "jobs/s", "bytes", "faults", "swaps", "runs"}, v.Unit):
 				fail("%s has the unit %s", v.Item, v.Unit)
-			case v.Value == nil && p.Items[at].Bars.Over == "":
+			case v.Value == nil && m.Over != "" && p.Items[at].Bars.Over == "":
 				fail("%s of %s in %s has no value, and no bar", v.Metric, v.Workload, v.Item)
 			case v.Source != v.Item && !regexp.MustCompile(`^(section|slide|abstract)`).MatchString(v.Source):
 				fail("%s is from %q", v.Item, v.Source)
 			case m.Of != "" && m.Of != stopOverhead:
-				scheduler(v.Scheduler)
+				scheduler(strings.TrimSuffix(v.Scheduler, inTurn))
 			}
 		}
 		for key, m := range p.Metrics {
-			own := slices.Contains([]string{kernelSlowdown, "mean_utilization", "peak_utilization", "memory_utilization", "job_time", "page_faults", stopOverhead}, m.Of)
+			own := slices.Contains([]string{kernelSlowdown, "mean_utilization", "peak_utilization", "memory_utilization", "job_time", "page_faults", "time_of_all", "stuck", stopOverhead}, m.Of)
 			ofRuns := slices.ContainsFunc(results.AllMetrics(), func(of results.Metric) bool { return of.Name == m.Of })
 			if !used[key] || (m.Of != "") == (m.Why != "") || m.Of != "" && !own && !ofRuns {
 				fail("metric %s: %+v, of a number: %v", key, m, used[key])
 			}
 			if m.Over != "" {
-				scheduler(m.Over)
+				scheduler(strings.TrimSuffix(m.Over, inTurn))
 			}
 		}
 		for key, w := range p.Workloads {
@@ -138,7 +141,7 @@ func TestFilesOfPapersFit(t *testing.T) {
 				fail("%s has no bars", item.Source)
 			}
 			for _, text := range slices.Concat(item.Curves, item.Bars.Schedulers, item.Others.Over) {
-				scheduler(text)
+				scheduler(strings.TrimSuffix(text, inTurn))
 			}
 		}
 		for _, s := range p.Sweeps {

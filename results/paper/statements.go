@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/caserun/caserun/results"
 )
@@ -16,7 +15,7 @@ type Statement struct {
 	Metric                         string
 	Systems, Workloads, Schedulers []string
 	Most, Least                    *float64
-	Than                           []string // other workloads: the metric is divided by the largest of theirs
+	Than                           []string // other workloads: the metric is divided by the largest of theirs under the same scheduler
 }
 
 // Answer says whether a statement is so on a system.
@@ -27,8 +26,9 @@ type Answer struct {
 	Number   *float64 // the case that decides: the nearest to a bound, or the furthest beyond it
 	Case     string   // "bfs under mfit"
 	Cases    int
-	Measured int    // cases that have runs
+	Measured int    // cases that have a value
 	Holds    int    // measured cases for which it is so
+	Stuck    int    // cases without a value, because jobs of a run stood still
 	Node     string // empty if nothing was measured
 	Mode     results.Mode
 	Missing  string // why a case was not measured
@@ -49,12 +49,20 @@ func (s Statement) Wants() string {
 func (s Statement) beyond(v float64) float64 {
 	far := math.Inf(-1)
 	if s.Most != nil {
-		far = math.Log(v / *s.Most)
+		far = factor(v, *s.Most)
 	}
 	if s.Least != nil {
-		far = max(far, math.Log(*s.Least/v))
+		far = max(far, factor(*s.Least, v))
 	}
 	return far
+}
+
+// factor is the logarithm of a factor between numbers that may be 0.
+func factor(a, b float64) float64 {
+	if a == b {
+		return 0
+	}
+	return math.Log(a / b)
 }
 
 // answers are those to all statements, on each system.
@@ -83,23 +91,23 @@ func (p *Paper) answer(s Statement, system string, a *arms) (Answer, error) {
 	if err != nil {
 		return out, err
 	}
-	against := 1.0
-	for i, c := range others {
-		if i == 0 || c.value > against {
-			against = c.value
-		}
+	largest := map[string]float64{} // of the others, by scheduler
+	for _, c := range others {
+		out.note(c)
+		largest[c.scheduler] = max(largest[c.scheduler], c.value)
 	}
 	furthest := math.Inf(-1)
-	for i, c := range slices.Concat(cases, others) {
+	for _, c := range cases {
 		out.Cases++
-		if c.missing != "" {
-			out.Missing = c.missing
+		out.note(c)
+		against := 1.0
+		if len(s.Than) > 0 {
+			against = largest[c.scheduler]
+		}
+		if c.missing != "" || against == 0 {
 			continue
 		}
 		out.Measured++
-		if i >= len(cases) || against == 0 {
-			continue
-		}
 		value := c.value / against
 		far := s.beyond(value)
 		if far <= 0 {
@@ -116,24 +124,35 @@ func (p *Paper) answer(s Statement, system string, a *arms) (Answer, error) {
 	return out, nil
 }
 
+// note takes in why a case has no value.
+func (a *Answer) note(c one) {
+	if c.missing != "" {
+		a.Missing = c.missing
+	}
+	if c.stuck {
+		a.Stuck++
+	}
+}
+
 // one is a case of a statement.
 type one struct {
-	label   string
-	value   float64
-	missing string // why it has no value
+	label, scheduler string
+	value            float64
+	missing          string // why it has no value
+	stuck            bool   // that is why
 }
 
 func (p *Paper) cases(s Statement, workloads []string, a *arms) (out []one, err error) {
 	for _, workload := range workloads {
 		for _, scheduler := range s.Schedulers {
-			c := one{label: Row{Workload: workload, Scheduler: scheduler}.label()}
+			c := one{label: Row{Workload: workload, Scheduler: scheduler}.label(), scheduler: scheduler}
 			found, err := p.value(a, workload, scheduler, p.Metrics[s.Metric])
 			var broken fatal
 			switch {
 			case errors.As(err, &broken):
 				return nil, broken.error
 			case err != nil:
-				c.missing = err.Error()
+				c.missing, c.stuck = err.Error(), errors.As(err, new(stuckRun))
 			default:
 				c.value = summarize(found.values).Median
 			}

@@ -22,7 +22,7 @@ func (p *Paper) CheckSystem(name string) error {
 	case name == "" || !p.ByRuns() && slices.Contains(p.SystemNames(), name):
 		return nil
 	case p.ByRuns():
-		return fmt.Errorf("the memory of each run says with what of %s it is compared: leave it out", p.Title)
+		return fmt.Errorf("the mix and the devices of each run say with what of %s it is compared: leave it out", p.Title)
 	}
 	return fmt.Errorf("want %s", strings.Join(p.SystemNames(), " or "))
 }
@@ -38,12 +38,13 @@ func (p *Paper) system(name string) System {
 // mostOff is how far, as a factor, a run's subscription may be from that of its system.
 const mostOff = 1.3
 
-// SystemOf returns the system of a run: the one with the nearest subscription that has the mix. It is empty if no system is near.
+// SystemOf returns the system of a run: of those with the mix and as many devices, the one with the nearest subscription, or the first for
+// which that does not count. It is empty if no system is near.
 // devices are those of the run.
 func (p *Paper) SystemOf(mix string, devices []results.Device) string {
 	had, nearest, off := subscription(mix, devices), "", math.Log(mostOff)
 	for _, s := range p.Systems {
-		if !s.has(mix) {
+		if !s.has(mix) || s.Devices != len(devices) {
 			continue
 		}
 		if s.Subscription == 0 {
@@ -104,6 +105,40 @@ func (a *arms) jobTime(r results.Run, name string) (*float64, error) {
 		return nil, nil
 	}
 	return new(sum / float64(n)), nil
+}
+
+// stuckRun is the error that a run has no time, because jobs stood still in it.
+type stuckRun struct{ run results.Run }
+
+func (e stuckRun) Error() string {
+	return fmt.Sprintf("run %d (%s under %s) is stuck", e.run.ID, e.run.Mix, results.NameOf(e.run))
+}
+
+// timeOfAll is the makespan of a run whose jobs all ended ok.
+func (a *arms) timeOfAll(r results.Run) (*float64, error) {
+	if r.Metrics.OK == r.Jobs {
+		return r.Metrics.MakespanS, nil
+	}
+	stuck, err := a.stuck(r)
+	if err == nil && *stuck > 0 {
+		err = stuckRun{r}
+	}
+	return nil, err
+}
+
+// stuck is 1 if jobs of a run stood still until they were ended, else 0.
+func (a *arms) stuck(r results.Run) (*float64, error) {
+	if r.Metrics.OK == r.Jobs {
+		return new(0.0), nil
+	}
+	jobs, err := a.node.Jobs(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.Outcome != nil && *j.Outcome == results.Timeout }) {
+		return new(1.0), nil
+	}
+	return new(0.0), nil
 }
 
 // pageFaults are those of all jobs; nil: none were counted, or a job has not ended ok and would have had more.

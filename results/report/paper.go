@@ -32,15 +32,26 @@ func PaperAnswers(p paper.Page) *Table {
 		{Name: "holds", Heading: "so in"}, {Name: "measured", Drop: 3}, {Name: "cases", Drop: 3},
 		{Name: "node", Heading: "on", Drop: 1}, {Name: "mode", Place: DataOnly}, {Name: "mode_text", Heading: "how", Place: TextOnly}, {Name: "missing", Place: DataOnly},
 	}}
+	stuck := slices.ContainsFunc(p.Answers, func(a paper.Answer) bool { return a.Stuck > 0 })
+	if stuck {
+		t.Columns = append(t.Columns, Column{Name: "stuck"})
+	}
 	for _, a := range p.Answers {
 		how := ""
 		if a.Mode != "" {
 			how = paper.Says(a.Mode)
 		}
-		t.Add(a.Says, a.Source, a.System, a.Answer, a.Number, a.Wants(), strings.ReplaceAll(a.Metric, "_", " "), given(a.Case), a.Holds, a.Measured, a.Cases,
-			given(a.Node), given(string(a.Mode)), given(how), a.Missing)
+		row := []any{a.Says, a.Source, a.System, a.Answer, a.Number, a.Wants(), strings.ReplaceAll(a.Metric, "_", " "), given(a.Case), a.Holds, a.Measured, a.Cases,
+			given(a.Node), given(string(a.Mode)), given(how), a.Missing}
+		if stuck {
+			row = append(row, a.Stuck)
+		}
+		t.Add(row...)
 	}
 	t.Say("The number is that of the case which is nearest to the limit, or furthest beyond it.")
+	if stuck {
+		t.Say("Stuck are cases without a number, because jobs stood still in their runs, or in those with which they are compared.")
+	}
 	return t
 }
 
@@ -145,7 +156,7 @@ func paperUnit(r paper.Row) Unit {
 		return Seconds
 	case "bytes":
 		return Bytes
-	case "faults":
+	case "faults", "runs", "swaps":
 		return None
 	case "fraction":
 		return Ratio

@@ -1,0 +1,112 @@
+package paper_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// ran is a run of a mix under a scheduler, with so many jobs at once. Without a time its jobs stand still.
+type ran struct {
+	mix, scheduler string
+	workers        int
+	seconds        float64
+}
+
+// answersTo are the answers to the statements of a figure from runs on a system of the dissertation.
+func answersTo(t *testing.T, source, system string, devices int, runs ...ran) map[string]paper.Answer {
+	t.Helper()
+	n := paper.Node{Name: "sim", Mode: results.Simulated, Devices: devices, System: system}
+	n.Jobs = func(int64) ([]results.Job, error) { return []results.Job{{Outcome: new(results.Timeout)}}, nil }
+	for i, one := range runs {
+		m, err := mixes.Lookup(one.mix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := policies.Parse(one.scheduler, devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := results.Run{ID: int64(i + 1), Mix: m.Name, MixSource: m.Source, Jobs: len(m.Jobs), Scheduler: s.Name, Parameters: s.Parameters(), Workers: one.workers,
+			Node: n.Name, Mode: n.Mode, Repetition: 1, Status: results.Complete, Metrics: results.Metrics{MakespanS: new(0.5)}}
+		if one.seconds > 0 {
+			r.Metrics = results.Metrics{OK: len(m.Jobs), MakespanS: new(one.seconds)}
+		}
+		n.Runs = append(n.Runs, r)
+	}
+	p, err := paper.Lookup("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := p.Build([]paper.Node{n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := map[string]paper.Answer{}
+	for _, a := range page.Answers {
+		if a.Source == source && a.System == system {
+			answers[a.Says] = a
+		}
+	}
+	return answers
+}
+
+// Batch scheduling is vgpu:n=1 with one job at a time, also where all jobs at once stand still under it. A run that stands still has no
+// time, and is told.
+func TestBatchAndStuckRuns(t *testing.T) {
+	const mix, other = "N-fig16-0.3-best-10", "N-fig16-0.3-worst-10"
+	runs := []ran{{mix, "vgpu:n=1", 1, 240}, {mix, "vgpu:n=1", 4, 0}, {mix, "vgpu-preempt:n=2", 4, 160}, {other, "vgpu:n=1", 1, 240}, {other, "vgpu-preempt:n=2", 4, 0}}
+	a := answersTo(t, "Figure 3-16", "4 GPUs", 4, runs...)["preemption is faster than batch scheduling in almost every case"]
+	if a.Answer != "yes" || a.Number == nil || *a.Number != 1.5 || a.Measured != 1 || a.Stuck != 1 || !strings.Contains(a.Missing, "no complete run") {
+		t.Errorf("%+v", a)
+	}
+	for says, want := range map[string]string{"preemption runs jobs of any number of ranks": "no", "batch scheduling cannot run jobs of more ranks than GPUs": "not measured"} {
+		if a := answersTo(t, "section 3.4", "4 GPUs", 4, runs...)[says]; a.Answer != want || a.Stuck != 0 {
+			t.Errorf("%s: %+v", says, a)
+		}
+	}
+	a = answersTo(t, "Figure 3-16", "4 GPUs", 4, runs[1:3]...)["preemption is faster than batch scheduling in almost every case"]
+	if a.Answer != "not measured" || a.Stuck != 0 {
+		t.Errorf("all jobs at once are not batch scheduling: %+v", a)
+	}
+}
+
+// What is divided by other workloads is divided by those under the same scheduler.
+func TestOtherWorkloadsUnderTheSameScheduler(t *testing.T) {
+	var runs []ran
+	for scheduler, seconds := range map[string]float64{"vgpu:n=2": 50, "vgpu:n=4": 10} {
+		runs = append(runs, ran{"N-fig14a-10", scheduler, 4, 2 * seconds}, ran{"N-fig14a-50", scheduler, 4, seconds})
+	}
+	runs = append(runs, ran{"N-fig14a-10", "vgpu:n=1", 1, 100}, ran{"N-fig14a-50", "vgpu:n=1", 1, 100})
+	a := answersTo(t, "Figure 3-14a", "4 GPUs", 4, runs...)["the gain of sharing and of preemption grows with the imbalance"]
+	if a.Answer != "yes" || a.Number == nil || *a.Number != 2 || a.Holds != 2 || a.Cases != 4 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// The system of a run follows from its mix and the number of its devices. What belongs to several nodes says where it is.
+func TestSystemsOfTheNodeRuntime(t *testing.T) {
+	p, err := paper.Lookup("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		mix     string
+		devices int
+		want    string
+	}{{"N-fig7-8-1", 1, "1 GPU"}, {"N-fig9-50", 3, "3 GPUs"}, {"N-fig9-50", 2, "2 GPUs"}, {"N-pairs-10", 2, "2 GPUs"}, {"N-fig11-6-0", 3, "unequal GPUs"}, {"N-fig20-3-0-1", 4, "4 GPUs"},
+		{"N-fig21-4", 7, ""}, {"W1", 4, ""}} {
+		if got := p.SystemOf(c.mix, make([]results.Device, c.devices)); got != c.want {
+			t.Errorf("%s on %d devices: %q, want %q", c.mix, c.devices, got, c.want)
+		}
+	}
+	for says, a := range answersTo(t, "Figure 3-21", "two nodes", 7) {
+		if a.Answer != "not measured" || !strings.HasSuffix(a.Missing, "see clusters") {
+			t.Errorf("%s: %+v", says, a)
+		}
+	}
+}
