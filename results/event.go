@@ -101,6 +101,8 @@ const (
 	// A device is taken out of the run, and gets no job until it is opened again. The batch records both.
 	EventDeviceClosed EventKind = "device-closed"
 	EventDeviceOpened EventKind = "device-opened"
+	// No task is on a device any more that is taken out. The batch records it once, each time that the device is taken out.
+	EventDeviceEmpty EventKind = "device-empty"
 	// A job may use a number of devices from now on, or any number again. The batch records it.
 	EventLimited EventKind = "limited"
 	// Something else than the run's jobs may have made its figures (Run.Doubts). The harness records it.

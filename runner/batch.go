@@ -47,7 +47,7 @@ type Batch struct {
 	cancelled      bool
 	broken         error       // of our own accounting: the run cannot be trusted
 	indexes        []int       // of the devices, for records to point to
-	closed         []bool      // by device: no job goes there
+	closed         []closure   // by device
 	limits         map[int]int // how many devices jobs may use, where that is limited
 
 	nice   []int           // of each job until it has a device; nil: priorities are left alone
@@ -137,7 +137,7 @@ func NewBatch(c Config) (*Batch, error) {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
 	b := &Batch{config: c, engine: engine, ahead: ahead, nice: c.niceLevels(ahead), tasks: map[schedulers.TaskID]*task{},
-		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)), closed: make([]bool, len(c.Devices)),
+		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices)), closed: make([]closure, len(c.Devices)),
 		open: c.Open, backlog: newBacklog(c.Scheduler.Config, engine.Before)}
 	b.timed, _ = c.Scheduler.Policy.(schedulers.Timed)
 	said := commands{known: map[string]string{}}
@@ -248,6 +248,7 @@ func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 	if b.ahead != nil && err == nil {
 		b.follow(now)
 	}
+	b.noteEmpty(now)
 	if b.managed.most != nil && b.Ended() {
 		b.noteManaged(now)
 	}

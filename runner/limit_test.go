@@ -137,7 +137,7 @@ func TestADeviceIsTakenOutAndComesBack(t *testing.T) {
 		f.ended(0, 2)
 	})
 	wantOutcomes(t, jobs, results.OK, results.OK, results.OK)
-	wantSaid(t, rec.said(results.EventDeviceClosed, results.EventDeviceOpened), "1s device-closed 1 maintenance", "4s device-opened 1")
+	wantSaid(t, rec.said(results.EventDeviceClosed, results.EventDeviceOpened), "1s device-closed 1 GPU 1 is taken out of the run: maintenance", "4s device-opened 1 jobs may go to GPU 1 again")
 }
 
 func TestLimitsAndDevicesThatCannotBe(t *testing.T) {

@@ -17,16 +17,19 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 		return err
 	}
 	if e.Planned {
-		if b.closed[e.Device] {
+		if b.closed[e.Device] != isOpen {
 			return nil
 		}
-		b.closed[e.Device] = true
-		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceClosed, Device: &b.indexes[e.Device], Detail: e.Why})
+		b.closed[e.Device] = drains
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceClosed, Device: &b.indexes[e.Device],
+			Detail: fmt.Sprintf("GPU %d is taken out of the run: %s", e.Device, e.Why)})
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDoubt, Device: &b.indexes[e.Device],
+			Detail: fmt.Sprintf("GPU %d was taken out of the run at %.1f s: %s", e.Device, now.Seconds(), e.Why)})
 		b.carryOut(b.engine.DeviceLost(e.Device, false, now), now)
 		b.replan()
 		return nil
 	}
-	b.closed[e.Device] = true
+	b.closed[e.Device] = isLost
 	why := fmt.Sprintf("GPU %d was lost: %s", e.Device, e.Why)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventLost, Device: &b.indexes[e.Device], Detail: why})
 	for i, j := range b.jobs {
@@ -48,12 +51,13 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 }
 
 func (e DeviceAdded) apply(b *Batch, now time.Duration) error {
-	if err := b.checkDevice(e.Device); err != nil || !b.closed[e.Device] {
+	if err := b.checkDevice(e.Device); err != nil || b.closed[e.Device] == isOpen {
 		return err
 	}
-	b.closed[e.Device] = false
+	b.closed[e.Device] = isOpen
 	b.progress.made(now)
-	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceOpened, Device: &b.indexes[e.Device]})
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceOpened, Device: &b.indexes[e.Device],
+		Detail: fmt.Sprintf("jobs may go to GPU %d again", e.Device)})
 	b.carryOut(b.engine.DeviceAdded(e.Device, now), now)
 	b.replan()
 	b.admit(now)

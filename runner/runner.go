@@ -208,7 +208,16 @@ func (l *Loop) Post(at time.Duration, e Event) { _ = l.TryPost(at, e) }
 // TryPost is Post for an event that a job's process can get wrong. An error says that the
 // event cannot be.
 func (l *Loop) TryPost(at time.Duration, e Event) error {
+	return l.postIf(at, e, func(*Batch) error { return nil })
+}
+
+// postIf is TryPost for an event that the batch may not allow. Nothing happens then.
+func (l *Loop) postIf(at time.Duration, e Event, allows func(*Batch) error) error {
 	l.mu.Lock()
+	if err := allows(l.batch); err != nil {
+		l.mu.Unlock()
+		return err
+	}
 	commands, err := l.batch.Apply(at, e)
 	if err != nil {
 		e = Tick{}

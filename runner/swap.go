@@ -44,8 +44,25 @@ func (b *Batch) recordRevoked(t *task, answer schedulers.Revoked, now time.Durat
 		return
 	}
 	s.Outcome, s.Why = answer.Outcome, answer.Why
+	if b.isToldAgain(t, s, answer) {
+		return
+	}
 	s.ResidentBytes, s.FixedBytes, s.LostS = &answer.Resident, &answer.Fixed, new(answer.Lost.Seconds())
 	b.recordSwap(s, answer.Moved, now)
+}
+
+// isToldAgain reports whether t answers a request to leave its device as it answered the one before: it is asked again
+// and again while its kernels run.
+func (b *Batch) isToldAgain(t *task, s results.Swap, answer schedulers.Revoked) bool {
+	if s.ForJob != nil || b.closed[s.Device] == isOpen {
+		return false
+	}
+	if s.Action == schedulers.Move.String() {
+		t.unable = answer.Why
+	}
+	before := t.told
+	t.told = s.Action + " " + string(answer.Outcome)
+	return t.told == before && answer.Outcome == schedulers.Busy && answer.Lost == 0
 }
 
 // lose notes that kernels of the job had run for so long that were stopped.

@@ -25,6 +25,8 @@ type task struct {
 	revocation *results.Swap // what is known of the swap that a revocation asks for; nil: no ticket is outstanding
 	to         int           // where it asks the task to move
 	unanswered bool          // the time for its answer is over
+	unable     string        // why it cannot move, as it answered; "": it did not
+	told       string        // how it last answered a request to leave its device, as recorded; "": it was not asked
 	starves    bool          // it waits, and an event has said that it starves
 	given      time.Duration // when it was last granted its device, or resumed
 }

@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"runner/sweep", "runner/doctor", "runner/replay"},
 	{"runner/nodes"},
 	{"runner/live", "runner/sim"},
-	{"runner/harness", "results/export"},
+	{"runner/harness", "runner/control", "results/export"},
 	{"results/html", "results/bundle", "results/selection", "results/publication", "results/perfetto"},
 	{"results/report", "results/figures"},
 	{"results/trend", "results/paper", "runner/history", "runner/probe"},

@@ -21,6 +21,15 @@ import (
 // onFakeNode runs the program with native/fake-node, in a directory where native is that of the source tree.
 func onFakeNode(t *testing.T, dir string, env []string, args ...string) (status int, text string) {
 	t.Helper()
+	p := onTheFakes(t, dir, env, args...)
+	var out bytes.Buffer
+	p.Stdout, p.Stderr = &out, &out
+	return finish(t, p)
+}
+
+// onTheFakes is what onFakeNode runs.
+func onTheFakes(t *testing.T, dir string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
 	native := filepath.Dir(nativetest.Build(t, "ballast", "ballast", "checkpoint", "swaparea"))
 	nativetest.Build(t, "lazy", "libcase.so", "programs")
 	if err := os.Symlink(native, filepath.Join(dir, "native")); err != nil && !os.IsExist(err) {
@@ -32,9 +41,7 @@ func onFakeNode(t *testing.T, dir string, env []string, args ...string) (status 
 		return strings.HasPrefix(kv, live.VisibleDevices+"=") || strings.HasPrefix(kv, "SLURM") || strings.HasPrefix(kv, "CASERUN_")
 	})
 	p.Env = append(append(p.Env, mainEnv+"=1"), env...)
-	var out bytes.Buffer
-	p.Stdout, p.Stderr = &out, &out
-	return finish(t, p)
+	return p
 }
 
 // Runs on the fakes are live: the jobs are on the devices that the store names, and compute what they compute alone, also

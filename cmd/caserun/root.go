@@ -64,7 +64,7 @@ func commandGroups() []commandGroup {
 	schedulers := newSchedulers()
 	schedulers.AddCommand(newSchedulersTest())
 	return []commandGroup{
-		{"run", "Run", []*cobra.Command{newMix(), newSweep(), newProfile(), newReplay()}},
+		{"run", "Run", []*cobra.Command{newMix(), newSweep(), newProfile(), newReplay(), newDrain()}},
 		{"look", "Look", []*cobra.Command{newReport(), newHistory(), newMixes(), schedulers}},
 		{"compare", "Compare", []*cobra.Command{newCompare(), newPaper()}},
 		{"files", "Files", []*cobra.Command{newExport(), newStore(), newData(), newMan()}},

@@ -1,20 +1,12 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/results/bundle"
-	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/display"
-	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/keeping"
-	"github.com/caserun/caserun/userfile"
 )
 
 func newStore() *cobra.Command {
@@ -73,49 +65,14 @@ it open.`,
 	return c
 }
 
-// check refuses what can be seen before the parts are read.
-func (o *storeMerge) check(out string, parts []string) error {
-	if strings.HasSuffix(out, ".tar.gz") {
-		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", out)
-	}
-	if out == stdoutName {
-		return refuse("merge into -: a store cannot be standard output: name a file")
-	}
-	if err := cmp.Or(userfile.CheckLink(out), userfile.CheckDirectory(out)); err != nil {
-		return refusal{fmt.Errorf("merge into %s: %w", out, err)}
-	}
-	for _, part := range parts {
-		if userfile.Absent(part) {
-			return fmt.Errorf("part %s: no such file: name the stores or bundles of the parts", part)
-		}
-	}
-	return nil
-}
-
 func (o *storeMerge) do(c *cobra.Command) error {
-	out, parts := o.args[0], o.args[1:]
-	if err := o.check(out, parts); err != nil {
-		return err
-	}
-	if !userfile.Absent(out) {
-		db, err := harness.OpenStore(out) // runs whose processes died become interrupted
-		if err == nil {
-			err = db.Close()
-		}
-		if err != nil {
-			return err
-		}
-	}
+	out := o.args[0]
 	progress := display.NewRecords(c.ErrOrStderr(), "parts merged", time.Now())
-	merged, err := store.MergeAll(c.Context(), out, parts, store.Merging{Add: o.add, Open: bundle.OpenStore}, func(done, all int) {
-		progress.Done(int64(done), int64(all), time.Now())
-	})
+	t, err := keeping.Merge(c.Context(), out, o.args[1:], o.add, func(n, all int) { progress.Done(int64(n), int64(all), time.Now()) })
 	progress.Stop()
 	if err != nil {
-		return keeping.Idle(err)
+		return err
 	}
-	settings := o.settings
-	settings.DB = out
-	err = render(c, settings.Format, report.MergedSweeps(merged, out))
-	return orAgain(err, "the merge is done", "caserun sweep list"+settings.StoreFlag()+" shows what there is")
+	o.settings.DB = out
+	return orAgain(render(c, o.settings.Format, t), "the merge is done", "caserun sweep list"+o.settings.StoreFlag()+" shows what there is")
 }

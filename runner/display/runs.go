@@ -150,7 +150,8 @@ func (r *Run) Job(j results.Job) {
 // Event says at once what makes a measurement doubtful, or may keep it from its end.
 func (r *Run) Event(e results.Event) {
 	switch e.Kind {
-	case results.EventUnscheduled, results.EventNoProgress, results.EventStarved, results.EventUnplanned, results.EventNiceLeft, results.EventUnaccounted:
+	case results.EventUnscheduled, results.EventNoProgress, results.EventStarved, results.EventUnplanned, results.EventNiceLeft, results.EventUnaccounted,
+		results.EventDeviceClosed, results.EventDeviceEmpty, results.EventDeviceOpened:
 	default:
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/control"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/runner/schedshm"
@@ -71,6 +72,7 @@ type Config struct {
 	Admit func(*harness.Taken) (job, error)
 	// Lost, where not nil, has each device that falls off the bus.
 	Lost  <-chan Lost
+	Run   int64 // its number, for who speaks to it
 	Warn  func(format string, args ...any)
 	Start time.Time // time zero of the batch; it must carry a monotonic reading
 }
@@ -150,16 +152,35 @@ func (x *Executor) listen() (closes func() error, err error) {
 	}
 	dirs, err := x.makeState()
 	dirs = append(dirs, dir)
+	var user *control.Server
+	if err == nil { // its path is shorter than that of the probes' socket
+		user, err = control.Listen(dir.Path(), x.config.Run, x.control)
+	}
 	if err != nil {
 		err = errors.Join(err, x.server.Close())
 		x.remove(dirs...)
 		return nil, err
 	}
 	return func() error {
-		err := x.server.Close()
+		err := errors.Join(user.Close(), x.server.Close())
 		x.remove(dirs...)
 		return err
 	}, nil
+}
+
+// control does what the user asks of a device while the batch runs.
+func (x *Executor) control(do control.Verb, device int) (s runner.DeviceState, err error) {
+	switch do {
+	case control.Drain, control.Undo:
+		err = x.loop.Drain(x.now(), device, do == control.Undo)
+	case control.Look:
+	default:
+		err = fmt.Errorf("%q: want drain, undo or look", do)
+	}
+	if err != nil {
+		return s, err
+	}
+	return x.loop.Device(device)
 }
 
 // makeState makes the state file where clients decide, in the first of the directories.

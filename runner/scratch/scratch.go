@@ -106,15 +106,7 @@ func lock(path string) (*os.File, error) {
 // removeDead removes the directories of this user's dead processes. It ignores errors, because a
 // leftover directory does no harm and the next process tries again.
 func removeDead(parent string) {
-	found, err := fs.Glob(os.DirFS(parent), prefix+"*")
-	if err != nil {
-		return
-	}
-	for _, name := range found {
-		path := filepath.Join(parent, name)
-		if !ours(path) {
-			continue
-		}
+	for _, path := range Find("", parent) {
 		if f, err := lock(path); err == nil {
 			_ = os.RemoveAll(path)
 			_ = f.Close()
@@ -134,4 +126,18 @@ func ours(path string) bool {
 	}
 	_, err = os.Lstat(filepath.Join(path, marker))
 	return err == nil
+}
+
+// Find has the directories in a parent that this user's processes have made for a purpose; "": for any.
+func Find(purpose, parent string) (paths []string) {
+	found, err := fs.Glob(os.DirFS(parent), prefix+purpose+"*")
+	if err != nil {
+		return nil
+	}
+	for _, name := range found {
+		if path := filepath.Join(parent, name); ours(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
