@@ -184,6 +184,8 @@ func (c *Config) check(job *mixes.Job) error {
 		return errors.New("has binding: declared, but under arch=shared only processes with a probe get devices: use arch=server")
 	case job.Isolate && c.Scheduler.ClientsDecide:
 		return errors.New("has isolate: true, but under arch=shared clients share what has the memory free: use arch=server")
+	case c.Scheduler.Checkpoints:
+		return CheckWhole(job)
 	}
 	return nil
 }
@@ -429,7 +431,7 @@ func (b *Batch) admit(now time.Duration) {
 // boundBeforeStart reports whether the job's device is settled before its
 // process exists: under a process-bound scheduler, or because it has no probe.
 func (b *Batch) boundBeforeStart(job int) bool {
-	return b.config.Scheduler.Binds == policies.BindsJob || b.spec(job).Binding == mixes.BindDeclared
+	return b.config.Scheduler.Binds == policies.BindsJob || b.config.Scheduler.Checkpoints || b.spec(job).Binding == mixes.BindDeclared
 }
 
 // isolated reports whether the job shares its device with no other job.
@@ -484,7 +486,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 	}
 	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: spec.Priority, Isolate: b.config.isolated(spec), Terms: b.terms(i, spec.GPUs), Wait: wait}, now)
+		Priority: spec.Priority, Isolate: b.config.isolated(spec), Terms: b.terms(i, spec.GPUs), Wait: wait, Can: b.givesWay(spec)}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
@@ -549,7 +551,7 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 			b.restart(d, now)
 		case d.Kind == schedulers.Unanswered:
 			b.recordUnanswered(b.tasks[d.Task.ID], now)
-		case d.Task.ID != binding(i):
+		case b.tasks[d.Task.ID] != nil:
 			b.command(Answer{d}) // first, because its process waits
 			b.settle(d, now)
 		case d.Kind == schedulers.Granted:
@@ -560,6 +562,7 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 				continue
 			}
 			b.start(i, devices)
+			b.holdWhole(d, now)
 			j := b.job(i)
 			for _, device := range devices {
 				j.residencies = j.residencies.Enter(0, device, now)

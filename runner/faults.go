@@ -135,7 +135,7 @@ func (b *Batch) oomRemedy(j *job, where string) (remedy string, full bool) {
 
 // refusalRemedy says what to do about memory that was refused.
 func (b *Batch) refusalRemedy() string {
-	if b.config.Scheduler.Revokes {
+	if b.config.Scheduler.Swaps() {
 		return "; with a larger --swap more memory can be on the host"
 	}
 	return ""

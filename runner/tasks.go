@@ -253,7 +253,7 @@ func (e TaskMoved) apply(b *Batch, now time.Duration) error {
 
 func (e ProcessGone) apply(b *Batch, now time.Duration) error {
 	j := b.job(int(e.Process.Job))
-	b.endTasks(j, func(t *task) bool { return t.process == e.Process }, now)
+	b.endTasks(j, func(t *task) bool { return t.process == e.Process && t.id < wholeJob }, now)
 	b.managed.leave(func(p schedulers.Process) bool { return p == e.Process })
 	b.suspectDeath(j, e, now) // before others are granted what it had
 	if j.bound {

@@ -155,7 +155,7 @@ func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
 }
 
 // UsesMPS reports whether jobs share devices through MPS under a scheduler.
-func UsesMPS(o Options, s policies.Scheduler) bool { return s.Shares && !o.NoMPS }
+func UsesMPS(o Options, s policies.Scheduler) bool { return s.Shares && !s.Checkpoints && !o.NoMPS }
 
 // SayIgnored says which options the node ignores.
 func SayIgnored(b Backend, say Say) {
@@ -260,7 +260,9 @@ func prepare(ctx context.Context, backend Backend, r Request) (b Batch, known []
 		b.Predictions = history.ForScheduler(known)
 	}
 	b.sayOrder(known)
-	err = b.reach(ctx, backend)
+	if err = b.reach(ctx, backend); err == nil {
+		err = b.checkWhole()
+	}
 	return b, known, err
 }
 

@@ -31,6 +31,20 @@ func CheckDevices(m mixes.Mix, s policies.Scheduler, devices int) error {
 	return nil
 }
 
+// checkWhole refuses a job that cannot be bound as a whole where the scheduler checkpoints jobs.
+func (b Batch) checkWhole() error {
+	for i := 0; i < len(b.Mix.Jobs) && b.Scheduler.Checkpoints; i++ {
+		if err := runner.CheckWhole(&b.Mix.Jobs[i]); err != nil {
+			where := ""
+			if at := b.Mix.Where(i); at != "" {
+				where = at + ": "
+			}
+			return Refuse(fmt.Errorf("%sjob %s %w", where, b.Mix.Jobs[i].Name, err))
+		}
+	}
+	return nil
+}
+
 // sayIgnoredShares says which jobs ask for a part of a device's time that the scheduler does not know.
 func (b Batch) sayIgnoredShares() {
 	first, more := "", 0

@@ -57,9 +57,9 @@ func (b Batch) sayTooLarge(mode results.Mode, devices []results.Device) {
 func (b Batch) ofTooLarge(mode results.Mode, j mixes.Job) string {
 	faults := mode == results.Simulated && b.Profiles.AllManaged(j)
 	switch s := b.Scheduler; {
-	case faults && (s.Revokes || s.Oversubscribes || s.Binds == policies.BindsJob || s.ExceedsManaged()):
+	case faults && (s.Swaps() || s.Oversubscribes || s.Binds == policies.BindsJob || s.ExceedsManaged()):
 		return "its managed memory comes and goes by page faults, which takes long"
-	case s.Revokes:
+	case s.Swaps():
 		return "it can run here only if each of its kernels needs less"
 	case faults:
 		return "it cannot run here, unless the scheduler has managed=exceed"

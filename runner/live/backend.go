@@ -127,12 +127,17 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	o := b.options
 	switch {
-	case s.Revokes && b.swapBytes() == 0:
+	case s.Swaps() && b.swapBytes() == 0:
 		return harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", o.Swap))
 	case o.SMCap > 0 && !harness.UsesMPS(o, s):
 		return harness.Refuse(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", o.SMCap, s.Name))
 	case o.MemCap != size.Amount{}:
-		_, err := FindBallast()
+		if _, err := FindBallast(); err != nil {
+			return err
+		}
+	}
+	if s.Checkpoints {
+		_, err := FindCheckpoint()
 		return err
 	}
 	return nil
@@ -181,8 +186,13 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	if n.runs, err = filepath.Abs(n.Runs); err != nil {
 		return nil, fmt.Errorf("output directory: %w", err)
 	}
-	if n.Scheduler.Revokes {
+	if n.Scheduler.Swaps() {
 		if n.swap, err = b.swapArea(ctx, n.Say); err != nil {
+			return nil, err
+		}
+	}
+	if n.Scheduler.Checkpoints {
+		if n.checkpoint, err = findWorkingCheckpoint(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -262,7 +272,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir:   filepath.Join(n.runs, outputDir(run, arrival)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
-		Swap: n.swap, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
+		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
 	if d := n.daemon; d != nil {
 		c.Env, c.MendServer, c.AwaitServer, c.WatchServer = d.Env(), d.Mend, d.AwaitHealthy, d.WatchFaults
 		c.Terminate = func(pids ...int) error { return d.TerminateClients(context.Background(), pids...) } // each command has a limit of its own

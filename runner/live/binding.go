@@ -33,7 +33,7 @@ func (n *node) bind() (err error) {
 // bound is bind for the jobs of a mix.
 func (n *node) bound(m mixes.Mix, programs []string) (jobs []mixes.Job, notes []results.Event, err error) {
 	jobs = m.Jobs
-	if n.Scheduler.Binds == policies.BindsTask {
+	if n.Scheduler.Binds == policies.BindsTask && !n.Scheduler.Checkpoints {
 		if jobs, notes, err = bindPrograms(jobs, programs, n.library != ""); err != nil {
 			return nil, nil, harness.Refuse(harness.ToMeasure(err, errUnbindable, n.Options, m))
 		}

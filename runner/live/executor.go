@@ -48,6 +48,8 @@ type Config struct {
 	Swap *swaparea.Area
 	// Bursts: a task gives up its permission when it has nothing submitted; with Swap.
 	Bursts bool
+	// Checkpoint, where not empty, is the program that checkpoints whole jobs (runner.WholeJob).
+	Checkpoint string
 	// TaskBytes is the most that one task can have on a device. Capped: a device is to seem no larger than that.
 	TaskBytes int64
 	Capped    bool
@@ -121,6 +123,7 @@ type Executor struct {
 	bound  [][]int                       // devices of each job as the batch bound it; settled before the job starts
 	timers map[time.Duration]*time.Timer // that have not fired
 	tries  map[int]runner.Try            // of jobs that were started again
+	wholes map[int]*whole                // of jobs that have been taken out
 }
 
 // NewExecutor makes the run's directory.
@@ -129,7 +132,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After, hurry: make(chan struct{}, 1),
-		timers: map[time.Duration]*time.Timer{}, procs: make([][]*process, len(c.Jobs)), bound: make([][]int, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, wholes: map[int]*whole{}, procs: make([][]*process, len(c.Jobs)), bound: make([][]int, len(c.Jobs))}
 	return x, nil
 }
 
@@ -431,6 +434,7 @@ func (x *Executor) WakeAt(t time.Duration) {
 			delete(x.timers, t)
 			x.mu.Unlock()
 			x.server.PostActivity()
+			x.tellWhole()
 			x.post(runner.Tick{})
 		})
 	}

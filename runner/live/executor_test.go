@@ -158,6 +158,7 @@ type rig struct {
 	ids        [][16]byte
 	preload    string
 	swap       *swaparea.Area
+	checkpoint string
 	await      func(context.Context, func(error, bool)) error
 	terminate  func(pids ...int) error
 	mendServer func() (bool, error)
@@ -219,7 +220,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 			CapacityBytes: c.Devices[0].CapacityBytes, ContextBytes: c.Devices[0].ContextBytes}}}
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
-		IDs: r.ids, Swap: r.swap, Bursts: c.Scheduler.Bursts, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
+		IDs: r.ids, Swap: r.swap, Checkpoint: r.checkpoint, Bursts: c.Scheduler.Bursts, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
 		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, Users: r.users, Compares: runner.ComparesUse(c.Scheduler), AwaitServer: r.await, MendServer: r.mendServer, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)

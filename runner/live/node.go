@@ -39,6 +39,7 @@ type node struct {
 	cores          int // host threads that the jobs may use
 	around         results.Surroundings
 	programs, dirs []string          // by job
+	checkpoint     string            // the program that checkpoints jobs; "": the scheduler asks for that of none
 	library        string            // libcase.so; "": nothing is preloaded
 	tracer         string            // "": no tracing
 	binaries       map[string]string // the sha256 of each file that was there

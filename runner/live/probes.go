@@ -43,7 +43,9 @@ func (x *Executor) hear(at time.Duration, e runner.Event) error {
 // Answer carries out runner.Answer. Errors are ignored, because the end of its process releases what a task
 // was granted that is gone.
 func (x *Executor) Answer(d schedulers.Decision) {
-	if d.Reason != nil {
+	if job, whole := runner.WholeJob(d.Task.ID); whole {
+		x.answerJob(job, d)
+	} else if d.Reason != nil {
 		_ = x.server.Refuse(d.Task.ID, *d.Reason)
 	} else {
 		_ = x.server.GrantPart(d.Task.ID, d.Device, x.config.IDs[d.Device], d.Host)
@@ -53,6 +55,10 @@ func (x *Executor) Answer(d schedulers.Decision) {
 // Revoke carries out runner.Revoke. The end of the task withdraws a revocation that nobody has
 // heard of.
 func (x *Executor) Revoke(d schedulers.Decision) {
+	if job, whole := runner.WholeJob(d.Task.ID); whole {
+		x.clean.Go(func() { x.takeOut(job, d) })
+		return
+	}
 	var to [16]byte
 	if d.Revocation.Action == schedulers.Move {
 		to = x.config.IDs[d.Revocation.Device]

@@ -160,7 +160,7 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 	if err := b.checkProbe(batch.Probe); err != nil {
 		return nil, err
 	}
-	x, err := b.executor(Config{Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Revokes, Bursts: batch.Scheduler.Bursts, Seed: batch.Seed, Feed: batch.Feed}, batch.Mix, to)
+	x, err := b.executor(Config{Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Swaps(), Checkpoints: batch.Scheduler.Checkpoints, Bursts: batch.Scheduler.Bursts, Seed: batch.Seed, Feed: batch.Feed}, batch.Mix, to)
 	if err != nil {
 		return nil, err
 	}

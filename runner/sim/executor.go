@@ -24,11 +24,12 @@ type Config struct {
 	MPS  bool
 	Seed uint64
 	// Profiles is what the jobs do; a job that is not there is an error.
-	Profiles profiles.Set
-	Revokes  bool          // the scheduler takes memory back
-	Bursts   bool          // with Revokes: a permit ends with each burst
-	Noise    float64       // σ of the logarithm of each phase's length; 0 = none
-	Feed     *harness.Feed // of more jobs; nil: there are no more
+	Profiles    profiles.Set
+	Revokes     bool          // the scheduler takes memory back
+	Bursts      bool          // with Revokes: a permit ends with each burst
+	Checkpoints bool          // jobs give way as a whole
+	Noise       float64       // σ of the logarithm of each phase's length; 0 = none
+	Feed        *harness.Feed // of more jobs; nil: there are no more
 }
 
 // Executor is a simulated node that runs one batch.
@@ -48,6 +49,7 @@ type Executor struct {
 	wake    func()        // tick
 	changed time.Duration // when something happened last (changes)
 	wrong   error         // the first event that could not be
+	wholes  []*whole      // jobs that give way as a whole, in the order of their starts
 	telling []*process    // the processes that have an open task whose memory can move, by index
 }
 
@@ -266,9 +268,10 @@ func closed(c <-chan struct{}) bool {
 func (x *Executor) Start(job int, devices []int) {
 	if x.job(job).Processes() > 1 {
 		x.startRanks(job, devices)
-		return
+	} else {
+		x.startProcess(x.newProcess(job, 0, devices))
 	}
-	x.startProcess(x.newProcess(job, 0, devices))
+	x.watchWhole(job)
 }
 
 // Restart carries out runner.Restart.
@@ -285,6 +288,10 @@ func (x *Executor) startProcess(p *process) {
 
 // Answer carries out runner.Answer.
 func (x *Executor) Answer(d schedulers.Decision) {
+	if w := x.wholeOf(d.Task.ID); w != nil {
+		x.at(x.now, func() { w.answered(d) })
+		return
+	}
 	if p := x.procs[askedBy(d.Task.ID)]; p != nil {
 		p.swap.known = false
 		x.at(x.now, func() { p.answered(d) })
@@ -293,6 +300,10 @@ func (x *Executor) Answer(d schedulers.Decision) {
 
 // Revoke carries out runner.Revoke.
 func (x *Executor) Revoke(d schedulers.Decision) {
+	if w := x.wholeOf(d.Task.ID); w != nil {
+		x.at(x.now, func() { w.revoke(d) })
+		return
+	}
 	if p := x.procs[askedBy(d.Task.ID)]; p != nil {
 		p.swap.known = false
 		x.at(x.now, func() { p.revoke(d) })
@@ -332,6 +343,9 @@ func (x *Executor) WakeAt(t time.Duration) {
 func (x *Executor) tick() {
 	for _, p := range x.telling {
 		p.tellActivity()
+	}
+	for _, w := range x.wholes {
+		w.tellActivity()
 	}
 	quiet, more := x.next()
 	if !more {

@@ -35,6 +35,7 @@ type process struct {
 	nice     int32 // of its host steps
 	parts    int32 // of the step that it does, not done yet, if the process has several devices or managed memory
 	swap     swap
+	whole    *whole    // its job, if that gives way as a whole; else nil
 	faulted  int64     // bytes that page faults have brought
 	paging   []*paging // its kernel on each of its devices, if that has managed memory
 	owes     float64   // seconds that a device takes to push managed memory out for what the process has allocated
@@ -75,7 +76,7 @@ func (p *process) proceed() {
 		if p.pays() {
 			return
 		}
-		if p.swap.moving != nil && !s.offDevice() { // its gate is closed
+		if (p.swap.moving != nil || p.swap.locked) && !s.offDevice() { // its gate is closed
 			p.swap.held = p.proceed
 			return
 		}
@@ -144,6 +145,7 @@ func (p *process) did() {
 	}
 	p.pool, p.work, p.doing, p.then = nil, nil, nil, nil
 	p.moveOut()
+	p.whole.changed()
 	if then != nil {
 		then()
 		return
@@ -231,6 +233,7 @@ func (p *process) exit(e runner.Exit) {
 	p.leaveOthers()
 	p.pool, p.work = nil, nil
 	p.stay()
+	p.whole.changed()
 	if p.task.open {
 		for _, o := range p.task.objects {
 			p.x.devices[p.device].give(o)

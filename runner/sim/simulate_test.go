@@ -64,12 +64,12 @@ func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error)
 // under is run with a scheduler that is parsed.
 func (r trial) under(ctx context.Context, s policies.Scheduler) ([]results.Job, *tape, *Executor, error) {
 	rec := &tape{}
-	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Revokes: s.Revokes, Bursts: s.Bursts, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
+	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares && !s.Checkpoints, Revokes: s.Swaps(), Checkpoints: s.Checkpoints, Bursts: s.Bursts, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: r.node.Devices(s.Shares), Scheduler: s,
-		Workers: r.workers, Timeout: r.timeout, MPS: s.Shares, Predictions: r.expected,
+	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: r.node.Devices(s.Shares && !s.Checkpoints), Scheduler: s,
+		Workers: r.workers, Timeout: r.timeout, MPS: s.Shares && !s.Checkpoints, Predictions: r.expected,
 		Restartable: func(j *mixes.Job) bool { return j.Restartable != nil && *j.Restartable }}, x, rec)
 	return jobs, rec, x, err
 }

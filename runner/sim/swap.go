@@ -27,6 +27,7 @@ type swap struct {
 	moving     *activity            // memory is on its way to the host or to another device, and the gate is closed
 	in         *pool                // in which moving is
 	arrives    *arrival             // what it has taken where it moves to; nil: it does not move to another device
+	locked     bool                 // its job is taken out, or is out (checkpoint.go), and the gate is closed
 	held       func()               // goes on when the gate is open
 	told       schedulers.Activity  // the latest
 	advised    bool                 // kernels use on the host what is there

@@ -80,7 +80,9 @@ type Scheduler struct {
 	SharedDevice  int
 	Plans         *Planning // nil: the scheduler does not plan
 	Nice          bool      // jobs get host priorities (schedulers.NiceByLength)
-	Bursts        bool      // a context gives up its permit when it has nothing submitted; else a permit lasts until a Yield
+	// Checkpoints: jobs are bound as a whole, and the driver takes all that they have on their devices (via=checkpoint). MPS excludes that.
+	Checkpoints bool
+	Bursts      bool // a context gives up its permit when it has nothing submitted; else a permit lasts until a Yield
 	// Program decides if the scheduler is External. Policy is nil until somebody has started it
 	// (runner/external), because this package starts nothing.
 	Program *Program
@@ -255,6 +257,9 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 		s[key], given[key] = value, true
 	}
 	s.canonical()
+	if s.checkpoints() && !given["idle"] {
+		s["idle"] = rarely
+	}
 	if s["workers"] == "0" {
 		s["workers"] = strconv.Itoa(2 * nodeDevices)
 	}
@@ -296,7 +301,7 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
-		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Bursts: en.EndsBursts || s["bursts"] == burstsOn, Program: program, values: s}, nil
+		ClientsDecide: shared, Checkpoints: s.checkpoints(), SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Bursts: en.EndsBursts || s["bursts"] == burstsOn, Program: program, values: s}, nil
 }
 
 // Orders are the queue orders that the scheduler takes; nil if it has no such parameter.
@@ -345,6 +350,9 @@ func (s Scheduler) Admits() bool { return s.Config.Queue.Admits() }
 
 // Expects reports whether the scheduler asks what jobs are expected to do.
 func (s Scheduler) Expects() bool { return s.Predicts || s.Nice || s.ShortestFirst() }
+
+// Swaps reports whether processes move their memory to the host themselves.
+func (s Scheduler) Swaps() bool { return s.Revokes && !s.Checkpoints }
 
 // FreesIdle reports whether processes that wait for others give up their devices.
 func (s Scheduler) FreesIdle() bool { return s.Revokes && (s.Bursts || !s.KeepsIdle) }
@@ -490,6 +498,8 @@ func (s settings) canonical() {
 		}
 	}
 }
+
+func (s settings) checkpoints() bool { return s[paramVia.Name] == viaCheckpoint }
 
 func (s settings) number(key string, least int) (int, error) {
 	text, ok := s[key]

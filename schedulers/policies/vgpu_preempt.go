@@ -20,14 +20,29 @@ import (
 // wait costs nothing where the memory of all fits. And a context without a task has no slot.
 type preemptingGPUs struct {
 	virtualGPUs
-	idle   time.Duration // after which a context loses its slot
-	copies bool          // all that it has on its device goes with the slot
+	idle    time.Duration // after which a context loses its slot
+	copies  bool          // all that it has on its device goes with the slot
+	closing time.Duration // how long it may take to end its work then
 }
 
 const (
 	copyAlways = "always"
 	copyNeeded = "needed"
 )
+
+// By a checkpoint the driver takes all that a process has on its device, whatever runtime the process uses (docs/design/checkpoint.md). Such
+// a process waits for a slot again at once: it cannot show that it has work, because its calls wait in the driver.
+const (
+	viaSwap       = "swap"
+	viaCheckpoint = "checkpoint"
+	// rarely is the default of idle where seconds pass until a process is out and back.
+	rarely = "10s"
+	// checkpointing is how long the work of a process may take to end before a checkpoint. If it takes longer, the process is unable.
+	checkpointing = 10 * time.Second
+)
+
+var paramVia = Param{Name: "via", Default: viaSwap, Values: []string{viaSwap, viaCheckpoint}, OmitDefault: true,
+	Help: "how a process gives way: swap: the library moves its memory; checkpoint: the driver takes all that it has, of any program, without MPS, and idle is " + rarely + " by default"}
 
 var vgpuPreempt = entry{
 	Info: Info{Name: "vgpu-preempt", Binds: BindsTask, Shares: true, Revokes: true, Preempts: true,
@@ -38,7 +53,7 @@ var vgpuPreempt = entry{
 			withDefault(paramSlots, "2"),
 			{Name: "idle", Default: "10ms", Help: "a process that has been idle for so long loses its slot if another waits for one"},
 			{Name: "copy", Default: copyNeeded, Values: []string{copyAlways, copyNeeded}, Help: "always: with its slot a process loses all its memory on the device; needed: it keeps the memory until somebody needs it"},
-			paramVictims, paramBalance, paramWeights, withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
+			paramVia, paramVictims, paramBalance, paramWeights, withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		p, err := s.virtualGPUs()
 		if err != nil {
@@ -46,7 +61,11 @@ var vgpuPreempt = entry{
 		}
 		p.preempts = true
 		idle, err := s.duration("idle")
-		return preemptingGPUs{virtualGPUs: p, idle: idle, copies: s["copy"] == copyAlways}, err
+		out := preemptingGPUs{virtualGPUs: p, idle: idle, copies: s["copy"] == copyAlways, closing: closing}
+		if s.checkpoints() {
+			out.closing = checkpointing
+		}
+		return out, err
 	},
 }
 
@@ -64,7 +83,7 @@ func (p preemptingGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, 
 			if !has || since > now-p.idle {
 				continue
 			}
-			r := schedulers.Revocation{Task: t.Task.ID, Action: schedulers.Yield, Deadline: closing, For: schedulers.Nobody}
+			r := schedulers.Revocation{Task: t.Task.ID, Action: schedulers.Yield, Deadline: p.closing, For: schedulers.Nobody}
 			if p.copies {
 				r.Bytes = t.Movable
 			}

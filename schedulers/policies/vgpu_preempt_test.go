@@ -3,11 +3,13 @@ package policies_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine/enginetest"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 const preempt = "vgpu-preempt:n=1"
@@ -324,4 +326,22 @@ func TestWhoDoesNotGiveWay(t *testing.T) {
 	n.Answer(1, schedulers.Unable, 1, 121*ms, "")
 	n.Tick(time.Hour, "")
 	n.Finish(1, "2@0")
+}
+
+// By a checkpoint contexts give way rarely, unless the user says otherwise, and have longer to end their work.
+func TestCheckpointsAreRare(t *testing.T) {
+	for text, idle := range map[string]string{"vgpu-preempt:via=checkpoint": "10s", "vgpu-preempt:via=checkpoint,idle=10ms": "10ms", "vgpu-preempt": "10ms"} {
+		s, err := policies.Parse(text, 1)
+		if err != nil || s.Checkpoints == (text == "vgpu-preempt") || s.Swaps() == s.Checkpoints || !strings.Contains(s.Parameters(), "idle="+idle+",") {
+			t.Errorf("%s: %s, checkpoints %v (%v)", text, s.Parameters(), s.Checkpoints, err)
+		}
+	}
+	n := nodeWith(t, "vgpu-preempt:n=1,via=checkpoint", 1, 1, "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 1), "")
+	n.Tick(10*time.Second, "")
+	n.Tick(10*time.Second+ms, "yield(1,0)")
+	if r := n.Revocation(1); r.Deadline != 10*time.Second {
+		t.Errorf("%+v", r)
+	}
 }

@@ -44,6 +44,10 @@ LAZY_11 = $(call objects,11,$(LAZY))
 build/13/lazy_program: $(LAZY_13) $(RUNTIME_13)
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
 
+# The same with a static runtime.
+build/13/static_lazy: $(LAZY_13) ../fake/build/13/libcudart_static.a
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
 build/11/lazy_program: $(LAZY_11) $(RUNTIME_11)
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
 
@@ -102,7 +106,7 @@ build/13/part.so: tests/part/main.cc $(PROGRAM_HEADERS) | build/13
 build/13/part_linked.so: tests/part/main.cc ../fake/build/13/libcuda.so.1 $(PROGRAM_HEADERS) | build/13
 	$(CXX) $(FAKE_CXXFLAGS) -DLINKED -shared -o $@ $(filter %.cc %.1,$^)
 
-programs: $(addprefix build/13/,part.so part_linked.so lazy_program static_program driver_program explicit_program explicit_own_copy explicit_static partly_static) \
+programs: $(addprefix build/13/,part.so part_linked.so lazy_program static_lazy static_program driver_program explicit_program explicit_own_copy explicit_static partly_static) \
           build/11/lazy_program build/11/explicit_program $(LINKED_13) build/11/linked_lazy
 
 .PHONY: fake programs
