@@ -10,6 +10,7 @@
  *   FAKE_CUDA_KERNEL_US T,NAME=T,...      streams execute by themselves, and a kernel takes T
  *                       microseconds (stream.cc)
  *   FAKE_CUDA_DELAY_US  CALL=T,...        a call of that name takes T microseconds longer
+ *   FAKE_CUDA_PEERS     0: no device reaches memory of another (yes)
  *   FAKE_CUDA_INIT_MS   how long the first cuInit takes before it reads
  *                       CUDA_VISIBLE_DEVICES
  *   FAKE_CUDA_TRACE     file to append each call to, in order

@@ -551,6 +551,10 @@ int Machine::set_access(uintptr_t base, size_t bytes, int device, int flags)
 
 	if (all.empty() || (device != the_host && (device < 0 || static_cast<size_t>(device) >= devices.size())))
 		return CUDA_ERROR_INVALID_VALUE;
+	static const bool peers = getenv("FAKE_CUDA_PEERS") == nullptr || strcmp(getenv("FAKE_CUDA_PEERS"), "0") != 0;
+	for (const Segment *s : all)
+		if (!peers && device != the_host && s->device != the_host && s->device != device)
+			return 217; // CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
 	for (const Segment *s : all) {
 		uint64_t &access = segments[s->base].access;
 		access = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? access | bit(device) : access & ~bit(device);

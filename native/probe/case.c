@@ -988,6 +988,8 @@ static void take_back(struct entry *e, const struct caller *caller)
 		.flags = revoke.flags,
 		.bytes = revoke.bytes,
 		.deadline_ms = revoke.deadline_ms,
+		.uuid = revoke.uuid,
+		.device = revoke.ordinal,
 	};
 	struct client_revoked answer = {0};
 
@@ -1002,7 +1004,7 @@ static void take_back(struct entry *e, const struct caller *caller)
 		return;
 	e->serving = 0;
 	if (answer.outcome == CASE_REVOKED_DONE) {
-		const uint64_t gone = answer.freed_bytes + answer.given_bytes;
+		const uint64_t gone = revoke.action == CASE_REVOKE_MOVE ? 0 : answer.freed_bytes + answer.given_bytes;
 
 		e->resident -= least(e->resident, gone - least(gone, e->given));
 		if (e->standing == WAITING && e->resuming && yields) { /* as the scheduler counts (engine, Resume) */

@@ -69,13 +69,15 @@ struct client_revocation {
 	uint32_t flags;
 	uint64_t bytes; /* to leave the device, at least */
 	uint32_t deadline_ms; /* from now, for work that is running to end */
+	const uint8_t *uuid;  /* of a move: of the device to which the task goes, 16 bytes, */
+	int device;           /* and its ordinal as in GRANT */
 };
 
 /* Bytes and times are below 2^63. Every answer has an outcome. Unless it is done, nothing has changed, but kernels may have been
  * stopped. */
 struct client_revoked {
 	enum case_wire_outcome outcome;
-	uint64_t freed_bytes;
+	uint64_t freed_bytes;    /* of a move: that went to the other device, and are the task's there */
 	uint64_t given_bytes;   /* of the task that count as on the device and were not there: it gives them back */
 	uint64_t movable_bytes; /* of the task that are on the device still, and could leave it */
 	uint64_t drain_ns, copy_ns, bookkeeping_ns;

@@ -267,7 +267,7 @@ struct case_wire_revoked {
 	struct case_wire_header header;
 	uint64_t task;
 	uint64_t ticket;
-	uint64_t freed_bytes;    /* device memory that this revocation gave back; this and all below: below 2^63 */
+	uint64_t freed_bytes;    /* device memory that this revocation gave back, or a move brought to the other device; this and all below: below 2^63 */
 	uint64_t resident_bytes; /* of the task on the device now, fixed_bytes included */
 	uint64_t fixed_bytes;    /* of these, cannot be moved */
 	uint64_t drain_ns;       /* until the work that was running had ended */

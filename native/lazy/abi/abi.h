@@ -36,6 +36,7 @@ typedef struct FatWrapper { /* what nvcc's start-up code passes (fatbinary_secti
 enum {
 	cudaSuccess = 0,
 	cudaErrorInvalidValue = 1,
+	cudaErrorInvalidSymbol = 13,
 	cudaErrorMemoryAllocation = 2,
 	cudaErrorInsufficientDriver = 35,
 	cudaErrorDevicesUnavailable = 46,

@@ -173,14 +173,18 @@ cudaError_t choose_device()
 	return error;
 }
 
-cudaError_t make_context()
+// make_selected makes the context of the device that was selected with this result.
+static cudaError_t make_selected(cudaError_t error)
 {
-	cudaError_t error = select_device();
-
 	if (error == cudaSuccess && self.has_flags)
 		error = REAL(cudaSetDeviceFlags)(self.flags);
-	if (error == cudaSuccess)
-		error = REAL(cudaFree)(nullptr);
+	return error == cudaSuccess ? REAL(cudaFree)(nullptr) : error;
+}
+
+cudaError_t make_context()
+{
+	const cudaError_t error = make_selected(select_device());
+
 	if (error == cudaSuccess) {
 		CUcontext made = nullptr;
 		in_move = self.moves.load();
@@ -190,6 +194,40 @@ cudaError_t make_context()
 	}
 	return error;
 }
+
+static bool was_on(int ordinal) { return (self.homes >> ordinal & 1) != 0; }
+
+static thread_local bool entering; // or leaving again
+
+bool entering_device() { return entering; }
+
+cudaError_t enter_device(int ordinal, CUcontext *made)
+{
+	entering = true;
+	const cudaError_t selected = REAL(cudaSetDevice)(ordinal), error = was_on(ordinal) ? selected : make_selected(selected);
+	entering = false;
+	return error == cudaSuccess && driver()->get_current(made) != CUDA_SUCCESS ? cudaErrorNoDevice : error;
+}
+
+void settle_on(int ordinal, CUcontext context, int scheduled)
+{
+	self.homes.fetch_or(uint64_t{1} << ordinal);
+	self.context.store(context);
+	self.scheduled.store(scheduled);
+	self.ordinal.store(ordinal);
+	in_move = self.moves.fetch_add(1) + 1;
+}
+
+void leave_device(int ordinal)
+{
+	entering = true;
+	if (!was_on(ordinal) && REAL(cudaSetDevice)(ordinal) == cudaSuccess)
+		REAL(cudaDeviceReset)();
+	entering = false;
+	choose_device();
+}
+
+unsigned device_epoch() { return self.moves.load(std::memory_order_acquire); }
 
 CUcontext context_of_task() { return self.context.load(); }
 

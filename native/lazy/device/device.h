@@ -49,6 +49,15 @@ cudaError_t make_context();
 void context_is_ready();
 CUcontext context_of_task(); // that make_context has made; nullptr: none
 
+// A process with a context goes to another device (task/move.cc). enter_device makes the context of that device the
+// calling thread's. Then either settle_on makes it the process's, also for all other threads, or leave_device undoes it. The
+// context that the process leaves stays. device_epoch counts these changes, and all others of home().
+cudaError_t enter_device(int ordinal, CUcontext *made);
+void settle_on(int ordinal, CUcontext context, int scheduled);
+void leave_device(int ordinal);
+bool entering_device(); // the calling thread is in one of these two calls
+unsigned device_epoch();
+
 // made_by_program notes a context that the program has made itself, until ended_by_program. program_context is the
 // thread's, if it is such a one.
 void made_by_program(CUcontext context);

@@ -11,6 +11,11 @@ cudaEvent_t real(cudaEvent_t event);
 void *real_handle(void *maybe); // for arguments of unknown type
 // shown is the opposite: the program's handle of what CUDA tells. It looks at all handles.
 cudaEvent_t shown(cudaEvent_t told);
+// note_recorded: the event was recorded. elapsed_time is a call that tells the time between two events, also where the process has
+// moved since one of them.
+void note_recorded(cudaEvent_t event);
+using ElapsedTime = cudaError_t (*)(float *ms, cudaEvent_t from, cudaEvent_t to);
+cudaError_t elapsed_time(ElapsedTime ask, float *ms, cudaEvent_t from, cudaEvent_t to);
 
 // names_event: the value of this attribute of a launch begins with an event.
 inline bool names_event(int attribute)
@@ -33,6 +38,15 @@ void unmake_real(const Recipe &recipe, void *made);
 
 // new_handle: a virtual handle for what CUDA has made. made is nullptr if it is to be made later. nullptr: no memory.
 void *new_handle(const Recipe &recipe, void *made);
+// A move of the process (task/move.cc), with `lock` held. Each handle has a real one in each context that the process was in.
+// keep_times keeps the times of recorded events, and needs the device to have no work. remake_handles makes on the thread's
+// device, `to`, what was never made there; false: CUDA refuses, and nothing has changed. Then either switch_handles makes
+// these the real ones, or drop_remade drops them.
+void keep_times();
+bool remake_handles(int to);
+void switch_handles(int from);
+void drop_remade();
+void note_arrival(); // comes last, on the new device
 // make_handles makes on the thread's device what is not made yet. What CUDA refuses exists no more; *call is the
 // first such call.
 cudaError_t make_handles(const char **call);

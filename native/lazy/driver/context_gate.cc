@@ -37,12 +37,12 @@ static bool watches(const void *caller)
 // not by itself tie the task to the device.
 static CUresult await_context_gate(const void *caller, CUdevice *device)
 {
-	if (!one_device())
+	if (!one_device() || entering_device())
 		return CUDA_SUCCESS;
 	cudaError_t error = cudaSuccess;
 	if (!in_runtime(caller)) {
 		Locked locked;
-		tie(Tie::context);
+		tie(Tie::context, "cuCtxCreate");
 		meet_driver();
 		if (has_runtime()) // the caller may go on to use what is only recorded so far
 			error = Task::process().await_bound();
@@ -59,7 +59,7 @@ static CUresult await_context_gate(const void *caller, CUdevice *device)
 		return result_of(error);
 	}
 	if (*device != home())
-		tie(Tie::context); // the caller knows this context by another ordinal
+		tie(Tie::context, "cuDevicePrimaryCtxRetain"); // the caller knows this context by another ordinal
 	*device = home();
 	return CUDA_SUCCESS;
 }

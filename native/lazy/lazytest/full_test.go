@@ -62,3 +62,8 @@ func TestLazyStopsKernelsAThousandTimes(t *testing.T) { stopsKernels(t, 1000) }
 func TestLazyMakesAMillionHandles(t *testing.T) {
 	runLazy(t, "13", "many_handles 1000000", movable).wantNative().wantNothingLeft()
 }
+
+// About 4,000 moves.
+func TestLazyMovesThousandsOfTimes(t *testing.T) { keepsResultsWhenItMoves(t, 9001, 600) }
+
+func TestLazyStaysWhicheverCallAMoveIsRefused(t *testing.T) { movesAfterRefusals(t, allSteps) }

@@ -22,6 +22,8 @@ type taker struct {
 	server  *probe.Server
 	random  *rand.Rand
 	uuids   [][16]byte        // of the devices
+	moves   bool              // processes go to other devices too
+	moved   int               // times
 	chunk   int64             // bytes, the unit in which memory moves
 	area    func(n int) []int // gives chunks of host memory, as descriptors
 	next    int               // the device of the next task
@@ -178,15 +180,20 @@ func (k *taker) grant(e event, task *kept, host int64) {
 // hear takes the answer to a revocation, which must be a possible one.
 func (k *taker) hear(task *kept, was schedulers.Revoked) {
 	r := *task.asked
-	possible := was.Ticket == task.ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && was.Resident+was.Moved.Bytes <= task.resident+task.given
-	switch was.Outcome {
-	case schedulers.Done: // enough, in whole chunks; or all that can move and the host has room for
+	moves := r.Action == schedulers.Move
+	possible := was.Ticket == task.ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && (moves || was.Resident+was.Moved.Bytes <= task.resident+task.given)
+	switch {
+	case moves && was.Outcome == schedulers.Done:
+		possible = possible && was.Why == "" && was.Resident+task.given >= task.resident
+		task.home = r.Device
+		k.moved++
+	case was.Outcome == schedulers.Done: // enough, in whole chunks; or all that can move and the host has room for
 		gave := max(was.Moved.Bytes, task.resident+task.given-was.Resident) // also what was not made yet
 		enough := gave >= r.Bytes && was.Moved.Bytes-min(was.Moved.Bytes, r.Bytes) < k.chunk
 		possible = possible && was.Why == "" && (enough || gave < r.Bytes && (k.short || was.Resident == was.Fixed))
-	case schedulers.Busy:
+	case was.Outcome == schedulers.Busy:
 		possible = possible && was.Why == "" && was.Moved.Bytes == 0
-	case schedulers.Unable:
+	case was.Outcome == schedulers.Unable:
 		possible = possible && unmovable.MatchString(was.Why) && was.Moved.Bytes == 0
 	}
 	if !possible {
@@ -220,7 +227,12 @@ func (k *taker) take() {
 		}
 		k.ticket++
 		r := schedulers.Revocation{Action: []schedulers.Action{schedulers.Yield, schedulers.Evict, schedulers.Advise, schedulers.Stop}[k.random.IntN(4)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
-		if err := k.server.Revoke(task.id, k.ticket, r, [16]byte{}); err == nil {
+		var to [16]byte
+		if k.moves && k.random.IntN(2) == 0 {
+			r.Action, r.Bytes, r.Device = schedulers.Move, task.bytes, (task.home+1+k.random.IntN(len(k.uuids)-1))%len(k.uuids)
+			to = k.uuids[r.Device]
+		}
+		if err := k.server.Revoke(task.id, k.ticket, r, to); err == nil {
 			task.asked, task.ticket, task.given = &r, k.ticket, 0
 		}
 	}

@@ -178,7 +178,7 @@ func TestLazyKeepsResultsWhenKernelsAreStopped(t *testing.T) {
 		}
 	}
 	for seed := range uint64(4) {
-		program := taken{"lazy_program", "stops rounds", []string{"FAKE_CUDA_KERNEL_US=300"}}
+		program := taken{"lazy_program", "stops rounds", []string{"FAKE_CUDA_KERNEL_US=300"}, 0}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			program.take(t, seed)

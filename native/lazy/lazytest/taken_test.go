@@ -17,6 +17,7 @@ import (
 type taken struct {
 	file, arguments string
 	env             []string
+	devices         int // among which it moves; 0: it stays on its device
 }
 
 // takenPrograms are those whose output depends on nothing but their input. Of those left out, one fills the device,
@@ -38,27 +39,27 @@ func takenPrograms(t *testing.T) []taken {
 	var all []taken
 	for _, program := range lazy {
 		if !slices.Contains(varies, program) {
-			all = append(all, taken{"lazy_program", program, nil})
+			all = append(all, taken{"lazy_program", program, nil, 0})
 		}
 	}
-	all = append(all, taken{"lazy_program", "driver_memory", []string{besideTheDriver(t, ".rodata")}})
+	all = append(all, taken{"lazy_program", "driver_memory", []string{besideTheDriver(t, ".rodata")}, 0})
 	for _, program := range []string{"ordered_rounds", "frees_behind_the_host"} { // a stream waits for the thread, which must not execute it
-		all = append(all, taken{"lazy_program", program, []string{"FAKE_CUDA_KERNEL_US=30"}})
+		all = append(all, taken{"lazy_program", program, []string{"FAKE_CUDA_KERNEL_US=30"}, 0})
 	}
 	for _, program := range []string{"first", "last", "moves", "among", "recorded", "threads", "many", "pinned", "alone"} {
-		all = append(all, taken{partly, program, nil})
+		all = append(all, taken{partly, program, nil, 0})
 	}
 	for _, program := range []string{"one", "before", "four", "mixed", "many", "turns", "beyond", "grown", "helped"} {
-		all = append(all, taken{"explicit_program", program, nil})
+		all = append(all, taken{"explicit_program", program, nil, 0})
 	}
 	for _, does := range []string{"static", "static shared", "shared static", "driver static shared"} {
-		all = append(all, taken{"static_program", does, nil})
+		all = append(all, taken{"static_program", does, nil, 0})
 	}
 	return all
 }
 
 // unmovable is what programs say whose memory cannot move.
-var unmovable = regexp.MustCompile(`^(a part of the program calls \w+|.+ may call the driver|.+ is linked with the driver|memory may be exported to other processes by .+|the device has failed with error \d+|the program itself has asked for the task)$`)
+var unmovable = regexp.MustCompile(`^(a part of the program calls \w+|.+ may call the driver|.+ is linked with the driver|memory may be exported to other processes by .+|the device has failed with error \d+|the program itself has asked for the task|the program has called \w+|the program has arrays, managed memory or memory of pools|a part of the program may use the driver|the program has a static CUDA runtime)$`)
 
 // vary is how the seed has the program run.
 func (p taken) vary(random *rand.Rand) (version, file string, env []string) {
@@ -98,7 +99,7 @@ func keepsResultsWhenMemoryIsTaken(t *testing.T, first, count int) {
 	const stride = 89 // a few seeds run programs of all kinds
 	all := takenPrograms(t)
 	for n := range 16 {
-		all = append(all, taken{"lazy_program", fmt.Sprintf("random %d,16,1", 40001+16*n), nil})
+		all = append(all, taken{"lazy_program", fmt.Sprintf("random %d,16,1", 40001+16*n), nil, 0})
 	}
 	if count == 0 {
 		count = len(all)
@@ -134,10 +135,19 @@ func (p taken) take(t *testing.T, seed uint64) *taker {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 2))
 	version, file, env := p.vary(random)
+	if p.devices > 0 {
+		env = append(env, fmt.Sprintf("FAKE_CUDA_DEVICES=%d", p.devices), fmt.Sprintf("FAKE_CUDA_PEERS=%d", random.IntN(2)))
+	}
 	chunk := []int64{2 << 20, 2 << 20, 8 << 20, 32 << 20}[random.IntN(4)] // most programs have little memory
 	run, k := newTaker(t, seed, chunk, func(s *probe.Server, r recorder) *lazyRun {
 		return prepareLazyAt(t, s, r, version, file, p.arguments, env...)
 	})
+	if p.devices > 0 {
+		k.moves, k.uuids = true, nil
+		for n := range p.devices {
+			k.uuids = append(k.uuids, fakeUUID(n))
+		}
+	}
 	run.finish(k.answer)
 	plain := startLazyBinary(t, version, file, p.arguments, slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, capacity) })...).finish(grantByTurns())
 	if got, want := results(run.lines), results(plain.lines); fmt.Sprint(run.err) != fmt.Sprint(plain.err) || !slices.Equal(got, want) || run.stderr.String() != plain.stderr.String() {

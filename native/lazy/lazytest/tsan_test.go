@@ -112,6 +112,21 @@ func TestLazyHasNoDataRaceWhenMemoryIsTaken(t *testing.T) {
 	}
 }
 
+// Nor when the process goes to other devices.
+func TestLazyHasNoDataRaceWhenItMoves(t *testing.T) {
+	for n, program := range []string{"threads", "churn", "handles_in_threads", "ordered_in_thread", "tasks_in_threads", "random 60001,8,1"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			p, k := newTaker(t, uint64(n), 2<<20, func(s *probe.Server, r recorder) *lazyRun {
+				return sanitizedAt(t, s, r, program, movable, "FAKE_CUDA_KERNEL_US=100")
+			})
+			k.moves = true
+			p.finish(k.answer).wantNoRaces()
+			t.Logf("%d moves", k.moved)
+		})
+	}
+}
+
 // The threads of programs that ask for tasks themselves call the library at once: no data race.
 func TestExplicitTasksHaveNoDataRace(t *testing.T) {
 	for _, program := range []string{"four", "mixed", "many", "helped"} {

@@ -355,6 +355,12 @@ static void note(client_move *all, uint64_t began, uint64_t bytes, uint64_t copy
 	*all = {all->bytes + bytes, all->copy_ns + copy_ns, all->bookkeeping_ns + took - std::min(took, copy_ns)};
 }
 
+void await_back(int device)
+{
+	some_bare.store(true);
+	await_mapped(device, false);
+}
+
 bool bare() { return some_bare; }
 void await_mapped(int device) { await_mapped(device, true); }
 

@@ -685,6 +685,32 @@ void back_margins(int device, Range *added)
 		back_margins(*entry.second, access);
 }
 
+bool margin_memory(CUmemGenericAllocationHandle *memory, CUdeviceptr *at, size_t *bytes)
+{
+	*memory = margins.memory;
+	*bytes = margin(driver());
+	for (const auto &entry : ranges()) {
+		const Range &r = *entry.second;
+		*at = r.below ? r.base - margin(driver()) : r.base + r.size;
+		if (margins.made && (r.below || r.above))
+			return true;
+	}
+	return false;
+}
+
+void change_margins(CUmemGenericAllocationHandle memory, int device)
+{
+	for (auto &entry : ranges())
+		strip_margins(*entry.second);
+	margins.memory = memory;
+	back_margins(device);
+}
+
+bool has_fixed_memory()
+{
+	return std::any_of(allocations().begin(), allocations().end(), [](const auto &entry) { return entry.second.range == nullptr; });
+}
+
 CUresult map_all(int device, size_t *refused)
 {
 	for (auto &entry : ranges()) {

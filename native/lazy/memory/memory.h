@@ -152,6 +152,7 @@ uint64_t range_bytes();    // of the library's memory, with what is only reserve
 uint64_t resident_bytes(); // of these, on the device
 uint64_t movable_bytes();  // of these, can leave it
 uint64_t away_bytes();     // on the host
+bool has_fixed_memory();   // the CUDA runtime or the driver has made some of the program's memory. `lock` is held
 
 // page_locked: the program asked for this host memory to be page-locked before there was a
 // context (runtime/host.cc).

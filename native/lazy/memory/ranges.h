@@ -66,6 +66,13 @@ CUmemAllocationProp memory_on(int device);
 // the others are not looked at again. strip_above takes the memory from behind the upper margin.
 void back_margins(int device, Range *added = nullptr);
 void strip_above(Range &r);
+// margin_memory is the granule behind all margins, and where it is mapped. false: none is. change_margins puts another granule behind
+// them. What the driver refuses is left out.
+bool margin_memory(CUmemGenericAllocationHandle *memory, CUdeviceptr *at, size_t *bytes);
+void change_margins(CUmemGenericAllocationHandle memory, int device);
+
+// await_back maps chunks of the device that are bare (evict.cc).
+void await_back(int device);
 
 } // namespace lazy
 #endif

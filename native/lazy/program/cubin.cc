@@ -231,6 +231,31 @@ Resources resources_in(const unsigned char *fat, const std::string &kernel, uint
 	return best;
 }
 
+// Code that calls malloc leaves the symbol to the driver, which defines it.
+Heap heap_in(const unsigned char *fat)
+{
+	Heap found = Heap::unknown;
+
+	each_cubin(fat, [&](Bytes cubin, uint32_t) {
+		Bytes symbols = {}, names = {};
+		bool is_elf = false;
+		each_section(cubin, [&](std::string_view name, const Elf64_Shdr &section) {
+			is_elf = true;
+			if (name == ".symtab")
+				symbols = cubin.part(section.sh_offset, section.sh_size);
+			else if (name == ".strtab")
+				names = cubin.part(section.sh_offset, section.sh_size);
+		});
+		found = is_elf ? Heap::unused : Heap::unknown;
+		Elf64_Sym symbol;
+		for (uint64_t at = 0; symbols.read(at, &symbol); at += sizeof symbol)
+			if (const Bytes name = names.part(symbol.st_name, sizeof "malloc"); name.at != nullptr && memcmp(name.at, "malloc", sizeof "malloc") == 0)
+				found = Heap::used;
+		return found != Heap::unused;
+	});
+	return found;
+}
+
 bool parameters_in(const unsigned char *fat, const std::string &kernel, std::vector<Parameter> *found)
 {
 	const std::string wanted = ".nv.info." + kernel;

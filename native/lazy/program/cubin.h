@@ -34,5 +34,9 @@ Resources resources_in(const unsigned char *fat, const std::string &kernel, uint
 // cubin tells them, because it is compressed, of a newer format or damaged.
 bool parameters_in(const unsigned char *fat, const std::string &kernel, std::vector<Parameter> *found);
 
+// heap_in: kernels may allocate memory from the device's heap (malloc in device code). unknown: machine code is compressed, or there is only PTX.
+enum class Heap { unused, used, unknown };
+Heap heap_in(const unsigned char *fat);
+
 } // namespace lazy
 #endif

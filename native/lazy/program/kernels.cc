@@ -47,6 +47,17 @@ uint64_t kernels_version() { return version; }
 
 void forget_functions() { version++; }
 
+Heap heap_use()
+{
+	Locked locked(registering);
+	Heap found = Heap::unused;
+
+	for (const auto &binary : binaries())
+		if (const Heap here = heap_in(binary.second); here != Heap::unused && found != Heap::used)
+			found = here;
+	return found;
+}
+
 void know_binary(void **handle, const unsigned char *fat)
 {
 	Locked locked(registering);

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "cubin.h"
+
 namespace lazy {
 
 struct Kernel {
@@ -18,6 +20,8 @@ struct Kernel {
 bool kernel_at(const void *function, Kernel *found);
 // kernels_version changes when what kernel_at has found, or what is known of a function of the driver, may have changed.
 uint64_t kernels_version();
+// heap_use is heap_in of all machine code that the CUDA runtime was told of.
+Heap heap_use();
 void forget_functions(); // a module of the driver's goes
 
 // What the CUDA runtime is told (runtime/registration.cc): a fat binary, by the handle that the runtime gives for

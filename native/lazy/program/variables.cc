@@ -26,6 +26,16 @@ static std::atomic<uint64_t> total{0};
 
 uint64_t variable_bytes() { return total.load(std::memory_order_relaxed); }
 
+std::vector<Variable> known_variables()
+{
+	Locked locked(registering);
+	std::vector<Variable> all;
+
+	for (const auto &[symbol, bytes] : variables())
+		all.push_back({symbol, bytes});
+	return all;
+}
+
 size_t know_variable(const void *symbol, size_t bytes)
 {
 	Locked locked(registering);

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <vector>
+
 namespace lazy {
 
 // inside_variable: [offset, offset + bytes) is within the device variable that CUDA calls by
@@ -17,6 +19,13 @@ uint64_t variable_bytes();
 // know_variable: the CUDA runtime is told of the variable (runtime/registration.cc). It returns by how many bytes
 // variable_bytes has grown.
 size_t know_variable(const void *symbol, size_t bytes);
+
+// Variable is one that CUDA calls by a host address. known_variables are all that the runtime was ever told of.
+struct Variable {
+	const void *symbol;
+	size_t bytes;
+};
+std::vector<Variable> known_variables();
 
 } // namespace lazy
 #endif

@@ -134,7 +134,7 @@ template <typename Run>
 cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const void *from, size_t bytes, int kind,
                       bool asynchronous, Run run)
 {
-	tie(Tie::variable);
+	tie(Tie::variable, call);
 	if (out_of_bounds(from, bytes))
 		return fail(cudaErrorInvalidValue);
 	if (await_or_defer() && (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) &&
@@ -154,7 +154,8 @@ cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const
 
 template <typename Run> cudaError_t from_symbol(const char *call, void *to, size_t bytes, Run run)
 {
-	return direct_kept(call, [=] { return out_of_bounds(to, bytes) ? fail(cudaErrorInvalidValue) : run(); });
+	tie(Tie::variable, call);
+	return direct(call, [=] { return out_of_bounds(to, bytes) ? fail(cudaErrorInvalidValue) : run(); });
 }
 
 // with_array copies rows between an array and `memory`.

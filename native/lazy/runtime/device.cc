@@ -303,7 +303,7 @@ cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 {
 	auto set = [=] { return REAL(cudaDeviceSetLimit)(limit, value); };
 
-	tie(Tie::limit);
+	tie_here(Tie::limit, "cudaDeviceSetLimit");
 	if (limit == cudaLimitMallocHeapSize)
 		return set_context_memory(&ContextMemory::heap, value, set);
 	if (limit == cudaLimitStackSize)
@@ -336,7 +336,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 	int most = 0;
 
 	if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout)
-		tie(Tie::limit);
+		tie_here(Tie::limit, "cudaFuncSetAttribute");
 	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && await_or_defer() && value >= 0 &&
 	    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) == cudaSuccess &&
 	    value <= most - most_static_shared)

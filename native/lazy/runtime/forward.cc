@@ -122,12 +122,14 @@ static void *prepare(unsigned index, uint64_t *registers)
 		found[index].store(target, std::memory_order_release);
 	}
 	if (what & (KEEPS | REGISTERS))
-		tie(Tie::call);
+		tie(Tie::call, functions[index].name);
 	if ((what & REGISTERS) || !one_device()) {
 		if (what & KEEPS)
 			working_soon();
 		return target;
 	}
+	if (what & KEEPS)
+		await_open_submit_gate(); // the process may be moving
 	if (what & ANYTIME) {
 		use_device();
 		return target;

@@ -143,7 +143,7 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 	Task &task = charged_to(memory);
 	const cudaMemPool_t pool = pool_behind(memory);
 	const bool last_of_pool = pool == nullptr || allocations_of(pool) == 1;
-	const Order order = {real(stream), own};
+	const Order order = {stream, own};
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
 		if (error != cudaSuccess || mode() != Mode::pinned || !last_of_pool || !task.last_object() || being_captured())

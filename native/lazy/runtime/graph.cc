@@ -104,7 +104,7 @@ cudaError_t await_kernel_of(const char *call, const cudaGraphNodeParams *params)
 
 template <typename Run> cudaError_t set_kernel(const char *call, const cudaKernelNodeParams *params, Run run)
 {
-	tie(Tie::call);
+	tie_here(Tie::call, call);
 	cudaError_t error = await_kernel_of(call, params);
 	if (error == cudaSuccess)
 		error = await_device();
@@ -118,7 +118,7 @@ template <typename Run> cudaError_t set_kernel(const char *call, const cudaKerne
 template <typename Params, typename Run>
 cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *alloc, Run run)
 {
-	tie(Tie::graph);
+	tie_here(Tie::graph, call);
 	cudaError_t error = await_device();
 	if (error == cudaSuccess && alloc != nullptr)
 		error = await_graph_charge(call, alloc->bytesize, Task::here());

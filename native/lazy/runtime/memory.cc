@@ -220,7 +220,7 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChan
 		auto make = [&] { return REAL(name)(memory, bytes, real(stream)); };                                   \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocAsync", memory, bytes, make);                              \
-		const Order order = {real(stream), own};                                                               \
+		const Order order = {stream, own};                                                                     \
 		const Kind kind = has_own_pool() ? Kind::object : Kind::linear;                                        \
 		return allocate("cudaMallocAsync", memory, bytes, make, kind, &order);                                 \
 	}
@@ -234,7 +234,7 @@ MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz, true)
 		auto make = [&] { return REAL(name)(memory, bytes, pool, real(stream)); };                             \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocFromPoolAsync", memory, bytes, make);                      \
-		const Order order = {real(stream), false};                                                             \
+		const Order order = {stream, false};                                                                   \
 		return allocate("cudaMallocFromPoolAsync", memory, bytes, make, Kind::object, &order,                  \
 		                mode() == Mode::passive ? nullptr : pool);                                             \
 	}

@@ -74,7 +74,7 @@ cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
 {
-	tie(Tie::pool);
+	tie_here(Tie::pool, "cudaMemPoolDestroy");
 	cudaError_t error = await_context();
 	if (error != cudaSuccess)
 		return error;

@@ -45,7 +45,7 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
 	if (is_stop_variable(name))
 		kernels_may_stop();
 	else
-		tie(Tie::variable); // its value cannot move
+		tie(Tie::variable, __func__);
 	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
 	know_variable(host, bytes);
 }
@@ -53,7 +53,7 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
 void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external, size_t bytes,
                               int constant, int global)
 {
-	tie(Tie::variable);
+	tie(Tie::variable, __func__);
 	REAL(__cudaRegisterManagedVar)(handle, host, device, name, external, bytes, constant, global);
 	know_managed_variable(know_variable(host, bytes));
 }
@@ -103,7 +103,7 @@ cudaError_t cudaLibraryLoadFromFile(void **library, const char *path, int *optio
 // Another kernel may get the handle of a kernel that is gone.
 cudaError_t cudaLibraryUnload(void *library)
 {
-	tie(Tie::call);
+	tie_here(Tie::call, "cudaLibraryUnload");
 	const cudaError_t error = await_context();
 	if (error != cudaSuccess)
 		return error;

@@ -36,7 +36,7 @@ template <typename Handle> cudaError_t make(const char *call, Handle *handle, co
 
 	if (handle == nullptr)
 		return fail(cudaErrorInvalidValue);
-	tie(Tie::handle);
+	tie(Tie::handle, call);
 	if (await_or_defer() && virtual_handles()) {
 		Locked locked;
 		if (deferring() && home() < 0) {
@@ -47,16 +47,26 @@ template <typename Handle> cudaError_t make(const char *call, Handle *handle, co
 	if (home() < 0)
 		if (cudaError_t error = await_device(); error != cudaSuccess)
 			return error;
-	use_device(); // its context is there, with or without a task
-	if (cudaError_t error = seen(make_real(recipe, &made), call); error != cudaSuccess)
-		return error;
-	void *const given = virtual_handles() ? new_handle(recipe, made) : made;
-	if (given == nullptr) {
-		unmake_real(recipe, made);
-		return fail(cudaErrorMemoryAllocation);
+	if (!virtual_handles()) {
+		tie_here(Tie::call, call);
+		use_device(); // its context is there, with or without a task
+		return seen(make_real(recipe, reinterpret_cast<void **>(handle)), call);
 	}
-	*handle = static_cast<Handle>(given);
-	return cudaSuccess;
+	for (;;) {
+		const unsigned epoch = device_epoch();
+		use_device();
+		if (cudaError_t error = seen(make_real(recipe, &made), call); error != cudaSuccess)
+			return error;
+		Locked locked;
+		if (epoch == device_epoch()) {
+			*handle = static_cast<Handle>(new_handle(recipe, made));
+			if (*handle != nullptr)
+				return cudaSuccess;
+		}
+		unmake_real(recipe, made);
+		if (epoch == device_epoch())
+			return fail(cudaErrorMemoryAllocation);
+	} // the process has moved meanwhile
 }
 
 // ordered is a call whose effect is in the order of a stream. It is recorded while the task is
@@ -80,7 +90,21 @@ template <typename Run, typename Replay> cudaError_t ordered(const char *call, b
 
 template <typename Run> cudaError_t ordered(const char *call, bool valid, Run run)
 {
-	return ordered(call, valid, run, run);
+	return ordered(
+		call, valid,
+		[=] {
+			const Staying here;
+			use_device();
+			return run();
+		},
+		run);
+}
+
+cudaError_t recorded_if(cudaError_t result, cudaEvent_t event)
+{
+	if (result == cudaSuccess)
+		note_recorded(event);
+	return result;
 }
 
 bool valid(cudaStream_t stream)
@@ -236,7 +260,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 	cudaError_t name(cudaEvent_t event, cudaStream_t stream)                                                       \
 	{                                                                                                              \
 		return ordered("cudaEventRecord", may_exist(event) && valid(stream),                                   \
-		               [=] { return REAL(name)(real(event), real(stream)); });                                 \
+		               [=] { return recorded_if(REAL(name)(real(event), real(stream)), event); });                                 \
 	}
 EVENT_RECORD(cudaEventRecord)
 EVENT_RECORD(cudaEventRecord_ptsz)
@@ -245,7 +269,7 @@ EVENT_RECORD(cudaEventRecord_ptsz)
 	cudaError_t name(cudaEvent_t event, cudaStream_t stream, unsigned flags)                                       \
 	{                                                                                                              \
 		return ordered("cudaEventRecordWithFlags", may_exist(event) && valid(stream),                          \
-		               [=] { return REAL(name)(real(event), real(stream), flags); });                          \
+		               [=] { return recorded_if(REAL(name)(real(event), real(stream), flags), event); });                          \
 	}
 EVENT_RECORD_FLAGS(cudaEventRecordWithFlags)
 EVENT_RECORD_FLAGS(cudaEventRecordWithFlags_ptsz)
@@ -291,6 +315,24 @@ STREAM_QUERY(cudaStreamQuery_ptsz)
 	}
 ADD_CALLBACK(cudaStreamAddCallback)
 ADD_CALLBACK(cudaStreamAddCallback_ptsz)
+
+// elapsed is a question about the context. It comes after what is recorded, if anything is.
+static cudaError_t elapsed(const char *call, ElapsedTime ask, float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	if (cudaError_t error = recorded() ? await_device() : await_context(); error != cudaSuccess)
+		return error;
+	return seen(one_device() ? elapsed_time(ask, ms, from, to) : ask(ms, from, to), call);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	return elapsed("cudaEventElapsedTime", REAL(cudaEventElapsedTime), ms, from, to);
+}
+
+cudaError_t cudaEventElapsedTime_v2(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	return elapsed("cudaEventElapsedTime", REAL(cudaEventElapsedTime_v2), ms, from, to);
+}
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {

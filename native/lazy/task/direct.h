@@ -21,7 +21,7 @@ template <typename Run> cudaError_t direct(const char *call, Run run)
 // direct_kept is direct for what may leave state on the device.
 template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 {
-	tie(Tie::call);
+	tie(Tie::call, call);
 	return direct(call, run);
 }
 
@@ -34,7 +34,7 @@ template <typename Gate, typename Run> cudaError_t direct_loading(const char *ca
 	UnseenShortage shortage(call);
 	cudaError_t error;
 
-	tie(Tie::call);
+	tie_here(Tie::call, call);
 	if (error = await_device(); error != cudaSuccess) // before the gate, which a wait for the scheduler would keep shut
 		return error;
 	do {

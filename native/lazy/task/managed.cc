@@ -183,6 +183,8 @@ void know_managed_variable(size_t bytes)
 	variables_new = !small(variables);
 }
 
+bool has_managed_variables() { return variables > 0; }
+
 cudaError_t await_managed_variables(const std::function<cudaError_t()> &await_task)
 {
 	if (!variables_new.load(std::memory_order_relaxed) || !in_run())

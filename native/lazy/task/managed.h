@@ -55,6 +55,7 @@ void forget_guarded(int device);
 // know_managed_variable: the CUDA runtime is told of a variable (runtime/registration.cc). await_managed_variables asks before the
 // first launch that may use them.
 void know_managed_variable(size_t bytes);
+bool has_managed_variables();
 cudaError_t await_managed_variables(const std::function<cudaError_t()> &await_task);
 
 // active_managed is how much managed memory was on the device at the latest reading. read_active reads a part of the process's

@@ -29,6 +29,7 @@
 #include "bypass.h"
 #include "explicit.h"
 #include "managed.h"
+#include "move.h"
 #include "revoke.h"
 #include "stop.h"
 #include "stream_capture.h"
@@ -101,7 +102,17 @@ static void unable(client_revoked *answer, const char *why)
 // must_resume: the revocation takes the permission too.
 static bool must_resume(const client_revocation &r) { return r.action == CASE_REVOKE_YIELD || r.action == CASE_REVOKE_STOP; }
 
-static bool can_do(const client_revocation &r) { return (must_resume(r) || r.action == CASE_REVOKE_EVICT || r.action == CASE_REVOKE_ADVISE) && r.flags == 0; }
+static bool can_do(const client_revocation &r)
+{
+	return (must_resume(r) || r.action == CASE_REVOKE_EVICT || r.action == CASE_REVOKE_ADVISE || r.action == CASE_REVOKE_MOVE) && r.flags == 0;
+}
+
+// stays says why nothing of the process can be taken, or why it cannot be moved. "": it can.
+static std::string stays(const client_revocation &r)
+{
+	const std::string why = bypass();
+	return why.empty() && r.action == CASE_REVOKE_MOVE ? bound_by() : why;
+}
 
 // give_unused gives back what a footprint has too much, and returns how much of that counts as on the device.
 static uint64_t give_unused()
@@ -150,7 +161,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, ("this library cannot do action " + std::to_string(r.action) + " with flags " + std::to_string(r.flags)).c_str());
 	if (const std::string who = exports(); !who.empty())
 		return unable(answer, who.c_str());
-	if (const std::string why = bypass(); !why.empty())
+	if (const std::string why = stays(r); !why.empty())
 		return unable(answer, why.c_str());
 	if (is_explicit(r.task))
 		return unable(answer, "the program itself has asked for the task");
@@ -159,7 +170,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	if (cover_of(Task::process().device()).tasks > 0) // what is whose memory is not known
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
-	const uint64_t unused = give_unused(); // whatever runs
+	const bool moves = r.action == CASE_REVOKE_MOVE;
+	const uint64_t unused = moves ? 0 : give_unused(); // whatever runs
 	ClosedSubmitGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
 		return;
@@ -175,11 +187,11 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	activity_ended(activity_mark());
 	if (result != CUDA_SUCCESS)
 		return unable(answer, ("the device has failed with error " + std::to_string(result)).c_str());
-	if (const std::string why = bypass(); !why.empty()) // since the gate was open
+	if (const std::string why = stays(r); !why.empty()) // since the gate was open
 		return unable(answer, why.c_str());
 	if (driver()->set_current(context) != CUDA_SUCCESS)
 		return unable(answer, "the context is gone");
-	evict(r, unused, answer);
+	moves ? move_task(r, deadline_ns, answer) : evict(r, unused, answer);
 }
 
 static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
@@ -236,7 +248,7 @@ void forget_revocation() { must_ask.store(false); }
 
 void prepare_revocation()
 {
-	static const client_hooks hooks = {welcome, revoke, offer, return_offered, CASE_CAN_STOP | CASE_CAN_ADVISE};
+	static const client_hooks hooks = {welcome, revoke, offer, return_offered, CASE_CAN_STOP | CASE_CAN_ADVISE | CASE_CAN_MOVE};
 	static const bool can = asked_to_move() && client_can_evict(&hooks);
 
 	prepared.store(can);

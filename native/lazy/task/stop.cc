@@ -316,6 +316,8 @@ bool stop_kernel(uint64_t deadline_ns)
 	return await_until(deadline_ns, [] { return settled() != State::asked; });
 }
 
+bool kernel_is_stopped() { return settled() != State::none; }
+
 uint64_t take_lost()
 {
 	Locked locked(mutex);

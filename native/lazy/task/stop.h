@@ -38,6 +38,9 @@ cudaError_t answer(cudaError_t found);
 // came before it, or the kernel, does not end by the deadline. A kernel that ends late is begun again at once.
 bool stop_kernel(uint64_t deadline_ns);
 
+// kernel_is_stopped: a kernel that was stopped, or was asked to, is to run again. The device has no work.
+bool kernel_is_stopped();
+
 // take_lost is how long kernels had run, in ns, that have stopped since it was last called. Each began when its stream came to it.
 uint64_t take_lost();
 

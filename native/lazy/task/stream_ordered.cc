@@ -58,7 +58,7 @@ using Place = std::pair<cudaStream_t, pthread_t>;
 
 Place place_of(const Order &order)
 {
-	const auto stream = order.stream != nullptr ? order.stream : order.own ? per_thread_stream : legacy_stream;
+	const auto stream = order.stream != nullptr ? real(order.stream) : order.own ? per_thread_stream : legacy_stream;
 	return {stream, stream == per_thread_stream ? pthread_self() : pthread_t{}};
 }
 
@@ -94,10 +94,10 @@ bool free_in_order(void *memory, const Order &order)
 {
 	CUevent event = nullptr;
 
+	Locked locked; // so that the process does not move meanwhile
 	if (!at_home() || REAL_DRIVER(cuEventCreate)(&event, no_timing) != CUDA_SUCCESS)
 		return false;
 	const Place in = place_of(order);
-	Locked locked;
 	if (REAL_DRIVER(cuEventRecord)(event, in.first) != CUDA_SUCCESS || !retire(memory)) {
 		REAL_DRIVER(cuEventDestroy_v2)(event);
 		return false;
@@ -110,9 +110,11 @@ bool free_in_order(void *memory, const Order &order)
 // The stream waits for the event, because it may be another than the one that had this handle when the memory was freed.
 void *reuse_freed(size_t bytes, const Order &order)
 {
-	if (count == 0 || !at_home())
+	if (count == 0)
 		return nullptr;
 	Locked locked;
+	if (!at_home())
+		return nullptr;
 	const auto in = freed().find(place_of(order));
 	if (in == freed().end())
 		return nullptr;
@@ -128,6 +130,8 @@ void *reuse_freed(size_t bytes, const Order &order)
 	count--;
 	return memory;
 }
+
+bool frees_ahead() { return count > 0; }
 
 void drop_reached()
 {

@@ -11,7 +11,7 @@
 
 namespace lazy {
 
-// Order is the place of an allocation or a free in a stream, the real one.
+// Order is the place of an allocation or a free in a stream, as the program knows it.
 struct Order {
 	cudaStream_t stream;
 	bool own; // no stream is the thread's own one
@@ -25,8 +25,9 @@ bool free_in_order(void *memory, const Order &order);
 // It does not wait either. nullptr: there is none.
 void *reuse_freed(size_t bytes, const Order &order);
 
-// drop_reached gives back what streams are done with.
+// drop_reached gives back what streams are done with. frees_ahead: there are frees that no stream has reached, as far as is known.
 void drop_reached();
+bool frees_ahead();
 
 // await_freed gives back what streams are done with until `enough`. false: not within a short time, or never.
 bool await_freed(const std::function<bool()> &enough);

@@ -142,10 +142,35 @@ bool ClosedSubmitGate::await_empty(uint64_t deadline_ns) const
 
 ClosedSubmitGate::~ClosedSubmitGate() { closed = false; }
 
+static std::atomic<uint64_t> staying{0}; // calls
+static std::atomic<bool> leaving{false};
+
+Staying::Staying()
+{
+	for (;;) {
+		staying.fetch_add(1);
+		if (!leaving)
+			return;
+		staying.fetch_sub(1);
+		Locked until_it_has_moved;
+	}
+}
+
+Staying::~Staying() { staying.fetch_sub(1); }
+
+Leaving::Leaving() { leaving = true; }
+Leaving::~Leaving() { leaving = false; }
+
+bool Leaving::await_alone(uint64_t deadline_ns) const
+{
+	return await_until(deadline_ns, [] { return staying == 0; });
+}
+
 void renew_submit_gate()
 {
 	over = begun.load();
-	closed = false;
+	closed = leaving = false;
+	staying = 0;
 }
 
 } // namespace lazy

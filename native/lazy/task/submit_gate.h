@@ -62,6 +62,25 @@ public:
 	Inspecting &operator=(const Inspecting &) = delete;
 };
 
+// Staying is a call that gives no work and names what is in the device's context: the process does not move meanwhile. It takes no
+// lock and waits for nothing. Leaving keeps such calls from beginning. The thread that makes it holds `lock` for as long.
+class Staying {
+public:
+	Staying();
+	~Staying();
+	Staying(const Staying &) = delete;
+	Staying &operator=(const Staying &) = delete;
+};
+
+class Leaving {
+public:
+	Leaving();
+	~Leaving();
+	bool await_alone(uint64_t deadline_ns) const; // false: such a call was under way until the deadline
+	Leaving(const Leaving &) = delete;
+	Leaving &operator=(const Leaving &) = delete;
+};
+
 // Waits is a call that only waits for the device. It does not pass the gate: what it waits for ends while the gate is
 // closed. But a kernel that may be stopped ends first (stop.h). The scheduler sees it among the calls under way, because the process is in no phase of the host.
 class Waits {

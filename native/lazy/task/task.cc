@@ -300,10 +300,12 @@ cudaError_t Task::await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms
 {
 	std::optional<Locked> binding;
 	cudaError_t error = cudaSuccess;
+	case_task task;
 
 	tell_released();
 	{
 		Locked locked;
+		task = grant(); // the process may move meanwhile
 		show_holdings(); // the scheduler may have to choose what of this task makes room
 		if (deferring() && has_runtime())
 			binding.emplace();
@@ -313,7 +315,7 @@ cudaError_t Task::await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms
 		phase_.store(Phase::asking);
 	{
 		Interruptible here;
-		error = error_of(client_await_growth(&account_.grant, bytes, wait_ms));
+		error = error_of(client_await_growth(&task, bytes, wait_ms));
 	}
 	Locked locked;
 	if (binding)
@@ -355,6 +357,12 @@ void Task::close()
 	local_refusal_ = {};
 	account_.granted = account_.released = 0;
 	announced_.store(0);
+}
+
+void Task::move_grant(int device, const uint8_t uuid[16])
+{
+	account_.grant.device = device;
+	std::copy_n(uuid, sizeof account_.grant.uuid, account_.grant.uuid);
 }
 
 void Task::reset()

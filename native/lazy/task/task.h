@@ -45,14 +45,14 @@ enum class Phase {
 };
 
 // Ties are the reasons why the task must stay on its device once it has had one: state that
-// the process has in its context there. Each kind counts how often it arose since the last
-// reset. Confinement (device/confine.h) and open explicit tasks (explicit.h) tie the task too.
+// the process has in its context there. Of each kind the first call since the last reset is known. A move makes the first two
+// again. Confinement (device/confine.h) and open explicit tasks (explicit.h) tie the task too.
 enum class Tie {
 	handle,   // streams and events
+	variable, // its value is on the device
 	graph,
 	pool,
 	limit,    // of the context, or an attribute of a kernel
-	variable, // its value is on the device
 	context,  // made through the driver, by the program or a library
 	call,     // any other call that may leave state on the device
 	kinds
@@ -60,22 +60,29 @@ enum class Tie {
 
 class Ties {
 public:
-	void add(Tie kind) { counts_[static_cast<int>(kind)].fetch_add(1, std::memory_order_relaxed); }
-	bool any() const
+	void add(Tie kind, const char *call)
 	{
-		for (const auto &count : counts_)
-			if (count.load(std::memory_order_relaxed) > 0)
-				return true;
-		return false;
+		const char *none = nullptr;
+		first_[static_cast<int>(kind)].compare_exchange_strong(none, call);
 	}
+	bool any() const { return first_of(0) != nullptr; }
+	// lasting is a call that arose a tie which a move (move.h) cannot make again; nullptr: none has.
+	const char *lasting() const { return first_of(static_cast<int>(Tie::graph)); }
 	void clear()
 	{
-		for (auto &count : counts_)
-			count.store(0, std::memory_order_relaxed);
+		for (auto &call : first_)
+			call.store(nullptr);
 	}
 
 private:
-	std::atomic<uint64_t> counts_[static_cast<int>(Tie::kinds)] = {};
+	const char *first_of(int kind) const
+	{
+		for (; kind < static_cast<int>(Tie::kinds); kind++)
+			if (const char *const call = first_[kind]; call != nullptr)
+				return call;
+		return nullptr;
+	}
+	std::atomic<const char *> first_[static_cast<int>(Tie::kinds)] = {};
 };
 
 // ContextMemory is what the context keeps until it ends, beside objects. The reserve for contexts has room for local memory of
@@ -191,6 +198,7 @@ public:
 	uint64_t release_unused();
 	void tell_released();     // by the thread that holds `asking`, while the task has no request outstanding
 	case_task grant() const { return account_.grant; } // `lock` is held
+	void move_grant(int device, const uint8_t uuid[16]); // the scheduler's device is another now. `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }
 	bool held() const;        // the scheduler has granted something
@@ -280,8 +288,14 @@ private:
 	pthread_mutex_t growing_ = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 };
 
-// tie says that the process has state on its device that cannot move.
-inline void tie(Tie kind) { Task::process().ties.add(kind); }
+// tie says that the process has state on its device that stays there when the task ends. `call` is where it arose. tie_here is what a call
+// begins with that makes such state outside of the gate (submit_gate.h): if the process moves now, the call waits.
+inline void tie(Tie kind, const char *call) { Task::process().ties.add(kind, call); }
+inline void tie_here(Tie kind, const char *call)
+{
+	tie(kind, call);
+	await_open_submit_gate();
+}
 
 // saw_wait_end: the program has taken the error of a wait that ended, so it may ask again.
 void saw_wait_end();

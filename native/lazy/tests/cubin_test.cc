@@ -154,11 +154,26 @@ static int show(const char *path, const char *kernel)
 	return told ? 0 : 1;
 }
 
+static void tells_of_the_heap()
+{
+	const auto heap = [](const Cubin &cubin, bool compressed) {
+		std::vector<unsigned char> all(cubin.size());
+		memcpy(all.data(), cubin.data(), all.size());
+		all[Cubin::elf_at()] ^= compressed;
+		return lazy::heap_in(all.data());
+	};
+
+	check(heap(Cubin("k", 32, 0, &four), false) == lazy::Heap::unused, "a kernel without malloc");
+	check(heap(Cubin("malloc", 32, 0, &four), false) == lazy::Heap::used, "code with malloc");
+	check(heap(Cubin("k", 32, 0, &four), true) == lazy::Heap::unknown, "code that is compressed");
+}
+
 int main(int count, char **arguments)
 {
 	if (count == 3)
 		return show(arguments[1], arguments[2]);
 	reads_what_nvcc_writes();
 	survives_damage();
+	tells_of_the_heap();
 	return failures > 0;
 }

@@ -49,7 +49,7 @@ static const struct {
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"launches_while_reserving", launches_while_reserving}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 	{"beyond", beyond}, {"beside_part", beside_part}, {"asks_late", asks_late}, {"in_flight", in_flight}, {"revoked", revoked},
-	{"driven", driven}, {"grows", grows}, {"swapped", swapped}, {"leaves_work", leaves_work}, {"random", random_programs}, {"gaps", gaps}, {"hogs", hogs}, {"within", within}, {"deep", deep}, {"stops", stops}, {"many_handles", many_handles},
+	{"driven", driven}, {"grows", grows}, {"swapped", swapped}, {"leaves_work", leaves_work}, {"random", random_programs}, {"gaps", gaps}, {"hogs", hogs}, {"within", within}, {"deep", deep}, {"stops", stops}, {"many_handles", many_handles}, {"moved", moved},
 };
 
 int main(int count, char **arguments)

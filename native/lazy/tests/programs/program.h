@@ -83,6 +83,7 @@ void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(
 void reuse(const char *way), waits(const char *way);   // streams.cc
 void deep(const char *way), unseen(), captures_unseen(); // local.cc
 void callback(), ordered_frees(), frees_from_afar(), idle_rounds();
+void moved(const char *way); // moved.cc
 void many_handles(const char *events), kinds_of_handles(), handles_in_threads(), handles_forked(), handles_without_memory(); // handles.cc
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
 void registered_before_reset(), page_locked_beside(), variable_by_address(), heap_later(), heap_refused(), late_memory(), own_pool();
