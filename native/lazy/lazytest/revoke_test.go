@@ -136,6 +136,10 @@ func (k *taker) answer(t *testing.T, e event) {
 			k.t.Errorf("%+v of task %d, which has %d bytes on the device, of %d", e.Needs(), e.Task, task.resident, task.bytes)
 		}
 		task.resumes, task.needs, task.stays = &e, e.Needs().Need, k.stays(e.Needs().Stays)
+	case "room":
+		if err := k.server.TellRoom(e.Process, k.bytes()); err != nil {
+			k.t.Logf("room: %v", err) // it has ended meanwhile
+		}
 	case "yielded":
 		k.bursts++
 	case "revoked":
