@@ -157,11 +157,12 @@ func TestAKernelWithoutEndIsStopped(t *testing.T) {
 }
 
 // A job whose kernel runs is not asked for its memory, although none of its calls is under way, and is asked once the
-// kernel is over: so its answer is never busy.
+// kernel is over. On a machine with much to do the answer may be busy even then.
 func TestNobodyIsAskedWhileAKernelRuns(t *testing.T) {
+	const kernel = 300 * time.Millisecond
 	for _, sched := range []string{"vgpu:n=4,victims=0", "demand", "demand:bursts=on"} {
 		t.Run(sched, func(t *testing.T) {
-			r := newSwapRig(t, sched, 2, "FAKE_CUDA_DEVICES=1", "FAKE_CUDA_KERNEL_US=300000") // three times as long as a revocation may take
+			r := newSwapRig(t, sched, 2, "FAKE_CUDA_DEVICES=1", fmt.Sprintf("FAKE_CUDA_KERNEL_US=%d", kernel.Microseconds()))
 			r.uuids, r.ids, r.limit = r.uuids[:1], r.ids[:1], ample
 			room := t.TempDir()
 			for i := range r.jobs {
@@ -176,8 +177,9 @@ func TestNobodyIsAskedWhileAKernelRuns(t *testing.T) {
 			moved := false
 			for _, s := range rec.swaps {
 				moved = moved || s.Direction == schedulers.Out && s.Bytes > 0
-				if s.Outcome != schedulers.Done {
-					t.Errorf("asked in vain: %+v", s)
+				granted := *rec.tasks[[2]int{s.Job, s.Task}].GrantS // its kernel began later
+				if s.Action != "" && s.StartS < granted+kernel.Seconds() || s.Outcome == schedulers.Unable {
+					t.Errorf("granted at %v s, asked while the kernel ran: %+v", granted, s)
 				}
 			}
 			if !moved {
