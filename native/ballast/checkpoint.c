@@ -136,7 +136,7 @@ static int in(const int *pids, int count) {
 }
 
 /* What the process of try has on the GPU, in words of 4 bytes. */
-enum { WORDS = 16 << 20, WORD = 0x5eed };
+enum { WORDS = 1 << 20, WORD = 0x5eed };
 
 /* subject is that process. It says through `up` that it is ready, and checks its memory when `down` ends. */
 static int subject(int ordinal, int up, int down) {
@@ -194,12 +194,13 @@ static int try(int ordinal) {
 
 int main(int argc, char **argv) {
   static const char usage[] = "usage: checkpoint out LIMIT_MS PID... | in PID... | try DEVICE";
-  uint64_t numbers[256];
-  int pids[256], count = argc - 2;
-  if (count < 1 || count > 256) fail(EXIT_USAGE, "%s", usage);
+  const int count = argc - 2;
+  int *pids = calloc((size_t)argc, sizeof *pids);
+  if (count < 1 || !pids) fail(EXIT_USAGE, "%s", usage);
   for (int i = 0; i < count; i++) {
-    if (!parse_number(argv[i + 2], &numbers[i]) || numbers[i] > INT32_MAX) fail(EXIT_USAGE, "%s: not a number. %s", argv[i + 2], usage);
-    pids[i] = (int)numbers[i];
+    uint64_t number;
+    if (!parse_number(argv[i + 2], &number) || number > INT32_MAX) fail(EXIT_USAGE, "%s: not a number. %s", argv[i + 2], usage);
+    pids[i] = (int)number;
   }
   if (strcmp(argv[1], "try") == 0 && count == 1) return try(pids[0]);
   const int outwards = strcmp(argv[1], "out") == 0 && count > 1;

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/caserun/caserun/runner/surroundings"
@@ -20,8 +21,15 @@ import (
 // ErrUnavailable is wrapped where the driver has no such functions, which it has since CUDA 12.8.
 var ErrUnavailable = errors.New("the driver cannot checkpoint processes")
 
-// exitNoCall is hold.h's EXIT_NO_CALL.
-const exitNoCall = 6
+// ErrBlocked is wrapped where processes may be left blocked.
+var ErrBlocked = errors.New("calls of CUDA may be blocked")
+
+// hold.h's statuses that say that nothing was done.
+const (
+	exitUsage    = 2
+	exitNoDevice = 5
+	exitNoCall   = 6
+)
 
 // Result is what was done. Seconds count only if the outcome is schedulers.Done.
 type Result struct {
@@ -36,8 +44,8 @@ type Result struct {
 }
 
 // Out stops the processes' calls of CUDA, and takes what they have on GPUs to the host. Their work may take until the limit to end (whole
-// milliseconds; 0: for ever). The outcome is Busy if no process uses CUDA. An error says that processes may be left blocked, or
-// that nothing was done (ErrUnavailable).
+// milliseconds; 0: for ever). The outcome is Busy if no process uses CUDA. An error says that processes may be left
+// blocked (ErrBlocked); after any other nothing was done.
 func Out(ctx context.Context, bin string, limit time.Duration, pids ...int) (Result, error) {
 	return run(ctx, bin, append([]int{int(limit.Milliseconds())}, pids...), "out")
 }
@@ -48,7 +56,7 @@ func In(ctx context.Context, bin string, pids ...int) (Result, error) {
 	return run(ctx, bin, pids, "in")
 }
 
-// Try does both to a process of its own on the GPU with this ordinal in PCI bus order. The process has 64 MiB there.
+// Try does both to a process of its own on the GPU with this ordinal in PCI bus order. The process has 4 MiB there.
 func Try(ctx context.Context, bin string, ordinal int) (Result, error) {
 	return run(ctx, bin, []int{ordinal}, "try")
 }
@@ -62,18 +70,28 @@ func run(ctx context.Context, bin string, numbers []int, what string) (r Result,
 	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		said := strings.TrimSpace(string(exit.Stderr))
-		err = fmt.Errorf("%w: %s", err, said)
-		if exit.ExitCode() == exitNoCall {
-			err = fmt.Errorf("%w: %s", ErrUnavailable, said)
-		}
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		err = json.Unmarshal(out, &r)
+	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM): // this machine lacks processes or memory
+		return Result{Outcome: schedulers.Busy, Why: err.Error()}, nil
+	case errors.As(err, &exit):
+		err = failure(exit)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("checkpoint %s: %w", strings.Join(args, " "), err)
 	}
 	return r, nil
+}
+
+// failure is how the program failed.
+func failure(exit *exec.ExitError) error {
+	said := strings.TrimSpace(string(exit.Stderr))
+	switch exit.ExitCode() {
+	case exitUsage, exitNoDevice:
+		return fmt.Errorf("%w: %s", exit, said)
+	case exitNoCall:
+		return fmt.Errorf("%w: %s", ErrUnavailable, said)
+	}
+	return fmt.Errorf("%w: %w: %s", ErrBlocked, exit, said)
 }

@@ -45,6 +45,11 @@ func TestTry(t *testing.T) {
 	if _, err := Try(t.Context(), bin, 0); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("an old driver: %v", err)
 	}
+	bin = onFakes(t)
+	t.Setenv("FAKE_CUDA_DEVICES", "0")
+	if _, err := Out(t.Context(), bin, time.Second, os.Getpid()); err == nil || errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "cuInit") {
+		t.Errorf("no device: %v", err)
+	}
 }
 
 // holder starts a process that holds memory of a fake GPU. used is what NVML says of it.
@@ -106,7 +111,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 				}
 				_, err = In(t.Context(), bin, pid)
 			}
-			if err == nil || !strings.Contains(err.Error(), "killed") {
+			if !errors.Is(err, ErrBlocked) {
 				t.Fatalf("error %v", err)
 			}
 			kill(false)

@@ -212,7 +212,7 @@ func (e *examination) swap(ctx context.Context, d nvml.Device) {
 	}
 }
 
-// checkpointRoom is for a context and 64 MiB.
+// checkpointRoom is for a context and 4 MiB.
 const checkpointRoom = 1 << 30
 
 // checkpoint tries the mode of vgpu-preempt that needs it, via=checkpoint, and only that.
@@ -235,7 +235,7 @@ func (e *examination) checkpoint(ctx context.Context, d nvml.Device, driver stri
 	case err == nil && !r.Whole:
 		e.add("checkpoint", Failed, "memory has other contents once it is back: do not use via=checkpoint")
 	default:
-		e.try("checkpoint", err, "a process with 64 MiB is out after %.1f s, and back after %.1f s", r.LockS+r.CopyS, r.BackS)
+		e.try("checkpoint", err, "a process with a context and 4 MiB is out after %.1f s, and back after %.1f s", r.LockS+r.CopyS, r.BackS)
 	}
 }
 

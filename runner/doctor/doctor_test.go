@@ -132,7 +132,7 @@ func TestDoctorChecksCheckpoints(t *testing.T) {
 		free         uint64
 		want         Finding
 	}{
-		{fakes, "", 1 << 30, Finding{"checkpoint", Fine, "a process with 64 MiB is out after"}},
+		{fakes, "", 1 << 30, Finding{"checkpoint", Fine, "a process with a context and 4 MiB is out after"}},
 		{fakes, "", 1 << 20, Finding{"checkpoint", Warning, "not tried: GPU 1 has less than 1 GiB free"}},
 		{fakes, "cuCheckpointProcessLock:1=801", 1 << 30, Finding{"checkpoint", Warning, "not available: the driver cannot checkpoint it"}},
 		{fakes, "cuMemAlloc_v2:1=2", 1 << 30, Finding{"checkpoint", Failed, "cuMemAlloc"}},

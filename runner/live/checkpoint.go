@@ -30,9 +30,12 @@ func findWorkingCheckpoint(ctx context.Context) (string, error) {
 		_, err = checkpoint.In(ctx, bin, os.Getpid()) // which does not use CUDA
 	}
 	if errors.Is(err, checkpoint.ErrUnavailable) {
-		err = fmt.Errorf("via=checkpoint: %w: install a driver of CUDA 12.8 or later, or use via=swap", err)
+		err = fmt.Errorf("%w: install a driver of CUDA 12.8 or later, or use via=swap", err)
 	}
-	return bin, err
+	if err != nil {
+		return "", fmt.Errorf("via=checkpoint: %w", err)
+	}
+	return bin, nil
 }
 
 // pidsOf are the processes of a job.
@@ -98,6 +101,8 @@ func (x *Executor) checkpoint(job int, d schedulers.Decision, pids []int, answer
 	r, err := checkpoint.Out(context.Background(), x.config.Checkpoint, d.Revocation.Deadline, pids...)
 	if err != nil {
 		r = checkpoint.Result{Outcome: schedulers.Unable, Why: err.Error()}
+	}
+	if errors.Is(err, checkpoint.ErrBlocked) {
 		if _, err := checkpoint.In(context.Background(), x.config.Checkpoint, pids...); err != nil {
 			x.endBlocked(job, err)
 		}
