@@ -98,6 +98,26 @@ func TestTasksLeaveAClosedDevice(t *testing.T) {
 	n.Submit(able(4, 1), "4@1")
 }
 
+// Room is made on another device for a task that waits to resume there, and for what could not go to the host.
+func TestRoomIsMadeForATaskThatLeaves(t *testing.T) {
+	for scheduler, gives := range map[string]string{"demand": "yield(1,4)", "vgpu:n=2": "yield(1,10)"} {
+		n := enginetest.NewNode(t, scheduler, enginetest.Small, enginetest.Small)
+		n.Submit(able(1, 10), "1@0")
+		n.Submit(able(2, 10), "2@1")
+		if err := n.Engine.Active(2, schedulers.Activity{Referenced: 10, Fixed: 7}, 0); err != nil {
+			t.Fatal(err)
+		}
+		n.Want("close", "yield(2,3)", n.Engine.DeviceLost(1, false, 0), nil)
+		ds, err := n.Engine.Revoked(2, schedulers.Revoked{Ticket: 1, Outcome: schedulers.Done, Resident: 7, Fixed: 7}, 0)
+		n.Want("what is left fits nowhere", "", ds, err)
+		n.Resume(2, 3, 10, "")
+		n.Idle(1, 10*ms)
+		n.Tick(20*ms, gives)
+		n.Give(1, "move(2,7)")
+		n.Give(2, "^2@0")
+	}
+}
+
 // A task that turns out not to be able to move resumes where it is, although its device is closed.
 func TestATaskThatCannotLeaveAClosedDevice(t *testing.T) {
 	n := enginetest.NewNode(t, "demand", enginetest.Small, enginetest.Small)

@@ -529,7 +529,7 @@ func waits(requests []schedulers.Request, id schedulers.TaskID) bool {
 func (e *Engine) requests() []schedulers.Request {
 	out := e.requested[:0]
 	e.requested = out
-	if len(e.growing)+e.queue.len() == 0 {
+	if len(e.growing)+e.queue.len()+len(e.queue.parked) == 0 {
 		return out
 	}
 	var asked []schedulers.TaskID // those for which others are
@@ -550,6 +550,13 @@ func (e *Engine) requests() []schedulers.Request {
 			r.Own = e.own(h, h.referenced-r.Bytes, w.spent)
 		}
 		out = append(out, r)
+	}
+	for _, w := range e.queue.parked {
+		if h := w.resumes; h != nil && e.mustLeave(h) && !h.moves() { // it needs room on another device, for all that it has
+			t := w.task
+			t.OnDevice, t.Can, t.Need = nil, h.can, new(t.Needs()+h.bytes)
+			out = append(out, schedulers.Request{Task: t, Bytes: *t.Need, Asked: slices.Contains(asked, t.ID), Since: w.since})
+		}
 	}
 	e.requested = out
 	return out
