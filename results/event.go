@@ -96,6 +96,9 @@ const (
 	EventNoVerdict EventKind = "no-verdict"
 	// Some samples were lost, or the sampler took much of a core. The live session records it.
 	EventSampler EventKind = "sampler"
+	// A simulated device has failed, and a job repeats its work from its latest snapshot or its start. The simulated executor
+	// records it.
+	EventRepeated EventKind = "repeated"
 	// A device has fallen off the bus, and gets no job any more. The batch records it.
 	EventLost EventKind = "lost"
 	// A device is taken out of the run, and gets no job until it is opened again. The batch records both.

@@ -41,6 +41,8 @@ type Options struct {
 	Runs     string  `json:"runs"`  // directory of the jobs' output files
 	Seed     uint64  `json:"seed"`
 	Noise    float64 `json:"sim-noise"` // σ of the logarithm of a phase's simulated length
+	// Failures of simulated devices, as sim.ParseFailures reads them. They are recorded only if there are any.
+	Failures string `json:"sim-failures,omitempty"`
 	// NoFootprints: jobs whose mix states no memory do not ask first for what earlier runs of them reached. It is recorded only
 	// where it is set.
 	NoFootprints bool `json:"no-footprints,omitempty"`

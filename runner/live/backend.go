@@ -127,6 +127,8 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	o := b.options
 	switch {
+	case o.Failures != "":
+		return harness.Refuse(fmt.Errorf("--sim-failures %s: these GPUs are real: leave it out, or give a simulated node", o.Failures))
 	case s.Swaps() && b.swapBytes() == 0:
 		return harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", o.Swap))
 	case o.SMCap > 0 && !harness.UsesMPS(o, s):

@@ -97,6 +97,10 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 // how to measure them.
 func (b *Backend) executor(c Config, m mixes.Mix, to harness.Recorder) (*Executor, error) {
 	c.Node, c.Noise = b.model, b.options.Noise
+	var err error
+	if c.Failures, err = ParseFailures(b.options.Failures, b.model.Count()); err != nil {
+		return nil, harness.Refuse(fmt.Errorf("--sim-failures %w", err))
+	}
 	x, err := NewExecutor(c, to)
 	if errors.Is(err, profiles.ErrNone) {
 		err = harness.ToMeasure(missing(m, c.Profiles), profiles.ErrNone, b.options, m)

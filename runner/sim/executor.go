@@ -30,6 +30,7 @@ type Config struct {
 	Checkpoints bool          // jobs give way as a whole
 	Noise       float64       // σ of the logarithm of each phase's length; 0 = none
 	Feed        *harness.Feed // of more jobs; nil: there are no more
+	Failures    Failures      // of devices
 }
 
 // Executor is a simulated node that runs one batch.
@@ -72,6 +73,7 @@ type device struct {
 	sms       *pool
 	link      *pool
 	peers     *pool // what goes to other devices directly
+	failed    bool  // and is not repaired
 	busySince time.Duration
 	busy      float64 // share of SMs in use since busySince
 }
@@ -185,6 +187,7 @@ const lengthStream = 1 << 63
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	x.loop = l
 	x.post(runner.Arrive{})
+	x.planFailures()
 	x.takeNext(ctx)
 	defer x.leaveNext()
 	for !closed(l.Done()) {

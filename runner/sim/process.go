@@ -47,6 +47,7 @@ type process struct {
 	then         func()    // what follows it
 	kernelsSince time.Duration
 	kernelSince  time.Duration // when the latest kernel began
+	kept         *kept         // nil: no device fails
 }
 
 var statusOK = 0 // all records of jobs that end well point to it
@@ -63,6 +64,7 @@ func (p *process) start() {
 	}
 	p.x.post(runner.JobStarted{Job: p.index})
 	p.todo = p.plan()
+	p.keep()
 	p.proceed()
 }
 
@@ -123,6 +125,7 @@ func (p *process) do(s *step, then func()) {
 		p.pool = p.x.devices[p.device].faults
 	}
 	p.doing, p.then = s, then
+	p.works()
 	p.own = activity{demand: s.demand, solo: s.soloS, done: p.own.done}
 	if p.pool == p.x.cores {
 		p.own.nice = int(p.nice)
@@ -153,6 +156,7 @@ func (p *process) did() {
 	if s.on == sms {
 		p.note()
 	}
+	p.save(s)
 	p.proceed()
 }
 
@@ -221,6 +225,15 @@ func (p *process) halt() {
 	}
 }
 
+// giveBack ends the latest task, and takes its memory off the device.
+func (p *process) giveBack() {
+	p.forget()
+	for _, o := range p.task.objects {
+		p.x.devices[p.device].give(o)
+	}
+	p.close()
+}
+
 // exit ends the process, whatever its state.
 func (p *process) exit(e runner.Exit) {
 	if p.gone {
@@ -235,10 +248,7 @@ func (p *process) exit(e runner.Exit) {
 	p.stay()
 	p.whole.changed()
 	if p.task.open {
-		for _, o := range p.task.objects {
-			p.x.devices[p.device].give(o)
-		}
-		p.close()
+		p.giveBack()
 	}
 	for _, d := range p.contexts {
 		d.free += d.model.context()

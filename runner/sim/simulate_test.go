@@ -48,6 +48,7 @@ type trial struct {
 	profiles  profiles.Set // beside the catalog's
 	expected  []*schedulers.Prediction
 	moves     func(time.Duration) time.Duration // nil: only the scheduler moves tasks (mover)
+	failures  string                            // ParseFailures
 }
 
 func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error) {
@@ -64,7 +65,11 @@ func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error)
 // under is run with a scheduler that is parsed.
 func (r trial) under(ctx context.Context, s policies.Scheduler) ([]results.Job, *tape, *Executor, error) {
 	rec := &tape{}
-	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares && !s.Checkpoints, Revokes: s.Swaps(), Checkpoints: s.Checkpoints, Bursts: s.Bursts, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
+	failures, err := ParseFailures(r.failures, r.node.Count())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	x, err := NewExecutor(Config{Failures: failures, Node: r.node, Jobs: r.jobs, MPS: s.Shares && !s.Checkpoints, Revokes: s.Swaps(), Checkpoints: s.Checkpoints, Bursts: s.Bursts, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
 	if err != nil {
 		return nil, nil, nil, err
 	}

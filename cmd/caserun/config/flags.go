@@ -115,7 +115,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.Int("sm-cap", 0, "`NUMBER` of SMs of each GPU that jobs may use; 0: all")
 	f.String("context-reserve", harness.DefaultContext.String(), "`SIZE` set aside for each CUDA context")
 	f.String("after-oom", harness.ByCheck, "`RULE` after a failed allocation: check or oom")
-	f.String("output-limit", harness.DefaultOutput.String(), "stop a job whose output files grow beyond `SIZE`; 0: never")
+	f.String("output-limit", harness.DefaultOutput.String(), "stop a job beyond `SIZE` of output; 0: never")
 	f.Bool("trace", false, "record every kernel and copy, which costs time")
 	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
 	AddSuiteFlag(f)
@@ -124,6 +124,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.String("profiles", "", "`FILE` of caserun profile, in addition to the catalog's profiles")
 	AddHistoryFlag(f)
 	f.Float64(simNoise, 0, "`SIGMA` of the logarithm of simulated phases")
+	f.String("sim-failures", "", "`LIST` of failures of simulated GPUs, such as every=10m")
 }
 
 // AddSweepNodeFlags adds AddNodeFlags to a command that makes sweeps.
