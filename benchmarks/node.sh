@@ -17,7 +17,7 @@
 # All is in DIR. A call that is stopped loses only the run that it was making. One DIR is for one build of caserun.
 #
 # Environment:
-#   NODE      sim: each step on the dissertation's node, simulated without noise. A simulated node such as sim:2xH200: the steps there.
+#   NODE      sim: each step on the dissertation's node, simulated. A simulated node such as sim:2xH200: the steps there.
 #             By default this machine's GPUs: fig7, and with two GPUs fig8, fig9, fig10 and pairs
 #   LIMIT     seconds, 520: no run starts that is expected to end later
 #   REPS      7, or 1 if simulated; a later call with more makes the missing ones
@@ -59,8 +59,8 @@ sweep() {
 	[ "$left" -gt 60 ] || return 4
 	case $node in
 	'') where=(--devices "$([ "$published" = sim:1xC2050 ] && echo "${devices%%,*}" || echo "$devices")" --require-live --no-footprints --timeout 300s) ;;
-	sim) where=(--node "$published" --sim-noise 0 --jobs 2) reps=${REPS:-1} ;;
-	*) where=(--node "$node" --sim-noise 0 --jobs 2) reps=${REPS:-1} ;;
+	sim) where=(--node "$published" --jobs 2) reps=${REPS:-1} ;;
+	*) where=(--node "$node" --jobs 2) reps=${REPS:-1} ;;
 	esac
 	[ ! -e "$db" ] || number=$(bin/caserun sweep list --db "$db" --format csv | awk -F, -v name="$name" '$2 == name { print $1 }')
 	if [ -n "$number" ]; then
@@ -83,7 +83,7 @@ pairs() {
 		mix=$dir/N-pairs-$by.yaml mixes=$mixes,$mix
 		printf 'name: N-pairs-%s\njobs:\n' "$by" >"$mix"
 		for slow in 0 1 0 1; do
-			printf '  - {job: node-synth, ranks: 2, args: [--communication, barrier, --gpu-time, "0.3", --iterations, "10", --uneven, "%s", --by, "0.%s"]}\n' "$slow" "$by" >>"$mix"
+			printf '  - {program: node/synth, args: "--verify --communication barrier --gpu-time 0.3 --iterations 10 --uneven %s --by 0.%s", memory: 12582936, blocks: 1056, threads_per_block: 256, ranks: 2}\n' "$slow" "$by" >>"$mix"
 		done
 	done
 	echo "${mixes#,}"

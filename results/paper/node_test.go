@@ -69,6 +69,17 @@ func TestBatchAndStuckRuns(t *testing.T) {
 			t.Errorf("%s: %+v", says, a)
 		}
 	}
+	slower := ran{"N-fig16-0.3-worst-20", "vgpu-preempt:n=2", 4, 300}
+	for cases, want := range map[int]string{1: "no", 4: "yes"} { // 80 % of the cases are almost every case
+		more := append(runs[:3:3], ran{slower.mix, "vgpu:n=1", 1, 240}, slower)
+		for _, by := range []string{"20", "30", "40"}[:cases-1] {
+			more = append(more, ran{"N-fig16-0.3-best-" + by, "vgpu:n=1", 1, 240}, ran{"N-fig16-0.3-best-" + by, "vgpu-preempt:n=2", 4, 160})
+		}
+		a := answersTo(t, "Figure 3-16", "4 GPUs", 4, more...)["preemption is faster than batch scheduling in almost every case"]
+		if a.Answer != want || a.Holds != cases || a.Measured != cases+1 || *a.Number != 0.8 || a.Wants() != "at least 1 in 80 % of the cases" {
+			t.Errorf("%d of %d cases: %+v", cases, cases+1, a)
+		}
+	}
 	a = answersTo(t, "Figure 3-16", "4 GPUs", 4, runs[1:3]...)["preemption is faster than batch scheduling in almost every case"]
 	if a.Answer != "not measured" || a.Stuck != 0 {
 		t.Errorf("all jobs at once are not batch scheduling: %+v", a)

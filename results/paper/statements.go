@@ -15,6 +15,7 @@ type Statement struct {
 	Metric                         string
 	Systems, Workloads, Schedulers []string
 	Most, Least                    *float64
+	Share                          float64  // of the cases for which it must be so; 0: all
 	Than                           []string // other workloads: the metric is divided by the largest of theirs under the same scheduler
 }
 
@@ -36,13 +37,17 @@ type Answer struct {
 
 // Wants is the condition in words.
 func (s Statement) Wants() string {
+	in := ""
+	if s.Share > 0 {
+		in = fmt.Sprintf(" in %g %% of the cases", 100*s.Share)
+	}
 	switch {
 	case s.Most == nil:
-		return fmt.Sprintf("at least %g", *s.Least)
+		return fmt.Sprintf("at least %g", *s.Least) + in
 	case s.Least == nil:
-		return fmt.Sprintf("at most %g", *s.Most)
+		return fmt.Sprintf("at most %g", *s.Most) + in
 	}
-	return fmt.Sprintf("%g to %g", *s.Least, *s.Most)
+	return fmt.Sprintf("%g to %g", *s.Least, *s.Most) + in
 }
 
 // beyond is how far a value is outside the bounds, as the logarithm of a factor; below 0: inside.
@@ -119,7 +124,7 @@ func (p *Paper) answer(s Statement, system string, a *arms) (Answer, error) {
 	}
 	if out.Number != nil {
 		out.Node, out.Mode = a.node.Name, a.node.Mode
-		out.Answer = map[bool]string{true: "yes", false: "no"}[furthest <= 0]
+		out.Answer = map[bool]string{true: "yes", false: "no"}[furthest <= 0 || s.Share > 0 && float64(out.Holds) >= s.Share*float64(out.Measured)]
 	}
 	return out, nil
 }
