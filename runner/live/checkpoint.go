@@ -171,8 +171,7 @@ func (x *Executor) endBlocked(job int, why error) {
 	x.Stop(job)
 }
 
-// tellWhole posts what jobs do that may be asked to give way. What a process does is seen if it has loaded libcase.so. Of others it counts when they
-// got their device, so they take turns by time.
+// tellWhole posts since when jobs have had their devices. What they do is not seen, so they take turns by time.
 func (x *Executor) tellWhole() {
 	if x.config.Checkpoint == "" {
 		return
@@ -190,21 +189,6 @@ func (x *Executor) tellWhole() {
 		now[job] = a
 	}
 	x.mu.Unlock()
-	for _, of := range x.server.Known() {
-		for _, p := range of {
-			a, known := x.server.Activity(p)
-			job := int(p.Job)
-			told, runs := now[job]
-			if !known || !runs {
-				continue
-			}
-			told.Busy = told.Busy || !a.Busy.IsZero()
-			if !a.Idle.IsZero() {
-				told.Last = max(told.Last, a.Idle.Sub(x.config.Start))
-			}
-			now[job] = told
-		}
-	}
 	for job, a := range now {
 		x.post(runner.TaskActive{ID: runner.TaskOf(job), Activity: a})
 	}

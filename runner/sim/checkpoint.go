@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -229,17 +228,9 @@ func (w *whole) bringBack() {
 	})
 }
 
-// tellActivity posts what the job does. Of one whose binding is declared it counts when it got its device, as in live runs, where its calls are not
-// seen.
+// tellActivity posts since when the job has its device.
 func (w *whole) tellActivity() {
 	now := schedulers.Activity{Running: w.comes, Last: w.since}
-	for p := range w.x.processesOf(w.job) {
-		if p.job.Binding != mixes.BindDeclared {
-			now.Running = now.Running || p.worksOnDevice()
-			now.Last = max(now.Last, p.swap.last)
-			now.Ended += p.swap.ended
-		}
-	}
 	if w.told != nil && *w.told == now || w.over() {
 		return
 	}

@@ -7,16 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
 )
 
 // checkpointing is a trial with one slot, whose jobs have 6 GiB each.
-func checkpointing(t *testing.T, binding mixes.Binding, steps ...string) trial {
+func checkpointing(t *testing.T, steps ...string) trial {
 	r := stepping(t, small(t, 1), "vgpu-preempt:n=1,via=checkpoint", steps...)
 	for i := range r.jobs {
-		r.jobs[i].Footprint.Bytes, r.jobs[i].Binding = 6*gib, binding
+		r.jobs[i].Footprint.Bytes = 6 * gib
 	}
 	return r
 }
@@ -36,12 +35,12 @@ func comes(job int, start float64) results.Swap {
 	return results.Swap{Job: job, Direction: schedulers.In, Outcome: schedulers.Done, StartS: start, EndS: start + checkpointIn, Bytes: 6 * gib, CopyS: checkpointIn}
 }
 
-// A job that is idle while another waits is taken out as a whole, and waits for the slot again at once.
-func TestIdleJobsAreTakenOut(t *testing.T) {
+// A job that has had its slot for long enough while another waits is taken out as a whole, and waits for the slot again at once.
+func TestWholeJobsTakeTurns(t *testing.T) {
 	steps := allocate("x", "6GiB") + kernel(1, 1, "") + host(30) + kernel(1, 1, "")
-	jobs, rec := checkpointing(t, mixes.BindProbe, steps, steps).must(t)
-	first, second := 11+checkpointOut, 11+checkpointOut+11+checkpointOut // when each is out
-	want := []results.Swap{gives(0, 11, 0), gives(1, first+11, 0), comes(0, second), comes(1, 32)}
+	jobs, rec := checkpointing(t, steps, steps).must(t)
+	first, second := 10+checkpointOut, 2*(10+checkpointOut) // when each is out
+	want := []results.Swap{gives(0, 10, 0), gives(1, first+10, 0), comes(0, second), comes(1, 32)}
 	if diff := cmp.Diff(want, rec.Swaps, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 		t.Errorf("swaps (-want +got):\n%s", diff)
 	}
@@ -49,22 +48,21 @@ func TestIdleJobsAreTakenOut(t *testing.T) {
 	wantOutcome(t, jobs[1], results.OK, first+32)
 }
 
-// Of a job whose calls are not seen it counts how long it has had its slot. What it has given the device ends first; if that takes
-// too long, the job keeps its slot, and is not asked again.
-func TestJobsThatAreNotSeenTakeTurns(t *testing.T) {
+// What a job has given the device ends before it goes out. If that takes too long, the job keeps its slot, and is not asked again.
+func TestKernelsEndBeforeACheckpoint(t *testing.T) {
 	steps := allocate("x", "6GiB") + host(5) + kernel(1, 8, "") + host(9)
-	jobs, rec := checkpointing(t, mixes.BindDeclared, steps, host(1)).must(t)
+	jobs, rec := checkpointing(t, steps, host(1)).must(t)
 	if diff := cmp.Diff([]results.Swap{gives(0, 10, 3), comes(0, 13+checkpointOut+1)}, rec.Swaps, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 		t.Errorf("swaps (-want +got):\n%s", diff)
 	}
 	wantOutcome(t, jobs[0], results.OK, 22)
 	long := allocate("x", "6GiB") + kernel(1, 50, "")
-	jobs, rec = checkpointing(t, mixes.BindDeclared, long, host(1)).must(t)
+	jobs, rec = checkpointing(t, long, host(1)).must(t)
 	if len(rec.Swaps) != 1 || rec.Swaps[0].Outcome != schedulers.Unable || rec.Swaps[0].Why != "work that it had given the GPU did not end within 10s" {
 		t.Errorf("swaps %+v", rec.Swaps)
 	}
 	wantOutcome(t, jobs[1], results.OK, 51)
-	_, rec = checkpointing(t, mixes.BindDeclared, managed("x", "1GiB")+kernel(1, 20, ""), host(1)).must(t)
+	_, rec = checkpointing(t, managed("x", "1GiB")+kernel(1, 20, ""), host(1)).must(t)
 	if len(rec.Swaps) != 1 || rec.Swaps[0].Outcome != schedulers.Unable || rec.Swaps[0].Why != "it has managed memory" {
 		t.Errorf("swaps %+v", rec.Swaps)
 	}
@@ -74,7 +72,7 @@ func TestJobsThatAreNotSeenTakeTurns(t *testing.T) {
 func TestACheckpointIsStopped(t *testing.T) {
 	steps := allocate("x", "6GiB") + kernel(1, 1, "") + host(30) + kernel(1, 1, "")
 	for ms := range 40 {
-		r := checkpointing(t, mixes.BindProbe, steps, steps)
+		r := checkpointing(t, steps, steps)
 		r.timeout = 10*time.Second + time.Duration(ms*500+1)*time.Millisecond
 		if _, _, err := r.clean(t.Context()); err != nil {
 			t.Errorf("stopped after %v: %v", r.timeout, err)

@@ -31,7 +31,8 @@ const (
 )
 
 // By a checkpoint the driver takes all that a process has on its device, whatever runtime the process uses (docs/design/checkpoint.md). Such
-// a process waits for a slot again at once: it cannot show that it has work, because its calls wait in the driver.
+// a process waits for a slot again at once: it cannot show that it has work, because its calls wait in the driver. What it does is not seen, so
+// it is idle from when it got its slot.
 const (
 	viaSwap       = "swap"
 	viaCheckpoint = "checkpoint"
@@ -42,7 +43,7 @@ const (
 )
 
 var paramVia = Param{Name: "via", Default: viaSwap, Values: []string{viaSwap, viaCheckpoint}, OmitDefault: true,
-	Help: "how a process gives way: swap: the library moves its memory; checkpoint: the driver takes all that it has, of any program, without MPS, and idle is " + rarely + " by default"}
+	Help: "how a process gives way: swap: the library moves its memory; checkpoint: the driver takes all that it has, of any program, without MPS, once it has had its slot for idle, by default " + rarely}
 
 var vgpuPreempt = entry{
 	Info: Info{Name: "vgpu-preempt", Binds: BindsTask, Shares: true, Revokes: true, Preempts: true,
