@@ -37,6 +37,7 @@ enum {
 	cudaSuccess = 0,
 	cudaErrorInvalidValue = 1,
 	cudaErrorInvalidSymbol = 13,
+	cudaErrorInvalidDeviceFunction = 98,
 	cudaErrorMemoryAllocation = 2,
 	cudaErrorInsufficientDriver = 35,
 	cudaErrorDevicesUnavailable = 46,

@@ -23,7 +23,7 @@ CUresult cuCtxSetLimit(int limit, size_t value)
 		return lasting(real(limit, value), call);
 	const OwnErrors of_the_driver;
 	const auto part = heap ? &ContextMemory::heap : &ContextMemory::local;
-	tie(Tie::limit, call);
+	tie(Tie::call, call);
 	if (cudaError_t error = task->await_context_memory(call, part, heap ? value : local_pool(value), &was); error != cudaSuccess)
 		return result_of(error);
 	const CUresult result = seen(real(limit, value), call);

@@ -68,7 +68,7 @@ func (p *revocable) saysAsNative() {
 // What a process has on its device goes with it, or is made again: between devices that reach each other's memory, and through the
 // host. It comes back as well.
 func TestLazyMoves(t *testing.T) {
-	for _, way := range []string{"memory", "streams", "variables", "pointers", "page_locked", "in_order", "beyond"} {
+	for _, way := range []string{"memory", "streams", "variables", "pointers", "page_locked", "in_order", "beyond", "settings"} {
 		for _, env := range []string{"FAKE_CUDA_PEERS=1", "FAKE_CUDA_PEERS=0"} {
 			t.Run(way+" "+env, func(t *testing.T) {
 				t.Parallel()
@@ -83,6 +83,25 @@ func TestLazyMoves(t *testing.T) {
 	}
 }
 
+// Preferences of the program's, of which the fakes tell nothing, are set again too.
+func TestLazyMovesWithPreferences(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	p := startMoved(t, "settings", "FAKE_CUDA_TRACE="+trace)
+	before := len(tracedCalls(t, trace))
+	p.mustMove(1, 0)
+	var set []string
+	for _, call := range tracedCalls(t, trace)[before:] {
+		if strings.Contains(call[0], "Set") && strings.Contains(call[0], "Cache") {
+			set = append(set, call[0]+" "+call[len(call)-1])
+		}
+	}
+	if want := []string{"cudaDeviceSetCacheConfig 1", "cudaFuncSetCacheConfig 2"}; !slices.Equal(set, want) {
+		t.Errorf("set %q, want %q", set, want)
+	}
+	p.goesOn()
+	p.endsAsNative()
+}
+
 // What a process cannot take with it keeps it where it is, and the answer says what that is.
 func TestLazyStaysWithWhatCannotMove(t *testing.T) {
 	const other = "the program has arrays, managed memory or memory of pools"
@@ -91,7 +110,6 @@ func TestLazyStaysWithWhatCannotMove(t *testing.T) {
 		"texture":     "the program has called cudaCreateTextureObject",
 		"graph":       "the program has called cudaGraphCreate",
 		"pool":        "the program has called cudaDeviceGetDefaultMemPool",
-		"heap":        "the program has called cudaDeviceSetLimit",
 		"symbol":      "the program has called cudaGetSymbolAddress",
 		"capture":     "the program has called cudaStreamBeginCapture",
 		"own_context": "a part of the program calls cuCtxCreate",

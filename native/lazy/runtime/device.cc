@@ -19,6 +19,7 @@
 #include "memory/memory.h"
 #include "program/mode.h"
 #include "program/objects.h"
+#include "program/settings.h"
 #include "task/burst.h"
 #include "task/pools.h"
 #include "task/graph_memory.h"
@@ -67,11 +68,12 @@ template <typename Ask> cudaError_t about(const char *call, int device, Ask ask)
 	return seen(ask(home() < 0 ? 0 : home()), call);
 }
 
-// setting is a property of the context or of a kernel: recorded until there is a context.
-// The context of another device does not have the setting. So a caller whose setting is more than
-// a preference also calls tie.
-template <typename Set> cudaError_t setting(const char *call, Set set)
+// setting is a property of the context or of a kernel: recorded until there is a context. The context of another device, on which the
+// next task may be, does not have it. So a caller whose setting is more than a preference also calls tie.
+template <typename Set> cudaError_t setting(const char *call, const Setting &what, Set run)
 {
+	const auto set = [=] { return make_setting(what, run); };
+
 	if (await_or_defer() && home() < 0) {
 		Locked locked;
 		if (deferring() && home() < 0) {
@@ -84,14 +86,14 @@ template <typename Set> cudaError_t setting(const char *call, Set set)
 }
 
 // set_context_memory is setting for what makes the context keep memory.
-template <typename Set> cudaError_t set_context_memory(uint64_t ContextMemory::*part, uint64_t bytes, Set set)
+template <typename Set> cudaError_t set_context_memory(const Setting &limit, uint64_t ContextMemory::*part, uint64_t bytes, Set set)
 {
 	const char *const call = "cudaDeviceSetLimit";
 	Task &task = Task::here();
 	ContextMemory was;
 	cudaError_t error = task.await_context_memory(call, part, bytes, &was);
 
-	if (error == cudaSuccess && (error = setting(call, set)) != cudaSuccess)
+	if (error == cudaSuccess && (error = setting(call, limit, set)) != cudaSuccess)
 		task.restore_context_memory(part, was);
 	return error;
 }
@@ -142,6 +144,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 			forget_graphs();
 			clear_record();
 			forget_handles();
+			forget_settings();
 			forget_windows();
 			forget_looks();
 			forget_stops();
@@ -302,30 +305,31 @@ cudaError_t cudaSetDeviceFlags(unsigned flags)
 cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 {
 	auto set = [=] { return REAL(cudaDeviceSetLimit)(limit, value); };
+	const Setting what = {Setting::limit, nullptr, limit};
 
-	tie_here(Tie::limit, "cudaDeviceSetLimit");
+	tie(Tie::limit, "cudaDeviceSetLimit");
 	if (limit == cudaLimitMallocHeapSize)
-		return set_context_memory(&ContextMemory::heap, value, set);
+		return set_context_memory(what, &ContextMemory::heap, value, set);
 	if (limit == cudaLimitStackSize)
-		return set_context_memory(&ContextMemory::local, local_pool(value), set);
+		return set_context_memory(what, &ContextMemory::local, local_pool(value), set);
 	if (limit == cudaLimitPrintfFifoSize) // which takes no memory of the device
-		return setting("cudaDeviceSetLimit", set);
+		return setting("cudaDeviceSetLimit", what, set);
 	cudaError_t error = await_device(); // not every device has the others, and programs ask by setting them
-	return error == cudaSuccess ? seen(set(), "cudaDeviceSetLimit") : error;
+	return error == cudaSuccess ? seen(make_setting(what, set), "cudaDeviceSetLimit") : error;
 }
 
 cudaError_t cudaThreadSetLimit(int limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
 
 cudaError_t cudaDeviceSetCacheConfig(int config)
 {
-	return setting("cudaDeviceSetCacheConfig", [=] { return REAL(cudaDeviceSetCacheConfig)(config); });
+	return setting("cudaDeviceSetCacheConfig", {Setting::cache, nullptr, 0}, [=] { return REAL(cudaDeviceSetCacheConfig)(config); });
 }
 
 cudaError_t cudaThreadSetCacheConfig(int config) { return cudaDeviceSetCacheConfig(config); }
 
 cudaError_t cudaFuncSetCacheConfig(const void *kernel, int config)
 {
-	return setting("cudaFuncSetCacheConfig", [=] { return REAL(cudaFuncSetCacheConfig)(kernel, config); });
+	return setting("cudaFuncSetCacheConfig", {Setting::kernel_cache, kernel, 0}, [=] { return REAL(cudaFuncSetCacheConfig)(kernel, config); });
 }
 
 // Recorded only where the call cannot fail: its answer is how a program finds out what
@@ -333,18 +337,19 @@ cudaError_t cudaFuncSetCacheConfig(const void *kernel, int config)
 cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 {
 	auto set = [=] { return REAL(cudaFuncSetAttribute)(kernel, attribute, value); };
+	const Setting what = {Setting::kernel_attribute, kernel, attribute};
 	int most = 0;
 
 	if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout)
-		tie_here(Tie::limit, "cudaFuncSetAttribute");
+		tie(Tie::limit, "cudaFuncSetAttribute");
 	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && await_or_defer() && value >= 0 &&
 	    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) == cudaSuccess &&
 	    value <= most - most_static_shared)
-		return setting("cudaFuncSetAttribute", set);
+		return setting("cudaFuncSetAttribute", what, set);
 	if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout && value >= -1 && value <= 100)
-		return setting("cudaFuncSetAttribute", set);
+		return setting("cudaFuncSetAttribute", what, set);
 	cudaError_t error = await_device();
-	return error == cudaSuccess ? seen(set(), "cudaFuncSetAttribute") : error;
+	return error == cudaSuccess ? seen(make_setting(what, set), "cudaFuncSetAttribute") : error;
 }
 
 cudaError_t cudaDeviceReset() { return reset("cudaDeviceReset", [] { return REAL(cudaDeviceReset)(); }); }

@@ -24,6 +24,7 @@
 #include "program/kernels.h"
 #include "program/mode.h"
 #include "program/objects.h"
+#include "program/settings.h"
 #include "program/variables.h"
 #include "burst.h"
 #include "managed.h"
@@ -83,7 +84,9 @@ bool bring(const Place &from, Place *to, Relocation *memory, uint64_t *copy_ns)
 	if (!values.read())
 		return false;
 	keep_times();
-	if (enter_device(to->device, &to->context) != cudaSuccess || !memory->make() || !remake_handles(to->device) || !values.write())
+	if (enter_device(to->device, &to->context) != cudaSuccess || !make_settings_again())
+		return false;
+	if (!memory->make() || !remake_handles(to->device) || !values.write())
 		return false;
 	return driver()->set_current(from.context) == CUDA_SUCCESS && memory->copy(from.context, to->context, copy_ns) && memory->put();
 }

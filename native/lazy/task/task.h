@@ -45,14 +45,14 @@ enum class Phase {
 };
 
 // Ties are the reasons why the task must stay on its device once it has had one: state that
-// the process has in its context there. Of each kind the first call since the last reset is known. A move makes the first two
+// the process has in its context there. Of each kind the first call since the last reset is known. A move makes the first three
 // again. Confinement (device/confine.h) and open explicit tasks (explicit.h) tie the task too.
 enum class Tie {
 	handle,   // streams and events
 	variable, // its value is on the device
+	limit,    // of the context, or an attribute of a kernel (program/settings.h)
 	graph,
 	pool,
-	limit,    // of the context, or an attribute of a kernel
 	context,  // made through the driver, by the program or a library
 	call,     // any other call that may leave state on the device
 	kinds

@@ -143,6 +143,29 @@ static Uses beyond() // what is read and written beside an allocation
 	};
 }
 
+static Uses limits_and_attributes()
+{
+	static int *x;
+	x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 7 << 20));
+	TRY(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
+	TRY(cudaDeviceSetLimit(5, 64)); // cudaLimitMaxL2FetchGranularity
+	TRY(cudaDeviceSetCacheConfig(1));
+	TRY(cudaFuncSetCacheConfig(STUB(add), 2));
+	TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributeMaxDynamicSharedMemorySize, 90000));
+	TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributeMaxDynamicSharedMemorySize, 100000)); // the last counts
+	return [] {
+		size_t heap = 0, stack = 0, granularity = 0;
+		TRY(cudaDeviceGetLimit(&heap, cudaLimitMallocHeapSize));
+		TRY(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
+		TRY(cudaDeviceGetLimit(&granularity, 5));
+		TRY(LAUNCH(add, grid, block, 100000, nullptr, x, 1000, 1));
+		say("heap %zu stack %zu granularity %zu x %ld", heap, stack, granularity, digest(x, 1000));
+		TRY(cudaFree(x));
+	};
+}
+
 static Uses nothing_more() { return [] {}; }
 
 // What keeps a program on its device.
@@ -180,12 +203,6 @@ static Uses pool()
 	uint64_t keep = 1 << 20;
 	TRY(cudaDeviceGetDefaultMemPool(&pool, 0));
 	TRY(cudaMemPoolSetAttribute(pool, 4, &keep)); // cudaMemPoolAttrReleaseThreshold
-	return nothing_more();
-}
-
-static Uses heap()
-{
-	TRY(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 16 << 20));
 	return nothing_more();
 }
 
@@ -229,8 +246,8 @@ static const struct {
 	const char *name;
 	Uses (*begin)();
 } ways[] = {{"memory", nothing_more}, {"streams", streams_and_events}, {"variables", variables}, {"pointers", pointers}, {"page_locked", page_locked},
-            {"in_order", in_order_of_a_stream}, {"beyond", beyond}, {"array", array}, {"texture", texture}, {"graph", graph}, {"pool", pool},
-            {"heap", heap}, {"managed", managed_memory}, {"symbol", symbol}, {"capture", capture}, {"own_context", own_context_there}};
+            {"in_order", in_order_of_a_stream}, {"settings", limits_and_attributes}, {"beyond", beyond}, {"array", array}, {"texture", texture}, {"graph", graph}, {"pool", pool},
+            {"managed", managed_memory}, {"symbol", symbol}, {"capture", capture}, {"own_context", own_context_there}};
 
 // moved: the test moves the program when it says "bound", and perhaps again after each line.
 void moved(const char *way)
