@@ -66,4 +66,6 @@ func TestLazyMakesAMillionHandles(t *testing.T) {
 // About 4,000 moves.
 func TestLazyMovesThousandsOfTimes(t *testing.T) { keepsResultsWhenItMoves(t, 9001, 600) }
 
+func TestLazyIsKilledInEveryCallOfAMove(t *testing.T) { isKilledInTheMiddleOfAMove(t, allSteps) }
+
 func TestLazyStaysWhicheverCallAMoveIsRefused(t *testing.T) { movesAfterRefusals(t, allSteps) }

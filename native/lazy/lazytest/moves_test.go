@@ -14,13 +14,19 @@ import (
 
 // Programs of native/lazy/tests/programs/moved.cc, and others: the scheduler moves a process to another device.
 
-// move tells the process to go to a device, and returns its answer.
-func (p *revocable) move(ticket schedulers.Ticket, to int) schedulers.Revoked {
+// tellToMove tells the process to go to a device.
+func (p *revocable) tellToMove(ticket schedulers.Ticket, to int) {
 	p.t.Helper()
 	r := schedulers.Revocation{Action: schedulers.Move, Bytes: 1 << 40, Deadline: patience, Device: to}
 	if err := p.server.Revoke(p.task.ID, ticket, r, fakeUUID(to)); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// move is tellToMove, and returns the answer.
+func (p *revocable) move(ticket schedulers.Ticket, to int) schedulers.Revoked {
+	p.t.Helper()
+	p.tellToMove(ticket, to)
 	return p.next("revoked").Answer()
 }
 
@@ -181,7 +187,7 @@ func TestLazyStaysWhereAMoveIsRefused(t *testing.T) {
 func movesAfterRefusals(t *testing.T, of func([]callStep) []callStep) {
 	t.Helper()
 	for _, s := range of(moveSteps(t)) {
-		if mustNotFail.MatchString(s.call) {
+		if s.after || mustNotFail.MatchString(s.call) {
 			continue
 		}
 		t.Run(fmt.Sprint(s.call, " ", s.nth), func(t *testing.T) {
@@ -223,7 +229,8 @@ var mustNotFail = regexp.MustCompile(`^(cuMemRelease|cuMemAddressFree|\w+Destroy
 // mayFail is what a process says that cannot even look whether it could move.
 var mayFail = regexp.MustCompile(`^(the context is gone|the device has failed with error 2)$`)
 
-// moveSteps are all calls that a process makes for a move. Those that unmap only give something back, unless other memory is mapped there next.
+// moveSteps are all calls that a process makes for a move. After says that a call which unmaps only gives something back: no other memory
+// is mapped there next.
 func moveSteps(t *testing.T) []callStep {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -236,13 +243,34 @@ func moveSteps(t *testing.T) []callStep {
 		call := at[0]
 		counts[call]++
 		gives := call == "cuMemUnmap" && (n+1 == len(calls) || calls[n+1][0] != "cuMemMap" || calls[n+1][1] != at[1])
-		if n >= before && !gives && call != looking && call != "cuThreadExchangeStreamCaptureMode" {
-			all = append(all, callStep{call, counts[call], false})
+		if n >= before && call != looking && call != "cuThreadExchangeStreamCaptureMode" {
+			all = append(all, callStep{call, counts[call], gives})
 		}
 	}
 	p.goesOn()
 	p.endsAsNative()
 	return all
+}
+
+// alsoLooks are calls that the library makes at any time to see what is over.
+var alsoLooks = regexp.MustCompile(`^(cuCtx[GS]etCurrent|cuCtxGetDevice|cudaSetDevice|cuStreamIsCapturing|cuEventQuery)$`)
+
+// A process that is killed in any step of a move is gone, and the scheduler has nothing of it any more.
+func TestLazyIsKilledInTheMiddleOfAMove(t *testing.T) { isKilledInTheMiddleOfAMove(t, firstSteps) }
+
+func isKilledInTheMiddleOfAMove(t *testing.T, of func([]callStep) []callStep) {
+	t.Helper()
+	for _, s := range of(moveSteps(t)) {
+		if alsoLooks.MatchString(s.call) {
+			continue
+		}
+		t.Run(fmt.Sprint(s.call, " ", s.nth), func(t *testing.T) {
+			t.Parallel()
+			p := startMoved(t, "variables", fmt.Sprintf("FAKE_CUDA_KILL=%s:%d", s.call, s.nth))
+			p.tellToMove(1, 0)
+			p.mustBeKilled()
+		})
+	}
 }
 
 // Between two devices and among four, programs of all kinds compute what they compute alone, while the scheduler moves them at random

@@ -812,14 +812,20 @@ func isKilledInTheMiddleOfARevocation(t *testing.T, of func([]callStep) []callSt
 		t.Run(fmt.Sprint(s.call, " ", s.nth), func(t *testing.T) {
 			t.Parallel()
 			p := s.reach(t, twoChunks, "FAKE_CUDA_KILL=%s:%d")
-			p.end()
-			if p.err == nil || p.err.Error() != "signal: killed" {
-				t.Errorf("ended: %v; events %v", p.err, p.events)
-			}
-			if e := p.of("gone"); len(e) != 1 || e[0].Posted.(runner.ProcessGone).SaidBye || len(p.of("misbehaved")) > 0 {
-				t.Errorf("closed: %v", e)
-			}
+			p.mustBeKilled()
 		})
+	}
+}
+
+// mustBeKilled: the process has been killed, which the scheduler learns, and nothing else.
+func (p *revocable) mustBeKilled() {
+	p.t.Helper()
+	p.end()
+	if p.err == nil || p.err.Error() != "signal: killed" {
+		p.t.Errorf("ended: %v; events %v", p.err, p.events)
+	}
+	if e := p.of("gone"); len(e) != 1 || e[0].Posted.(runner.ProcessGone).SaidBye || len(p.of("misbehaved")) > 0 {
+		p.t.Errorf("closed: %v", e)
 	}
 }
 
