@@ -12,9 +12,9 @@
  * thread, and each reply wakes one thread.
  *
  * A process that can give memory back (client_can_evict) must hear the server at any time. Each of its
- * connections has a thread that reads it: `reading` stays true. The thread calls the hooks. When
- * a hook waits for an answer, it reads the connection itself. A reader whose connection is not the
- * current one ends. It may still be in a hook then: `serving` lets one thread call hooks at a time.
+ * connections has a thread that reads it: `reading` stays true. The thread calls the hooks. Meanwhile
+ * it does not read: a thread that waits for swap space or room, which a hook may wait for, then reads the
+ * connection itself (read_or_wait). A reader whose connection is not the current one ends. It may still be in a hook then: `serving` lets one thread call hooks at a time.
  *
  * `lock` guards all state and is never held while waiting for a reply. Frames
  * are sent under it, which keeps BYE last; the server reads without waiting for
@@ -152,7 +152,8 @@ static struct {
 	bool recalled; /* what was offered is to go back */
 	struct waiter *waiters;
 	bool granted; /* a task has had a device of the server's */
-	bool reading; /* a thread is in link_receive */
+	bool reading; /* a thread is in link_receive, or will be */
+	uint64_t receiving; /* the connection with a thread in link_receive now; 0: none */
 	bool fault_sent;
 	bool hinted;
 	char lost_why[512]; /* why the scheduler was lost, until unheard has told it */
@@ -259,6 +260,7 @@ static void after_fork_in_child(void)
 	process.phase = UNOPENED;
 	process.client = false;
 	process.reading = false;
+	process.receiving = 0;
 	process.evicts = false;
 	link_close(&process.offer);
 	process.recalled = false;
@@ -744,8 +746,11 @@ static void deliver(enum link_event event, const union link_frame *frame, struct
 		case CASE_WIRE_ROOM_IS: allowed = take_room(&frame->room); break;
 		default: allowed = take_answer(frame);
 		}
-	if (!allowed)
-		lose("it sent a frame that answers no request, or none that is allowed now");
+	if (!allowed) {
+		char why[128];
+		snprintf(why, sizeof why, "it sent a frame of type %u that answers no request, or none that is allowed now", (unsigned)frame->header.type);
+		lose(why);
+	}
 }
 
 /* receive takes the next frame, without the lock while it waits. What comes after the program has
@@ -757,12 +762,26 @@ static void receive(const struct caller *caller)
 	union link_frame frame;
 	struct link_files files;
 
+	process.receiving = over;
 	begin_wait((void *)caller);
 	const enum link_event event = link_receive(fd, &frame, &files);
 	end_wait((void *)caller);
-	if (over == process.connection && (event == LINK_FRAME || link_intact(&process.link)))
-		deliver(event, &frame, &files);
+	if (over == process.connection) {
+		process.receiving = 0;
+		if (event == LINK_FRAME || link_intact(&process.link))
+			deliver(event, &frame, &files);
+	}
 	link_close(&files);
+	changed();
+}
+
+/* read_or_wait receives a frame, or waits until the thread that is in link_receive has one. Of a process that can evict. */
+static void read_or_wait(const struct caller *caller)
+{
+	if (process.receiving == process.connection)
+		sleep_until_changed(caller);
+	else
+		receive(caller);
 }
 
 static const char closed_here[] =
@@ -850,7 +869,7 @@ static bool await(struct entry *e, const struct caller *caller)
 			break;
 		}
 		process.reading = true;
-		receive(caller);
+		read_or_wait(caller);
 		process.reading = process.evicts;
 	}
 	read_on();
@@ -1059,7 +1078,7 @@ static void *read_connection(void *number)
 
 	while (current((uintptr_t)number)) {
 		if (link_intact(&process.link))
-			receive(&caller);
+			read_or_wait(&caller);
 		if (current((uintptr_t)number) && !link_intact(&process.link))
 			connected(); /* over a connection that has a reader of its own, and withdraws what came */
 		serve(&caller);
@@ -1084,10 +1103,7 @@ bool client_can_evict(const struct client_hooks *hooks)
 static void await_swap(const struct swap *own, uint64_t over, const struct caller *caller)
 {
 	while (process.swap != NULL && (own == NULL || process.swap == own) && current(over) && link_intact(&process.link))
-		if (reads_here())
-			receive(caller);
-		else
-			sleep_until_changed(caller);
+		read_or_wait(caller);
 }
 
 static bool more_swap(uint64_t bytes, struct client_space *space, const struct caller *caller)
@@ -1122,13 +1138,15 @@ static void await_room(const struct room *own, const struct caller *caller)
 	const uint64_t over = process.connection;
 
 	while (process.room != NULL && (own == NULL || process.room == own) && current(over) && link_intact(&process.link)) {
-		if (process.reading && !reads_here()) {
+		if (process.evicts) {
+			read_or_wait(caller);
+		} else if (process.reading) {
 			sleep_until_changed(caller);
-			continue;
+		} else {
+			process.reading = true;
+			receive(caller);
+			process.reading = false;
 		}
-		process.reading = true;
-		receive(caller);
-		process.reading = process.evicts;
 	}
 	read_on();
 }

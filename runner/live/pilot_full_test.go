@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
@@ -28,9 +29,7 @@ func TestProgramsBesideAKernelWithoutEnd(t *testing.T) {
 		r.uuids, r.ids, r.limit = r.uuids[:1], r.ids[:1], ample
 		r.device.CapacityBytes = 2*(jobHeap+smallContext) + jobMoves // what pagedos has, and nothing for the other beside it
 		for i, line := range lines {
-			words := strings.Fields(line)
-			r.jobs[i].Program, r.jobs[i].Args = filepath.Join(dir, "build", words[0]), append(words[1:], "--threads", "32", "--blocks", "3")
-			r.jobs[i].UntilOthersEnd = words[0] == "pagedos"
+			runsProgram(&r.jobs[i], dir, line)
 		}
 		jobs, rec := r.mustRun()
 		return r, jobs, rec
@@ -59,5 +58,37 @@ func TestProgramsBesideAKernelWithoutEnd(t *testing.T) {
 	}
 	if stops == 0 {
 		t.Error("pagedos was never stopped, so that little was checked")
+	}
+}
+
+// runsProgram has a job run one of PILOT's programs, pagedos until the others end.
+func runsProgram(j *mixes.Job, dir, line string) {
+	words := strings.Fields(line)
+	j.Program, j.Args = filepath.Join(dir, "build", words[0]), append(words[1:], "--threads", "32", "--blocks", "3")
+	j.UntilOthersEnd = words[0] == "pagedos"
+}
+
+// Jobs go on beside one that is larger than the device: it may be asked for memory before what was granted to it is there, and while it
+// waits for room on the host.
+func TestBesideOneThatIsLargerThanTheDevice(t *testing.T) {
+	dir := nativetest.Build(t, "../benchmarks/pilot", "build/pagedos", "build/vectoradd")
+	for _, sched := range []string{"mfit:wait=20ms,estimate=allocated", "amfit:wait=20ms"} {
+		for n := range 6 {
+			t.Run(fmt.Sprint(sched, "/", n), func(t *testing.T) {
+				r := newSwapRig(t, sched, 2, "FAKE_CUDA_DEVICES=1", "FAKE_CUDA_KERNEL_US=3000")
+				r.uuids, r.ids, r.limit = r.uuids[:1], r.ids[:1], ample
+				r.device.CapacityBytes = 2*(jobHeap+smallContext) + jobMoves
+				runsProgram(&r.jobs[0], dir, fmt.Sprintf("vectoradd --size %dMiB --rounds 30 --verify", jobMoves/mebibyte/4))
+				runsProgram(&r.jobs[1], dir, fmt.Sprintf("pagedos --burst 20 --size %dMiB", 2*jobMoves/mebibyte))
+				r.jobs[1].MaxWait = ample
+				jobs, _ := r.mustRun()
+				for i, j := range jobs {
+					if *j.Outcome != results.OK {
+						t.Errorf("job %d: %s: %s\n%s", i, *j.Outcome, j.Detail, r.output(i))
+					}
+				}
+				r.wantWholeArea()
+			})
+		}
 	}
 }

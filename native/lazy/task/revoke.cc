@@ -126,21 +126,22 @@ static uint64_t give_unused()
 
 // evict moves memory while nothing of the process runs. `lock` is held, and the gate is closed. `unused` bytes are given
 // back already. With its permission the process also gives back what is not made yet: a call that makes memory needs permission,
-// and the process asks for as much with it.
+// and the process asks for as much with it. So it is with room for memory that is to come back and has not come yet.
 static void evict(const client_revocation &r, uint64_t unused, client_revoked *answer)
 {
 	const bool yields = must_resume(r);
 	const Unmade before = unmade();
-	const uint64_t lacks = over(r.bytes, unused), given = yields ? std::min(before.counted, lacks) : 0;
+	const uint64_t room = yields ? room_on_device() : 0, lacks = over(r.bytes, unused), of_room = std::min(room, lacks);
+	const uint64_t given = yields ? std::min(before.counted, lacks - of_room) : 0;
 	client_move out = {};
 
-	await_evicted(lacks - given, home(), yields, &out);
+	await_evicted(lacks - of_room - given, home(), yields, &out);
 	answer->outcome = CASE_REVOKED_DONE;
 	answer->freed_bytes = out.bytes;
-	answer->given_bytes = unused + given;
+	answer->given_bytes = unused + of_room + given;
 	if (yields || !revoked()) { // growth may have been granted meanwhile
 		const Unmade now = unmade();
-		answer->movable_bytes = over(now.counted + now.given, before.given + given);
+		answer->movable_bytes = over(now.counted + now.given, before.given + given) + room - of_room;
 	}
 	answer->copy_ns = out.copy_ns;
 	answer->bookkeeping_ns = out.bookkeeping_ns;
