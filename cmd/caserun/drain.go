@@ -25,8 +25,8 @@ host; tasks that cannot move stay until they end. The command waits until no
 task is on the device, says what keeps it, and prints what is there then. A run
 of which a device was taken out is doubtful: comparisons leave it out.
 
-RUN is a number from caserun report, or latest, which is the last of those under
-way. DEVICE is its number in the run, or its UUID.`,
+RUN is a number from caserun report, or latest: the last run that is under way.
+DEVICE is its number in the run, or its UUID.`,
 		Example: `  caserun drain latest 1
   caserun drain 12 1 --no-wait --format json
   caserun drain 12 1 --undo`,

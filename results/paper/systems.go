@@ -38,7 +38,7 @@ func (p *Paper) system(name string) System {
 // mostOff is how far, as a factor, a run's subscription may be from that of its system.
 const mostOff = 1.3
 
-// SystemOf returns the system of a run: of those with the mix and as many devices, the one with the nearest subscription, or the first for
+// SystemOf returns the system of a run. Of systems with the mix and as many devices it is the one with the nearest subscription, or the first for
 // which that does not count. It is empty if no system is near.
 // devices are those of the run.
 func (p *Paper) SystemOf(mix string, devices []results.Device) string {

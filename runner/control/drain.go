@@ -25,7 +25,7 @@ const between = 100 * time.Millisecond
 
 // Request is what a user asks of a device of a run.
 type Request struct {
-	Run    string // its number, or latest: of those that run
+	Run    string // its number, or latest: the last run that is under way
 	Device string // its number in the run, or its UUID
 	Undo   bool   // put it back
 	NoWait bool   // do not wait until it is empty

@@ -89,7 +89,7 @@ func TestLazyMoves(t *testing.T) {
 	}
 }
 
-// Preferences of the program's, of which the fakes tell nothing, are set again too.
+// Preferences of the program's are set again too. The fakes tell nothing of them.
 func TestLazyMovesWithPreferences(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	p := startMoved(t, "settings", "FAKE_CUDA_TRACE="+trace)

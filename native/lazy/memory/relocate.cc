@@ -52,7 +52,7 @@ bool Relocation::open_windows()
 	return reach(windows_, bytes_, to_);
 }
 
-// open_host lets the other device reach what is on the host. That it could is no harm if nothing comes of it.
+// open_host lets the other device reach what is on the host. It does no harm if nothing comes of it.
 bool Relocation::open_host() const
 {
 	for (const auto &entry : ranges()) {

@@ -50,7 +50,7 @@ enum class Phase {
 enum class Tie {
 	handle,   // streams and events
 	variable, // its value is on the device
-	limit,    // of the context, or an attribute of a kernel (program/settings.h)
+	limit,    // of the context, or an attribute of a kernel (device/settings.h)
 	graph,
 	pool,
 	context,  // made through the driver, by the program or a library

@@ -7,7 +7,7 @@
 #include "abi/lock.h"
 #include "abi/symbols.h"
 #include "device/device.h"
-#include "mode.h"
+#include "program/mode.h"
 
 namespace lazy {
 
