@@ -775,15 +775,6 @@ static void receive(const struct caller *caller)
 	changed();
 }
 
-/* read_or_wait receives a frame, or waits until the thread that is in link_receive has one. Of a process that can evict. */
-static void read_or_wait(const struct caller *caller)
-{
-	if (process.receiving == process.connection)
-		sleep_until_changed(caller);
-	else
-		receive(caller);
-}
-
 static const char closed_here[] =
 	"the program has closed its connection (a descriptor that it did not open)";
 
@@ -845,6 +836,20 @@ static bool transmit(const void *frame, size_t size)
 /* reads_here: this thread is the connection's reader, so nobody else reads for it. */
 static bool reads_here(void) { return process.evicts && pthread_equal(process.reader, pthread_self()); }
 
+/* read_or_wait waits for something to come, in a process that can evict. While the reader calls hooks, a thread that waits receives.
+ * Its signals stay blocked then: a handler that waits for an answer would wait for the thread that it interrupts. */
+static void read_or_wait(const struct caller *caller)
+{
+	struct caller blocked = *caller;
+
+	if (process.receiving == process.connection || !(reads_here() || process.serving)) {
+		sleep_until_changed(caller);
+		return;
+	}
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked.signals);
+	receive(&blocked);
+}
+
 /* read_on has another thread that waits for an answer read the connection, after this one. */
 static void read_on(void)
 {
@@ -869,7 +874,10 @@ static bool await(struct entry *e, const struct caller *caller)
 			break;
 		}
 		process.reading = true;
-		read_or_wait(caller);
+		if (process.evicts)
+			read_or_wait(caller);
+		else
+			receive(caller);
 		process.reading = process.evicts;
 	}
 	read_on();
