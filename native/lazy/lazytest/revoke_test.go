@@ -204,8 +204,8 @@ func (k *taker) hear(task *kept, was schedulers.Revoked) {
 		k.t.Errorf("%+v of a task with %d bytes on the device: %+v", r, task.resident, was)
 	}
 	task.asked = nil
-	if task.resumes != nil && (r.Action == schedulers.Yield || r.Action == schedulers.Stop) { // what has left is to come back too
-		task.needs += task.resident - was.Resident
+	if task.resumes != nil && (r.Action == schedulers.Yield || r.Action == schedulers.Stop) { // what has left is to come back too, as far as it is used
+		task.needs += min(task.resident-was.Resident, max(0, task.resumes.Needs().Referenced-task.needs))
 	}
 	task.resident = was.Resident
 	task.begins = task.begins && was.Outcome != schedulers.Done
