@@ -94,7 +94,8 @@ template <typename Run> cudaError_t ordered(const char *call, bool valid, Run ru
 		call, valid,
 		[=] {
 			const Staying here;
-			use_device();
+			if (may_be_taken()) // else a handle may be of the device on which the thread still is
+				use_device();
 			return run();
 		},
 		run);
