@@ -4,6 +4,9 @@
 // same result, and if its parameters are known, because they are kept for that. That it may be begun again is said by a
 // variable of the module, which casecc's pass or the program's author has made, or by the mix (CASE_RESTART_KERNELS). The driver is
 // asked for all of it: it must be one of CUDA 12.5 or later (task/stop.cc).
+//
+// What is behind such a kernel waits for it. That would double the time of a program with many thousand launches of a few microseconds,
+// so kernels that are brief are launched as any other.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +42,43 @@ namespace {
 
 const char words_name[] = "case_stop_words", mark_name[] = "case_restartable_";
 
+const uint64_t brief_ns = 200 * 1000u;
+const unsigned enough = 16, in_between = 64;
+
 std::atomic<bool> some{false};
+
+// Lately is how the launches of a kernel went that could be stopped.
+class Lately {
+public:
+	// is_brief: the last `enough` launches were, none of them smaller, and this is not the one in `in_between` that shows whether that is still so.
+	bool is_brief(uint64_t blocks)
+	{
+		if (blocks > most_blocks_.load()) {
+			most_blocks_ = blocks;
+			brief_ = 0;
+		}
+		return brief_.load() >= enough && ++launches_ % in_between != 0;
+	}
+
+	void ended(uint64_t ran_ns, bool stopped)
+	{
+		if (stopped || ran_ns > brief_ns)
+			brief_ = 0;
+		else
+			brief_++;
+	}
+
+private:
+	std::atomic<uint64_t> most_blocks_{0};
+	std::atomic<unsigned> brief_{0}, launches_{0};
+};
 
 // Known is what the driver tells of a kernel that may be stopped.
 struct Known {
 	void *function = nullptr; // nullptr: the kernel may not be stopped
 	CUdeviceptr words = 0;
 	std::vector<Parameter> parameters;
+	std::shared_ptr<Lately> lately;
 };
 
 // source_name is a kernel's name in its source, without namespaces and template arguments ("Itanium C++ ABI", 5.1).
@@ -94,8 +127,10 @@ Known learn(const void *host, const std::string &name)
 		return known;
 	known.words = variable(module, words_name, 2 * sizeof(unsigned));
 	const bool may = listed(source) || variable(module, mark_name + source, 1) != 0 || variable(module, mark_name + name, 1) != 0;
-	if (known.words != 0 && may && parameters_of_function(function, &known.parameters))
+	if (known.words != 0 && may && parameters_of_function(function, &known.parameters)) {
 		known.function = function;
+		known.lately = std::make_shared<Lately>();
+	}
 	return known;
 }
 
@@ -160,13 +195,15 @@ bool begin_launch(const void *kernel, dim3 grid, dim3 block, void **arguments, s
 	if (!some.load(std::memory_order_relaxed) || !can_be_revoked() || context_of_task() == nullptr)
 		return false;
 	const Known of = known(kernel);
-	if (of.function == nullptr || (arguments == nullptr && !of.parameters.empty()))
+	if (of.function == nullptr || (arguments == nullptr && !of.parameters.empty()) ||
+	    of.lately->is_brief(uint64_t{grid.x} * grid.y * grid.z))
 		return false;
 	if (stream == nullptr)
 		stream = own ? per_thread_stream : legacy_stream;
 	const auto kept = keep(of, grid, block, arguments, shared, stream);
 	const auto prepare = [kernel, kept] { await_references(kernel, kept->arguments.data()); };
-	return begin_stoppable({of.words, stream, prepare, [kept] { return launch_again(*kept); }});
+	const auto ended = [lately = of.lately](uint64_t ns, bool stopped) { lately->ended(ns, stopped); };
+	return begin_stoppable({of.words, stream, prepare, [kept] { return launch_again(*kept); }, ended});
 }
 
 } // namespace lazy

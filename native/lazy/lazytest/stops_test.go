@@ -169,6 +169,17 @@ func TestLazyLosesItsSchedulerWhileAKernelIsStopped(t *testing.T) {
 	}
 }
 
+// Kernels that were brief for some time do not wait for one another. A larger launch of them is stopped all the same.
+func TestLazyWaitsForNoBriefKernel(t *testing.T) {
+	p := startForEver(t, "brief", "STOPS_MIB=0", "FAKE_CUDA_KERNEL_US=1")
+	if was := p.revoked(schedulers.Stop); was.Outcome != schedulers.Done {
+		t.Errorf("%+v", was)
+	}
+	p.grant(p.next("resume"))
+	p.wantSaid("begun 2")
+	p.endsForEver(2)
+}
+
 // What the program has behind a kernel that is stopped waits, and queries say so. Kernels that cannot begin again are never
 // stopped midway, though they look.
 func TestLazyKeepsResultsWhenKernelsAreStopped(t *testing.T) {

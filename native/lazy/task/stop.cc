@@ -152,8 +152,10 @@ State settle()
 	if ((kernel.state != State::runs && kernel.state != State::asked) || REAL_DRIVER(cuEventQuery)(kernel.after) == cudaErrorNotReady)
 		return kernel.state;
 	const bool stopped = kernel.state == State::asked && said_stopped();
+	const uint64_t took = ran();
 	if (stopped)
-		stopped_ran += ran();
+		stopped_ran += took;
+	kernel.what->ended(took, stopped);
 	turn(stopped ? State::stopped : State::none);
 	return kernel.state;
 }

@@ -19,6 +19,7 @@ struct Stoppable {
 	cudaStream_t stream = nullptr;   // as CUDA knows it
 	std::function<void()> prepare;   // for a launch again, outside of the gate: brings its memory
 	std::function<CUresult()> run;   // launches it again, by the driver
+	std::function<void(uint64_t, bool)> ended; // is told for how many ns it ran, and whether it was stopped
 };
 
 // begin_stoppable comes before the launch, inside of the gate. false: it is a launch as any other, because other calls are under
