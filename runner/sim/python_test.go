@@ -15,8 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/external"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -78,6 +80,42 @@ func TestTheExampleOfIdlePreemption(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Random moves go on as long as jobs have tasks, and change nothing but where these are.
+func TestTheExampleOfRandomMoves(t *testing.T) {
+	t.Setenv("MOVES_MS", "100")
+	s, err := policies.Parse("exec:"+example(t, "moves.py"), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := external.Start(*s.Program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, rec, _, err := trial{node: mustNode(t, "sim:2xH200"), jobs: mixJobs(t, "W1")[:4]}.under(t.Context(), p.Scheduler(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moves := 0
+	for _, s := range rec.Swaps {
+		if s.Action == schedulers.Move.String() && s.Outcome == schedulers.Done {
+			moves++
+		}
+	}
+	last := 0.0
+	for _, j := range jobs {
+		last = max(last, *j.EndS)
+		if *j.Outcome != results.OK {
+			t.Errorf("job %d: %s", j.Index, *j.Outcome)
+		}
+	}
+	if moves < int(last)*5 {
+		t.Errorf("%d moves in %.0f s", moves, last)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
