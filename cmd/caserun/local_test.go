@@ -17,6 +17,9 @@ import (
 // ready is what a ballast says once it holds its memory.
 const ready = `echo '{"device":"fake","total":1,"free":1,"leave_free":1,"held":1,"pieces":1}'` + "\n"
 
+// counts is a program of --slow that holds and counts SMs.
+const counts = `echo '{"sms":132,"seen":33}'; [ $1 = hold ] || exit 0` + "\n"
+
 // writeFiles makes files that may run, by their path.
 func writeFiles(t *testing.T, files map[string]string) {
 	t.Helper()
@@ -31,7 +34,7 @@ func writeFiles(t *testing.T, files map[string]string) {
 }
 
 // fakeNode goes to a directory of its own, with a job that does script and the
-// ballast that live runs find there. Writing to the pipe wakes who reads it.
+// ballast that live runs find there. Writing to the pipe wakes who reads it; untilQuit has a pipe of its own, quit.
 func fakeNode(t *testing.T, script, ballast string) (dir string) {
 	t.Helper()
 	dir = inTempDir(t)
@@ -39,8 +42,10 @@ func fakeNode(t *testing.T, script, ballast string) (dir string) {
 		"own.yaml":               "name: own\njobs:\n  - {program: /bin/sh, args: [-c, '" + script + "'], memory: 1GiB}\n",
 		"native/ballast/ballast": "#!/bin/sh\n" + ballast,
 	})
-	if err := syscall.Mkfifo("pipe", 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"pipe", "quit"} {
+		if err := syscall.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
@@ -72,6 +77,9 @@ func has(events []results.Event, kind results.EventKind, detail string) bool {
 	return slices.ContainsFunc(events, func(e results.Event) bool { return e.Kind == kind && strings.Contains(e.Detail, detail) })
 }
 
+// untilQuit is an MPS daemon without a server, which ends when it is told to quit.
+const untilQuit = "[ \"$1\" = -f ] && exec cat quit\nread line\ncase $line in quit*) echo >quit;; esac\n"
+
 // A run whose ballast or MPS daemon ends under it stops, and is not a measurement.
 func TestLostHelpersStopTheRun(t *testing.T) {
 	library := fakeNVML(t)
@@ -80,6 +88,8 @@ func TestLostHelpersStopTheRun(t *testing.T) {
 		args               []string
 		lost, why          string
 	}{
+		{"what slows a GPU", counts + "read go <pipe; echo out of cheese >&2; exit 7\n", untilQuit, []string{"--slow", "0=0.25"},
+			"the program that slows GPU 3 ended during the run", "exit status 7: out of cheese"},
 		{"ballast", ready + "read go <pipe; echo out of cheese >&2; exit 7\n", "", []string{"--no-mps", "--mem-cap", "8GiB"},
 			"the ballast of GPU 3 ended during the run", "exit status 7: out of cheese"},
 		{"MPS", "", "[ \"$1\" = -f ] || exit 0\nread go <pipe; echo out of cheese; exit 7\n", nil,
@@ -87,7 +97,7 @@ func TestLostHelpersStopTheRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := fakeNode(t, "echo >pipe; sleep 5", c.ballast)
-			writeFiles(t, map[string]string{"bin/nvidia-cuda-mps-control": "#!/bin/sh\n" + c.mps})
+			writeFiles(t, map[string]string{"bin/nvidia-cuda-mps-control": "#!/bin/sh\n" + c.mps, "native/ballast/slow": "#!/bin/sh\n" + c.ballast})
 			env := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
 			args := append([]string{"--node", "local", "--devices", "3"}, c.args...)
 			status, text := finish(t, onFakes(dir, library, env, append([]string{"mix", "own.yaml", "--sched", "zero"}, args...)...))

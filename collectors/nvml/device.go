@@ -33,6 +33,7 @@ type Device struct {
 	ComputeMode *ComputeMode
 
 	SMClockHz    *uint64
+	MaxSMClockHz *uint64 // the highest that the device can have
 	EventReasons *EventReasons
 }
 
@@ -192,13 +193,8 @@ func (n *Node) optionalQueries(h handle, d *Device) []query {
 			mode, ret := h.dev.GetComputeMode()
 			return set(&d.ComputeMode, computeModeOf(mode), ret)
 		}},
-		{"nvmlDeviceGetClockInfo", func() nvml.Return {
-			mhz, ret := h.dev.GetClockInfo(nvml.CLOCK_SM)
-			if mhz > maxClockMHz {
-				return nvml.ERROR_NOT_SUPPORTED
-			}
-			return set(&d.SMClockHz, uint64(mhz)*1e6, ret)
-		}},
+		{"nvmlDeviceGetClockInfo", func() nvml.Return { return setClock(&d.SMClockHz, h.dev.GetClockInfo) }},
+		{"nvmlDeviceGetMaxClockInfo", func() nvml.Return { return setClock(&d.MaxSMClockHz, h.dev.GetMaxClockInfo) }},
 		{reasonsCall, func() nvml.Return {
 			r, ret := reasons()
 			if r == math.MaxUint64 { // NVML's word for an unknown number
@@ -207,6 +203,15 @@ func (n *Node) optionalQueries(h handle, d *Device) []query {
 			return set(&d.EventReasons, EventReasons(r), ret)
 		}},
 	}
+}
+
+// setClock sets a clock of the SMs, if the driver's answer can be.
+func setClock(to **uint64, read func(nvml.ClockType) (uint32, nvml.Return)) nvml.Return {
+	mhz, ret := read(nvml.CLOCK_SM)
+	if mhz > maxClockMHz {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	return set(to, uint64(mhz)*1e6, ret)
 }
 
 func set[T any](to **T, v T, ret nvml.Return) nvml.Return {

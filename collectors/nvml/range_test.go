@@ -209,8 +209,16 @@ func TestOddMemoryOfAProcess(t *testing.T) {
 
 func TestOddClock(t *testing.T) {
 	onFake(t, []string{"FAKE_NVML_ODD=clock"}, func(t *testing.T, n *Node) {
-		if d, err := n.Devices(); err != nil || d[0].SMClockHz != nil {
-			t.Errorf("%+v, %v; want an unknown clock", d, err)
+		if d, err := n.Devices(); err != nil || d[0].SMClockHz != nil || d[0].MaxSMClockHz != nil {
+			t.Errorf("%+v, %v; want unknown clocks", d, err)
+		}
+	})
+}
+
+func TestMaxClock(t *testing.T) {
+	onFake(t, nil, func(t *testing.T, n *Node) {
+		if d, err := n.Devices(); err != nil || *d[0].MaxSMClockHz != 1980e6 {
+			t.Errorf("%+v, %v; want a clock of 1980 MHz", d, err)
 		}
 	})
 }

@@ -161,7 +161,7 @@ int main(int argc, char **argv) {
          ",\"held\":%zu,\"pieces\":%zu}\n",
          uuid, total, left, leave, held, piece_count);
   if (fflush(stdout) != 0) fail(EXIT_CUDA, "write the ready line: %s", strerror(errno));
-  ended(&unblocked, 1);
+  ended(&unblocked, NULL);
   release(device, uuid);
   return 0;
 }

@@ -67,15 +67,11 @@ static inline void on_signal(int sig) {
   stopped = 1;
 }
 
-/* load_driver finds the functions and starts the driver, which shows every GPU of the node, in PCI
- * order. It runs without MPS: it cannot reach a control daemon in this directory. */
-static inline void load_driver(const struct symbol *symbols, size_t count) {
+/* find_driver finds the functions and starts the driver. */
+static inline void find_driver(const struct symbol *symbols, size_t count) {
   CUresult (*init)(unsigned flags) = NULL;
   const struct symbol start = {"cuInit", &init};
 
-  if (unsetenv("CUDA_VISIBLE_DEVICES") || setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) ||
-      setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1))
-    fail(EXIT_CUDA, "set the environment: %s", strerror(errno));
   void *lib = dlopen("libcuda.so.1", RTLD_NOW);
   if (!lib) fail(EXIT_NO_DEVICE, "load the CUDA driver: %s", dlerror());
   void *names = dlsym(lib, "cuGetErrorName"); /* messages can do without */
@@ -87,6 +83,15 @@ static inline void load_driver(const struct symbol *symbols, size_t count) {
     memcpy(s->slot, &found, sizeof found);
   }
   must(init(0), "cuInit", NULL);
+}
+
+/* load_driver does so, and the driver shows every GPU of the node, in PCI order. It runs without MPS: it cannot reach a control
+ * daemon in this directory. */
+static inline void load_driver(const struct symbol *symbols, size_t count) {
+  if (unsetenv("CUDA_VISIBLE_DEVICES") || setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) ||
+      setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1))
+    fail(EXIT_CUDA, "set the environment: %s", strerror(errno));
+  find_driver(symbols, count);
 }
 
 /* catch_signals has SIGTERM and SIGINT, and the starter's death, end wait_for_end, and only that. */
@@ -105,14 +110,13 @@ static inline void catch_signals(sigset_t *unblocked) {
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) fail(EXIT_CUDA, "PR_SET_PDEATHSIG: %s", strerror(errno));
 }
 
-/* ended waits for the end of stdin or a signal, if `wait`, and reports whether one has come. The signals
- * are blocked outside ppoll, so that none is lost between a check and the wait. */
-static inline int ended(const sigset_t *unblocked, int wait) {
-  static const struct timespec now;
+/* ended waits for the end of stdin or a signal, for as long as `limit` says (NULL: for ever), and reports whether one has
+ * come. The signals are blocked outside ppoll, so that none is lost between a check and the wait. */
+static inline int ended(const sigset_t *unblocked, const struct timespec *limit) {
   char discard[256];
   while (!stopped) {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    int ready = ppoll(&in, 1, wait ? NULL : &now, unblocked);
+    int ready = ppoll(&in, 1, limit, unblocked);
     if (ready == 0) return 0;
     if (ready < 0 && errno != EINTR) fail(EXIT_CUDA, "wait for the end of stdin: %s", strerror(errno));
     if (ready < 0) continue;

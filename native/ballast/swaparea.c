@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
   const int node = numa_node(gpu(0));
   int files[PIECES_A_PACKET];
   size_t count = 0;
-  for (uint64_t made = 0; made < bytes && !ended(&unblocked, 0);) {
+  for (uint64_t made = 0; made < bytes && !ended(&unblocked, &(struct timespec){0});) {
     files[count++] = export(make_piece(node, piece, made));
     made += piece;
     if (count == PIECES_A_PACKET || made == bytes) {
@@ -75,6 +75,6 @@ int main(int argc, char **argv) {
       count = 0;
     }
   }
-  ended(&unblocked, 1);
+  ended(&unblocked, NULL);
   return 0;
 }

@@ -132,7 +132,7 @@ func environment(r results.Run, devices []results.Device) [][2]string {
 			[2]string{"cuda", value(r.Provenance.CUDA)})
 	}
 	settings := configured(r)
-	for _, key := range []string{"mem-cap", "swap", "sm-cap", "no-mps", "guard", "sim-noise", "workers", "profiles", "history"} {
+	for _, key := range []string{"mem-cap", "swap", "sm-cap", "slow", "no-mps", "guard", "sim-noise", "workers", "profiles", "history"} {
 		if v, set := settings[key]; set {
 			out = append(out, [2]string{key, v})
 		}

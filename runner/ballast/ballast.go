@@ -1,5 +1,5 @@
-// Package ballast runs native/ballast/ballast, which allocates the memory of a GPU except for a
-// given number of bytes.
+// Package ballast makes a GPU behave like a smaller one. It runs native/ballast/ballast, which allocates the memory except for a
+// given number of bytes, and native/ballast/slow, which holds SMs.
 package ballast
 
 import (
@@ -63,6 +63,14 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 func hold(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, error) {
 	cmd := exec.Command(bin, device, strconv.FormatUint(leaveFree, 10))
 	cmd.Env, _ = surroundings.WithoutMPS(os.Environ()) // another daemon would hold the memory
+	b := &Ballast{device: device}
+	var err error
+	b.Helper, err = run(ctx, cmd, &b.held)
+	return b, err
+}
+
+// run starts a program that holds a part of a device, and reads the line in which it says what it holds.
+func run(ctx context.Context, cmd *exec.Cmd, held any) (*child.Helper, error) {
 	// Not StdoutPipe: Wait would close it under the reader.
 	stdout, stdoutChild, err := os.Pipe()
 	if err != nil {
@@ -89,11 +97,10 @@ func hold(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, 
 	if err != nil {
 		return nil, err
 	}
-	b := &Ballast{Helper: h, device: device}
-	if err := json.Unmarshal([]byte(s), &b.held); err != nil {
+	if err := json.Unmarshal([]byte(s), held); err != nil {
 		return nil, errors.Join(fmt.Errorf("read its ready line %q: %w", strings.TrimSpace(s), err), h.Close())
 	}
-	return b, nil
+	return h, nil
 }
 
 // why adds what the program's exit status means.

@@ -234,18 +234,25 @@ func TestDeathIsReported(t *testing.T) {
 	}
 }
 
-// TestDiesWithItsParent runs this test binary again as the parent and kills it
-// with SIGKILL.
 func TestDiesWithItsParent(t *testing.T) {
-	if bin := os.Getenv("BALLAST_TEST_PARENT"); bin != "" {
+	if bin := os.Getenv(parentVariable); bin != "" {
 		b, err := Start(context.Background(), bin, "0", gib)
 		fmt.Println(err == nil)
 		<-b.Done()
 		return
 	}
 	bin, _ := build(t, map[string]uint64{"TOTAL": 2 * gib})
-	parent := exec.Command(os.Args[0], "-test.run=^TestDiesWithItsParent$")
-	parent.Env = append(os.Environ(), "BALLAST_TEST_PARENT="+bin)
+	killParent(t, bin)
+}
+
+// parentVariable has a program that the test is to start as its parent.
+const parentVariable = "BALLAST_TEST_PARENT"
+
+// killParent runs this test again as the parent of a program, kills it with SIGKILL, and waits for the program's end.
+func killParent(t *testing.T, bin string) {
+	t.Helper()
+	parent := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	parent.Env = append(os.Environ(), parentVariable+"="+bin)
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -257,15 +264,10 @@ func TestDiesWithItsParent(t *testing.T) {
 	if _, err := out.Read(ready); err != nil || string(ready) != "true\n" {
 		t.Fatalf("parent says %q, %v", ready, err)
 	}
-	child := childOf(t, parent.Process.Pid)
-	fd, err := pidfdOpen(child)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer fd.Close()
+	gone := watch(t, childOf(t, parent.Process.Pid))
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	waitGone(t, fd)
+	gone()
 }

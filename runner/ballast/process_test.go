@@ -34,23 +34,22 @@ func childOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// pidfdOpen opens a process that is not our child, so that the test can wait for its end.
-func pidfdOpen(pid int) (*os.File, error) {
+// watch returns what waits for the end of a process that is not our child.
+func watch(t *testing.T, pid int) (gone func()) {
+	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return nil, fmt.Errorf("pidfd_open %d: %w", pid, err)
+		t.Fatalf("pidfd_open %d: %v", pid, err)
 	}
-	return os.NewFile(uintptr(fd), "pidfd"), nil
-}
-
-func waitGone(t *testing.T, process *os.File) {
-	t.Helper()
-	fds := []unix.PollFd{{Fd: int32(process.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n == 0 {
-		t.Error("the process outlived its parent by 10 s")
+	return func() {
+		defer unix.Close(fd)
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 10_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			t.Error("the process outlived its parent by 10 s")
+		}
 	}
 }

@@ -154,8 +154,10 @@ func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
 		Restartable: func(j *mixes.Job) bool { return suites.Restartable(b.Suite, j) }}
 }
 
-// UsesMPS reports whether jobs share devices through MPS under a scheduler.
-func UsesMPS(o Options, s policies.Scheduler) bool { return s.Shares && !s.Checkpoints && !o.NoMPS }
+// UsesMPS reports whether jobs share devices through MPS under a scheduler, among themselves or with what --slow starts.
+func UsesMPS(o Options, s policies.Scheduler) bool {
+	return (s.Shares || o.Slow != "") && !s.Checkpoints && !o.NoMPS
+}
 
 // SayIgnored says which options the node ignores.
 func SayIgnored(b Backend, say Say) {

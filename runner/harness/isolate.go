@@ -95,7 +95,7 @@ func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run
 		again.Group, again.At, again.UntilOthersEnd = 0, 0, false // nobody runs before, or beside
 		r.Mix.Jobs = append(r.Mix.Jobs, again)
 	}
-	r.Sched, r.Workers, r.SMCap = "sa", 0, 0
+	r.Sched, r.Workers, r.SMCap, r.Slow = "sa", 0, 0, ""
 	r.Say("running %s that a fault took down, or that may have caused it, again, each alone on a GPU", size.Count(len(jobs), "job"))
 	o, err := run(ctx, r)
 	if err != nil {

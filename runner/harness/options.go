@@ -28,6 +28,7 @@ type Options struct {
 	Swap    size.Amount `json:"swap"`    // host memory that device memory can move to; not given: DefaultSwap
 	SMCap   int         `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
 	NoMPS   bool        `json:"no-mps"`
+	Slow    string      `json:"slow"`            // devices of the run with the shares of their SMs that they keep, as in 1=0.25; "": all keep all
 	Guard   bool        `json:"guard"`           // nothing is mapped beside allocations
 	Strict  bool        `json:"strict"`          // a doubtful run is interrupted
 	Context size.Amount `json:"context-reserve"` // memory reserved for each process's context

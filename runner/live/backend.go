@@ -139,10 +139,11 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 		}
 	}
 	if s.Checkpoints {
-		_, err := FindCheckpoint()
-		return err
+		if _, err := FindCheckpoint(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return b.checkSlow(s)
 }
 
 func (b *Backend) Close() error { return closeGPUs(b.gpus, b.say) }

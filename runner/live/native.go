@@ -11,6 +11,9 @@ import (
 // FindBallast finds the program that holds device memory.
 func FindBallast() (string, error) { return findNative("ballast program", "ballast", "ballast") }
 
+// findSlow finds the program that holds SMs.
+func findSlow() (string, error) { return findNative("program of --slow", "ballast", "slow") }
+
 // findSwapArea finds the program that makes host memory for device memory to move to.
 func findSwapArea() (string, error) { return findNative("swap area program", "ballast", "swaparea") }
 

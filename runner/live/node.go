@@ -27,9 +27,11 @@ type node struct {
 	found    []nvml.Device
 	devices  []results.Device
 	versions nvml.Versions
-	daemon   *mps.Daemon        // nil without MPS
-	ballasts []*ballast.Ballast // of the devices in their order; none without --mem-cap
-	swap     *swaparea.Area     // nil: the scheduler takes no memory back
+	daemon   *mps.Daemon     // nil without MPS
+	ballasts []holder        // one for each device, with --mem-cap
+	slows    []holder        // of the devices that --slow names
+	shares   map[int]float64 // of the SMs, that those devices keep
+	swap     *swaparea.Area  // nil: the scheduler takes no memory back
 	to       harness.Recorder
 	sampler  *nvml.NodeSampler // nil: none runs
 	epoch    time.Time         // of the sampler's times
@@ -61,6 +63,9 @@ func (n *node) prepare(ctx context.Context, gpus *nvml.Node) (err error) {
 	if n.found, err = gpus.Devices(); err != nil {
 		return err
 	}
+	if n.shares, err = parseSlow(n.Slow, len(n.found)); err != nil {
+		return err
+	}
 	for _, d := range n.found {
 		if others, err := gpus.Processes(d.Index); err == nil && len(others) > 0 {
 			n.Say("GPU %d (%s): %d other processes use it: the measurement will not be clean", d.Number, d.Name, len(others))
@@ -79,11 +84,11 @@ func (n *node) prepare(ctx context.Context, gpus *nvml.Node) (err error) {
 	if n.daemon, err = mps.Start(ctx, c); err != nil {
 		return fmt.Errorf("start MPS: %w", err)
 	}
-	return nil
+	return n.slowDown(ctx)
 }
 
 // take checks one device, loads it with ballast and settles its capacity: the free memory less
-// what the MPS server takes.
+// what the MPS server and the program of --slow take.
 func (n *node) take(ctx context.Context, d nvml.Device) error {
 	if d.Limits != nil {
 		return fmt.Errorf("GPU %d (%s): %w", d.Number, d.Name, d.Limits)
@@ -106,6 +111,9 @@ func (n *node) take(ctx context.Context, d nvml.Device) error {
 	if n.MPS() {
 		capacity -= runner.ServerBytes
 	}
+	if _, slow := n.shares[d.Index]; slow {
+		capacity -= n.Context.Bytes
+	}
 	if capacity <= n.Context.Bytes {
 		return fmt.Errorf("GPU %d (%s): %s is left for jobs, and a CUDA context alone takes %s (--context-reserve): free memory there, or raise --mem-cap",
 			d.Number, d.Name, size.Text(capacity), size.Text(n.Context.Bytes))
@@ -119,7 +127,7 @@ func (n *node) take(ctx context.Context, d nvml.Device) error {
 		if err != nil {
 			return fmt.Errorf("ballast on GPU %d: %w", d.Number, err)
 		}
-		n.ballasts = append(n.ballasts, b)
+		n.ballasts = append(n.ballasts, holder{d.Index, b})
 	}
 	r := results.Device{Index: d.Index, UUID: d.UUID, Name: d.Name, MemoryBytes: int64(d.Memory.Total),
 		UsedAtStartBytes: int64(d.Memory.Used), CapacityBytes: capacity, ContextBytes: n.Context.Bytes,
@@ -177,11 +185,16 @@ func (n *node) ids() (ids [][16]byte) {
 	return ids
 }
 
-// schedulable are the devices as the engine sees them.
+// schedulable are the devices as the engine sees them. They have speeds if the clocks of all are known.
 func (n *node) schedulable() (devices []schedulers.Device) {
-	for _, d := range n.devices {
+	clocks := !slices.ContainsFunc(n.found, func(d nvml.Device) bool { return d.MaxSMClockHz == nil })
+	for i, d := range n.devices {
+		speed := 0.0
+		if clocks {
+			speed = float64(d.SMs) * float64(*n.found[i].MaxSMClockHz)
+		}
 		devices = append(devices, schedulers.Device{Name: d.Name, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
-			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
+			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM, Speed: speed})
 	}
 	return devices
 }
@@ -190,8 +203,11 @@ func (n *node) schedulable() (devices []schedulers.Device) {
 // more memory than the run allows, and without MPS they fail.
 func (n *node) Helpers() map[string]<-chan struct{} {
 	out := map[string]<-chan struct{}{}
-	for i, b := range n.ballasts {
-		out[fmt.Sprintf("the ballast of GPU %d", n.found[i].Number)] = b.Done()
+	for _, b := range n.ballasts {
+		out[fmt.Sprintf("the ballast of GPU %d", n.found[b.device].Number)] = b.program.Done()
+	}
+	for _, s := range n.slows {
+		out[fmt.Sprintf("the program that slows GPU %d", n.found[s.device].Number)] = s.program.Done()
 	}
 	if n.daemon != nil {
 		out["the MPS daemon"] = n.daemon.Done()
@@ -205,23 +221,16 @@ func (n *node) Helpers() map[string]<-chan struct{} {
 // quitLimit bounds how long MPS may take to see its clients go.
 const quitLimit = 10 * time.Second
 
-// giveBack ends MPS and the ballast, and checks that no memory or process
+// giveBack ends what slows devices, MPS and the ballast, and checks that no memory or process
 // of the run is left on a device. What is left is an error.
 func (n *node) giveBack() error {
-	var errs []error
+	errs := n.release(n.slows)
 	if n.daemon != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), quitLimit)
 		errs = append(errs, n.daemon.Quit(ctx))
 		cancel()
 	}
-	for i, b := range n.ballasts {
-		err := b.Close()
-		if err != nil && n.isLost(i) {
-			n.Say("%v", err)
-			err = nil
-		}
-		errs = append(errs, err)
-	}
+	errs = append(errs, n.release(n.ballasts)...)
 	return errors.Join(append(errs, n.leftovers())...)
 }
 

@@ -34,6 +34,9 @@ func Open(o harness.Options) (*Backend, error) {
 	if o.Trace {
 		return nil, harness.Refuse(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", o.Node))
 	}
+	if o.Slow != "" {
+		return nil, harness.Refuse(fmt.Errorf("--slow %s: only for GPUs: %s may have devices of several models, such as sim:1xH200+1xL4", o.Slow, o.Node))
+	}
 	b := &Backend{model, model, o}
 	if o.MemCap == (size.Amount{}) {
 		return b, nil

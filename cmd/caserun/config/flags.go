@@ -113,6 +113,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.Bool("guard", false, "make kernels that read or write outside allocations fault")
 	f.Bool("strict", false, "a doubtful run is interrupted, and fails")
 	f.Int("sm-cap", 0, "`NUMBER` of SMs of each GPU that jobs may use; 0: all")
+	f.String("slow", "", "`LIST` of GPUs with the share of SMs that each keeps, as 1=0.25")
 	f.String("context-reserve", harness.DefaultContext.String(), "`SIZE` set aside for each CUDA context")
 	f.String("after-oom", harness.ByCheck, "`RULE` after a failed allocation: check or oom")
 	f.String("output-limit", harness.DefaultOutput.String(), "stop a job beyond `SIZE` of output; 0: never")
