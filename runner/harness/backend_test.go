@@ -241,7 +241,7 @@ func TestWhatASweepIsTold(t *testing.T) {
 func TestOptionsAreReadAgain(t *testing.T) {
 	want := Options{Node: "sim:4xV100", Timeout: Duration(90 * time.Second), Seed: 1<<64 - 1, Noise: 0.01, MemCap: size.AmountOf(16 << 30), NoMPS: true}
 	byKey, err := want.ByKey()
-	if err != nil || byKey["timeout"] != "1m30s" || len(byKey) != 22 {
+	if err != nil || byKey["timeout"] != "1m30s" || len(byKey) != 23 {
 		t.Errorf("by key %v (%v)", byKey, err)
 	}
 	text, err := json.Marshal(byKey)

@@ -3,6 +3,9 @@ package live
 import (
 	"maps"
 	"testing"
+
+	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/results"
 )
 
 func TestParseSlow(t *testing.T) {
@@ -24,5 +27,18 @@ func TestParseSlow(t *testing.T) {
 		if _, err := parseSlow(text, 2); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// Devices have speeds, if the clocks of all are known.
+func TestSpeeds(t *testing.T) {
+	clock := uint64(2e9)
+	n := node{found: []nvml.Device{{MaxSMClockHz: &clock}, {MaxSMClockHz: &clock}}, devices: []results.Device{{SMs: 132}, {SMs: 33}}}
+	if d := n.schedulable(); d[0].Speed != 264e9 || d[1].Speed != 66e9 {
+		t.Errorf("speeds %g and %g", d[0].Speed, d[1].Speed)
+	}
+	n.found[1].MaxSMClockHz = nil
+	if d := n.schedulable(); d[0].Speed != 0 || d[1].Speed != 0 {
+		t.Errorf("speeds %g and %g, and a clock is unknown", d[0].Speed, d[1].Speed)
 	}
 }
