@@ -156,6 +156,23 @@ func TestAKernelWithoutEndIsStopped(t *testing.T) {
 	r.wantWholeArea()
 }
 
+// A job with gaps between its bursts keeps its memory beside one that waits: no more moves than the job ends.
+func TestMemoryStaysThroughGaps(t *testing.T) {
+	r := newSwapRig(t, "mfit:wait=1h,linger=1h", 2, "FAKE_CUDA_DEVICES=1", "FAKE_CUDA_KERNEL_US=100", "SWAPPED_GAP_US=5000")
+	r.uuids, r.ids, r.limit = r.uuids[:1], r.ids[:1], ample
+	jobs, rec := r.mustRun()
+	for i, j := range jobs {
+		if *j.Outcome != results.OK {
+			t.Errorf("job %d: %s: %s\n%s", i, *j.Outcome, j.Detail, r.output(i))
+		}
+	}
+	outs := slices.DeleteFunc(slices.Clone(rec.swaps), func(s results.Swap) bool { return s.Direction != schedulers.Out || s.Bytes == 0 })
+	if len(outs) > 2 {
+		t.Errorf("memory moved in gaps: %+v", outs)
+	}
+	r.wantWholeArea()
+}
+
 // A job whose kernel runs is not asked for its memory, although none of its calls is under way, and is asked once the
 // kernel is over. On a machine with much to do the answer may be busy even then.
 func TestNobodyIsAskedWhileAKernelRuns(t *testing.T) {

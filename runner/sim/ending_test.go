@@ -138,6 +138,47 @@ func TestBurstsBesideAKernelThatNeverEnds(t *testing.T) {
 	}
 }
 
+// Beside bursts that follow each other after gaps, a burst waits no longer than it may, until a kernel has ended and memory has moved, however long
+// processes keep their memory in gaps. Where they keep it longer than gaps last, it moves once for each burst that waits.
+func TestBurstsBesideGaps(t *testing.T) {
+	chance.CheckTimes(t, 20, 1000, func(rt *rapid.T) {
+		const gap, short, longest = 0.02, 0.01, 0.3
+		linger := rapid.SampledFrom([]string{"auto", "0s", "10ms", "100ms", "1h"}).Draw(rt, "linger")
+		c := rapid.SampledFrom([]string{"mfit:wait=1s,linger=", "amfit:wait=1s,linger="}).Draw(rt, "scheduler") + linger
+		steps, bursts := allocate("y", "6GiB"), rapid.IntRange(1, 4).Draw(rt, "bursts")
+		beside := allocate("x", "6GiB") + strings.Repeat(kernel(1, rapid.Float64Range(0.001, short).Draw(rt, "kernel"), "")+host(rapid.Float64Range(0.001, gap).Draw(rt, "gap")), 400)
+		for range bursts {
+			steps += host(rapid.Float64Range(0.1, 2).Draw(rt, "host")) + kernel(1, longest*rapid.Float64Range(0.1, 1).Draw(rt, "length"), "")
+		}
+		node := small(t, 1)
+		node.Groups[0].LinkBytesPerS *= 64
+		r := stepping(t, node, c, beside, steps)
+		r.jobs[0].UntilOthersEnd = true
+		s, err := policies.Parse(r.scheduler, 1)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var waited time.Duration
+		s.Policy = waits{s.Policy, &waited}
+		done, rec, _, err := r.under(t.Context(), s)
+		if err != nil || *done[0].Outcome != results.OK || *done[1].Outcome != results.OK {
+			rt.Fatalf("%s: %v, %+v: %q", c, err, done, steps)
+		}
+		if bound := 1 + longest + 2*moving(6, 6)/64; waited.Seconds() > bound {
+			rt.Fatalf("%s: a burst waits for %v, want %g s at most: %q", c, waited, bound, steps)
+		}
+		moved := 0
+		for _, swap := range rec.Swaps {
+			if swap.Job == 0 && swap.Direction == schedulers.Out {
+				moved++
+			}
+		}
+		if moved > bursts && (linger == "100ms" || linger == "1h") {
+			rt.Fatalf("%s: memory moved out %d times for %d bursts: %q", c, moved, bursts, steps)
+		}
+	})
+}
+
 // A kernel that never ends goes on until it is stopped for others, or its job ends with them. If nothing else can happen any more,
 // the run ends: at once, or where the kernel goes on to push blocks out or is asked again and again, after a while.
 func TestKernelsThatNeverEnd(t *testing.T) {

@@ -22,15 +22,16 @@ type activeFit struct {
 	Looks
 	estimate
 	patience
+	linger
 	period time.Duration
 }
 
 var amfit = entry{
 	Info: Info{Name: "amfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true,
 		Brief:  "while the active memory of bursts does not fit, the largest burst ends",
-		Rule:   "a burst starts at once; while the active memory of the bursts on a device does not fit, the largest one ends, and starts again once it fits or has waited too long; memory of tasks that do not run moves to the host",
+		Rule:   "a burst starts at once; while the active memory of the bursts on a device does not fit, the largest one ends, and starts again once it fits or has waited too long; memory of tasks that have been idle for a while moves to the host",
 		Source: pilotPaper + ", section III.C.2 (AMFit)",
-		Params: []Param{paramPatience,
+		Params: []Param{paramPatience, paramLinger,
 			{Name: "period", Default: "100ms", Help: "how often the active memory is added up, beside each start and end of a burst"},
 			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
@@ -38,8 +39,12 @@ var amfit = entry{
 		if err != nil {
 			return nil, err
 		}
+		linger, err := s.linger()
+		if err != nil {
+			return nil, err
+		}
 		period, err := s.duration("period")
-		return activeFit{estimate: referenced, patience: patience(wait), period: period}, err
+		return activeFit{estimate: referenced, patience: patience(wait), linger: linger, period: period}, err
 	},
 }
 
@@ -52,7 +57,7 @@ func (p activeFit) Revoke(waiting []schedulers.Request, v schedulers.View, now t
 		starts := over || !r.Grows && !wasEnded(r.Task, d)
 		return p.start(all, at, device, d, haste{over, func(t schedulers.TaskView, own int64) bool {
 			return starts && (over || p.estimate(t) > own) && !p.isSafe(t, now)
-		}, brief})
+		}, brief, p.keeps(r, d, now)})
 	})
 	for i := range v.Len() {
 		out = append(out, p.shrink(v.Device(i), now)...)
@@ -99,7 +104,7 @@ func (p activeFit) shrink(d schedulers.DeviceView, now time.Duration) []schedule
 }
 
 func (p activeFit) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
-	next := p.next(waiting, v, now)
+	next := min(p.next(waiting, v, now), p.keepsUntil(waiting, v, now))
 	for i := range v.Len() {
 		if v.Device(i).Permits() > 1 || v.Device(i).Permits() > 0 && len(waiting) > 0 {
 			return min(next, now.Truncate(p.period)+p.period)

@@ -90,6 +90,7 @@ type haste struct {
 	impatient bool                                        // the request has lost its patience: it goes before those that came before it, and bursts end for its memory too
 	ends      func(t schedulers.TaskView, own int64) bool // whether a burst may end for it; own: the request's estimate
 	brief     time.Duration                               // how long a burst that goes on may take to give memory; 0: it is not asked
+	keeps     func(t schedulers.TaskView) bool            // whether one that does not run keeps its memory, unless the request has lost its patience
 }
 
 // start asks so that the request at a place can start on d. Bursts end for it as far as they may and must, the largest first.
@@ -105,7 +106,7 @@ func (e estimate) start(all *takers, at, device int, d schedulers.DeviceView, h 
 		at = -1
 	}
 	stays := m.leave(d)
-	all.idle(&m, at, device, d)
+	all.idle(&m, at, device, d, func(t schedulers.TaskView) bool { return !h.impatient && h.keeps(t) })
 	e.largestFirst(c.running)
 	left := c // that go on
 	left.running = nil

@@ -22,6 +22,7 @@ type onDemand struct {
 	MemoryHard // for growth
 	IgnoresSMs
 	Looks
+	linger
 	wait time.Duration
 }
 
@@ -33,10 +34,15 @@ var demand = entry{
 		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host, and for one that has waited too long those that run, too; a process starts on the device with the least memory in use; a kernel that runs is never ended, so memory that it holds comes back only at its end",
 		Source: pilotPaper + ", its base without policies",
 		Params: []Param{{Name: paramPatience.Name, Default: paramPatience.Default, Help: "a burst that waits longer gets memory of tasks that run, at the end of their kernels"},
+			omitDefault(withDefault(paramLinger, "0s")),
 			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramBursts, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		wait, err := s.duration(paramPatience.Name)
-		return onDemand{wait: wait}, err
+		if err != nil {
+			return nil, err
+		}
+		linger, err := s.linger()
+		return onDemand{linger: linger, wait: wait}, err
 	},
 }
 
@@ -55,9 +61,10 @@ func (p onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, now ti
 		if m.lacks <= 0 { // it waits for something else
 			return nil
 		}
-		all.idle(&m, at, device, d)
+		over, keeps := now >= p.ends(waiting[at]), p.keeps(waiting[at], d, now)
+		all.idle(&m, at, device, d, func(t schedulers.TaskView) bool { return !over && keeps(t) })
 		m.own()
-		if now >= p.ends(waiting[at]) {
+		if over {
 			all.running(&m, device, d)
 		}
 		return m.asked
@@ -79,8 +86,8 @@ func (a *takers) running(m *making, device int, d schedulers.DeviceView) {
 
 func (p onDemand) ends(r schedulers.Request) time.Duration { return r.Since + p.wait }
 
-func (p onDemand) NextTick(waiting []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
-	return nextEnd(waiting, p.ends, now)
+func (p onDemand) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+	return min(nextEnd(waiting, p.ends, now), p.keepsUntil(waiting, v, now))
 }
 
 // Patience is how long each task waits, whatever limit its job has: limits are what the other policies defend. Nothing that it ends

@@ -13,13 +13,14 @@ import (
 //
 // The paper estimates by all of an application's buffers, and also says that a kernel may use fewer. Ours by default are
 // the buffers that the latest launches reference. Ours too: if all fit and memory is lacking, a burst that goes on gives up what
-// it does not reference.
+// it does not reference. And a task keeps its memory for a while after its burst (linger).
 type memoryFit struct {
 	MemoryHard // for growth
 	IgnoresSMs
 	Looks
 	estimate
 	patience
+	linger
 }
 
 const (
@@ -33,14 +34,18 @@ var paramPatience = Param{Name: "wait", Default: "10s", Help: "a burst that wait
 var mfit = entry{
 	Info: Info{Name: "mfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true,
 		Brief:  "a burst starts if its memory fits beside the bursts that run",
-		Rule:   "a burst starts if nothing runs on its device, or its memory fits beside that of the bursts that run; for one that has waited too long the largest bursts end; memory of tasks that do not run moves to the host",
+		Rule:   "a burst starts if nothing runs on its device, or its memory fits beside that of the bursts that run; for one that has waited too long the largest bursts end; memory of tasks that have been idle for a while moves to the host",
 		Source: pilotPaper + ", section III.C.1 (MFit)",
-		Params: []Param{paramPatience,
+		Params: []Param{paramPatience, paramLinger,
 			{Name: "estimate", Default: estimateReferenced, Values: []string{estimateReferenced, estimateAllocated}, Help: "a burst's memory: what its launches reference, or all that its task has"},
 			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		wait, err := s.duration(paramPatience.Name)
-		p := memoryFit{estimate: referenced, patience: patience(wait)}
+		if err != nil {
+			return nil, err
+		}
+		linger, err := s.linger()
+		p := memoryFit{estimate: referenced, patience: patience(wait), linger: linger}
 		if s["estimate"] == estimateAllocated {
 			p.estimate = allocated
 		}
@@ -54,10 +59,10 @@ func (p memoryFit) Revoke(waiting []schedulers.Request, v schedulers.View, now t
 	brief := p.brief(waiting, v, now)
 	return makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
 		over := p.isOver(waiting[at], now)
-		return p.start(all, at, device, d, haste{over, func(t schedulers.TaskView, _ int64) bool { return over && !p.isSafe(t, now) }, brief})
+		return p.start(all, at, device, d, haste{over, func(t schedulers.TaskView, _ int64) bool { return over && !p.isSafe(t, now) }, brief, p.keeps(waiting[at], d, now)})
 	})
 }
 
 func (p memoryFit) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
-	return p.next(waiting, v, now)
+	return min(p.next(waiting, v, now), p.keepsUntil(waiting, v, now))
 }

@@ -259,13 +259,14 @@ func (a *takers) on(device int, d schedulers.DeviceView) []taker {
 	return a.of[device]
 }
 
-// idle takes what is lacking from the tasks on a device that give way to the request at a place.
-func (a *takers) idle(m *making, at, device int, d schedulers.DeviceView) {
+// idle takes what is lacking from the tasks on a device that give way to the request at a place. keeps: whether one that does not run
+// keeps its memory.
+func (a *takers) idle(m *making, at, device int, d schedulers.DeviceView, keeps func(schedulers.TaskView) bool) {
 	for _, t := range a.on(device, d) {
 		if m.lacks <= 0 {
 			return
 		}
-		if t.Task.ID != m.request.Task.ID && givesWay(t.TaskView, t.place, at) {
+		if t.Task.ID != m.request.Task.ID && givesWay(t.TaskView, t.place, at) && (t.place >= 0 || !keeps(t.TaskView)) {
 			m.take(t.Task.ID, schedulers.Yield, t.Movable)
 		}
 	}

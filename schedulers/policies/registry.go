@@ -479,7 +479,7 @@ func (s settings) canonical() {
 	for key, text := range s {
 		switch key {
 		case paramPath.Name, paramSHA256.Name: // text, even where it looks like a number
-		case paramWait.Name, paramTimeout.Name, paramPatience.Name, "period", "tq", "idle":
+		case paramWait.Name, paramTimeout.Name, paramPatience.Name, paramLinger.Name, "period", "tq", "idle":
 			if d, err := input.Duration(text); err == nil {
 				s[key] = d.String()
 			}

@@ -421,6 +421,8 @@ func drawParameters(rt *rapid.T, info policies.Info, queue engine.Order) string 
 			values = append(values, "victims="+rapid.SampledFrom([]string{"0", "1"}).Draw(rt, "victims"))
 		case "wait":
 			values = append(values, "wait="+rapid.SampledFrom([]string{"10ms", "2s", "10s"}).Draw(rt, "patience"))
+		case "linger":
+			values = append(values, "linger="+rapid.SampledFrom([]string{"auto", "0s", "20ms", "1h"}).Draw(rt, "linger"))
 		case "estimate":
 			values = append(values, "estimate="+rapid.SampledFrom([]string{"referenced", "allocated"}).Draw(rt, "estimate"))
 		case "tq":

@@ -159,6 +159,14 @@ func (n Node) Tick(now time.Duration, want string) {
 	n.Want(fmt.Sprintf("tick at %v", now), want, n.Engine.Tick(now, 0), nil)
 }
 
+// WantAct checks when the policy wants to act although nothing else happens.
+func (n Node) WantAct(at time.Duration) {
+	n.t.Helper()
+	if act := n.Engine.NextAct(); act != at {
+		n.t.Fatalf("it acts at %v, want %v", act, at)
+	}
+}
+
 // Revocation is what the task was asked for last.
 func (n Node) Revocation(id schedulers.TaskID) schedulers.Revocation {
 	return *n.tickets[id].Revocation

@@ -439,11 +439,13 @@ void small_copies()
 	TRY(cudaFree(x));
 }
 
-// swapped: 40 MiB, or so many as said, and half as much are used again and again, by kernels, sets and copies.
+// swapped: 40 MiB, or so many as said, and half as much are used again and again, by kernels, sets and copies, with a gap of so many
+// microseconds after each time.
 void swapped() { swapped("40"); }
 void swapped(const char *mib)
 {
 	Meeting meeting;
+	const char *gap = getenv("SWAPPED_GAP_US");
 	const int n = atoi(mib) << 18;
 	int *x = device<int>(n), *y = device<int>(n / 2);
 	std::vector<int> out(static_cast<size_t>(n) / 2);
@@ -460,6 +462,7 @@ void swapped(const char *mib)
 			all = 31 * all + v;
 		say("%d: %ld", i, all);
 		meeting.wait();
+		usleep(gap != nullptr ? atoi(gap) : 0);
 	}
 	TRY(cudaFree(x));
 	TRY(cudaFree(y));
