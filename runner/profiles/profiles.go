@@ -17,8 +17,9 @@
 // job has its largest memory from its first allocation on; the program reaches it step by step.
 //
 // pilot has the steps of PILOT's programs (benchmarks/pilot) and of pagedos. All kernels of a program, and each phase of its host, take
-// as long as in two runs alone on an H200 (--phases). How that divides among kernels is estimated from the bytes that they move, and how they
+// as long as in runs alone on an H200 (--phases). How that divides among kernels is estimated from the bytes that they move, and how they
 // go through their memory follows from their loops. A step stands for the launches of several rounds. pagedos has its bursts for a minute.
+// benchmarks/pilot/README.md says where the other figures come from.
 //
 // What the programs of benchmarks/node do follows from their arguments (node.go).
 //
@@ -191,7 +192,7 @@ func listed(j mixes.Job) *Listing {
 		for i := range l.others.steps {
 			s := &l.others.steps[i]
 			s.Managed = s.Kind == Allocate
-			s.Binds = s.Managed
+			s.Binds, s.MovableS = s.Managed, 0
 		}
 	}
 	return l

@@ -64,6 +64,8 @@ type Step struct {
 	Bytes  int64   // that are allocated, copied or sent
 
 	Managed bool // the object is unified memory
+	// MovableS is how many seconds longer the program takes for an object where its memory can move.
+	MovableS float64 `json:",omitempty"`
 	// Binds: the allocation asks for a device at once, as that of managed memory always does.
 	Binds bool
 
@@ -82,6 +84,11 @@ type Step struct {
 	Stoppable bool `json:",omitempty"`
 	// Endless: the kernel does its work again and again, until it is stopped or its process ends. S and Access are of one round.
 	Endless bool `json:",omitempty"`
+	// Pressure is how much the kernel disturbs others in the device's caches and memory: 1 is what pagedos does
+	// (benchmarks/pilot). Sensitivity is by what part of its length a pressure of 1 makes the kernel longer.
+	Pressure, Sensitivity float64 `json:",omitempty"`
+	// Launches is how many launches of a kernel that can be stopped the step stands for, if that matters: each waits for the one before.
+	Launches uint32 `json:",omitempty"`
 	// Ranks that send a message, and that it goes to; nil: all.
 	From, To []int `json:",omitempty"`
 }
@@ -156,9 +163,11 @@ func (s Set) WithSteps(ctx context.Context, jobs []mixes.Job) (Set, error) {
 
 // Limits of a steps file. They keep sums of sizes within an int64.
 const (
-	maxSteps     = 100_000
-	maxTimes     = 1000
-	maxStepBytes = 1 << 46
+	maxSteps = 100_000
+	maxTimes = 1000
+	// maxContention is more than any kernel's pressure or sensitivity.
+	maxContention = 1000
+	maxStepBytes  = 1 << 46
 )
 
 // row is a line of a steps file.
@@ -235,6 +244,7 @@ type line struct {
 	Object      string            `json:"object"`
 	Bytes       amount            `json:"bytes"`
 	Managed     bool              `json:"managed"`
+	MovableS    float64           `json:"movable_seconds"`
 	Binds       bool              `json:"binds"`
 	Direction   string            `json:"direction"`
 	Blocks      uint64            `json:"blocks"`
@@ -244,6 +254,9 @@ type line struct {
 	Writes      []string          `json:"writes"`
 	Access      map[string]Access `json:"access"`
 	Stoppable   bool              `json:"stoppable"`
+	Pressure    float64           `json:"pressure"`
+	Sensitivity float64           `json:"sensitivity"`
+	Launches    uint32            `json:"launches"`
 	Endless     bool              `json:"endless"`
 	Times       int               `json:"times"`
 	Scale       Scale             `json:"scale"`
@@ -264,9 +277,9 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 // stepKeys are the keys that each step must have, and those that it may have.
 var stepKeys = map[string]struct{ must, may []string }{
 	"host":     {[]string{"seconds"}, []string{"scale", "rank"}},
-	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "rank"}},
+	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "movable_seconds", "rank"}},
 	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "stoppable", "endless", "times", "scale", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "pressure", "sensitivity", "stoppable", "launches", "endless", "times", "scale", "rank"}},
 	"free":     {[]string{"object"}, []string{"rank"}},
 	"barrier":  {nil, nil},
 	"message":  {[]string{"from", "to", "bytes"}, nil},
@@ -306,6 +319,17 @@ func (r *row) check() error {
 	if slices.Contains(keys, "times") && (l.Times < 1 || l.Times > maxTimes) {
 		return fmt.Errorf("times is %d: write a number from 1 to %d", l.Times, maxTimes)
 	}
+	for _, n := range []struct {
+		key   string
+		value float64
+	}{{"pressure", l.Pressure}, {"sensitivity", l.Sensitivity}, {"movable_seconds", l.MovableS}} {
+		if !(n.value >= 0 && n.value <= maxContention) {
+			return fmt.Errorf("%s is %g: write a number from 0 to %d", n.key, n.value, maxContention)
+		}
+	}
+	if l.Launches > 0 && !l.Stoppable {
+		return errors.New(`launches of a kernel that cannot be stopped, whose number does not matter: remove it, or add "stoppable": true`)
+	}
 	if l.Endless && (l.Times > 1 || l.Seconds == 0) {
 		return fmt.Errorf("an endless kernel of %g seconds, %d times: write the seconds of one round, and leave times out", l.Seconds, max(1, l.Times))
 	}
@@ -335,13 +359,14 @@ func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {
 		if allocated {
 			return Step{}, fmt.Errorf("object %q is allocated already: use another name, or free it first", l.Object)
 		}
-		s.Kind, s.Managed, s.Binds = Allocate, l.Managed, l.Managed || l.Binds
+		s.Kind, s.Managed, s.Binds, s.MovableS = Allocate, l.Managed, l.Managed || l.Binds, l.MovableS
 		r.objects[l.Object] = s
 	case "copy":
 		err = copied(&s, l, object)
 	case "kernel":
 		s.Kind, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM = Kernel, l.Blocks, l.Threads, l.BlocksPerSM
 		s.Reads, s.Writes, s.Access, s.Stoppable, s.Endless = l.Reads, l.Writes, l.Access, l.Stoppable, l.Endless
+		s.Pressure, s.Sensitivity, s.Launches = l.Pressure, l.Sensitivity, l.Launches
 		err = r.kernel(s)
 	case "free":
 		s.Kind = Free

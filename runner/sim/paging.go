@@ -351,7 +351,7 @@ func (g *paging) turn() {
 	case g.isRemote(b):
 		g.from = of
 		of.waited(b.bytes - b.resident)
-		g.enter(g.on.link, remoteShare, g.on.remoteSeconds(b.bytes-b.resident))
+		g.enter(g.on.link, activity{demand: remoteShare, solo: g.on.remoteSeconds(b.bytes - b.resident)})
 	default:
 		g.lacks, g.from = b, of
 		g.on.queue = append(g.on.queue, g)
@@ -369,7 +369,7 @@ func (g *paging) again() {
 		g.turn()
 	} else {
 		g.until = when
-		g.enter(g.on.sms, g.kernel.demand, math.Inf(1))
+		g.spend(math.Inf(1))
 	}
 }
 
@@ -390,7 +390,7 @@ func (d *device) serve() {
 	g.of.faulted += missing
 	seconds := d.bring(g.lacks, g.from.writes)
 	g.from.waited(missing)
-	g.enter(d.faults, 1, seconds)
+	g.enter(d.faults, activity{demand: 1, solo: seconds})
 }
 
 // plan returns the first block that the kernel lacks, and when it does.
@@ -407,13 +407,20 @@ func (g *paging) plan() (of *reach, b *block, when float64) {
 
 func (g *paging) compute(until float64) {
 	g.until = until
-	g.enter(g.on.sms, g.kernel.demand, (until-g.at)*g.kernel.soloS)
+	g.spend((until - g.at) * g.kernel.soloS)
+}
+
+// spend has the kernel compute for so many seconds.
+func (g *paging) spend(seconds float64) {
+	work := g.kernel.activity()
+	work.solo = seconds
+	g.enter(g.on.sms, work)
 }
 
 // enter puts the kernel's next work into a pool.
-func (g *paging) enter(to *pool, demand, solo float64) {
-	g.pool = to
-	g.work = activity{demand: demand, solo: solo, done: g.work.done}
+func (g *paging) enter(to *pool, work activity) {
+	work.done = g.work.done
+	g.pool, g.work = to, work
 	g.of.x.share(to, &g.work)
 }
 

@@ -29,6 +29,22 @@ type step struct {
 	soloS  float64 // seconds at full speed
 }
 
+// activity is the work of the step.
+func (s *step) activity() activity {
+	a := activity{demand: s.demand, solo: s.soloS}
+	if s.on == sms {
+		a.contention = contention{pressure: s.Pressure, sensitivity: s.Sensitivity}
+	}
+	return a
+}
+
+// work has an activity do the step. What it does then is as before.
+func (s *step) work(a *activity) {
+	done := a.done
+	*a = s.activity()
+	a.done = done
+}
+
 // offDevice reports whether the step can be done while the process's memory moves.
 func (s *step) offDevice() bool {
 	return s.Kind == profiles.Host || s.Kind == profiles.Barrier || s.Kind == profiles.Message
@@ -107,6 +123,9 @@ func (p *process) scaled(m *Model, s *profiles.Step) step {
 		out.on, out.demand, out.soloS = cores, 1, float64(s.Bytes)/messageBytesPerS
 	case profiles.Kernel:
 		out.on, out.demand, out.soloS = sms, m.filledBy(s), scaled(s, deviceFactor, deviceFactor)
+		if p.movable && s.Stoppable {
+			out.soloS += float64(s.Launches) * launchSeconds
+		}
 	}
 	return out
 }

@@ -24,6 +24,8 @@ type pool struct {
 	completion event // of the next activity, where an Executor expects it
 	expected   bool  // nothing has changed since it was scheduled
 
+	contending []*activity // that slow others down or are slowed down (contention.go), by arrival
+
 	out   []*activity // the latest that have finished
 	spare []*cohort   // without members, for add
 }
@@ -40,9 +42,10 @@ func newPool(capacity float64) *pool {
 
 // activity is work in a pool.
 type activity struct {
-	demand  float64 // of the pool's capacity
-	solo    float64 // seconds at the solo rate
-	nice    int     // its level
+	demand float64 // of the pool's capacity
+	solo   float64 // seconds at the solo rate
+	nice   int     // its level
+	contention
 	done    func()
 	arrival uint64
 	cohort  *cohort
@@ -119,7 +122,7 @@ func (p *pool) settle(now time.Duration) {
 // left is how many seconds at the solo rate are left of an activity.
 func (p *pool) left(a *activity, now time.Duration) float64 {
 	p.settle(now)
-	return max(a.cohort.left, 0)
+	return max(a.cohort.left, 0) / a.slowdown()
 }
 
 func (p *pool) add(a *activity, now time.Duration) {
@@ -127,18 +130,36 @@ func (p *pool) add(a *activity, now time.Duration) {
 	for a.nice >= len(p.levels) {
 		p.levels, p.wanted, p.rates = append(p.levels, level{}), append(p.wanted, 0), append(p.rates, 1)
 	}
+	p.arrivals++
+	a.arrival = p.arrivals
+	p.insert(a, a.solo)
+	p.levels[a.nice].load.add(a)
+	p.contend(a)
+	p.changed(a.nice)
+}
+
+// insert has an activity in the cohort with so much left.
+func (p *pool) insert(a *activity, left float64) {
 	l := &p.levels[a.nice]
-	at, found := slices.BinarySearchFunc(l.cohorts, a.solo, func(c *cohort, left float64) int { return cmp.Compare(c.left, left) })
+	at, found := slices.BinarySearchFunc(l.cohorts, left, func(c *cohort, left float64) int { return cmp.Compare(c.left, left) })
 	if !found {
-		l.cohorts = slices.Insert(l.cohorts, at, p.newCohort(a.solo))
+		l.cohorts = slices.Insert(l.cohorts, at, p.newCohort(left))
 	}
 	c := l.cohorts[at]
 	c.members = append(c.members, a)
 	c.count++
-	p.arrivals++
-	a.arrival, a.cohort = p.arrivals, c
-	l.load.add(a)
-	p.changed(a.nice)
+	a.cohort = c
+}
+
+// extract takes an activity out of its cohort.
+func (p *pool) extract(a *activity) {
+	c := a.cohort
+	a.cohort = nil
+	if c.count--; c.count == 0 {
+		l := &p.levels[a.nice]
+		l.cohorts = slices.DeleteFunc(l.cohorts, func(o *cohort) bool { return o == c })
+		p.discard(c)
+	}
 }
 
 func (p *pool) newCohort(left float64) *cohort {
@@ -161,14 +182,9 @@ func (p *pool) discard(c *cohort) {
 
 func (p *pool) remove(a *activity, now time.Duration) {
 	p.settle(now)
-	l := &p.levels[a.nice]
-	l.load.remove(a)
-	c := a.cohort
-	a.cohort = nil
-	if c.count--; c.count == 0 {
-		l.cohorts = slices.DeleteFunc(l.cohorts, func(o *cohort) bool { return o == c })
-		p.discard(c)
-	}
+	p.levels[a.nice].load.remove(a)
+	p.extract(a)
+	p.relent()
 	p.changed(a.nice)
 }
 
@@ -196,9 +212,10 @@ func (p *pool) finished(now time.Duration) []*activity {
 		cohorts += n
 		p.changed(nice)
 	}
-	if cohorts > 1 {
+	if cohorts > 1 || len(p.contending) > 0 {
 		slices.SortFunc(out, func(a, b *activity) int { return cmp.Compare(a.arrival, b.arrival) })
 	}
+	p.relent()
 	p.out = out
 	return out
 }

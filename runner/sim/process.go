@@ -38,6 +38,7 @@ type process struct {
 	whole    *whole    // its job, if that gives way as a whole; else nil
 	faulted  int64     // bytes that page faults have brought
 	paging   []*paging // its kernel on each of its devices, if that has managed memory
+	makes    float64   // seconds that it takes, once there is a device, to make what the process has allocated
 	owes     float64   // seconds that a device takes to push managed memory out for what the process has allocated
 
 	pool         *pool     // in which it works now
@@ -82,7 +83,7 @@ func (p *process) proceed() {
 			p.swap.held = p.proceed
 			return
 		}
-		if s.offDevice() {
+		if s.endsBurst() {
 			p.yield()
 		}
 		if p.asks(s) || p.resumes(s) {
@@ -126,7 +127,7 @@ func (p *process) do(s *step, then func()) {
 	}
 	p.doing, p.then = s, then
 	p.works()
-	p.own = activity{demand: s.demand, solo: s.soloS, done: p.own.done}
+	s.work(&p.own)
 	if p.pool == p.x.cores {
 		p.own.nice = int(p.nice)
 	}
@@ -160,13 +161,18 @@ func (p *process) did() {
 	p.proceed()
 }
 
-// pays waits until a device has pushed out what gave room to the process.
+// pays waits until memory that can move is made, and until a device has pushed out what gave room to the process.
 func (p *process) pays() bool {
-	if p.owes == 0 {
+	switch {
+	case p.makes > 0 && p.task.open:
+		p.do(&step{on: faults, soloS: p.makes}, nil)
+		p.makes = 0
+	case p.owes > 0:
+		p.do(&step{on: faults, demand: 1, soloS: p.owes}, nil)
+		p.owes = 0
+	default:
 		return false
 	}
-	p.do(&step{on: faults, demand: 1, soloS: p.owes}, nil)
-	p.owes = 0
 	return true
 }
 

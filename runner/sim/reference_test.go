@@ -342,7 +342,7 @@ func refPair(rng *rand.Rand, capacity int) (jobs [2]refJob) {
 		j.seconds = most * refBlock / 10.3e9 * between(1.0/30, 3)
 		j.blocks = int(between(400, 9000))
 		j.launches = 1 + rng.IntN(4)
-		j.gap = j.seconds * between(0.01, 1)
+		j.gap = max(j.seconds*between(0.01, 1), 0.002) // what is shorter ends no burst
 		j.start = j.seconds * rng.Float64()
 	}
 	return jobs

@@ -60,7 +60,7 @@ func (p *process) doAlso(s *step) {
 			pool = m.sms
 		}
 		p.parts++
-		m.work = activity{demand: here.demand, solo: here.soloS, done: m.work.done}
+		here.work(&m.work)
 		p.x.share(pool, &m.work)
 	}
 }

@@ -211,6 +211,9 @@ func (p *process) fill(stays int64) bool {
 // allocate adds an object. While the task has no device, the object is an address only.
 func (p *process) allocate(s *profiles.Step) {
 	t, o := &p.task, &object{name: s.Object, bytes: s.Bytes}
+	if p.movable {
+		p.makes += s.MovableS
+	}
 	switch {
 	case s.Managed:
 		o.inBlocks(p.x.devices[p.device])
