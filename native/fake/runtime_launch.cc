@@ -298,6 +298,13 @@ API cudaError_t cudaFuncSetCacheConfig(const void *function, int config)
 	}, config);
 }
 
+API cudaError_t cudaFuncSetSharedMemConfig(const void *function, int config)
+{
+	return call("cudaFuncSetSharedMemConfig", Needs::context, [&] {
+		return kernel_at(function) != nullptr ? 0 : 98;
+	}, config);
+}
+
 API cudaError_t cudaGetFuncBySymbol(const fake_kernel **function, const void *symbol)
 {
 	return call("cudaGetFuncBySymbol", Needs::context, [&] {

@@ -36,7 +36,7 @@ void forget_device(); // cudaDeviceReset
 // and may have host memory page-locked.
 void reset_former_devices();
 
-// keep_flags notes flags of cudaSetDeviceFlags, applied when the context is made.
+// keep_flags notes flags of cudaSetDeviceFlags, applied when a context is made.
 void keep_flags(unsigned flags);
 
 // move_to makes the granted device the process's. false: an environment of the program's own

@@ -10,7 +10,7 @@
 namespace lazy {
 
 struct Setting {
-	enum Of { limit, cache, kernel_attribute, kernel_cache } of;
+	enum Of { limit, cache, banks, kernel_attribute, kernel_cache, kernel_banks } of;
 	const void *kernel; // nullptr: it is the context's
 	int number;         // of the limit or attribute
 	bool operator<(const Setting &other) const { return std::tie(of, kernel, number) < std::tie(other.of, other.kernel, other.number); }

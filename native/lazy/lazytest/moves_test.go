@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -97,11 +98,11 @@ func TestLazyMovesWithPreferences(t *testing.T) {
 	p.mustMove(1, 0)
 	var set []string
 	for _, call := range tracedCalls(t, trace)[before:] {
-		if strings.Contains(call[0], "Set") && strings.Contains(call[0], "Cache") {
+		if strings.Contains(call[0], "Set") && (strings.HasSuffix(call[0], "Config") || strings.HasSuffix(call[0], "Flags")) {
 			set = append(set, call[0]+" "+call[len(call)-1])
 		}
 	}
-	if want := []string{"cudaDeviceSetCacheConfig 1", "cudaFuncSetCacheConfig 2"}; !slices.Equal(set, want) {
+	if want := []string{"cudaSetDeviceFlags 4", "cudaDeviceSetCacheConfig 1", "cudaDeviceSetSharedMemConfig 2", "cudaFuncSetCacheConfig 2", "cudaFuncSetSharedMemConfig 1"}; !slices.Equal(set, want) {
 		t.Errorf("set %q, want %q", set, want)
 	}
 	p.goesOn()
@@ -124,6 +125,18 @@ func TestLazyStaysWithWhatCannotMove(t *testing.T) {
 			t.Parallel()
 			p := startMoved(t, way)
 			if was := p.move(1, 0); was.Outcome != schedulers.Unable || was.Why != why || was.Moved.Bytes != 0 {
+				t.Errorf("%+v, want unable: %s", was, why)
+			}
+			p.goesOn()
+			p.saysAsNative()
+		})
+	}
+	for binary, why := range map[string]string{"linked_lazy": "^the program has a static CUDA runtime$", "static_lazy": "^a part has table [-0-9a-f]+ of the driver$"} {
+		t.Run(binary, func(t *testing.T) {
+			t.Parallel()
+			p := serve(t, probe.Config{Chunk: twoChunks, Window: moving.Window}, binary, "moved memory")
+			p.wantSaid("bound")
+			if was := p.move(1, 0); was.Outcome != schedulers.Unable || !regexp.MustCompile(why).MatchString(was.Why) {
 				t.Errorf("%+v, want unable: %s", was, why)
 			}
 			p.goesOn()

@@ -115,8 +115,14 @@ func startServed(t *testing.T, chunk int64, program string, env ...string) *revo
 
 func startServedAs(t *testing.T, how probe.Config, program string, env ...string) *revocable {
 	t.Helper()
+	return serve(t, how, "lazy_program", program, env...)
+}
+
+// serve is startServedAs of another binary with such programs.
+func serve(t *testing.T, how probe.Config, binary, program string, env ...string) *revocable {
+	t.Helper()
 	s, r := startRevoking(t, how)
-	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", program, append([]string{movable}, env...)...), area: swapArea{t: t, chunk: how.Chunk}}
+	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", binary, program, append([]string{movable}, env...)...), area: swapArea{t: t, chunk: how.Chunk}}
 	p.start()
 	go func() {
 		for {

@@ -299,7 +299,12 @@ cudaError_t cudaSetDeviceFlags(unsigned flags)
 		}
 	}
 	use_device();
-	return seen(REAL(cudaSetDeviceFlags)(flags), "cudaSetDeviceFlags");
+	const cudaError_t error = seen(REAL(cudaSetDeviceFlags)(flags), "cudaSetDeviceFlags");
+	if (error == cudaSuccess && one_device()) { // the context of another device begins with them
+		Locked locked;
+		keep_flags(flags);
+	}
+	return error;
 }
 
 cudaError_t cudaDeviceSetLimit(int limit, size_t value)
@@ -330,6 +335,16 @@ cudaError_t cudaThreadSetCacheConfig(int config) { return cudaDeviceSetCacheConf
 cudaError_t cudaFuncSetCacheConfig(const void *kernel, int config)
 {
 	return setting("cudaFuncSetCacheConfig", {Setting::kernel_cache, kernel, 0}, [=] { return REAL(cudaFuncSetCacheConfig)(kernel, config); });
+}
+
+cudaError_t cudaDeviceSetSharedMemConfig(int config)
+{
+	return setting("cudaDeviceSetSharedMemConfig", {Setting::banks, nullptr, 0}, [=] { return REAL(cudaDeviceSetSharedMemConfig)(config); });
+}
+
+cudaError_t cudaFuncSetSharedMemConfig(const void *kernel, int config)
+{
+	return setting("cudaFuncSetSharedMemConfig", {Setting::kernel_banks, kernel, 0}, [=] { return REAL(cudaFuncSetSharedMemConfig)(kernel, config); });
 }
 
 // Recorded only where the call cannot fail: its answer is how a program finds out what

@@ -91,14 +91,23 @@ static Uses pointers() // in memory of the device
 
 static Uses page_locked()
 {
-	static int *made, mine[1000];
+	static int *made, mine[1000], *mapped, *seen, *seen_mine;
 	static int *x;
 	TRY(cudaMallocHost(reinterpret_cast<void **>(&made), 4000));
 	TRY(cudaHostRegister(mine, sizeof mine, 0));
+	TRY(cudaHostAlloc(reinterpret_cast<void **>(&mapped), 4000, 2)); // cudaHostAllocMapped
+	TRY(cudaHostGetDevicePointer(reinterpret_cast<void **>(&seen), mapped, 0));
+	TRY(cudaHostGetDevicePointer(reinterpret_cast<void **>(&seen_mine), mine, 0));
 	x = device<int>(1000);
 	for (int i = 0; i < 1000; i++)
-		made[i] = i;
+		made[i] = mapped[i] = mine[i] = i;
+	TRY(LAUNCH(add, grid, block, 0, nullptr, seen, 1000, 1));
 	return [] {
+		TRY(LAUNCH(add, grid, block, 0, nullptr, seen, 1000, 1)); // as each device sees it
+		TRY(LAUNCH(add, grid, block, 0, nullptr, seen_mine, 1000, 3));
+		TRY(cudaDeviceSynchronize());
+		say("mapped %d mine %d", mapped[999], mine[999]);
+		TRY(cudaFreeHost(mapped));
 		TRY(cudaMemcpyAsync(x, made, 4000, cudaMemcpyHostToDevice, nullptr));
 		TRY(cudaMemcpyAsync(mine, x, 4000, cudaMemcpyDeviceToHost, nullptr));
 		TRY(cudaDeviceSynchronize());
@@ -151,8 +160,11 @@ static Uses limits_and_attributes()
 	TRY(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 7 << 20));
 	TRY(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
 	TRY(cudaDeviceSetLimit(5, 64)); // cudaLimitMaxL2FetchGranularity
+	TRY(cudaSetDeviceFlags(4)); // cudaDeviceScheduleBlockingSync
 	TRY(cudaDeviceSetCacheConfig(1));
 	TRY(cudaFuncSetCacheConfig(STUB(add), 2));
+	TRY(cudaDeviceSetSharedMemConfig(2)); // cudaSharedMemBankSizeEightByte
+	TRY(cudaFuncSetSharedMemConfig(STUB(add), 1));
 	TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributeMaxDynamicSharedMemorySize, 90000));
 	TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributeMaxDynamicSharedMemorySize, 100000)); // the last counts
 	return [] {
