@@ -54,7 +54,7 @@ install: build native
 	bin/caserun completion zsh >$(share)/zsh/site-functions/_caserun
 	bin/caserun completion fish >$(share)/fish/vendor_completions.d/caserun.fish
 	install -D -t $(lib) -m 644 native/lazy/libcase.so
-	install -D -t $(lib) native/ballast/ballast native/ballast/checkpoint native/ballast/swaparea native/ballast/swaprate
+	install -D -t $(lib) native/ballast/ballast native/ballast/checkpoint native/ballast/slow native/ballast/swaparea native/ballast/swaprate
 	install -D -t $(lib)/torch benchmarks/torch/*.py
 	install -D -t $(DESTDIR)$(PREFIX)/include -m 644 native/stop/case_stop.h
 	[ ! -f native/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/tracer/libcasetrace.so
