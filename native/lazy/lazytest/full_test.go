@@ -2,7 +2,11 @@
 
 package lazytest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/caserun/caserun/schedulers"
+)
 
 // What takes longer than the gate may: tests of other files with each call instead of each function, with the other
 // runtime of CUDA and in the other modes, and with more seeds.
@@ -68,4 +72,26 @@ func TestLazyMovesThousandsOfTimes(t *testing.T) { keepsResultsWhenItMoves(t, 90
 
 func TestLazyIsKilledInEveryCallOfAMove(t *testing.T) { isKilledInTheMiddleOfAMove(t, allSteps) }
 
-func TestLazyStaysWhicheverCallAMoveIsRefused(t *testing.T) { movesAfterRefusals(t, allSteps) }
+func TestLazyStaysWhicheverCallAMoveIsRefused(t *testing.T) {
+	movesAfterRefusals(t, allSteps, startVariables)
+}
+
+// Between devices that do not reach each other's memory, contents go through the host.
+func TestLazyStaysWhicheverCallAMoveThroughTheHostIsRefused(t *testing.T) {
+	movesAfterRefusals(t, allSteps, func(t *testing.T, env ...string) *revocable {
+		t.Helper()
+		return startMoved(t, "variables", append(env, "FAKE_CUDA_PEERS=0")...)
+	})
+}
+
+// What is on the host stays there, and the other device is let reach it.
+func TestLazyStaysWhicheverCallAMoveBesideMemoryOnTheHostIsRefused(t *testing.T) {
+	movesAfterRefusals(t, allSteps, func(t *testing.T, env ...string) *revocable {
+		t.Helper()
+		p := startMoved(t, "variables", env...)
+		if was := p.revoked(schedulers.Evict); was.Outcome != schedulers.Done || was.Moved.Bytes == 0 {
+			t.Fatalf("revoked %+v", was)
+		}
+		return p
+	})
+}

@@ -194,19 +194,25 @@ func TestLazyMovesWithItsMemoryOnTheHost(t *testing.T) {
 
 // Whatever the driver or the runtime refuses before the memory changes places, nothing has changed, and the process can move later.
 func TestLazyStaysWhereAMoveIsRefused(t *testing.T) {
-	movesAfterRefusals(t, firstSteps)
+	movesAfterRefusals(t, firstSteps, startVariables)
 }
 
-func movesAfterRefusals(t *testing.T, of func([]callStep) []callStep) {
+// startVariables and the like start a program that is to be moved in calls to count.
+func startVariables(t *testing.T, env ...string) *revocable {
 	t.Helper()
-	for _, s := range of(moveSteps(t)) {
+	return startMoved(t, "variables", env...)
+}
+
+func movesAfterRefusals(t *testing.T, of func([]callStep) []callStep, start func(t *testing.T, env ...string) *revocable) {
+	t.Helper()
+	for _, s := range of(moveSteps(t, start)) {
 		if s.after || mustNotFail.MatchString(s.call) {
 			continue
 		}
 		t.Run(fmt.Sprint(s.call, " ", s.nth), func(t *testing.T) {
 			t.Parallel()
-			p := startMoved(t, "variables", fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d=2", s.call, s.nth))
-			was := p.move(1, 0)
+			p := start(t, fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d=2", s.call, s.nth))
+			was := p.move(11, 0)
 			unable := was.Outcome == schedulers.Unable
 			if unable && !mayFail.MatchString(was.Why) || was.Outcome == schedulers.Busy && was.Why != "" {
 				t.Errorf("%+v", was)
@@ -215,7 +221,7 @@ func movesAfterRefusals(t *testing.T, of func([]callStep) []callStep) {
 				t.Errorf("%+v", was)
 			}
 			p.computes()
-			p.mustMove(2, map[schedulers.Outcome]int{schedulers.Busy: 0, schedulers.Done: grantedDevice}[was.Outcome])
+			p.mustMove(12, map[schedulers.Outcome]int{schedulers.Busy: 0, schedulers.Done: grantedDevice}[was.Outcome])
 			p.goOn()
 			p.endsAsNative()
 		})
@@ -244,12 +250,14 @@ var mayFail = regexp.MustCompile(`^(the context is gone|the device has failed wi
 
 // moveSteps are all calls that a process makes for a move. After says that a call which unmaps only gives something back: no other memory
 // is mapped there next.
-func moveSteps(t *testing.T) []callStep {
+func moveSteps(t *testing.T, start func(t *testing.T, env ...string) *revocable) []callStep {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
-	p := startMoved(t, "variables", "FAKE_CUDA_TRACE="+trace)
+	p := start(t, "FAKE_CUDA_TRACE="+trace)
 	counts, before := map[string]int{}, len(tracedCalls(t, trace))
-	p.mustMove(1, 0)
+	if was := p.move(11, 0); was.Outcome != schedulers.Done {
+		t.Fatalf("moved: %+v", was)
+	}
 	calls := tracedCalls(t, trace)
 	var all []callStep
 	for n, at := range calls {
@@ -273,7 +281,7 @@ func TestLazyIsKilledInTheMiddleOfAMove(t *testing.T) { isKilledInTheMiddleOfAMo
 
 func isKilledInTheMiddleOfAMove(t *testing.T, of func([]callStep) []callStep) {
 	t.Helper()
-	for _, s := range of(moveSteps(t)) {
+	for _, s := range of(moveSteps(t, startVariables)) {
 		if alsoLooks.MatchString(s.call) {
 			continue
 		}
