@@ -82,7 +82,7 @@ func TestDrainsThatCannotBe(t *testing.T) {
 	})
 }
 
-// A task that is busy is asked again and again to leave, which is recorded once. Its answer that it cannot move says why it stays.
+// A task that is busy is asked again and again to leave, which is recorded once each time that the device is drained. Its answer that it cannot move says why it stays.
 func TestATaskThatStaysIsToldOnce(t *testing.T) {
 	_, rec := setup{scheduler: "vgpu:n=2", devices: 2, jobs: probed(2)}.run(t, func(f *fake) {
 		f.started(0, 1)
@@ -103,7 +103,12 @@ func TestATaskThatStaysIsToldOnce(t *testing.T) {
 			f.mustPost(runner.Tick{})
 		}
 		f.want("move 8 of 2, ticket 4")
-		f.mustPost(runner.TaskRevoked{ID: other, Answer: schedulers.Revoked{Ticket: 4, Outcome: schedulers.Unable, Resident: 8, Why: "it uses cuBLAS"}})
+		f.drain(1, true, "")
+		f.drain(1, false, "")
+		f.mustPost(runner.TaskRevoked{ID: other, Answer: schedulers.Revoked{Ticket: 4, Outcome: schedulers.Busy, Resident: 8}})
+		f.at(10)
+		f.mustPost(runner.Tick{})
+		f.mustPost(runner.TaskRevoked{ID: other, Answer: schedulers.Revoked{Ticket: 5, Outcome: schedulers.Unable, Resident: 8, Why: "it uses cuBLAS"}})
 		left.Why = "it uses cuBLAS"
 		f.wantState(1, runner.DeviceState{Closed: true, Left: []runner.Left{left}})
 		f.batch.TaskFree(task, f.now)
@@ -114,7 +119,7 @@ func TestATaskThatStaysIsToldOnce(t *testing.T) {
 	for _, s := range rec.swaps {
 		outcomes = append(outcomes, s.Outcome)
 	}
-	if diff := cmp.Diff([]schedulers.Outcome{schedulers.Busy, schedulers.Unable}, outcomes); diff != "" {
+	if diff := cmp.Diff([]schedulers.Outcome{schedulers.Busy, schedulers.Busy, schedulers.Unable}, outcomes); diff != "" {
 		t.Errorf("swaps (-want +got):\n%s", diff)
 	}
 }

@@ -21,6 +21,11 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 			return nil
 		}
 		b.closed[e.Device] = drains
+		for _, t := range b.tasks {
+			if t.granted && *t.record.Device == e.Device { // what it answers now is of this time
+				t.told = ""
+			}
+		}
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceClosed, Device: &b.indexes[e.Device],
 			Detail: fmt.Sprintf("GPU %d is taken out of the run: %s", e.Device, e.Why)})
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDoubt, Device: &b.indexes[e.Device],
