@@ -12,7 +12,7 @@
 #   cap            12 programs of 1.1 GiB in memory for two of them, under vgpu with 1 and 4 slots. One GPU
 #   pairs          4 jobs of 2 ranks with barriers, one rank 20 to 50 % slower, under vgpu and vgpu-preempt
 #
-# Each step that is done has its lines in DIR/results, and is not done again. All else is in DIR, too. A call that is stopped loses only
+# What each step has measured is in DIR/results. A step that is done is not done again. All else is in DIR, too. A call that is stopped loses only
 # the run that it was making. One DIR is for one build of caserun.
 #
 # Environment:
@@ -221,7 +221,8 @@ cap() {
 
 status=0
 for step; do
-	if [ "$step" != pairs ] && grep "^$step: " "$dir/results"; then
+	if [ "$step" != pairs ] && [ -e "$dir/$step.done" ]; then
+		grep "^$step: " "$dir/results"
 		continue
 	fi
 	began=$SECONDS
@@ -234,11 +235,8 @@ for step; do
 	ended=$?
 	sed "s/^/$step: /" "$dir/step"
 	echo "$step: $((SECONDS - began)) s" >&2
-	if [ $ended = 0 ]; then
-		grep -v "^$step: " "$dir/results" >"$dir/kept"
-		sed "s/^/$step: /" "$dir/step" | cat "$dir/kept" - >"$dir/results"
-	else
-		status=$ended
-	fi
+	grep -v "^$step: " "$dir/results" >"$dir/kept"
+	sed "s/^/$step: /" "$dir/step" | cat "$dir/kept" - >"$dir/results"
+	[ $ended = 0 ] && touch "$dir/$step.done" || status=$ended
 done
 exit $status
