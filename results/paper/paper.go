@@ -127,6 +127,7 @@ type Page struct {
 	Tables  []Table
 	Figures []Figure
 	Answers []Answer // to the paper's statements
+	Besides []Beside // what simulated nodes have of what was measured, too
 }
 
 // Measured counts the numbers that come from runs.
@@ -144,12 +145,13 @@ const Confidence = 0.95
 func summarize(values []float64) stats.Summary { return stats.Summarize(values, Confidence) }
 
 // Build makes every table and figure. Each system of the paper may have at most
-// one node.
+// one node, and simulated nodes beside a measured one if systems follow from runs.
 func (p *Paper) Build(nodes []Node) (Page, error) {
 	page := Page{Paper: p}
 	for _, n := range nodes {
 		page.Nodes = append(page.Nodes, split(n))
 	}
+	page.Nodes, page.Besides = p.apart(page.Nodes)
 	all := map[string]*arms{}
 	for i, n := range page.Nodes {
 		if other, taken := all[n.System]; taken {

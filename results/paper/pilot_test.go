@@ -173,3 +173,39 @@ func TestPageFaultsOfJobsThatFailDoNotCount(t *testing.T) {
 		}
 	}
 }
+
+// A simulated node beside a measured one of the same system gives no numbers of the paper. Cells that only one of them has are left out.
+func TestSimulatedBesideMeasured(t *testing.T) {
+	simulated := loaded(t, "75 % movable", map[string]map[string]float64{"P-fig4-bfs": {"sa": 1, "demand": 2, "mfit": 3}, "P-fig4-nn": {"sa": 2}})
+	measured := loaded(t, "75 % movable", map[string]map[string]float64{"P-fig4-bfs": {"sa": 1, "demand": 4, "amfit": 3}, "P-fig4-nn": {"sa": 2.5}})
+	measured.Name, measured.Mode = "local", results.Live
+	failed := simulated.Runs[0]
+	failed.Metrics.OK--
+	simulated.Runs = append(simulated.Runs, failed)
+	page, err := pilot(t).Build([]paper.Node{simulated, measured})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, b := range page.Besides {
+		got += fmt.Sprintf("%s, %s under %s on %s: %g of %d beside %g of %d, %g\n", b.System, b.Mix, b.Scheduler, b.Node, b.Simulated.Median, b.Simulated.N, b.Measured.Median, b.Measured.N, b.Ratio())
+	}
+	const of = "75 % movable, P-fig4-"
+	if want := of + "bfs under demand on sim:1xH200: 2 of 1 beside 4 of 1, 0.5\n" + of + "bfs under sa on sim:1xH200: 1 of 1 beside 1 of 1, 1\n" +
+		of + "nn under sa on sim:1xH200: 2 of 1 beside 2.5 of 1, 0.8\n"; got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	if len(page.Nodes) != 1 || page.Nodes[0].Mode != results.Live {
+		t.Errorf("the page is of %d nodes, want the measured one", len(page.Nodes))
+	}
+	says := strings.Join(paper.Off(page.Besides), "\n")
+	if want := "Simulated makespans are off by 20.0 % in the median of 3 cells, and by at most 15 % in 1 of them.\n" +
+		"Under demand: 50.0 % in the median of 1.\nUnder sa: 10.0 % in the median of 2."; says != want {
+		t.Errorf("%s, want\n%s", says, want)
+	}
+	other := loaded(t, "75 % movable", nil)
+	other.Name, other.Mode = "elsewhere", results.Live
+	if _, err := pilot(t).Build([]paper.Node{measured, other}); err == nil || !strings.Contains(err.Error(), "select those of one node") {
+		t.Error("two measured nodes of one system:", err)
+	}
+}

@@ -25,6 +25,9 @@ const Page = "paper.md"
 // statements has what the paper states and whether it is so, if it states anything in words.
 const statements = "statements.csv"
 
+// simulated has what simulated nodes have of what was measured, too.
+const simulated = "simulated.csv"
+
 // Check refuses a directory in which Write could not write all its files, or that has files of another paper.
 func Check(p *paper.Paper, dir string, replace bool) error {
 	own := Paths(p, dir)
@@ -67,6 +70,9 @@ func Paths(p *paper.Paper, dir string) []string {
 	if len(p.Statements) > 0 {
 		paths = append(paths, filepath.Join(dir, statements))
 	}
+	if p.ByRuns() {
+		paths = append(paths, filepath.Join(dir, simulated))
+	}
 	for _, item := range p.Items {
 		name := filepath.Join(dir, paper.Table{Source: item.Source}.ID())
 		paths = append(paths, name+".csv", name+"-curves.csv")
@@ -102,6 +108,11 @@ func Write(ctx context.Context, page paper.Page, dir string, replace bool, forma
 	}
 	if len(page.Answers) > 0 {
 		if err := writeCSV(statements, report.PaperAnswers(page)); err != nil {
+			return err
+		}
+	}
+	if len(page.Besides) > 0 {
+		if err := writeCSV(simulated, report.PaperSimulated(page)); err != nil {
 			return err
 		}
 	}

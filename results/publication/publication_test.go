@@ -108,3 +108,25 @@ func TestFullDiskKeepsTheEarlierPage(t *testing.T) {
 		t.Errorf("error %v, want one that a page is there", err)
 	}
 }
+
+// What simulated nodes have of what was measured is a file, too, which a page without it removes.
+func TestWriteHasWhatIsSimulated(t *testing.T) {
+	p, err := paper.Lookup("pilot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := p.Build(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, besides := range [][]paper.Beside{{{Mix: "P-fig4-bfs"}}, nil} {
+		page.Besides = besides
+		if err := Write(t.Context(), page, dir, true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "simulated.csv")); (err == nil) != (besides != nil) {
+			t.Errorf("with %d cells: %v", len(besides), err)
+		}
+	}
+}

@@ -21,7 +21,23 @@ func PaperTables(p paper.Page) []*Table {
 	for _, t := range p.Tables {
 		out = append(out, PaperTable(t))
 	}
+	if len(p.Besides) > 0 {
+		out = append(out, PaperSimulated(p))
+	}
 	return out
+}
+
+// PaperSimulated has a row for each cell that was both measured and simulated.
+func PaperSimulated(p paper.Page) *Table {
+	t := &Table{Title: "Makespans, SIMULATED beside measured", Columns: []Column{
+		{Name: "system", Heading: "paper's system"}, {Name: "mix"}, {Name: "scheduler"}, {Name: "measured", Unit: Seconds}, {Name: "measured_n", Heading: "N", Drop: 2},
+		{Name: "simulated", Heading: "SIMULATED", Unit: Seconds}, {Name: "simulated_n", Heading: "N", Drop: 2}, {Name: "ratio", Unit: Factor}, {Name: "node", Heading: "on", Drop: 1},
+	}}
+	for _, b := range p.Besides {
+		t.Add(b.System, b.Mix, b.Scheduler, b.Measured.Median, b.Measured.N, b.Simulated.Median, b.Simulated.N, b.Ratio(), b.Node)
+	}
+	t.Say(paper.Off(p.Besides)...)
+	return t
 }
 
 // PaperAnswers has a row for each statement of the paper and each system.
@@ -204,6 +220,10 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		if f, ok := drawn[t.ID()]; ok {
 			fmt.Fprintf(&out, "\n![%s](%s.svg)\n\n%s\n", f.Title, f.ID, f.Caption)
 		}
+	}
+	if len(p.Besides) > 0 {
+		fmt.Fprintln(&out)
+		out.Write(PaperSimulated(p).markdown())
 	}
 	_, err := w.Write(out.Bytes())
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/paper/papertest"
+	"github.com/caserun/caserun/results/stats"
 )
 
 // evaluation has runs for the V100's tables, and no runs for the P100's, for Darknet or for
@@ -92,5 +93,20 @@ func golden(t *testing.T, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-update rewrites it):\n%s", path, diff)
+	}
+}
+
+func TestPaperSimulatedBesideMeasured(t *testing.T) {
+	page := evaluation(t)
+	page.Besides = []paper.Beside{
+		{System: "75 % movable", Mix: "P-fig4-bfs", Scheduler: "pilot-base", Node: "sim:1xH200", Measured: stats.Summarize([]float64{4, 5, 6}, 0.95), Simulated: stats.Summarize([]float64{4}, 0.95)},
+		{System: "75 % movable", Mix: "P-fig4-nn", Scheduler: "sa", Node: "sim:1xH200", Measured: stats.Summarize([]float64{0.8}, 0.95), Simulated: stats.Summarize([]float64{0.8}, 0.95)},
+	}
+	tables := PaperTables(page)
+	golden(t, "paper-simulated.txt", render(t, tables[len(tables)-1], Text, Options{}))
+	golden(t, "paper-simulated.csv", render(t, tables[len(tables)-1], CSV, Options{}))
+	var out bytes.Buffer
+	if err := PaperPage(&out, page); err != nil || !strings.Contains(out.String(), "SIMULATED beside measured") {
+		t.Errorf("the page lacks the table (%v)", err)
 	}
 }
