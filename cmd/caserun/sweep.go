@@ -58,8 +58,7 @@ after kill -9; with more --reps it extends the sweep. An arm is a mix under a
 scheduler with a probe. FILE is YAML with the flags' names as keys; flags
 override it. Jobs that crash are results: the exit status is 0 when every run
 was carried out, and 4 when --time-limit left some.`,
-		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 \
-      --node sim:4xV100 --jobs 8
+		Example: `  caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --jobs 8
   caserun sweep --mixes W7,my.yaml \
       --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
   caserun sweep nightly.yaml --tag nightly-2026-11-21 --html nightly.html
