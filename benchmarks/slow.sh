@@ -15,7 +15,8 @@
 #
 # Environment:
 #   PRODUCTS  2000: how many products of 2000 x 2000 each job of MM-S makes. Its host works as long as its kernels
-#   MIX       a mix in place of six such jobs, as on fake GPUs. Then share is left out
+#   MIX       a mix in place of six such jobs. Then share is left out. On fake GPUs, which have no MPS, only drain can be done:
+#             MIX=native/fake-node.yaml AFTER=0.2 native/fake-node benchmarks/slow.sh DIR drain
 #   SCHED     vgpu:n=4
 #   BALANCED  the same with balance=on
 #   SLOW      1=0.25
