@@ -118,7 +118,7 @@ func (e *Engine) ResumePart(id schedulers.TaskID, need, stays, referenced int64,
 		return nil, fmt.Errorf("resume task %d: it waits to resume already", id)
 	}
 	e.settled = false
-	e.endBurst(h)
+	e.endBurst(h, !e.config.KeepsPermit)
 	h.referenced, h.kept = referenced, 0
 	d, t := &e.state.devices[h.at.Device], h.task
 	t.OnDevice, t.Need, t.Stays, t.Wait = &d.index, &need, stays, nil
@@ -154,15 +154,15 @@ func (e *Engine) Yielded(id schedulers.TaskID, now time.Duration) ([]schedulers.
 	case err != nil:
 		return nil, err
 	}
-	e.endBurst(h)
+	e.endBurst(h, true)
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }
 
-// endBurst enters that h's context has no permit any more, and that the device has done what it submitted. The activity page may have
-// been read before.
-func (e *Engine) endBurst(h *holding) {
-	if !e.config.KeepsPermit {
+// endBurst enters that the device has done what h's context submitted, and whether the context has no permit any more. The activity page
+// may have been read before.
+func (e *Engine) endBurst(h *holding, unpermits bool) {
+	if unpermits {
 		e.state.devices[h.at.Device].unpermit(h.task.Process())
 	}
 	h.running = false

@@ -27,7 +27,7 @@ type activeFit struct {
 }
 
 var amfit = entry{
-	Info: Info{Name: "amfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true,
+	Info: Info{Name: "amfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true, KeepsTurn: true,
 		Brief:  "while the active memory of bursts does not fit, the largest burst ends",
 		Rule:   "a burst starts at once; while the active memory of the bursts on a device does not fit, the largest one ends, and starts again once it fits or has waited too long; memory of tasks that have been idle for a while moves to the host",
 		Source: pilotPaper + ", section III.C.2 (AMFit)",
@@ -51,11 +51,11 @@ var amfit = entry{
 var _ schedulers.Patient = activeFit{}
 
 func (p activeFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
-	brief := p.brief(waiting, v, now)
-	out := makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
+	brief, goesOn := p.brief(waiting, v, now), p.goesOn(waiting, v, now)
+	out := makeRoomsFirst(waiting, v, goesOn, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
 		r, over := waiting[at], p.isOver(waiting[at], now)
 		starts := over || !r.Grows && !wasEnded(r.Task, d)
-		return p.start(all, at, device, d, haste{over, func(t schedulers.TaskView, own int64) bool {
+		return p.start(all, at, device, d, haste{goesOn(waiting[at]), over, func(t schedulers.TaskView, own int64) bool {
 			return starts && (over || p.estimate(t) > own) && !p.isSafe(t, now)
 		}, brief, p.keeps(r, d, now)})
 	})

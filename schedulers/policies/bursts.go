@@ -87,6 +87,7 @@ func (e estimate) largestFirst(tasks []schedulers.TaskView) {
 
 // A haste is how the bursts on a device make way for a request.
 type haste struct {
+	goesOn    bool                                        // the request is of a burst that goes on: all that do not run give way
 	impatient bool                                        // the request has lost its patience: it goes before those that came before it, and bursts end for its memory too
 	ends      func(t schedulers.TaskView, own int64) bool // whether a burst may end for it; own: the request's estimate
 	brief     time.Duration                               // how long a burst that goes on may take to give memory; 0: it is not asked
@@ -102,7 +103,7 @@ func (e estimate) start(all *takers, at, device int, d schedulers.DeviceView, h 
 	if r.Grows { // it has started
 		c.over = 0
 	}
-	if h.impatient {
+	if h.impatient || h.goesOn && !r.Grows {
 		at = -1
 	}
 	stays := m.leave(d)
@@ -210,6 +211,19 @@ func (p patience) brief(waiting []schedulers.Request, v schedulers.View, now tim
 		return 0
 	}
 	return min(half, closing)
+}
+
+// goesOn says which requests are of bursts that go on: of growth, and of memory that their next kernel uses. They come before requests to start,
+// which have given up their permit or had none. Once a request has waited too long, only bursts that are safe from it go on so.
+func (p patience) goesOn(waiting []schedulers.Request, v schedulers.View, now time.Duration) func(schedulers.Request) bool {
+	over := slices.ContainsFunc(waiting, func(r schedulers.Request) bool { return p.isOver(r, now) })
+	return func(r schedulers.Request) bool {
+		if r.Grows || r.Task.OnDevice == nil {
+			return r.Grows
+		}
+		t := viewOf(r.Task, v.Device(*r.Task.OnDevice))
+		return t.Permit && (!over || p.isSafe(t, now))
+	}
 }
 
 // nextEnd is when the patience of a request next ends.

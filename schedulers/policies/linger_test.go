@@ -73,3 +73,24 @@ func TestNobodyStarvesInGaps(t *testing.T) {
 		n.Tick(107*ms, "yield(1,3) stop(2,13)")
 	}
 }
+
+// A burst that goes on, and whose next kernel uses more, gets memory of those that wait to start, unless one of these has waited as long as
+// it may. Then it is as if it had ended.
+func TestABurstGoesOnWithMoreMemory(t *testing.T) {
+	for _, policy := range []string{"mfit:wait=1s", "amfit:wait=1s"} {
+		n := enginetest.NewNode(t, policy, enginetest.Small)
+		n.Submit(movable(2, 14), "2@0")
+		n.Yielded(2, ms, "")
+		grows := movable(1, 12)
+		grows.Need = new(int64(4))
+		n.Submit(grows, "yield(2,2)")
+		n.Give(2, "1@0")
+		ask(t, n, 2, 2, 2*ms, "")
+		ds, err := n.Engine.Resume(1, 4, 8, 3*ms)
+		n.Want("resume", "yield(2,4)", ds, err)
+		n.Give(2, "^1@0")
+		ds, err = n.Engine.Resume(1, 4, 12, 1002*ms)
+		n.Want("resume", "yield(1,6)", ds, err)
+		n.Give(1, "^2@0")
+	}
+}

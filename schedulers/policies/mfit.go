@@ -32,7 +32,7 @@ const (
 var paramPatience = Param{Name: "wait", Default: "10s", Help: "a burst that waits longer has others end for it, the largest first, unless its job's max_wait says how long it waits"}
 
 var mfit = entry{
-	Info: Info{Name: "mfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true,
+	Info: Info{Name: "mfit", Binds: BindsTask, Shares: true, Revokes: true, EndsBursts: true, KeepsTurn: true,
 		Brief:  "a burst starts if its memory fits beside the bursts that run",
 		Rule:   "a burst starts if nothing runs on its device, or its memory fits beside that of the bursts that run; for one that has waited too long the largest bursts end; memory of tasks that have been idle for a while moves to the host",
 		Source: pilotPaper + ", section III.C.1 (MFit)",
@@ -56,10 +56,10 @@ var mfit = entry{
 var _ schedulers.Patient = memoryFit{}
 
 func (p memoryFit) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {
-	brief := p.brief(waiting, v, now)
-	return makeRooms(waiting, v, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
+	brief, goesOn := p.brief(waiting, v, now), p.goesOn(waiting, v, now)
+	return makeRoomsFirst(waiting, v, goesOn, func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation {
 		over := p.isOver(waiting[at], now)
-		return p.start(all, at, device, d, haste{over, func(t schedulers.TaskView, _ int64) bool { return over && !p.isSafe(t, now) }, brief, p.keeps(waiting[at], d, now)})
+		return p.start(all, at, device, d, haste{goesOn(waiting[at]), over, func(t schedulers.TaskView, _ int64) bool { return over && !p.isSafe(t, now) }, brief, p.keeps(waiting[at], d, now)})
 	})
 }
 

@@ -274,17 +274,24 @@ func (a *takers) idle(m *making, at, device int, d schedulers.DeviceView, keeps 
 
 // makeRooms asks for room for each request in turn.
 func makeRooms(waiting []schedulers.Request, v schedulers.View, room func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {
+	return makeRoomsFirst(waiting, v, func(schedulers.Request) bool { return false }, room)
+}
+
+// makeRoomsFirst is makeRooms where some requests come first.
+func makeRoomsFirst(waiting []schedulers.Request, v schedulers.View, first func(schedulers.Request) bool, room func(all *takers, at, device int, d schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	all := takersOf(waiting, v)
-	for at, r := range waiting {
-		if r.Asked {
-			continue
+	for _, leads := range []bool{true, false} {
+		for at, r := range waiting {
+			if r.Asked || first(r) != leads {
+				continue
+			}
+			devices := byLoad(r.Task, v)
+			if r.Grows {
+				devices = []int{*r.Task.OnDevice}
+			}
+			out = append(out, makeRoom(r, devices, v, func(i int, d schedulers.DeviceView) []schedulers.Revocation { return room(all, at, i, d) })...)
 		}
-		devices := byLoad(r.Task, v)
-		if r.Grows {
-			devices = []int{*r.Task.OnDevice}
-		}
-		out = append(out, makeRoom(r, devices, v, func(i int, d schedulers.DeviceView) []schedulers.Revocation { return room(all, at, i, d) })...)
 	}
 	return out
 }

@@ -136,7 +136,7 @@ func (m *swapping) view(t *swapped) schedulers.TaskView {
 
 func (m *swapping) yieldItself(rt *rapid.T) {
 	t := m.pick(rt, isHeld)
-	m.endBurst(t)
+	m.contexts[t.device][t.task.Process()] = false
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Yielded(t.task.ID, m.now) })
 }
 

@@ -383,17 +383,12 @@ func (m *swapping) resume(rt *rapid.T) {
 	t.loaded = rapid.Int64Range(least, min(t.kernel, t.there)).Draw(rt, "of that on the device")
 	m.requests++
 	t.resumes, t.asked = true, m.requests
-	m.endBurst(t)
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
-		return e.Resume(t.task.ID, t.kernel-t.loaded, t.kernel, m.now)
-	})
-}
-
-// endBurst takes the permit of t's context, unless such a context keeps it.
-func (m *swapping) endBurst(t *swapped) {
 	if !m.scheduler.Config.KeepsPermit {
 		m.contexts[t.device][t.task.Process()] = false
 	}
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
+		return e.Resume(t.task.ID, t.kernel-t.loaded, t.kernel, m.now)
+	})
 }
 
 func (m *swapping) grow(rt *rapid.T) {
