@@ -115,6 +115,21 @@ func TestWhatMovableMemoryTakesLonger(t *testing.T) {
 	}
 }
 
+// An object of which it is said what it takes is copied whenever it moves, although nothing was written to it.
+func TestWhatLibcaseMakesIsCopied(t *testing.T) {
+	for more, want := range map[string]float64{"": 0, `, "movable_seconds": 0.001`: moving(2, 2) - moving(2, 0)} {
+		job := `{"step": "allocate", "object": "x", "bytes": "6GiB"` + more + "}\n" + kernel(1, 1, `, "reads": ["x"]`) + host(5) + free("x")
+		_, rec := stepping(t, small(t, 1), "demand", job, job).must(t)
+		copied := 0.0
+		for _, s := range rec.Swaps {
+			copied += s.CopyS
+		}
+		if !alike(copied, want) {
+			t.Errorf("%s: moves copied for %g s, want %g", more, copied, want)
+		}
+	}
+}
+
 // A burst goes on if its process works on the host for so short that nobody notices.
 func TestShortGapsEndNoBurst(t *testing.T) {
 	for gap, want := range map[time.Duration][]float64{time.Millisecond: {1, 2.001, 3.001}, 2 * time.Millisecond: {1, 2, 3}} {

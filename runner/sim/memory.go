@@ -10,6 +10,7 @@ type object struct {
 	out      int64 // of the others: bytes that a revocation moved to the host
 	newer    bool  // the device's contents are newer than the host's
 	filled   bool  // it has contents
+	copied   bool  // whatever of it moves is copied, as libcase.so does, which does not know what was written
 	lastUsed time.Duration
 	blocks   []block // of managed memory, whose blocks move by themselves
 }

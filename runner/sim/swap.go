@@ -194,10 +194,12 @@ func (p *process) resumed(stays int64) {
 		left := min(missing, stays)
 		missing, stays = missing-left, stays-left
 		bytes += missing
+		out := min(o.out, missing)
 		if o.filled {
 			copied += missing
+		} else if o.copied {
+			copied += out
 		}
-		out := min(o.out, missing)
 		back += out
 		o.resident, o.out = o.resident+missing, o.out-out
 	}
@@ -372,7 +374,7 @@ func (p *process) moveOut() {
 		}
 		if n := min(o.resident, w.ticket.Revocation.Bytes-bytes); n > 0 {
 			moved, bytes = append(moved, part{o, n}), bytes+n
-			if o.newer {
+			if o.newer || o.copied {
 				copied += n
 			}
 		}

@@ -213,6 +213,7 @@ func (p *process) allocate(s *profiles.Step) {
 	t, o := &p.task, &object{name: s.Object, bytes: s.Bytes}
 	if p.movable {
 		p.makes += s.MovableS
+		o.copied = s.MovableS > 0
 	}
 	switch {
 	case s.Managed:
