@@ -109,6 +109,18 @@ func TestLazyMovesWithPreferences(t *testing.T) {
 	p.endsAsNative()
 }
 
+// A process that exits during a move waits for it: on two GPUs one ended by SIGABRT, because the driver's own handlers ran meanwhile.
+func TestLazyExitsAfterAMove(t *testing.T) {
+	p := startMoved(t, "ends")
+	p.tellToMove(1, 0)
+	p.goOn()
+	p.end()
+	p.mustSucceed()
+	if got := results(p.lines); !slices.Equal(got, []string{"bound", "the exit waits"}) {
+		t.Errorf("output %q", got)
+	}
+}
+
 // What a process cannot take with it keeps it where it is, and the answer says what that is.
 func TestLazyStaysWithWhatCannotMove(t *testing.T) {
 	const other = "the program has arrays, managed memory or memory of pools"

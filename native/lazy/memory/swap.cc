@@ -1,6 +1,5 @@
 // swap.cc: see swap.h.
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "abi/symbols.h"
 #include "device/driver.h"
+#include "device/serving.h"
 #include "memory.h"
 #include "swap.h"
 
@@ -41,11 +41,9 @@ static const size_t reached_at_once = 8; // chunks
 // Offered are chunks that came unasked, in the order of the offers. The scheduler can have them back until they are among
 // the unused ones.
 static struct {
-	pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; // held during calls of the driver, and guards `over`
-	bool over = false;                                  // the process is ending, and the driver with it
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
-	Chunks *chunks = nullptr;                           // nullptr: none; made once, and outlives static destructors
-	uint64_t used = 0;                                  // bytes, from the beginning of all that was offered, that are not to go back
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	Chunks *chunks = nullptr; // nullptr: none; made once, and outlives static destructors
+	uint64_t used = 0;        // bytes, from the beginning of all that was offered, that are not to go back
 } offered;
 
 // use_offered takes the first offered chunks, as many as are reached at once.
@@ -121,36 +119,33 @@ static Chunks import(const client_space &space)
 	return made;
 }
 
+static bool await_space(uint64_t bytes, client_space *space)
+{
+	const AwaitsScheduler awaits;
+	return client_await_swap(bytes, space);
+}
+
 static void await_more(size_t chunks)
 {
 	client_space space = {};
 
-	if (!client_await_swap((chunks < CASE_WIRE_FILES ? chunks : CASE_WIRE_FILES) * movable_chunk(), &space))
+	if (!await_space((chunks < CASE_WIRE_FILES ? chunks : CASE_WIRE_FILES) * movable_chunk(), &space))
 		return;
 	Chunks made = import(space);
 	std::move(made.begin(), made.end(), std::back_inserter(unused()));
 	std::for_each(space.files, space.files + space.file_count, close);
 }
 
-// end_offers waits for what is under way: no call of the driver may be when the driver's own handlers run.
-static void end_offers()
-{
-	pthread_mutex_lock(&offered.making);
-	offered.over = true;
-	pthread_mutex_unlock(&offered.making);
-}
-
 void offer_host_chunks(const client_space &space, int device)
 {
-	static const bool ends = atexit(end_offers) == 0;
+	const Serving serving;
 	Chunks made;
 
-	pthread_mutex_lock(&offered.making);
-	if (ends && !offered.over)
-		made = import(space);
+	if (serving.exits)
+		return;
+	made = import(space);
 	for (auto last = made.rbegin(); last != made.rend() && reach(last, made.rend(), device); ++last)
 		;
-	pthread_mutex_unlock(&offered.making);
 	pthread_mutex_lock(&offered.mutex);
 	if (offered.chunks == nullptr)
 		offered.chunks = new Chunks;
@@ -172,11 +167,11 @@ static uint64_t swap_offered(Chunks &chunks)
 // What the driver does not unmap stays in use.
 uint64_t return_offered()
 {
+	const Serving serving;
 	Chunks chunks;
 
-	pthread_mutex_lock(&offered.making);
 	uint64_t kept = swap_offered(chunks);
-	while (!offered.over && !chunks.empty() && driver()->unmap(chunks.back()->window, movable_chunk()) == CUDA_SUCCESS) {
+	while (!serving.exits && !chunks.empty() && driver()->unmap(chunks.back()->window, movable_chunk()) == CUDA_SUCCESS) {
 		driver()->release(chunks.back()->memory);
 		chunks.pop_back();
 	}
@@ -184,13 +179,11 @@ uint64_t return_offered()
 		kept = chunks.back()->offer_end;
 		swap_offered(chunks);
 	}
-	pthread_mutex_unlock(&offered.making);
 	return kept;
 }
 
 void renew_offered()
 {
-	pthread_mutex_init(&offered.making, nullptr);
 	pthread_mutex_init(&offered.mutex, nullptr);
 	offered.chunks = nullptr; // another thread may have been in the middle of a change
 	offered.used = 0;

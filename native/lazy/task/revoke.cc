@@ -19,6 +19,7 @@
 #include "device/device.h"
 #include "device/drain.h"
 #include "device/driver.h"
+#include "device/serving.h"
 #include "memory/memory.h"
 #include "memory/swap.h"
 #include "probe/activity.h"
@@ -219,7 +220,8 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 	}
 	answer->outcome = CASE_REVOKED_BUSY;
 	if (await_until(deadline_ns, [r] { return begin(*r); })) {
-		serve(*r, deadline_ns, answer);
+		if (const Serving serving; !serving.exits)
+			serve(*r, deadline_ns, answer);
 		answer->movable_bytes += movable_of(r->task);
 		pthread_mutex_unlock(&lock);
 	} else {
@@ -269,6 +271,7 @@ void need_mapped()
 
 void renew_revocation()
 {
+	renew_serving();
 	renew_drain();
 	renew_looks();
 	renew_offered();

@@ -1,6 +1,8 @@
 // moved.cc: programs that the scheduler moves to another device while they wait for a line. Each has another kind of state.
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <functional>
 
 #include "program.h"
@@ -254,12 +256,31 @@ static Uses own_context_there()
 	return [] { TRY(driver_call<CUresult(CUcontext)>("cuCtxDestroy_v2")(own)); };
 }
 
+static std::atomic<bool> moves, exits;
+static const int last_at_exit = atexit([] { exits = true; }); // it was registered first
+
+// ends: the program ends while it is moved, and its exit waits for that.
+static Uses ends()
+{
+	meanwhile("cuMemAddressReserve", FAKE_CUDA_BEFORE, [] {
+		moves = true;
+		for (int ms = 0; ms < 100 && !exits; ms++)
+			usleep(1000);
+		say(exits ? "the exit does not wait" : "the exit waits");
+	});
+	return [] {
+		while (!moves)
+			usleep(1000);
+		exit(0);
+	};
+}
+
 static const struct {
 	const char *name;
 	Uses (*begin)();
 } ways[] = {{"memory", nothing_more}, {"streams", streams_and_events}, {"variables", variables}, {"pointers", pointers}, {"page_locked", page_locked},
             {"in_order", in_order_of_a_stream}, {"settings", limits_and_attributes}, {"beyond", beyond}, {"array", array}, {"texture", texture}, {"graph", graph}, {"pool", pool},
-            {"managed", managed_memory}, {"symbol", symbol}, {"capture", capture}, {"own_context", own_context_there}};
+            {"managed", managed_memory}, {"symbol", symbol}, {"capture", capture}, {"own_context", own_context_there}, {"ends", ends}};
 
 // moved: the test moves the program when it says "bound", and perhaps again after each line.
 void moved(const char *way)
