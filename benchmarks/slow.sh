@@ -24,7 +24,7 @@
 #   DEVICES   0,1
 #   REPS      3: runs of each arm of balance, which are interleaved
 #   AFTER     4: seconds of a run after which a device is drained, or caserun is killed
-#   LIMIT     seconds, 520: no run starts that is expected to end later
+#   LIMIT     seconds, 520: balance, which takes less than two minutes on two H200s, begins only if it ends by then
 #
 # Needs bin/caserun, make native, make cuda, and MPS. Exit status: 0 all steps were done, and what they show is so; 1 it is not; 2 usage, or
 # not built; 4 time is up, call again; else as caserun.
@@ -100,15 +100,14 @@ kill_caserun() {
 }
 
 balance() {
-	local number left ratio
-	left=$((${LIMIT:-520} - SECONDS))
-	[ "$left" -gt 60 ] || return 4
+	local number ratio
+	[ $((${LIMIT:-520} - SECONDS)) -gt 120 ] || return 4
 	number=$(bin/caserun sweep list --db "$db" --format csv 2>/dev/null | awk -F, '$2 == "balance" { print $1 }')
 	if [ -n "$number" ]; then
-		bin/caserun sweep --resume "$number" --reps "${REPS:-3}" --db "$db" --time-limit "${left}s" || return
+		bin/caserun sweep --resume "$number" --reps "${REPS:-3}" --db "$db" || return
 	else
 		bin/caserun sweep --mixes "$mix" --scheds "$sched,${BALANCED:-$sched,balance=on}" --name balance --tag balance "${options[@]}" \
-			--devices "$devices" --slow "$slow" --reps "${REPS:-3}" --warmups 0 --time-limit "${left}s" || return
+			--devices "$devices" --slow "$slow" --reps "${REPS:-3}" --warmups 0 || return
 	fi
 	ratio=$(bin/caserun compare tag:balance --db "$db" --metrics throughput --format csv | last throughput_ratio)
 	tables balance
