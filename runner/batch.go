@@ -443,6 +443,9 @@ func (c *Config) isolated(job *mixes.Job) bool {
 func (b *Batch) terms(i, devices int) *schedulers.Terms {
 	spec := b.spec(i)
 	all := schedulers.Terms{Devices: devices, Share: b.config.share(spec), Due: b.due(i), Expected: b.expected(i), User: spec.User, Credits: spec.Credits, MaxWait: spec.MaxWait, Restarts: b.restarts(i)}
+	if n := spec.Processes(); n > 1 {
+		all.Ranks = n
+	}
 	if all == (schedulers.Terms{}) {
 		return nil
 	}

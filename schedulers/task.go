@@ -71,6 +71,8 @@ type Terms struct {
 	// MaxWait is how long a burst of its job waits until others are stopped for it, where the scheduler stops them; 0: as
 	// long as the scheduler says.
 	MaxWait time.Duration
+	// Ranks is how many processes its job has that may wait for each other; 0: it is one process.
+	Ranks int
 	// Restarts is how often its job may still be started again, which ends a deadlock (the Decision Restart).
 	Restarts int
 }

@@ -31,6 +31,8 @@ type DeviceView interface {
 	Context(p Process) (here, permit bool)
 	// Permits is the number of contexts here that have a permit.
 	Permits() int
+	// Ranks has the job of each context here with a permit, if the job has several ranks, and how many (Terms.Ranks), in no order.
+	Ranks() iter.Seq2[JobID, int]
 	// TaskViews has the tasks here in the order of their ids; none unless the policy is a
 	// Preempter.
 	TaskViews() iter.Seq[TaskView]

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
@@ -199,6 +202,35 @@ func TestRanksThatMeetEndWherePreemptionIs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Jobs whose ranks meet again and again end under vgpu beside each other and beside jobs of one process, if there are slots for all ranks of each.
+func TestJobsOfRanksEndBesideEachOther(t *testing.T) {
+	chance.CheckTimes(t, 40, 2000, func(rt *rapid.T) {
+		k, n := rapid.IntRange(1, 3).Draw(rt, "devices"), rapid.IntRange(1, 3).Draw(rt, "slots")
+		queue := rapid.SampledFrom([]string{"mmu", "fifo", "largest-first"}).Draw(rt, "queue")
+		var all trial
+		for range rapid.IntRange(2, 4).Draw(rt, "jobs") {
+			steps := ""
+			for i := range rapid.IntRange(1, 3).Draw(rt, "rounds") {
+				steps += host(rapid.Float64Range(0, 2).Draw(rt, "host")) + allocate(fmt.Sprint("a", i), fmt.Sprintf("%dMiB", rapid.IntRange(1, 512).Draw(rt, "MiB"))) +
+					only("0", host(rapid.Float64Range(0, 2).Draw(rt, "more"))) + kernel(1, rapid.Float64Range(0.1, 2).Draw(rt, "kernel"), "") + barrier
+			}
+			r := ranked(t, small(t, k), fmt.Sprintf("vgpu:n=%d,queue=%s,age-limit=%d", n, queue, rapid.IntRange(0, 2).Draw(rt, "age limit")), rapid.IntRange(1, n*k).Draw(rt, "ranks"), steps)
+			r.jobs = append(all.jobs, r.jobs...)
+			r.profiles = r.profiles.With(all.profiles)
+			all = r
+		}
+		jobs, _, _, err := all.run(t.Context())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, j := range jobs {
+			if *j.Outcome != results.OK {
+				rt.Fatalf("%s: %+v", all.scheduler, jobs)
+			}
+		}
+	})
 }
 
 // Jobs beside one that is stuck end with it, and those that have not arrived are refused.

@@ -617,7 +617,7 @@ func (e *Engine) give(h *holding, w *waiting) {
 	}
 	d := &e.state.devices[h.at.Device]
 	d.lend(h.task.Process(), lent{}) // both are its own now
-	d.permit(h.task.Process(), permit{e.now, e.now - w.since})
+	d.permit(h.task.Process(), permit{e.now, e.now - w.since, h.task.Terms.OrNone().Ranks})
 }
 
 func byID(a, b *holding) int { return cmp.Compare(a.task.ID, b.task.ID) }

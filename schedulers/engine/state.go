@@ -130,6 +130,16 @@ func (d *device) Context(p schedulers.Process) (here, permit bool) {
 
 func (d *device) Permits() int { return len(d.permits) }
 
+func (d *device) Ranks() iter.Seq2[schedulers.JobID, int] {
+	return func(yield func(schedulers.JobID, int) bool) {
+		for p, its := range d.permits {
+			if its.ranks > 1 && !yield(p.Job, its.ranks) {
+				return
+			}
+		}
+	}
+}
+
 func (d *device) TaskViews() iter.Seq[schedulers.TaskView] {
 	return func(yield func(schedulers.TaskView) bool) {
 		for _, h := range d.held {
@@ -141,7 +151,10 @@ func (d *device) TaskViews() iter.Seq[schedulers.TaskView] {
 }
 
 // permit is since when a context has its permit, and how long its request had waited.
-type permit struct{ since, waited time.Duration }
+type permit struct {
+	since, waited time.Duration
+	ranks         int // of its job
+}
 
 // permit gives the context of p a permit, unless it has one.
 func (d *device) permit(p schedulers.Process, its permit) {

@@ -24,7 +24,7 @@ import (
 // If no context accepts, the request waits without a slot, and others may pass it. Once it has aged, it waits
 // for a free slot, and then until one neighbour that is large enough is idle, or neighbours end or wait.
 //
-// Ours: a device where the memory is free goes before a device of the same kind where it must be
+// Ours: ranks of a job have their slots together (together), and a device where the memory is free goes before a device of the same kind where it must be
 // made free. The context that has been idle longest is asked. A context that waits behind the
 // request counts as in a host phase, and several of these may be asked: otherwise contexts that have
 // part of what they need would wait for each other. Tasks of a process go where it has its context,
@@ -85,6 +85,9 @@ func (p virtualGPUs) Place(t schedulers.Task, v schedulers.View) (schedulers.Pla
 // device, or all in turn.
 func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	own, bound := home(t, v)
+	if !p.preempts && !p.together(t, v) {
+		return nil
+	}
 	return inTurn(v, func(i int) bool {
 		if bound && i != own {
 			return false
@@ -96,6 +99,38 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 		}
 		return others < p.slots && d.Open(t)
 	})
+}
+
+// together reports whether t's process may have a slot as far as jobs of several ranks are concerned: it leaves the slots that ranks still
+// need whose siblings have one, and the first of its own job waits until there are slots for all. Otherwise jobs would stand still that
+// each have some of the slots, and whose ranks meet. A job with more ranks than there are slots takes what it gets, and stands still.
+func (p virtualGPUs) together(t schedulers.Task, v schedulers.View) bool {
+	slots, free := 0, 0
+	has, wants := map[schedulers.JobID]int{}, map[schedulers.JobID]int{}
+	for i := range v.Len() {
+		d := v.Device(i)
+		if _, seated := d.Context(t.Process()); seated {
+			return true
+		}
+		if !d.Closed() {
+			slots += p.slots
+		}
+		free += p.slots - d.Permits()
+		for job, ranks := range d.Ranks() {
+			has[job]++
+			wants[job] = ranks
+		}
+	}
+	needs := 1
+	if ranks := t.Terms.OrNone().Ranks; has[t.Job] == 0 && ranks <= slots {
+		needs = max(1, ranks)
+	}
+	for job, ranks := range wants {
+		if job != t.Job && ranks <= slots {
+			free -= max(0, ranks-has[job])
+		}
+	}
+	return needs <= free
 }
 
 func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {

@@ -320,3 +320,31 @@ func TestGrowthAsksOthers(t *testing.T) {
 		t.Errorf("%d bytes in use, want 5 that grew and 8 that came back", got)
 	}
 }
+
+// rank is a task of a process of its own, one of several ranks of a job.
+func rank(id schedulers.TaskID, job schedulers.JobID, ranks int) schedulers.Task {
+	t := movable(id, 1)
+	t.Job, t.Serial, t.Terms = job, int(id), &schedulers.Terms{Ranks: ranks}
+	return t
+}
+
+// Two jobs of two ranks begin by turns: the second job waits until there are slots for both of its ranks, and leaves those of the first.
+func TestRanksHaveTheirSlotsTogether(t *testing.T) {
+	for _, policy := range []string{"vgpu:n=1", "vgpu:n=1,queue=fifo"} {
+		n := enginetest.NewNode(t, policy, enginetest.Small, enginetest.Small)
+		n.Submit(rank(1, 1, 2), "1@0")
+		n.Submit(rank(2, 2, 2), "")
+		n.Submit(movable(3, 1), "")
+		n.Submit(rank(4, 1, 2), "4@1")
+		n.Exit(1, "2@0")
+		n.Submit(rank(5, 2, 2), "5@1")
+		n.Exit(2, "3@0")
+	}
+}
+
+// A job with more ranks than there are slots takes what it gets, and nothing is kept for it.
+func TestTooManyRanksTakeWhatTheyGet(t *testing.T) {
+	n := enginetest.NewNode(t, "vgpu:n=1", enginetest.Small, enginetest.Small)
+	n.Submit(rank(1, 1, 3), "1@0")
+	n.Submit(movable(2, 1), "2@1")
+}
