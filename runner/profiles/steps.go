@@ -87,8 +87,6 @@ type Step struct {
 	// Pressure is how much the kernel disturbs others in the device's caches and memory: 1 is what pagedos does
 	// (benchmarks/pilot). Sensitivity is by what part of its length a pressure of 1 makes the kernel longer.
 	Pressure, Sensitivity float64 `json:",omitempty"`
-	// Launches is how many launches of a kernel that can be stopped the step stands for, if that matters: each waits for the one before.
-	Launches uint32 `json:",omitempty"`
 	// Ranks that send a message, and that it goes to; nil: all.
 	From, To []int `json:",omitempty"`
 }
@@ -256,7 +254,6 @@ type line struct {
 	Stoppable   bool              `json:"stoppable"`
 	Pressure    float64           `json:"pressure"`
 	Sensitivity float64           `json:"sensitivity"`
-	Launches    uint32            `json:"launches"`
 	Endless     bool              `json:"endless"`
 	Times       int               `json:"times"`
 	Scale       Scale             `json:"scale"`
@@ -279,7 +276,7 @@ var stepKeys = map[string]struct{ must, may []string }{
 	"host":     {[]string{"seconds"}, []string{"scale", "rank"}},
 	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds", "movable_seconds", "rank"}},
 	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds", "rank"}},
-	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "pressure", "sensitivity", "stoppable", "launches", "endless", "times", "scale", "rank"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes", "access", "pressure", "sensitivity", "stoppable", "endless", "times", "scale", "rank"}},
 	"free":     {[]string{"object"}, []string{"rank"}},
 	"barrier":  {nil, nil},
 	"message":  {[]string{"from", "to", "bytes"}, nil},
@@ -327,9 +324,6 @@ func (r *row) check() error {
 			return fmt.Errorf("%s is %g: write a number from 0 to %d", n.key, n.value, maxContention)
 		}
 	}
-	if l.Launches > 0 && !l.Stoppable {
-		return errors.New(`launches of a kernel that cannot be stopped, whose number does not matter: remove it, or add "stoppable": true`)
-	}
 	if l.Endless && (l.Times > 1 || l.Seconds == 0) {
 		return fmt.Errorf("an endless kernel of %g seconds, %d times: write the seconds of one round, and leave times out", l.Seconds, max(1, l.Times))
 	}
@@ -366,7 +360,7 @@ func (r *stepReader) step(l *line, keys []string) (_ Step, err error) {
 	case "kernel":
 		s.Kind, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM = Kernel, l.Blocks, l.Threads, l.BlocksPerSM
 		s.Reads, s.Writes, s.Access, s.Stoppable, s.Endless = l.Reads, l.Writes, l.Access, l.Stoppable, l.Endless
-		s.Pressure, s.Sensitivity, s.Launches = l.Pressure, l.Sensitivity, l.Launches
+		s.Pressure, s.Sensitivity = l.Pressure, l.Sensitivity
 		err = r.kernel(s)
 	case "free":
 		s.Kind = Free

@@ -96,7 +96,6 @@ func TestReadStepsErrors(t *testing.T) {
 		{`{"step": "host", "seconds": 1, "stoppable": true}`, `key "stoppable" of a step host: use seconds, scale, rank`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "pressure": -1}`, "pressure is -1: write a number from 0 to 1000"},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "sensitivity": 1001}`, "sensitivity is 1001: write a number from 0 to 1000"},
-		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "launches": 2}`, `launches of a kernel that cannot be stopped, whose number does not matter: remove it, or add "stoppable": true`},
 		{`{"step": "allocate", "object": "a", "bytes": 1, "movable_seconds": -1}`, "movable_seconds is -1: write a number from 0 to 1000"},
 		{`{"step": "host", "seconds": 1, "times": 2}`, `key "times" of a step host: use seconds, scale, rank`},
 		{`{"step": "kernel", "blocks": 1, "threads": 32, "seconds": 1, "access": {"a": "cyclic"}}`, `access "cyclic": write stream, cyclic N, random N (N sweeps, above 0 and up to 1e+09), or hot F,H (two numbers above 0 and below 1)`},

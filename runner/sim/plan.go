@@ -123,9 +123,6 @@ func (p *process) scaled(m *Model, s *profiles.Step) step {
 		out.on, out.demand, out.soloS = cores, 1, float64(s.Bytes)/messageBytesPerS
 	case profiles.Kernel:
 		out.on, out.demand, out.soloS = sms, m.filledBy(s), scaled(s, deviceFactor, deviceFactor)
-		if p.movable && s.Stoppable {
-			out.soloS += float64(s.Launches) * launchSeconds
-		}
 	}
 	return out
 }

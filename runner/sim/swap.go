@@ -48,10 +48,6 @@ const (
 // outermost loop, where it looks whether to stop. Sweeps of 4 GiB on an H200 took so long.
 const stopping = 1500 * time.Microsecond
 
-// launchSeconds is how much longer a launch of a kernel takes that can be stopped, because it waits for the one before. Measured on an
-// H200: partfilter with 80,000 launches, without the time for which it waited for memory.
-const launchSeconds = 11e-6
-
 // move is a step in which so many bytes change their place.
 type move struct {
 	step
