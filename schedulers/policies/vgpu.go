@@ -24,8 +24,8 @@ import (
 // If no context accepts, the request waits without a slot, and others may pass it. Once it has aged, it waits
 // for a free slot, and then until one neighbour that is large enough is idle, or neighbours end or wait.
 //
-// Ours: ranks of a job have their slots together (together), and a device where the memory is free goes before a device of the same kind where it must be
-// made free. The context that has been idle longest is asked. A context that waits behind the
+// Ours: ranks of a job have their slots together (together), and a device where the memory is free goes before a device of the same
+// kind where it must be made free. The context that has been idle longest is asked. A context that waits behind the
 // request counts as in a host phase, and several of these may be asked: otherwise contexts that have
 // part of what they need would wait for each other. Tasks of a process go where it has its context,
 // if they can.

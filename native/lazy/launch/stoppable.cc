@@ -50,7 +50,8 @@ std::atomic<bool> some{false};
 // Lately is how the launches of a kernel went that could be stopped.
 class Lately {
 public:
-	// is_brief: the last `enough` launches were, none of them smaller, and this is not the one in `in_between` that shows whether that is still so.
+	// is_brief: the last `enough` launches that were timed were brief, and had as many blocks or more. One launch in `in_between` is
+	// not, so that it is timed.
 	bool is_brief(uint64_t blocks)
 	{
 		if (blocks > most_blocks_.load()) {
