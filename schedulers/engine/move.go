@@ -30,7 +30,7 @@ func (e *Engine) beginMove(h *holding) {
 	to.lend(p, has)
 	e.state.enter(to.index, p)
 	if permitted {
-		to.permit(p, permit{since: e.now})
+		to.permit(p, permit{since: e.now, ranks: h.task.Terms.OrNone().Ranks})
 	}
 	to.join(h.task, schedulers.Placement{Device: to.index})
 	e.state.charge(to.index, h.ticket.Bytes)
@@ -64,7 +64,7 @@ func (e *Engine) endMove(h *holding, done bool) {
 	has.context = false
 	if from.permitted(p) {
 		has.permit = false
-		to.permit(p, permit{since: e.now})
+		to.permit(p, permit{since: e.now, ranks: h.task.Terms.OrNone().Ranks})
 		if !from.hasTaskOf(p) {
 			from.unpermit(p)
 		}

@@ -3,6 +3,7 @@ package policies
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 // If no context accepts, the request waits without a slot, and others may pass it. Once it has aged, it waits
 // for a free slot, and then until one neighbour that is large enough is idle, or neighbours end or wait.
 //
-// Ours: ranks of a job have their slots together (together), and a device where the memory is free goes before a device of the same
+// Ours: jobs of several ranks do not take each other's slots for ever (together), and a device where the memory is free goes before a device of the same
 // kind where it must be made free. The context that has been idle longest is asked. A context that waits behind the
 // request counts as in a host phase, and several of these may be asked: otherwise contexts that have
 // part of what they need would wait for each other. Tasks of a process go where it has its context,
@@ -101,36 +102,62 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	})
 }
 
-// together reports whether t's process may have a slot as far as jobs of several ranks are concerned: it leaves the slots that ranks still
-// need whose siblings have one, and the first of its own job waits until there are slots for all. Otherwise jobs would stand still that
-// each have some of the slots, and whose ranks meet. A job with more ranks than there are slots takes what it gets, and stands still.
+// gang is a job of so many ranks, and how many contexts of it have a slot on devices that are open.
+type gang struct{ ranks, has int }
+
+// lacks is how many of its ranks have no slot, those included that have ended.
+func (g gang) lacks() int { return max(0, g.ranks-g.has) }
+
+// together reports whether a rank may have a slot without jobs of several ranks standing still, each with some of the slots. A job
+// begins if there are slots for all ranks of it and of those that have begun. Jobs of one process end by themselves, so their slots count as
+// free. A job with more ranks than there are slots takes what it gets, and stands still if its ranks meet.
 func (p virtualGPUs) together(t schedulers.Task, v schedulers.View) bool {
-	slots, free := 0, 0
-	has, wants := map[schedulers.JobID]int{}, map[schedulers.JobID]int{}
+	ranks := t.Terms.OrNone().Ranks
+	if ranks <= 1 {
+		return true
+	}
+	slots, gangs := 0, map[schedulers.JobID]gang{}
 	for i := range v.Len() {
-		d := v.Device(i)
+		d, has := v.Device(i), 0
 		if _, seated := d.Context(t.Process()); seated {
 			return true
 		}
 		if !d.Closed() {
-			slots += p.slots
+			slots, has = slots+p.slots, 1
 		}
-		free += p.slots - d.Permits()
 		for job, ranks := range d.Ranks() {
-			has[job]++
-			wants[job] = ranks
+			gangs[job] = gang{ranks, gangs[job].has + has}
 		}
 	}
-	needs := 1
-	if ranks := t.Terms.OrNone().Ranks; has[t.Job] == 0 && ranks <= slots {
-		needs = max(1, ranks)
+	if ranks > slots {
+		return true
 	}
-	for job, ranks := range wants {
-		if job != t.Job && ranks <= slots {
-			free -= max(0, ranks-has[job])
+	own, begun := gangs[t.Job]
+	gangs[t.Job] = gang{ranks, own.has + 1}
+	all := slices.DeleteFunc(slices.Collect(maps.Values(gangs)), func(g gang) bool { return g.ranks > slots })
+	if begun {
+		return canEnd(slots, all)
+	}
+	for _, g := range all {
+		slots -= g.ranks
+	}
+	return slots >= 0
+}
+
+// canEnd reports whether the jobs can end one after the other, each with what those before it had (Dijkstra's banker's algorithm). They
+// can, unless devices have been closed since they began.
+func canEnd(slots int, gangs []gang) bool {
+	for _, g := range gangs {
+		slots -= g.has
+	}
+	slices.SortFunc(gangs, func(a, b gang) int { return cmp.Compare(a.lacks(), b.lacks()) })
+	for _, g := range gangs {
+		if g.lacks() > slots {
+			return false
 		}
+		slots += g.has
 	}
-	return needs <= free
+	return true
 }
 
 func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, now time.Duration) []schedulers.Revocation {

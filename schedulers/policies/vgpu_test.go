@@ -328,17 +328,17 @@ func rank(id schedulers.TaskID, job schedulers.JobID, ranks int) schedulers.Task
 	return t
 }
 
-// Two jobs of two ranks begin by turns: the second job waits until there are slots for both of its ranks, and leaves those of the first.
-func TestRanksHaveTheirSlotsTogether(t *testing.T) {
-	for _, policy := range []string{"vgpu:n=1", "vgpu:n=1,queue=fifo"} {
+// Two jobs of two ranks begin by turns: the second job waits, because both would have one slot of two. Other jobs do not wait for them.
+func TestJobsOfRanksDoNotTakeEachOthersSlots(t *testing.T) {
+	for _, policy := range []string{"vgpu:n=1", "vgpu:n=1,queue=largest-first"} {
 		n := enginetest.NewNode(t, policy, enginetest.Small, enginetest.Small)
 		n.Submit(rank(1, 1, 2), "1@0")
 		n.Submit(rank(2, 2, 2), "")
-		n.Submit(movable(3, 1), "")
-		n.Submit(rank(4, 1, 2), "4@1")
+		n.Submit(movable(3, 1), "3@1")
+		n.Submit(rank(4, 1, 2), "")
+		n.Exit(3, "4@1")
 		n.Exit(1, "2@0")
 		n.Submit(rank(5, 2, 2), "5@1")
-		n.Exit(2, "3@0")
 	}
 }
 
@@ -347,4 +347,13 @@ func TestTooManyRanksTakeWhatTheyGet(t *testing.T) {
 	n := enginetest.NewNode(t, "vgpu:n=1", enginetest.Small, enginetest.Small)
 	n.Submit(rank(1, 1, 3), "1@0")
 	n.Submit(movable(2, 1), "2@1")
+}
+
+// Slots of a device that is closed do not count: with one device left, two jobs of two ranks do not begin by turns.
+func TestSlotsOfClosedDevicesDoNotCount(t *testing.T) {
+	n := enginetest.NewNode(t, "vgpu:n=2", enginetest.Small, enginetest.Small)
+	n.Engine.DeviceLost(1, false, 0)
+	n.Submit(rank(1, 1, 2), "1@0")
+	n.Submit(rank(2, 2, 2), "")
+	n.Submit(rank(3, 1, 2), "3@0")
 }
