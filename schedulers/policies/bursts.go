@@ -187,7 +187,7 @@ func (p patience) Patience(t schedulers.Task, of schedulers.TaskView) time.Durat
 // isOver reports whether r has waited so long.
 func (p patience) isOver(r schedulers.Request, now time.Duration) bool { return now >= p.ends(r) }
 
-func (p patience) ends(r schedulers.Request) time.Duration { return r.Since + p.limit(r.Task) }
+func (p patience) ends(r schedulers.Request) time.Duration { return later(r.Since, p.limit(r.Task)) }
 
 // isSafe reports whether t had waited as long as it may, and has not run an eighth longer since: then it does not end for
 // others. Ours: otherwise two bursts would end each other for ever. An eighth, so that bursts which are stopped by turns run longer
@@ -198,7 +198,7 @@ func (p patience) safeUntil(t schedulers.TaskView) time.Duration {
 	if !t.Permit || t.Waited < p.limit(t.Task) {
 		return 0
 	}
-	return t.PermitSince + safeFor(t)
+	return later(t.PermitSince, safeFor(t))
 }
 
 func safeFor(t schedulers.TaskView) time.Duration { return t.Waited + t.Waited/8 }

@@ -84,7 +84,7 @@ func (a *takers) running(m *making, device int, d schedulers.DeviceView) {
 	}
 }
 
-func (p onDemand) ends(r schedulers.Request) time.Duration { return r.Since + p.wait }
+func (p onDemand) ends(r schedulers.Request) time.Duration { return later(r.Since, p.wait) }
 
 func (p onDemand) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
 	return min(nextEnd(waiting, p.ends, now), p.keepsUntil(waiting, v, now))

@@ -42,10 +42,12 @@ func (l linger) until(t schedulers.TaskView, r schedulers.Request, lacks int64) 
 	switch {
 	case r.Grows || t.Stopped || t.Task.Process() == r.Task.Process():
 		return 0
+	case l == 0:
+		return 0
 	case l < 0:
 		return t.Last + time.Duration(2*float64(min(t.Movable, lacks))/moveRate*float64(time.Second))
 	}
-	return t.Last + time.Duration(l)
+	return later(t.Last, time.Duration(l))
 }
 
 // keeps says which tasks on d that do not run keep their memory from r.
@@ -57,6 +59,9 @@ func (l linger) keeps(r schedulers.Request, d schedulers.DeviceView, now time.Du
 // keepsUntil is when a task next keeps its memory no longer from a request that waits.
 func (l linger) keepsUntil(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
 	next := schedulers.Never
+	if l == 0 {
+		return next
+	}
 	for i := range v.Len() {
 		d := v.Device(i)
 		for _, r := range waiting {

@@ -120,6 +120,9 @@ func missing(r schedulers.Request, d schedulers.DeviceView) int64 {
 	return r.Bytes + d.ContextBytes(r.Task) - d.FreeBytes()
 }
 
+// later is so long after a time, or never.
+func later(at, by time.Duration) time.Duration { return at + min(by, schedulers.Never-at) }
+
 // makeRoom asks for room on the first of the devices where there is somebody to ask, as room says. A request for several devices
 // wants so many of them, counting those where the memory is free.
 func makeRoom(r schedulers.Request, devices []int, v schedulers.View, room func(device int, d schedulers.DeviceView) []schedulers.Revocation) []schedulers.Revocation {

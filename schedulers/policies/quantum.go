@@ -86,7 +86,7 @@ func (p quantum) Revoke(waiting []schedulers.Request, v schedulers.View, now tim
 
 // ends is when the turn of t's context ends, as far as t says.
 func (p quantum) ends(t schedulers.TaskView) time.Duration {
-	ends := t.PermitSince + p.turn
+	ends := later(t.PermitSince, p.turn)
 	if !runs(t) {
 		ends = min(ends, max(t.Last, t.PermitSince)+p.idle)
 	}
