@@ -1,7 +1,6 @@
 // serving.cc: see serving.h.
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "device.h"
 #include "serving.h"
@@ -51,14 +50,8 @@ AwaitsScheduler::AwaitsScheduler() : serving_(serving)
 
 AwaitsScheduler::~AwaitsScheduler()
 {
-	if (!serving_)
-		return;
-	pthread_mutex_lock(&calling);
-	if (!exiting)
-		return;
-	pthread_mutex_unlock(&calling);
-	for (;;)
-		pause();
+	if (serving_)
+		pthread_mutex_lock(&calling);
 }
 
 void renew_serving()

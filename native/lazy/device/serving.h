@@ -18,8 +18,8 @@ public:
 	const bool exits; // the process is about to exit: the driver must not be called
 };
 
-// AwaitsScheduler is around a wait for the scheduler, in any thread. An exit does not wait for that. If it has come meanwhile, the
-// thread that serves does not come back.
+// AwaitsScheduler is around a wait for the scheduler, in any thread. An exit does not wait for that, which may take long. The thread that
+// serves goes on afterwards all the same, because destructors of the program may need what it holds.
 class AwaitsScheduler {
 public:
 	AwaitsScheduler();
