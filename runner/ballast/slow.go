@@ -49,7 +49,7 @@ func (s *Slowed) start(ctx context.Context, bin string, sms, keep int, mps []str
 	if s.Helper, err = run(ctx, cmd, &held); err != nil {
 		return err
 	}
-	if s.left, err = count(ctx, bin, env); err == nil && (s.left < keep-offBy || s.left > keep+offBy) {
+	if s.left, err = count(ctx, bin, env); err == nil && (s.left < max(1, keep-offBy) || s.left > keep+offBy) {
 		err = fmt.Errorf("other processes get %d SMs, and %d were to be left: another process uses the GPU, or this driver places kernels in another way", s.left, keep)
 	}
 	if err != nil {

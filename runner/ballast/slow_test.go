@@ -59,14 +59,16 @@ func TestSlowErrors(t *testing.T) {
 		"other processes get 40 SMs, and 33 were to be left": {"FREE_SMS": 40},
 		"only 40 of 99 SMs were free within 1 s":             {"HOLD_SMS": 40},
 	} {
-		bin, log := buildSlow(t, settings)
-		_, err := slow(bin)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "hold 99 of the 132 SMs of "+fakeUUID+": ") {
-			t.Errorf("%v, want %q", err, want)
-		}
-		if got := kernels(t, log); !strings.HasSuffix(got, "told 99") {
-			t.Errorf("%s: the kernel has not ended: %s", want, got)
-		}
+		t.Run(want, func(t *testing.T) {
+			bin, log := buildSlow(t, settings)
+			_, err := slow(bin)
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "hold 99 of the 132 SMs of "+fakeUUID+": ") {
+				t.Error(err)
+			}
+			if got := kernels(t, log); !strings.HasSuffix(got, "told 99") {
+				t.Errorf("the kernel has not ended: %s", got)
+			}
+		})
 	}
 	bin, _ := buildSlow(t, nil)
 	if _, err := Slow(context.Background(), bin, "0", 132, 33, nil); err == nil || !strings.Contains(err.Error(), "cuInit") {
