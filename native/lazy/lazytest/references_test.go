@@ -195,6 +195,28 @@ func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
 	}
 }
 
+// Of what one launch was given, a revocation takes first what fewer launches were given, and what was taken comes back last where
+// not all of it has room.
+func TestLazyKeepsWhatMoreLaunchesReference(t *testing.T) {
+	for kept, want := range map[int][3]string{
+		0: {"where dd hd", "where dd hh", "where dd dh"},
+		1: {"where hd dd", "where hh dd", "where dh dd"},
+	} {
+		t.Run(fmt.Sprint(kept), func(t *testing.T) {
+			d := startDriven(t, "13", "8,8", 10)
+			d.does("done", fmt.Sprintf("plus %d", kept), "both 0 1")
+			d.revoke(schedulers.Evict, 4)
+			d.does(want[0], "where")
+			d.revoke(schedulers.Evict, 4)
+			d.does(want[1], "where")
+			d.revoke(schedulers.Yield, 8)
+			d.stays = 4 << 20
+			d.does(want[2], "both 0 1", "where")
+			d.end()
+		})
+	}
+}
+
 // Of a freed allocation the process keeps what is on the device for its next one, and gives back the rest.
 func TestLazyGivesBackWhatWasAway(t *testing.T) {
 	d := startDriven(t, "13", "8,4", 10)

@@ -142,18 +142,28 @@ static bool change(const Step *first, const Step *last, Behind to, int device)
 	return false;
 }
 
-// by_use are the ranges, the least recently referenced first.
+// by_use are the ranges, the least recently referenced first. Of what one launch has referenced, what fewer launches have
+// stands first: a kernel often reads an input many times that others have used before, and writes its output once.
 static std::vector<Range *> by_use()
 {
-	std::vector<std::pair<uint64_t, Range *>> by_launch; // launches go on and note uses, and the order must not change meanwhile
+	using Use = std::pair<uint64_t, uint64_t>; // the latest launch, and how many
+	std::vector<std::pair<Use, Range *>> uses;  // launches go on and note uses, and the order must not change meanwhile
 	std::vector<Range *> all;
 
 	for (auto &entry : ranges())
-		if (entry.second->use != nullptr)
-			by_launch.emplace_back(entry.second->use->launch, entry.second.get());
-	std::stable_sort(by_launch.begin(), by_launch.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
-	for (const auto &entry : by_launch)
+		if (const LastUse *use = entry.second->use; use != nullptr)
+			uses.emplace_back(Use(use->launch, use->count), entry.second.get());
+	std::stable_sort(uses.begin(), uses.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+	for (const auto &entry : uses)
 		all.push_back(entry.second);
+	return all;
+}
+
+// by_latest_use are the ranges in the opposite order.
+static std::vector<Range *> by_latest_use()
+{
+	std::vector<Range *> all = by_use();
+	std::reverse(all.begin(), all.end());
 	return all;
 }
 
@@ -377,12 +387,10 @@ void fetch(uint64_t room, int device, client_move *in)
 {
 	const uint64_t began = now_ns();
 	uint64_t copy_ns = 0;
-	std::vector<Range *> all = by_use();
 	Steps steps;
 	CUresult result;
 
-	std::reverse(all.begin(), all.end());
-	each_step(all, false, [&](const Step &s) {
+	each_step(by_latest_use(), false, [&](const Step &s) {
 		if (!recent(*s.range->use))
 			return false;
 		if (s.bytes() <= room) {
@@ -437,7 +445,7 @@ void fetch_wanted(uint64_t room, int device, client_move *in, client_move *out)
 		Steps fit;
 		uint64_t copy_ns = 0, missing = 0;
 		CUresult result;
-		each_step(by_use(), false, [&](const Step &s) {
+		each_step(by_latest_use(), false, [&](const Step &s) {
 			if (s.range->wanted && missing == 0 && sum(fit) + s.bytes() <= room)
 				fit.push_back(s);
 			else if (s.range->wanted)
@@ -511,12 +519,10 @@ bool lacks_room(uint64_t room)
 
 static Wanted wanted(uint64_t submissions)
 {
-	std::vector<Range *> all = by_use();
 	uint64_t left = room_for_movable();
 	Wanted w = {0, 0};
 
-	std::reverse(all.begin(), all.end());
-	for (const Range *r : all)
+	for (const Range *r : by_latest_use())
 		for (size_t i = 0; recent(*r->use, submissions) && i < r->chunks.size(); i++) {
 			const bool movable = moves(*r, i);
 			if (movable && bytes_of(*r, i) > left)

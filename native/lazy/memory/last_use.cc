@@ -92,6 +92,7 @@ LastUse *new_use()
 		return new LastUse;
 	LastUse *const use = free.back().release();
 	free.pop_back();
+	use->count = 0;
 	use->on_host = false;
 	return use;
 }
@@ -163,8 +164,11 @@ bool Noting::reference(uintptr_t address)
 	if (use == nullptr)
 		return false;
 	const bool away = use->on_host.load(std::memory_order_relaxed);
-	if (const uint64_t before = use->launch.load(std::memory_order_relaxed); away && before < launch_)
+	const uint64_t before = use->launch.load(std::memory_order_relaxed);
+	if (away && before < launch_)
 		use->before.store(before, std::memory_order_relaxed);
+	if (before < launch_)
+		use->count.store(use->count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 	use->launch.store(launch_, std::memory_order_relaxed);
 	return away;
 }

@@ -13,6 +13,7 @@ namespace lazy {
 struct LastUse {
 	std::atomic<uint64_t> launch{0};  // the latest that referenced them, or before which they were made, as a number of submissions
 	std::atomic<uint64_t> before{0};  // the one before the latest that found them on the host
+	std::atomic<uint64_t> count{0};   // launches that referenced them
 	std::atomic<bool> on_host{false}; // a part of their memory is
 };
 
