@@ -74,8 +74,8 @@ func TestNobodyStarvesInGaps(t *testing.T) {
 	}
 }
 
-// A burst that goes on, and whose next kernel uses more, gets memory of those that wait to start. Once one of these has waited as long as
-// it may, the burst counts as ended.
+// The next kernel of a burst may use more memory than the one before. Those that wait to start give it. Once one of these has waited as
+// long as it may, the burst ends for it.
 func TestABurstGoesOnWithMoreMemory(t *testing.T) {
 	for _, policy := range []string{"mfit:wait=1s", "amfit:wait=1s"} {
 		n := enginetest.NewNode(t, policy, enginetest.Small)

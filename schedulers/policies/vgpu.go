@@ -108,9 +108,9 @@ type gang struct{ ranks, has int }
 // lacks is how many of its ranks have no slot, those included that have ended.
 func (g gang) lacks() int { return max(0, g.ranks-g.has) }
 
-// together reports whether a rank may have a slot without jobs of several ranks standing still, each with some of the slots. A job
-// begins if there are slots for all ranks of it and of those that have begun. Jobs of one process end by themselves, so their slots count as
-// free. A job with more ranks than there are slots takes what it gets, and stands still if its ranks meet.
+// together reports whether a rank may have a slot. A job of several ranks begins only if there are slots for all of its ranks beside those of
+// such jobs that have begun: else each could hold some of the slots, and wait for the rest for ever. A job of one process waits for nobody, so its
+// slot counts as free. A job with more ranks than the node has slots takes what it gets, and stands still if its ranks meet.
 func (p virtualGPUs) together(t schedulers.Task, v schedulers.View) bool {
 	ranks := t.Terms.OrNone().Ranks
 	if ranks <= 1 {
