@@ -2,13 +2,11 @@ package ballast
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 
 	"github.com/caserun/caserun/runner/child"
 	"github.com/caserun/caserun/runner/surroundings"
@@ -62,15 +60,7 @@ func (s *Slowed) start(ctx context.Context, bin string, sms, keep int, mps []str
 func count(ctx context.Context, bin string, env []string) (int, error) {
 	cmd := exec.CommandContext(ctx, bin, "probe")
 	cmd.Env = env
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
-	}
-	var c counted
-	if err == nil {
-		err = json.Unmarshal(out, &c)
-	}
+	c, err := child.Report[counted](cmd)
 	if err != nil {
 		return 0, fmt.Errorf("count the SMs that are left: %w", err)
 	}

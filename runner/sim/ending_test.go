@@ -91,6 +91,25 @@ func TestBurstsWaitNoLongerThanTheyMay(t *testing.T) {
 	}
 }
 
+// beside runs steps under a scheduler beside a job that goes on until they end, and returns the longest wait of a burst, and what moved.
+func beside(t *testing.T, rt *rapid.T, scheduler, other, steps string) (time.Duration, []results.Swap) {
+	node := small(t, 1)
+	node.Groups[0].LinkBytesPerS *= 64
+	r := stepping(t, node, scheduler, other, steps)
+	r.jobs[0].UntilOthersEnd = true
+	s, err := policies.Parse(r.scheduler, 1)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	var waited time.Duration
+	s.Policy = waits{s.Policy, &waited}
+	done, rec, _, err := r.under(t.Context(), s)
+	if err != nil || *done[0].Outcome != results.OK || *done[1].Outcome != results.OK {
+		rt.Fatalf("%s: %v, %+v: %q", scheduler, err, done, steps)
+	}
+	return waited, rec.Swaps
+}
+
 // Beside a kernel that never ends a burst waits for as long as it may, and until memory has moved, however the memory of both lies.
 func TestBurstsBesideAKernelThatNeverEnds(t *testing.T) {
 	stopped := 0
@@ -110,24 +129,11 @@ func TestBurstsBesideAKernelThatNeverEnds(t *testing.T) {
 			steps += host(rapid.Float64Range(0.1, 2).Draw(rt, "host"))
 		}
 		c := rapid.SampledFrom([]string{"mfit:wait=1s", "mfit:wait=1s,estimate=allocated", "amfit:wait=1s"}).Draw(rt, "scheduler")
-		node := small(t, 1)
-		node.Groups[0].LinkBytesPerS *= 64
-		r := stepping(t, node, c, some("x", 9, 18)+kernel(1, 1, `, "endless": true, "stoppable": true`), steps)
-		r.jobs[0].UntilOthersEnd = true
-		s, err := policies.Parse(r.scheduler, 1)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		var waited time.Duration
-		s.Policy = waits{s.Policy, &waited}
-		done, rec, _, err := r.under(t.Context(), s)
-		if err != nil || *done[0].Outcome != results.OK || *done[1].Outcome != results.OK {
-			rt.Fatalf("%s: %v, %+v: %q", c, err, done, steps)
-		}
+		waited, swaps := beside(t, rt, c, some("x", 9, 18)+kernel(1, 1, `, "endless": true, "stoppable": true`), steps)
 		if bound := 1 + 2*moving(10, 10)/64; waited.Seconds() > bound {
 			rt.Fatalf("%s: a burst waits for %v, want %g s at most: %q", c, waited, bound, steps)
 		}
-		for _, swap := range rec.Swaps {
+		for _, swap := range swaps {
 			if swap.Action == "stop" {
 				stopped++
 			}
@@ -146,29 +152,16 @@ func TestBurstsBesideGaps(t *testing.T) {
 		linger := rapid.SampledFrom([]string{"auto", "0s", "10ms", "100ms", "1h"}).Draw(rt, "linger")
 		c := rapid.SampledFrom([]string{"mfit:wait=1s,linger=", "amfit:wait=1s,linger="}).Draw(rt, "scheduler") + linger
 		steps, bursts := allocate("y", "6GiB"), rapid.IntRange(1, 4).Draw(rt, "bursts")
-		beside := allocate("x", "6GiB") + strings.Repeat(kernel(1, rapid.Float64Range(0.001, short).Draw(rt, "kernel"), "")+host(rapid.Float64Range(0.001, gap).Draw(rt, "gap")), 400)
+		other := allocate("x", "6GiB") + strings.Repeat(kernel(1, rapid.Float64Range(0.001, short).Draw(rt, "kernel"), "")+host(rapid.Float64Range(0.001, gap).Draw(rt, "gap")), 400)
 		for range bursts {
 			steps += host(rapid.Float64Range(0.1, 2).Draw(rt, "host")) + kernel(1, longest*rapid.Float64Range(0.1, 1).Draw(rt, "length"), "")
 		}
-		node := small(t, 1)
-		node.Groups[0].LinkBytesPerS *= 64
-		r := stepping(t, node, c, beside, steps)
-		r.jobs[0].UntilOthersEnd = true
-		s, err := policies.Parse(r.scheduler, 1)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		var waited time.Duration
-		s.Policy = waits{s.Policy, &waited}
-		done, rec, _, err := r.under(t.Context(), s)
-		if err != nil || *done[0].Outcome != results.OK || *done[1].Outcome != results.OK {
-			rt.Fatalf("%s: %v, %+v: %q", c, err, done, steps)
-		}
+		waited, swaps := beside(t, rt, c, other, steps)
 		if bound := 1 + longest + 2*moving(6, 6)/64; waited.Seconds() > bound {
 			rt.Fatalf("%s: a burst waits for %v, want %g s at most: %q", c, waited, bound, steps)
 		}
 		moved := 0
-		for _, swap := range rec.Swaps {
+		for _, swap := range swaps {
 			if swap.Job == 0 && swap.Direction == schedulers.Out {
 				moved++
 			}

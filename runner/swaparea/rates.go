@@ -2,14 +2,12 @@ package swaparea
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 
+	"github.com/caserun/caserun/runner/child"
 	"github.com/caserun/caserun/runner/surroundings"
 )
 
@@ -30,15 +28,7 @@ type Rates struct {
 func Measure(ctx context.Context, bin string, ordinal, pieces int) (Rates, error) {
 	cmd := exec.CommandContext(ctx, bin, strconv.Itoa(ordinal), strconv.Itoa(pieces))
 	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
-	}
-	var r Rates
-	if err == nil {
-		err = json.Unmarshal(out, &r)
-	}
+	r, err := child.Report[Rates](cmd)
 	if err != nil {
 		return Rates{}, fmt.Errorf("measure swapping on GPU %d: %w", ordinal, err)
 	}
