@@ -217,56 +217,20 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 
 // parse is Parse of a text without a name of the user's.
 func parse(text string, nodeDevices int) (Scheduler, error) {
-	name, rest, more := strings.Cut(text, ":")
+	name, _, _ := strings.Cut(text, ":")
 	en, ok := registry[name]
 	if !ok {
 		return Scheduler{}, unknownScheduler(text)
 	}
-	if more && rest == "" {
-		return Scheduler{}, fmt.Errorf("scheduler %q: no parameter after the colon: write %s alone, or key=value after it", text, name)
+	s, given, err := en.settle(text)
+	if err != nil {
+		return Scheduler{}, err
 	}
-	s := settings{}
-	for _, p := range en.Params {
-		s[p.Name] = p.Default
-	}
-	given := map[string]bool{}
-	var items []string
-	if more {
-		items = strings.Split(rest, ",")
-	}
-	for i, item := range items {
-		if item == "" {
-			return Scheduler{}, fmt.Errorf("scheduler %q: a parameter is empty: write a comma only between two parameters", text)
-		}
-		key, value, ok := en.parameter(i, item)
-		if !ok && schedulers.IsRetired(name, key) {
-			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s went, because it had no effect: leave it out", name, item, key)
-		}
-		if !ok {
-			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s%s%s", name, item, en.paramNames(), en.commaHint(), en.meant(item))
-		}
-		if value == "" {
-			return Scheduler{}, fmt.Errorf("scheduler %q: %s has no value: give it one, or leave it out", text, key)
-		}
-		if given[key] {
-			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
-		}
-		if err := cmp.Or(en.colonForComma(key, value), notScanned(key, value)); err != nil {
-			return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
-		}
-		s[key], given[key] = value, true
-	}
-	s.canonical()
 	if s.checkpoints() && !given["idle"] {
 		s["idle"] = rarely
 	}
 	if s["workers"] == "0" {
 		s["workers"] = strconv.Itoa(2 * nodeDevices)
-	}
-	for _, p := range en.Params {
-		if v := s[p.Name]; p.Values != nil && !slices.Contains(p.Values, v) {
-			return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: use %s", name, p.Name, v, strings.Join(p.Values, " or "))
-		}
 	}
 	config, err := s.config(en.Orders())
 	if err != nil {
@@ -302,6 +266,59 @@ func parse(text string, nodeDevices int) (Scheduler, error) {
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
 		ClientsDecide: shared, Checkpoints: s.checkpoints(), SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Bursts: en.EndsBursts || s["bursts"] == burstsOn, Program: program, values: s}, nil
+}
+
+// Settle returns the parameters of a scheduler's text, name or name:key=value,key=value: those that it gives, and the
+// defaults. It is for schedulers of other registries (schedulers/cluster), too.
+func (i Info) Settle(text string) (values map[string]string, err error) {
+	values, _, err = entry{Info: i}.settle(text)
+	return values, err
+}
+
+// settle is Info.Settle. given has the parameters that the text gives.
+func (en entry) settle(text string) (s settings, given map[string]bool, err error) {
+	name, rest, more := strings.Cut(text, ":")
+	if more && rest == "" {
+		return nil, nil, fmt.Errorf("scheduler %q: no parameter after the colon: write %s alone, or key=value after it", text, name)
+	}
+	s = settings{}
+	for _, p := range en.Params {
+		s[p.Name] = p.Default
+	}
+	given = map[string]bool{}
+	var items []string
+	if more {
+		items = strings.Split(rest, ",")
+	}
+	for i, item := range items {
+		if item == "" {
+			return nil, nil, fmt.Errorf("scheduler %q: a parameter is empty: write a comma only between two parameters", text)
+		}
+		key, value, ok := en.parameter(i, item)
+		if !ok && schedulers.IsRetired(name, key) {
+			return nil, nil, fmt.Errorf("scheduler %s: parameter %q: %s went, because it had no effect: leave it out", name, item, key)
+		}
+		if !ok {
+			return nil, nil, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s%s%s", name, item, en.paramNames(), en.commaHint(), en.meant(item))
+		}
+		if value == "" {
+			return nil, nil, fmt.Errorf("scheduler %q: %s has no value: give it one, or leave it out", text, key)
+		}
+		if given[key] {
+			return nil, nil, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
+		}
+		if err := cmp.Or(en.colonForComma(key, value), notScanned(key, value)); err != nil {
+			return nil, nil, fmt.Errorf("scheduler %s: %w", name, err)
+		}
+		s[key], given[key] = value, true
+	}
+	s.canonical()
+	for _, p := range en.Params {
+		if v := s[p.Name]; p.Values != nil && !slices.Contains(p.Values, v) {
+			return nil, nil, fmt.Errorf("scheduler %s: %s=%s: use %s", name, p.Name, v, strings.Join(p.Values, " or "))
+		}
+	}
+	return s, given, nil
 }
 
 // Orders are the queue orders that the scheduler takes; nil if it has no such parameter.
