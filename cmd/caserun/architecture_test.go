@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"results/report", "results/figures"},
 	{"results/trend", "results/paper", "runner/history", "runner/probe"},
 	{"results/regress"},
-	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
+	{"results/store", "runner", "runner/external", "schedulers/schedtest", "schedulers/cluster", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe/wire", "runner/schedshm", "runner/mps", "runner/ballast", "runner/checkpoint", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs", "mixes/traces"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "userfile/output"},
@@ -76,6 +76,7 @@ var pure = map[string][]string{
 	"schedulers":          {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/engine":   {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/policies": {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/cluster":  {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/plan":     {"os", "log", "log/slog", "context", "net", "syscall", "math/rand"}, // math/rand/v2 with a seed is pure
 	"runner/blame":        {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"results/paper":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},

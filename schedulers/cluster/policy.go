@@ -1,0 +1,253 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/internal/input"
+	"github.com/caserun/caserun/internal/near"
+	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Policy is a registered policy with its parameters settled.
+type Policy struct {
+	policies.Info
+	place     func(*Head, *job) []Share
+	exclusive bool   // a rank shares its device with nobody
+	weighted  bool   // nodes have weights of their own
+	weights   string // the parameter
+	nodes     int    // for each job at most; byKind
+	literal   bool
+	latency   bool // short jobs come first, and long ones give way
+	limit     int  // devices that are left to a long job that gives way
+	offloads  bool
+	threshold int // waiting ranks, beyond which a node's jobs move
+}
+
+type entry struct {
+	policies.Info
+	place     func(*Head, *job) []Share
+	exclusive bool
+	latency   bool
+}
+
+const (
+	byKind    = 0
+	unbounded = math.MaxInt
+
+	nodesByKind = "kind"
+	nodesAll    = "all"
+
+	weightsGPUs = "gpus"
+	weightsSMs  = "sms"
+	weightsBoth = "both"
+)
+
+var (
+	paramNodes = policies.Param{Name: "nodes", Default: nodesByKind, Help: "nodes for each job at most, or " + nodesAll +
+		"; " + nodesByKind + ": one for a job that is sensitive to communication, all for others"}
+	paramWeights = policies.Param{Name: "weights", Default: weightsGPUs, Help: "ranks for which a node has room: " + weightsGPUs + ": its devices; " +
+		weightsSMs + ": by the cores of its devices; " + weightsBoth + ": the mean of these two; or a number for each node, such as 4:8:4"}
+	paramLiteral   = policies.Param{Name: "literal", Default: "false", Values: []string{"false", "true"}, Help: "true: the listing as printed, with its defects"}
+	paramLimit     = policies.Param{Name: "limit", Default: "0", Help: "devices of a node that are left to a long job which gives way there; 0: it is suspended"}
+	paramThreshold = policies.Param{Name: "threshold", Default: "8", Help: "jobs leave a node on which more ranks than this wait"}
+)
+
+const dissertation = "the dissertation on CPU-GPU clusters"
+
+var registry = map[string]entry{
+	"cluster-batch": {place: placeBatch, exclusive: true, Info: policies.Info{
+		Brief:  "a device for each rank, shared with nobody, in turn",
+		Source: dissertation + ", section 4.4.5, TORQUE"}},
+	"cluster-rr": {place: placeInTurn, Info: policies.Info{
+		Brief:  "ranks go to nodes in turn, and share their devices",
+		Source: dissertation + ", Listing 4-1",
+		Params: []policies.Param{paramLiteral}}},
+	"coloc": {place: placeTogether, Info: policies.Info{
+		Brief:  "ranks that talk to each other go to one node, others to where there is room",
+		Source: dissertation + ", Listing 4-2",
+		Params: []policies.Param{paramNodes, paramWeights, paramLiteral}}},
+	"latency": {place: placeTogether, latency: true, Info: policies.Info{
+		Brief:  "as coloc; short jobs go first, and long ones give way to them",
+		Source: dissertation + ", Listing 4-3",
+		Params: []policies.Param{paramNodes, paramWeights, paramLimit}}},
+}
+
+// offload goes on top of another policy.
+var offload = policies.Info{Name: "offload",
+	Brief:  "jobs that wait on a crowded node move before they start",
+	Source: dissertation + ", section 3.5.8",
+	Params: []policies.Param{paramThreshold}}
+
+// Listed describes every registered policy, by name, and offload.
+func Listed() (infos []policies.Info) {
+	for _, name := range slices.Sorted(maps.Keys(registry)) {
+		infos = append(infos, lookup(name).Info)
+	}
+	return append(infos, offload)
+}
+
+func lookup(name string) entry {
+	en := registry[name]
+	en.Name = name
+	return en
+}
+
+// Parse settles a policy from its text, name or name:key=value,key=value. +offload:threshold=8 may follow.
+func Parse(text string) (Policy, error) {
+	base, top, moves := strings.Cut(text, "+")
+	name, _, _ := strings.Cut(base, ":")
+	if _, ok := registry[name]; !ok {
+		return Policy{}, unknown(name)
+	}
+	en := lookup(name)
+	values, err := en.Settle(base)
+	if err != nil {
+		return Policy{}, err
+	}
+	p := Policy{Info: en.Info, place: en.place, exclusive: en.exclusive, latency: en.latency}
+	if err := p.read(values); err != nil {
+		return Policy{}, fmt.Errorf("scheduler %s: %w", name, err)
+	}
+	if !moves {
+		return p, nil
+	}
+	if name, _, _ := strings.Cut(top, ":"); name != offload.Name {
+		return Policy{}, fmt.Errorf("scheduler %q: after + want %s or %[2]s:threshold=8", text, offload.Name)
+	}
+	if values, err = offload.Settle(top); err != nil {
+		return Policy{}, err
+	}
+	p.offloads = true
+	if p.threshold, err = whole(values, paramThreshold); err != nil {
+		return Policy{}, fmt.Errorf("scheduler %s: %w", offload.Name, err)
+	}
+	return p, nil
+}
+
+func unknown(name string) error {
+	if name == offload.Name {
+		return fmt.Errorf("cluster policy %s moves what another policy has assigned: write it after one, as in coloc+%[1]s:threshold=8", name)
+	}
+	return fmt.Errorf("unknown cluster policy %q: %s", name, near.OrKnown(name, slices.Sorted(maps.Keys(registry))))
+}
+
+// read takes the parameters from their text.
+func (p *Policy) read(values map[string]string) (err error) {
+	p.literal = values[paramLiteral.Name] == "true"
+	p.weights, p.weighted = values[paramWeights.Name]
+	if p.nodes, err = nodesOf(values); err != nil {
+		return err
+	}
+	if p.literal && p.nodes != byKind {
+		return fmt.Errorf("nodes=%s: the printed listing has no such bound: leave it out, or %s", values[paramNodes.Name], paramLiteral.Name)
+	}
+	if p.weighted {
+		if _, err := p.own(); err != nil {
+			return err
+		}
+	}
+	p.limit, err = whole(values, paramLimit)
+	return err
+}
+
+// whole is a parameter that is a number of 0 or more; 0: the policy has no such parameter.
+func whole(values map[string]string, p policies.Param) (int, error) {
+	text, ok := values[p.Name]
+	if !ok {
+		return 0, nil
+	}
+	n, err := input.Int(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s=%s: want a whole number of 0 or more", p.Name, text)
+	}
+	return n, nil
+}
+
+func nodesOf(values map[string]string) (int, error) {
+	text, ok := values[paramNodes.Name]
+	switch {
+	case !ok || text == nodesByKind:
+		return byKind, nil
+	case text == nodesAll:
+		return unbounded, nil
+	}
+	n, err := input.Int(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("nodes=%s: want a whole number of 1 or more, %s or %s", text, nodesAll, nodesByKind)
+	}
+	return n, nil
+}
+
+// nodesFor is how many nodes a job of a kind may have.
+func (p Policy) nodesFor(k Kind) int {
+	switch {
+	case p.nodes != byKind:
+		return p.nodes
+	case k == Communication:
+		return 1
+	}
+	return unbounded
+}
+
+// own are the numbers that the parameter weights has, if it has numbers.
+func (p Policy) own() (weights []int, err error) {
+	switch p.weights {
+	case weightsGPUs, weightsSMs, weightsBoth:
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(p.weights, ":") {
+		w, err := input.Int(text)
+		if err != nil || w < 1 || w > mostWeight {
+			return nil, fmt.Errorf("weights=%s: want %s, %s, %s, or a whole number from 1 to %d for each node, such as 4:8:4",
+				p.weights, weightsGPUs, weightsSMs, weightsBoth, mostWeight)
+		}
+		weights = append(weights, w)
+	}
+	return weights, nil
+}
+
+const mostWeight = 1 << 20
+
+// weigh returns how many ranks each node has room for (section 4.4.4).
+func (p Policy) weigh(nodes []Node) (weights []int, err error) {
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("the cluster has no nodes: name one")
+	}
+	least := nodes[0]
+	for _, n := range nodes {
+		if n.Devices < 1 {
+			return nil, fmt.Errorf("node %s has %s: leave it out", n.Name, size.Count(n.Devices, "device"))
+		}
+		if n.Cores < least.Cores {
+			least = n
+		}
+		weights = append(weights, n.Devices)
+	}
+	if !p.weighted || p.weights == weightsGPUs {
+		return weights, nil
+	}
+	own, err := p.own()
+	switch {
+	case err != nil:
+		return nil, err
+	case own != nil && len(own) != len(nodes):
+		return nil, fmt.Errorf("weights=%s: want one for each of the cluster's %s", p.weights, size.Count(len(nodes), "node"))
+	case own != nil:
+		return own, nil
+	case least.Cores < 1:
+		return nil, fmt.Errorf("weights=%s: the cores of node %s are unknown: use %s, or a number for each node", p.weights, least.Name, weightsGPUs)
+	}
+	for i, n := range nodes {
+		cores := float64(n.Cores) / float64(least.Cores) * float64(least.Devices)
+		if p.weights == weightsBoth {
+			cores = (cores + float64(n.Devices)) / 2
+		}
+		weights[i] = max(1, int(math.Round(cores)))
+	}
+	return weights, nil
+}
