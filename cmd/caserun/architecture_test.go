@@ -27,7 +27,7 @@ const module = "github.com/caserun/caserun/"
 var layers = [][]string{
 	{"cmd/caserun"},
 	{"cmd/caserun/config"},
-	{"runner/slurmsweep", "runner/display", "runner/pages", "runner/policytest", "runner/keeping"},
+	{"runner/slurmsweep", "runner/display", "runner/pages", "runner/policytest", "runner/keeping", "runner/placing"},
 	{"runner/sweep", "runner/doctor", "runner/replay"},
 	{"runner/nodes"},
 	{"runner/live", "runner/sim"},
@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"runner/blame", "runner/probe/wire", "runner/schedshm", "runner/mps", "runner/ballast", "runner/checkpoint", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs", "mixes/traces"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "userfile/output"},
-	{"schedulers", "internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
+	{"schedulers", "schedulers/placement", "internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
 	{"internal/size"},
 	{"internal/input"},
 }
@@ -73,17 +73,18 @@ var soleImporters = map[string]string{
 // pure packages compute only: they do not use a clock, a log or the system. Each maps to the
 // imports that it must not have.
 var pure = map[string][]string{
-	"schedulers":          {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
-	"schedulers/engine":   {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
-	"schedulers/policies": {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
-	"schedulers/cluster":  {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
-	"schedulers/plan":     {"os", "log", "log/slog", "context", "net", "syscall", "math/rand"}, // math/rand/v2 with a seed is pure
-	"runner/blame":        {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
-	"results/paper":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
-	"results/trend":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
-	"results/regress":     {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
-	"results/stats":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
-	"results":             {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"schedulers":           {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/engine":    {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/policies":  {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/cluster":   {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/plan":      {"os", "log", "log/slog", "context", "net", "syscall", "math/rand"}, // math/rand/v2 with a seed is pure
+	"runner/blame":         {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"results/paper":        {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results/trend":        {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results/regress":      {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results/stats":        {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results":              {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"schedulers/placement": {"os", "log", "log/slog", "context", "net", "syscall", "math/rand"},
 }
 
 // clock has the functions of package time that read a clock or wait.
@@ -226,7 +227,7 @@ func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
 
 // The program's package is flags, printing and exit statuses. What is complex, or long, is in packages.
 func TestCommandsAreSmall(t *testing.T) {
-	const mostLines, mostComplex = 4840, 12
+	const mostLines, mostComplex = 4930, 12
 	names, err := filepath.Glob("*.go")
 	configs, bad := filepath.Glob("config/*.go")
 	if err := errors.Join(err, bad); err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 func newMixes() *cobra.Command {
-	c := &cobra.Command{Use: "mixes", Short: "List, show, begin, generate and correct mixes, and make them of traces"}
+	c := &cobra.Command{Use: "mixes", Short: "List, show, make and correct mixes, also from traces"}
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List the mixes of the catalog",

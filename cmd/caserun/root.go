@@ -66,7 +66,7 @@ func commandGroups() []commandGroup {
 	return []commandGroup{
 		{"run", "Run", []*cobra.Command{newMix(), newSweep(), newProfile(), newReplay(), newDrain()}},
 		{"look", "Look", []*cobra.Command{newReport(), newHistory(), newMixes(), schedulers}},
-		{"compare", "Compare", []*cobra.Command{newCompare(), newPaper()}},
+		{"compare", "Compare", []*cobra.Command{newCompare(), newPaper(), newPlace()}},
 		{"files", "Files", []*cobra.Command{newExport(), newStore(), newData(), newMan()}},
 		{"check", "Check", []*cobra.Command{newDoctor(), newRegress()}},
 	}
