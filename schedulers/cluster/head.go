@@ -71,7 +71,7 @@ func New(policy Policy, nodes []Node) (*Head, error) {
 		h.nodes = append(h.nodes, &node{Node: n, given: i, weight: weights[i]})
 		h.devices += n.Devices
 	}
-	if policy.weighted {
+	if policy.weights != "" {
 		slices.SortStableFunc(h.nodes, func(a, b *node) int { return cmp.Compare(b.weight, a.weight) })
 	}
 	for i, n := range h.nodes {
@@ -166,8 +166,8 @@ func (h *Head) decide() []Decision {
 	return decided
 }
 
-// serve assigns jobs of a queue, from its first one until one finds no room. Every job behind such a one needs as much,
-// but under a literal listing.
+// serve assigns jobs of a queue, from its first one until one finds no room. Nobody passes that job, except under a literal
+// listing.
 func (h *Head) serve(queue Class) {
 	var back []*job
 	for j := h.first(queue); j != nil; j = h.first(queue) {

@@ -24,9 +24,6 @@ func (h *Head) makeRoom(j *job) bool {
 
 // yieldOf is the key of a node in Head.yield.
 func (h *Head) yieldOf(n *node) float64 {
-	if n.assigned-n.short == n.taken { // nothing more to take
-		return lowest
-	}
 	if shares := h.yielding(n); len(shares) > 0 {
 		return -float64(len(shares))
 	}

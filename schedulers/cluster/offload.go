@@ -56,7 +56,7 @@ func (h *Head) improves(s *share, to *node) bool {
 
 func (h *Head) move(s *share, to *node) {
 	j, from, ranks := s.job, s.node, s.ranks
-	reason := fmt.Sprintf("%s on node %s, more than %d", size.Count(from.waiting, "rank")+" wait", from.Name, h.policy.threshold)
+	reason := fmt.Sprintf("node %s has %s waiting, more than %d", from.Name, size.Count(from.waiting, "rank"), h.policy.threshold)
 	h.decided = append(h.decided, Withdraw{Job: j.ID, Shares: []Share{{from.given, ranks}}, Reason: reason},
 		Assign{j.ID, []Share{{to.given, ranks}}})
 	h.change(s, -ranks)

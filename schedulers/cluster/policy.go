@@ -18,21 +18,14 @@ type Policy struct {
 	policies.Info
 	place     func(*Head, *job) []Share
 	exclusive bool   // a rank shares its device with nobody
-	weighted  bool   // nodes have weights of their own
-	weights   string // the parameter
+	latency   bool   // short jobs come first, and long ones give way
 	nodes     int    // for each job at most; byKind
+	weights   string // the parameter; "": the policy has none
+	own       []int  // weights of the nodes, if the parameter has numbers
 	literal   bool
-	latency   bool // short jobs come first, and long ones give way
-	limit     int  // devices that are left to a long job that gives way
+	limit     int // devices that are left to a long job that gives way
 	offloads  bool
 	threshold int // waiting ranks, beyond which a node's jobs move
-}
-
-type entry struct {
-	policies.Info
-	place     func(*Head, *job) []Share
-	exclusive bool
-	latency   bool
 }
 
 const (
@@ -59,19 +52,19 @@ var (
 
 const dissertation = "the dissertation on CPU-GPU clusters"
 
-var registry = map[string]entry{
-	"cluster-batch": {place: placeBatch, exclusive: true, Info: policies.Info{
+var registry = map[string]Policy{
+	"cluster-batch": {place: placeBatch, exclusive: true, Info: policies.Info{Name: "cluster-batch",
 		Brief:  "a device for each rank, shared with nobody, in turn",
 		Source: dissertation + ", section 4.4.5, TORQUE"}},
-	"cluster-rr": {place: placeInTurn, Info: policies.Info{
+	"cluster-rr": {place: placeInTurn, Info: policies.Info{Name: "cluster-rr",
 		Brief:  "ranks go to nodes in turn, and share their devices",
 		Source: dissertation + ", Listing 4-1",
 		Params: []policies.Param{paramLiteral}}},
-	"coloc": {place: placeTogether, Info: policies.Info{
+	"coloc": {place: placeTogether, Info: policies.Info{Name: "coloc",
 		Brief:  "ranks that talk to each other go to one node, others to where there is room",
 		Source: dissertation + ", Listing 4-2",
 		Params: []policies.Param{paramNodes, paramWeights, paramLiteral}}},
-	"latency": {place: placeTogether, latency: true, Info: policies.Info{
+	"latency": {place: placeTogether, latency: true, Info: policies.Info{Name: "latency",
 		Brief:  "as coloc; short jobs go first, and long ones give way to them",
 		Source: dissertation + ", Listing 4-3",
 		Params: []policies.Param{paramNodes, paramWeights, paramLimit}}},
@@ -86,30 +79,23 @@ var offload = policies.Info{Name: "offload",
 // Listed describes every registered policy, by name, and offload.
 func Listed() (infos []policies.Info) {
 	for _, name := range slices.Sorted(maps.Keys(registry)) {
-		infos = append(infos, lookup(name).Info)
+		infos = append(infos, registry[name].Info)
 	}
 	return append(infos, offload)
-}
-
-func lookup(name string) entry {
-	en := registry[name]
-	en.Name = name
-	return en
 }
 
 // Parse settles a policy from its text, name or name:key=value,key=value. +offload:threshold=8 may follow.
 func Parse(text string) (Policy, error) {
 	base, top, moves := strings.Cut(text, "+")
 	name, _, _ := strings.Cut(base, ":")
-	if _, ok := registry[name]; !ok {
+	p, ok := registry[name]
+	if !ok {
 		return Policy{}, unknown(name)
 	}
-	en := lookup(name)
-	values, err := en.Settle(base)
+	values, err := p.Settle(base)
 	if err != nil {
 		return Policy{}, err
 	}
-	p := Policy{Info: en.Info, place: en.place, exclusive: en.exclusive, latency: en.latency}
 	if err := p.read(values); err != nil {
 		return Policy{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
@@ -139,15 +125,16 @@ func unknown(name string) error {
 // read takes the parameters from their text.
 func (p *Policy) read(values map[string]string) (err error) {
 	p.literal = values[paramLiteral.Name] == "true"
-	p.weights, p.weighted = values[paramWeights.Name]
 	if p.nodes, err = nodesOf(values); err != nil {
 		return err
 	}
 	if p.literal && p.nodes != byKind {
 		return fmt.Errorf("nodes=%s: the printed listing has no such bound: leave it out, or %s", values[paramNodes.Name], paramLiteral.Name)
 	}
-	if p.weighted {
-		if _, err := p.own(); err != nil {
+	switch p.weights = values[paramWeights.Name]; p.weights {
+	case "", weightsGPUs, weightsSMs, weightsBoth:
+	default:
+		if p.own, err = numbers(p.weights); err != nil {
 			return err
 		}
 	}
@@ -194,24 +181,19 @@ func (p Policy) nodesFor(k Kind) int {
 	return unbounded
 }
 
-// own are the numbers that the parameter weights has, if it has numbers.
-func (p Policy) own() (weights []int, err error) {
-	switch p.weights {
-	case weightsGPUs, weightsSMs, weightsBoth:
-		return nil, nil
-	}
-	for text := range strings.SplitSeq(p.weights, ":") {
-		w, err := input.Int(text)
-		if err != nil || w < 1 || w > mostWeight {
+// numbers are the weights that the parameter gives one by one.
+func numbers(text string) (weights []int, err error) {
+	const most = 1 << 20
+	for number := range strings.SplitSeq(text, ":") {
+		w, err := input.Int(number)
+		if err != nil || w < 1 || w > most {
 			return nil, fmt.Errorf("weights=%s: want %s, %s, %s, or a whole number from 1 to %d for each node, such as 4:8:4",
-				p.weights, weightsGPUs, weightsSMs, weightsBoth, mostWeight)
+				text, weightsGPUs, weightsSMs, weightsBoth, most)
 		}
 		weights = append(weights, w)
 	}
 	return weights, nil
 }
-
-const mostWeight = 1 << 20
 
 // weigh returns how many ranks each node has room for (section 4.4.4).
 func (p Policy) weigh(nodes []Node) (weights []int, err error) {
@@ -228,17 +210,13 @@ func (p Policy) weigh(nodes []Node) (weights []int, err error) {
 		}
 		weights = append(weights, n.Devices)
 	}
-	if !p.weighted || p.weights == weightsGPUs {
-		return weights, nil
-	}
-	own, err := p.own()
 	switch {
-	case err != nil:
-		return nil, err
-	case own != nil && len(own) != len(nodes):
+	case p.own != nil && len(p.own) != len(nodes):
 		return nil, fmt.Errorf("weights=%s: want one for each of the cluster's %s", p.weights, size.Count(len(nodes), "node"))
-	case own != nil:
-		return own, nil
+	case p.own != nil:
+		return p.own, nil
+	case p.weights != weightsSMs && p.weights != weightsBoth:
+		return weights, nil
 	case least.Cores < 1:
 		return nil, fmt.Errorf("weights=%s: the cores of node %s are unknown: use %s, or a number for each node", p.weights, least.Name, weightsGPUs)
 	}

@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -72,7 +74,11 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-func TestListed(t *testing.T) {
+func TestThePageHasWhatIsListed(t *testing.T) {
+	page, err := os.ReadFile("../../docs/design/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var names []string
 	for _, info := range cluster.Listed() {
 		names = append(names, info.Name)
@@ -81,6 +87,10 @@ func TestListed(t *testing.T) {
 			text = "coloc+offload"
 		}
 		for i, p := range info.Params { // each default is a value
+			row := regexp.MustCompile("(?m)^\\| `" + p.Name + "` \\| [^|]*`" + info.Name + "`[^|]*\\| `?" + p.Default + "`? \\|")
+			if !row.Match(page) {
+				t.Errorf("docs/design/cluster.md has no row of %s of %s with the default %s", p.Name, info.Name, p.Default)
+			}
 			text += []string{":", ","}[min(i, 1)] + p.Name + "=" + p.Default
 		}
 		if _, err := cluster.Parse(text); err != nil {
