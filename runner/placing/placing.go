@@ -46,7 +46,10 @@ func (r *Request) Validate() error {
 	if len(names) == 0 {
 		names = placement.Names()
 	}
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("--policies: %s is named twice: name it once", name)
+		}
 		p, err := placement.Named(name)
 		if err != nil {
 			return fmt.Errorf("--policies: %w: %s", err, near.OrKnown(name, placement.Names()))
@@ -272,7 +275,8 @@ func (s *simulation) inflate(shapes []placement.Shape, sample []int) error {
 	for _, i := range sample {
 		demand += shapes[i].Demand()
 		at := s.share(float64(demand))
-		if _, ok := s.Place(shapes[i], nil); !ok {
+		of, _ := s.Class(shapes[i])
+		if _, ok := s.Place(of, nil); !ok {
 			s.fail(shapes[i])
 			if s.FullAt == nil && shapes[i].GPUs > 0 {
 				s.FullAt = &at

@@ -142,6 +142,7 @@ func TestRequestsThatCannotBe(t *testing.T) {
 		tasks, nodes, want string
 	}{
 		{Request{Policies: []string{"fdg"}}, mixed, three, `--policies: unknown placement policy "fdg": did you mean fgd?`},
+		{Request{Policies: []string{"fgd", "fgd"}}, mixed, three, "--policies: fgd is named twice"},
 		{Request{Inflate: "130"}, mixed, three, `--inflate "130": want what tasks ask for at the end, as a percentage of all GPUs up to 1000%, such as 130%`},
 		{Request{Inflate: "0%"}, mixed, three, `--inflate "0%"`},
 		{Request{Inflate: "1001%"}, mixed, three, `--inflate "1001%"`},

@@ -24,7 +24,7 @@ func (c *cluster) replays(step func() error) (outcomes []Outcome, err error) {
 		if err != nil {
 			return nil, err
 		}
-		r := replay{simulation: s, tasks: c.tasks, shapes: c.shapes}
+		r := replay{simulation: s, tasks: c.tasks, shapes: c.shapes, full: make([]bool, s.Classes())}
 		if err := r.run(); err != nil {
 			return nil, err
 		}
@@ -40,13 +40,17 @@ type replay struct {
 	tasks   []traces.Task
 	shapes  []placement.Shape
 	running ends
-	waiting []int // places in tasks
+	waiting []waiting
+	full    []bool // classes that found no room since something ended
 	waits   []float64
 
 	last   Point   // up to which the means are summed
 	span   float64 // seconds until the last arrival
 	sample float64 // when the series has its next point
 }
+
+// waiting is a task that waits.
+type waiting struct{ task, class int }
 
 // pointsOverTime is about how many points a series has.
 const pointsOverTime = 500
@@ -58,8 +62,12 @@ func (r *replay) run() error {
 	r.sample = begin
 	for i, t := range r.tasks {
 		r.until(t.Created)
-		if !r.start(i, t.Created, nil) {
-			r.waiting = append(r.waiting, i)
+		of, fits := r.Class(r.shapes[i])
+		switch w := (waiting{i, of}); {
+		case !fits:
+			r.fail(r.shapes[i])
+		case !r.start(w, t.Created, nil):
+			r.waiting = append(r.waiting, w)
 		}
 		r.observe(t.Created)
 		if err := r.step(); err != nil {
@@ -74,9 +82,6 @@ func (r *replay) run() error {
 	}
 	r.span = 0
 	r.until(math.Inf(1))
-	for _, i := range r.waiting {
-		r.fail(r.shapes[i])
-	}
 	r.Waits = waitsOf(r.waits)
 	return nil
 }
@@ -99,17 +104,22 @@ func (r *replay) until(at float64) {
 
 // retry tries those that wait on the nodes where something ended: the others had no room before.
 func (r *replay) retry(now float64, freed []int) {
-	r.waiting = slices.DeleteFunc(r.waiting, func(i int) bool { return r.start(i, now, freed) })
+	clear(r.full)
+	r.waiting = slices.DeleteFunc(r.waiting, func(w waiting) bool {
+		started := !r.full[w.class] && r.start(w, now, freed)
+		r.full[w.class] = !started
+		return started
+	})
 }
 
 // start starts a task if there is room.
-func (r *replay) start(i int, now float64, among []int) bool {
-	placed, ok := r.Place(r.shapes[i], among)
+func (r *replay) start(w waiting, now float64, among []int) bool {
+	placed, ok := r.Place(w.class, among)
 	if !ok {
 		return false
 	}
-	t := r.tasks[i]
-	heap.Push(&r.running, end{now + t.End - t.Start, i, placed})
+	t := r.tasks[w.task]
+	heap.Push(&r.running, end{now + t.End - t.Start, w.task, placed})
 	r.waits = append(r.waits, now-t.Created)
 	return true
 }

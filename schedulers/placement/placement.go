@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -92,6 +93,7 @@ type class struct {
 	Shape
 	models uint64
 	count  int64
+	fits   bool // on a node that is empty
 }
 
 // first is the first GPU of a state with the class's share free, and whether the class fits on the node. A task of several GPUs
@@ -148,7 +150,8 @@ type Cluster struct {
 	nodes   []node
 	classes []class
 	of      map[Shape]int // places in classes
-	tasks   int64         // of the target workload
+	target  []*class      // by which fragmentation is measured
+	tasks   int64         // of the target
 	cpu     float64       // the most of a node
 	gpus    float64
 	states  map[State]*known
@@ -156,10 +159,10 @@ type Cluster struct {
 	capacity, allocated, fragmented int64 // the last in thousandths of a GPU, times tasks
 }
 
-// New makes an empty cluster. target is the workload that it expects: by it fragmentation is measured. random is only used by
-// policies that draw.
-func New(nodes []Node, target []Shape, policy Policy, random *rand.Rand) (*Cluster, error) {
-	c := &Cluster{policy: policy, random: random, of: map[Shape]int{}, tasks: int64(len(target)), states: map[State]*known{}}
+// New makes an empty cluster. expected are the tasks that will come. By the most frequent shapes of these fragmentation is measured.
+// random is only used by policies that draw.
+func New(nodes []Node, expected []Shape, policy Policy, random *rand.Rand) (*Cluster, error) {
+	c := &Cluster{policy: policy, random: random, of: map[Shape]int{}, states: map[State]*known{}}
 	models := map[string]int8{}
 	for _, n := range nodes {
 		if err := n.Check(); err != nil {
@@ -173,11 +176,12 @@ func New(nodes []Node, target []Shape, policy Policy, random *rand.Rand) (*Clust
 		}
 		c.cpu, c.gpus = max(c.cpu, float64(n.CPU)), max(c.gpus, float64(n.GPUs)*Whole)
 	}
-	for _, shape := range target {
+	for _, shape := range expected {
 		if err := c.expect(shape, models); err != nil {
 			return nil, err
 		}
 	}
+	c.aim()
 	c.nodes = make([]node, len(nodes))
 	for i, n := range nodes {
 		at := &c.nodes[i]
@@ -188,10 +192,31 @@ func New(nodes []Node, target []Shape, policy Policy, random *rand.Rand) (*Clust
 		c.capacity += int64(n.GPUs) * Whole
 		c.enter(at)
 	}
+	for state := range c.states {
+		for i := range c.classes {
+			_, fits := c.classes[i].first(&state)
+			c.classes[i].fits = c.classes[i].fits || fits
+		}
+	}
 	return c, nil
 }
 
-// expect adds a task to the target workload.
+// MaxTarget is how many shapes the workload has by which fragmentation is measured: the most frequent ones.
+const MaxTarget = 256
+
+// aim chooses the target workload.
+func (c *Cluster) aim() {
+	for i := range c.classes {
+		c.target = append(c.target, &c.classes[i])
+	}
+	slices.SortStableFunc(c.target, func(a, b *class) int { return cmp.Compare(b.count, a.count) })
+	c.target = c.target[:min(len(c.target), MaxTarget)]
+	for _, m := range c.target {
+		c.tasks += m.count
+	}
+}
+
+// expect adds a task to those that will come.
 func (c *Cluster) expect(shape Shape, models map[string]int8) error {
 	if err := shape.Check(); err != nil {
 		return err
@@ -254,13 +279,20 @@ type Placement struct {
 	of   int    // place in classes
 }
 
-// Place places a task on one of the nodes, or on any of the cluster if among is nil. The task's shape is one of the target
-// workload.
-func (c *Cluster) Place(shape Shape, among []int) (p Placement, ok bool) {
+// Class is the number of an expected shape, from 0 on; another panics. fits: a task of it has room in the empty cluster.
+func (c *Cluster) Class(shape Shape) (of int, fits bool) {
 	of, known := c.of[shape]
 	if !known {
-		panic(fmt.Sprintf("placement: %+v is not a shape of the target workload", shape))
+		panic(fmt.Sprintf("placement: %+v is not expected", shape))
 	}
+	return of, c.classes[of].fits
+}
+
+// Classes is how many classes there are.
+func (c *Cluster) Classes() int { return len(c.classes) }
+
+// Place places a task of a class on one of the nodes, or on any of the cluster if among is nil.
+func (c *Cluster) Place(of int, among []int) (p Placement, ok bool) {
 	best, at := c.choose(of, among)
 	if best < 0 {
 		return p, false

@@ -116,7 +116,11 @@ func TestEveryPolicyKeepsTheBooks(t *testing.T) {
 				}
 				shape := target[r.IntN(len(target))]
 				anywhere := slices.ContainsFunc([]int{0, 1, 2, 3, 4, 5}[:len(nodes)], func(node int) bool { return b.fits(shape, node) })
-				p, ok := c.Place(shape, nil)
+				of, fits := c.Class(shape)
+				p, ok := c.Place(of, nil)
+				if ok && !fits {
+					t.Fatalf("%s, seed %d: %+v is placed, but fits nowhere", policy.Name, seed, shape)
+				}
 				if ok != anywhere {
 					t.Fatalf("%s, seed %d: %+v is placed: %v, a node has room: %v", policy.Name, seed, shape, ok, anywhere)
 				}
@@ -173,7 +177,8 @@ func TestFGDTakesTheSteepestDescent(t *testing.T) {
 					b.add(t, shape, p, -1)
 				}
 			}
-			if p, ok := c.Place(shape, nil); ok {
+			of, _ := c.Class(shape)
+			if p, ok := c.Place(of, nil); ok {
 				b.add(t, shape, p, 1)
 				if got := b.fragmentation(target); got > least+1e-6 {
 					t.Fatalf("seed %d: fragmentation %g, another place has %g", seed, got, least)
@@ -216,12 +221,14 @@ func TestWhereEachPolicyPlaces(t *testing.T) {
 		}
 		for node := range nodes {
 			for _, shape := range c.before[node] {
-				if _, ok := cluster.Place(shape, []int{node}); !ok {
+				of, _ := cluster.Class(shape)
+				if _, ok := cluster.Place(of, []int{node}); !ok {
 					t.Fatalf("%s: no room for %+v on %d", c.policy, shape, node)
 				}
 			}
 		}
-		p, ok := cluster.Place(c.task, nil)
+		of, _ := cluster.Class(c.task)
+		p, ok := cluster.Place(of, nil)
 		var gpus []int
 		for g := range MaxGPUs {
 			if p.GPUs>>g&1 != 0 {
@@ -242,11 +249,30 @@ func TestRandomFitDrawsAllPlaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, _ := c.Place(task, nil)
+		p, _ := c.Place(0, nil)
 		seen[fmt.Sprint(p.Node, p.GPUs)] = true
 	}
 	if len(seen) != 3 {
 		t.Errorf("places %v, want 3", seen)
+	}
+}
+
+func TestTheMostFrequentShapesAreTheTarget(t *testing.T) {
+	var expected []Shape
+	for i := range MaxTarget + 1 {
+		expected = append(expected, Shape{CPU: int64(i), GPUs: 1, Share: Whole})
+	}
+	half := Shape{GPUs: 1, Share: 500} // the last, and the most frequent
+	c, err := New([]Node{{CPU: 1000, GPUs: 1}}, append(expected, half, half), fgd, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, _ := c.Class(half)
+	if _, ok := c.Place(of, nil); !ok || c.tasks != MaxTarget+1 || c.Fragmentation() != 500*float64(MaxTarget-1)/(MaxTarget+1) {
+		t.Errorf("of %d tasks: %g", c.tasks, c.Fragmentation())
+	}
+	if _, fits := c.Class(expected[0]); !fits {
+		t.Error("a class has no room in the empty cluster")
 	}
 }
 
