@@ -80,7 +80,7 @@ func (o *placeOptions) do(c *cobra.Command) error {
 	table, series, err := o.Run(c.Context())
 	records.Stop()
 	if err != nil {
-		return refusal{err}
+		return err
 	}
 	if o.out != "" {
 		err := writeOutput(c, o.out, func(w io.Writer) error { return series.Render(w, report.CSV, report.Options{}) })

@@ -122,9 +122,15 @@ type cluster struct {
 	all      int64
 }
 
-// Run simulates and returns a table with a row for each policy, and their series. It says which rows do not count.
+// Run simulates and returns a table with a row for each policy, and their series. It says which rows do not count. Errors are a
+// harness.RequestError, or the cause for which the context ended.
 func (r Request) Run(ctx context.Context) (table, series *report.Table, err error) {
 	c := cluster{Request: r}
+	defer func() {
+		if ctx.Err() == nil {
+			err = harness.Refuse(err) // for what a file has
+		}
+	}()
 	if err := harness.UnlessStopped(ctx, c.load); err != nil {
 		return nil, nil, err
 	}

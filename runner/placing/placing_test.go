@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/schedulers/placement"
 )
 
@@ -178,7 +179,12 @@ func TestAStoppedSimulation(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Run(ctx); !errors.Is(err, stopped) {
-		t.Errorf("%v", err)
+	var refused *harness.RequestError
+	if _, _, err := r.Run(ctx); !errors.Is(err, stopped) || errors.As(err, &refused) {
+		t.Errorf("stopped: %v", err)
+	}
+	r.Nodes = filepath.Join(dir, "nowhere")
+	if _, _, err := r.Run(t.Context()); !errors.As(err, &refused) {
+		t.Errorf("no such file: %v", err)
 	}
 }
