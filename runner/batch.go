@@ -196,6 +196,15 @@ type commands struct {
 	text  []byte
 }
 
+// Records are those of jobs to which nothing has happened.
+func Records(jobs []mixes.Job) []results.Job {
+	said, records := commands{known: map[string]string{}}, make([]results.Job, len(jobs))
+	for i := range jobs {
+		records[i] = said.record(i, &jobs[i])
+	}
+	return records
+}
+
 // record is a job's before anything has happened to it.
 func (c *commands) record(i int, spec *mixes.Job) results.Job {
 	c.text = spec.AppendCommand(c.text[:0])
@@ -218,6 +227,19 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 		r.Credits = &spec.Credits
 	}
 	return r
+}
+
+// title is a job's number and name, for texts.
+func (b *Batch) title(i int) string {
+	return fmt.Sprintf("job %d (%s)", numbered(b.config.JobNumber, i), b.records[i].Name)
+}
+
+// numbered is a number of the batch's as the user knows it.
+func numbered(as func(int) int, i int) int {
+	if as == nil {
+		return i
+	}
+	return as(i)
 }
 
 // job returns what is known of a job, with room for more.

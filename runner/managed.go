@@ -158,7 +158,7 @@ func (m *managedMemory) leave(gone func(schedulers.Process) bool) {
 
 func (b *Batch) refuseManaged(e ManagedAsked, j *job, device int, room int64, now time.Duration) {
 	asked, free := size.Apart(sum(e.Bytes, e.Beside), room)
-	why := fmt.Sprintf("managed memory: a process needs %s in all on GPU %d, and %s are free there; more could hang the GPU%s", asked, device, free, b.managedRemedy(j))
+	why := fmt.Sprintf("managed memory: a process needs %s in all on GPU %d, and %s are free there; more could hang the GPU%s", asked, numbered(b.config.DeviceNumber, device), free, b.managedRemedy(j))
 	j.each(e.Process.Serial, func(s *said) { s.refused = cmp.Or(s.refused, why) })
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &j.record.Index, Device: &b.indexes[device], Detail: why})
 }

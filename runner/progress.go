@@ -75,7 +75,7 @@ func (b *Batch) whoWaits(lasts time.Duration, waiting, running int) string {
 	var others []string
 	for i, j := range b.jobs {
 		if rest := j.ranksAtWork(); len(rest) > 0 && j.blocked > 0 {
-			others = append(others, fmt.Sprintf("%s of job %d (%s)", Ranks(rest), i, b.records[i].Name))
+			others = append(others, Ranks(rest)+" of "+b.title(i))
 		}
 	}
 	if len(others) > 0 {
@@ -115,7 +115,7 @@ func (b *Batch) standings() (waits, holds []string) {
 		waits = append(waits, fmt.Sprintf("%s for %s%s", b.named(by), size.Text(asked[by]), limit))
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(held), place.compare) {
-		holds = append(holds, fmt.Sprintf("%s %s of GPU %d", b.named(at.claimant), size.Text(held[at]), at.device))
+		holds = append(holds, fmt.Sprintf("%s %s of GPU %d", b.named(at.claimant), size.Text(held[at]), numbered(b.config.DeviceNumber, at.device)))
 	}
 	return waits, holds
 }
@@ -142,7 +142,7 @@ func (c claimant) compare(d claimant) int {
 
 // named is a claimant as text.
 func (b *Batch) named(c claimant) string {
-	job := fmt.Sprintf("job %d (%s)", c.job, b.records[c.job].Name)
+	job := b.title(c.job)
 	if c.rank == noRank {
 		return job
 	}

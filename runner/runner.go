@@ -108,6 +108,8 @@ type Config struct {
 	OOMFails  bool            // a job with a failed allocation is never ok-after-oom
 	MPS       bool            // processes share a server, so that a fault can spread to neighbours (Recoverer)
 	Notes     []results.Event // what is known of the jobs before the run; recorded after their rows
+	// JobNumber and DeviceNumber are the numbers in texts where the batch is one node's part of a larger one; nil: its own.
+	JobNumber, DeviceNumber func(int) int
 	// GuardsManaged: processes are refused managed memory that exceeds what is free on a device, and jobs that would cause that under a
 	// scheduler without knowledge of memory do not start.
 	GuardsManaged bool
@@ -143,6 +145,20 @@ type Step struct {
 // Run drives one batch to its end and returns its jobs as recorded. The error
 // is the executor's; the jobs are valid beside it.
 func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job, error) {
+	l, err := NewLoop(ctx, c, x, rec)
+	if err != nil {
+		return nil, err
+	}
+	err = x.Run(ctx, l)
+	jobs, broken := l.Finish()
+	if broken != nil {
+		return jobs, broken
+	}
+	return jobs, err
+}
+
+// NewLoop is the loop of a batch in which nothing has happened yet, on an executor that can do what its scheduler asks.
+func NewLoop(ctx context.Context, c Config, x Executor, rec Recorder) (*Loop, error) {
 	recoverer, canBreak := x.(Recoverer)
 	c.MPS = c.MPS && canBreak
 	revoker, givesBack := x.(Revoker)
@@ -166,12 +182,7 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 	l.search = func(c Search) Event {
 		return Planned{plan.Search(c.Situation, c.Settings, func() bool { return ctx.Err() != nil })}
 	}
-	err = x.Run(ctx, l)
-	jobs, broken := l.finish()
-	if broken != nil {
-		return jobs, broken
-	}
-	return jobs, err
+	return l, nil
 }
 
 // Loop hands the events of a batch to its state machine and carries out the commands. Its
@@ -299,9 +310,9 @@ func (l *Loop) do(c Command) {
 	}
 }
 
-// finish attributes the faults and returns the jobs as recorded, and an error of the
+// Finish attributes the faults of a batch that has ended, and returns the jobs as recorded, and an error of the
 // batch's own accounting.
-func (l *Loop) finish() ([]results.Job, error) {
+func (l *Loop) Finish() ([]results.Job, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.outbox = append(l.outbox, l.batch.AttributeFaults()...)

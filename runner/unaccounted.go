@@ -165,5 +165,5 @@ func (b *Batch) hog(device int) string {
 	if rest := all - sums[worst]; rest > 0 {
 		others = ", and other jobs " + size.Text(rest)
 	}
-	return fmt.Sprintf("job %d (%s) uses %s there that no call showed%s", worst, b.records[worst].Name, size.Text(sums[worst]), others)
+	return fmt.Sprintf("%s uses %s there that no call showed%s", b.title(worst), size.Text(sums[worst]), others)
 }
