@@ -188,6 +188,7 @@ func (d *Device) Fields() Fields {
 		{"throttle_start", &d.ThrottleStart}, {"throttle_end", &d.ThrottleEnd}, {"refresh_s", &d.RefreshS}, {"peak_used_bytes", &d.PeakUsedBytes},
 		{"utilization_mean", &d.UtilizationMean}, {"utilization_peak", &d.UtilizationPeak}, {"resident_mean", &d.ResidentMean},
 		{"energy_j", &d.EnergyJ}, {"energy_idle_j", &d.IdleEnergyJ}, {"energy_source", &d.EnergySource},
+		{"node_index", &d.Node},
 	}
 }
 

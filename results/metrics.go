@@ -2,6 +2,7 @@ package results
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -96,7 +97,8 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 		m.Open = openLoad(jobs)
 	}
 	end := *lastEnd(jobs)
-	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(segments, deviceIndexes(segments, Primary(run.Mode)), Primary(run.Mode), end)
+	primary := byDevice(segments, Primary(run.Mode))
+	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(primary, slices.Sorted(maps.Keys(primary)), end)
 	m.KernelUtilizationMean = mean(kernels.fractions(devices, end))
 	return m
 }
@@ -118,13 +120,14 @@ func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kern
 		return out
 	}
 	resident := kernels.fractions(devices, *end)
+	primary, memory := byDevice(segments, Primary(run.Mode)), byDevice(segments, SeriesMemory)
 	for i := range out {
 		d := &out[i]
 		own := []int{d.Index}
-		if avg, peak := meanAndPeak(segments, own, Primary(run.Mode), *end); peak != nil {
+		if avg, peak := meanAndPeak(primary, own, *end); peak != nil {
 			d.UtilizationMean, d.UtilizationPeak = avg, peak
 		}
-		if _, peak := meanAndPeak(segments, own, SeriesMemory, *end); peak != nil {
+		if _, peak := meanAndPeak(memory, own, *end); peak != nil {
 			d.PeakUsedBytes = known(int64(*peak))
 		}
 		if resident != nil {

@@ -148,6 +148,7 @@ type Provenance struct {
 // Device is one GPU of the node as a run found it.
 type Device struct {
 	Index            int
+	Node             int // of the cluster that it is on; 0: of the first, or the only one
 	UUID             string
 	Name             string
 	MemoryBytes      int64

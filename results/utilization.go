@@ -50,44 +50,23 @@ func orNaN(v *float64) float64 {
 // meanAndPeak takes the mean over these devices at each instant and returns its time-weighted mean
 // and its peak over [0, end]. An instant counts only if every measured device has a value, so
 // that a device whose sampling starts late or stops early cannot change the figure.
-func meanAndPeak(segments []Segment, indexes []int, series Series, end float64) (avg, peak *float64) {
+func meanAndPeak(of map[int][]Segment, indexes []int, end float64) (avg, peak *float64) {
 	var devices [][]span
-	total := 0
 	for _, index := range indexes {
-		steps := spans(ofSeries(segments, index, series), end)
-		if !slices.ContainsFunc(steps, func(s span) bool { return s.value != nil }) {
-			continue
+		steps := spans(of[index], end)
+		if slices.ContainsFunc(steps, func(s span) bool { return s.value != nil }) {
+			devices = append(devices, steps)
 		}
-		devices, total = append(devices, steps), total+len(steps)
 	}
 	if len(devices) == 0 {
 		return nil, nil
 	}
-	instants := make([]float64, 0, 2*total)
-	for _, steps := range devices {
-		for _, s := range steps {
-			instants = append(instants, s.from, s.to)
-		}
-	}
-	slices.Sort(instants)
-	instants = slices.Compact(instants)
-
-	cursors := make([]int, len(devices))
+	l := newLevels(devices)
 	var area, covered float64
-	for i, at := range instants {
-		sum, lasts, all := 0.0, true, true
-		for d, steps := range devices {
-			for cursors[d]+1 < len(steps) && steps[cursors[d]+1].from <= at {
-				cursors[d]++
-			}
-			s := steps[cursors[d]]
-			if s.value == nil || at < s.from || at > s.to {
-				all = false
-				continue
-			}
-			sum += *s.value
-			lasts = lasts && at < s.to
-		}
+	for i := 0; i < len(l.marks); {
+		at := l.marks[i].at
+		i = l.advance(i)
+		sum, all, lasts := l.sum()
 		if !all {
 			continue
 		}
@@ -95,8 +74,8 @@ func meanAndPeak(segments []Segment, indexes []int, series Series, end float64) 
 		if peak == nil || level > *peak {
 			peak = known(level)
 		}
-		if lasts && i+1 < len(instants) {
-			width := instants[i+1] - at
+		if lasts && i < len(l.marks) {
+			width := l.marks[i].at - at
 			area += level * width
 			covered += width
 		}
@@ -105,6 +84,89 @@ func meanAndPeak(segments []Segment, indexes []int, series Series, end float64) 
 		avg = known(min(area/covered, *peak)) // rounding must not raise the mean above the peak
 	}
 	return avg, peak
+}
+
+// levels are the values of devices at an instant. A cluster has many devices, of which few change at one time. So they are added
+// up in blocks.
+type levels struct {
+	devices [][]span
+	cursors []int
+	blocks  []levelBlock
+	marks   []mark // at which spans begin and end, in the order of time
+	ended   []int  // blocks with a mark at the latest instant
+}
+
+type levelBlock struct {
+	sum     float64
+	missing int  // devices without a value
+	ends    bool // a value does not last beyond the instant
+}
+
+type mark struct {
+	at    float64
+	block int
+}
+
+const devicesOfBlock = 64
+
+func newLevels(devices [][]span) *levels {
+	l := &levels{devices: devices, cursors: make([]int, len(devices)), blocks: make([]levelBlock, (len(devices)-1)/devicesOfBlock+1)}
+	for d, steps := range devices {
+		for _, s := range steps {
+			l.marks = append(l.marks, mark{s.from, d / devicesOfBlock}, mark{s.to, d / devicesOfBlock})
+		}
+	}
+	slices.SortFunc(l.marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.block, b.block)) })
+	for b := range l.blocks {
+		l.ended = append(l.ended, b)
+	}
+	return l
+}
+
+// advance goes on to the instant of a mark, and returns the first mark of the next one. A value that ended with the instant
+// before is gone.
+func (l *levels) advance(first int) (next int) {
+	at := l.marks[first].at
+	changed := l.ended
+	l.ended = nil
+	for next = first; next < len(l.marks) && l.marks[next].at == at; next++ {
+		if b := l.marks[next].block; len(l.ended) == 0 || l.ended[len(l.ended)-1] != b {
+			l.ended = append(l.ended, b)
+		}
+	}
+	for _, b := range append(changed, l.ended...) {
+		l.blocks[b] = l.at(b, at)
+	}
+	return next
+}
+
+func (l *levels) at(block int, at float64) (b levelBlock) {
+	for d := block * devicesOfBlock; d < min(len(l.devices), (block+1)*devicesOfBlock); d++ {
+		steps := l.devices[d]
+		for l.cursors[d]+1 < len(steps) && steps[l.cursors[d]+1].from <= at {
+			l.cursors[d]++
+		}
+		s := steps[l.cursors[d]]
+		if s.value == nil || at < s.from || at > s.to {
+			b.missing++
+			continue
+		}
+		b.sum += *s.value
+		b.ends = b.ends || at >= s.to
+	}
+	return b
+}
+
+// sum is of all devices. all: each has a value. lasts: each lasts beyond the instant.
+func (l *levels) sum() (sum float64, all, lasts bool) {
+	lasts = true
+	for _, b := range l.blocks {
+		if b.missing > 0 {
+			return 0, false, false
+		}
+		sum, lasts = sum+b.sum, lasts && !b.ends
+	}
+	return sum, true, lasts
 }
 
 // Residence is when kernels were resident on devices. The zero value has no kernels. It keeps 16 bytes
@@ -210,6 +272,26 @@ func selected(segments []Segment, is func(*Segment) bool) []Segment {
 		}
 	}
 	return out
+}
+
+// byDevice parts the segments of a series. A long run has millions, so it counts them first.
+func byDevice(segments []Segment, series Series) map[int][]Segment {
+	counts := map[int]int{}
+	for i := range segments {
+		if segments[i].Series == series {
+			counts[segments[i].Device]++
+		}
+	}
+	of := make(map[int][]Segment, len(counts))
+	for i := range segments {
+		if s := &segments[i]; s.Series == series {
+			if of[s.Device] == nil {
+				of[s.Device] = make([]Segment, 0, counts[s.Device])
+			}
+			of[s.Device] = append(of[s.Device], *s)
+		}
+	}
+	return of
 }
 
 func deviceIndexes(segments []Segment, series Series) []int {

@@ -116,8 +116,9 @@ func taskTable(r results.Run, tasks []results.Task) *Table {
 // DeviceTable has a row for each device of the run's node.
 func DeviceTable(r results.Run, devices []results.Device) *Table {
 	energy := whereKnown(r.Mode == results.Live && slices.ContainsFunc(devices, func(d results.Device) bool { return d.EnergySource != nil }))
+	clustered := whereKnown(slices.ContainsFunc(devices, func(d results.Device) bool { return d.Node > 0 }))
 	t := &Table{Name: "device", Title: about("devices of run", r), Columns: ofRun(
-		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "name"}, Column{Name: "uuid", Title: "UUID", Place: DataOnly},
+		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "node_index", Heading: "node", Place: clustered}, Column{Name: "name"}, Column{Name: "uuid", Title: "UUID", Place: DataOnly},
 		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},
 		Column{Name: "capacity", Unit: Bytes}, Column{Name: "context", Unit: Bytes, Place: DataOnly},
 		Column{Name: "peak_used", Heading: "peak used", Unit: Bytes}, Column{Name: "sms", Heading: "SMs"},
@@ -132,7 +133,7 @@ func DeviceTable(r results.Run, devices []results.Device) *Table {
 		Column{Name: "energy_source", Heading: "energy from", Place: energy},
 	)}
 	for _, d := range devices {
-		t.Add(r.ID, r.Mode, d.Index, d.Name, d.UUID, d.MemoryBytes, d.UsedAtStartBytes, d.CapacityBytes, d.ContextBytes,
+		t.Add(r.ID, r.Mode, d.Index, d.Node, d.Name, d.UUID, d.MemoryBytes, d.UsedAtStartBytes, d.CapacityBytes, d.ContextBytes,
 			d.PeakUsedBytes, d.SMs, d.WarpsPerSM, d.BlocksPerSM, d.SMClockStartHz, d.SMClockEndHz,
 			d.ThrottleStart, d.ThrottleEnd, d.UtilizationMean, d.UtilizationPeak, d.RefreshS, d.ResidentMean,
 			d.EnergyJ, d.IdleEnergyJ, d.EnergySource)
