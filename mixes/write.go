@@ -116,6 +116,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Isolate {
 		put("isolate", "true")
 	}
+	if j.Long {
+		put("long", "true")
+	}
 	if j.KnownFault {
 		put("faults", knownFault)
 	}

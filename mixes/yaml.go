@@ -449,7 +449,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "restartable", "restart_kernels", "until_others_end", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "restart_kernels", "until_others_end", "long", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -609,6 +609,7 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	on("restartable", func(f field) { j.Restartable = new(r.flag(f.value, "restartable")) })
 	on("restart_kernels", func(f field) { j.RestartKernels = r.kernels(f.value) })
 	on("until_others_end", func(f field) { j.UntilOthersEnd = r.flag(f.value, "until_others_end") })
+	on("long", func(f field) { j.Long = r.flag(f.value, "long") })
 	on("group", func(f field) { j.Group = int(r.numberFrom(0, f.value, "group", MaxJobs)) })
 	on("at", func(f field) { j.At = r.at(f) })
 	on("priority", func(f field) { j.Priority = int(r.numberFrom(0, f.value, "priority", maxPriority)) })
