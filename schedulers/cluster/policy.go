@@ -16,6 +16,7 @@ import (
 // Policy is a registered policy with its parameters settled.
 type Policy struct {
 	policies.Info
+	text      string // as String says
 	place     func(*Head, *job) []Share
 	exclusive bool   // a rank shares its device with nobody
 	latency   bool   // short jobs come first, and long ones give way
@@ -99,6 +100,7 @@ func Parse(text string) (Policy, error) {
 	if err := p.read(values); err != nil {
 		return Policy{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
+	p.text = canonical(p.Info, values)
 	if !moves {
 		return p, nil
 	}
@@ -109,6 +111,7 @@ func Parse(text string) (Policy, error) {
 		return Policy{}, err
 	}
 	p.offloads = true
+	p.text += "+" + canonical(offload, values)
 	if p.threshold, err = whole(values, paramThreshold); err != nil {
 		return Policy{}, fmt.Errorf("scheduler %s: %w", offload.Name, err)
 	}

@@ -69,7 +69,8 @@ type Info struct {
 // Scheduler is a registered scheduler with its parameters settled.
 type Scheduler struct {
 	Info
-	Arm    string // the user's name for it with its parameters; may be empty
+	Arm    string       // the user's name for it with its parameters; may be empty
+	Head   fmt.Stringer // the policy of the head of a cluster whose nodes have this scheduler (schedulers/cluster); nil: for one node
 	Policy schedulers.Policy
 	Config engine.Config
 	// IsolateKnown: a job that is known to fault does not share its device.
