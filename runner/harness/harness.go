@@ -19,6 +19,7 @@ import (
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -305,12 +306,13 @@ func (r Request) historyOptions(ctx context.Context, backend Backend) (o history
 // Scheduler settles the scheduler and the number of workers for a node. Under a scheduler with
 // a workers parameter, Workers is that parameter.
 func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, error) {
-	text, workers := r.Sched, r.Workers
+	head, text := cluster.Cut(r.Sched)
+	workers := r.Workers
 	_, unnamed, _ := schedulers.CutName(text)
 	if name, rest, _ := strings.Cut(unnamed, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
 		text = policies.With(text, fmt.Sprintf("workers=%d", workers))
 	}
-	s, err := policies.ParseStored(text, devices)
+	s, err := cluster.ParseScheduler(head+text, devices, policies.ParseStored)
 	if err == nil {
 		s, err = Pinned(s)
 	}

@@ -127,6 +127,8 @@ func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dir
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	o := b.options
 	switch {
+	case s.Head != nil:
+		return harness.Refuse(fmt.Errorf("--sched %s: %s gives jobs to the nodes of a cluster, and this machine is one node: leave it out, or simulate a cluster such as --node sim:2x4xV100", s.Name, s.Head))
 	case o.Failures != "":
 		return harness.Refuse(fmt.Errorf("--sim-failures %s: these GPUs are real: leave it out, or give a simulated node", o.Failures))
 	case s.Swaps() && b.swapBytes() == 0:

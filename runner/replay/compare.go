@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/sim"
+	"github.com/caserun/caserun/schedulers/cluster"
 )
 
 // Load makes a Stored of a run of a store.
@@ -28,6 +29,9 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 	}
 	if len(ranks) > 0 {
 		return nil, harness.Refuse(fmt.Errorf("replay run %d: job %d has several ranks, and the run does not tell when they wait for each other: use caserun mix on a simulated node", run.ID, ranks[0].Job))
+	}
+	if head, _ := cluster.Cut(run.Scheduler); head != "" {
+		return nil, harness.Refuse(fmt.Errorf("replay run %d: it is of a cluster, and the run does not tell when its head could have given a job to another node: use caserun mix on %s", run.ID, run.Node))
 	}
 	threads := run.Provenance.Cores
 	if run.Mode == results.Simulated {

@@ -90,6 +90,9 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 		return err
 	}
 	_, err := b.executor(Config{Jobs: m.Jobs, Profiles: known}, m, nil)
+	if i := slices.IndexFunc(m.Jobs, func(j mixes.Job) bool { return j.UntilOthersEnd }); err == nil && i >= 0 && b.model.Alike > 0 {
+		err = fmt.Errorf("job %s has until_others_end, which simulated clusters cannot do yet: leave it out, or name one node", m.Jobs[i].Name)
+	}
 	if err != nil {
 		err = fmt.Errorf("mix %s: %w", m.Name, err)
 	}
@@ -147,6 +150,9 @@ func (b *Backend) checkProbe(probe results.Probe) error {
 }
 
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
+	if err := b.checkHead(s); err != nil {
+		return harness.Refuse(err)
+	}
 	if s.ClientsDecide {
 		return harness.Refuse(fmt.Errorf("--sched %s:arch=shared: not available on %s: a simulated node has no processes that could decide for themselves; arch=server has the same policies", s.Name, b.options.Node))
 	}
@@ -166,6 +172,9 @@ type node struct {
 func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
 	if err := b.checkProbe(batch.Probe); err != nil {
 		return nil, err
+	}
+	if b.model.Alike > 0 {
+		return b.openCluster(batch, to)
 	}
 	x, err := b.executor(Config{Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Swaps(), Checkpoints: batch.Scheduler.Checkpoints, Bursts: batch.Scheduler.Bursts, Seed: batch.Seed, Feed: batch.Feed}, batch.Mix, to)
 	if err != nil {

@@ -30,6 +30,8 @@ type Config struct {
 	Checkpoints bool          // jobs give way as a whole
 	Noise       float64       // σ of the logarithm of each phase's length; 0 = none
 	Feed        *harness.Feed // of more jobs; nil: there are no more
+	OfCluster   bool          // the cluster gives it jobs
+	Number      func(int) int // of a job, in texts; nil: its place
 	Failures    Failures      // of devices
 }
 
@@ -99,7 +101,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 			return nil, fmt.Errorf("simulate job %d (%s): %w", i, c.Jobs[i].Command(), err)
 		}
 	}
-	if c.Feed == nil {
+	if c.Feed == nil && !c.OfCluster {
 		x.known = nil // of a large mix they can be many
 	}
 	return x, nil
@@ -185,30 +187,47 @@ func (x *Executor) newProcess(job, rank int, devices []int) *process {
 const lengthStream = 1 << 63
 
 func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
-	x.loop = l
-	x.post(runner.Arrive{})
-	x.planFailures()
+	x.begin(l)
 	x.takeNext(ctx)
 	defer x.leaveNext()
 	for !closed(l.Done()) {
 		if ctx.Err() != nil {
 			x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
 		}
-		if x.now-x.changed >= longStanding {
-			x.changed = x.now
-			x.endEndless()
-		}
-		if !x.step() && !closed(l.Done()) && !x.isStuck() {
-			return errors.New("simulate: nothing is due and jobs are left: they wait for each other, for a limit to be lifted, or for a device to come back")
+		if !x.goOn() && !closed(l.Done()) && !x.isStuck() {
+			return errIdle
 		}
 		if x.wrong != nil {
 			return x.wrong
 		}
 	}
+	x.end()
+	return context.Cause(ctx)
+}
+
+var errIdle = errors.New("simulate: nothing is due and jobs are left: they wait for each other, for a limit to be lifted, or for a device to come back")
+
+// begin begins the batch of a loop.
+func (x *Executor) begin(l *runner.Loop) {
+	x.loop = l
+	x.post(runner.Arrive{})
+	x.planFailures()
+}
+
+// goOn does what is due next; false: nothing is.
+func (x *Executor) goOn() bool {
+	if x.now-x.changed >= longStanding {
+		x.changed = x.now
+		x.endEndless()
+	}
+	return x.step()
+}
+
+// end records how busy the devices were until now.
+func (x *Executor) end() {
 	for _, d := range x.devices {
 		x.note(d)
 	}
-	return context.Cause(ctx)
 }
 
 // longStanding is how long nothing but kernels that never end may happen. They may go on to push blocks out, or be asked again and again

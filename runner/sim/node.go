@@ -17,11 +17,12 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// Node is a simulated node. Its devices are those of its groups, in their order.
+// Node is a simulated node, or one of several alike, which are a cluster. Its devices are those of its groups, in their order.
 type Node struct {
-	Name   string // canonical, such as "sim:4xV100" or "sim:2xC2050+1xQuadro2000"
+	Name   string // canonical, such as "sim:4xV100", "sim:2xC2050+1xQuadro2000" or "sim:10x4xV100", a cluster
 	Host   Host   // of the first group's kind, with the cores and threads of all groups
 	Groups []Group
+	Alike  int // how many nodes of a cluster; 0: it is alone
 }
 
 // Group is devices of one model.
@@ -30,18 +31,29 @@ type Group struct {
 	Count int
 }
 
-// mostDevices is how many devices a node may have.
-const mostDevices = 999
+// mostDevices is how many devices a node may have, and mostNodes how many nodes a cluster.
+const (
+	mostDevices = 999
+	mostNodes   = 10_000
+)
 
 var groupForm = regexp.MustCompile(`^([0-9]+)x([A-Za-z0-9]+)$`)
 
-// ParseNode reads "sim:" and groups COUNTxMODEL, joined by "+". Neighbouring groups of one model are one.
+// ParseNode reads "sim:" and groups COUNTxMODEL, joined by "+". Neighbouring groups of one model are one. NODESx before them is a
+// cluster.
 func ParseNode(text string) (Node, error) {
 	groups, found := strings.CutPrefix(text, "sim:")
 	if !found {
 		return Node{}, fmt.Errorf("node %q: %w", text, errForm())
 	}
 	var n Node
+	if m := clusterForm.FindStringSubmatch(groups); m != nil {
+		var err error
+		if n.Alike, err = strconv.Atoi(m[1]); err != nil || n.Alike < 1 || n.Alike > mostNodes {
+			return Node{}, fmt.Errorf("node %q: %s nodes: want 1 to %d", text, m[1], mostNodes)
+		}
+		groups = m[2]
+	}
 	for part := range strings.SplitSeq(groups, "+") {
 		g, err := parseGroup(part)
 		if err != nil {
@@ -65,10 +77,13 @@ func ParseNode(text string) (Node, error) {
 		names = append(names, fmt.Sprintf("%dx%s", g.Count, g.Name))
 	}
 	n.Name = "sim:" + strings.Join(names, "+")
+	if n.Alike > 0 {
+		n.Name = fmt.Sprintf("sim:%dx%s", n.Alike, strings.Join(names, "+"))
+	}
 	return n, nil
 }
 
-var modelForm = regexp.MustCompile(`^(sim:(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
+var modelForm = regexp.MustCompile(`^(sim:(?:[0-9]+x)?(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
 
 // Offer offers the models for a node's name of which all is typed but the last model, each with its description behind a tab.
 func Offer(typed string) (offers []string) {
@@ -87,13 +102,12 @@ func Offer(typed string) (offers []string) {
 }
 
 func errForm() error {
-	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, with models of %s", strings.Join(modelNames(), ", "))
+	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or nodes alike such as sim:10x4xV100, with models of %s", strings.Join(modelNames(), ", "))
 }
 
 // The forms of clusters and of devices that are split.
 var (
-	clusterForm = regexp.MustCompile(`^[0-9]+x[0-9]+x`)
-	errCluster  = errors.New("clusters, NODESxCOUNTxMODEL, are not built yet: want COUNTxMODEL, the devices of one node")
+	clusterForm = regexp.MustCompile(`^([0-9]+)x([0-9]+x.*)$`)
 	errSplit    = errors.New("devices that are split (MIG) are not built yet: want COUNTxMODEL, without /")
 )
 
@@ -102,8 +116,6 @@ func parseGroup(text string) (Group, error) {
 	switch {
 	case strings.Contains(text, "/"):
 		return Group{}, errSplit
-	case clusterForm.MatchString(text):
-		return Group{}, errCluster
 	case m == nil:
 		return Group{}, errForm()
 	}

@@ -151,7 +151,7 @@ func (x *Executor) isStuck() bool {
 	for job := range x.kindOf {
 		for p := range x.processesOf(job) {
 			if p.group != nil {
-				whys = append(whys, p.group.waiting(job, x.job(job).Name)...)
+				whys = append(whys, p.group.waiting(x.title(job))...)
 			}
 			break
 		}
@@ -163,19 +163,28 @@ func (x *Executor) isStuck() bool {
 	return true
 }
 
+// title is a job's number and name, for texts.
+func (x *Executor) title(job int) string {
+	number := job
+	if x.config.Number != nil {
+		number = x.config.Number(job)
+	}
+	return fmt.Sprintf("job %d (%s)", number, x.job(job).Name)
+}
+
 // waiting says which ranks wait for others.
-func (g *group) waiting(job int, name string) (whys []string) {
+func (g *group) waiting(job string) (whys []string) {
 	if len(g.come) > 0 {
 		var ranks []int
 		for _, p := range g.come {
 			ranks = append(ranks, p.rank)
 		}
 		slices.Sort(ranks)
-		whys = append(whys, fmt.Sprintf("%s of job %d (%s) at a barrier of %d", runner.Ranks(ranks), job, name, len(g.ranks)))
+		whys = append(whys, fmt.Sprintf("%s of %s at a barrier of %d", runner.Ranks(ranks), job, len(g.ranks)))
 	}
 	for rank := range g.ranks {
 		if from, waits := g.awaits[rank]; waits {
-			whys = append(whys, fmt.Sprintf("rank %d of job %d (%s) for a message of rank %d", rank, job, name, from))
+			whys = append(whys, fmt.Sprintf("rank %d of %s for a message of rank %d", rank, job, from))
 		}
 	}
 	return whys

@@ -27,6 +27,7 @@ import (
 	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -83,9 +84,10 @@ func (o Options) Validate(isNew bool) error {
 		return refuse("--%s: %w", key, err)
 	}
 	for _, text := range o.Scheds {
-		_, unnamed, _ := schedulers.CutName(text)
+		_, node := cluster.Cut(text)
+		_, unnamed, _ := schedulers.CutName(node)
 		if name, parameters, _ := strings.Cut(unnamed, ":"); isNew && schedulers.WithoutRetired(name, parameters) != parameters {
-			_, err := policies.Parse(text, 1)
+			_, err := policies.Parse(node, 1)
 			return refuse("--scheds: %w", err)
 		}
 	}

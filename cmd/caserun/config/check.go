@@ -19,6 +19,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -83,7 +84,7 @@ func Check(key, text string) error {
 		_, err := report.ParseFormat(text)
 		return err
 	case "sched":
-		_, err := policies.Parse(text, policies.AnyDevices)
+		_, err := cluster.ParseScheduler(text, policies.AnyDevices, policies.Parse)
 		return err
 	case "node":
 		if err := checkList(key, text); err != nil {

@@ -1,0 +1,468 @@
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/cluster"
+	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// batchOfCluster is a batch on nodes that are alike. The head gives each job to a node when it arrives, or later, as its policy says. A
+// node runs what it has got as if it were alone: it has a batch, an engine and a calendar of its own.
+type batchOfCluster struct {
+	node
+	backend *Backend
+	rec     harness.Recorder
+	head    *cluster.Head
+	nodes   []*member
+	due     members       // by what each does next
+	now     time.Duration // when something happened last
+	records []results.Job // as the nodes say, with the numbers of the batch
+	arrived int           // jobs of the mix that have arrived: the first ones
+	groupAt time.Duration // when the latest group arrived
+	lastEnd time.Duration // of a job
+	places  []place       // of the jobs
+	ended   []int         // jobs that have ended since the head was told
+	left    int           // jobs that have not
+	said    map[results.EventKind]bool
+}
+
+// place is where a job is.
+type place struct {
+	on    *member // nil: on no node yet
+	local int     // its number there
+	over  bool
+}
+
+// member is a node of a cluster.
+type member struct {
+	index    int
+	executor *Executor
+	loop     *runner.Loop
+	jobs     []int // by their numbers here
+	at       int   // among members
+}
+
+// number is a job's number in the batch.
+func (n *member) number(job int) int { return n.jobs[job] }
+
+// members are a heap of the nodes at which something is due, that of the next event first.
+type members []*member
+
+func (m members) Len() int { return len(m) }
+func (m members) Less(i, j int) bool {
+	a, _ := m[i].executor.next()
+	b, _ := m[j].executor.next()
+	return a < b || a == b && m[i].index < m[j].index
+}
+func (m members) Swap(i, j int) {
+	m[i], m[j] = m[j], m[i]
+	m[i].at, m[j].at = i, j
+}
+func (m *members) Push(x any) {
+	n := x.(*member)
+	n.at = len(*m)
+	*m = append(*m, n)
+}
+func (m *members) Pop() any {
+	last := (*m)[len(*m)-1]
+	*m = (*m)[:len(*m)-1]
+	last.at = -1
+	return last
+}
+
+// Execute runs the batch.
+func (c *batchOfCluster) Execute(ctx context.Context, _ int64, _ time.Time) ([]results.Job, error) {
+	c.records, c.places, c.left = runner.Records(c.Mix.Jobs), make([]place, len(c.Mix.Jobs)), len(c.Mix.Jobs)
+	for i := range c.records {
+		c.rec.Job(c.records[i])
+	}
+	for _, e := range c.Notes {
+		c.rec.Event(e)
+	}
+	if err := c.begin(ctx); err != nil {
+		return c.records, err
+	}
+	err := c.run(ctx)
+	for _, n := range c.nodes {
+		n.loop.Post(c.now, runner.NoMore{})
+		n.executor.now = c.now
+		n.executor.end()
+		_, broken := n.loop.Finish()
+		err = errors.Join(broken, err)
+	}
+	return c.records, err
+}
+
+// begin makes the nodes.
+func (c *batchOfCluster) begin(ctx context.Context) error {
+	for i := range c.model.Alike {
+		scheduler, workers, err := c.Request.Scheduler(c.model.Count(), c.model.Host.Threads)
+		if err != nil {
+			return err
+		}
+		config := c.Config(c.model.Devices(c.MPS()), c.model.Host.Cores)
+		config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
+		n := &member{index: i, at: -1}
+		records := fromNode{of: c, node: n}
+		config.JobNumber, config.DeviceNumber = n.number, records.device
+		if n.executor, err = c.backend.executor(Config{MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
+			Seed: c.Seed + uint64(i), OfCluster: true, Number: n.number}, mixes.Mix{}, records); err != nil {
+			return err
+		}
+		if n.loop, err = runner.NewLoop(ctx, config, n.executor, n.executor.rec); err != nil {
+			return err
+		}
+		n.executor.begin(n.loop)
+		c.nodes = append(c.nodes, n)
+		c.expect(n)
+	}
+	return nil
+}
+
+// run does what is due, at all nodes in the order of time, until all jobs have ended.
+func (c *batchOfCluster) run(ctx context.Context) error {
+	cancelled := false
+	for c.left > 0 {
+		if err := context.Cause(ctx); err != nil && !cancelled {
+			cancelled = true
+			c.cancel(err.Error())
+			continue
+		}
+		at, coming := c.nextArrival()
+		switch {
+		case coming && !cancelled && (len(c.due) == 0 || !c.earlier(at)):
+			c.now = max(c.now, at)
+			if err := c.arrive(at); err != nil {
+				return err
+			}
+		case len(c.due) > 0:
+			if err := c.step(c.due[0]); err != nil {
+				return err
+			}
+		case !c.isStuck():
+			return errIdle
+		}
+		if err := c.tell(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// earlier reports whether a node does something before a time.
+func (c *batchOfCluster) earlier(at time.Duration) bool {
+	next, _ := c.due[0].executor.next()
+	return next < at
+}
+
+// step does what is due next at a node.
+func (c *batchOfCluster) step(n *member) error {
+	n.executor.goOn()
+	c.now = max(c.now, n.executor.now)
+	c.expect(n)
+	return n.executor.wrong
+}
+
+// expect files a node anew, because what it does next has changed.
+func (c *batchOfCluster) expect(n *member) {
+	_, due := n.executor.next()
+	switch {
+	case due && n.at < 0:
+		heap.Push(&c.due, n)
+	case due:
+		heap.Fix(&c.due, n.at)
+	case n.at >= 0:
+		heap.Remove(&c.due, n.at)
+	}
+}
+
+// isStuck ends jobs for which nothing happens any more, if that is so.
+func (c *batchOfCluster) isStuck() (stuck bool) {
+	for _, n := range c.nodes {
+		if n.executor.isStuck() {
+			stuck = true
+			c.expect(n)
+		}
+	}
+	return stuck
+}
+
+// nextArrival is when the next job of the mix arrives; false: all have, or its group waits for the one before.
+func (c *batchOfCluster) nextArrival() (time.Duration, bool) {
+	jobs := c.Mix.Jobs
+	if c.arrived == len(jobs) {
+		return 0, false
+	}
+	next := &jobs[c.arrived]
+	if c.beginsGroup() {
+		return c.lastEnd + next.At, len(jobs)-c.left == c.arrived
+	}
+	return c.groupAt + next.At, true
+}
+
+// beginsGroup reports whether the job that arrives next is the first of its group.
+func (c *batchOfCluster) beginsGroup() bool {
+	return c.arrived == 0 || c.Mix.Jobs[c.arrived-1].Group != c.Mix.Jobs[c.arrived].Group
+}
+
+// arrive has the next job arrive.
+func (c *batchOfCluster) arrive(at time.Duration) error {
+	i := c.arrived
+	job := &c.Mix.Jobs[i]
+	if c.beginsGroup() {
+		c.groupAt = c.lastEnd
+	}
+	c.arrived++
+	c.records[i].ArrivalS = new(at.Seconds())
+	c.rec.Job(c.records[i])
+	class := cluster.Short
+	if job.Long {
+		class = cluster.Long
+	}
+	return c.carryOut(c.head.Submit(cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: job.Processes(), Class: class}))
+}
+
+// tell tells the head which jobs have ended.
+func (c *batchOfCluster) tell() error {
+	for len(c.ended) > 0 {
+		i := c.ended[0]
+		c.ended = c.ended[1:]
+		if err := c.carryOut(c.head.JobEnded(schedulers.JobID(i))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
+	for _, d := range decisions {
+		var err error
+		switch d := d.(type) {
+		case cluster.Assign:
+			err = c.assign(int(d.Job), d.Shares)
+		case cluster.Limit:
+			err = c.limit(int(d.Job), d.Devices)
+		case cluster.Refuse:
+			c.endHere(int(d.Job), results.Refused, d.Reason)
+		default:
+			err = fmt.Errorf("simulate: the head decides %T", d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assign gives a job to its node.
+func (c *batchOfCluster) assign(job int, shares []cluster.Share) error {
+	if len(shares) > 1 {
+		c.endHere(job, results.Refused, fmt.Sprintf("its ranks would be on %d nodes, which simulated nodes cannot do yet: choose coloc, which keeps them on one", len(shares)))
+		return nil
+	}
+	n := c.nodes[shares[0].Node]
+	n.executor.now = c.now
+	c.places[job] = place{on: n, local: len(n.jobs)}
+	n.jobs = append(n.jobs, job)
+	given := runner.Given{Job: c.Mix.Jobs[job]}
+	if job < len(c.Predictions) {
+		given.Expected = c.Predictions[job]
+	}
+	_, err := n.executor.give(harness.Taken{Given: given, Profiles: c.Profiles})
+	c.expect(n)
+	return err
+}
+
+// limit says how many devices of its node a job may use.
+func (c *batchOfCluster) limit(job, devices int) error {
+	p := c.places[job]
+	if devices == c.model.Count() {
+		devices = engine.NoLimit
+	}
+	p.on.executor.now = c.now
+	err := p.on.loop.TryPost(c.now, runner.Limit{Job: p.local, Devices: devices})
+	c.expect(p.on)
+	return err
+}
+
+// endHere ends a job that is on no node.
+func (c *batchOfCluster) endHere(job int, outcome results.Outcome, why string) {
+	r := &c.records[job]
+	r.Outcome, r.Detail = &outcome, why
+	if outcome == results.Refused {
+		r.EndS = new(c.now.Seconds())
+	}
+	c.rec.Job(*r)
+	c.over(job, c.now)
+}
+
+// over notes that a job has its outcome since then.
+func (c *batchOfCluster) over(job int, at time.Duration) {
+	if !c.places[job].over {
+		c.places[job].over, c.lastEnd = true, at
+		c.left--
+		c.ended = append(c.ended, job)
+	}
+}
+
+// cancel stops the jobs that run, and gives the others their outcome.
+func (c *batchOfCluster) cancel(why string) {
+	for _, n := range c.nodes {
+		n.executor.now = c.now
+		n.executor.post(runner.Cancel{Why: why})
+		c.expect(n)
+	}
+	for i, p := range c.places {
+		if p.on == nil && !p.over {
+			c.endHere(i, results.Cancelled, why)
+		}
+	}
+	c.ended = nil // the head decides nothing more
+}
+
+// fromNode takes what a node records, with the numbers that its jobs and devices have in the batch.
+type fromNode struct {
+	of   *batchOfCluster
+	node *member
+}
+
+func (f fromNode) device(local int) int { return f.node.index*f.of.model.Count() + local }
+
+func (f fromNode) someDevice(local *int) *int {
+	if local == nil {
+		return nil
+	}
+	return new(f.device(*local))
+}
+
+func (f fromNode) someJob(local *int) *int {
+	if local == nil {
+		return nil
+	}
+	return new(f.node.jobs[*local])
+}
+
+func (f fromNode) Job(j results.Job) {
+	i := f.node.jobs[j.Index]
+	arrival := f.of.records[i].ArrivalS
+	if j.WaitS != nil {
+		j.WaitS = new(*j.WaitS + (*j.ArrivalS - *arrival)) // at the head, too
+	}
+	if on := j.On(); j.Devices != nil {
+		for k := range on {
+			on[k] = f.device(on[k])
+		}
+		j.Devices = results.DeviceList(on)
+	}
+	j.Index, j.ArrivalS, j.Device = i, arrival, f.someDevice(j.Device)
+	f.of.records[i] = j
+	f.of.rec.Job(j)
+	if j.Outcome != nil {
+		f.of.over(i, f.node.executor.now)
+	}
+}
+
+func (f fromNode) Rank(r results.Rank) {
+	r.Job = f.node.jobs[r.Job]
+	f.of.rec.Rank(r)
+}
+
+func (f fromNode) Task(t results.Task) {
+	t.Job, t.Device, t.PinnedDevice = f.node.jobs[t.Job], f.someDevice(t.Device), f.someDevice(t.PinnedDevice)
+	f.of.rec.Task(t)
+}
+
+func (f fromNode) Swap(s results.Swap) {
+	s.Job, s.Device, s.ForJob = f.node.jobs[s.Job], f.device(s.Device), f.someJob(s.ForJob)
+	f.of.rec.Swap(s)
+}
+
+func (f fromNode) Kernel(k results.Kernel) {
+	k.Job, k.Device = f.node.jobs[k.Job], f.device(k.Device)
+	f.of.rec.Kernel(k)
+}
+
+func (f fromNode) Segment(s results.Segment) {
+	s.Device = f.device(s.Device)
+	f.of.rec.Segment(s)
+}
+
+// Event leaves out that jobs are given to the node, and has once what the nodes all say.
+func (f fromNode) Event(e results.Event) {
+	if e.Kind == results.EventGiven {
+		return
+	}
+	if e.Kind == results.EventCancelled {
+		if f.of.said[e.Kind] {
+			return
+		}
+		f.of.said[e.Kind] = true
+	}
+	e.Job, e.Device = f.someJob(e.Job), f.someDevice(e.Device)
+	f.of.rec.Event(e)
+}
+
+func (fromNode) Copy(results.Copy) {}
+
+// Devices are those of all nodes.
+func (c *batchOfCluster) Devices() (devices []results.Device) {
+	one := c.node.Devices()
+	for i := range c.model.Alike {
+		for _, d := range one {
+			d.Node, d.Index = i, len(devices)
+			d.UUID = fmt.Sprintf("%s/%d/%d", c.model.Name, i, d.Index-i*len(one))
+			devices = append(devices, d)
+		}
+	}
+	return slices.Clip(devices)
+}
+
+// checkHead refuses a scheduler that has no policy for the head of a cluster, or one for a node that is alone.
+func (b *Backend) checkHead(s policies.Scheduler) error {
+	node := b.options.Node
+	switch {
+	case b.model.Alike == 0 && s.Head == nil:
+		return nil
+	case b.model.Alike == 0:
+		return fmt.Errorf("--sched %s: %s gives jobs to the nodes of a cluster, and %s is one node: leave it out, or name a cluster such as sim:2x4xV100", s.Name, s.Head, node)
+	case s.Head == nil:
+		return fmt.Errorf("--sched %s: %s is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/%s", s.Name, node, s.Name)
+	case s.Program != nil || s.Plans != nil:
+		return fmt.Errorf("--sched %s: nodes of a simulated cluster have schedulers that neither plan nor are programs", s.Name)
+	case s.Head.(cluster.Policy).Offloads():
+		return fmt.Errorf("--sched %s: jobs do not move between simulated nodes yet: leave +offload out", s.Name)
+	case b.options.Failures != "":
+		return fmt.Errorf("--sim-failures %s: devices of simulated clusters do not fail yet", b.options.Failures)
+	}
+	return nil
+}
+
+func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness.Node, error) {
+	if batch.Feed != nil {
+		return nil, harness.Refuse(fmt.Errorf("%s: a simulated cluster has all jobs from its start", b.options.Node))
+	}
+	policy, _ := batch.Scheduler.Head.(cluster.Policy)
+	c := &batchOfCluster{node: node{Batch: batch, model: b.model, whole: b.whole}, backend: b, rec: to, said: map[results.EventKind]bool{}}
+	var nodes []cluster.Node
+	for i := range b.model.Alike {
+		nodes = append(nodes, cluster.Node{Name: strconv.Itoa(i), Devices: b.model.Count(), Cores: b.model.first().SMs * b.model.Count()}) // alike
+	}
+	var err error
+	if c.head, err = cluster.New(policy, nodes); err != nil {
+		return nil, harness.Refuse(err)
+	}
+	return c, nil
+}

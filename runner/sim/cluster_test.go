@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/profiles"
+)
+
+func (*tape) Copy(results.Copy) {}
+
+// clustered runs jobs on a node as the harness does.
+func clustered(ctx context.Context, node, scheduler string, seed uint64, jobs ...mixes.Job) ([]results.Job, *tape, error) {
+	b, err := Open(harness.Options{Node: node})
+	if err != nil {
+		return nil, nil, err
+	}
+	r := harness.Request{Configuration: harness.Configuration{Options: harness.Options{Node: node, Seed: seed}, Sched: scheduler, Probe: results.Lazy}, Mix: mixes.Mix{Name: "own", Jobs: jobs}, Profiles: profiles.Catalog()}
+	devices, threads, _ := b.Size()
+	batch := harness.Batch{Request: r}
+	if batch.Scheduler, batch.Workers, err = r.Scheduler(devices, threads); err != nil {
+		return nil, nil, err
+	}
+	if err := b.CheckScheduler(batch.Scheduler); err != nil {
+		return nil, nil, err
+	}
+	rec := &tape{}
+	n, err := b.Open(ctx, batch, rec)
+	if err != nil {
+		return nil, nil, err
+	}
+	done, err := n.Execute(ctx, 1, time.Time{})
+	return done, rec, err
+}
+
+// ofW1 has the jobs of W1, which arrive so long after one another.
+func ofW1(t *testing.T, apart time.Duration) []mixes.Job {
+	t.Helper()
+	jobs := slices.Clone(mixJobs(t, "W1"))
+	for i := range jobs {
+		jobs[i].At = time.Duration(i) * apart
+	}
+	return jobs
+}
+
+// What a cluster records is what its nodes would record alone, each with the jobs that the head has given it.
+func TestAClusterIsItsNodes(t *testing.T) {
+	const nodes, devices, seed = 3, 2, 7
+	for _, scheduler := range []string{"case-alg3", "sa", "cg:workers=4", "vgpu:n=2,bursts=on", "mfit", "schedgpu"} {
+		t.Run(scheduler, func(t *testing.T) {
+			jobs := ofW1(t, 700*time.Millisecond)
+			_, all, err := clustered(t.Context(), "sim:3x2xP100", "cluster-rr/"+scheduler, seed, jobs...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			together := &tape{}
+			c := &batchOfCluster{node: node{model: Node{Groups: []Group{{Count: devices}}}}, rec: together, records: make([]results.Job, len(jobs)), places: make([]place, len(jobs))}
+			for i := range nodes {
+				var own []mixes.Job
+				var numbers []int
+				for j := i; j < len(jobs); j += nodes {
+					own, numbers = append(own, jobs[j]), append(numbers, j)
+					c.records[j].ArrivalS = new(jobs[j].At.Seconds())
+				}
+				_, alone, err := clustered(t.Context(), "sim:2xP100", scheduler, seed+uint64(i), own...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				alone.play(fromNode{of: c, node: &member{index: i, jobs: numbers, executor: new(Executor)}})
+			}
+			if was, want := all.last(t), together.last(t); was != want {
+				t.Errorf("%s\nwant\n%s", was, want)
+			}
+		})
+	}
+}
+
+// play records what is on the tape again, but how busy devices were, because a node alone ends earlier.
+func (r *tape) play(to fromNode) {
+	for _, j := range r.Jobs {
+		if j.ArrivalS != nil {
+			to.Job(j)
+		}
+	}
+	for _, k := range r.Tasks {
+		to.Task(k)
+	}
+	for _, s := range r.Swaps {
+		to.Swap(s)
+	}
+	for _, k := range r.Kernels {
+		to.Kernel(k)
+	}
+}
+
+// last has a line for each job, task, swap and kernel, as it was recorded last.
+func (r *tape) last(t *testing.T) string {
+	t.Helper()
+	lines := map[string]string{}
+	put := func(key string, record any) {
+		text, err := json.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[key] = key + string(text)
+	}
+	for _, j := range r.Jobs {
+		put(fmt.Sprintf("job %03d ", j.Index), j)
+	}
+	for _, k := range r.Tasks {
+		put(fmt.Sprintf("task %03d %d ", k.Job, k.Seq), k)
+	}
+	for _, s := range r.Swaps {
+		put(fmt.Sprintf("swap %03d %d %g ", s.Job, s.Task, s.StartS), s)
+	}
+	for _, k := range r.Kernels {
+		put(fmt.Sprintf("kernel %03d %d %g ", k.Job, *k.Task, k.StartS), k)
+	}
+	return strings.Join(slices.Sorted(maps.Values(lines)), "\n")
+}
+
+// The nodes of a cluster, and the head's policy, must be what can be simulated.
+func TestClustersThatCannotBe(t *testing.T) {
+	job := catalogJobs(t, "bfs-32M")[0]
+	companion := job
+	companion.UntilOthersEnd = true
+	for _, c := range []struct {
+		node, scheduler string
+		want            string
+	}{
+		{"sim:2x2xV100", "case-alg3", "as in cluster-rr/case-alg3"},
+		{"sim:2xV100", "coloc:nodes=1/sa", "coloc:nodes=1 gives jobs to the nodes of a cluster, and sim:2xV100 is one node"},
+		{"sim:2x2xV100", "cluster-rr/plan", "neither plan"},
+		{"sim:2x2xV100", "coloc+offload/sa", "leave +offload out"},
+		{"sim:2x2xV100", "coloc:nodes=0/sa", "nodes=0"},
+		{"sim:2x2xV100", "coloc/", "want the scheduler of each node"},
+		{"sim:2x2xV100", "coloc:weights=1:2:3/sa", "one for each of the cluster's 2 nodes"},
+		{"sim:0x2xV100", "coloc/sa", "want 1 to 10000"},
+		{"sim:2x3x4xV100", "coloc/sa", "no model"},
+	} {
+		if _, _, err := clustered(t.Context(), c.node, c.scheduler, 1, job); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s under %s: %v, want %q", c.node, c.scheduler, err, c.want)
+		}
+	}
+	b, err := Open(harness.Options{Node: "sim:2x2xV100"})
+	if err == nil {
+		err = b.CheckMix(mixes.Mix{Jobs: []mixes.Job{companion}}, results.Lazy, profiles.Catalog())
+	}
+	if err == nil || !strings.Contains(err.Error(), "until_others_end") {
+		t.Errorf("a companion: %v", err)
+	}
+}
+
+// timed is a job that has a device for so long.
+func timed(name string, kernel float64) mixes.Job {
+	return mixes.Job{Name: name, Program: "./" + name, Footprint: mixes.Footprint{Bytes: 1 << 30, Blocks: 64, ThreadsPerBlock: 256}, Profile: &mixes.Profile{Phases: []mixes.Phase{{Kernel: time.Duration(kernel * 1e9), Kernels: mixes.Footprint{Bytes: 1 << 30, Blocks: 64, ThreadsPerBlock: 256}}}}}
+}
+
+// Groups arrive one after the other, on whatever nodes, and waiting at the head counts.
+func TestAClusterHasGroups(t *testing.T) {
+	jobs := []mixes.Job{timed("a", 2), timed("b", 3), timed("c", 1), timed("d", 1), timed("e", 1)}
+	jobs[3].Group, jobs[4].Group = 1, 1
+	done, _, err := clustered(t.Context(), "sim:2x1xV100", "cluster-batch/sa", 1, jobs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wait := *done[2].WaitS; wait != *done[0].EndS || *done[2].ArrivalS != 0 {
+		t.Errorf("c has waited for %g s from %g s, want until %g s", wait, *done[2].ArrivalS, *done[0].EndS)
+	}
+	last := max(*done[0].EndS, *done[1].EndS, *done[2].EndS)
+	for _, j := range done[3:] {
+		if *j.ArrivalS != last || *j.StartS != last {
+			t.Errorf("%s arrives at %g s and starts at %g s, want %g s", j.Name, *j.ArrivalS, *j.StartS, last)
+		}
+	}
+}
+
+// A short job suspends a long one where it finds no room. The long one goes on when it has ended.
+func TestLatencyOnACluster(t *testing.T) {
+	long, short := timed("long", 20), timed("short", 1)
+	long.Long, short.At = true, 5*time.Second
+	long.Profile.Rounds = 40
+	for scheduler, first := range map[string]string{"coloc/vgpu": "long", "latency/vgpu": "short"} {
+		done, all, err := clustered(t.Context(), "sim:1x1xV100", scheduler, 1, long, short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done[0].EndS == nil || done[1].EndS == nil || (*done[1].EndS < *done[0].EndS) != (first == "short") {
+			t.Errorf("%s: %+v", scheduler, done)
+		}
+		limited := slices.DeleteFunc(slices.Clone(all.Events), func(e results.Event) bool { return e.Kind != results.EventLimited })
+		if want := map[string]int{"long": 0, "short": 2}[first]; len(limited) != want {
+			t.Errorf("%s: limits %+v, want %d", scheduler, limited, want)
+		}
+	}
+}
+
+// A job whose ranks would be on several nodes is refused, and others go on. On one node ranks that meet end.
+func TestRanksOnACluster(t *testing.T) {
+	meets := timed("meets", 1)
+	meets.Ranks = 2
+	for scheduler, outcome := range map[string]results.Outcome{"cluster-rr/case-alg3": results.Refused, "coloc/case-alg3": results.OK} {
+		done, _, err := clustered(t.Context(), "sim:2x2xV100", scheduler, 1, meets, timed("other", 1))
+		if err != nil || *done[0].Outcome != outcome || *done[1].Outcome != results.OK {
+			t.Errorf("%s: %+v, %v", scheduler, done, err)
+		}
+	}
+}
+
+// A run that is interrupted has an outcome for each job, whether it runs, waits at its node or at the head, or has not arrived.
+func TestAClusterIsInterrupted(t *testing.T) {
+	jobs := []mixes.Job{timed("runs", 5), timed("waits", 5), timed("comes", 5)}
+	jobs[2].At = time.Hour
+	for _, scheduler := range []string{"cluster-batch/sa", "cluster-rr/sa", "cluster-rr/case-alg3"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("enough"))
+		done, all, err := clustered(ctx, "sim:1x1xV100", scheduler, 1, jobs...)
+		if err == nil || len(done) != 3 || slices.ContainsFunc(done, func(j results.Job) bool { return j.Outcome == nil || *j.Outcome != results.Cancelled }) {
+			t.Errorf("%s: %+v, %v", scheduler, done, err)
+		}
+		if n := len(all.Events); n != 1 || all.Events[0].Kind != results.EventCancelled {
+			t.Errorf("%s: events %+v", scheduler, all.Events)
+		}
+	}
+}
