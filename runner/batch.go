@@ -429,6 +429,7 @@ func (b *Batch) admit(now time.Duration) {
 	if !b.server.Recovering() {
 		b.startAgain()
 	}
+	limit += b.suspended()
 	for b.active < limit && !b.cancelled { // binding a job can end the batch
 		i, ok := b.nextToAdmit()
 		if !ok || inTurn && b.engine.Waiting() > 0 {

@@ -38,5 +38,16 @@ func (e Limit) apply(b *Batch, now time.Duration) error {
 	b.progress.made(now)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventLimited, Job: &e.Job, Detail: detail})
 	b.carryOut(b.engine.Limit(schedulers.JobID(e.Job), e.Devices, now), now)
+	b.admit(now)
 	return nil
+}
+
+// suspended is how many jobs that were admitted may use no device. Others may run meanwhile.
+func (b *Batch) suspended() (n int) {
+	for i, devices := range b.limits {
+		if j := b.jobs[i]; devices == 0 && j != nil && j.started && b.records[i].Outcome == nil {
+			n++
+		}
+	}
+	return n
 }
