@@ -10,6 +10,7 @@ import (
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/cluster"
 )
 
 // Limit is how much worse than the baseline a candidate may be.
@@ -191,6 +192,9 @@ func parseLimit(text string) (l Limit, err error) {
 		selector := name[:at]
 		name = name[at+1:]
 		mix, scheduler, found := strings.Cut(selector, "/")
+		if head, _ := cluster.Cut(selector); head != "" { // of a cluster, as in coloc/case-alg3
+			found = false
+		}
 		if !found {
 			mix, scheduler = "", selector
 		}

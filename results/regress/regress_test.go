@@ -51,6 +51,13 @@ func TestParseLimits(t *testing.T) {
 	if want := "throughput=3%,turnaround=5%,makespan=0.5%,crashes=2,slowdown=1.5pp"; strings.Join(again, ",") != want {
 		t.Errorf("as text: %s, want %s", again, want)
 	}
+	for text, want := range map[string][2]string{
+		"sa:crashes=1": {"", "sa"}, "W7/sa:crashes=1": {"W7", "sa"}, "coloc/sa:crashes=1": {"", "coloc/sa"}, "W7/coloc:nodes=2/sa:crashes=1": {"W7", "coloc:nodes=2/sa"},
+	} {
+		if got, err := ParseLimits(text); err != nil || got[0].Mix != want[0] || got[0].Scheduler != want[1] {
+			t.Errorf("ParseLimits(%q): %+v, %v; want %q", text, got, err, want)
+		}
+	}
 	for text, says := range map[string]string{
 		"": "METRIC=LIMIT", "throughput": "METRIC=LIMIT", "speed=3%": "one of throughput", "throughput=3": "percentage such as",
 		"throughput=99999999999999999999%": "at most 1000000 and with at most 6 digits after the point", "throughput=3.0000001%": "at most 6 digits", "crashes=1000001": "at most 1000000", "slowdown=0.0000001pp": "at most 6 digits",
