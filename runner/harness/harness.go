@@ -97,8 +97,8 @@ type Backend interface {
 	Ignored() []string
 	// History says for which devices predictions are, and knows what profiles do on them.
 	History(known profiles.Set) (history.Node, error)
-	// Size is the number of devices, and of the host's threads.
-	Size() (devices, threads int, err error)
+	// Size is the number of devices and of the host's threads of a node, and of nodes.
+	Size() (devices, threads, nodes int, err error)
 	// Machine names where the node's runs are made (results.Machine).
 	Machine() (string, error)
 	// CheckMix refuses a mix that the node cannot run with a probe.
@@ -226,7 +226,7 @@ func prepare(ctx context.Context, backend Backend, r Request) (b Batch, known []
 	if r.Mix, err = r.Mix.Arriving(r.Seed); err != nil {
 		return b, nil, Refuse(err)
 	}
-	devices, threads, err := backend.Size()
+	devices, threads, _, err := backend.Size()
 	if err != nil {
 		return b, nil, err
 	}

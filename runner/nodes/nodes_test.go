@@ -64,7 +64,7 @@ func TestSimulatedNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer backend.Close()
-	devices, threads, err := backend.Size()
+	devices, threads, _, err := backend.Size()
 	if err != nil || devices != 2 || threads != 48 || backend.Mode() != results.Simulated {
 		t.Errorf("%d devices and %d threads, %s (%v); want 2 and 48 of a simulated node", devices, threads, backend.Mode(), err)
 	}

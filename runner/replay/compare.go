@@ -31,7 +31,7 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 		return nil, harness.Refuse(fmt.Errorf("replay run %d: job %d has several ranks, and the run does not tell when they wait for each other: use caserun mix on a simulated node", run.ID, ranks[0].Job))
 	}
 	if head, _ := cluster.Cut(run.Scheduler); head != "" {
-		return nil, harness.Refuse(fmt.Errorf("replay run %d: it is of a cluster, and the run does not tell when its head could have given a job to another node: use caserun mix on %s", run.ID, run.Node))
+		return nil, harness.Refuse(fmt.Errorf("replay run %d: it is of a cluster, and a replay cannot choose nodes again: use caserun mix on %s", run.ID, run.Node))
 	}
 	threads := run.Provenance.Cores
 	if run.Mode == results.Simulated {
@@ -39,7 +39,7 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 		if err != nil {
 			return nil, err
 		}
-		if _, threads, err = model.Size(); err != nil {
+		if _, threads, _, err = model.Size(); err != nil {
 			return nil, err
 		}
 	}

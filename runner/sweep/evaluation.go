@@ -65,7 +65,7 @@ func (e *Evaluation) open(ctx context.Context) (devices int, err error) {
 		return 0, err
 	}
 	e.Options.Node = backend.Options().Node
-	devices, _, err = backend.Size()
+	devices, _, _, err = backend.Size()
 	return devices, errors.Join(err, backend.Close())
 }
 
