@@ -51,6 +51,7 @@ type (
 		Expected    *schedulers.Prediction // as in Config.Predictions
 		FaultsAlone string                 // as in Config.FaultsAlone
 		Notes       []results.Event        // of the job, as in Config.Notes
+		More        bool                   // another job is given at once: they are admitted together
 	}
 	// NoMore says that no more jobs are given.
 	NoMore struct{}

@@ -115,7 +115,9 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 	}
 	b.noteShare(i, now)
 	b.expectGiven(&e.Job, e.Expected, now)
-	b.admit(now)
+	if !e.More {
+		b.admit(now)
+	}
 	return nil
 }
 

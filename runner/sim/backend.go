@@ -79,8 +79,8 @@ func (b *Backend) Ignored() (flags []string) {
 	return flags
 }
 
-func (b *Backend) Size() (devices, threads int, err error) {
-	return b.model.Count(), b.model.Host.Threads, nil
+func (b *Backend) Size() (devices, threads, nodes int, err error) {
+	return b.model.Count(), b.model.Host.Threads, max(b.model.Alike, 1), nil
 }
 
 func (*Backend) Machine() (string, error) { return "", nil }
@@ -90,8 +90,8 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 		return err
 	}
 	_, err := b.executor(Config{Jobs: m.Jobs, Profiles: known}, m, nil)
-	if i := slices.IndexFunc(m.Jobs, func(j mixes.Job) bool { return j.UntilOthersEnd }); err == nil && i >= 0 && b.model.Alike > 0 {
-		err = fmt.Errorf("job %s has until_others_end, which simulated clusters cannot do yet: leave it out, or name one node", m.Jobs[i].Name)
+	if err == nil {
+		err = b.checkClustered(m)
 	}
 	if err != nil {
 		err = fmt.Errorf("mix %s: %w", m.Name, err)

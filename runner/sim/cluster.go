@@ -26,17 +26,21 @@ type batchOfCluster struct {
 	backend *Backend
 	rec     harness.Recorder
 	head    *cluster.Head
-	nodes   []*member
-	due     members       // by what each does next
-	now     time.Duration // when something happened last
-	records []results.Job // as the nodes say, with the numbers of the batch
-	arrived int           // jobs of the mix that have arrived: the first ones
-	groupAt time.Duration // when the latest group arrived
-	lastEnd time.Duration // of a job
-	places  []place       // of the jobs
-	ended   []int         // jobs that have ended since the head was told
-	left    int           // jobs that have not
-	said    map[results.EventKind]bool
+	// exclusive: a job shares its device with nobody.
+	exclusive bool
+	nodes     []*member
+	due       members       // by what each does next
+	now       time.Duration // when something happened last
+	records   []results.Job // as the nodes say, with the numbers of the batch
+	arrived   int           // jobs of the mix that have arrived: the first ones
+	groupAt   time.Duration // when the latest group arrived
+	lastEnd   time.Duration // of a job
+	places    []place       // of the jobs
+	waiting   int           // jobs that have arrived, and are on no node
+	giving    []*member     // nodes that get jobs now
+	ended     []int         // jobs that have ended since the head was told
+	left      int           // jobs that have not
+	said      map[results.EventKind]bool
 }
 
 // place is where a job is.
@@ -52,6 +56,7 @@ type member struct {
 	executor *Executor
 	loop     *runner.Loop
 	jobs     []int // by their numbers here
+	coming   []int // jobs that it gets now
 	at       int   // among members
 }
 
@@ -119,7 +124,7 @@ func (c *batchOfCluster) begin(ctx context.Context) error {
 		records := fromNode{of: c, node: n}
 		config.JobNumber, config.DeviceNumber = n.number, records.device
 		if n.executor, err = c.backend.executor(Config{MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
-			Seed: c.Seed + uint64(i), OfCluster: true, Number: n.number}, mixes.Mix{}, records); err != nil {
+			Seed: c.Seed + uint64(i), OfCluster: true, Number: n.number, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, records); err != nil {
 			return err
 		}
 		if n.loop, err = runner.NewLoop(ctx, config, n.executor, n.executor.rec); err != nil {
@@ -134,7 +139,7 @@ func (c *batchOfCluster) begin(ctx context.Context) error {
 
 // run does what is due, at all nodes in the order of time, until all jobs have ended.
 func (c *batchOfCluster) run(ctx context.Context) error {
-	cancelled := false
+	cancelled := false // then the head decides nothing more
 	for c.left > 0 {
 		if err := context.Cause(ctx); err != nil && !cancelled {
 			cancelled = true
@@ -145,7 +150,7 @@ func (c *batchOfCluster) run(ctx context.Context) error {
 		switch {
 		case coming && !cancelled && (len(c.due) == 0 || !c.earlier(at)):
 			c.now = max(c.now, at)
-			if err := c.arrive(at); err != nil {
+			if err := c.arriveAll(at); err != nil {
 				return err
 			}
 		case len(c.due) > 0:
@@ -155,11 +160,33 @@ func (c *batchOfCluster) run(ctx context.Context) error {
 		case !c.isStuck():
 			return errIdle
 		}
+		if cancelled {
+			continue
+		}
 		if err := c.tell(); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// outside is a time before which neither the head nor the mix does anything with a node: the next arrival, and where a job waits at
+// the head, or a group for the one before, the next event of another node.
+func (c *batchOfCluster) outside(n *member) time.Duration {
+	until, coming := c.nextArrival()
+	if !coming {
+		until = schedulers.Never
+	}
+	if c.waiting == 0 && (coming || c.arrived == len(c.Mix.Jobs)) {
+		return until
+	}
+	for i := 0; i < min(len(c.due), 3); i++ { // the next of the others is the first, or the second behind it
+		if other := c.due[i]; other != n {
+			next, _ := other.executor.next()
+			until = min(until, next)
+		}
+	}
+	return until
 }
 
 // earlier reports whether a node does something before a time.
@@ -218,6 +245,16 @@ func (c *batchOfCluster) beginsGroup() bool {
 	return c.arrived == 0 || c.Mix.Jobs[c.arrived-1].Group != c.Mix.Jobs[c.arrived].Group
 }
 
+// arriveAll has the jobs arrive whose time is now.
+func (c *batchOfCluster) arriveAll(at time.Duration) error {
+	for next, coming := at, true; coming && next <= at; next, coming = c.nextArrival() {
+		if err := c.arrive(at); err != nil {
+			return err
+		}
+	}
+	return c.give()
+}
+
 // arrive has the next job arrive.
 func (c *batchOfCluster) arrive(at time.Duration) error {
 	i := c.arrived
@@ -228,6 +265,7 @@ func (c *batchOfCluster) arrive(at time.Duration) error {
 	c.arrived++
 	c.records[i].ArrivalS = new(at.Seconds())
 	c.rec.Job(c.records[i])
+	c.waiting++
 	class := cluster.Short
 	if job.Long {
 		class = cluster.Long
@@ -244,7 +282,7 @@ func (c *batchOfCluster) tell() error {
 			return err
 		}
 	}
-	return nil
+	return c.give()
 }
 
 func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
@@ -267,27 +305,51 @@ func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
 	return nil
 }
 
-// assign gives a job to its node.
+// assign has a job go to its node.
 func (c *batchOfCluster) assign(job int, shares []cluster.Share) error {
 	if len(shares) > 1 {
-		c.endHere(job, results.Refused, fmt.Sprintf("its ranks would be on %d nodes, which simulated nodes cannot do yet: choose coloc, which keeps them on one", len(shares)))
+		c.endHere(job, results.Refused, fmt.Sprintf("its ranks would be on %d nodes, which simulated nodes cannot do yet: choose coloc:nodes=1, which keeps them on one", len(shares)))
 		return nil
 	}
 	n := c.nodes[shares[0].Node]
-	n.executor.now = c.now
+	c.waiting--
 	c.places[job] = place{on: n, local: len(n.jobs)}
 	n.jobs = append(n.jobs, job)
-	given := runner.Given{Job: c.Mix.Jobs[job]}
-	if job < len(c.Predictions) {
-		given.Expected = c.Predictions[job]
+	if len(n.coming) == 0 {
+		c.giving = append(c.giving, n)
 	}
-	_, err := n.executor.give(harness.Taken{Given: given, Profiles: c.Profiles})
-	c.expect(n)
-	return err
+	n.coming = append(n.coming, job)
+	return nil
+}
+
+// give gives nodes the jobs that go there now, together.
+func (c *batchOfCluster) give() error {
+	for _, n := range c.giving {
+		n.executor.now = c.now
+		n.executor.tell()
+		for k, job := range n.coming {
+			given := runner.Given{Job: c.Mix.Jobs[job], More: k+1 < len(n.coming)}
+			given.Job.Isolate = given.Job.Isolate || c.exclusive
+			if job < len(c.Predictions) {
+				given.Expected = c.Predictions[job]
+			}
+			if _, err := n.executor.give(harness.Taken{Given: given, Profiles: c.Profiles}); err != nil {
+				return err
+			}
+		}
+		n.coming = n.coming[:0]
+		n.executor.look()
+		c.expect(n)
+	}
+	c.giving = c.giving[:0]
+	return nil
 }
 
 // limit says how many devices of its node a job may use.
 func (c *batchOfCluster) limit(job, devices int) error {
+	if err := c.give(); err != nil { // the job may be among these
+		return err
+	}
 	p := c.places[job]
 	if devices == c.model.Count() {
 		devices = engine.NoLimit
@@ -306,6 +368,9 @@ func (c *batchOfCluster) endHere(job int, outcome results.Outcome, why string) {
 		r.EndS = new(c.now.Seconds())
 	}
 	c.rec.Job(*r)
+	if r.ArrivalS != nil {
+		c.waiting--
+	}
 	c.over(job, c.now)
 }
 
@@ -330,7 +395,6 @@ func (c *batchOfCluster) cancel(why string) {
 			c.endHere(i, results.Cancelled, why)
 		}
 	}
-	c.ended = nil // the head decides nothing more
 }
 
 // fromNode takes what a node records, with the numbers that its jobs and devices have in the batch.
@@ -444,6 +508,8 @@ func (b *Backend) checkHead(s policies.Scheduler) error {
 		return fmt.Errorf("--sched %s: nodes of a simulated cluster have schedulers that neither plan nor are programs", s.Name)
 	case s.Head.(cluster.Policy).Offloads():
 		return fmt.Errorf("--sched %s: jobs do not move between simulated nodes yet: leave +offload out", s.Name)
+	case s.Head.(cluster.Policy).Literal() && s.Head.(cluster.Policy).Name == "cluster-rr" && b.model.Alike > 1:
+		return fmt.Errorf("--sched %s: the printed listing gives ranks to nodes that the job does not have, which simulated nodes cannot do: leave literal out", s.Name)
 	case b.options.Failures != "":
 		return fmt.Errorf("--sim-failures %s: devices of simulated clusters do not fail yet", b.options.Failures)
 	}
@@ -454,8 +520,11 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 	if batch.Feed != nil {
 		return nil, harness.Refuse(fmt.Errorf("%s: a simulated cluster has all jobs from its start", b.options.Node))
 	}
+	if err := b.checkClustered(batch.Mix); err != nil {
+		return nil, harness.Refuse(err)
+	}
 	policy, _ := batch.Scheduler.Head.(cluster.Policy)
-	c := &batchOfCluster{node: node{Batch: batch, model: b.model, whole: b.whole}, backend: b, rec: to, said: map[results.EventKind]bool{}}
+	c := &batchOfCluster{exclusive: policy.Exclusive(), node: node{Batch: batch, model: b.model, whole: b.whole}, backend: b, rec: to, said: map[results.EventKind]bool{}}
 	var nodes []cluster.Node
 	for i := range b.model.Alike {
 		nodes = append(nodes, cluster.Node{Name: strconv.Itoa(i), Devices: b.model.Count(), Cores: b.model.first().SMs * b.model.Count()}) // alike
@@ -465,4 +534,27 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 		return nil, harness.Refuse(err)
 	}
 	return c, nil
+}
+
+// checkClustered refuses jobs that a cluster cannot run.
+func (b *Backend) checkClustered(m mixes.Mix) error {
+	for i, j := range m.Jobs {
+		why := ""
+		switch {
+		case b.model.Alike == 0:
+			return nil
+		case j.UntilOthersEnd:
+			why = "until_others_end: true"
+		case j.GPUs > 1:
+			why = fmt.Sprintf("gpus: %d", j.GPUs)
+		default:
+			continue
+		}
+		where := ""
+		if at := m.Where(i); at != "" {
+			where = at + ": "
+		}
+		return fmt.Errorf("%sjob %s has %s, which simulated clusters cannot do yet: leave it out, or name one node", where, j.Name, why)
+	}
+	return nil
 }

@@ -21,12 +21,30 @@ func (*tape) Copy(results.Copy) {}
 
 // clustered runs jobs on a node as the harness does.
 func clustered(ctx context.Context, node, scheduler string, seed uint64, jobs ...mixes.Job) ([]results.Job, *tape, error) {
-	b, err := Open(harness.Options{Node: node})
+	return clusteredBy(ctx, harness.Options{Node: node, Seed: seed}, scheduler, nil, jobs...)
+}
+
+// heard calls back with each job that is recorded.
+type heard struct {
+	*tape
+	job func(results.Job)
+}
+
+func (w heard) Job(j results.Job) {
+	w.tape.Job(j)
+	if w.job != nil {
+		w.job(j)
+	}
+}
+
+// clusteredBy is clustered with options, and calls back with each job that is recorded.
+func clusteredBy(ctx context.Context, o harness.Options, scheduler string, job func(results.Job), jobs ...mixes.Job) ([]results.Job, *tape, error) {
+	b, err := Open(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := harness.Request{Configuration: harness.Configuration{Options: harness.Options{Node: node, Seed: seed}, Sched: scheduler, Probe: results.Lazy}, Mix: mixes.Mix{Name: "own", Jobs: jobs}, Profiles: profiles.Catalog()}
-	devices, threads, _ := b.Size()
+	r := harness.Request{Configuration: harness.Configuration{Options: o, Sched: scheduler, Probe: results.Lazy}, Mix: mixes.Mix{Name: "own", Jobs: jobs}, Profiles: profiles.Catalog()}
+	devices, threads, _, _ := b.Size()
 	batch := harness.Batch{Request: r}
 	if batch.Scheduler, batch.Workers, err = r.Scheduler(devices, threads); err != nil {
 		return nil, nil, err
@@ -35,7 +53,7 @@ func clustered(ctx context.Context, node, scheduler string, seed uint64, jobs ..
 		return nil, nil, err
 	}
 	rec := &tape{}
-	n, err := b.Open(ctx, batch, rec)
+	n, err := b.Open(ctx, batch, heard{rec, job})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -43,12 +61,12 @@ func clustered(ctx context.Context, node, scheduler string, seed uint64, jobs ..
 	return done, rec, err
 }
 
-// ofW1 has the jobs of W1, which arrive so long after one another.
+// ofW1 has the jobs of W1, of which six arrive at once. Later ones have to end earlier.
 func ofW1(t *testing.T, apart time.Duration) []mixes.Job {
 	t.Helper()
 	jobs := slices.Clone(mixJobs(t, "W1"))
 	for i := range jobs {
-		jobs[i].At = time.Duration(i) * apart
+		jobs[i].At, jobs[i].Deadline = time.Duration(i/6)*6*apart, time.Duration(60-3*i)*time.Second
 	}
 	return jobs
 }
@@ -56,7 +74,7 @@ func ofW1(t *testing.T, apart time.Duration) []mixes.Job {
 // What a cluster records is what its nodes would record alone, each with the jobs that the head has given it.
 func TestAClusterIsItsNodes(t *testing.T) {
 	const nodes, devices, seed = 3, 2, 7
-	for _, scheduler := range []string{"case-alg3", "sa", "cg:workers=4", "vgpu:n=2,bursts=on", "mfit", "schedgpu"} {
+	for _, scheduler := range []string{"case-alg3", "sa", "cg:workers=4", "vgpu:n=2,bursts=on", "mfit", "schedgpu", "demand", "case-alg3:queue=deadline"} {
 		t.Run(scheduler, func(t *testing.T) {
 			jobs := ofW1(t, 700*time.Millisecond)
 			_, all, err := clustered(t.Context(), "sim:3x2xP100", "cluster-rr/"+scheduler, seed, jobs...)
@@ -145,19 +163,22 @@ func TestClustersThatCannotBe(t *testing.T) {
 		{"sim:2x2xV100", "coloc:nodes=0/sa", "nodes=0"},
 		{"sim:2x2xV100", "coloc/", "want the scheduler of each node"},
 		{"sim:2x2xV100", "coloc:weights=1:2:3/sa", "one for each of the cluster's 2 nodes"},
+		{"sim:2x2xV100", "cluster-rr:literal=true/sa", "leave literal out"},
+		{"sim:2x2xV100", "coloc", "as in coloc/case-alg3"},
 		{"sim:0x2xV100", "coloc/sa", "want 1 to 10000"},
+		{"sim:10000x999xV100", "coloc/sa", "a cluster has at most 100000"},
 		{"sim:2x3x4xV100", "coloc/sa", "no model"},
 	} {
 		if _, _, err := clustered(t.Context(), c.node, c.scheduler, 1, job); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s under %s: %v, want %q", c.node, c.scheduler, err, c.want)
 		}
 	}
-	b, err := Open(harness.Options{Node: "sim:2x2xV100"})
-	if err == nil {
-		err = b.CheckMix(mixes.Mix{Jobs: []mixes.Job{companion}}, results.Lazy, profiles.Catalog())
-	}
-	if err == nil || !strings.Contains(err.Error(), "until_others_end") {
-		t.Errorf("a companion: %v", err)
+	several := job
+	several.GPUs = 2
+	for want, job := range map[string]mixes.Job{"until_others_end: true": companion, "gpus: 2": several} {
+		if _, _, err := clustered(t.Context(), "sim:2x2xV100", "coloc/sa", 1, job); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
 
@@ -205,6 +226,16 @@ func TestLatencyOnACluster(t *testing.T) {
 	}
 }
 
+// A suspended job gives its worker back. Else the short job would wait for it for ever.
+func TestLatencyOnAClusterWithOneWorker(t *testing.T) {
+	long, short := timed("long", 20), timed("short", 1)
+	long.Long, short.At, long.Profile.Rounds = true, time.Second, 40
+	done, _, err := clusteredBy(t.Context(), harness.Options{Node: "sim:1x1xV100", Seed: 1, Workers: 1}, "latency/mfit", nil, long, short)
+	if err != nil || *done[0].Outcome != results.OK || *done[1].Outcome != results.OK || *done[1].EndS > *done[0].EndS {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
 // A job whose ranks would be on several nodes is refused, and others go on. On one node ranks that meet end.
 func TestRanksOnACluster(t *testing.T) {
 	meets := timed("meets", 1)
@@ -217,19 +248,32 @@ func TestRanksOnACluster(t *testing.T) {
 	}
 }
 
-// A run that is interrupted has an outcome for each job, whether it runs, waits at its node or at the head, or has not arrived.
+// A run that is interrupted, at its start or when its first job ends, has an outcome for each job: it runs, waits at its node or at the
+// head, or has not arrived.
 func TestAClusterIsInterrupted(t *testing.T) {
-	jobs := []mixes.Job{timed("runs", 5), timed("waits", 5), timed("comes", 5)}
-	jobs[2].At = time.Hour
+	jobs := []mixes.Job{timed("runs", 5), timed("longer", 9), timed("waits", 5), timed("comes", 5)}
+	jobs[3].At = time.Hour
 	for _, scheduler := range []string{"cluster-batch/sa", "cluster-rr/sa", "cluster-rr/case-alg3"} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errors.New("enough"))
-		done, all, err := clustered(ctx, "sim:1x1xV100", scheduler, 1, jobs...)
-		if err == nil || len(done) != 3 || slices.ContainsFunc(done, func(j results.Job) bool { return j.Outcome == nil || *j.Outcome != results.Cancelled }) {
-			t.Errorf("%s: %+v, %v", scheduler, done, err)
-		}
-		if n := len(all.Events); n != 1 || all.Events[0].Kind != results.EventCancelled {
-			t.Errorf("%s: events %+v", scheduler, all.Events)
+		for _, atStart := range []bool{true, false} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if atStart {
+				cancel(errors.New("enough"))
+			}
+			done, all, err := clusteredBy(ctx, harness.Options{Node: "sim:2x1xV100", Seed: 1}, scheduler, func(j results.Job) {
+				if j.Outcome != nil {
+					cancel(errors.New("enough"))
+				}
+			}, jobs...)
+			outcomes := map[results.Outcome]int{}
+			for _, j := range done {
+				outcomes[*j.Outcome]++
+			}
+			if err == nil || len(done) != len(jobs) || outcomes[results.Cancelled] < 2 || outcomes[results.OK]+outcomes[results.Cancelled] != len(jobs) || atStart != (outcomes[results.OK] == 0) {
+				t.Errorf("%s, at its start %t: %v, %v", scheduler, atStart, outcomes, err)
+			}
+			if n := len(all.Events); n != 1 || all.Events[0].Kind != results.EventCancelled {
+				t.Errorf("%s: events %+v", scheduler, all.Events)
+			}
 		}
 	}
 }

@@ -32,7 +32,9 @@ type Config struct {
 	Feed        *harness.Feed // of more jobs; nil: there are no more
 	OfCluster   bool          // the cluster gives it jobs
 	Number      func(int) int // of a job, in texts; nil: its place
-	Failures    Failures      // of devices
+	// Outside is before when the cluster does nothing with the node; nil: it is alone.
+	Outside  func() time.Duration
+	Failures Failures // of devices
 }
 
 // Executor is a simulated node that runs one batch.
@@ -363,15 +365,28 @@ func (x *Executor) WakeAt(t time.Duration) {
 }
 
 func (x *Executor) tick() {
+	x.tell()
+	x.look()
+}
+
+// tell tells the batch what processes do that can give memory back.
+func (x *Executor) tell() {
 	for _, p := range x.telling {
 		p.tellActivity()
 	}
 	for _, w := range x.wholes {
 		w.tellActivity()
 	}
+}
+
+// look has the batch look at what is so now. Nothing happens before the next event, here or where the jobs come from.
+func (x *Executor) look() {
 	quiet, more := x.next()
 	if !more {
 		quiet = schedulers.Never
+	}
+	if x.config.Outside != nil {
+		quiet = min(quiet, x.config.Outside())
 	}
 	x.post(runner.Tick{Quiet: quiet})
 }

@@ -31,10 +31,11 @@ type Group struct {
 	Count int
 }
 
-// mostDevices is how many devices a node may have, and mostNodes how many nodes a cluster.
+// mostDevices is how many devices a node may have, mostNodes how many nodes a cluster, and mostOfCluster how many devices.
 const (
-	mostDevices = 999
-	mostNodes   = 10_000
+	mostDevices   = 999
+	mostNodes     = 10_000
+	mostOfCluster = 100_000
 )
 
 var groupForm = regexp.MustCompile(`^([0-9]+)x([A-Za-z0-9]+)$`)
@@ -64,6 +65,9 @@ func ParseNode(text string) (Node, error) {
 		} else {
 			n.Groups = append(n.Groups, g)
 		}
+	}
+	if all := n.Count() * n.Alike; all > mostOfCluster {
+		return Node{}, fmt.Errorf("node %q: %d devices: a cluster has at most %d", text, all, mostOfCluster)
 	}
 	if n.Count() > mostDevices {
 		return Node{}, fmt.Errorf("node %q: %d devices: a node has at most %d", text, n.Count(), mostDevices)

@@ -24,6 +24,12 @@ func canonical(i policies.Info, values map[string]string) string {
 	return i.Name + ":" + strings.Join(given, ",")
 }
 
+// Exclusive reports whether a rank shares its device with nobody.
+func (p Policy) Exclusive() bool { return p.exclusive }
+
+// Literal reports whether the policy is a listing as printed.
+func (p Policy) Literal() bool { return p.literal }
+
 // Offloads reports whether jobs that wait on a node move to another.
 func (p Policy) Offloads() bool { return p.offloads }
 
@@ -43,7 +49,12 @@ func Cut(text string) (before, node string) {
 func ParseScheduler(text string, devices int, parse func(string, int) (policies.Scheduler, error)) (policies.Scheduler, error) {
 	before, node := Cut(text)
 	if before == "" {
-		return parse(text, devices)
+		s, err := parse(text, devices)
+		_, unnamed, _ := schedulers.CutName(text)
+		if name, _, _ := strings.Cut(strings.ReplaceAll(unnamed, "+", ":"), ":"); err != nil && registry[name].place != nil {
+			err = fmt.Errorf("scheduler %q: %s gives jobs to the nodes of a cluster: write also the scheduler of each node, as in %[1]s/case-alg3", unnamed, name)
+		}
+		return s, err
 	}
 	_, head, _ := schedulers.CutName(strings.TrimSuffix(before, "/"))
 	policy, err := Parse(head)
