@@ -59,10 +59,10 @@ func TestDevicesThatDiffer(t *testing.T) {
 	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:2xC2051"); status != exitUsage || !strings.Contains(errs, `no model "C2051": did you mean C2050?`) {
 		t.Errorf("exit %d: %s", status, errs)
 	}
-	if err := os.WriteFile("caserun.yaml", []byte("node: sim:2x4xV100\n"), 0o644); err != nil {
+	if err := os.WriteFile("caserun.yaml", []byte("node: sim:4xV100/2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(errs, `caserun.yaml:1:7: node "sim:2x4xV100": clusters`) {
+	if status, _, errs := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(errs, `caserun.yaml:1:7: node "sim:4xV100/2": devices that are split`) {
 		t.Errorf("exit %d: %s", status, errs)
 	}
 }

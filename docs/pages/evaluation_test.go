@@ -231,7 +231,7 @@ func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results
 		if err != nil {
 			fail("run %d of %s: %v", run.ID, run.Mix, err)
 		}
-		if _, threads, err := backend.Size(); err != nil || threads != run.Provenance.Cores {
+		if _, threads, _, err := backend.Size(); err != nil || threads != run.Provenance.Cores {
 			fail("the model of run %d of %s has %d cores, and its machine had %d (%v)", run.ID, run.Mix, threads, run.Provenance.Cores, err)
 		}
 		o, err := harness.Execute(ctx, backend, harness.Request{Configuration: harness.Configuration{Sched: policies.With(run.Scheduler, run.Parameters), Probe: results.Lazy}, Mix: mix,
