@@ -86,8 +86,8 @@ func meanAndPeak(of map[int][]Segment, indexes []int, end float64) (avg, peak *f
 	return avg, peak
 }
 
-// levels are the values of devices at an instant. A cluster has many devices, of which few change at one time. So they are added
-// up in blocks.
+// levels are the values of devices at an instant. Of a cluster's many devices only a few change at one time. So values are added
+// up in blocks, and only blocks with a change again.
 type levels struct {
 	devices [][]span
 	cursors []int

@@ -10,7 +10,7 @@ import (
 	"github.com/caserun/caserun/schedulers/placement"
 )
 
-// Waits are how long tasks waited for room, in seconds, of those that found some.
+// Waits say how many seconds tasks waited until they had room. Tasks that never had room do not count.
 type Waits struct {
 	Waited         int // tasks
 	Mean, P95, P99 float64

@@ -61,7 +61,7 @@ func clusteredBy(ctx context.Context, o harness.Options, scheduler string, job f
 	return done, rec, err
 }
 
-// ofW1 has the jobs of W1, of which six arrive at once. Later ones have to end earlier.
+// ofW1 has the jobs of W1. Six arrive at a time. Later ones have to end earlier.
 func ofW1(t *testing.T, apart time.Duration) []mixes.Job {
 	t.Helper()
 	jobs := slices.Clone(mixJobs(t, "W1"))

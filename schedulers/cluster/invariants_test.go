@@ -104,7 +104,7 @@ func (b *books) run() {
 	b.drain()
 }
 
-// draw is any job; nil: there are no jobs.
+// draw draws a job; nil: no job is left.
 func (b *books) draw(rt *rapid.T) *booked {
 	if len(b.jobs) == 0 {
 		return nil
