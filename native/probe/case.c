@@ -59,6 +59,13 @@ enum phase {
 /* DECIDING: this process itself settles what the task asks for. */
 enum standing { HELD, WAITING, ANSWERED, DECIDING };
 
+/* What other threads have asked for a task that has a request outstanding. */
+struct later {
+	bool freed, shaped;
+	uint64_t shrunk;
+	struct case_wire_task_shape shape; /* the latest */
+};
+
 /* A live task, on the heap from begin to free. */
 struct entry {
 	uint64_t id;
@@ -75,8 +82,8 @@ struct entry {
 	uint64_t stay;              /* of `wants`: what may stay on the host */
 	enum client_advice advice;
 	struct client_move moved[2]; /* in and out, which the server has not been told */
-	bool holds;    /* a device of the server's */
-	bool freed;    /* when WAITING for more: the thread that waits gives it back */
+	struct later later;
+	bool holds;    /* a device */
 	bool resuming; /* when WAITING: for permission to submit work; */
 	bool grows;    /* or for more */
 	bool revoked;  /* it has to resume */
@@ -1280,6 +1287,7 @@ static bool clients_ask(struct entry *e, union request *request, const struct ca
 	}
 	answer_with(e, &answer);
 	if (answer.cause == 0) {
+		e->holds = true;
 		e->bytes += need.bytes;
 		e->device = answer.device;
 	}
@@ -1377,12 +1385,12 @@ int client_await_part(const struct case_need *need, uint64_t host_bytes, uint64_
 
 int client_await_grant(const struct case_need *need, struct case_task *task) { return client_await_part(need, 0, 0, task); }
 
-/* held finds the task on which a call may act. NULL: it says why the call may not. */
-static struct entry *held(const struct case_task *task, const char *call)
+/* held finds the task on which a call may act: one that asks, only while no other thread does. NULL: it says why the call may not. */
+static struct entry *held(const struct case_task *task, const char *call, bool asks)
 {
 	struct entry *e = find(task->id);
 
-	if (e != NULL && e->standing == HELD)
+	if (e != NULL && e->holds && !(asks && e->standing != HELD))
 		return e;
 	if (process.phase == UNOPENED || process.phase == CONNECTED)
 		link_say("%s of task %" PRIu64 ": %s", call, task->id,
@@ -1390,7 +1398,30 @@ static struct entry *held(const struct case_task *task, const char *call)
 	return NULL;
 }
 
-static int release(struct case_task *task);
+/* give_back gives bytes of a task back that has no request outstanding. */
+static bool give_back(struct entry *e, uint64_t bytes)
+{
+	const struct case_wire_task_shrink frame = {
+		.header = link_header(CASE_WIRE_TASK_SHRINK, sizeof frame),
+		.task = e->id,
+		.bytes = bytes,
+	};
+
+	return process.arbiter->give(e, bytes, false, &frame, sizeof frame);
+}
+
+/* end gives all of it back. */
+static bool end(struct entry *e)
+{
+	const struct case_wire_task_free frame = {
+		.header = link_header(CASE_WIRE_TASK_FREE, sizeof frame),
+		.task = e->id,
+	};
+	const bool told = process.arbiter->give(e, 0, true, &frame, sizeof frame);
+
+	discard(e);
+	return told;
+}
 
 /* tell_moved tells the server what has moved since it was told, if the task has no request outstanding. */
 static void tell_moved(struct entry *e)
@@ -1412,22 +1443,35 @@ static void tell_moved(struct entry *e)
 	}
 }
 
+/* tell_later tells the server what other threads have asked during a request. */
+static void tell_later(struct entry *e)
+{
+	const struct later later = e->later;
+
+	e->later = (struct later){0};
+	tell_moved(e);
+	if (later.shrunk > 0)
+		give_back(e, later.shrunk);
+	if (later.shaped)
+		report(&later.shape, sizeof later.shape);
+}
+
 /* ask_again is ask for a task that is held. Another thread may free the task meanwhile. */
 static int ask_again(struct entry *e, union request *request, const struct caller *caller)
 {
 	const int result = ask(e, request, caller);
-	struct case_task gone = {.id = e->id};
+	const bool freed = e->later.freed;
 
-	tell_moved(e);
-	if (!e->freed)
+	tell_later(e);
+	if (!freed)
 		return result;
-	release(&gone);
+	end(e);
 	return CASE_REFUSED;
 }
 
 static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const struct caller *caller)
 {
-	struct entry *e = held(task, "grow");
+	struct entry *e = held(task, "grow", true);
 
 	if (process.phase == LOST)
 		return disconnected();
@@ -1594,7 +1638,7 @@ int client_moved(const struct case_task *task, enum case_wire_direction way, con
 
 static int shrink(struct case_task *task, uint64_t bytes)
 {
-	struct entry *e = held(task, "shrink");
+	struct entry *e = held(task, "shrink", false);
 
 	if (process.phase == LOST)
 		return CASE_DISCONNECTED;
@@ -1604,12 +1648,11 @@ static int shrink(struct case_task *task, uint64_t bytes)
 		link_say("shrink of task %" PRIu64 ": %" PRIu64 " bytes are more than any task holds", task->id, bytes);
 		return CASE_REFUSED;
 	}
-	struct case_wire_task_shrink frame = {
-		.header = link_header(CASE_WIRE_TASK_SHRINK, sizeof frame),
-		.task = task->id,
-		.bytes = bytes,
-	};
-	return process.arbiter->give(e, bytes, false, &frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
+	if (e->standing != HELD) {
+		e->later.shrunk += bytes;
+		return CASE_OK;
+	}
+	return give_back(e, bytes) ? CASE_OK : CASE_DISCONNECTED;
 }
 
 int client_shrink(struct case_task *task, uint64_t bytes)
@@ -1623,7 +1666,7 @@ int client_shrink(struct case_task *task, uint64_t bytes)
 static int shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
                  uint32_t blocks_per_sm)
 {
-	struct entry *e = held(task, "shape");
+	struct entry *e = held(task, "shape", false);
 
 	if (process.phase == LOST)
 		return CASE_DISCONNECTED;
@@ -1634,13 +1677,18 @@ static int shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_b
 		         task->id, blocks);
 		return CASE_REFUSED;
 	}
-	struct case_wire_task_shape frame = {
+	const struct case_wire_task_shape frame = {
 		.header = link_header(CASE_WIRE_TASK_SHAPE, sizeof frame),
 		.task = task->id,
 		.blocks = blocks,
 		.threads_per_block = threads_per_block,
 		.blocks_per_sm = blocks_per_sm,
 	};
+	if (e->standing != HELD) {
+		e->later.shaped = true;
+		e->later.shape = frame;
+		return CASE_OK;
+	}
 	return report(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
 }
 
@@ -1654,24 +1702,17 @@ int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_b
 
 static int release(struct case_task *task)
 {
-	struct entry *e = find(task->id);
+	struct entry *e = held(task, "free", false);
 
 	if (process.phase == LOST)
 		return CASE_DISCONNECTED;
-	if (e != NULL && e->standing == WAITING && e->holds) {
-		e->freed = true;
-		return CASE_OK;
-	}
-	e = held(task, "free");
 	if (e == NULL)
 		return CASE_REFUSED;
-	struct case_wire_task_free frame = {
-		.header = link_header(CASE_WIRE_TASK_FREE, sizeof frame),
-		.task = task->id,
-	};
-	const bool told = process.arbiter->give(e, 0, true, &frame, sizeof frame);
-	discard(e);
-	return told ? CASE_OK : CASE_DISCONNECTED;
+	if (e->standing != HELD) {
+		e->later.freed = true;
+		return CASE_OK;
+	}
+	return end(e) ? CASE_OK : CASE_DISCONNECTED;
 }
 
 int client_free(struct case_task *task)

@@ -23,8 +23,8 @@ bool case_client(const char *file);
 const char *client_variable(const char *name);
 
 /* The calls of case.h about tasks, for tasks of the program and of the lazy runtime alike. While a thread
- * waits for more of a task, or to resume it, another may free the task: the first gives it back when it is
- * answered, and its call returns CASE_REFUSED. */
+ * waits for more of a task, or to resume it, another may shape, shrink or free it, which takes effect when the
+ * first is answered. If it was freed, the call of the first returns CASE_REFUSED. */
 int client_await_grant(const struct case_need *need, struct case_task *task);
 /* client_await_part is client_await_grant for a process that can evict: host_bytes of the memory are on the host
  * at first, and up to stay_bytes more may be (client_counted). */

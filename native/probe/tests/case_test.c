@@ -940,6 +940,67 @@ static void *growing(void *argument)
 	return NULL;
 }
 
+static sem_t in_handler, go_on;
+
+static void stays(int signal)
+{
+	(void)signal;
+	sem_post(&in_handler);
+	while (sem_wait(&go_on) != 0)
+		;
+}
+
+/* What other threads ask of a task reaches the server after the answer to its own request, also where that answer
+ * has come and the thread that waits for it has not seen it. */
+static void asked_beside_a_request(void)
+{
+	int listener = serve();
+	struct call a, b;
+	struct case_wire_task_grow grow;
+	struct case_wire_task_shrink shrunk;
+	struct case_wire_task_shape shape;
+	struct case_wire_task_free freed;
+	struct sigaction action = {.sa_handler = stays};
+
+	sem_init(&in_handler, 0, 0);
+	sem_init(&go_on, 0, 0);
+	sigaction(SIGUSR1, &action, NULL);
+	evicts();
+	int fd = evictor(listener, &a);
+	for (int answered = 0; answered < 2; answered++) {
+		CHECK(pthread_create(&a.thread, NULL, growing, &a) == 0);
+		take(fd, &grow, sizeof grow, CASE_WIRE_TASK_GROW);
+		pthread_kill(a.thread, SIGUSR1);
+		sem_wait(&in_handler);
+		if (answered) {
+			struct case_wire_task_begin begin;
+			grant(fd, a.task.id, 1);
+			start(&b, 2);
+			take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+			grant(fd, begin.task, 0);
+			pthread_join(b.thread, NULL);
+		}
+		CHECK(case_task_grow(&a.task, 1, 0) == CASE_REFUSED);
+		said(1, "another thread waits for it");
+		CHECK(case_task_shrink(&a.task, 2) == CASE_OK && case_task_shrink(&a.task, 1) == CASE_OK);
+		CHECK(case_task_shape(&a.task, 8, 64, 1) == CASE_OK);
+		CHECK(recv(fd, &shrunk, sizeof shrunk, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+		if (answered)
+			CHECK(case_task_free(&(struct case_task){.id = a.task.id}) == CASE_OK);
+		else
+			grant(fd, a.task.id, 1);
+		sem_post(&go_on);
+		pthread_join(a.thread, NULL);
+		CHECK(a.result == (answered ? CASE_REFUSED : CASE_OK));
+		take(fd, &shrunk, sizeof shrunk, CASE_WIRE_TASK_SHRINK);
+		take(fd, &shape, sizeof shape, CASE_WIRE_TASK_SHAPE);
+		CHECK(shrunk.task == a.task.id && shrunk.bytes == 3 && shape.task == a.task.id && shape.blocks == 8);
+	}
+	take(fd, &freed, sizeof freed, CASE_WIRE_TASK_FREE);
+	CHECK(freed.task == a.task.id && case_task_shape(&a.task, 1, 1, 1) == CASE_REFUSED);
+	said(1, "this process does not hold it");
+}
+
 /* The grant of a growth is not a permission, and a task that waits for growth can be revoked. A refused
  * resumption leaves the task as it was. */
 static void growth_is_no_permission(void)
@@ -1605,7 +1666,7 @@ static const struct {
 	TEST(needs_and_shapes), TEST(waits), TEST(waits_for_nothing), TEST(only_the_first_fault), TEST(reports_from_a_handler), TEST(close_on_exec), TEST(fork_lets_go),
 	TEST(fork_reports_anew),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
-	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission),
+	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission), TEST(asked_beside_a_request),
 	TEST(revoked_task_is_freed), TEST(bursts_end), TEST(unknown_action), TEST(permission_lasts), TEST(swap_space), TEST(room), TEST(offers), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
 	TEST(descriptor_taken_from_a_hook), TEST(child_has_a_reader_of_its_own), TEST(exit_with_a_reader),
 	TEST(signals_while_another_reads), TEST(another_version), TEST(closed_standard_descriptors),
