@@ -1,5 +1,5 @@
 # Builds CUDA programs of the kind of pilot/pilot.h into $(SUITE)/$(NAME). The including Makefile says NAME and PROGRAMS first.
-# `make test` builds them with g++ for the fake CUDA runtime, and calls test.sh. FLAGS and FOLDER may be added to.
+# `make test` builds them into build with g++ for the fake CUDA runtime, and calls test.sh. FLAGS and FOLDER may be added to.
 NVCC ?= nvcc
 SUITE := ../../bin/suite
 
@@ -13,7 +13,7 @@ all: $(addprefix $(FOLDER)/,$(PROGRAMS))
 
 HAVE_NVCC := $(shell command -v $(NVCC) 2>/dev/null)
 ifeq ($(HAVE_NVCC),)
-ifeq ($(filter clean casecc test,$(MAKECMDGOALS)),)
+ifeq ($(filter clean casecc test build/%,$(MAKECMDGOALS)),)
 $(shell echo "benchmarks/$(NAME): no CUDA compiler ($(NVCC)): install NVIDIA's CUDA toolkit (11.8 to 13.0), or name a compiler with NVCC=/path/to/nvcc" >&2)
 $(error cannot build the programs)
 endif
