@@ -1385,7 +1385,8 @@ int client_await_part(const struct case_need *need, uint64_t host_bytes, uint64_
 
 int client_await_grant(const struct case_need *need, struct case_task *task) { return client_await_part(need, 0, 0, task); }
 
-/* held finds the task on which a call may act: one that asks, only while no other thread does. NULL: it says why the call may not. */
+/* held finds the task on which a call may act. A call that asks may not while another thread waits for the task.
+ * NULL: it says why the call may not. */
 static struct entry *held(const struct case_task *task, const char *call, bool asks)
 {
 	struct entry *e = find(task->id);
@@ -1398,7 +1399,7 @@ static struct entry *held(const struct case_task *task, const char *call, bool a
 	return NULL;
 }
 
-/* give_back gives bytes of a task back that has no request outstanding. */
+/* give_back gives bytes back, of a task that has no request outstanding. */
 static bool give_back(struct entry *e, uint64_t bytes)
 {
 	const struct case_wire_task_shrink frame = {
@@ -1410,17 +1411,25 @@ static bool give_back(struct entry *e, uint64_t bytes)
 	return process.arbiter->give(e, bytes, false, &frame, sizeof frame);
 }
 
-/* end gives all of it back. */
-static bool end(struct entry *e)
+static int release(const struct case_task *task)
 {
+	struct entry *e = held(task, "free", false);
+
+	if (process.phase == LOST)
+		return CASE_DISCONNECTED;
+	if (e == NULL)
+		return CASE_REFUSED;
+	if (e->standing != HELD) {
+		e->later.freed = true;
+		return CASE_OK;
+	}
 	const struct case_wire_task_free frame = {
 		.header = link_header(CASE_WIRE_TASK_FREE, sizeof frame),
-		.task = e->id,
+		.task = task->id,
 	};
 	const bool told = process.arbiter->give(e, 0, true, &frame, sizeof frame);
-
 	discard(e);
-	return told;
+	return told ? CASE_OK : CASE_DISCONNECTED;
 }
 
 /* tell_moved tells the server what has moved since it was told, if the task has no request outstanding. */
@@ -1460,12 +1469,13 @@ static void tell_later(struct entry *e)
 static int ask_again(struct entry *e, union request *request, const struct caller *caller)
 {
 	const int result = ask(e, request, caller);
+	const struct case_task gone = {.id = e->id};
 	const bool freed = e->later.freed;
 
 	tell_later(e);
 	if (!freed)
 		return result;
-	end(e);
+	release(&gone);
 	return CASE_REFUSED;
 }
 
@@ -1698,21 +1708,6 @@ int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_b
 		return CASE_OK;
 	struct caller caller = enter();
 	return leave(caller, shape(task, blocks, threads_per_block, blocks_per_sm));
-}
-
-static int release(struct case_task *task)
-{
-	struct entry *e = held(task, "free", false);
-
-	if (process.phase == LOST)
-		return CASE_DISCONNECTED;
-	if (e == NULL)
-		return CASE_REFUSED;
-	if (e->standing != HELD) {
-		e->later.freed = true;
-		return CASE_OK;
-	}
-	return end(e) ? CASE_OK : CASE_DISCONNECTED;
 }
 
 int client_free(struct case_task *task)

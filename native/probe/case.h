@@ -111,7 +111,10 @@ int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_pe
 int case_task_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
 
 /* case_task_shrink gives back `bytes` of what the task holds and waits for nobody. A task that gives
- * back more than it holds breaks the protocol, and the process loses its scheduler. */
+ * back more than it holds breaks the protocol, and the process loses its scheduler.
+ *
+ * While another thread waits in case_task_grow for the task, case_task_shape, case_task_shrink and case_task_free
+ * return CASE_OK at once, and take effect when that thread is answered. If the task was freed, its call is refused. */
 int case_task_shrink(struct case_task *task, uint64_t bytes);
 
 /* case_task_free gives everything that the task holds back, and waits for nobody. Whatever it returns,
