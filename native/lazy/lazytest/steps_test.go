@@ -280,6 +280,21 @@ func (p *revocable) shown(by int64) string {
 // showns has a func() string for what moves and how much is added.
 var showns sync.Map
 
+// A call that is under way may need the library's lock before it is over, and gets it.
+func TestLazyIsAskedDuringACallThatLocks(t *testing.T) {
+	p := startRevocable(t, "larger")
+	p.goOn()
+	p.wantSaid("launching")
+	p.revokeIn(patience/2, schedulers.Yield)
+	p.goOn()
+	p.wantSaid("launched")
+	if was := p.next("revoked").Answer(); was.Outcome != schedulers.Done {
+		t.Errorf("%+v", was)
+	}
+	p.goOn()
+	p.endsWell("launching", "launched", p.shown(2))
+}
+
 // Memory goes and comes back, with work under way. A process asks for as much host memory as it needs,
 // whatever the scheduler wants to have.
 func TestLazyMemoryGoesAndComesBack(t *testing.T) {

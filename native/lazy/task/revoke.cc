@@ -94,10 +94,11 @@ void show_holdings()
 	activity_holds(now.resident, referenced_bytes() + active_managed(), now.fixed);
 }
 
-static void unable(client_revoked *answer, const char *why)
+static bool unable(client_revoked *answer, const char *why)
 {
 	answer->outcome = CASE_REVOKED_UNABLE;
 	snprintf(answer->why, sizeof answer->why, "%s", why);
+	return true;
 }
 
 // must_resume: the revocation takes the permission too.
@@ -150,10 +151,17 @@ static void evict(const client_revocation &r, uint64_t unused, client_revoked *a
 		must_ask.store(true);
 }
 
-// serve is a revocation with `lock` held. The answer is busy, unless it is changed.
-static void serve(const client_revocation &r, uint64_t deadline_ns, client_revoked *answer)
+// Attempt is one of the attempts to serve a revocation.
+struct Attempt {
+	uint64_t patience_ns; // how long it waits for calls inside the gate
+	uint64_t began_ns;    // when the first attempt began
+	uint64_t unused;      // bytes that the attempts have given back whatever ran
+};
+
+// serve is a revocation with `lock` held. The answer is busy, unless it is changed. false: another attempt is to follow, because a call
+// has stayed inside the gate, which may need `lock` before it is over.
+static bool serve(const client_revocation &r, uint64_t deadline_ns, Attempt *attempt, client_revoked *answer)
 {
-	const uint64_t began = now_ns();
 	const CUcontext context = context_of_task();
 	CUresult result = CUDA_SUCCESS;
 
@@ -168,24 +176,27 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	if (is_explicit(r.task))
 		return unable(answer, "the program itself has asked for the task");
 	if (Task::process().grant().id != r.task || Task::process().phase() != Phase::bound || context == nullptr)
-		return; // the task is over, or has just begun
+		return true; // the task is over, or has just begun
 	if (cover_of(Task::process().device()).tasks > 0) // what is whose memory is not known
-		return;
+		return true;
 	use_device(); // this thread's first call of the runtime would be about another
 	const bool moves = r.action == CASE_REVOKE_MOVE;
-	const uint64_t unused = moves ? 0 : give_unused(); // whatever runs
+	if (!moves)
+		attempt->unused += give_unused(); // whatever runs
 	ClosedSubmitGate closed;
-	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
-		return;
+	if (!closed.await_empty(std::min(deadline_ns, now_ns() + attempt->patience_ns)))
+		return now_ns() >= deadline_ns;
+	if (being_captured()) // a wait for the device would break the capture
+		return true;
 	const bool stops = r.action == CASE_REVOKE_STOP;
 	const auto drained = [&] { return await_drained(context, deadline_ns, &result); };
 	if (stops && !stop_kernel(deadline_ns))
-		return;
+		return true;
 	if (!(stops ? await_until(deadline_ns, drained) : drained())) // an earlier wait for the kernel may be about to end
-		return;
-	answer->drain_ns = now_ns() - began;
+		return true;
+	answer->drain_ns = now_ns() - attempt->began_ns;
 	if (result == CUDA_ERROR_DEINITIALIZED) // the process is ending
-		return;
+		return true;
 	activity_ended(activity_mark());
 	if (result != CUDA_SUCCESS)
 		return unable(answer, ("the device has failed with error " + std::to_string(result)).c_str());
@@ -193,7 +204,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, why.c_str());
 	if (driver()->set_current(context) != CUDA_SUCCESS)
 		return unable(answer, "the context is gone");
-	moves ? move_task(r, deadline_ns, answer) : evict(r, unused, answer);
+	moves ? move_task(r, deadline_ns, answer) : evict(r, attempt->unused, answer);
+	return true;
 }
 
 static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
@@ -219,14 +231,20 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 		return;
 	}
 	answer->outcome = CASE_REVOKED_BUSY;
-	if (await_until(deadline_ns, [r] { return begin(*r); })) {
-		if (const Serving serving; !serving.exits)
-			serve(*r, deadline_ns, answer);
-		answer->movable_bytes += movable_of(r->task);
+	bool served = false;
+	for (Attempt a = {10 * 1000000u, now_ns(), 0}; !served && await_until(deadline_ns, [r] { return begin(*r); }); a.patience_ns *= 2) {
+		if (const Serving serving; serving.exits)
+			served = true;
+		else
+			served = serve(*r, deadline_ns, &a, answer);
+		if (served)
+			answer->movable_bytes += movable_of(r->task);
 		pthread_mutex_unlock(&lock);
-	} else {
-		answer->movable_bytes = movable_of(r->task);
+		if (!served)
+			usleep(a.patience_ns / 10 / 1000); // for the call that waits for `lock`
 	}
+	if (!served)
+		answer->movable_bytes = movable_of(r->task);
 	answer->lost_ns = take_lost();
 }
 

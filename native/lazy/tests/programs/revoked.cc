@@ -88,6 +88,15 @@ void revoked(const char *way)
 		wait_after("called");
 		show();
 		end();
+	} else if (what == "larger") { // a launch that tells its size takes the library's lock, after the scheduler's request has come
+		meanwhile("cudaOccupancyMaxActiveBlocksPerMultiprocessor", FAKE_CUDA_BEFORE, [] {
+			wait_after("launching");
+			usleep(50000);
+		});
+		TRY(LAUNCH(add, {16 * grid.x, 1, 1}, block, 0, nullptr, x, n, 1));
+		wait_after("launched");
+		show();
+		end();
 	} else if (what == "asks") { // what the driver knows of memory that is away
 		auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
 		auto *const range = driver_call<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2");
