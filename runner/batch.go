@@ -68,29 +68,30 @@ type Batch struct {
 
 // job is what a batch knows of a job beside its record, while something can happen to it.
 type job struct {
-	spec     *mixes.Job
-	record   *results.Job
-	arrived  time.Duration
-	tasks    int
-	open     []*task        // those of its tasks that are in the ledger
-	exited   *time.Duration // end of its process and group
-	deadline time.Duration
-	bound    bool // the whole job has asked the engine for its device
-	started  bool
-	client   bool // bound, and a process of it has been answered
-	timedOut bool
-	over     bool // a companion, and the others have ended
-	told     bool // it has been told to stop
-	cut      bool // told, and the MPS server has ended its work
-	stopped  bool
-	stuck    string // why it would run for ever
-	starved  string // why a request of it starves
-	lost     string // why its device was lost
-	protocol string // which breach of the protocol it was stopped for
-	overfull string // what it wrote too much
-	hint     string // what may explain its end
-	unheard  string // why a process of it could not reach the scheduler
-	reports  map[results.EventKind]*reports
+	spec      *mixes.Job
+	record    *results.Job
+	arrived   time.Duration
+	tasks     int
+	open      []*task        // those of its tasks that are in the ledger
+	exited    *time.Duration // end of its process and group
+	deadline  time.Duration
+	bound     bool // the whole job has asked the engine for its device
+	started   bool
+	client    bool // bound, and a process of it has been answered
+	timedOut  bool
+	over      bool // a companion, and the others have ended
+	told      bool // it has been told to stop
+	cut       bool // told, and the MPS server has ended its work
+	stopped   bool
+	stuck     string // why it would run for ever
+	starved   string // why a request of it starves
+	lost      string // why its device was lost
+	withdrawn string // why it is ended before its work is done
+	protocol  string // which breach of the protocol it was stopped for
+	overfull  string // what it wrote too much
+	hint      string // what may explain its end
+	unheard   string // why a process of it could not reach the scheduler
+	reports   map[results.EventKind]*reports
 
 	said
 	ranks *ranks // nil: it has one process
@@ -246,7 +247,7 @@ func numbered(as func(int) int, i int) int {
 func (b *Batch) job(i int) *job {
 	if b.jobs[i] == nil {
 		b.jobs[i] = &job{spec: b.spec(i), record: &b.records[i], arrived: b.arrival(i), bound: b.boundBeforeStart(i),
-			ranks: newRanks(i, b.spec(i)), deadline: schedulers.Never, end: schedulers.Never}
+			ranks: b.newRanks(i), deadline: schedulers.Never, end: schedulers.Never}
 	}
 	return b.jobs[i]
 }
@@ -401,9 +402,19 @@ func (b *Batch) wait(i int) {
 // left notes that a job that was admitted has ended.
 func (b *Batch) left(i int) {
 	b.active--
+	b.over(i)
+	b.leaveBacklog(i)
+}
+
+// over notes that a job has ended.
+func (b *Batch) over(i int) {
 	b.ended++
 	b.countOther(i, -1)
 	b.endCompanions()
+}
+
+// leaveBacklog notes that a job that the backlog has admitted has ended.
+func (b *Batch) leaveBacklog(i int) {
 	switch {
 	case b.backlog == nil:
 	case b.config.Scheduler.Config.Queue == engine.Credits:
@@ -429,8 +440,7 @@ func (b *Batch) admit(now time.Duration) {
 	if !b.server.Recovering() {
 		b.startAgain()
 	}
-	limit += b.suspended()
-	for b.active < limit && !b.cancelled { // binding a job can end the batch
+	for b.active < limit+b.suspended() && !b.cancelled { // binding a job can end the batch, and one that starts may be suspended
 		i, ok := b.nextToAdmit()
 		if !ok || inTurn && b.engine.Waiting() > 0 {
 			return
@@ -439,6 +449,10 @@ func (b *Batch) admit(now time.Duration) {
 			return // a new client would be turned away; ServerRecovered goes on
 		}
 		b.takeNext()
+		if b.records[i].Outcome != nil { // it was withdrawn
+			b.leaveBacklog(i)
+			continue
+		}
 		b.active++
 		if b.ahead != nil {
 			b.ahead.open = append(b.ahead.open, i)
@@ -639,12 +653,7 @@ func isEmpty(v schedulers.View) bool {
 
 // refuse ends a job that gets no device and therefore never starts.
 func (b *Batch) refuse(i int, why error, now time.Duration) {
-	r := &b.records[i]
-	r.EndS, r.WaitS = new(seconds(now)), new(seconds(now-b.job(i).arrived))
-	r.Outcome, r.Detail = new(results.Refused), why.Error()
-	b.recordJob(r)
-	b.forget(i)
-	b.left(i)
+	b.endUnstarted(i, results.Refused, why.Error(), true, now)
 	b.admit(now)
 }
 
@@ -759,6 +768,8 @@ func (b *Batch) outcome(j *job, by *said, e Exit) (results.Outcome, string) {
 		return results.Timeout, j.stuck
 	case j.lost != "":
 		return results.Lost, j.lost
+	case j.withdrawn != "":
+		return results.Cancelled, j.withdrawn
 	case j.overfull != "":
 		return results.Crash, j.overfull
 	case e.Err != nil:

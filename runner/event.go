@@ -52,11 +52,12 @@ type (
 		FaultsAlone string                 // as in Config.FaultsAlone
 		Notes       []results.Event        // of the job, as in Config.Notes
 		More        bool                   // another job is given at once: they are admitted together
+		FirstRank   *int                   // the job is a part of one on several nodes: its ranks are those from this one on; nil: it is whole
 	}
 	// NoMore says that no more jobs are given.
 	NoMore struct{}
 	// Stuck says that nothing will happen any more, because ranks of jobs wait for others: which do, for what. Or because
-	// the kernels of some jobs never end. It ends the batch.
+	// the kernels of some jobs never end; if it names nothing, those of another node's jobs. It ends the batch.
 	Stuck struct {
 		Ranks   string
 		Endless []int // jobs
@@ -79,7 +80,7 @@ type (
 		Job  int
 		Exit Exit
 	}
-	// RankStarted says that a rank of the job runs, which has several. It comes after JobStarted. PID is nil on
+	// RankStarted says that a rank of the job runs, which has several, or is a part of one (Given.FirstRank). It comes after JobStarted. PID is nil on
 	// simulated nodes.
 	RankStarted struct {
 		Job, Rank int
@@ -102,6 +103,12 @@ type (
 	// Limited says that requests of the job are refused without asking the scheduler,
 	// because the job has too many open.
 	Limited struct {
+		Job int
+		Why string
+	}
+	// Withdraw ends a job before its work is done: one that has not started never does, and one that runs is stopped. It is
+	// cancelled. Nothing happens to a job that has ended. One that has not arrived is an error.
+	Withdraw struct {
 		Job int
 		Why string
 	}

@@ -326,7 +326,7 @@ func (b *Batch) AttributeFaults() []Command {
 		v := found.Verdict(i)
 		r.Outcome, r.Detail, r.Suspects = &v.Outcome, v.Detail, v.Suspects
 		if of := b.jobs[i].ranks; of != nil && of.failed >= 0 {
-			r.Detail = fmt.Sprintf("rank %d: %s", of.failed, v.Detail)
+			r.Detail = fmt.Sprintf("rank %d: %s", of.first+of.failed, v.Detail)
 		}
 		b.recordJob(r)
 	}

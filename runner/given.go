@@ -16,6 +16,7 @@ type given struct {
 	arrived     time.Duration
 	faultsAlone string
 	expected    *schedulers.Prediction // nil: nothing is known of it
+	firstRank   *int                   // nil: it is whole
 }
 
 // spec is what the mix says of a job, or who gave it.
@@ -41,6 +42,14 @@ func (b *Batch) faultsAlone(i int) string {
 		return b.given[i-n].faultsAlone
 	}
 	return b.config.FaultsAlone[i]
+}
+
+// firstRank is the first rank of a job that is a part of one; nil: the job is whole.
+func (b *Batch) firstRank(i int) *int {
+	if n := len(b.config.Jobs); i >= n {
+		return b.given[i-n].firstRank
+	}
+	return nil
 }
 
 // prediction is what a job is expected to do; nil: nothing is known of it.
@@ -103,7 +112,7 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 		return fmt.Errorf("the job %w", err)
 	}
 	i := len(b.records)
-	b.add(given{&e.Job, now, e.FaultsAlone, e.Expected})
+	b.add(given{&e.Job, now, e.FaultsAlone, e.Expected, e.FirstRank})
 	b.wait(i)
 	b.recordJob(&b.records[i])
 	if len(b.given) == 1 {

@@ -12,7 +12,7 @@ import (
 )
 
 // A job of several ranks is that many processes, each with its children. They start together. The first that fails
-// ends the others, and its outcome is the job's.
+// ends the others, and its outcome is the job's. Of a job on several nodes each node's batch has a part, with the ranks there.
 
 // said is what the processes of a job, or of one rank of it, said that settles its outcome.
 type said struct {
@@ -26,9 +26,10 @@ type said struct {
 
 // ranks are the processes of a job that has several.
 type ranks struct {
+	first  int // the others follow it
 	all    []rank
 	of     map[int]int // the rank of a process, by its serial
-	failed int         // the rank that failed first; -1: no rank has
+	failed int         // the rank that failed first, by its place in all; -1: no rank has
 }
 
 type rank struct {
@@ -37,14 +38,18 @@ type rank struct {
 	exit   *Exit // nil: it has not ended
 }
 
-// newRanks returns nil for a job of one process.
-func newRanks(job int, spec *mixes.Job) *ranks {
-	if spec.Processes() == 1 {
+// newRanks returns nil for a job of one process, which no others are a part of.
+func (b *Batch) newRanks(job int) *ranks {
+	n, first := b.spec(job).Processes(), b.firstRank(job)
+	if n == 1 && first == nil {
 		return nil
 	}
-	r := &ranks{all: make([]rank, spec.Ranks), of: map[int]int{}, failed: -1}
+	r := &ranks{all: make([]rank, n), of: map[int]int{}, failed: -1}
+	if first != nil {
+		r.first = *first
+	}
 	for i := range r.all {
-		r.all[i].record = results.Rank{Job: job, Rank: i}
+		r.all[i].record = results.Rank{Job: job, Rank: r.first + i}
 	}
 	return r
 }
@@ -72,7 +77,7 @@ func (j *job) each(serial int, do func(*said)) {
 		return
 	}
 	if i, known := j.ranks.of[serial]; known {
-		do(&j.ranks.all[i].said)
+		do(&j.ranks.all[i-j.ranks.first].said)
 	}
 }
 
@@ -85,10 +90,10 @@ func (j *job) ranksAtWork() (out []int) {
 		r := &j.ranks.all[i]
 		waits := slices.ContainsFunc(j.open, func(t *task) bool {
 			of, known := j.ranks.of[t.process.Serial]
-			return t.asks && known && of == i
+			return t.asks && known && of == r.record.Rank
 		})
 		if r.record.StartS != nil && r.exit == nil && !waits {
-			out = append(out, i)
+			out = append(out, r.record.Rank)
 		}
 	}
 	return out
@@ -96,8 +101,8 @@ func (j *job) ranksAtWork() (out []int) {
 
 // rank returns a rank of a job that has several.
 func (b *Batch) rank(job, i int) (*rank, error) {
-	if r := b.job(job).ranks; r != nil && i < len(r.all) {
-		return &r.all[i], nil
+	if r := b.job(job).ranks; r != nil && i >= r.first && i < r.first+len(r.all) {
+		return &r.all[i-r.first], nil
 	}
 	return nil, fmt.Errorf("rank %d of job %d, which has %d", i, job, b.spec(job).Processes())
 }
@@ -132,7 +137,7 @@ func (e RankEnded) apply(b *Batch, now time.Duration) error {
 	r.record.ExitStatus, r.record.Signal = e.Exit.Status, e.Exit.Signal
 	r.record.UserS, r.record.SysS, r.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
 	if e.Exit.Failed() && (of.failed < 0 || *r.record.EndS < *of.all[of.failed].record.EndS) { // one that ends earlier may be told of later
-		of.failed = e.Rank
+		of.failed = e.Rank - of.first
 	}
 	b.progress.made(now)
 	b.command(RecordRank{r.record})
@@ -191,23 +196,26 @@ func (b *Batch) outcomeOfRanks(j *job, e Exit) (results.Outcome, string) {
 	if *r.Outcome == results.OK {
 		return b.outcome(j, &j.said, e) // what no rank was known to have said
 	}
-	return *r.Outcome, fmt.Sprintf("rank %d: %s", first, r.Detail)
+	return *r.Outcome, fmt.Sprintf("rank %d: %s", r.Rank, r.Detail)
 }
 
-// settleRanks gives each rank that started its outcome: that of the whole job, which then says why, unless that is OK.
+// EndedBy is why a rank was ended when another had failed.
+func EndedBy(rank int) string { return fmt.Sprintf("ended because rank %d had failed", rank) }
+
+// settleRanks gives each rank that started its outcome: that of the whole job, unless that is OK. The job says why.
 func (b *Batch) settleRanks(j *job, whole results.Outcome) {
 	for i := range j.ranks.all {
 		r := &j.ranks.all[i]
 		if r.record.StartS == nil {
 			continue
 		}
-		outcome, detail := whole, ""
+		outcome, detail := whole, j.withdrawn
 		switch {
 		case whole != results.OK:
 		case r.exit == nil:
 			continue
 		case i != j.ranks.failed && r.exit.Failed():
-			outcome, detail = results.Cancelled, fmt.Sprintf("ended because rank %d had failed", j.ranks.failed)
+			outcome, detail = results.Cancelled, EndedBy(j.ranks.first+j.ranks.failed)
 		default:
 			outcome, detail = b.outcome(j, &r.said, *r.exit)
 		}

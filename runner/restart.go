@@ -128,7 +128,7 @@ func (t Try) which() string {
 
 // ends reports whether something else has decided how the job ends.
 func (j *job) ends() bool {
-	return j.stuck != "" || j.lost != "" || j.protocol != "" || j.overfull != "" || len(j.faults) > 0
+	return j.stuck != "" || j.lost != "" || j.withdrawn != "" || j.protocol != "" || j.overfull != "" || len(j.faults) > 0
 }
 
 // endTry ends a try of a job that starts again. It reports false if the job has ended for good.

@@ -17,8 +17,11 @@ func (e Stuck) apply(b *Batch, now time.Duration) error {
 	for _, i := range e.Endless {
 		endless = append(endless, b.named(claimant{i, noRank}))
 	}
-	if len(endless) > 0 {
+	switch {
+	case len(endless) > 0:
 		cause, short, remedy = "In kernels that never end: "+listed(endless), "a kernel of another job never ends", endlessRemedy
+	case e.Ranks == "":
+		cause, short, remedy = "On another node kernels never end", "a kernel of another job never ends", endlessRemedy
 	}
 	why := fmt.Sprintf("stuck: nothing can happen any more. %s. Waiting for a device: %s. Holding: %s. %s", cause, listed(waits), listed(holds), remedy)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventStuck, Detail: why})

@@ -23,6 +23,7 @@ type Backend struct {
 	model   Node // with the memory that --mem-cap leaves
 	whole   Node
 	options harness.Options
+	nic     NIC // of the nodes of a cluster
 }
 
 // Open parses the node's name, such as sim:4xV100.
@@ -37,7 +38,7 @@ func Open(o harness.Options) (*Backend, error) {
 	if o.Slow != "" {
 		return nil, harness.Refuse(fmt.Errorf("--slow %s: only for GPUs: %s may have devices of several models, such as sim:1xH200+1xL4", o.Slow, o.Node))
 	}
-	b := &Backend{model, model, o}
+	b := &Backend{model, model, o, ethernet10}
 	if o.MemCap == (size.Amount{}) {
 		return b, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
@@ -40,13 +41,16 @@ type batchOfCluster struct {
 	giving    []*member     // nodes that get jobs now
 	ended     []int         // jobs that have ended since the head was told
 	left      int           // jobs that have not
+	changed   time.Duration // when a node did something else than kernels that never end
+	cancelled bool          // the head decides nothing more
 	said      map[results.EventKind]bool
 }
 
 // place is where a job is.
 type place struct {
-	on    *member // nil: on no node yet
+	on    *member // nil: on no node yet, or split
 	local int     // its number there
+	split *split
 	over  bool
 }
 
@@ -55,9 +59,19 @@ type member struct {
 	index    int
 	executor *Executor
 	loop     *runner.Loop
-	jobs     []int // by their numbers here
-	coming   []int // jobs that it gets now
-	at       int   // among members
+	jobs     []int         // by their numbers here
+	parts    map[int]*part // jobs of which others are on other nodes too
+	left     int           // jobs here that have no outcome
+	meet     int           // of these, parts
+	coming   []coming      // jobs that it gets now
+	next     time.Duration // when something is due
+	at       int           // among members
+}
+
+// coming is a job that a node gets, or a part of it.
+type coming struct {
+	job  int
+	part *part // nil: it is whole
 }
 
 // number is a job's number in the batch.
@@ -68,9 +82,8 @@ type members []*member
 
 func (m members) Len() int { return len(m) }
 func (m members) Less(i, j int) bool {
-	a, _ := m[i].executor.next()
-	b, _ := m[j].executor.next()
-	return a < b || a == b && m[i].index < m[j].index
+	a, b := m[i], m[j]
+	return a.next < b.next || a.next == b.next && a.index < b.index
 }
 func (m members) Swap(i, j int) {
 	m[i], m[j] = m[j], m[i]
@@ -120,11 +133,11 @@ func (c *batchOfCluster) begin(ctx context.Context) error {
 		}
 		config := c.Config(c.model.Devices(c.MPS()), c.model.Host.Cores)
 		config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
-		n := &member{index: i, at: -1}
+		n := &member{index: i, at: -1, parts: map[int]*part{}}
 		records := fromNode{of: c, node: n}
 		config.JobNumber, config.DeviceNumber = n.number, records.device
 		if n.executor, err = c.backend.executor(Config{MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
-			Seed: c.Seed + uint64(i), OfCluster: true, Number: n.number, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, records); err != nil {
+			Seed: c.Seed + uint64(i), OfCluster: true, Number: n.number, NIC: c.backend.nic, Woken: func() { c.expect(n) }, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, records); err != nil {
 			return err
 		}
 		if n.loop, err = runner.NewLoop(ctx, config, n.executor, n.executor.rec); err != nil {
@@ -139,16 +152,14 @@ func (c *batchOfCluster) begin(ctx context.Context) error {
 
 // run does what is due, at all nodes in the order of time, until all jobs have ended.
 func (c *batchOfCluster) run(ctx context.Context) error {
-	cancelled := false // then the head decides nothing more
 	for c.left > 0 {
-		if err := context.Cause(ctx); err != nil && !cancelled {
-			cancelled = true
+		if err := context.Cause(ctx); err != nil && !c.cancelled {
 			c.cancel(err.Error())
 			continue
 		}
 		at, coming := c.nextArrival()
 		switch {
-		case coming && !cancelled && (len(c.due) == 0 || !c.earlier(at)):
+		case coming && !c.cancelled && (len(c.due) == 0 || !c.earlier(at)):
 			c.now = max(c.now, at)
 			if err := c.arriveAll(at); err != nil {
 				return err
@@ -160,7 +171,7 @@ func (c *batchOfCluster) run(ctx context.Context) error {
 		case !c.isStuck():
 			return errIdle
 		}
-		if cancelled {
+		if c.cancelled {
 			continue
 		}
 		if err := c.tell(); err != nil {
@@ -171,19 +182,18 @@ func (c *batchOfCluster) run(ctx context.Context) error {
 }
 
 // outside is a time before which neither the head nor the mix does anything with a node: the next arrival, and where a job waits at
-// the head, or a group for the one before, the next event of another node.
+// the head, a group for the one before, or ranks here may for those elsewhere, the next event of another node.
 func (c *batchOfCluster) outside(n *member) time.Duration {
 	until, coming := c.nextArrival()
 	if !coming {
 		until = schedulers.Never
 	}
-	if c.waiting == 0 && (coming || c.arrived == len(c.Mix.Jobs)) {
+	if c.waiting+n.meet == 0 && (coming || c.arrived == len(c.Mix.Jobs)) {
 		return until
 	}
 	for i := 0; i < min(len(c.due), 3); i++ { // the next of the others is the first, or the second behind it
 		if other := c.due[i]; other != n {
-			next, _ := other.executor.next()
-			until = min(until, next)
+			until = min(until, other.next)
 		}
 	}
 	return until
@@ -191,22 +201,25 @@ func (c *batchOfCluster) outside(n *member) time.Duration {
 
 // earlier reports whether a node does something before a time.
 func (c *batchOfCluster) earlier(at time.Duration) bool {
-	next, _ := c.due[0].executor.next()
-	return next < at
+	return c.due[0].next < at
 }
 
 // step does what is due next at a node.
 func (c *batchOfCluster) step(n *member) error {
-	n.executor.goOn()
+	n.executor.step()
 	c.now = max(c.now, n.executor.now)
 	c.expect(n)
+	if c.changed = max(c.changed, n.executor.changed); c.now-c.changed >= longStanding {
+		c.changed = c.now
+		c.isStuck()
+	}
 	return n.executor.wrong
 }
 
 // expect files a node anew, because what it does next has changed.
 func (c *batchOfCluster) expect(n *member) {
-	_, due := n.executor.next()
-	switch {
+	next, due := n.executor.next()
+	switch n.next = next; {
 	case due && n.at < 0:
 		heap.Push(&c.due, n)
 	case due:
@@ -216,15 +229,27 @@ func (c *batchOfCluster) expect(n *member) {
 	}
 }
 
-// isStuck ends jobs for which nothing happens any more, if that is so.
-func (c *batchOfCluster) isStuck() (stuck bool) {
+// isStuck ends all jobs, if nothing happens any more but kernels that never end.
+func (c *batchOfCluster) isStuck() bool {
+	var whys []string
+	endless := map[*member][]int{}
 	for _, n := range c.nodes {
-		if n.executor.isStuck() {
-			stuck = true
-			c.expect(n)
+		jobs, works := n.executor.endless()
+		if works {
+			return false
 		}
+		if len(jobs) > 0 {
+			endless[n] = jobs
+		}
+		whys = append(whys, n.executor.waiting()...)
 	}
-	return stuck
+	if len(endless)+len(whys) == 0 {
+		return false
+	}
+	c.endAll(results.Refused, "the run was stuck before it got its turn", func(n *member) runner.Event {
+		return runner.Stuck{Ranks: strings.Join(whys, "; "), Endless: endless[n]}
+	})
+	return true
 }
 
 // nextArrival is when the next job of the mix arrives; false: all have, or its group waits for the one before.
@@ -292,7 +317,7 @@ func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
 		case cluster.Assign:
 			err = c.assign(int(d.Job), d.Shares)
 		case cluster.Limit:
-			err = c.limit(int(d.Job), d.Devices)
+			err = c.limit(int(d.Job), d.Node, d.Devices)
 		case cluster.Refuse:
 			c.endHere(int(d.Job), results.Refused, d.Reason)
 		default:
@@ -305,21 +330,39 @@ func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
 	return nil
 }
 
-// assign has a job go to its node.
+// assign has a job go to its nodes.
 func (c *batchOfCluster) assign(job int, shares []cluster.Share) error {
-	if len(shares) > 1 {
-		c.endHere(job, results.Refused, fmt.Sprintf("its ranks would be on %d nodes, which simulated nodes cannot do yet: choose coloc:nodes=1, which keeps them on one", len(shares)))
+	c.waiting--
+	if len(shares) == 1 {
+		n := c.nodes[shares[0].Node]
+		c.places[job] = place{on: n, local: c.send(n, coming{job: job})}
 		return nil
 	}
-	n := c.nodes[shares[0].Node]
-	c.waiting--
-	c.places[job] = place{on: n, local: len(n.jobs)}
-	n.jobs = append(n.jobs, job)
+	s, meeting := &split{open: len(shares)}, newMeeting(c.Mix.Jobs[job].Ranks)
+	c.places[job].split = s
+	record := c.records[job]
+	record.ArrivalS = new(c.now.Seconds()) // at its nodes
+	for i, share := range shares {
+		n := c.nodes[share.Node]
+		local := len(n.jobs)
+		p := &part{of: s, place: i, on: n, group: meeting.add(n.executor, local, share.Ranks), record: record}
+		s.parts, n.parts[local], n.executor.parts[local] = append(s.parts, p), p, p.group
+		n.meet++
+		c.send(n, coming{job, p})
+	}
+	return nil
+}
+
+// send has a node get a job, and returns its number there.
+func (c *batchOfCluster) send(n *member, what coming) (local int) {
+	local = len(n.jobs)
+	n.jobs = append(n.jobs, what.job)
+	n.left++
 	if len(n.coming) == 0 {
 		c.giving = append(c.giving, n)
 	}
-	n.coming = append(n.coming, job)
-	return nil
+	n.coming = append(n.coming, what)
+	return local
 }
 
 // give gives nodes the jobs that go there now, together.
@@ -327,13 +370,17 @@ func (c *batchOfCluster) give() error {
 	for _, n := range c.giving {
 		n.executor.now = c.now
 		n.executor.tell()
-		for k, job := range n.coming {
-			given := runner.Given{Job: c.Mix.Jobs[job], More: k+1 < len(n.coming)}
+		for k, what := range n.coming {
+			whole := &c.Mix.Jobs[what.job]
+			given := runner.Given{Job: *whole, More: k+1 < len(n.coming)}
 			given.Job.Isolate = given.Job.Isolate || c.exclusive
-			if job < len(c.Predictions) {
-				given.Expected = c.Predictions[job]
+			if p := what.part; p != nil {
+				given.Job.Ranks, given.FirstRank = p.count, &p.first
 			}
-			if _, err := n.executor.give(harness.Taken{Given: given, Profiles: c.Profiles}); err != nil {
+			if what.job < len(c.Predictions) {
+				given.Expected = c.Predictions[what.job]
+			}
+			if _, err := n.executor.give(harness.Taken{Given: given, Profiles: c.Profiles}, whole); err != nil {
 				return err
 			}
 		}
@@ -345,18 +392,21 @@ func (c *batchOfCluster) give() error {
 	return nil
 }
 
-// limit says how many devices of its node a job may use.
-func (c *batchOfCluster) limit(job, devices int) error {
+// limit says how many devices of a node a job may use there.
+func (c *batchOfCluster) limit(job, node, devices int) error {
 	if err := c.give(); err != nil { // the job may be among these
 		return err
 	}
-	p := c.places[job]
+	n, local := c.nodes[node], c.places[job].local
+	if s := c.places[job].split; s != nil {
+		local = s.parts[slices.IndexFunc(s.parts, func(p *part) bool { return p.on == n })].job
+	}
 	if devices == c.model.Count() {
 		devices = engine.NoLimit
 	}
-	p.on.executor.now = c.now
-	err := p.on.loop.TryPost(c.now, runner.Limit{Job: p.local, Devices: devices})
-	c.expect(p.on)
+	n.executor.now = c.now
+	err := n.loop.TryPost(c.now, runner.Limit{Job: local, Devices: devices})
+	c.expect(n)
 	return err
 }
 
@@ -385,101 +435,27 @@ func (c *batchOfCluster) over(job int, at time.Duration) {
 
 // cancel stops the jobs that run, and gives the others their outcome.
 func (c *batchOfCluster) cancel(why string) {
+	c.said[results.EventCancelled] = true
+	c.rec.Event(results.Event{AtS: c.now.Seconds(), Kind: results.EventCancelled, Detail: why})
+	c.endAll(results.Cancelled, why, func(*member) runner.Event { return runner.Cancel{Why: why} })
+}
+
+// endAll has an event end the jobs of each node, and gives the others their outcome.
+func (c *batchOfCluster) endAll(outcome results.Outcome, why string, event func(*member) runner.Event) {
+	c.cancelled = true
 	for _, n := range c.nodes {
-		n.executor.now = c.now
-		n.executor.post(runner.Cancel{Why: why})
-		c.expect(n)
+		if n.left > 0 {
+			n.executor.now = c.now
+			n.executor.post(event(n))
+			c.expect(n)
+		}
 	}
 	for i, p := range c.places {
-		if p.on == nil && !p.over {
-			c.endHere(i, results.Cancelled, why)
+		if p.on == nil && p.split == nil && !p.over {
+			c.endHere(i, outcome, why)
 		}
 	}
 }
-
-// fromNode takes what a node records, with the numbers that its jobs and devices have in the batch.
-type fromNode struct {
-	of   *batchOfCluster
-	node *member
-}
-
-func (f fromNode) device(local int) int { return f.node.index*f.of.model.Count() + local }
-
-func (f fromNode) someDevice(local *int) *int {
-	if local == nil {
-		return nil
-	}
-	return new(f.device(*local))
-}
-
-func (f fromNode) someJob(local *int) *int {
-	if local == nil {
-		return nil
-	}
-	return new(f.node.jobs[*local])
-}
-
-func (f fromNode) Job(j results.Job) {
-	i := f.node.jobs[j.Index]
-	arrival := f.of.records[i].ArrivalS
-	if j.WaitS != nil {
-		j.WaitS = new(*j.WaitS + (*j.ArrivalS - *arrival)) // at the head, too
-	}
-	if on := j.On(); j.Devices != nil {
-		for k := range on {
-			on[k] = f.device(on[k])
-		}
-		j.Devices = results.DeviceList(on)
-	}
-	j.Index, j.ArrivalS, j.Device = i, arrival, f.someDevice(j.Device)
-	f.of.records[i] = j
-	f.of.rec.Job(j)
-	if j.Outcome != nil {
-		f.of.over(i, f.node.executor.now)
-	}
-}
-
-func (f fromNode) Rank(r results.Rank) {
-	r.Job = f.node.jobs[r.Job]
-	f.of.rec.Rank(r)
-}
-
-func (f fromNode) Task(t results.Task) {
-	t.Job, t.Device, t.PinnedDevice = f.node.jobs[t.Job], f.someDevice(t.Device), f.someDevice(t.PinnedDevice)
-	f.of.rec.Task(t)
-}
-
-func (f fromNode) Swap(s results.Swap) {
-	s.Job, s.Device, s.ForJob = f.node.jobs[s.Job], f.device(s.Device), f.someJob(s.ForJob)
-	f.of.rec.Swap(s)
-}
-
-func (f fromNode) Kernel(k results.Kernel) {
-	k.Job, k.Device = f.node.jobs[k.Job], f.device(k.Device)
-	f.of.rec.Kernel(k)
-}
-
-func (f fromNode) Segment(s results.Segment) {
-	s.Device = f.device(s.Device)
-	f.of.rec.Segment(s)
-}
-
-// Event leaves out that jobs are given to the node, and has once what the nodes all say.
-func (f fromNode) Event(e results.Event) {
-	if e.Kind == results.EventGiven {
-		return
-	}
-	if e.Kind == results.EventCancelled {
-		if f.of.said[e.Kind] {
-			return
-		}
-		f.of.said[e.Kind] = true
-	}
-	e.Job, e.Device = f.someJob(e.Job), f.someDevice(e.Device)
-	f.of.rec.Event(e)
-}
-
-func (fromNode) Copy(results.Copy) {}
 
 // Devices are those of all nodes.
 func (c *batchOfCluster) Devices() (devices []results.Device) {

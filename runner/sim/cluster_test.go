@@ -45,6 +45,9 @@ func clusteredBy(ctx context.Context, o harness.Options, scheduler string, job f
 	}
 	r := harness.Request{Configuration: harness.Configuration{Options: o, Sched: scheduler, Probe: results.Lazy}, Mix: mixes.Mix{Name: "own", Jobs: jobs}, Profiles: profiles.Catalog()}
 	devices, threads, _, _ := b.Size()
+	if r.Profiles, err = r.Profiles.WithSteps(ctx, jobs); err != nil {
+		return nil, nil, err
+	}
 	batch := harness.Batch{Request: r}
 	if batch.Scheduler, batch.Workers, err = r.Scheduler(devices, threads); err != nil {
 		return nil, nil, err
@@ -236,18 +239,6 @@ func TestLatencyOnAClusterWithOneWorker(t *testing.T) {
 	}
 }
 
-// A job whose ranks would be on several nodes is refused, and others go on. On one node ranks that meet end.
-func TestRanksOnACluster(t *testing.T) {
-	meets := timed("meets", 1)
-	meets.Ranks = 2
-	for scheduler, outcome := range map[string]results.Outcome{"cluster-rr/case-alg3": results.Refused, "coloc/case-alg3": results.OK} {
-		done, _, err := clustered(t.Context(), "sim:2x2xV100", scheduler, 1, meets, timed("other", 1))
-		if err != nil || *done[0].Outcome != outcome || *done[1].Outcome != results.OK {
-			t.Errorf("%s: %+v, %v", scheduler, done, err)
-		}
-	}
-}
-
 // A run that is interrupted, at its start or when its first job ends, has an outcome for each job: it runs, waits at its node or at the
 // head, or has not arrived.
 func TestAClusterIsInterrupted(t *testing.T) {
@@ -275,5 +266,15 @@ func TestAClusterIsInterrupted(t *testing.T) {
 				t.Errorf("%s: events %+v", scheduler, all.Events)
 			}
 		}
+	}
+}
+
+// A job that starts suspended gives its worker back too, to the short job for which it was suspended.
+func TestASuspendedJobStartsOnAClusterWithOneWorker(t *testing.T) {
+	first, long, short := timed("first", 2), timed("long", 9), timed("short", 1)
+	long.Long = true
+	done, _, err := clusteredBy(t.Context(), harness.Options{Node: "sim:1x2xV100", Seed: 1, Workers: 1}, "latency/case-alg3", nil, first, long, short)
+	if err != nil || !done[2].EndedOK() || *done[1].EndS < *done[2].EndS {
+		t.Errorf("%+v, %v", done, err)
 	}
 }

@@ -34,6 +34,8 @@ type Config struct {
 	Number      func(int) int // of a job, in texts; nil: its place
 	// Outside is before when the cluster does nothing with the node; nil: it is alone.
 	Outside  func() time.Duration
+	Woken    func()   // another node has planned something here
+	NIC      NIC      // to the other nodes
 	Failures Failures // of devices
 }
 
@@ -51,11 +53,14 @@ type Executor struct {
 	given   []*mixes.Job      // jobs that the feed had
 	coming  *harness.Taken    // a job of the feed whose time has not come
 	procs   map[rankOf]*process
-	wake    func()        // tick
-	changed time.Duration // when something happened last (changes)
-	wrong   error         // the first event that could not be
-	wholes  []*whole      // jobs that give way as a whole, in the order of their starts
-	telling []*process    // the processes that have an open task whose memory can move, by index
+	parts   map[int]*group // jobs that have ranks on other nodes too
+	nicOut  *pool          // what goes to other nodes
+	nicIn   *pool          // what comes from them
+	wake    func()         // tick
+	changed time.Duration  // when something happened last (changes)
+	wrong   error          // the first event that could not be
+	wholes  []*whole       // jobs that give way as a whole, in the order of their starts
+	telling []*process     // the processes that have an open task whose memory can move, by index
 }
 
 var (
@@ -85,7 +90,7 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, known: map[kindKey]int32{}, kindOf: make([]int32, len(c.Jobs)), procs: map[rankOf]*process{}, cores: newPool(float64(c.Node.Host.Cores))}
+	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, known: map[kindKey]int32{}, kindOf: make([]int32, len(c.Jobs)), procs: map[rankOf]*process{}, cores: newPool(float64(c.Node.Host.Cores)), parts: map[int]*group{}, nicOut: newPool(1), nicIn: newPool(1)}
 	x.wake = x.tick
 	x.cores.crowd = c.Node.Host.Crowd
 	for i, m := range c.Node.models() {
@@ -236,26 +241,27 @@ func (x *Executor) end() {
 // to make room.
 const longStanding = 4 * time.Hour
 
-// endless has the jobs that are in kernels which never end, and reports whether no process does anything else.
-func (x *Executor) endless() (jobs []int, only bool) {
+// endless has the jobs that are in kernels which never end, and reports whether a process does something else.
+func (x *Executor) endless() (jobs []int, works bool) {
 	for _, p := range x.procs {
 		if p.doing != nil && p.doing.Step != nil && p.doing.Endless {
 			jobs = append(jobs, p.index)
 		} else if p.doing != nil || p.swap.moving != nil {
-			return nil, false
+			return nil, true
 		}
 	}
 	slices.Sort(jobs)
-	return slices.Compact(jobs), len(jobs) > 0
+	return slices.Compact(jobs), false
 }
 
 // endEndless tells the batch that nothing but kernels that never end happens any more, if that is so.
 func (x *Executor) endEndless() bool {
-	jobs, only := x.endless()
-	if only {
-		x.post(runner.Stuck{Endless: jobs})
+	jobs, works := x.endless()
+	if works || len(jobs) == 0 {
+		return false
 	}
-	return only
+	x.post(runner.Stuck{Endless: jobs})
+	return true
 }
 
 // changes reports whether an event shows that not only kernels that never end have gone on.
@@ -290,9 +296,13 @@ func closed(c <-chan struct{}) bool {
 
 // Start carries out runner.Start.
 func (x *Executor) Start(job int, devices []int) {
-	if x.job(job).Processes() > 1 {
-		x.startRanks(job, devices)
-	} else {
+	part, n := x.parts[job], x.job(job).Processes()
+	switch {
+	case part != nil:
+		x.startRanks(part, devices)
+	case n > 1:
+		x.startRanks(newMeeting(n).add(x, job, n), devices)
+	default:
 		x.startProcess(x.newProcess(job, 0, devices))
 	}
 	x.watchWhole(job)

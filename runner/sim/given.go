@@ -29,7 +29,7 @@ func (x *Executor) takeNext(ctx context.Context) {
 		x.coming = &t
 		x.at(t.At, func() {
 			x.coming = nil
-			t.Answer(x.give(t))
+			t.Answer(x.give(t, &t.Job))
 			x.takeNext(ctx)
 		})
 	case ctx.Err() == nil:
@@ -37,18 +37,18 @@ func (x *Executor) takeNext(ctx context.Context) {
 	}
 }
 
-// give gives the batch a job, and returns its index, or an event.
-func (x *Executor) give(t harness.Taken) (int, error) {
+// give gives the batch a job, and returns its index, or an event. Of a job on several nodes the batch gets a part.
+func (x *Executor) give(t harness.Taken, whole *mixes.Job) (int, error) {
 	if t.Event != nil {
 		return 0, x.loop.TryPost(x.now, t.Event)
 	}
 	x.config.Profiles = t.Profiles
-	kind, _, err := x.placeOf(&t.Job, nil)
+	kind, _, err := x.placeOf(whole, nil)
 	if err != nil {
 		return 0, err
 	}
 	i, given := len(x.kindOf), len(x.given)
-	x.kindOf, x.given = append(x.kindOf, kind), append(x.given, &t.Job) // before the batch starts it
+	x.kindOf, x.given = append(x.kindOf, kind), append(x.given, whole) // before the batch starts it
 	if err := x.loop.TryPost(x.now, t.Given); err != nil {
 		x.kindOf, x.given = x.kindOf[:i], x.given[:given]
 		return 0, err

@@ -17,6 +17,7 @@ const (
 	link                    // of the process's device
 	sms                     // of the process's device
 	faults                  // its fault engine
+	nic                     // of the node, for what it sends
 )
 
 // step is a step of a job as its process does it on a device.

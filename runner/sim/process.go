@@ -124,6 +124,8 @@ func (p *process) do(s *step, then func()) {
 		p.pool = p.x.devices[p.device].sms
 	case faults:
 		p.pool = p.x.devices[p.device].faults
+	case nic:
+		p.pool = p.x.nicOut
 	}
 	p.doing, p.then = s, then
 	p.works()
@@ -143,7 +145,7 @@ func (p *process) did() {
 		p.swap.touched, p.paging = p.reached(), nil
 	}
 	s, then := p.doing, p.then
-	if s.on != cores {
+	if s.on != cores && s.on != nic {
 		p.swap.last = p.x.now
 		p.swap.ended++
 	}

@@ -273,7 +273,9 @@ func (p *process) post(e runner.Event) {
 	p.x.post(e)
 }
 
-func (p *process) worksOnDevice() bool { return p.work != nil && p.pool != p.x.cores }
+func (p *process) worksOnDevice() bool {
+	return p.work != nil && p.pool != p.x.cores && p.pool != p.x.nicOut
+}
 
 // revoke begins a revocation. What works on the device goes on to its end, or the answer is busy. A kernel that can be
 // stopped, and shall be, ends earlier.

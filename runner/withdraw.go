@@ -1,0 +1,49 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/results"
+)
+
+func (e Withdraw) apply(b *Batch, now time.Duration) error {
+	i := e.Job
+	switch {
+	case i < 0 || i >= len(b.records):
+		return fmt.Errorf("job %d is withdrawn: the batch has %d jobs, counted from 0", i, len(b.records))
+	case i >= b.arrived && i < len(b.config.Jobs):
+		return fmt.Errorf("job %d is withdrawn, which has not arrived", i)
+	}
+	switch r, j := &b.records[i], b.jobs[i]; {
+	case r.Outcome != nil || j != nil && j.exited != nil: // it has ended meanwhile
+	case j != nil && j.started:
+		j.withdrawn = e.Why
+		b.stopJob(i)
+	default:
+		decisions, err := b.engine.Release(binding(i))
+		admitted := err == nil
+		if again := slices.Index(b.waitsToRestart, i); again >= 0 {
+			b.waitsToRestart, admitted = slices.Delete(b.waitsToRestart, again, again+1), true
+		}
+		b.endUnstarted(i, results.Cancelled, e.Why, admitted, now)
+		b.carryOut(decisions, now)
+		b.admit(now)
+	}
+	return nil
+}
+
+// endUnstarted ends a job whose process does not run. One that was not admitted stays among those that wait for that (admit).
+func (b *Batch) endUnstarted(i int, outcome results.Outcome, why string, admitted bool, now time.Duration) {
+	r := &b.records[i]
+	r.EndS, r.WaitS = new(seconds(now)), new(seconds(now-b.job(i).arrived))
+	r.Outcome, r.Detail = &outcome, why
+	b.recordJob(r)
+	b.forget(i)
+	if admitted {
+		b.left(i)
+	} else {
+		b.over(i)
+	}
+}
