@@ -40,6 +40,9 @@ type Job struct {
 	Isolate bool
 	// Long says that the job runs for long, so that short ones go before it on a cluster (policy latency of schedulers/cluster).
 	Long bool `json:",omitzero"`
+	// Computes says that the job's time depends on what each rank computes more than on messages between ranks, so that its ranks may
+	// be on several nodes of a cluster (policies coloc and latency of schedulers/cluster).
+	Computes bool `json:",omitzero"`
 	// KnownFault says that the program is known to fault, for example to read out of bounds. A
 	// run may keep it away from other jobs (policies.Scheduler).
 	KnownFault bool `json:",omitempty"`
@@ -257,7 +260,7 @@ func (j Job) clone() Job {
 func (j Job) equal(k Job) bool {
 	return j.Name == k.Name && j.Program == k.Program && slices.Equal(j.Args, k.Args) &&
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
-		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate && j.Long == k.Long &&
+		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate && j.Long == k.Long && j.Computes == k.Computes &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.At == k.At && j.Priority == k.Priority &&
 		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.MaxWait == k.MaxWait && j.User == k.User && j.Credits == k.Credits &&
 		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && j.UntilOthersEnd == k.UntilOthersEnd && slices.Equal(j.RestartKernels, k.RestartKernels) && j.Profile.equal(k.Profile) && j.Steps == k.Steps

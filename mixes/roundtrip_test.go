@@ -133,6 +133,7 @@ func anyJob(t *rapid.T) Job {
 		j.Isolate, j.Pin = rapid.Bool().Draw(t, "isolate"), rapid.Bool().Draw(t, "pin")
 		j.CheckStatus = rapid.IntRange(0, maxExitStatus).Draw(t, "check status")
 		j.KnownFault = rapid.Bool().Draw(t, "faults")
+		j.Long, j.Computes = rapid.Bool().Draw(t, "long"), rapid.Bool().Draw(t, "computes")
 		j.UntilOthersEnd = rapid.Bool().Draw(t, "until others end")
 		j.Restartable = rapid.SampledFrom([]*bool{nil, new(false), new(true)}).Draw(t, "restartable")
 		j.RestartKernels = rapid.SampledFrom([][]string{nil, {"sweep"}, {"a", "_b2"}}).Draw(t, "restart_kernels")

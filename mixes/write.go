@@ -119,6 +119,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Long {
 		put("long", "true")
 	}
+	if j.Computes {
+		put("sensitive", toComputation)
+	}
 	if j.KnownFault {
 		put("faults", knownFault)
 	}

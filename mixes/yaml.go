@@ -52,6 +52,8 @@ const MaxNesting = 32
 //	    restartable: true    may be stopped and started again; see Job.Restartable
 //	    restart_kernels: [k] may be stopped and begun again; see Job.RestartKernels
 //	    until_others_end: true  it is ended when all others of its group have ended; see Job.UntilOthersEnd
+//	    long: true           short jobs go before it; see Job.Long
+//	    sensitive: computation  its ranks may be on several nodes; see Job.Computes
 //	    at: 30s              arrives so long after the batch; see Job.At
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    ranks: 4             processes of the command, which start and end together; see Job.Ranks
@@ -449,7 +451,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "restartable", "restart_kernels", "until_others_end", "long", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "restart_kernels", "until_others_end", "long", "sensitive", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -610,6 +612,15 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	on("restart_kernels", func(f field) { j.RestartKernels = r.kernels(f.value) })
 	on("until_others_end", func(f field) { j.UntilOthersEnd = r.flag(f.value, "until_others_end") })
 	on("long", func(f field) { j.Long = r.flag(f.value, "long") })
+	on("sensitive", func(f field) {
+		switch s, ok := r.value(f.value, "sensitive", sensitiveRemedy); {
+		case !ok || s == toCommunication:
+		case s == toComputation:
+			j.Computes = true
+		default:
+			r.fail(f.value.GetToken(), sensitiveRemedy, "bad sensitive %q", s)
+		}
+	})
 	on("group", func(f field) { j.Group = int(r.numberFrom(0, f.value, "group", MaxJobs)) })
 	on("at", func(f field) { j.At = r.at(f) })
 	on("priority", func(f field) { j.Priority = int(r.numberFrom(0, f.value, "priority", maxPriority)) })
@@ -630,6 +641,13 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	on("deadline", func(f field) { j.Deadline = r.deadline(f.value) })
 	r.binding(j, fields)
 }
+
+// What a job's time depends on most.
+const (
+	toCommunication = "communication" // between its ranks, the default
+	toComputation   = "computation"
+	sensitiveRemedy = "write " + toCommunication + " or " + toComputation
+)
 
 // binding reads the keys that say how the job gets its devices.
 func (r *yamlReader) binding(j *Job, fields map[string]field) {

@@ -105,7 +105,7 @@ func completeMix(_ *cobra.Command, _ []string, typed string) ([]string, cobra.Sh
 func flagCompletions() map[string]cobra.CompletionFunc {
 	sweeps, runs, compared := fromStore(selection.OfferSweeps), fromStore(selection.OfferRuns), fromStore(selection.OfferSides)
 	return map[string]cobra.CompletionFunc{
-		"format": words(config.OfferFormat), "node": words(nodes.Offer), "probe": words(config.OfferProbe),
+		"format": words(config.OfferFormat), "node": noSpace(nodes.Offer, cobra.ShellCompDirectiveDefault), "probe": words(config.OfferProbe),
 		"probes": inList(words(config.OfferProbe)), "mix": completeMix, "mixes": noSpace(config.OfferCatalogMixes, cobra.ShellCompDirectiveNoFileComp),
 		"sched": completeScheduler, "scheds": noSpace(config.OfferSchedulers, cobra.ShellCompDirectiveNoFileComp),
 		"tag": fromStore(selection.OfferTags), "sweep": sweeps, "resume": sweeps, "baseline": fromStore(selection.OfferBaselines), "candidate": compared,

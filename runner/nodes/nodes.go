@@ -47,11 +47,11 @@ func Canonical(name string) (string, error) {
 	switch {
 	case name == Local:
 		return name, nil
-	case !strings.HasPrefix(name, simulatedPrefix):
-		return "", harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", name, fallback))
+	case !strings.HasPrefix(name, simulatedPrefix) && !sim.IsFile(name):
+		return "", harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s, or a file of a cluster's nodes, whose name ends in .csv", name, fallback))
 	}
-	n, err := sim.ParseNode(name)
-	return n.Name, harness.Refuse(err)
+	name, err := sim.Canonical(name)
+	return name, harness.Refuse(err)
 }
 
 // Offer offers names that complete what is typed, each with its description behind a tab.
@@ -68,7 +68,7 @@ func Offer(typed string) []string {
 // simulated node if this machine has no GPU.
 func Settle(ctx context.Context, o harness.Options, say harness.Say) (string, error) {
 	switch {
-	case strings.HasPrefix(o.Node, simulatedPrefix) && o.Devices != "":
+	case (strings.HasPrefix(o.Node, simulatedPrefix) || sim.IsFile(o.Node)) && o.Devices != "":
 		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices: leave out --devices, the key devices of caserun.yaml and CASERUN_DEVICES", o.Devices, o.Node))
 	case o.Node != "":
 		return Canonical(o.Node)

@@ -16,15 +16,19 @@ import (
 
 func (b *Backend) History(known profiles.Set) (history.Node, error) {
 	var gpus []string
-	for _, g := range b.model.Groups {
-		if name := gpuName(g.Name); !slices.Contains(gpus, name) {
-			gpus = append(gpus, name)
+	for _, k := range b.kinds {
+		for _, g := range k.Groups {
+			if name := gpuName(g.Name); !slices.Contains(gpus, name) {
+				gpus = append(gpus, name)
+			}
 		}
 	}
 	return history.Node{Mode: results.Simulated, GPUs: gpus, Suite: suite, Alone: func(j mixes.Job) (results.Known, bool, error) {
-		for _, g := range b.model.Groups {
-			if e, ran, err := alone(b.model, g.Model, j, known); ran || err != nil {
-				return results.Known{GPU: gpuName(g.Name), Expected: e}, ran, err
+		for _, k := range b.kinds {
+			for _, g := range k.Groups {
+				if e, ran, err := alone(k.Node, g.Model, j, known); ran || err != nil {
+					return results.Known{GPU: gpuName(g.Name), Expected: e}, ran, err
+				}
 			}
 		}
 		return results.Known{}, false, nil

@@ -18,17 +18,17 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Backend is a simulated node.
+// Backend is a simulated node, or a cluster.
 type Backend struct {
-	model   Node // with the memory that --mem-cap leaves
-	whole   Node
-	options harness.Options
-	nic     NIC // of the nodes of a cluster
+	kinds     []Kind // with the memory that --mem-cap leaves; of a node that is alone one, of one node
+	whole     []Kind
+	isCluster bool
+	options   harness.Options
 }
 
-// Open parses the node's name, such as sim:4xV100.
+// Open parses the node's name, such as sim:4xV100, or a cluster's.
 func Open(o harness.Options) (*Backend, error) {
-	model, err := ParseNode(o.Node)
+	kinds, isCluster, err := parse(o.Node)
 	if err != nil {
 		return nil, harness.Refuse(err)
 	}
@@ -38,15 +38,18 @@ func Open(o harness.Options) (*Backend, error) {
 	if o.Slow != "" {
 		return nil, harness.Refuse(fmt.Errorf("--slow %s: only for GPUs: %s may have devices of several models, such as sim:1xH200+1xL4", o.Slow, o.Node))
 	}
-	b := &Backend{model, model, o, ethernet10}
+	b := &Backend{kinds, kinds, isCluster, o}
 	if o.MemCap == (size.Amount{}) {
 		return b, nil
 	}
-	limit := o.MemCap.Bytes
-	b.model = model.Capped(limit)
-	for _, d := range b.model.Devices(true) {
-		if d.CapacityBytes <= d.ContextBytes {
-			return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(d.ContextBytes+runner.ServerBytes)))
+	b.kinds = slices.Clone(kinds)
+	for i := range b.kinds {
+		k := &b.kinds[i]
+		k.Node = k.Capped(o.MemCap.Bytes)
+		for _, d := range k.Devices(true) {
+			if d.CapacityBytes <= d.ContextBytes {
+				return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %s: raise it", o.MemCap, size.Text(d.ContextBytes+runner.ServerBytes)))
+			}
 		}
 	}
 	return b, nil
@@ -64,7 +67,9 @@ func (b *Backend) Options() harness.Options {
 }
 
 // isCapped reports whether --mem-cap leaves a device less memory than it has.
-func (b *Backend) isCapped() bool { return !slices.Equal(b.model.Groups, b.whole.Groups) }
+func (b *Backend) isCapped() bool {
+	return !slices.EqualFunc(b.kinds, b.whole, func(k, whole Kind) bool { return slices.Equal(k.Groups, whole.Groups) })
+}
 
 func (b *Backend) Ignored() (flags []string) {
 	o, none := b.options, size.Amount{}
@@ -80,8 +85,12 @@ func (b *Backend) Ignored() (flags []string) {
 	return flags
 }
 
+// Size is that of a node of the first kind, and the number of all nodes.
 func (b *Backend) Size() (devices, threads, nodes int, err error) {
-	return b.model.Count(), b.model.Host.Threads, max(b.model.Alike, 1), nil
+	for _, k := range b.kinds {
+		nodes += k.Nodes
+	}
+	return b.kinds[0].Node.Count(), b.kinds[0].Host.Threads, nodes, nil
 }
 
 func (*Backend) Machine() (string, error) { return "", nil }
@@ -90,7 +99,7 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 	if err := b.checkProbe(probe); err != nil {
 		return err
 	}
-	_, err := b.executor(Config{Jobs: m.Jobs, Profiles: known}, m, nil)
+	_, err := b.executor(Config{Node: b.kinds[0].Node, Jobs: m.Jobs, Profiles: known}, m, nil)
 	if err == nil {
 		err = b.checkClustered(m)
 	}
@@ -100,12 +109,12 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 	return harness.Refuse(err)
 }
 
-// executor is the executor of a mix on the model. If jobs have no profile, the error says where they are, and
+// executor is the executor of a mix on a node. If jobs have no profile, the error says where they are, and
 // how to measure them.
 func (b *Backend) executor(c Config, m mixes.Mix, to harness.Recorder) (*Executor, error) {
-	c.Node, c.Noise = b.model, b.options.Noise
+	c.Noise = b.options.Noise
 	var err error
-	if c.Failures, err = ParseFailures(b.options.Failures, b.model.Count()); err != nil {
+	if c.Failures, err = ParseFailures(b.options.Failures, c.Node.Count()); err != nil {
 		return nil, harness.Refuse(fmt.Errorf("--sim-failures %w", err))
 	}
 	x, err := NewExecutor(c, to)
@@ -174,14 +183,15 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 	if err := b.checkProbe(batch.Probe); err != nil {
 		return nil, err
 	}
-	if b.model.Alike > 0 {
+	if b.isCluster {
 		return b.openCluster(batch, to)
 	}
-	x, err := b.executor(Config{Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Swaps(), Checkpoints: batch.Scheduler.Checkpoints, Bursts: batch.Scheduler.Bursts, Seed: batch.Seed, Feed: batch.Feed}, batch.Mix, to)
+	model := b.kinds[0].Node
+	x, err := b.executor(Config{Node: model, Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Swaps(), Checkpoints: batch.Scheduler.Checkpoints, Bursts: batch.Scheduler.Bursts, Seed: batch.Seed, Feed: batch.Feed}, batch.Mix, to)
 	if err != nil {
 		return nil, err
 	}
-	return &node{batch, b.model, b.whole, x}, nil
+	return &node{batch, model, b.whole[0].Node, x}, nil
 }
 
 func (n *node) Devices() (devices []results.Device) {
@@ -194,8 +204,10 @@ func (n *node) Devices() (devices []results.Device) {
 	return devices
 }
 
-func (n *node) Describe(run *results.Run) {
-	run.Node, run.Mode, run.Suite = n.model.Name, results.Simulated, suite
+func (n *node) Describe(run *results.Run) { describe(run, n.model.Name) }
+
+func describe(run *results.Run, name string) {
+	run.Node, run.Mode, run.Suite = name, results.Simulated, suite
 	run.Provenance.PID = new(os.Getpid()) // until the run is complete
 }
 

@@ -20,10 +20,10 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// batchOfCluster is a batch on nodes that are alike. The head gives each job to a node when it arrives, or later, as its policy says. A
+// batchOfCluster is a batch on the nodes of a cluster. The head gives each job to a node when it arrives, or later, as its policy says. A
 // node runs what it has got as if it were alone: it has a batch, an engine and a calendar of its own.
 type batchOfCluster struct {
-	node
+	harness.Batch
 	backend *Backend
 	rec     harness.Recorder
 	head    *cluster.Head
@@ -57,6 +57,8 @@ type place struct {
 // member is a node of a cluster.
 type member struct {
 	index    int
+	devices  int // how many it has
+	first    int // the number of its first device
 	executor *Executor
 	loop     *runner.Loop
 	jobs     []int         // by their numbers here
@@ -126,27 +128,39 @@ func (c *batchOfCluster) Execute(ctx context.Context, _ int64, _ time.Time) ([]r
 
 // begin makes the nodes.
 func (c *batchOfCluster) begin(ctx context.Context) error {
-	for i := range c.model.Alike {
-		scheduler, workers, err := c.Request.Scheduler(c.model.Count(), c.model.Host.Threads)
-		if err != nil {
-			return err
+	first := 0
+	for _, k := range c.backend.kinds {
+		for range k.Nodes {
+			if err := c.beginNode(ctx, &k, first); err != nil {
+				return err
+			}
+			first += k.Node.Count()
 		}
-		config := c.Config(c.model.Devices(c.MPS()), c.model.Host.Cores)
-		config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
-		n := &member{index: i, at: -1, parts: map[int]*part{}}
-		records := fromNode{of: c, node: n}
-		config.JobNumber, config.DeviceNumber = n.number, records.device
-		if n.executor, err = c.backend.executor(Config{MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
-			Seed: c.Seed + uint64(i), OfCluster: true, Number: n.number, NIC: c.backend.nic, Woken: func() { c.expect(n) }, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, records); err != nil {
-			return err
-		}
-		if n.loop, err = runner.NewLoop(ctx, config, n.executor, n.executor.rec); err != nil {
-			return err
-		}
-		n.executor.begin(n.loop)
-		c.nodes = append(c.nodes, n)
-		c.expect(n)
 	}
+	return nil
+}
+
+// beginNode makes a node.
+func (c *batchOfCluster) beginNode(ctx context.Context, k *Kind, first int) error {
+	scheduler, workers, err := c.Request.Scheduler(k.Node.Count(), k.Host.Threads)
+	if err != nil {
+		return err
+	}
+	config := c.Config(k.Devices(c.MPS()), k.Host.Cores)
+	config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
+	n := &member{index: len(c.nodes), devices: k.Node.Count(), first: first, at: -1, parts: map[int]*part{}}
+	records := fromNode{of: c, node: n}
+	config.JobNumber, config.DeviceNumber = n.number, records.device
+	if n.executor, err = c.backend.executor(Config{Node: k.Node, MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
+		Seed: c.Seed + uint64(n.index), OfCluster: true, Number: n.number, NIC: k.nic(), Woken: func() { c.expect(n) }, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, records); err != nil {
+		return err
+	}
+	if n.loop, err = runner.NewLoop(ctx, config, n.executor, n.executor.rec); err != nil {
+		return err
+	}
+	n.executor.begin(n.loop)
+	c.nodes = append(c.nodes, n)
+	c.expect(n)
 	return nil
 }
 
@@ -291,11 +305,14 @@ func (c *batchOfCluster) arrive(at time.Duration) error {
 	c.records[i].ArrivalS = new(at.Seconds())
 	c.rec.Job(c.records[i])
 	c.waiting++
-	class := cluster.Short
+	known := cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: job.Processes()}
 	if job.Long {
-		class = cluster.Long
+		known.Class = cluster.Long
 	}
-	return c.carryOut(c.head.Submit(cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: job.Processes(), Class: class}))
+	if job.Computes {
+		known.Kind = cluster.Computation
+	}
+	return c.carryOut(c.head.Submit(known))
 }
 
 // tell tells the head which jobs have ended.
@@ -401,7 +418,7 @@ func (c *batchOfCluster) limit(job, node, devices int) error {
 	if s := c.places[job].split; s != nil {
 		local = s.parts[slices.IndexFunc(s.parts, func(p *part) bool { return p.on == n })].job
 	}
-	if devices == c.model.Count() {
+	if devices == n.devices {
 		devices = engine.NoLimit
 	}
 	n.executor.now = c.now
@@ -459,24 +476,34 @@ func (c *batchOfCluster) endAll(outcome results.Outcome, why string, event func(
 
 // Devices are those of all nodes.
 func (c *batchOfCluster) Devices() (devices []results.Device) {
-	one := c.node.Devices()
-	for i := range c.model.Alike {
-		for _, d := range one {
-			d.Node, d.Index = i, len(devices)
-			d.UUID = fmt.Sprintf("%s/%d/%d", c.model.Name, i, d.Index-i*len(one))
-			devices = append(devices, d)
+	first := 0
+	for i, k := range c.backend.kinds {
+		one := (&node{Batch: c.Batch, model: k.Node, whole: c.backend.whole[i].Node}).Devices()
+		for n := first; n < first+k.Nodes; n++ {
+			for i, d := range one {
+				d.Node, d.Index = n, len(devices)
+				d.UUID = fmt.Sprintf("%s/%d/%d", nameOf(c.backend.kinds), n, i)
+				devices = append(devices, d)
+			}
 		}
+		first += k.Nodes
 	}
 	return slices.Clip(devices)
 }
+
+func (c *batchOfCluster) Describe(run *results.Run) { describe(run, nameOf(c.backend.kinds)) }
+
+func (*batchOfCluster) Helpers() map[string]<-chan struct{} { return nil }
+
+func (*batchOfCluster) Close(*results.Run) []error { return nil }
 
 // checkHead refuses a scheduler that has no policy for the head of a cluster, or one for a node that is alone.
 func (b *Backend) checkHead(s policies.Scheduler) error {
 	node := b.options.Node
 	switch {
-	case b.model.Alike == 0 && s.Head == nil:
+	case !b.isCluster && s.Head == nil:
 		return nil
-	case b.model.Alike == 0:
+	case !b.isCluster:
 		return fmt.Errorf("--sched %s: %s gives jobs to the nodes of a cluster, and %s is one node: leave it out, or name a cluster such as sim:2x4xV100", s.Name, s.Head, node)
 	case s.Head == nil:
 		return fmt.Errorf("--sched %s: %s is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/%s", s.Name, node, s.Name)
@@ -484,7 +511,7 @@ func (b *Backend) checkHead(s policies.Scheduler) error {
 		return fmt.Errorf("--sched %s: nodes of a simulated cluster have schedulers that neither plan nor are programs", s.Name)
 	case s.Head.(cluster.Policy).Offloads():
 		return fmt.Errorf("--sched %s: jobs do not move between simulated nodes yet: leave +offload out", s.Name)
-	case s.Head.(cluster.Policy).Literal() && s.Head.(cluster.Policy).Name == "cluster-rr" && b.model.Alike > 1:
+	case s.Head.(cluster.Policy).Literal() && s.Head.(cluster.Policy).Name == "cluster-rr":
 		return fmt.Errorf("--sched %s: the printed listing gives ranks to nodes that the job does not have, which simulated nodes cannot do: leave literal out", s.Name)
 	case b.options.Failures != "":
 		return fmt.Errorf("--sim-failures %s: devices of simulated clusters do not fail yet", b.options.Failures)
@@ -500,10 +527,17 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 		return nil, harness.Refuse(err)
 	}
 	policy, _ := batch.Scheduler.Head.(cluster.Policy)
-	c := &batchOfCluster{exclusive: policy.Exclusive(), node: node{Batch: batch, model: b.model, whole: b.whole}, backend: b, rec: to, said: map[results.EventKind]bool{}}
+	c := &batchOfCluster{Batch: batch, exclusive: policy.Exclusive(), backend: b, rec: to, said: map[results.EventKind]bool{}}
 	var nodes []cluster.Node
-	for i := range b.model.Alike {
-		nodes = append(nodes, cluster.Node{Name: strconv.Itoa(i), Devices: b.model.Count(), Cores: b.model.first().SMs * b.model.Count()}) // alike
+	for _, k := range b.kinds {
+		one := cluster.Node{Devices: k.Node.Count(), Weight: k.Weight}
+		for _, m := range k.models() {
+			one.Cores += m.SMs * coresPerSM[m.Name]
+		}
+		for range k.Nodes {
+			one.Name = strconv.Itoa(len(nodes))
+			nodes = append(nodes, one)
+		}
 	}
 	var err error
 	if c.head, err = cluster.New(policy, nodes); err != nil {
@@ -517,7 +551,7 @@ func (b *Backend) checkClustered(m mixes.Mix) error {
 	for i, j := range m.Jobs {
 		why := ""
 		switch {
-		case b.model.Alike == 0:
+		case !b.isCluster:
 			return nil
 		case j.UntilOthersEnd:
 			why = "until_others_end: true"

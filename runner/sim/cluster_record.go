@@ -10,7 +10,7 @@ type fromNode struct {
 	node *member
 }
 
-func (f fromNode) device(local int) int { return f.node.index*f.of.model.Count() + local }
+func (f fromNode) device(local int) int { return f.node.first + local }
 
 func (f fromNode) someDevice(local *int) *int {
 	if local == nil {

@@ -85,7 +85,7 @@ func TestAClusterIsItsNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			together := &tape{}
-			c := &batchOfCluster{node: node{model: Node{Groups: []Group{{Count: devices}}}}, rec: together, records: make([]results.Job, len(jobs)), places: make([]place, len(jobs))}
+			c := &batchOfCluster{rec: together, records: make([]results.Job, len(jobs)), places: make([]place, len(jobs))}
 			for i := range nodes {
 				var own []mixes.Job
 				var numbers []int
@@ -97,7 +97,7 @@ func TestAClusterIsItsNodes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				alone.play(fromNode{of: c, node: &member{index: i, jobs: numbers, executor: new(Executor)}})
+				alone.play(fromNode{of: c, node: &member{index: i, first: i * devices, jobs: numbers, executor: new(Executor)}})
 			}
 			if was, want := all.last(t), together.last(t); was != want {
 				t.Errorf("%s\nwant\n%s", was, want)

@@ -57,11 +57,15 @@ var (
 
 // estimated is a model of which no kernel was measured: kernels last longer by as much as SMs × cores × clock of an H200 are
 // more. The clock is the highest that the vendor states.
-func estimated(coresPerSM int, mhz float64, m Model) Model {
-	m.DeviceFactor = 132 * 128 * 1980 / (float64(m.SMs*coresPerSM) * mhz)
-	m.Source += fmt.Sprintf("; device factor estimated: %d × %d × %g MHz", m.SMs, coresPerSM, mhz)
+func estimated(cores int, mhz float64, m Model) Model {
+	m.DeviceFactor = 132 * 128 * 1980 / (float64(m.SMs*cores) * mhz)
+	m.Source += fmt.Sprintf("; device factor estimated: %d × %d × %g MHz", m.SMs, cores, mhz)
+	coresPerSM[m.Name] = cores
 	return m
 }
+
+// coresPerSM is by the models' names, of the others as they are estimated.
+var coresPerSM = map[string]int{"P100": 64, "V100": 64, "A100": 64, "H100": 128, "H200": 128}
 
 // context is the memory of a process's context. GPUs before compute capability 3.0, whose SMs hold 8 blocks, are of the time of
 // CUDA 3.2: the dissertation had eight processes on a C2050, and two with 1.2 GB each.

@@ -8,8 +8,21 @@ type NIC struct {
 	LatencyS  float64 // of a message, whatever its size
 }
 
-// ethernet10 is estimated: 94 % of 10 Gb/s, as TCP reaches with frames of 1,500 bytes, and 50 us for a message.
-var ethernet10 = NIC{1.17e9, 50e-6}
+// nics are by their names. All are estimated: Ethernet has 94 % of its rate, as TCP with frames of 1,500 bytes, and 50 us for a message;
+// InfiniBand at its double data rate has 1.5 GB/s, and 2 us.
+var nics = map[string]NIC{"1Gb": ethernet(1), "10Gb": ethernet(10), "25Gb": ethernet(25), "100Gb": ethernet(100), "ddr-ib": {1.5e9, 2e-6}}
+
+const defaultNIC = "10Gb"
+
+func ethernet(gigabits float64) NIC { return NIC{gigabits * 117e6, 50e-6} }
+
+// nic is the kind's.
+func (k *Kind) nic() NIC {
+	if k.NIC == "" {
+		return nics[defaultNIC]
+	}
+	return nics[k.NIC]
+}
 
 func (n NIC) latency() time.Duration { return time.Duration(n.LatencyS * 1e9) }
 

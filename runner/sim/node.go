@@ -17,12 +17,11 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// Node is a simulated node, or one of several alike, which are a cluster. Its devices are those of its groups, in their order.
+// Node is a simulated node. Its devices are those of its groups, in their order.
 type Node struct {
-	Name   string // canonical, such as "sim:4xV100", "sim:2xC2050+1xQuadro2000" or "sim:10x4xV100", a cluster
+	Name   string // canonical, such as "sim:4xV100" or "sim:2xC2050+1xQuadro2000"
 	Host   Host   // of the first group's kind, with the cores and threads of all groups
 	Groups []Group
-	Alike  int // how many nodes of a cluster; 0: it is alone
 }
 
 // Group is devices of one model.
@@ -31,34 +30,32 @@ type Group struct {
 	Count int
 }
 
-// mostDevices is how many devices a node may have, mostNodes how many nodes a cluster, and mostOfCluster how many devices.
-const (
-	mostDevices   = 999
-	mostNodes     = 10_000
-	mostOfCluster = 100_000
-)
+// prefix begins the names of simulated nodes.
+const prefix = "sim:"
+
+// mostDevices is how many devices a node may have.
+const mostDevices = 999
 
 var groupForm = regexp.MustCompile(`^([0-9]+)x([A-Za-z0-9]+)$`)
 
-// ParseNode reads "sim:" and groups COUNTxMODEL, joined by "+". Neighbouring groups of one model are one. NODESx before them is a
-// cluster.
+// ParseNode reads "sim:" and groups COUNTxMODEL, joined by "+". Neighbouring groups of one model are one.
 func ParseNode(text string) (Node, error) {
-	groups, found := strings.CutPrefix(text, "sim:")
+	groups, found := strings.CutPrefix(text, prefix)
 	if !found {
 		return Node{}, fmt.Errorf("node %q: %w", text, errForm())
 	}
-	var n Node
-	if m := clusterForm.FindStringSubmatch(groups); m != nil {
-		var err error
-		if n.Alike, err = strconv.Atoi(m[1]); err != nil || n.Alike < 1 || n.Alike > mostNodes {
-			return Node{}, fmt.Errorf("node %q: %s nodes: want 1 to %d", text, m[1], mostNodes)
-		}
-		groups = m[2]
+	n, err := parseNode(groups)
+	if err != nil {
+		return Node{}, fmt.Errorf("node %q: %w", text, err)
 	}
+	return n, nil
+}
+
+func parseNode(groups string) (n Node, err error) {
 	for part := range strings.SplitSeq(groups, "+") {
 		g, err := parseGroup(part)
 		if err != nil {
-			return Node{}, fmt.Errorf("node %q: %w", text, err)
+			return Node{}, err
 		}
 		if last := len(n.Groups) - 1; last >= 0 && n.Groups[last].Name == g.Name {
 			n.Groups[last].Count += g.Count
@@ -66,11 +63,8 @@ func ParseNode(text string) (Node, error) {
 			n.Groups = append(n.Groups, g)
 		}
 	}
-	if all := n.Count() * n.Alike; all > mostOfCluster {
-		return Node{}, fmt.Errorf("node %q: %d devices: a cluster has at most %d", text, all, mostOfCluster)
-	}
 	if n.Count() > mostDevices {
-		return Node{}, fmt.Errorf("node %q: %d devices: a node has at most %d", text, n.Count(), mostDevices)
+		return Node{}, fmt.Errorf("%d devices: a node has at most %d", n.Count(), mostDevices)
 	}
 	n.Host = n.Groups[0].Host
 	n.Host.Cores, n.Host.Threads = 0, 0
@@ -80,14 +74,11 @@ func ParseNode(text string) (Node, error) {
 		n.Host.Threads += g.Count * g.Host.Threads
 		names = append(names, fmt.Sprintf("%dx%s", g.Count, g.Name))
 	}
-	n.Name = "sim:" + strings.Join(names, "+")
-	if n.Alike > 0 {
-		n.Name = fmt.Sprintf("sim:%dx%s", n.Alike, strings.Join(names, "+"))
-	}
+	n.Name = prefix + strings.Join(names, "+")
 	return n, nil
 }
 
-var modelForm = regexp.MustCompile(`^(sim:(?:[0-9]+x)?(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
+var modelForm = regexp.MustCompile(`^(sim:(?:[^,]*,)*(?:[0-9]+x)?(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
 
 // Offer offers the models for a node's name of which all is typed but the last model, each with its description behind a tab.
 func Offer(typed string) (offers []string) {
@@ -106,14 +97,10 @@ func Offer(typed string) (offers []string) {
 }
 
 func errForm() error {
-	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or nodes alike such as sim:10x4xV100, with models of %s", strings.Join(modelNames(), ", "))
+	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or a cluster such as sim:10x4xV100, with models of %s", strings.Join(modelNames(), ", "))
 }
 
-// The forms of clusters and of devices that are split.
-var (
-	clusterForm = regexp.MustCompile(`^([0-9]+)x([0-9]+x.*)$`)
-	errSplit    = errors.New("devices that are split (MIG) are not built yet: want COUNTxMODEL, without /")
-)
+var errSplit = errors.New("devices that are split (MIG) are not built yet: want COUNTxMODEL, without /")
 
 func parseGroup(text string) (Group, error) {
 	m := groupForm.FindStringSubmatch(text)

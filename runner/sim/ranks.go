@@ -146,8 +146,9 @@ func (p *process) meets(s *step) bool {
 		all := g.come
 		g.come = nil
 		if len(g.groups) > 1 {
+			until := p.x.now + g.latency()
 			for _, other := range all {
-				p.wake(other, p.x.now+p.x.config.NIC.latency())
+				p.wake(other, until)
 			}
 			return false
 		}
@@ -166,6 +167,14 @@ func (p *process) meets(s *step) bool {
 		return false
 	}
 	return true
+}
+
+// latency is how long a message takes at least between the nodes of the job.
+func (m *meeting) latency() (slowest time.Duration) {
+	for _, g := range m.groups {
+		slowest = max(slowest, g.x.config.NIC.latency())
+	}
+	return slowest
 }
 
 // wake has a process go on that has waited for others, on whatever node.
@@ -190,7 +199,7 @@ func (p *process) send(s *step) {
 		p.do(s, sent)
 		return
 	}
-	remote := p.x.config.NIC.carries(s)
+	out, came := p.x.config.NIC.carries(s), to.config.NIC.carries(s)
 	left := 2
 	arrive := func() {
 		if left--; left == 0 && !p.gone {
@@ -198,10 +207,10 @@ func (p *process) send(s *step) {
 		}
 	}
 	in := &activity{}
-	remote.work(in)
+	came.work(in)
 	in.done = func() { to.have(p.x, to.now, arrive) }
 	p.x.have(to, p.x.now, func() { to.share(to.nicIn, in) })
-	p.do(&remote, arrive)
+	p.do(&out, arrive)
 }
 
 // deliver brings a message of a rank to another.

@@ -81,6 +81,21 @@ func TestRanksMeetAcrossNodes(t *testing.T) {
 	}
 }
 
+// Under coloc a job that is sensitive to communication is on one node, and one that is sensitive to computation where there is room.
+func TestColocSpreadsWhatComputes(t *testing.T) {
+	job := ranks(t, "meets", 4, barrier)
+	for computes, ends := range map[bool]float64{false: 0, true: 50e-6} {
+		job.Computes = computes
+		_, rec, err := clustered(t.Context(), "sim:2x2xP100", "coloc/case-alg3", 1, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := *rec.ranksOf(0)[3].EndS; at != ends {
+			t.Errorf("computes %t: it ends at %.9f s", computes, at)
+		}
+	}
+}
+
 // The first part of a job that does not end well ends the others, and says how the job ended: whether they run, wait for a device, or wait
 // for their admission.
 func TestAPartEndsTheOthers(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 type Node struct {
 	Name    string
 	Devices int // at least 1
+	Weight  int // ranks for which it has room under weights=gpus; 0: as many as devices
 	Cores   int // of all its devices: multiprocessors x cores of each. Only weights=sms and weights=both read it
 }
 

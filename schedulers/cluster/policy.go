@@ -211,7 +211,11 @@ func (p Policy) weigh(nodes []Node) (weights []int, err error) {
 		if n.Cores < least.Cores {
 			least = n
 		}
-		weights = append(weights, n.Devices)
+		if n.Weight > 0 && p.weights == weightsGPUs {
+			weights = append(weights, n.Weight)
+		} else {
+			weights = append(weights, n.Devices)
+		}
 	}
 	switch {
 	case p.own != nil && len(p.own) != len(nodes):
