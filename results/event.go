@@ -101,6 +101,9 @@ const (
 	EventRepeated EventKind = "repeated"
 	// A device has fallen off the bus, and gets no job any more. The batch records it.
 	EventLost EventKind = "lost"
+	// A node of a cluster is lost, with the jobs that had ranks there, and comes back. The cluster records both.
+	EventNodeLost EventKind = "node-lost"
+	EventNodeBack EventKind = "node-back"
 	// A device is taken out of the run, and gets no job until it is opened again. The batch records both.
 	EventDeviceClosed EventKind = "device-closed"
 	EventDeviceOpened EventKind = "device-opened"
@@ -108,6 +111,8 @@ const (
 	EventDeviceEmpty EventKind = "device-empty"
 	// A job may use a number of devices from now on, or any number again. The batch records it.
 	EventLimited EventKind = "limited"
+	// A job has left a crowded node of a cluster before it started there. The cluster records it.
+	EventOffloaded EventKind = "offloaded"
 	// Something else than the run's jobs may have made its figures (Run.Doubts). The harness records it.
 	EventDoubt EventKind = "doubt"
 	// A device's energy counter fell, so that its energy is unknown. The harness records it when

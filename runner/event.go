@@ -107,10 +107,11 @@ type (
 		Why string
 	}
 	// Withdraw ends a job before its work is done: one that has not started never does, and one that runs is stopped. It is
-	// cancelled. Nothing happens to a job that has ended. One that has not arrived is an error.
+	// cancelled, or lost. Nothing happens to a job that has ended. One that has not arrived is an error.
 	Withdraw struct {
-		Job int
-		Why string
+		Job  int
+		Why  string
+		Lost bool // its node is
 	}
 	// Overfull says that the job has written more output than it may. It stops the job, whose
 	// crash that is.

@@ -19,7 +19,11 @@ func (e Withdraw) apply(b *Batch, now time.Duration) error {
 	switch r, j := &b.records[i], b.jobs[i]; {
 	case r.Outcome != nil || j != nil && j.exited != nil: // it has ended meanwhile
 	case j != nil && j.started:
-		j.withdrawn = e.Why
+		if e.Lost {
+			j.lost = e.Why
+		} else {
+			j.withdrawn = e.Why
+		}
 		b.stopJob(i)
 	default:
 		decisions, err := b.engine.Release(binding(i))
@@ -27,7 +31,11 @@ func (e Withdraw) apply(b *Batch, now time.Duration) error {
 		if again := slices.Index(b.waitsToRestart, i); again >= 0 {
 			b.waitsToRestart, admitted = slices.Delete(b.waitsToRestart, again, again+1), true
 		}
-		b.endUnstarted(i, results.Cancelled, e.Why, admitted, now)
+		outcome := results.Cancelled
+		if e.Lost {
+			outcome = results.Lost
+		}
+		b.endUnstarted(i, outcome, e.Why, admitted, now)
 		b.carryOut(decisions, now)
 		b.admit(now)
 	}

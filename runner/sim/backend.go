@@ -23,6 +23,7 @@ type Backend struct {
 	kinds     []Kind // with the memory that --mem-cap leaves; of a node that is alone one, of one node
 	whole     []Kind
 	isCluster bool
+	failures  Failures // of devices, or of a cluster's nodes
 	options   harness.Options
 }
 
@@ -38,7 +39,19 @@ func Open(o harness.Options) (*Backend, error) {
 	if o.Slow != "" {
 		return nil, harness.Refuse(fmt.Errorf("--slow %s: only for GPUs: %s may have devices of several models, such as sim:1xH200+1xL4", o.Slow, o.Node))
 	}
-	b := &Backend{kinds, kinds, isCluster, o}
+	b := &Backend{kinds: kinds, whole: kinds, isCluster: isCluster, options: o}
+	devices, _, count, _ := b.Size()
+	all := "the cluster has nodes"
+	if !isCluster {
+		count, all = devices, "the node has devices"
+	}
+	b.failures, err = ParseFailures(o.Failures, count, all)
+	if err == nil && isCluster && b.failures.snapshot > 0 {
+		err = errors.New("snapshot: jobs of a node that is lost do not start again: leave it out")
+	}
+	if err != nil {
+		return nil, harness.Refuse(fmt.Errorf("--sim-failures %w", err))
+	}
 	if o.MemCap == (size.Amount{}) {
 		return b, nil
 	}
@@ -113,9 +126,8 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 // how to measure them.
 func (b *Backend) executor(c Config, m mixes.Mix, to harness.Recorder) (*Executor, error) {
 	c.Noise = b.options.Noise
-	var err error
-	if c.Failures, err = ParseFailures(b.options.Failures, c.Node.Count()); err != nil {
-		return nil, harness.Refuse(fmt.Errorf("--sim-failures %w", err))
+	if !b.isCluster {
+		c.Failures = b.failures
 	}
 	x, err := NewExecutor(c, to)
 	if errors.Is(err, profiles.ErrNone) {

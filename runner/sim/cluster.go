@@ -31,6 +31,7 @@ type batchOfCluster struct {
 	exclusive bool
 	nodes     []*member
 	due       members       // by what each does next
+	plans     calendar      // of nodes that are lost and come back
 	now       time.Duration // when something happened last
 	records   []results.Job // as the nodes say, with the numbers of the batch
 	arrived   int           // jobs of the mix that have arrived: the first ones
@@ -43,6 +44,9 @@ type batchOfCluster struct {
 	left      int           // jobs that have not
 	changed   time.Duration // when a node did something else than kernels that never end
 	cancelled bool          // the head decides nothing more
+	wrong     error         // what could not be carried out of a plan
+	leave     bool          // jobs that wait at a node may go to another
+	busier    []*member     // nodes of which the head is to be told
 	said      map[results.EventKind]bool
 }
 
@@ -66,6 +70,11 @@ type member struct {
 	left     int           // jobs here that have no outcome
 	meet     int           // of these, parts
 	coming   []coming      // jobs that it gets now
+	waits    []int         // jobs here, by their numbers here, that have not started as far as the head knows; only if jobs may leave
+	crowd    int           // their ranks, as the head knows
+	busier   bool          // a job has come, started or ended since the head was told
+	gone     map[int]bool  // jobs that have left, by their numbers here
+	lost     bool          // until it is repaired
 	next     time.Duration // when something is due
 	at       int           // among members
 }
@@ -115,6 +124,7 @@ func (c *batchOfCluster) Execute(ctx context.Context, _ int64, _ time.Time) ([]r
 	if err := c.begin(ctx); err != nil {
 		return c.records, err
 	}
+	c.planLosses()
 	err := c.run(ctx)
 	for _, n := range c.nodes {
 		n.loop.Post(c.now, runner.NoMore{})
@@ -148,7 +158,7 @@ func (c *batchOfCluster) beginNode(ctx context.Context, k *Kind, first int) erro
 	}
 	config := c.Config(k.Devices(c.MPS()), k.Host.Cores)
 	config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
-	n := &member{index: len(c.nodes), devices: k.Node.Count(), first: first, at: -1, parts: map[int]*part{}}
+	n := &member{index: len(c.nodes), devices: k.Node.Count(), first: first, at: -1, parts: map[int]*part{}, gone: map[int]bool{}}
 	records := fromNode{of: c, node: n}
 	config.JobNumber, config.DeviceNumber = n.number, records.device
 	if n.executor, err = c.backend.executor(Config{Node: k.Node, MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
@@ -172,8 +182,15 @@ func (c *batchOfCluster) run(ctx context.Context) error {
 			continue
 		}
 		at, coming := c.nextArrival()
+		planned, plans := c.plans.next()
 		switch {
-		case coming && !c.cancelled && (len(c.due) == 0 || !c.earlier(at)):
+		case plans && !c.cancelled && !c.earlier(planned) && (!coming || planned <= at):
+			c.now = max(c.now, planned)
+			c.plans.step()
+			if c.wrong != nil {
+				return c.wrong
+			}
+		case coming && !c.cancelled && !c.earlier(at):
 			c.now = max(c.now, at)
 			if err := c.arriveAll(at); err != nil {
 				return err
@@ -202,6 +219,9 @@ func (c *batchOfCluster) outside(n *member) time.Duration {
 	if !coming {
 		until = schedulers.Never
 	}
+	if planned, plans := c.plans.next(); plans {
+		until = min(until, planned)
+	}
 	if c.waiting+n.meet == 0 && (coming || c.arrived == len(c.Mix.Jobs)) {
 		return until
 	}
@@ -215,7 +235,7 @@ func (c *batchOfCluster) outside(n *member) time.Duration {
 
 // earlier reports whether a node does something before a time.
 func (c *batchOfCluster) earlier(at time.Duration) bool {
-	return c.due[0].next < at
+	return len(c.due) > 0 && c.due[0].next < at
 }
 
 // step does what is due next at a node.
@@ -324,7 +344,10 @@ func (c *batchOfCluster) tell() error {
 			return err
 		}
 	}
-	return c.give()
+	if err := c.give(); err != nil {
+		return err
+	}
+	return c.tellLoads()
 }
 
 func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
@@ -335,6 +358,8 @@ func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
 			err = c.assign(int(d.Job), d.Shares)
 		case cluster.Limit:
 			err = c.limit(int(d.Job), d.Node, d.Devices)
+		case cluster.Withdraw:
+			err = c.withdraw(d)
 		case cluster.Refuse:
 			c.endHere(int(d.Job), results.Refused, d.Reason)
 		default:
@@ -350,6 +375,11 @@ func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
 // assign has a job go to its nodes.
 func (c *batchOfCluster) assign(job int, shares []cluster.Share) error {
 	c.waiting--
+	if s := c.places[job].split; s != nil { // one of its parts has left a node
+		left := s.parts[slices.IndexFunc(s.parts, func(p *part) bool { return p.on == nil })]
+		c.sendPart(c.nodes[shares[0].Node], job, left)
+		return nil
+	}
 	if len(shares) == 1 {
 		n := c.nodes[shares[0].Node]
 		c.places[job] = place{on: n, local: c.send(n, coming{job: job})}
@@ -360,14 +390,19 @@ func (c *batchOfCluster) assign(job int, shares []cluster.Share) error {
 	record := c.records[job]
 	record.ArrivalS = new(c.now.Seconds()) // at its nodes
 	for i, share := range shares {
-		n := c.nodes[share.Node]
-		local := len(n.jobs)
-		p := &part{of: s, place: i, on: n, group: meeting.add(n.executor, local, share.Ranks), record: record}
-		s.parts, n.parts[local], n.executor.parts[local] = append(s.parts, p), p, p.group
-		n.meet++
-		c.send(n, coming{job, p})
+		p := &part{of: s, place: i, group: meeting.add(share.Ranks), record: record}
+		s.parts = append(s.parts, p)
+		c.sendPart(c.nodes[share.Node], job, p)
 	}
 	return nil
+}
+
+// sendPart has a node get a part of a job.
+func (c *batchOfCluster) sendPart(n *member, job int, p *part) {
+	local := c.send(n, coming{job, p})
+	p.on, p.x, p.job = n, n.executor, local
+	n.parts[local], n.executor.parts[local] = p, p.group
+	n.meet++
 }
 
 // send has a node get a job, and returns its number there.
@@ -375,6 +410,10 @@ func (c *batchOfCluster) send(n *member, what coming) (local int) {
 	local = len(n.jobs)
 	n.jobs = append(n.jobs, what.job)
 	n.left++
+	if c.leave {
+		n.waits = append(n.waits, local)
+		c.isBusier(n)
+	}
 	if len(n.coming) == 0 {
 		c.giving = append(c.giving, n)
 	}
@@ -509,12 +548,8 @@ func (b *Backend) checkHead(s policies.Scheduler) error {
 		return fmt.Errorf("--sched %s: %s is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/%s", s.Name, node, s.Name)
 	case s.Program != nil || s.Plans != nil:
 		return fmt.Errorf("--sched %s: nodes of a simulated cluster have schedulers that neither plan nor are programs", s.Name)
-	case s.Head.(cluster.Policy).Offloads():
-		return fmt.Errorf("--sched %s: jobs do not move between simulated nodes yet: leave +offload out", s.Name)
 	case s.Head.(cluster.Policy).Literal() && s.Head.(cluster.Policy).Name == "cluster-rr":
 		return fmt.Errorf("--sched %s: the printed listing gives ranks to nodes that the job does not have, which simulated nodes cannot do: leave literal out", s.Name)
-	case b.options.Failures != "":
-		return fmt.Errorf("--sim-failures %s: devices of simulated clusters do not fail yet", b.options.Failures)
 	}
 	return nil
 }
@@ -527,7 +562,7 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 		return nil, harness.Refuse(err)
 	}
 	policy, _ := batch.Scheduler.Head.(cluster.Policy)
-	c := &batchOfCluster{Batch: batch, exclusive: policy.Exclusive(), backend: b, rec: to, said: map[results.EventKind]bool{}}
+	c := &batchOfCluster{Batch: batch, exclusive: policy.Exclusive(), leave: policy.Offloads(), backend: b, rec: to, said: map[results.EventKind]bool{}}
 	var nodes []cluster.Node
 	for _, k := range b.kinds {
 		one := cluster.Node{Devices: k.Node.Count(), Weight: k.Weight}

@@ -28,7 +28,11 @@ func (f fromNode) someJob(local *int) *int {
 
 // Job takes the record of a job, or of a part of one.
 func (f fromNode) Job(j results.Job) {
+	if f.node.gone[j.Index] {
+		return
+	}
 	i, p := f.node.jobs[j.Index], f.node.parts[j.Index]
+	f.of.isBusier(f.node)
 	if on := j.On(); j.Devices != nil {
 		for k := range on {
 			on[k] = f.device(on[k])

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -162,7 +163,6 @@ func TestClustersThatCannotBe(t *testing.T) {
 		{"sim:2x2xV100", "case-alg3", "as in cluster-rr/case-alg3"},
 		{"sim:2xV100", "coloc:nodes=1/sa", "coloc:nodes=1 gives jobs to the nodes of a cluster, and sim:2xV100 is one node"},
 		{"sim:2x2xV100", "cluster-rr/plan", "neither plan"},
-		{"sim:2x2xV100", "coloc+offload/sa", "leave +offload out"},
 		{"sim:2x2xV100", "coloc:nodes=0/sa", "nodes=0"},
 		{"sim:2x2xV100", "coloc/", "want the scheduler of each node"},
 		{"sim:2x2xV100", "coloc:weights=1:2:3/sa", "one for each of the cluster's 2 nodes"},
@@ -276,5 +276,91 @@ func TestASuspendedJobStartsOnAClusterWithOneWorker(t *testing.T) {
 	done, _, err := clusteredBy(t.Context(), harness.Options{Node: "sim:1x2xV100", Seed: 1, Workers: 1}, "latency/case-alg3", nil, first, long, short)
 	if err != nil || !done[2].EndedOK() || *done[1].EndS < *done[2].EndS {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// Jobs that wait leave a crowded node for another. They start there, and their time at the first node counts as waiting. Jobs that have
+// started stay, and so do those that wait where fewer wait.
+func TestOffloadOnACluster(t *testing.T) {
+	var jobs []mixes.Job
+	for i := range 8 {
+		seconds := [2]float64{1, 0.1}[i%2] // they go to the two nodes by turns
+		jobs = append(jobs, timed(fmt.Sprint("job", i), seconds))
+	}
+	var ends [2]float64
+	for i, head := range []string{"cluster-rr", "cluster-rr+offload:threshold=1"} {
+		done, rec, err := clusteredBy(t.Context(), harness.Options{Node: "sim:2x1xV100", Seed: 1, Workers: 1}, head+"/case-alg3", nil, jobs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := map[int]bool{}
+		for _, e := range rec.Events {
+			if e.Kind != results.EventOffloaded || moved[*e.Job] {
+				t.Errorf("%+v", e)
+			}
+			moved[*e.Job] = true
+		}
+		if (len(moved) > 0) != (i == 1) {
+			t.Errorf("%s: %d jobs have moved", head, len(moved))
+		}
+		for k, j := range done {
+			if !j.EndedOK() || *j.ArrivalS != 0 || math.Abs(*j.WaitS-*j.StartS) > 1e-9 || (*j.Device != k%2) != moved[k] {
+				t.Errorf("%s: %+v", head, j)
+			}
+			ends[i] = max(ends[i], *j.EndS)
+		}
+	}
+	if ends[1] >= ends[0] {
+		t.Errorf("with offloading it ends at %g s, without at %g s", ends[1], ends[0])
+	}
+}
+
+// A node that is lost takes its own jobs along, wherever their other ranks are, and says which. Others go on, and it gets jobs again when it
+// is back.
+func TestNodesAreLost(t *testing.T) {
+	both := ranks(t, "both", 2, only("0", host(9))+only("1", host(0.1))+barrier)
+	ended := ranks(t, "ended", 2, only("0", host(9))+only("1", host(0.1)))
+	waits, later := timed("waits", 1), timed("later", 1)
+	later.At = 20 * time.Second
+	jobs := []mixes.Job{timed("first", 5), timed("second", 5), both, ended, waits, waits, later, later}
+	for _, at := range []string{"1@0s,repair=5s", "1@1s,repair=5s", "1@1s,repair=100s"} {
+		done, rec, err := clusteredBy(t.Context(), harness.Options{Node: "sim:2x1xV100", Seed: 1, Workers: 3, Failures: at}, "cluster-rr/case-alg3", nil, jobs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lost []string
+		for i, j := range done {
+			switch *j.Outcome {
+			case results.OK:
+			case results.Lost:
+				lost = append(lost, title(i, j.Name))
+				if j.Detail != "job "+j.Name+" is lost: node 1 is down" {
+					t.Errorf("%s: %+v", at, j)
+				}
+			default:
+				t.Errorf("%s: %s: %s: %s", at, j.Name, *j.Outcome, j.Detail)
+			}
+		}
+		var said []string
+		for _, e := range rec.Events {
+			if e.Kind != results.EventUnscheduled {
+				said = append(said, string(e.Kind)+": "+e.Detail)
+			}
+		}
+		want := []string{"node-lost: node 1 is lost (simulated), and with it " + strings.Join(lost, ", "), "node-back: node 1 is back (simulated)"}
+		if strings.Contains(at, "100s") {
+			want = want[:1]
+		}
+		if at == "1@0s,repair=5s" { // nothing has arrived
+			want[0] = "node-lost: node 1 is lost (simulated)"
+		} else if got := strings.Join(lost, ", "); got != "job 1 (second), job 2 (both), job 3 (ended), job 5 (waits)" {
+			t.Errorf("%s: lost %s", at, got)
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("%s: events %q, want %q", at, said, want)
+		}
+		if onSecond := *done[6].Device == 1 || *done[7].Device == 1; onSecond == strings.Contains(at, "100s") {
+			t.Errorf("%s: later jobs on the node that is back: %t", at, onSecond)
+		}
 	}
 }

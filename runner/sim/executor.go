@@ -301,7 +301,9 @@ func (x *Executor) Start(job int, devices []int) {
 	case part != nil:
 		x.startRanks(part, devices)
 	case n > 1:
-		x.startRanks(newMeeting(n).add(x, job, n), devices)
+		all := newMeeting(n).add(n)
+		all.x, all.job = x, job
+		x.startRanks(all, devices)
 	default:
 		x.startProcess(x.newProcess(job, 0, devices))
 	}

@@ -19,17 +19,17 @@ import (
 // A device that fails loses what is on it, and is out of the run until it is repaired. A job that had something there repeats its work on
 // another device, from its latest snapshot or from its start (section 3.5.7 of the dissertation on CPU-GPU clusters).
 
-// Failures are when devices fail, and what is kept of the jobs' work.
+// Failures are when devices fail, or the nodes of a cluster, and what is kept of the jobs' work.
 type Failures struct {
 	at       []failure
-	every    time.Duration // mean time between two failures of a device, exponential; 0: none at random
-	repair   time.Duration // until the device is back
+	every    time.Duration // mean time between two failures of a device or node, exponential; 0: none at random
+	repair   time.Duration // until it is back
 	snapshot time.Duration // work behind which a process copies what it has on the device to the host; 0: never
 }
 
 type failure struct {
-	device int
-	at     time.Duration
+	of int // a device, or a node
+	at time.Duration
 }
 
 // failureStream marks the generator of failures among those of a seed.
@@ -38,8 +38,9 @@ const failureStream = 1<<63 | 1<<62
 // mostFailures is how often a job repeats its work. Then it crashes, because it would go on for ever.
 const mostFailures = 1000
 
-// ParseFailures reads DEVICE@TIME, every=TIME, repair=TIME and snapshot=TIME, with commas, for a node of so many devices.
-func ParseFailures(text string, devices int) (f Failures, err error) {
+// ParseFailures reads NUMBER@TIME, every=TIME, repair=TIME and snapshot=TIME, with commas, for so many devices of a node, or nodes of a cluster: all
+// says which.
+func ParseFailures(text string, count int, all string) (f Failures, err error) {
 	if text == "" {
 		return f, nil
 	}
@@ -63,13 +64,13 @@ func ParseFailures(text string, devices int) (f Failures, err error) {
 		switch {
 		case !timed || notANumber != nil || notATime != nil || at < 0:
 			return f, fmt.Errorf("%s: want a failure such as 0@30s, every=10m, repair=1m or snapshot=10s", item)
-		case n < 0 || n >= devices:
-			return f, fmt.Errorf("%s: the node has devices 0 to %d", item, devices-1)
+		case n < 0 || n >= count:
+			return f, fmt.Errorf("%s: %s 0 to %d", item, all, count-1)
 		}
 		f.at = append(f.at, failure{n, at})
 	}
 	if len(f.at) == 0 && f.every == 0 {
-		return f, fmt.Errorf("%s: no device fails: add every=10m or 0@30s", text)
+		return f, fmt.Errorf("%s: nothing fails: add every=10m or 0@30s", text)
 	}
 	return f, nil
 }
@@ -77,7 +78,7 @@ func ParseFailures(text string, devices int) (f Failures, err error) {
 // planFailures schedules them.
 func (x *Executor) planFailures() {
 	for _, f := range x.config.Failures.at {
-		x.at(f.at, func() { x.fail(x.devices[f.device]) })
+		x.at(f.at, func() { x.fail(x.devices[f.of]) })
 	}
 	if x.config.Failures.every > 0 {
 		x.failAtRandom(rand.New(rand.NewPCG(x.config.Seed, failureStream)))

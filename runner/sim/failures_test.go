@@ -112,10 +112,10 @@ func TestParseFailures(t *testing.T) {
 		"every=10":              "every=10: want a time such as 10s",
 		"rate=1m":               "rate=1m: want a failure such as 0@30s, every=10m, repair=1m or snapshot=10s",
 		"0@-1s":                 "0@-1s: want a failure such as 0@30s, every=10m, repair=1m or snapshot=10s",
-		"snapshot=10s":          "snapshot=10s: no device fails: add every=10m or 0@30s",
+		"snapshot=10s":          "snapshot=10s: nothing fails: add every=10m or 0@30s",
 		"0@1s,":                 "empty",
 	} {
-		if _, err := ParseFailures(text, 4); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseFailures(text, 4, "the node has devices"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

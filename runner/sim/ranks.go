@@ -34,9 +34,9 @@ const messageBytesPerS = 10e9
 // group is the processes of a job of several ranks on one node.
 type group struct {
 	*meeting
-	x     *Executor
-	job   int // its number there
-	first int // its first rank; the others follow it
+	x     *Executor // where it is
+	job   int       // its number there
+	first int       // its first rank; the others follow it
 	count int
 	ranks []*process
 	open  int // that have not ended
@@ -61,9 +61,9 @@ func newMeeting(ranks int) *meeting {
 	return &meeting{of: ranks, mail: map[[2]int]int{}, awaits: map[int]awaitedMessage{}}
 }
 
-// add has the next ranks of the job be on a node.
-func (m *meeting) add(x *Executor, job, count int) *group {
-	g := &group{meeting: m, x: x, job: job, count: count}
+// add makes a group of the next ranks of the job.
+func (m *meeting) add(count int) *group {
+	g := &group{meeting: m, count: count}
 	if n := len(m.groups); n > 0 {
 		g.first = m.groups[n-1].first + m.groups[n-1].count
 	}
@@ -263,8 +263,10 @@ func (x *Executor) title(job int) string {
 	if x.config.Number != nil {
 		number = x.config.Number(job)
 	}
-	return fmt.Sprintf("job %d (%s)", number, x.job(job).Name)
+	return title(number, x.job(job).Name)
 }
+
+func title(job int, name string) string { return fmt.Sprintf("job %d (%s)", job, name) }
 
 // waiting says which ranks wait for others.
 func (g *meeting) waiting(job string) (whys []string) {

@@ -186,9 +186,10 @@ func TestPartsAreStopped(t *testing.T) {
 func TestSplitJobsEnd(t *testing.T) {
 	chance.CheckTimes(t, 60, 3000, func(rt *rapid.T) {
 		node := fmt.Sprintf("sim:%dx%dxP100", rapid.IntRange(1, 4).Draw(rt, "nodes"), rapid.IntRange(1, 2).Draw(rt, "devices"))
-		head := rapid.SampledFrom([]string{"cluster-rr", "coloc", "coloc:nodes=all", "coloc:nodes=2", "latency", "latency:nodes=all", "cluster-batch"}).Draw(rt, "head")
+		head := rapid.SampledFrom([]string{"cluster-rr", "coloc", "coloc:nodes=all", "coloc:nodes=2", "latency", "latency:nodes=all", "cluster-batch", "cluster-rr+offload:threshold=1", "latency+offload:threshold=2"}).Draw(rt, "head")
 		each := rapid.SampledFrom([]string{"case-alg3", "sa", "vgpu:n=2", "vgpu-preempt:n=1", "demand", "mfit", "cg"}).Draw(rt, "scheduler")
-		o := harness.Options{Node: node, Seed: rapid.Uint64Range(1, 9).Draw(rt, "seed"), Workers: rapid.IntRange(0, 3).Draw(rt, "workers"), Noise: rapid.SampledFrom([]float64{0, 0.3}).Draw(rt, "noise")}
+		o := harness.Options{Node: node, Seed: rapid.Uint64Range(1, 9).Draw(rt, "seed"), Workers: rapid.IntRange(0, 3).Draw(rt, "workers"), Noise: rapid.SampledFrom([]float64{0, 0.3}).Draw(rt, "noise"),
+			Failures: rapid.SampledFrom([]string{"", "", "0@1s,repair=2s", "every=4s,repair=500ms"}).Draw(rt, "failures")}
 		var jobs []mixes.Job
 		at := time.Duration(0)
 		for i := range rapid.IntRange(1, 6).Draw(rt, "jobs") {

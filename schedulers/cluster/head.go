@@ -22,9 +22,10 @@ type Head struct {
 	free    int       // the sum of weight - assigned over nodes that are up
 	cursor  int       // the node whose turn it is
 	// avail is weight - assigned of the nodes that are up. For a short job, what limits took does not count as assigned.
-	avail [2]maxima
-	yield maxima // minus the number of limits that give a short job room on a node, if limits can
-	ease  maxima // minus waiting / weight
+	avail   [2]maxima
+	yield   maxima // minus the number of limits that give a short job room on a node, if limits can
+	crowded int    // nodes on which more ranks wait than the threshold
+	ease    maxima // minus waiting / weight
 	// resumable are nodes whose last short job is gone, so that limits can go. A node may occur twice.
 	resumable []*node
 	decided   []Decision
@@ -141,9 +142,9 @@ func (h *Head) NodeDown(node int) []Decision {
 	if !n.up {
 		return nil
 	}
-	n.up, n.waiting = false, 0
+	n.up = false
 	h.up--
-	h.refresh(n)
+	h.wait(n, 0)
 	for len(n.shares) > 0 {
 		j := n.shares[0].job
 		reason := fmt.Sprintf("job %s is lost: node %s is down", j.Name, n.Name)

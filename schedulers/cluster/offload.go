@@ -27,8 +27,10 @@ func (h *Head) Load(node, waiting int, started ...schedulers.JobID) []Decision {
 
 // Tick looks again at all nodes, because others may have emptied since they were reported.
 func (h *Head) Tick() []Decision {
-	for _, n := range h.nodes {
-		h.relieve(n)
+	if h.crowded > 0 {
+		for _, n := range h.nodes {
+			h.relieve(n)
+		}
 	}
 	return h.decide()
 }
@@ -67,6 +69,12 @@ func (h *Head) move(s *share, to *node) {
 }
 
 func (h *Head) wait(n *node, ranks int) {
+	if n.waiting > h.policy.threshold {
+		h.crowded--
+	}
+	if ranks > h.policy.threshold {
+		h.crowded++
+	}
 	n.waiting = ranks
 	h.refresh(n)
 }
