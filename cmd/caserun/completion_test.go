@@ -81,8 +81,10 @@ func schedulerNames() (names []string) {
 }
 
 func TestCompletionOfParameters(t *testing.T) {
+	all := append(schedulerNames(), "cluster-batch", "cluster-rr", "coloc", "latency")
+	slices.Sort(all)
 	for typed, want := range map[string][]string{
-		"cg":                            schedulerNames(),
+		"cg":                            all,
 		"cg:":                           {"cg:isolate=", "cg:managed=", "cg:workers="},
 		"case-alg3:room=0,queue=p":      {"case-alg3:room=0,queue=priority-fifo", "case-alg3:room=0,queue=priority-mmu"},
 		"plan:queue=d":                  nil,
@@ -91,6 +93,9 @@ func TestCompletionOfParameters(t *testing.T) {
 		"vgpu:n=2,bursts=":              {"vgpu:n=2,bursts=off", "vgpu:n=2,bursts=on"},
 		"case-alg3:queue=fifo,room=0,w": {"case-alg3:queue=fifo,room=0,wait-limit="},
 		"nobody:":                       nil,
+		"coloc:l":                       {"coloc:literal="},
+		"coloc/sa:queue=s":              {"coloc/sa:queue=sjf"},
+		"latency:limit=1/sa:m":          {"latency:limit=1/sa:managed="},
 	} {
 		offered := slices.DeleteFunc(completions(t, "mix", "W1", "--sched", typed), func(o string) bool { return typed != "cg" && !strings.HasPrefix(o, typed) })
 		if slices.Sort(offered); !slices.Equal(offered, want) {

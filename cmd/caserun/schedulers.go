@@ -10,7 +10,7 @@ import (
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/schedulers/cluster"
 )
 
 // shownScheduler is what schedulers is asked for.
@@ -40,7 +40,7 @@ func (o *shownScheduler) settle(c *cobra.Command, args []string) error {
 		if results.HasEmptyPart(args[0]) {
 			return fmt.Errorf("%q has an empty part: write a scheduler's name alone, such as case-alg3", args[0])
 		}
-		if _, err := policies.Lookup(o.name); err != nil {
+		if _, err := cluster.Lookup(o.name); err != nil {
 			if hint := near.DidYouMean("caserun schedulers ", o.name, []string{"test"}); hint != "" {
 				return fmt.Errorf("unknown scheduler %q: %s", o.name, hint)
 			}
@@ -54,7 +54,7 @@ func (o *shownScheduler) do(c *cobra.Command) error {
 	if o.name == "" {
 		return render(c, o.settings.Format, report.SchedulerList())
 	}
-	s, err := policies.Lookup(o.name)
+	s, err := cluster.Lookup(o.name)
 	if err != nil {
 		return err
 	}

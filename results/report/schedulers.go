@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
@@ -29,7 +30,12 @@ func SchedulerList() *Table {
 		}
 		t.Add(s.Name, string(s.Binds), s.Brief, strings.Join(names, ","), s.Rule, s.Source)
 	}
-	t.Say("caserun schedulers NAME has the parameters, the whole rule and the source")
+	var heads []string
+	for _, h := range cluster.Listed() {
+		heads = append(heads, h.Name)
+	}
+	t.Say("caserun schedulers NAME has the parameters, the whole rule and the source",
+		"on a cluster a policy of its head and a slash go before, as in coloc/case-alg3: "+strings.Join(heads, ", "))
 	return t
 }
 
@@ -38,6 +44,7 @@ func schedulerDetails(s policies.Info) *Table {
 	binds := map[policies.Binding]string{
 		policies.BindsJob:  "job: a device for the whole process, before it starts",
 		policies.BindsTask: "task: a device for each GPU task, when its process asks",
+		policies.BindsNode: "node: nodes of a cluster for the ranks of a job. A slash and the scheduler of each node follow",
 	}
 	says := func(property string, is bool) {
 		t.Add(property, map[bool]string{true: "yes", false: "no"}[is])
@@ -47,6 +54,9 @@ func schedulerDetails(s policies.Info) *Table {
 	t.Add("binds", binds[s.Binds])
 	if s.External {
 		t.Add("decides", "a program of yours, whose greeting says what it can")
+		return t
+	}
+	if s.Binds == policies.BindsNode {
 		return t
 	}
 	says("several jobs on a device", s.Shares)
@@ -63,7 +73,14 @@ func schedulerDetails(s policies.Info) *Table {
 }
 
 func parameterList(s policies.Info) *Table {
-	t := &Table{Title: "parameters, as in --sched " + s.Name + ":" + s.Params[0].Name + "=" + example(s.Params[0]),
+	as := s.Name + ":" + s.Params[0].Name + "=" + example(s.Params[0])
+	if s.Binds == policies.BindsNode {
+		as += "/case-alg3"
+	}
+	if s.Name == cluster.Offload {
+		as = "coloc+" + as
+	}
+	t := &Table{Title: "parameters, as in --sched " + as,
 		Columns: []Column{{Name: "parameter"}, {Name: "default"}, {Name: "meaning"}}}
 	for _, p := range s.Params {
 		t.Add(p.Name, p.Default, p.Help)

@@ -55,25 +55,37 @@ const dissertation = "the dissertation on CPU-GPU clusters"
 
 var registry = map[string]Policy{
 	"cluster-batch": {place: placeBatch, exclusive: true, Info: policies.Info{Name: "cluster-batch",
+		Binds:  policies.BindsNode,
 		Brief:  "a device for each rank, shared with nobody, in turn",
+		Rule:   "a job waits until enough devices of the cluster are free, and nobody passes it. Its ranks go to devices in turn, from the device after the latest one on",
 		Source: dissertation + ", section 4.4.5, TORQUE"}},
 	"cluster-rr": {place: placeInTurn, Info: policies.Info{Name: "cluster-rr",
+		Binds:  policies.BindsNode,
 		Brief:  "ranks go to nodes in turn, and share their devices",
+		Rule:   "each rank goes to the next node in turn, however many are there",
 		Source: dissertation + ", Listing 4-1",
 		Params: []policies.Param{paramLiteral}}},
 	"coloc": {place: placeTogether, Info: policies.Info{Name: "coloc",
+		Binds:  policies.BindsNode,
 		Brief:  "ranks that talk to each other go to one node, others to where there is room",
+		Rule:   "a job that is sensitive to communication goes whole to the node with most room. Other jobs take what room there is, node by node, and their other ranks go to all nodes in turn. Where no node has room, the job waits",
 		Source: dissertation + ", Listing 4-2",
 		Params: []policies.Param{paramNodes, paramWeights, paramLiteral}}},
 	"latency": {place: placeTogether, latency: true, Info: policies.Info{Name: "latency",
+		Binds:  policies.BindsNode,
 		Brief:  "as coloc; short jobs go first, and long ones give way to them",
+		Rule:   "as coloc, but short jobs go first. If one finds no room, the fewest long jobs of one node give way, until no short job waits and none runs there",
 		Source: dissertation + ", Listing 4-3",
 		Params: []policies.Param{paramNodes, paramWeights, paramLimit}}},
 }
 
-// offload goes on top of another policy.
-var offload = policies.Info{Name: "offload",
-	Brief:  "jobs that wait on a crowded node move before they start",
+// Offload is the name of what goes on top of another policy.
+const Offload = "offload"
+
+var offload = policies.Info{Name: Offload,
+	Binds:  policies.BindsNode,
+	Brief:  "behind another head, as in coloc+offload: jobs leave a crowded node before they start",
+	Rule:   "while more ranks wait on a node than the threshold, the job that came last goes to the node with the fewest waiting ranks for its weight. A job moves once, and before it starts",
 	Source: dissertation + ", section 3.5.8",
 	Params: []policies.Param{paramThreshold}}
 
@@ -83,6 +95,19 @@ func Listed() (infos []policies.Info) {
 		infos = append(infos, registry[name].Info)
 	}
 	return append(infos, offload)
+}
+
+// All describes the schedulers of one node, and the policies of a cluster's head.
+func All() []policies.Info { return slices.Concat(policies.Listed(), Listed()) }
+
+// Lookup describes a scheduler of one node, or a policy of a cluster's head.
+func Lookup(name string) (policies.Info, error) {
+	for _, i := range Listed() {
+		if i.Name == name {
+			return i, nil
+		}
+	}
+	return policies.Lookup(name)
 }
 
 // Parse settles a policy from its text, name or name:key=value,key=value. +offload:threshold=8 may follow.

@@ -18,12 +18,13 @@ import (
 	"github.com/caserun/caserun/schedulers/engine"
 )
 
-// Binding says what a scheduler binds to a device.
+// Binding says what a scheduler binds to a device, or that it is of a cluster's head.
 type Binding string
 
 const (
 	BindsJob  Binding = "job"  // the process, before exec
 	BindsTask Binding = "task" // each GPU task, when its process asks
+	BindsNode Binding = "node" // ranks of a job to nodes, which have schedulers of their own (schedulers/cluster)
 )
 
 // Param is one parameter of a scheduler, as users see it.

@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -40,20 +41,34 @@ func InList(offer func(typed string) []string, typed string) (lists []string) {
 // OfferSchedulerName offers the schedulers.
 func OfferSchedulerName(string) []string { return OfferScheduler("") }
 
-// OfferScheduler offers a scheduler's name, and behind its colon the parameters that are not given yet, or the values of the
+// OfferScheduler offers the name of a scheduler or of a policy of a cluster's head, behind whose slash it offers a node's scheduler, and behind its colon the parameters that are not given yet, or the values of the
 // parameter that is being typed. A name for it may stand before.
 func OfferScheduler(typed string) (offers []string) {
 	arm, unnamed, named := schedulers.CutName(typed)
 	if named {
 		arm += ":="
 	}
-	name, parameters, begun := strings.Cut(unnamed, ":")
-	for _, s := range policies.Listed() {
+	if head, node := cluster.Cut(unnamed); head != "" {
+		for _, offer := range offerOne(node, policies.Listed()) {
+			offers = append(offers, arm+head+offer)
+		}
+		return offers
+	}
+	for _, offer := range offerOne(unnamed, cluster.All()) {
+		offers = append(offers, arm+offer)
+	}
+	return Without([]string{arm + cluster.Offload}, offers)
+}
+
+// offerOne is OfferScheduler without a name for it, of some schedulers.
+func offerOne(typed string, of []policies.Info) (offers []string) {
+	name, parameters, begun := strings.Cut(typed, ":")
+	for _, s := range of {
 		switch {
 		case !begun:
-			offers = append(offers, arm+s.Name+"\t"+s.Brief)
+			offers = append(offers, s.Name+"\t"+s.Brief)
 		case s.Name == name:
-			offers = append(offers, offerParameters(s, arm+name+":", parameters)...)
+			offers = append(offers, offerParameters(s, name+":", parameters)...)
 		}
 	}
 	return offers
