@@ -33,6 +33,7 @@ type Batch struct {
 	grouped   int                         // jobs of the mix up to the end of the present group
 	groupAt   time.Duration               // when the present group arrived, from which the times of its jobs count
 	others    int                         // that have arrived and not ended, without companions
+	alone     bool                        // given jobs are companions, and so are all others of the cluster
 	arriveAt  time.Duration               // a tick was asked for then, because the next job of the group arrives
 	next      int                         // first job of the mix that has not been admitted
 	backlog   *backlog                    // nil: jobs are admitted in the order of their arrival

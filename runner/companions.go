@@ -9,7 +9,7 @@ func (b *Batch) countOther(i, by int) {
 
 // endCompanions stops the companions that run, if no other job of their group is left. One that starts later is stopped then.
 func (b *Batch) endCompanions() {
-	if b.others > 0 || b.arrived < b.grouped || b.open || b.cancelled {
+	if b.others > 0 || b.arrived < b.grouped || b.open && !b.alone || b.cancelled {
 		return
 	}
 	for i := range b.records {

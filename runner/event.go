@@ -56,6 +56,9 @@ type (
 	}
 	// NoMore says that no more jobs are given.
 	NoMore struct{}
+	// OnlyCompanions says that of the jobs that are given, and of those elsewhere in the cluster, only companions are left. It ends them,
+	// and holds until another job is given.
+	OnlyCompanions struct{}
 	// Stuck says that nothing will happen any more, because ranks of jobs wait for others: which do, for what. Or because
 	// the kernels of some jobs never end; if it names nothing, those of another node's jobs. It ends the batch.
 	Stuck struct {

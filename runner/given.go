@@ -112,6 +112,7 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 		return fmt.Errorf("the job %w", err)
 	}
 	i := len(b.records)
+	b.alone = false
 	b.add(given{&e.Job, now, e.FaultsAlone, e.Expected, e.FirstRank})
 	b.wait(i)
 	b.recordJob(&b.records[i])
@@ -170,6 +171,12 @@ func (b *Batch) expectNext(spec *mixes.Job, p *schedulers.Prediction) (why strin
 		return ""
 	}
 	return b.ahead.extend(b.config, spec, p, level)
+}
+
+func (OnlyCompanions) apply(b *Batch, _ time.Duration) error {
+	b.alone = true
+	b.endCompanions()
+	return nil
 }
 
 func (NoMore) apply(b *Batch, now time.Duration) error {

@@ -113,9 +113,6 @@ func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set)
 		return err
 	}
 	_, err := b.executor(Config{Node: b.kinds[0].Node, Jobs: m.Jobs, Profiles: known}, m, nil)
-	if err == nil {
-		err = b.checkClustered(m)
-	}
 	if err != nil {
 		err = fmt.Errorf("mix %s: %w", m.Name, err)
 	}

@@ -42,6 +42,8 @@ type batchOfCluster struct {
 	giving    []*member     // nodes that get jobs now
 	ended     []int         // jobs that have ended since the head was told
 	left      int           // jobs that have not
+	others    int           // jobs that have arrived and not ended, without companions
+	alone     bool          // the nodes know that only companions are left
 	changed   time.Duration // when a node did something else than kernels that never end
 	cancelled bool          // the head decides nothing more
 	wrong     error         // what could not be carried out of a plan
@@ -322,10 +324,13 @@ func (c *batchOfCluster) arrive(at time.Duration) error {
 		c.groupAt = c.lastEnd
 	}
 	c.arrived++
+	if !job.UntilOthersEnd {
+		c.others++
+	}
 	c.records[i].ArrivalS = new(at.Seconds())
 	c.rec.Job(c.records[i])
 	c.waiting++
-	known := cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: job.Processes()}
+	known := cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: max(job.Processes(), job.GPUs), Whole: job.GPUs > 1}
 	if job.Long {
 		known.Class = cluster.Long
 	}
@@ -347,7 +352,29 @@ func (c *batchOfCluster) tell() error {
 	if err := c.give(); err != nil {
 		return err
 	}
-	return c.tellLoads()
+	if err := c.tellLoads(); err != nil {
+		return err
+	}
+	return c.endCompanions()
+}
+
+// endCompanions ends the companions, if only they are left of the jobs that have arrived, and no more of their group come.
+func (c *batchOfCluster) endCompanions() error {
+	if c.others > 0 || c.alone || c.arrived < len(c.Mix.Jobs) && !c.beginsGroup() {
+		return nil
+	}
+	c.alone = true
+	for _, n := range c.nodes {
+		if n.left == 0 {
+			continue
+		}
+		n.executor.now = c.now
+		err := n.loop.TryPost(c.now, runner.OnlyCompanions{})
+		if c.expect(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *batchOfCluster) carryOut(decisions []cluster.Decision) error {
@@ -424,6 +451,7 @@ func (c *batchOfCluster) send(n *member, what coming) (local int) {
 // give gives nodes the jobs that go there now, together.
 func (c *batchOfCluster) give() error {
 	for _, n := range c.giving {
+		c.alone = false
 		n.executor.now = c.now
 		n.executor.tell()
 		for k, what := range n.coming {
@@ -485,6 +513,9 @@ func (c *batchOfCluster) over(job int, at time.Duration) {
 	if !c.places[job].over {
 		c.places[job].over, c.lastEnd = true, at
 		c.left--
+		if r := &c.records[job]; r.ArrivalS != nil && !c.Mix.Jobs[job].UntilOthersEnd {
+			c.others--
+		}
 		c.ended = append(c.ended, job)
 	}
 }
@@ -558,9 +589,6 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 	if batch.Feed != nil {
 		return nil, harness.Refuse(fmt.Errorf("%s: a simulated cluster has all jobs from its start", b.options.Node))
 	}
-	if err := b.checkClustered(batch.Mix); err != nil {
-		return nil, harness.Refuse(err)
-	}
 	policy, _ := batch.Scheduler.Head.(cluster.Policy)
 	c := &batchOfCluster{Batch: batch, exclusive: policy.Exclusive(), leave: policy.Offloads(), backend: b, rec: to, said: map[results.EventKind]bool{}}
 	var nodes []cluster.Node
@@ -579,27 +607,4 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 		return nil, harness.Refuse(err)
 	}
 	return c, nil
-}
-
-// checkClustered refuses jobs that a cluster cannot run.
-func (b *Backend) checkClustered(m mixes.Mix) error {
-	for i, j := range m.Jobs {
-		why := ""
-		switch {
-		case !b.isCluster:
-			return nil
-		case j.UntilOthersEnd:
-			why = "until_others_end: true"
-		case j.GPUs > 1:
-			why = fmt.Sprintf("gpus: %d", j.GPUs)
-		default:
-			continue
-		}
-		where := ""
-		if at := m.Where(i); at != "" {
-			where = at + ": "
-		}
-		return fmt.Errorf("%sjob %s has %s, which simulated clusters cannot do yet: leave it out, or name one node", where, j.Name, why)
-	}
-	return nil
 }

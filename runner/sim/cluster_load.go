@@ -53,7 +53,7 @@ func (c *batchOfCluster) lookAtWaiting(n *member) (started []schedulers.JobID) {
 	n.crowd = 0
 	n.waits = slices.DeleteFunc(n.waits, func(local int) bool {
 		job := n.jobs[local]
-		ranks, over := c.Mix.Jobs[job].Processes(), c.places[job].over
+		ranks, over := max(c.Mix.Jobs[job].Processes(), c.Mix.Jobs[job].GPUs), c.places[job].over
 		if p := n.parts[local]; p != nil {
 			ranks, over = p.count, over || p.record.Outcome != nil
 		}

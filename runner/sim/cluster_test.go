@@ -86,7 +86,7 @@ func TestAClusterIsItsNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			together := &tape{}
-			c := &batchOfCluster{rec: together, records: make([]results.Job, len(jobs)), places: make([]place, len(jobs))}
+			c := &batchOfCluster{Batch: harness.Batch{Request: harness.Request{Mix: mixes.Mix{Jobs: jobs}}}, rec: together, records: make([]results.Job, len(jobs)), places: make([]place, len(jobs))}
 			for i := range nodes {
 				var own []mixes.Job
 				var numbers []int
@@ -154,8 +154,6 @@ func (r *tape) last(t *testing.T) string {
 // The nodes of a cluster, and the head's policy, must be what can be simulated.
 func TestClustersThatCannotBe(t *testing.T) {
 	job := catalogJobs(t, "bfs-32M")[0]
-	companion := job
-	companion.UntilOthersEnd = true
 	for _, c := range []struct {
 		node, scheduler string
 		want            string
@@ -174,13 +172,6 @@ func TestClustersThatCannotBe(t *testing.T) {
 	} {
 		if _, _, err := clustered(t.Context(), c.node, c.scheduler, 1, job); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s under %s: %v, want %q", c.node, c.scheduler, err, c.want)
-		}
-	}
-	several := job
-	several.GPUs = 2
-	for want, job := range map[string]mixes.Job{"until_others_end: true": companion, "gpus: 2": several} {
-		if _, _, err := clustered(t.Context(), "sim:2x2xV100", "coloc/sa", 1, job); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
@@ -361,6 +352,53 @@ func TestNodesAreLost(t *testing.T) {
 		}
 		if onSecond := *done[6].Device == 1 || *done[7].Device == 1; onSecond == strings.Contains(at, "100s") {
 			t.Errorf("%s: later jobs on the node that is back: %t", at, onSecond)
+		}
+	}
+}
+
+// A job of several devices goes to a node that has them, under each policy. One that no node can have is refused.
+func TestJobsOfSeveralDevicesOnACluster(t *testing.T) {
+	for _, head := range []string{"cluster-batch", "cluster-rr", "coloc", "latency+offload"} {
+		for _, scheduler := range []string{"sa", "case-alg3", "vgpu:n=2"} {
+			one, two, four := timed("one", 1), timed("two", 1), timed("four", 1)
+			for n, j := range map[int]*mixes.Job{2: &two, 4: &four} {
+				j.GPUs, j.Binding = n, mixes.BindDeclared
+			}
+			done, _, err := clustered(t.Context(), "sim:2x1xV100:1x2xV100", head+"/"+scheduler, 1, one, two, four, two)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []results.Outcome{results.OK, results.OK, results.Refused, results.OK} {
+				if j := done[i]; *j.Outcome != want || want == results.OK && i > 0 && (j.Devices == nil || *j.Devices != "2,3") {
+					t.Errorf("%s/%s: %+v", head, scheduler, j)
+				}
+			}
+			if want := "job four needs 4 devices of one node, and no node has more than 2"; done[2].Detail != want {
+				t.Errorf("%s/%s: %q", head, scheduler, done[2].Detail)
+			}
+		}
+	}
+}
+
+// A companion runs until the last other job of its group has ended, on whatever node. One that starts later is ended then.
+func TestCompanionsOnACluster(t *testing.T) {
+	for _, scheduler := range []string{"cluster-rr/sa", "cluster-batch/case-alg3", "coloc/vgpu:n=2", "latency/demand"} {
+		companion, last := timed("companion", 1000), timed("last", 3)
+		companion.UntilOthersEnd = true
+		next := timed("next", 1)
+		next.Group = 1
+		jobs := []mixes.Job{companion, timed("first", 1), last, companion, next}
+		done, _, err := clustered(t.Context(), "sim:3x1xV100", scheduler, 1, jobs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, j := range done {
+			if !j.EndedOK() || j.EndedWithOthers() != jobs[i].UntilOthersEnd {
+				t.Errorf("%s: %+v", scheduler, j)
+			}
+		}
+		if end := *done[2].EndS; *done[0].EndS != end || *done[3].EndS < end || *done[4].StartS < *done[3].EndS {
+			t.Errorf("%s: companions end at %g s and %g s, the others at %g s, and the next group starts at %g s", scheduler, *done[0].EndS, *done[3].EndS, end, *done[4].StartS)
 		}
 	}
 }

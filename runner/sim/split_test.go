@@ -199,7 +199,8 @@ func TestSplitJobsEnd(t *testing.T) {
 				steps += rapid.SampledFrom([]string{host(1), host(0.2) + kernel(80, 0.7, ""), only("0", host(2)), barrier, message("0", `"all"`, "300MiB"), message(`"all"`, "0", "100MiB")}).Draw(rt, "step")
 			}
 			job := ranks(t, fmt.Sprint("job", i), n, allocate("a", rapid.SampledFrom([]string{"1GiB", "9GiB", "1TiB"}).Draw(rt, "bytes"))+steps+kernel(1, 0.1, "")+free("a"))
-			job.Long = rapid.Bool().Draw(rt, "long")
+			job.Long, job.Computes = rapid.Bool().Draw(rt, "long"), rapid.Bool().Draw(rt, "computes")
+			job.UntilOthersEnd = i > 0 && rapid.IntRange(0, 5).Draw(rt, "companion") == 0
 			job.At = at
 			at += rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(rt, "after")
 			jobs = append(jobs, job)

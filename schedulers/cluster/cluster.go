@@ -38,6 +38,8 @@ type Job struct {
 	Ranks int
 	Kind  Kind
 	Class Class
+	// Whole: its ranks are one process with as many devices, all of one node.
+	Whole bool
 }
 
 // Share is how many of a job's ranks are on a node. Node counts from 0, in the order given to New.

@@ -18,6 +18,7 @@ type Head struct {
 	jobs    map[schedulers.JobID]*job
 	queues  [2][]*job // of a policy that prefers short jobs by class; else all in the first. Jobs that ended may be in them
 	devices int       // of all nodes
+	largest int       // how many devices a node has at most
 	up      int       // nodes
 	free    int       // the sum of weight - assigned over nodes that are up
 	cursor  int       // the node whose turn it is
@@ -71,6 +72,7 @@ func New(policy Policy, nodes []Node) (*Head, error) {
 	for i, n := range nodes {
 		h.nodes = append(h.nodes, &node{Node: n, given: i, weight: weights[i]})
 		h.devices += n.Devices
+		h.largest = max(h.largest, n.Devices)
 	}
 	if policy.weights != "" {
 		slices.SortStableFunc(h.nodes, func(a, b *node) int { return cmp.Compare(b.weight, a.weight) })
@@ -90,6 +92,8 @@ func (h *Head) Submit(j Job) []Decision {
 		reason = fmt.Sprintf("job %d (%s) is in the cluster already: give each job its own number", j.ID, h.jobs[j.ID].Name)
 	case j.Ranks < 1:
 		reason = fmt.Sprintf("job %s has %d ranks: give it at least 1", j.Name, j.Ranks)
+	case j.Whole && j.Ranks > h.largest:
+		reason = fmt.Sprintf("job %s needs %s of one node, and no node has more than %d", j.Name, size.Count(j.Ranks, "device"), h.largest)
 	case h.policy.exclusive && j.Ranks > h.devices:
 		reason = fmt.Sprintf("job %s has %s, and each needs a device of its own, but the cluster has %s: give it fewer ranks, or choose a policy that shares devices",
 			j.Name, size.Count(j.Ranks, "rank"), size.Count(h.devices, "device"))
@@ -172,9 +176,9 @@ func (h *Head) decide() []Decision {
 func (h *Head) serve(queue Class) {
 	var back []*job
 	for j := h.first(queue); j != nil; j = h.first(queue) {
-		shares := h.policy.place(h, j)
+		shares := h.place(j)
 		if shares == nil && h.makeRoom(j) {
-			shares = h.policy.place(h, j)
+			shares = h.place(j)
 		}
 		if shares == nil && !h.policy.literal {
 			break

@@ -10,10 +10,18 @@ import (
 
 // makeRoom limits the fewest long jobs of one node that leave room for a short job.
 func (h *Head) makeRoom(j *job) bool {
-	if !h.policy.latency || j.Class != Short || h.yield.largest() == lowest {
+	if !h.policy.latency || j.Class != Short {
 		return false
 	}
-	n := h.nodes[h.yield.first()]
+	devices := 0
+	if j.Whole {
+		devices = j.Ranks
+	}
+	i := h.largestOf(h.yield, lowest, devices)
+	if i < 0 {
+		return false
+	}
+	n := h.nodes[i]
 	for _, s := range h.yielding(n) {
 		h.setLimit(s, true, 0)
 		h.decided = append(h.decided, Limit{s.job.ID, n.given, h.policy.limit})

@@ -53,7 +53,7 @@ func (h *Head) relieve(n *node) {
 // improves reports whether the share may move, and fewer ranks wait on the other node, for its weight.
 func (h *Head) improves(s *share, to *node) bool {
 	return !s.job.started && !s.moved && !s.limited && s.job.on(to) == nil && to.pressure() < s.node.pressure() &&
-		(!h.policy.exclusive || to.free >= s.ranks)
+		(!h.policy.exclusive || to.free >= s.ranks) && (!s.job.Whole || to.Devices >= s.ranks)
 }
 
 func (h *Head) move(s *share, to *node) {

@@ -7,6 +7,59 @@ import (
 
 // These are the rules by which a job gets nodes. Each returns shares with places for nodes, or nil: the job waits.
 
+// place has the rule of the policy give a job nodes. A job that is whole gets one that has its devices.
+func (h *Head) place(j *job) []Share {
+	if !j.Whole {
+		return h.policy.place(h, j)
+	}
+	i := h.nodeFor(j)
+	if i < 0 {
+		return nil
+	}
+	return []Share{{i, j.Ranks}}
+}
+
+// nodeFor is the node of a job that is whole; -1: it waits. Under a policy with weights it is the one with most room, and else the next in turn.
+func (h *Head) nodeFor(j *job) int {
+	avail := h.avail[j.Class]
+	if h.policy.weights != "" {
+		return h.largestOf(avail, 0, j.Ranks)
+	}
+	bound := lowest
+	if h.policy.exclusive {
+		bound = float64(j.Ranks - 1)
+	}
+	for at, n := h.cursor, 0; n < len(h.nodes); n++ {
+		i := h.avail[Long].inTurn(at, bound)
+		if i < 0 {
+			break
+		}
+		if h.nodes[i].Devices >= j.Ranks {
+			h.cursor = i + 1
+			return i
+		}
+		at = i + 1
+	}
+	return -1
+}
+
+// largestOf is the first node with the largest key above a bound, of those with so many devices; -1: none has one.
+func (h *Head) largestOf(keys maxima, bound float64, devices int) int {
+	best := -1
+	if keys.largest() <= bound {
+		return best
+	}
+	if first := keys.first(); h.nodes[first].Devices >= devices {
+		return first
+	}
+	for i := range keys.above(bound) {
+		if h.nodes[i].Devices >= devices && (best < 0 || keys.of(i) > keys.of(best)) {
+			best = i
+		}
+	}
+	return best
+}
+
 // placeBatch gives each rank a device of its own, from the device after the latest one on. It is what TORQUE does
 // (section 4.4.5).
 func placeBatch(h *Head, j *job) (shares []Share) {
