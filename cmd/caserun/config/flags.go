@@ -100,7 +100,7 @@ func AddLimitsFlag(f *pflag.FlagSet, limits string) {
 
 // AddNodeFlags adds what is the same for every run of a sweep.
 func AddNodeFlags(f *pflag.FlagSet) {
-	f.String("node", "", "`NODE`, local, sim:[NODESx]COUNTxMODEL[+...] or FILE.csv of nodes; no GPU: sim:4xV100")
+	f.String("node", "", "`NODE`, local or sim:[NODESx]COUNTxMODEL[+...]; no GPU: sim:4xV100")
 	f.Bool(requireLive, false, "run on this machine's GPUs or not at all: simulate nothing")
 	AddAllowSimulatedFlag(f)
 	AddDevicesFlag(f)
@@ -125,7 +125,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.String("profiles", "", "`FILE` of caserun profile, in addition to the catalog's profiles")
 	AddHistoryFlag(f)
 	f.Float64(simNoise, 0, "`SIGMA` of the logarithm of simulated phases")
-	f.String("sim-failures", "", "`LIST` of failures of simulated GPUs, or of a cluster's nodes, such as every=10m")
+	f.String("sim-failures", "", "`LIST` of failures of simulated GPUs or nodes, such as every=10m")
 }
 
 // AddSweepNodeFlags adds AddNodeFlags to a command that makes sweeps.
