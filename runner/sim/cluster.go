@@ -28,28 +28,29 @@ type batchOfCluster struct {
 	rec     harness.Recorder
 	head    *cluster.Head
 	// exclusive: a job shares its device with nobody.
-	exclusive bool
-	nodes     []*member
-	due       members       // by what each does next
-	plans     calendar      // of nodes that are lost and come back
-	now       time.Duration // when something happened last
-	records   []results.Job // as the nodes say, with the numbers of the batch
-	arrived   int           // jobs of the mix that have arrived: the first ones
-	groupAt   time.Duration // when the latest group arrived
-	lastEnd   time.Duration // of a job
-	places    []place       // of the jobs
-	waiting   int           // jobs that have arrived, and are on no node
-	giving    []*member     // nodes that get jobs now
-	ended     []int         // jobs that have ended since the head was told
-	left      int           // jobs that have not
-	others    int           // jobs that have arrived and not ended, without companions
-	alone     bool          // the nodes know that only companions are left
-	changed   time.Duration // when a node did something else than kernels that never end
-	cancelled bool          // the head decides nothing more
-	wrong     error         // what could not be carried out of a plan
-	leave     bool          // jobs that wait at a node may go to another
-	busier    []*member     // nodes of which the head is to be told
-	said      map[results.EventKind]bool
+	exclusive     bool
+	nodes         []*member
+	due           members       // by what each does next
+	plans         calendar      // of nodes that are lost and come back
+	now           time.Duration // when something happened last
+	records       []results.Job // as the nodes say, with the numbers of the batch
+	arrived       int           // jobs of the mix that have arrived: the first ones
+	groupAt       time.Duration // when the latest group arrived
+	lastEnd       time.Duration // of a job
+	places        []place       // of the jobs
+	waiting       int           // jobs that have arrived, and are on no node
+	giving        []*member     // nodes that get jobs now
+	ended         []int         // jobs that have ended since the head was told
+	left          int           // jobs that have not
+	others        int           // jobs that have arrived and not ended, without companions
+	alone         bool          // the nodes know that only companions are left
+	changed       time.Duration // when a node did something else than kernels that never end
+	cancelled     bool          // the head decides nothing more
+	wrong         error         // what could not be carried out of a plan
+	leave         bool          // jobs that wait at a node may go to another
+	hasCompanions bool          // there are companions
+	busier        []*member     // nodes of which the head is to be told
+	said          map[results.EventKind]bool
 }
 
 // place is where a job is.
@@ -70,7 +71,7 @@ type member struct {
 	jobs     []int         // by their numbers here
 	parts    map[int]*part // jobs of which others are on other nodes too
 	left     int           // jobs here that have no outcome
-	meet     int           // of these, parts
+	meet     int           // parts here of jobs that have no outcome
 	coming   []coming      // jobs that it gets now
 	waits    []int         // jobs here, by their numbers here, that have not started as far as the head knows; only if jobs may leave
 	crowd    int           // their ranks, as the head knows
@@ -215,7 +216,7 @@ func (c *batchOfCluster) run(ctx context.Context) error {
 }
 
 // outside is a time before which neither the head nor the mix does anything with a node: the next arrival, and where a job waits at
-// the head, a group for the one before, or ranks here may for those elsewhere, the next event of another node.
+// the head, a group for the one before, ranks here for those elsewhere, or a companion for all others, the next event of another node.
 func (c *batchOfCluster) outside(n *member) time.Duration {
 	until, coming := c.nextArrival()
 	if !coming {
@@ -224,7 +225,7 @@ func (c *batchOfCluster) outside(n *member) time.Duration {
 	if planned, plans := c.plans.next(); plans {
 		until = min(until, planned)
 	}
-	if c.waiting+n.meet == 0 && (coming || c.arrived == len(c.Mix.Jobs)) {
+	if c.waiting+n.meet == 0 && !c.leave && !c.hasCompanions && (coming || c.arrived == len(c.Mix.Jobs)) {
 		return until
 	}
 	for i := 0; i < min(len(c.due), 3); i++ { // the next of the others is the first, or the second behind it
@@ -590,7 +591,8 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 		return nil, harness.Refuse(fmt.Errorf("%s: a simulated cluster has all jobs from its start", b.options.Node))
 	}
 	policy, _ := batch.Scheduler.Head.(cluster.Policy)
-	c := &batchOfCluster{Batch: batch, exclusive: policy.Exclusive(), leave: policy.Offloads(), backend: b, rec: to, said: map[results.EventKind]bool{}}
+	c := &batchOfCluster{Batch: batch, exclusive: policy.Exclusive(), leave: policy.Offloads(),
+		hasCompanions: slices.ContainsFunc(batch.Mix.Jobs, func(j mixes.Job) bool { return j.UntilOthersEnd }), backend: b, rec: to, said: map[results.EventKind]bool{}}
 	var nodes []cluster.Node
 	for _, k := range b.kinds {
 		one := cluster.Node{Devices: k.Node.Count(), Weight: k.Weight}

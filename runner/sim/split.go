@@ -29,8 +29,11 @@ func (p *part) tells(r results.Job, ended bool) {
 	if !ended {
 		return
 	}
-	p.on.meet--
-	p.of.open--
+	if p.of.open--; p.of.open == 0 {
+		for _, q := range p.of.parts {
+			q.on.meet--
+		}
+	}
 	if r.EndedOK() || p.of.ends != nil {
 		return
 	}
