@@ -60,10 +60,11 @@ type (
 	// and holds until another job is given.
 	OnlyCompanions struct{}
 	// Stuck says that nothing will happen any more, because ranks of jobs wait for others: which do, for what. Or because
-	// the kernels of some jobs never end; if it names nothing, those of another node's jobs. It ends the batch.
+	// the kernels of some jobs never end. It ends the batch.
 	Stuck struct {
 		Ranks   string
-		Endless []int // jobs
+		Endless []int      // jobs
+		Cluster *Standings // on all nodes; nil: there is no other
 	}
 	// Note is something that the executor saw, for the record.
 	Note struct{ Event results.Event }

@@ -209,7 +209,10 @@ func (b *Batch) settleRanks(j *job, whole results.Outcome) {
 		if r.record.StartS == nil {
 			continue
 		}
-		outcome, detail := whole, j.withdrawn
+		outcome, detail := whole, ""
+		if whole == results.Cancelled {
+			detail = j.withdrawn
+		}
 		switch {
 		case whole != results.OK:
 		case r.exit == nil:

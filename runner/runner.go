@@ -210,6 +210,13 @@ type Loop struct {
 // Done is closed when every job has ended and all that followed was carried out.
 func (l *Loop) Done() <-chan struct{} { return l.done }
 
+// Standings are who waits and who holds now, and the names of some jobs whose kernels never end.
+func (l *Loop) Standings(endless []int) Standings {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.batch.standingsWith(endless)
+}
+
 // Post applies an event that happened at time at, which may be earlier than the time of an
 // event before it. The commands are carried out before Post returns, unless another
 // goroutine carries commands out: then that goroutine does it, behind those of earlier

@@ -10,20 +10,27 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
+// Standings are who waits for a device, who holds one, and which of some jobs' kernels never end.
+type Standings struct{ Waits, Holds, Endless []string }
+
+func (b *Batch) standingsWith(endless []int) (s Standings) {
+	s.Waits, s.Holds = b.standings()
+	for _, i := range endless {
+		s.Endless = append(s.Endless, b.named(claimant{i, noRank}))
+	}
+	return s
+}
+
 func (e Stuck) apply(b *Batch, now time.Duration) error {
-	waits, holds := b.standings()
+	all := b.standingsWith(e.Endless)
+	if e.Cluster != nil {
+		all = *e.Cluster
+	}
 	cause, short, remedy := "Waiting for other ranks: "+e.Ranks, "ranks of another job waited for each other", b.stuckRemedy()
-	var endless []string
-	for _, i := range e.Endless {
-		endless = append(endless, b.named(claimant{i, noRank}))
+	if len(all.Endless) > 0 {
+		cause, short, remedy = "In kernels that never end: "+listed(all.Endless), "a kernel of another job never ends", endlessRemedy
 	}
-	switch {
-	case len(endless) > 0:
-		cause, short, remedy = "In kernels that never end: "+listed(endless), "a kernel of another job never ends", endlessRemedy
-	case e.Ranks == "":
-		cause, short, remedy = "On another node kernels never end", "a kernel of another job never ends", endlessRemedy
-	}
-	why := fmt.Sprintf("stuck: nothing can happen any more. %s. Waiting for a device: %s. Holding: %s. %s", cause, listed(waits), listed(holds), remedy)
+	why := fmt.Sprintf("stuck: nothing can happen any more. %s. Waiting for a device: %s. Holding: %s. %s", cause, listed(all.Waits), listed(all.Holds), remedy)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventStuck, Detail: why})
 	b.endAll(func(j *job) {
 		j.stuck = "the run was stuck, because " + short

@@ -47,7 +47,7 @@ func (s *scripted) History(profiles.Set) (history.Node, error) {
 	return history.Node{Mode: results.Live, GPUs: []string{"NVIDIA H200"}, Suite: "theirs", FreeBytes: s.free}, nil
 }
 
-func (*scripted) Size() (devices, threads, nodes int, err error)        { return 2, 8, 1, nil }
+func (*scripted) Size() (devices, threads, all int, err error)          { return 2, 8, 2, nil }
 func (*scripted) Machine() (string, error)                              { return "here", nil }
 func (*scripted) CheckMix(mixes.Mix, results.Probe, profiles.Set) error { return nil }
 func (*scripted) CheckScheduler(policies.Scheduler) error               { return nil }

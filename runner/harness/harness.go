@@ -97,8 +97,8 @@ type Backend interface {
 	Ignored() []string
 	// History says for which devices predictions are, and knows what profiles do on them.
 	History(known profiles.Set) (history.Node, error)
-	// Size is the number of devices and of the host's threads of a node, and of nodes.
-	Size() (devices, threads, nodes int, err error)
+	// Size is the number of devices and of the host's threads of a node, the first of a cluster, and of the devices of all nodes.
+	Size() (devices, threads, all int, err error)
 	// Machine names where the node's runs are made (results.Machine).
 	Machine() (string, error)
 	// CheckMix refuses a mix that the node cannot run with a probe.

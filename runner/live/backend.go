@@ -66,9 +66,9 @@ func (b *Backend) Options() harness.Options { return b.options }
 
 func (*Backend) Ignored() []string { return nil }
 
-func (b *Backend) Size() (devices, threads, nodes int, err error) {
+func (b *Backend) Size() (devices, threads, all int, err error) {
 	found, err := b.gpus.Devices()
-	return len(found), b.cores, 1, err
+	return len(found), b.cores, len(found), err
 }
 
 func (b *Backend) Machine() (string, error) {

@@ -90,11 +90,11 @@ type paper struct {
 	dir string
 }
 
-func (*paper) Mode() results.Mode                             { return results.Live }
-func (*paper) Options() harness.Options                       { return harness.Options{} }
-func (*paper) Ignored() []string                              { return nil }
-func (*paper) Size() (devices, threads, nodes int, err error) { return 1, runtime.NumCPU(), 1, nil }
-func (*paper) CheckScheduler(policies.Scheduler) error        { return nil }
+func (*paper) Mode() results.Mode                           { return results.Live }
+func (*paper) Options() harness.Options                     { return harness.Options{} }
+func (*paper) Ignored() []string                            { return nil }
+func (*paper) Size() (devices, threads, all int, err error) { return 1, runtime.NumCPU(), 1, nil }
+func (*paper) CheckScheduler(policies.Scheduler) error      { return nil }
 func (*paper) History(profiles.Set) (history.Node, error) {
 	return history.Node{Mode: results.Live}, nil
 }

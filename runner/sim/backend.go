@@ -40,16 +40,7 @@ func Open(o harness.Options) (*Backend, error) {
 		return nil, harness.Refuse(fmt.Errorf("--slow %s: only for GPUs: %s may have devices of several models, such as sim:1xH200+1xL4", o.Slow, o.Node))
 	}
 	b := &Backend{kinds: kinds, whole: kinds, isCluster: isCluster, options: o}
-	devices, _, count, _ := b.Size()
-	all := "the cluster has nodes"
-	if !isCluster {
-		count, all = devices, "the node has devices"
-	}
-	b.failures, err = ParseFailures(o.Failures, count, all)
-	if err == nil && isCluster && b.failures.snapshot > 0 {
-		err = errors.New("snapshot: jobs of a node that is lost do not start again: leave it out")
-	}
-	if err != nil {
+	if b.failures, err = b.parseFailures(); err != nil {
 		return nil, harness.Refuse(fmt.Errorf("--sim-failures %w", err))
 	}
 	if o.MemCap == (size.Amount{}) {
@@ -66,6 +57,22 @@ func Open(o harness.Options) (*Backend, error) {
 		}
 	}
 	return b, nil
+}
+
+// parseFailures reads the failures of devices, or of a cluster's nodes.
+func (b *Backend) parseFailures() (Failures, error) {
+	if !b.isCluster {
+		return ParseFailures(b.options.Failures, b.kinds[0].Node.Count(), "the node has devices")
+	}
+	nodes := 0
+	for _, k := range b.kinds {
+		nodes += k.Nodes
+	}
+	f, err := ParseFailures(b.options.Failures, nodes, "the cluster has nodes")
+	if err == nil && f.snapshot > 0 {
+		err = errors.New("snapshot: jobs of a node that is lost do not start again: leave it out")
+	}
+	return f, err
 }
 
 func (*Backend) Mode() results.Mode { return results.Simulated }
@@ -98,12 +105,11 @@ func (b *Backend) Ignored() (flags []string) {
 	return flags
 }
 
-// Size is that of a node of the first kind, and the number of all nodes.
-func (b *Backend) Size() (devices, threads, nodes int, err error) {
+func (b *Backend) Size() (devices, threads, all int, err error) {
 	for _, k := range b.kinds {
-		nodes += k.Nodes
+		all += k.Nodes * k.Node.Count()
 	}
-	return b.kinds[0].Node.Count(), b.kinds[0].Host.Threads, nodes, nil
+	return b.kinds[0].Node.Count(), b.kinds[0].Host.Threads, all, nil
 }
 
 func (*Backend) Machine() (string, error) { return "", nil }

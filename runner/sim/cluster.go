@@ -44,6 +44,7 @@ type batchOfCluster struct {
 	left          int           // jobs that have not
 	others        int           // jobs that have arrived and not ended, without companions
 	alone         bool          // the nodes know that only companions are left
+	working       int           // nodes that do something
 	changed       time.Duration // when a node did something else than kernels that never end
 	cancelled     bool          // the head decides nothing more
 	wrong         error         // what could not be carried out of a plan
@@ -68,18 +69,20 @@ type member struct {
 	first    int // the number of its first device
 	executor *Executor
 	loop     *runner.Loop
-	jobs     []int         // by their numbers here
-	parts    map[int]*part // jobs of which others are on other nodes too
-	left     int           // jobs here that have no outcome
-	meet     int           // parts here of jobs that have no outcome
-	coming   []coming      // jobs that it gets now
-	waits    []int         // jobs here, by their numbers here, that have not started as far as the head knows; only if jobs may leave
-	crowd    int           // their ranks, as the head knows
-	busier   bool          // a job has come, started or ended since the head was told
-	gone     map[int]bool  // jobs that have left, by their numbers here
-	lost     bool          // until it is repaired
-	next     time.Duration // when something is due
-	at       int           // among members
+	jobs     []int              // by their numbers here
+	parts    map[int]*part      // jobs of which others are on other nodes too
+	left     int                // jobs here that have no outcome
+	meet     int                // parts here of jobs that have no outcome
+	coming   []coming           // jobs that it gets now
+	waits    map[int]int        // ranks of the jobs that have not started, by their numbers here; only if jobs may leave
+	crowd    int                // these ranks
+	begun    []schedulers.JobID // jobs that have started or ended since the head was told
+	busier   bool               // a job has come, started or ended since then
+	gone     map[int]bool       // jobs that have left, by their numbers here
+	lost     bool               // until it is repaired
+	next     time.Duration      // when something is due
+	works    bool               // something else is due than looks
+	at       int                // among members
 }
 
 // coming is a job that a node gets, or a part of it.
@@ -161,11 +164,11 @@ func (c *batchOfCluster) beginNode(ctx context.Context, k *Kind, first int) erro
 	}
 	config := c.Config(k.Devices(c.MPS()), k.Host.Cores)
 	config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
-	n := &member{index: len(c.nodes), devices: k.Node.Count(), first: first, at: -1, parts: map[int]*part{}, gone: map[int]bool{}}
+	n := &member{index: len(c.nodes), devices: k.Node.Count(), first: first, at: -1, parts: map[int]*part{}, gone: map[int]bool{}, waits: map[int]int{}}
 	records := fromNode{of: c, node: n}
 	config.JobNumber, config.DeviceNumber = n.number, records.device
 	if n.executor, err = c.backend.executor(Config{Node: k.Node, MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
-		Seed: c.Seed + uint64(n.index), OfCluster: true, Number: n.number, NIC: k.nic(), Woken: func() { c.expect(n) }, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, records); err != nil {
+		Seed: c.Seed, OfCluster: true, Begun: func(local int) { c.begins(n, local) }, Number: n.number, NIC: k.nic(), Woken: func() { c.expect(n) }, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, records); err != nil {
 		return err
 	}
 	if n.loop, err = runner.NewLoop(ctx, config, n.executor, n.executor.rec); err != nil {
@@ -228,6 +231,13 @@ func (c *batchOfCluster) outside(n *member) time.Duration {
 	if c.waiting+n.meet == 0 && !c.leave && !c.hasCompanions && (coming || c.arrived == len(c.Mix.Jobs)) {
 		return until
 	}
+	others := c.working
+	if n.works {
+		others--
+	}
+	if others == 0 { // they only look again and again
+		return until
+	}
 	for i := 0; i < min(len(c.due), 3); i++ { // the next of the others is the first, or the second behind it
 		if other := c.due[i]; other != n {
 			until = min(until, other.next)
@@ -256,6 +266,10 @@ func (c *batchOfCluster) step(n *member) error {
 // expect files a node anew, because what it does next has changed.
 func (c *batchOfCluster) expect(n *member) {
 	next, due := n.executor.next()
+	if works := n.executor.works(); works != n.works {
+		n.works = works
+		c.working += map[bool]int{true: 1, false: -1}[works]
+	}
 	switch n.next = next; {
 	case due && n.at < 0:
 		heap.Push(&c.due, n)
@@ -269,22 +283,27 @@ func (c *batchOfCluster) expect(n *member) {
 // isStuck ends all jobs, if nothing happens any more but kernels that never end.
 func (c *batchOfCluster) isStuck() bool {
 	var whys []string
+	var all runner.Standings
 	endless := map[*member][]int{}
 	for _, n := range c.nodes {
 		jobs, works := n.executor.endless()
 		if works {
 			return false
 		}
-		if len(jobs) > 0 {
-			endless[n] = jobs
-		}
+		endless[n] = jobs
 		whys = append(whys, n.executor.waiting()...)
 	}
-	if len(endless)+len(whys) == 0 {
+	for _, n := range c.nodes {
+		if n.left > 0 {
+			here := n.loop.Standings(endless[n])
+			all.Waits, all.Holds, all.Endless = append(all.Waits, here.Waits...), append(all.Holds, here.Holds...), append(all.Endless, here.Endless...)
+		}
+	}
+	if len(all.Endless)+len(whys) == 0 {
 		return false
 	}
 	c.endAll(results.Refused, "the run was stuck before it got its turn", func(n *member) runner.Event {
-		return runner.Stuck{Ranks: strings.Join(whys, "; "), Endless: endless[n]}
+		return runner.Stuck{Ranks: strings.Join(whys, "; "), Endless: endless[n], Cluster: &all}
 	})
 	return true
 }
@@ -341,22 +360,24 @@ func (c *batchOfCluster) arrive(at time.Duration) error {
 	return c.carryOut(c.head.Submit(known))
 }
 
-// tell tells the head which jobs have ended.
+// tell tells the head what it has to know, until nothing follows any more.
 func (c *batchOfCluster) tell() error {
-	for len(c.ended) > 0 {
+	for {
+		if err := c.give(); err != nil {
+			return err
+		}
+		if len(c.ended) == 0 {
+			if told, err := c.tellLoads(); err != nil || !told {
+				return errors.Join(err, c.endCompanions())
+			}
+			continue
+		}
 		i := c.ended[0]
 		c.ended = c.ended[1:]
 		if err := c.carryOut(c.head.JobEnded(schedulers.JobID(i))); err != nil {
 			return err
 		}
 	}
-	if err := c.give(); err != nil {
-		return err
-	}
-	if err := c.tellLoads(); err != nil {
-		return err
-	}
-	return c.endCompanions()
 }
 
 // endCompanions ends the companions, if only they are left of the jobs that have arrived, and no more of their group come.
@@ -413,12 +434,10 @@ func (c *batchOfCluster) assign(job int, shares []cluster.Share) error {
 		c.places[job] = place{on: n, local: c.send(n, coming{job: job})}
 		return nil
 	}
-	s, meeting := &split{open: len(shares)}, newMeeting(c.Mix.Jobs[job].Ranks)
+	s, meeting := &split{open: len(shares), said: map[results.EventKind]bool{}}, newMeeting(c.Mix.Jobs[job].Ranks)
 	c.places[job].split = s
-	record := c.records[job]
-	record.ArrivalS = new(c.now.Seconds()) // at its nodes
 	for i, share := range shares {
-		p := &part{of: s, place: i, group: meeting.add(share.Ranks), record: record}
+		p := &part{of: s, place: i, group: meeting.add(share.Ranks), record: c.records[job]}
 		s.parts = append(s.parts, p)
 		c.sendPart(c.nodes[share.Node], job, p)
 	}
@@ -439,8 +458,7 @@ func (c *batchOfCluster) send(n *member, what coming) (local int) {
 	n.jobs = append(n.jobs, what.job)
 	n.left++
 	if c.leave {
-		n.waits = append(n.waits, local)
-		c.isBusier(n)
+		c.awaits(n, local, what)
 	}
 	if len(n.coming) == 0 {
 		c.giving = append(c.giving, n)
@@ -547,13 +565,16 @@ func (c *batchOfCluster) endAll(outcome results.Outcome, why string, event func(
 
 // Devices are those of all nodes.
 func (c *batchOfCluster) Devices() (devices []results.Device) {
-	first := 0
+	first, name := 0, nameOf(c.backend.kinds)
+	if len(c.backend.kinds) > 1 { // it may be long
+		name = prefix
+	}
 	for i, k := range c.backend.kinds {
 		one := (&node{Batch: c.Batch, model: k.Node, whole: c.backend.whole[i].Node}).Devices()
 		for n := first; n < first+k.Nodes; n++ {
 			for i, d := range one {
 				d.Node, d.Index = n, len(devices)
-				d.UUID = fmt.Sprintf("%s/%d/%d", nameOf(c.backend.kinds), n, i)
+				d.UUID = fmt.Sprintf("%s/%d/%d", name, n, i)
 				devices = append(devices, d)
 			}
 		}

@@ -19,26 +19,46 @@ func (c *batchOfCluster) isBusier(n *member) {
 	}
 }
 
-// tellLoads tells the head how many ranks wait at nodes, and carries out what it decides.
-func (c *batchOfCluster) tellLoads() error {
-	for emptier := false; len(c.busier) > 0 || emptier; {
-		if len(c.busier) == 0 {
-			emptier = false
-			if err := c.carryOutAll(c.head.Tick()); err != nil { // others may go there
-				return err
-			}
-			continue
-		}
+// awaits notes that a node gets a job, or a part of one, that has not started there.
+func (c *batchOfCluster) awaits(n *member, local int, what coming) {
+	ranks := max(c.Mix.Jobs[what.job].Processes(), c.Mix.Jobs[what.job].GPUs)
+	if what.part != nil {
+		ranks = what.part.count
+	}
+	n.waits[local] = ranks
+	n.crowd += ranks
+	c.isBusier(n)
+}
+
+// begins notes that a job starts, or has ended.
+func (c *batchOfCluster) begins(n *member, local int) {
+	ranks, waited := n.waits[local]
+	if !waited {
+		return
+	}
+	delete(n.waits, local)
+	n.crowd -= ranks
+	n.begun = append(n.begun, schedulers.JobID(n.jobs[local]))
+	c.isBusier(n)
+}
+
+// tellLoads tells the head how many ranks wait at nodes, and carries out what it decides. false: there was nothing to tell.
+func (c *batchOfCluster) tellLoads() (told bool, err error) {
+	emptier := false
+	for ; len(c.busier) > 0; told = true {
 		n := c.busier[0]
 		c.busier, n.busier = c.busier[1:], false
-		before := n.crowd
-		started := c.lookAtWaiting(n)
-		emptier = emptier || n.crowd < before
+		started := n.begun
+		n.begun = nil
+		emptier = emptier || len(started) > 0
 		if err := c.carryOutAll(c.head.Load(n.index, n.crowd, started...)); err != nil {
-			return err
+			return told, err
 		}
 	}
-	return nil
+	if emptier { // jobs of others may go there
+		err = c.carryOutAll(c.head.Tick())
+	}
+	return told, err
 }
 
 func (c *batchOfCluster) carryOutAll(decisions []cluster.Decision) error {
@@ -46,28 +66,6 @@ func (c *batchOfCluster) carryOutAll(decisions []cluster.Decision) error {
 		return err
 	}
 	return c.give()
-}
-
-// lookAtWaiting counts the ranks that wait at a node, and returns the jobs that have started.
-func (c *batchOfCluster) lookAtWaiting(n *member) (started []schedulers.JobID) {
-	n.crowd = 0
-	n.waits = slices.DeleteFunc(n.waits, func(local int) bool {
-		job := n.jobs[local]
-		ranks, over := max(c.Mix.Jobs[job].Processes(), c.Mix.Jobs[job].GPUs), c.places[job].over
-		if p := n.parts[local]; p != nil {
-			ranks, over = p.count, over || p.record.Outcome != nil
-		}
-		if n.gone[local] || over {
-			return true
-		}
-		for range n.executor.processesOf(local) {
-			started = append(started, schedulers.JobID(job))
-			return true
-		}
-		n.crowd += ranks
-		return false
-	})
-	return started
 }
 
 // leaves has a job, or a part of one, leave a node before it starts there. Where it goes follows.
@@ -85,6 +83,8 @@ func (c *batchOfCluster) leaves(d cluster.Withdraw) error {
 	c.waiting++
 	n.left--
 	n.gone[local] = true
+	n.crowd -= n.waits[local]
+	delete(n.waits, local)
 	n.executor.now = c.now
 	err := n.loop.TryPost(c.now, runner.Withdraw{Job: local, Why: d.Reason})
 	c.expect(n)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/caserun/caserun/internal/size"
@@ -80,11 +79,12 @@ func (c *batchOfCluster) withdraw(d cluster.Withdraw) error {
 	if at.split == nil {
 		return c.endLost(at.on, at.local, d.Reason)
 	}
-	parts := slices.Clone(at.split.parts)
-	slices.SortStableFunc(parts, func(p, q *part) int { // the first says how the job ends
-		return strings.Compare(fmt.Sprint(!p.on.lost), fmt.Sprint(!q.on.lost))
-	})
-	for _, p := range parts {
+	here := slices.IndexFunc(at.split.parts, func(p *part) bool { return p.on.lost && p.record.Outcome == nil })
+	if here >= 0 { // it ends the others
+		at.split.ends = at.split.parts[here]
+		return c.endLost(at.split.ends.on, at.split.ends.job, d.Reason)
+	}
+	for _, p := range at.split.parts {
 		if err := c.endLost(p.on, p.job, d.Reason); err != nil {
 			return err
 		}

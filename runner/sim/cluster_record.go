@@ -31,15 +31,18 @@ func (f fromNode) Job(j results.Job) {
 	if f.node.gone[j.Index] {
 		return
 	}
-	i, p := f.node.jobs[j.Index], f.node.parts[j.Index]
-	f.of.isBusier(f.node)
+	local, had := j.Index, &f.of.records[f.node.jobs[j.Index]]
+	i, p := f.node.jobs[local], f.node.parts[local]
+	if j.WaitS != nil {
+		j.WaitS = new(*j.WaitS + (*j.ArrivalS - *had.ArrivalS)) // at the head, too
+	}
 	if on := j.On(); j.Devices != nil {
 		for k := range on {
 			on[k] = f.device(on[k])
 		}
 		j.Devices = results.DeviceList(on)
 	}
-	j.Index, j.Device = i, f.someDevice(j.Device)
+	j.Index, j.Device, j.ArrivalS, j.Command = i, f.someDevice(j.Device), had.ArrivalS, had.Command
 	before := f.of.places[i].over
 	if p != nil {
 		before = p.record.Outcome != nil
@@ -47,18 +50,14 @@ func (f fromNode) Job(j results.Job) {
 	ended := j.Outcome != nil && !before
 	if ended {
 		f.node.left--
+		f.of.begins(f.node, local)
 	}
 	if p != nil {
 		p.tells(j, ended)
 		j = p.of.record()
 		ended = ended && p.of.open == 0
 	}
-	arrival := f.of.records[i].ArrivalS
-	if j.WaitS != nil {
-		j.WaitS = new(*j.WaitS + (*j.ArrivalS - *arrival)) // at the head, too
-	}
-	j.ArrivalS = arrival
-	f.of.records[i] = j
+	*had = j
 	f.of.rec.Job(j)
 	if ended {
 		f.of.over(i, f.node.executor.now)
@@ -108,11 +107,15 @@ func (f fromNode) Event(e results.Event) {
 	if e.Kind == results.EventGiven {
 		return
 	}
-	if e.Kind == results.EventCancelled {
-		if f.of.said[e.Kind] {
-			return
-		}
-		f.of.said[e.Kind] = true
+	said, once := f.of.said, e.Kind == results.EventCancelled || e.Kind == results.EventStuck
+	if e.Job != nil && f.node.parts[*e.Job] != nil {
+		said, once = f.node.parts[*e.Job].of.said, e.Kind == results.EventTimeout
+	}
+	if once && said[e.Kind] {
+		return
+	}
+	if once {
+		said[e.Kind] = true
 	}
 	e.Job, e.Device = f.someJob(e.Job), f.someDevice(e.Device)
 	f.of.rec.Event(e)

@@ -92,7 +92,7 @@ func TestAClusterIsItsNodes(t *testing.T) {
 				var numbers []int
 				for j := i; j < len(jobs); j += nodes {
 					own, numbers = append(own, jobs[j]), append(numbers, j)
-					c.records[j].ArrivalS = new(jobs[j].At.Seconds())
+					c.records[j].ArrivalS, c.records[j].Command = new(jobs[j].At.Seconds()), jobs[j].Command()
 				}
 				_, alone, err := clustered(t.Context(), "sim:2xP100", scheduler, seed+uint64(i), own...)
 				if err != nil {
@@ -350,6 +350,9 @@ func TestNodesAreLost(t *testing.T) {
 		if !slices.Equal(said, want) {
 			t.Errorf("%s: events %q, want %q", at, said, want)
 		}
+		if of := rec.ranksOf(2); len(lost) > 0 && (*of[1].Outcome != results.Lost || of[0].Detail != "ended because its ranks on node 1 had not ended well" || of[1].Detail != "") {
+			t.Errorf("%s: ranks %+v", at, of)
+		}
 		if onSecond := *done[6].Device == 1 || *done[7].Device == 1; onSecond == strings.Contains(at, "100s") {
 			t.Errorf("%s: later jobs on the node that is back: %t", at, onSecond)
 		}
@@ -399,6 +402,47 @@ func TestCompanionsOnACluster(t *testing.T) {
 		}
 		if end := *done[2].EndS; *done[0].EndS != end || *done[3].EndS < end || *done[4].StartS < *done[3].EndS {
 			t.Errorf("%s: companions end at %g s and %g s, the others at %g s, and the next group starts at %g s", scheduler, *done[0].EndS, *done[3].EndS, end, *done[4].StartS)
+		}
+	}
+}
+
+// A job that its node refuses makes room for the next at once.
+func TestARefusedJobMakesRoomOnACluster(t *testing.T) {
+	refused := timed("refused", 2)
+	refused.Binding, refused.Footprint.Bytes = mixes.BindDeclared, 20<<30
+	for _, scheduler := range []string{"cluster-batch/case-alg3", "coloc/case-alg3", "latency/vgpu:n=1", "coloc+offload/case-alg3"} {
+		done, _, err := clustered(t.Context(), "sim:1x1xV100", scheduler, 1, timed("a", 2), refused, timed("c", 2))
+		if err != nil || *done[1].Outcome != results.Refused || !done[2].EndedOK() || *done[2].StartS > *done[0].EndS {
+			t.Errorf("%s: %+v, %v", scheduler, done, err)
+		}
+	}
+}
+
+// How long a job takes by chance does not depend on where it is, and is the same for all of its ranks.
+func TestLengthsOnAClusterAreTheJobs(t *testing.T) {
+	job := timed("drawn", 3)
+	job.Profile.Exponential, job.Ranks = true, 4
+	var want []string
+	for _, node := range []string{"sim:1x4xV100", "sim:2x2xV100", "sim:4x1xV100"} {
+		done, rec, err := clusteredBy(t.Context(), harness.Options{Node: node, Seed: 5}, "cluster-rr/case-alg3", nil, job, job, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range done {
+			lengths := map[string]bool{}
+			for _, k := range rec.Kernels {
+				if k.Job == i {
+					lengths[fmt.Sprintf("%.6f", k.BusyS)] = true
+				}
+			}
+			got = append(got, strings.Join(slices.Sorted(maps.Keys(lengths)), " "))
+		}
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) || strings.Contains(got[0], " ") {
+			t.Errorf("%s: kernels of %q s, want %q", node, got, want)
 		}
 	}
 }

@@ -31,12 +31,13 @@ type Config struct {
 	Noise       float64       // σ of the logarithm of each phase's length; 0 = none
 	Feed        *harness.Feed // of more jobs; nil: there are no more
 	OfCluster   bool          // the cluster gives it jobs
-	Number      func(int) int // of a job, in texts; nil: its place
+	Number      func(int) int // of a job in the cluster; nil: its place
 	// Outside is before when the cluster does nothing with the node; nil: it is alone.
 	Outside  func() time.Duration
-	Woken    func()   // another node has planned something here
-	NIC      NIC      // to the other nodes
-	Failures Failures // of devices
+	Woken    func()    // another node has planned something here
+	Begun    func(int) // a job is started; nil: nobody has to know
+	NIC      NIC       // to the other nodes
+	Failures Failures  // of devices
 }
 
 // Executor is a simulated node that runs one batch.
@@ -57,6 +58,7 @@ type Executor struct {
 	nicOut  *pool          // what goes to other nodes
 	nicIn   *pool          // what comes from them
 	wake    func()         // tick
+	wakes   int            // that are due
 	changed time.Duration  // when something happened last (changes)
 	wrong   error          // the first event that could not be
 	wholes  []*whole       // jobs that give way as a whole, in the order of their starts
@@ -182,10 +184,10 @@ func (x *Executor) newProcess(job, rank int, devices []int) *process {
 		p.kind = &k
 	}
 	if p.job.Profile != nil && p.job.Profile.Exponential {
-		p.stretch = rand.New(rand.NewPCG(x.config.Seed, lengthStream|uint64(job))).ExpFloat64()
+		p.stretch = rand.New(rand.NewPCG(x.config.Seed, lengthStream|uint64(x.number(job)))).ExpFloat64()
 	}
 	if x.config.Noise > 0 {
-		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(rank)<<32|uint64(job)))
+		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(rank)<<32|uint64(x.number(job))))
 	}
 	return p
 }
@@ -296,6 +298,9 @@ func closed(c <-chan struct{}) bool {
 
 // Start carries out runner.Start.
 func (x *Executor) Start(job int, devices []int) {
+	if x.config.Begun != nil {
+		x.config.Begun(job)
+	}
 	part, n := x.parts[job], x.job(job).Processes()
 	switch {
 	case part != nil:
@@ -373,10 +378,15 @@ func (x *Executor) Stop(job int) {
 
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) {
+	x.wakes++
 	x.at(t, x.wake)
 }
 
+// works reports whether something else is due than looks.
+func (x *Executor) works() bool { return len(x.due) > x.wakes }
+
 func (x *Executor) tick() {
+	x.wakes--
 	x.tell()
 	x.look()
 }

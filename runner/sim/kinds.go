@@ -19,7 +19,7 @@ type Kind struct {
 	NIC    string // its name; "": defaultNIC
 }
 
-// mostNodes is how many nodes a cluster may have, mostOfCluster how many devices.
+// A cluster may have so many nodes and devices, and a node such a weight.
 const (
 	mostNodes     = 10_000
 	mostOfCluster = 100_000
@@ -40,7 +40,10 @@ func Canonical(text string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text = nameOf(kinds)
+		if err := tooLarge(kinds); err != nil {
+			return "", fmt.Errorf("%s: %w", text, err)
+		}
+		return nameOf(kinds), nil
 	}
 	kinds, isCluster, err := parse(text)
 	if err != nil || !isCluster {
@@ -65,22 +68,41 @@ func parse(text string) (kinds []Kind, isCluster bool, err error) {
 		alone, err := ParseNode(text)
 		return []Kind{{Node: alone, Nodes: 1}}, false, err
 	}
-	nodes, devices := 0, 0
 	for part := range strings.SplitSeq(list, ":") {
 		k, err := parseKind(part)
-		kinds = append(kinds, k)
 		if err != nil {
-			return kinds, true, fmt.Errorf("node %q: %w", text, err)
+			return []Kind{k}, true, fmt.Errorf("node %q: %w", text, err)
 		}
+		kinds = joined(kinds, k)
+	}
+	if err := tooLarge(kinds); err != nil {
+		return kinds, true, fmt.Errorf("node %q: %w", text, err)
+	}
+	return kinds, true, nil
+}
+
+// tooLarge says why a cluster is too large; nil: it is not.
+func tooLarge(kinds []Kind) error {
+	nodes, devices := 0, 0
+	for _, k := range kinds {
 		nodes, devices = nodes+k.Nodes, devices+k.Nodes*k.Node.Count()
 	}
 	switch {
 	case nodes > mostNodes:
-		return kinds, true, fmt.Errorf("node %q: %d nodes: want 1 to %d", text, nodes, mostNodes)
+		return fmt.Errorf("%d nodes: want 1 to %d", nodes, mostNodes)
 	case devices > mostOfCluster:
-		return kinds, true, fmt.Errorf("node %q: %d devices: a cluster has at most %d", text, devices, mostOfCluster)
+		return fmt.Errorf("%d devices: a cluster has at most %d", devices, mostOfCluster)
 	}
-	return kinds, true, nil
+	return nil
+}
+
+// joined adds a kind. Neighbouring kinds that are alike are one.
+func joined(kinds []Kind, k Kind) []Kind {
+	if last := len(kinds) - 1; last >= 0 && kinds[last].Name == k.Name && kinds[last].NIC == k.NIC && kinds[last].Weight == k.Weight {
+		kinds[last].Nodes += k.Nodes
+		return kinds
+	}
+	return append(kinds, k)
 }
 
 // parseKind reads [NODESx]NODE[@KEY=VALUE]...
@@ -98,6 +120,9 @@ func parseKind(text string) (k Kind, err error) {
 	}
 	for setting := range strings.SplitSeq(settings, "@") {
 		key, value, _ := strings.Cut(setting, "=")
+		if strings.Count("@"+settings, "@"+key+"=") > 1 {
+			return k, fmt.Errorf("@%s= twice: leave one out", key)
+		}
 		switch key {
 		case "nic":
 			err = k.setNIC(value)
@@ -132,7 +157,7 @@ func (k *Kind) setWeight(text string) (err error) {
 	return nil
 }
 
-// String is the kind as Parse reads it.
+// String is the kind as parse reads it.
 func (k Kind) String() string {
 	text := fmt.Sprintf("%dx%s", k.Nodes, strings.TrimPrefix(k.Name, prefix))
 	if k.NIC != "" {

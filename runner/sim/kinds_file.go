@@ -29,7 +29,7 @@ func readKinds(file string, from io.Reader) (kinds []Kind, err error) {
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", file, line, err)
 		}
-		kinds = append(kinds, k)
+		kinds = joined(kinds, k)
 		return nil
 	})
 	if err == nil && len(kinds) == 0 {

@@ -21,6 +21,7 @@ func TestClusterNames(t *testing.T) {
 		"sim:4xV100@nic=1GB@weight=8":             "sim:1x4xV100@nic=1Gb@weight=8",
 		"sim:2x4xV100@weight=5:1xH200@nic=ddr-IB": "sim:2x4xV100@weight=5:1x1xH200@nic=ddr-ib",
 		"sim:2x4xV100@nic=10Gb":                   "sim:2x4xV100", // the default
+		"sim:2x4xV100:4xV100:1x1xV100":            "sim:3x4xV100:1x1xV100",
 	} {
 		got, err := Canonical(text)
 		if err != nil || got != want {
@@ -31,15 +32,16 @@ func TestClusterNames(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"sim:10001x4xV100":            "10001 nodes: want 1 to 10000",
-		"sim:6000x1xV100:6000x1xP100": "12000 nodes: want 1 to 10000",
-		"sim:200x999xV100":            "199800 devices: a cluster has at most 100000",
-		"sim:2x4xV100:":               "want sim:COUNTxMODEL",
-		"sim:2x4xV100@":               "@: want @nic=NAME or @weight=NUMBER",
-		"sim:2x4xV100@nic=2Gb":        `no NIC "2Gb": did you mean`,
-		"sim:2x4xV100@weight=0":       `weight "0": want the number of ranks`,
-		"sim:2x4xV100@speed=2":        "@speed=2: want @nic=NAME or @weight=NUMBER",
-		"sim:2x4xK80":                 `no model "K80"`,
+		"sim:10001x4xV100":               "10001 nodes: want 1 to 10000",
+		"sim:6000x1xV100:6000x1xP100":    "12000 nodes: want 1 to 10000",
+		"sim:200x999xV100":               "199800 devices: a cluster has at most 100000",
+		"sim:2x4xV100:":                  "want sim:COUNTxMODEL",
+		"sim:2x4xV100@":                  "@: want @nic=NAME or @weight=NUMBER",
+		"sim:2x4xV100@nic=2Gb":           `no NIC "2Gb": did you mean`,
+		"sim:2x4xV100@weight=0":          `weight "0": want the number of ranks`,
+		"sim:2x4xV100@speed=2":           "@speed=2: want @nic=NAME or @weight=NUMBER",
+		"sim:2x4xV100@weight=2@weight=3": "@weight= twice: leave one out",
+		"sim:2x4xK80":                    `no model "K80"`,
 	} {
 		if _, err := Canonical(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -56,8 +58,9 @@ func TestClusterFiles(t *testing.T) {
 		"count,model\n":                    path + ":1: no column \"weight\"",
 		"count,model,weight,nic\n":         path + ": only a header",
 		"count,model,weight,nic\n2,V100,,": path + ":2: model \"V100\": want sim:COUNTxMODEL",
-		"count,model,weight,nic\n1,1xV100,,\n0,1xV100,,": path + ":3: count \"0\": want 1 to 10000",
-		"count,model,weight,nic\n2,1xV100,x,3Gb":         path + ":2: weight \"x\": want",
+		"count,model,weight,nic\n1,1xV100,,\n0,1xV100,,":    path + ":3: count \"0\": want 1 to 10000",
+		"count,model,weight,nic\n2,1xV100,x,3Gb":            path + ":2: weight \"x\": want",
+		"count,model,weight,nic\n9999,1xV100,,\n9,1xV100,,": path + ": 10008 nodes: want 1 to 10000",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

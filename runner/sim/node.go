@@ -78,7 +78,7 @@ func parseNode(groups string) (n Node, err error) {
 	return n, nil
 }
 
-var modelForm = regexp.MustCompile(`^(sim:(?:[^,]*,)*(?:[0-9]+x)?(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
+var modelForm = regexp.MustCompile(`^(sim:(?:[^:]*:)*(?:[0-9]+x)?(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
 
 // Offer offers the models for a node's name of which all is typed but the last model, each with its description behind a tab.
 func Offer(typed string) (offers []string) {
@@ -97,7 +97,7 @@ func Offer(typed string) (offers []string) {
 }
 
 func errForm() error {
-	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or a cluster such as sim:10x4xV100, with models of %s", strings.Join(modelNames(), ", "))
+	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or a cluster such as sim:10x4xV100 or sim:10x4xV100@nic=1Gb:2x1xH200, with models of %s", strings.Join(modelNames(), ", "))
 }
 
 var errSplit = errors.New("devices that are split (MIG) are not built yet: want COUNTxMODEL, without /")

@@ -33,7 +33,7 @@ func TestParseNode(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ text, want string }{
-		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or a cluster such as sim:10x4xV100, with models of A10, A100, B200, C1060,"},
+		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or a cluster such as sim:10x4xV100 or sim:10x4xV100@nic=1Gb:2x1xH200, with models of A10, A100, B200, C1060,"},
 		{"sim:", "want sim:COUNTxMODEL"},
 		{"sim:4xV100+", "want sim:COUNTxMODEL"},
 		{"sim:4xV100,1xP100", "want sim:COUNTxMODEL"},

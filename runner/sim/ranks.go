@@ -259,11 +259,15 @@ func (g *meeting) firstRunning() *group {
 
 // title is a job's number and name, for texts.
 func (x *Executor) title(job int) string {
-	number := job
-	if x.config.Number != nil {
-		number = x.config.Number(job)
+	return title(x.number(job), x.job(job).Name)
+}
+
+// number is a job's number in the cluster.
+func (x *Executor) number(job int) int {
+	if x.config.Number == nil {
+		return job
 	}
-	return title(number, x.job(job).Name)
+	return x.config.Number(job)
 }
 
 func title(job int, name string) string { return fmt.Sprintf("job %d (%s)", job, name) }

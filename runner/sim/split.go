@@ -12,6 +12,7 @@ type split struct {
 	parts []*part // by their first ranks
 	open  int     // parts without an outcome
 	ends  *part   // the first that did not end well; nil: none
+	said  map[results.EventKind]bool
 }
 
 // part is the ranks of such a job on one node.
@@ -34,7 +35,7 @@ func (p *part) tells(r results.Job, ended bool) {
 			q.on.meet--
 		}
 	}
-	if r.EndedOK() || p.of.ends != nil {
+	if r.EndedOK() || p.of.ends != nil && p.of.ends != p {
 		return
 	}
 	p.of.ends = p

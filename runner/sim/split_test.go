@@ -74,6 +74,9 @@ func TestRanksMeetAcrossNodes(t *testing.T) {
 				t.Fatalf("%+v, %v", done, err)
 			}
 			wantEnds(t, rec, 0, c.ends...)
+			if want := "4 ranks: "; !strings.HasPrefix(done[0].Command, want) {
+				t.Errorf("command %q", done[0].Command)
+			}
 			if last := slices.Max(c.ends); math.Abs(*done[0].EndS-last) > 1e-8 || *done[0].StartS != 0 {
 				t.Errorf("the job is from %g s to %g s, want until %g s", *done[0].StartS, *done[0].EndS, last)
 			}
@@ -162,8 +165,19 @@ func TestPartsThatWaitForEachOther(t *testing.T) {
 	if j := done[2]; *j.Outcome != results.Refused || j.ArrivalS != nil {
 		t.Errorf("%+v", j)
 	}
-	if n := len(rec.Events); n != 2 {
+	if n := len(rec.Events); n != 1 {
 		t.Errorf("events %+v", rec.Events)
+	}
+}
+
+// Ranks that wait on several nodes are stuck at once, also under schedulers that look again and again.
+func TestPartsAreStuckAtOnce(t *testing.T) {
+	job := ranks(t, "meets", 4, allocate("a", "10GiB")+kernel(1, 1, "")+barrier+kernel(1, 1, ""))
+	for _, scheduler := range []string{"case-alg3", "vgpu:n=1"} {
+		done, rec, err := clustered(t.Context(), "sim:2x1xV100", "cluster-rr/"+scheduler, 1, job)
+		if err != nil || *done[0].Outcome != results.Timeout || *done[0].EndS > 60 || len(rec.Events) != 1 {
+			t.Errorf("%s: %+v, %d events, %v", scheduler, done, len(rec.Events), err)
+		}
 	}
 }
 
@@ -176,9 +190,12 @@ func TestPartsAreStopped(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	for _, r := range rec.ranksOf(0) {
-		if r.EndS == nil || *r.EndS != 5 || *r.Outcome == results.OK {
+		if r.EndS == nil || *r.EndS != 5 || *r.Outcome == results.OK || *r.Outcome == results.Timeout && r.Detail != "" {
 			t.Errorf("%+v", r)
 		}
+	}
+	if n := len(slices.DeleteFunc(rec.Events, func(e results.Event) bool { return e.Kind != results.EventTimeout })); n != 1 {
+		t.Errorf("%d events say that it ran too long", n)
 	}
 }
 
@@ -219,6 +236,9 @@ func TestSplitJobsEnd(t *testing.T) {
 					if r.Job == i {
 						seen[r.Rank] = true
 					}
+				}
+				if j.EndedOK() && each == "sa" && (*j.WaitS < *j.StartS-*j.ArrivalS-1e-9 || *j.WaitS > *j.EndS-*j.ArrivalS+1e-9) {
+					rt.Fatalf("%s waits %g s, from %g s, %g to %g s", j.Name, *j.WaitS, *j.ArrivalS, *j.StartS, *j.EndS)
 				}
 				if n := jobs[i].Ranks; j.EndedOK() && n > 1 && len(seen) != n {
 					rt.Fatalf("job %d has records of %d ranks, want %d", i, len(seen), n)

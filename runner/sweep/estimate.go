@@ -96,7 +96,7 @@ func (p *Plan) Estimates(ctx context.Context, db *store.Store) (Estimates, error
 			}
 			alone += seconds
 		}
-		alone /= float64(p.devices * p.nodes)
+		alone /= float64(p.allDevices)
 		if arriving, err := mix.Arriving(p.Options.Seed); err == nil { // a run lasts until its last job has arrived
 			alone = max(alone, arriving.Jobs[len(arriving.Jobs)-1].At.Seconds())
 		}

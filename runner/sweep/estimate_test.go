@@ -138,7 +138,7 @@ func TestEstimates(t *testing.T) {
 		}
 		both, alone = append(both, mix), append(alone, sum/4)
 	}
-	p := &Plan{Spec: results.Spec{Scheds: []string{"sa", "cg"}, Probes: []results.Probe{results.Lazy}}, Options: harness.Options{Node: nodes.Local}, Mode: results.Live, devices: 4, nodes: 1,
+	p := &Plan{Spec: results.Spec{Scheds: []string{"sa", "cg"}, Probes: []results.Probe{results.Lazy}}, Options: harness.Options{Node: nodes.Local}, Mode: results.Live, devices: 4, allDevices: 4,
 		mixes: both, profiles: profiles.Catalog()}
 	for _, text := range p.Spec.Scheds {
 		settled, err := policies.Parse(text, 4)

@@ -164,13 +164,13 @@ type Plan struct {
 	Options harness.Options // with the node settled; the seed is the sweep's
 	Mode    results.Mode
 
-	devices  int // of a node
-	nodes    int
-	machine  string      // where its live runs are made now
-	mixes    []mixes.Mix // as Spec.Mixes
-	scheds   []policies.Scheduler
-	profiles profiles.Set
-	history  history.File
+	devices    int         // of a node
+	allDevices int         // of all nodes of a cluster
+	machine    string      // where its live runs are made now
+	mixes      []mixes.Mix // as Spec.Mixes
+	scheds     []policies.Scheduler
+	profiles   profiles.Set
+	history    history.File
 }
 
 // New plans a sweep on its node.
@@ -303,7 +303,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 		p.Spec.Mixes = append(p.Spec.Mixes, results.SpecMix{Arg: arg, Name: mix.Name, SHA256: sum, Jobs: jobs})
 	}
 	var threads int
-	if p.devices, threads, p.nodes, err = backend.Size(); err != nil {
+	if p.devices, threads, p.allDevices, err = backend.Size(); err != nil {
 		return err
 	}
 	if p.machine, err = backend.Machine(); err != nil {

@@ -117,7 +117,7 @@ func TestResumeNeedsAsManyGPUs(t *testing.T) {
 		devices int
 		says    string
 	}{{ids[0], 1, ""}, {ids[0], 4, "its runs so far had 1 GPUs, and here are 4"}, {ids[1], 4, ""}} {
-		p.devices = c.devices
+		p.allDevices = c.devices
 		err := p.SameSize(t.Context(), db, c.sweep)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("sweep %d on %d devices: %v, want %q", c.sweep, c.devices, err, c.says)

@@ -316,7 +316,7 @@ func (p *Plan) SameSize(ctx context.Context, db *store.Store, id int64) error {
 		return err
 	}
 	had, err := db.Devices(ctx, run.ID)
-	if has := p.devices * p.nodes; err == nil && len(had) != has {
+	if has := p.allDevices; err == nil && len(had) != has {
 		return refuse("resume sweep %d: its runs so far had %d GPUs, and here are %d: resume it where there are as many, or start a new sweep", id, len(had), has)
 	}
 	return err

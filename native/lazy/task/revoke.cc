@@ -154,7 +154,7 @@ static void evict(const client_revocation &r, uint64_t unused, client_revoked *a
 // Attempt is one of the attempts to serve a revocation.
 struct Attempt {
 	uint64_t patience_ns; // how long it waits for calls inside the gate
-	uint64_t began_ns;    // when the first attempt began
+	uint64_t began_ns;    // when the first of them began; 0: none has
 	uint64_t unused;      // bytes that the attempts have given back whatever ran
 };
 
@@ -165,6 +165,8 @@ static bool serve(const client_revocation &r, uint64_t deadline_ns, Attempt *att
 	const CUcontext context = context_of_task();
 	CUresult result = CUDA_SUCCESS;
 
+	if (attempt->began_ns == 0)
+		attempt->began_ns = now_ns();
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
 	if (!can_do(r)) // prepare_revocation has not announced it
@@ -232,7 +234,7 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 	}
 	answer->outcome = CASE_REVOKED_BUSY;
 	bool served = false;
-	for (Attempt a = {10 * 1000000u, now_ns(), 0}; !served && await_until(deadline_ns, [r] { return begin(*r); }); a.patience_ns *= 2) {
+	for (Attempt a = {10 * 1000000u, 0, 0}; !served && await_until(deadline_ns, [r] { return begin(*r); }); a.patience_ns *= 2) {
 		if (const Serving serving; serving.exits)
 			served = true;
 		else
