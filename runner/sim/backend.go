@@ -62,7 +62,7 @@ func Open(o harness.Options) (*Backend, error) {
 // parseFailures reads the failures of devices, or of a cluster's nodes.
 func (b *Backend) parseFailures() (Failures, error) {
 	if !b.isCluster {
-		return ParseFailures(b.options.Failures, b.kinds[0].Node.Count(), "the node has devices")
+		return ParseFailures(b.options.Failures, b.kinds[0].Count(), "the node has devices")
 	}
 	nodes := 0
 	for _, k := range b.kinds {
@@ -107,9 +107,9 @@ func (b *Backend) Ignored() (flags []string) {
 
 func (b *Backend) Size() (devices, threads, all int, err error) {
 	for _, k := range b.kinds {
-		all += k.Nodes * k.Node.Count()
+		all += k.Nodes * k.Count()
 	}
-	return b.kinds[0].Node.Count(), b.kinds[0].Host.Threads, all, nil
+	return b.kinds[0].Count(), b.kinds[0].Host.Threads, all, nil
 }
 
 func (*Backend) Machine() (string, error) { return "", nil }

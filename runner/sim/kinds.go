@@ -85,7 +85,7 @@ func parse(text string) (kinds []Kind, isCluster bool, err error) {
 func tooLarge(kinds []Kind) error {
 	nodes, devices := 0, 0
 	for _, k := range kinds {
-		nodes, devices = nodes+k.Nodes, devices+k.Nodes*k.Node.Count()
+		nodes, devices = nodes+k.Nodes, devices+k.Nodes*k.Count()
 	}
 	switch {
 	case nodes > mostNodes:

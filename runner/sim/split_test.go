@@ -255,7 +255,7 @@ func TestSplitJobsEnd(t *testing.T) {
 			}
 			return string(text)
 		}
-		if once() != once() {
+		if first, again := once(), once(); first != again {
 			rt.Fatal("a run again differs")
 		}
 	})

@@ -204,7 +204,7 @@ func (b *books) enter(d cluster.Decision) {
 		for _, n := range b.nodes {
 			devices, most = devices+n.Devices, max(most, n.Devices)
 		}
-		if j := b.jobs[d.Job]; j == nil || !j.waits() || !(b.name == "cluster-batch" && j.Ranks > devices || j.Whole && j.Ranks > most) {
+		if j := b.jobs[d.Job]; j == nil || !j.waits() || (b.name != "cluster-batch" || j.Ranks <= devices) && (!j.Whole || j.Ranks <= most) {
 			b.Fatalf("%+v: the job is %+v, on %d devices", d, j, devices)
 		}
 		delete(b.jobs, d.Job)
