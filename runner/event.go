@@ -84,8 +84,8 @@ type (
 		Job  int
 		Exit Exit
 	}
-	// RankStarted says that a rank of the job runs, which has several, or is a part of one (Given.FirstRank). It comes after JobStarted. PID is nil on
-	// simulated nodes.
+	// RankStarted says that a rank of the job runs, which has several, or is a part of one (Given.FirstRank). It comes after
+	// JobStarted. PID is nil on simulated nodes.
 	RankStarted struct {
 		Job, Rank int
 		PID       *int

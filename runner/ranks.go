@@ -199,8 +199,8 @@ func (b *Batch) outcomeOfRanks(j *job, e Exit) (results.Outcome, string) {
 	return *r.Outcome, fmt.Sprintf("rank %d: %s", r.Rank, r.Detail)
 }
 
-// EndedBy is why a rank was ended when another had failed.
-func EndedBy(rank int) string { return fmt.Sprintf("ended because rank %d had failed", rank) }
+// endedBy is why a rank was ended when another had failed.
+func endedBy(rank int) string { return fmt.Sprintf("ended because rank %d had failed", rank) }
 
 // settleRanks gives each rank that started its outcome: that of the whole job, unless that is OK. The job says why.
 func (b *Batch) settleRanks(j *job, whole results.Outcome) {
@@ -218,7 +218,7 @@ func (b *Batch) settleRanks(j *job, whole results.Outcome) {
 		case r.exit == nil:
 			continue
 		case i != j.ranks.failed && r.exit.Failed():
-			outcome, detail = results.Cancelled, EndedBy(j.ranks.first+j.ranks.failed)
+			outcome, detail = results.Cancelled, endedBy(j.ranks.first+j.ranks.failed)
 		default:
 			outcome, detail = b.outcome(j, &r.said, *r.exit)
 		}

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestAPartOfAJob(t *testing.T) {
 			for _, r := range rec.ranks {
 				of[r.Rank] = r
 			}
-			if len(of) != n || *of[last].Outcome != results.Crash || n > 1 && of[5].Detail != runner.EndedBy(last) {
+			if len(of) != n || *of[last].Outcome != results.Crash || n > 1 && of[5].Detail != fmt.Sprintf("ended because rank %d had failed", last) {
 				t.Errorf("%+v", of)
 			}
 		})

@@ -41,8 +41,8 @@ func (p *part) tells(r results.Job, ended bool) {
 	p.of.ends = p
 	why := fmt.Sprintf("ended because its ranks on node %d had not ended well", p.on.index)
 	for _, other := range p.of.parts {
-		if x := other.x; other != p {
-			p.x.have(x, p.x.now, func() { x.post(runner.Withdraw{Job: other.job, Why: why}) })
+		if x, job := other.x, other.job; other != p {
+			p.x.have(x, p.x.now, func() { x.post(runner.Withdraw{Job: job, Why: why}) })
 		}
 	}
 }

@@ -41,8 +41,8 @@ func InList(offer func(typed string) []string, typed string) (lists []string) {
 // OfferSchedulerName offers the schedulers.
 func OfferSchedulerName(string) []string { return OfferScheduler("") }
 
-// OfferScheduler offers the name of a scheduler or of a policy of a cluster's head, behind whose slash it offers a node's scheduler, and behind its colon the parameters that are not given yet, or the values of the
-// parameter that is being typed. A name for it may stand before.
+// OfferScheduler offers the name of a scheduler, or of a policy of a cluster's head and behind its slash a node's scheduler. Behind a
+// colon it offers the parameters that are not given yet, or the values of the parameter that is being typed. A name for it may stand before.
 func OfferScheduler(typed string) (offers []string) {
 	arm, unnamed, named := schedulers.CutName(typed)
 	if named {
