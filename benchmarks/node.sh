@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the runs of the dissertation's figures of one node, for caserun paper node: sharing, swapping, balancing and preemption.
+# Makes the runs of the dissertation's figures of one node and of two, for caserun paper node: sharing, swapping, balancing and preemption.
 #
 #   benchmarks/node.sh DIR [STEP...]
 #
@@ -12,6 +12,8 @@
 #   fig14           4 jobs of ranks that send to all, under five schedulers
 #   fig15 to fig20  4 jobs of ranks with broadcast, scatter-gather and barriers, in turn
 #   meeting         jobs whose ranks may never meet, all at once
+#   fig12 fig13     short jobs, and BS-L and MM-L, on two nodes with and without offloading
+#   fig21           8 jobs of ranks on two nodes
 #   pairs           4 jobs of 2 ranks with barriers, one rank 10 to 50 % slower: fig17 for two GPUs
 #
 # All is in DIR. A call that is stopped loses only the run that it was making. One DIR is for one build of caserun.
@@ -33,7 +35,7 @@ shift
 node=${NODE:-} devices=${DEVICES:-0,1}
 if [ $# = 0 ]; then
 	case $node,$devices in
-	sim,*) set -- fig7 fig8 fig9 fig10 fig11 fig14 fig15 fig16 fig17 fig18 fig19 fig20 meeting pairs ;;
+	sim,*) set -- fig7 fig8 fig9 fig10 fig11 fig12 fig13 fig14 fig15 fig16 fig17 fig18 fig19 fig20 fig21 meeting pairs ;;
 	,*,*) set -- fig7 fig8 fig9 fig10 pairs ;;
 	,*) set -- fig7 ;;
 	*) echo "node.sh: name the steps to make on $node" >&2; exit 2 ;;
@@ -101,6 +103,8 @@ do_step() {
 	fig8) sweep fig8 $three 'N-fig8-*' "zero,$slots" ;;
 	fig9 | fig10) sweep "$1" $three "N-$1-*" vgpu:n=1,vgpu:n=4 "${cap[@]}" ;;
 	fig11) sweep fig11 sim:2xC2050+1xQuadro2000 'N-fig11-*' vgpu:n=4,vgpu:n=4,balance=on ;;
+	fig12 | fig13) sweep "$1" sim:1x2xC2050+1xC1060@nic=1Gb:1x1xC1060@nic=1Gb "N-$1-*" cluster-rr/vgpu:n=1,cluster-rr/vgpu:n=4,cluster-rr+offload:threshold=0/vgpu:n=4 ;;
+	fig21) sweep fig21 sim:1x4xGTX480@nic=1Gb:1x1xC2050+1xC2070+1xC2075@nic=1Gb 'N-fig21-*' cluster-batch/vgpu:n=1,cluster-rr/vgpu:n=4,cluster-rr/vgpu-preempt:n=2 ;;
 	fig14) ranks fig14 $four 'N-fig14a-*,N-fig14b-*' $five ;;
 	fig1[5-9] | fig20) ranks "$1" $four "N-$1-*" vgpu:n=4,vgpu-preempt:n=2 ;;
 	meeting) sweep meeting $four 'N-fig16-*,N-fig19-*' vgpu:n=1,vgpu:n=2,vgpu-preempt:n=1 && sweep meeting-8 $four N-fig21-8 "vgpu:n=1,$five" ;;

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -40,7 +41,7 @@ const inTurn = " in turn"
 // only other probe. If the paper names no parameters, other parameters count too.
 func (a *arms) find(mix, text string, traced bool) ([]results.Run, error) {
 	scheduler, serial := strings.CutSuffix(text, inTurn)
-	s, err := policies.Parse(scheduler, a.node.Devices)
+	s, err := cluster.ParseScheduler(scheduler, a.node.Devices, policies.Parse)
 	if err != nil {
 		return nil, err
 	}

@@ -52,8 +52,9 @@ type System struct {
 	Name    string
 	Devices int
 
-	// Of a system that follows from the runs, which are on so many devices: the pattern of their mixes' names, whether these have managed
+	// Of a system that follows from the runs, which are on so many devices: how many nodes have these, 0 meaning one, the pattern of their mixes' names, whether these have managed
 	// memory, and their memory over that of the device; 0: however much that is.
+	Nodes        int
 	Mixes        string
 	Managed      bool
 	Subscription float64

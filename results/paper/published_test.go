@@ -9,6 +9,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -64,7 +65,7 @@ func TestFilesOfPapersFit(t *testing.T) {
 		fail := func(format string, args ...any) { t.Errorf(name+": "+format, args...) }
 		used := map[string]bool{}
 		scheduler := func(text string) {
-			if _, err := policies.Parse(text, 4); err != nil {
+			if _, err := cluster.ParseScheduler(text, 4, policies.Parse); err != nil {
 				fail("%v", err)
 			}
 		}

@@ -44,7 +44,7 @@ const mostOff = 1.3
 func (p *Paper) SystemOf(mix string, devices []results.Device) string {
 	had, nearest, off := subscription(mix, devices), "", math.Log(mostOff)
 	for _, s := range p.Systems {
-		if !s.has(mix) || s.Devices != len(devices) {
+		if !s.has(mix) || s.Devices != len(devices) || max(s.Nodes, 1) != nodesOf(devices) {
 			continue
 		}
 		if s.Subscription == 0 {
@@ -55,6 +55,14 @@ func (p *Paper) SystemOf(mix string, devices []results.Device) string {
 		}
 	}
 	return nearest
+}
+
+// nodesOf is how many nodes have the devices.
+func nodesOf(devices []results.Device) (nodes int) {
+	for _, d := range devices {
+		nodes = max(nodes, d.Node+1)
+	}
+	return max(nodes, 1)
 }
 
 // schedulers are those under which the system has runs.
