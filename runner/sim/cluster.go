@@ -150,7 +150,7 @@ func (c *batchOfCluster) begin(ctx context.Context) error {
 			if err := c.beginNode(ctx, &k, first); err != nil {
 				return err
 			}
-			first += k.Node.Count()
+			first += k.Count()
 		}
 	}
 	return nil
@@ -158,13 +158,13 @@ func (c *batchOfCluster) begin(ctx context.Context) error {
 
 // beginNode makes a node.
 func (c *batchOfCluster) beginNode(ctx context.Context, k *Kind, first int) error {
-	scheduler, workers, err := c.Request.Scheduler(k.Node.Count(), k.Host.Threads)
+	scheduler, workers, err := c.Request.Scheduler(k.Count(), k.Host.Threads)
 	if err != nil {
 		return err
 	}
 	config := c.Config(k.Devices(c.MPS()), k.Host.Cores)
 	config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
-	n := &member{index: len(c.nodes), devices: k.Node.Count(), first: first, at: -1, parts: map[int]*part{}, gone: map[int]bool{}, waits: map[int]int{}}
+	n := &member{index: len(c.nodes), devices: k.Count(), first: first, at: -1, parts: map[int]*part{}, gone: map[int]bool{}, waits: map[int]int{}}
 	records := fromNode{of: c, node: n}
 	config.JobNumber, config.DeviceNumber = n.number, records.device
 	if n.executor, err = c.backend.executor(Config{Node: k.Node, MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
@@ -616,7 +616,7 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 		hasCompanions: slices.ContainsFunc(batch.Mix.Jobs, func(j mixes.Job) bool { return j.UntilOthersEnd }), backend: b, rec: to, said: map[results.EventKind]bool{}}
 	var nodes []cluster.Node
 	for _, k := range b.kinds {
-		one := cluster.Node{Devices: k.Node.Count(), Weight: k.Weight}
+		one := cluster.Node{Devices: k.Count(), Weight: k.Weight}
 		for _, m := range k.models() {
 			one.Cores += m.SMs * coresPerSM[m.Name]
 		}
