@@ -56,7 +56,7 @@ func (e *commandError) Unwrap() []error {
 // noController is what Slurm's tools say if the controller is away, or goes away while they ask.
 var noController = []string{"Unable to contact slurm controller", "Transport endpoint is not connected", "Connection refused", "Connection reset by peer",
 	"Communication connection failure", "Communication shutdown failure", "Message send failure", "Message receive failure",
-	"Socket timed out on send/recv operation", "Zero Bytes were transmitted or received"}
+	"Socket timed out on send/recv operation", "Zero Bytes were transmitted or received", "Unexpected missing socket error"}
 
 // remedies say what to do about what Slurm's tools say. The first that fits is taken.
 var remedies = []struct{ said, remedy string }{
