@@ -56,15 +56,15 @@ type (
 	}
 	// NoMore says that no more jobs are given.
 	NoMore struct{}
-	// OnlyCompanions says that of the jobs that are given, and of those elsewhere in the cluster, only companions are left. It ends them,
-	// and holds until another job is given.
+	// OnlyCompanions says that only companions are left, here and on the cluster's other nodes. They are ended, also those that
+	// start later, until another job is given.
 	OnlyCompanions struct{}
 	// Stuck says that nothing will happen any more, because ranks of jobs wait for others: which do, for what. Or because
 	// the kernels of some jobs never end. It ends the batch.
 	Stuck struct {
 		Ranks   string
 		Endless []int      // jobs
-		Cluster *Standings // on all nodes; nil: there is no other
+		Cluster *Standings // of all nodes of its cluster; nil: the batch is not part of one
 	}
 	// Note is something that the executor saw, for the record.
 	Note struct{ Event results.Event }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
@@ -21,21 +20,14 @@ func (c *batchOfCluster) planLosses() {
 		c.plans.at(loss.at, func() { c.lose(c.nodes[loss.of]) })
 	}
 	if f.every > 0 {
-		c.loseAtRandom(rand.New(rand.NewPCG(c.Seed, failureStream)))
-	}
-}
-
-// loseAtRandom schedules the next loss of any node, unless nothing else will happen any more.
-func (c *batchOfCluster) loseAtRandom(r *rand.Rand) {
-	after := r.ExpFloat64() * float64(c.backend.failures.every) / float64(len(c.nodes))
-	c.plans.at(c.now+max(1, time.Duration(after)), func() {
-		_, coming := c.nextArrival()
-		_, plans := c.plans.next()
-		if coming || plans || len(c.due) > 0 {
-			c.lose(c.nodes[r.IntN(len(c.nodes))])
-			c.loseAtRandom(r)
+		r := rand.New(rand.NewPCG(c.Seed, failureStream))
+		goesOn := func() bool { // else nothing else will happen any more
+			_, coming := c.nextArrival()
+			_, plans := c.plans.next()
+			return coming || plans || len(c.due) > 0
 		}
-	})
+		c.plans.repeatAtRandom(r, f.every, len(c.nodes), goesOn, func() { c.lose(c.nodes[r.IntN(len(c.nodes))]) })
+	}
 }
 
 // lose takes a node out until it is repaired.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"container/heap"
+	"math/rand/v2"
 	"time"
 )
 
@@ -77,6 +78,18 @@ func (c *calendar) cancel(e *event) {
 	if e.place > 0 {
 		heap.Remove(&c.due, e.place-1)
 	}
+}
+
+// repeatAtRandom does something again and again, until goesOn says no. It is done to one of so many devices or nodes each time, and
+// to each of them once in `every`, in the mean.
+func (c *calendar) repeatAtRandom(r *rand.Rand, every time.Duration, count int, goesOn func() bool, do func()) {
+	after := time.Duration(r.ExpFloat64() * float64(every) / float64(count))
+	c.at(c.now+max(1, after), func() {
+		if goesOn() {
+			do()
+			c.repeatAtRandom(r, every, count, goesOn, do)
+		}
+	})
 }
 
 // next is the time of the next event; false: none is due.

@@ -80,20 +80,14 @@ func (x *Executor) planFailures() {
 	for _, f := range x.config.Failures.at {
 		x.at(f.at, func() { x.fail(x.devices[f.of]) })
 	}
-	if x.config.Failures.every > 0 {
-		x.failAtRandom(rand.New(rand.NewPCG(x.config.Seed, failureStream)))
-	}
-}
-
-// failAtRandom schedules the next failure of any device, unless nothing else will happen any more.
-func (x *Executor) failAtRandom(r *rand.Rand) {
-	next := x.now + time.Duration(r.ExpFloat64()*float64(x.config.Failures.every)/float64(len(x.devices)))
-	x.at(next, func() {
-		if _, more := x.next(); more {
-			x.fail(x.devices[r.IntN(len(x.devices))])
-			x.failAtRandom(r)
+	if every := x.config.Failures.every; every > 0 {
+		r := rand.New(rand.NewPCG(x.config.Seed, failureStream))
+		goesOn := func() bool { // else nothing else will happen any more
+			_, more := x.next()
+			return more
 		}
-	})
+		x.repeatAtRandom(r, every, len(x.devices), goesOn, func() { x.fail(x.devices[r.IntN(len(x.devices))]) })
+	}
 }
 
 // fail has a device fail, and come back once it is repaired.

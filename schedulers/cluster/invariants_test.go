@@ -289,7 +289,7 @@ func (b *books) check() {
 	}
 }
 
-// mustWait has no node be there for the job that is first of those that wait.
+// mustWait checks that no node has room for the job that is first in the queue.
 func (b *books) mustWait(waits []*booked, used []int, free int) {
 	first := waits[0]
 	if i := slices.IndexFunc(waits, func(j *booked) bool { return j.Class == cluster.Short }); b.name == "latency" && i >= 0 {

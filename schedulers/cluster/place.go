@@ -43,7 +43,8 @@ func (h *Head) nodeFor(j *job) int {
 	return -1
 }
 
-// largestOf is the first node with the largest key above a bound, of those with so many devices; -1: none has one.
+// largestOf returns the node with the largest key, or the first of several. Only nodes with at least so many devices and a key
+// above the bound count; -1: there is none.
 func (h *Head) largestOf(keys maxima, bound float64, devices int) int {
 	best := -1
 	if keys.largest() <= bound {
