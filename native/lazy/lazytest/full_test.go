@@ -80,7 +80,7 @@ func TestLazyStaysWhicheverCallAMoveIsRefused(t *testing.T) {
 func TestLazyStaysWhicheverCallAMoveThroughTheHostIsRefused(t *testing.T) {
 	movesAfterRefusals(t, allSteps, func(t *testing.T, env ...string) *revocable {
 		t.Helper()
-		return startMoved(t, "variables", append(env, "FAKE_CUDA_PEERS=0")...)
+		return startVariables(t, append(env, "FAKE_CUDA_PEERS=0")...)
 	})
 }
 
@@ -88,7 +88,7 @@ func TestLazyStaysWhicheverCallAMoveThroughTheHostIsRefused(t *testing.T) {
 func TestLazyStaysWhicheverCallAMoveBesideMemoryOnTheHostIsRefused(t *testing.T) {
 	movesAfterRefusals(t, allSteps, func(t *testing.T, env ...string) *revocable {
 		t.Helper()
-		p := startMoved(t, "variables", env...)
+		p := startVariables(t, env...)
 		if was := p.revoked(schedulers.Evict); was.Outcome != schedulers.Done || was.Moved.Bytes == 0 {
 			t.Fatalf("revoked %+v", was)
 		}

@@ -212,7 +212,14 @@ func TestLazyStaysWhereAMoveIsRefused(t *testing.T) {
 // startVariables and the like start a program that is to be moved in calls to count.
 func startVariables(t *testing.T, env ...string) *revocable {
 	t.Helper()
-	return startMoved(t, "variables", env...)
+	const traced = "FAKE_CUDA_TRACE="
+	at := slices.IndexFunc(env, func(e string) bool { return strings.HasPrefix(e, traced) })
+	if at < 0 {
+		at, env = len(env), append(env, traced+filepath.Join(t.TempDir(), "trace"))
+	}
+	p := startMoved(t, "variables", env...)
+	awaitLook(t, strings.TrimPrefix(env[at], traced))
+	return p
 }
 
 func movesAfterRefusals(t *testing.T, of func([]callStep) []callStep, start func(t *testing.T, env ...string) *revocable) {
