@@ -147,6 +147,28 @@ int part(void)
 	}
 }
 
+// An event that is made while another thread asks is of the device that this thread gets, even if the process had another before.
+func TestLazyMakesAnEventWhileWaiting(t *testing.T) {
+	p := startLazy(t, "13", "makes_event_while_waiting")
+	on := func(device int, asks event) {
+		t.Helper()
+		if err := asks.grant(device, fakeUUID(device)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on(0, p.r.next(t, "begin"))
+	p.r.next(t, "free")
+	p.hear("launching")
+	asks := p.r.next(t, "begin")
+	p.goOn()
+	p.hear("made")
+	on(1, asks)
+	p.finish(grant)
+	p.mustSucceed()
+	p.wantLine("record 0")
+	p.wantNothingLeft()
+}
+
 // A growth before the first launch keeps launches waiting. It does not have them refused.
 func TestLazyLaunchesWhileItReserves(t *testing.T) {
 	for _, what := range []string{"reserve", "heap"} {

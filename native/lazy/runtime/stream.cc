@@ -47,26 +47,28 @@ template <typename Handle> cudaError_t make(const char *call, Handle *handle, co
 	if (home() < 0)
 		if (cudaError_t error = await_device(); error != cudaSuccess)
 			return error;
-	if (!virtual_handles()) {
+	const bool is_own = virtual_handles();
+	if (!is_own)
 		tie_here(Tie::call, call);
-		use_device(); // its context is there, with or without a task
-		return seen(make_real(recipe, reinterpret_cast<void **>(handle)), call);
-	}
 	for (;;) {
 		const unsigned epoch = device_epoch();
-		use_device();
+		use_device(); // its context is there, with or without a task
 		if (cudaError_t error = seen(make_real(recipe, &made), call); error != cudaSuccess)
 			return error;
-		Locked locked;
+		if (!is_own && !deferring() && epoch == device_epoch()) {
+			*handle = static_cast<Handle>(made);
+			return cudaSuccess;
+		}
+		Locked locked; // who holds it may have asked for a device before the tie
 		if (epoch == device_epoch()) {
-			*handle = static_cast<Handle>(new_handle(recipe, made));
+			*handle = static_cast<Handle>(is_own ? new_handle(recipe, made) : made);
 			if (*handle != nullptr)
 				return cudaSuccess;
 		}
 		unmake_real(recipe, made);
 		if (epoch == device_epoch())
 			return fail(cudaErrorMemoryAllocation);
-	} // the process has moved meanwhile
+	} // the process has moved meanwhile, or has another device
 }
 
 // ordered is a call whose effect is in the order of a stream. It is recorded while the task is

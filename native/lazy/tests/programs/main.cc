@@ -29,7 +29,7 @@ static const struct {
 	{"captures_own", captures_own},
 	{"heap_later", heap_later}, {"heap_refused", heap_refused}, {"late_memory", late_memory}, {"own_pool", own_pool}, {"small_copies", small_copies}, {"swapped", swapped},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
-	{"works_in_child_while_waiting", works_in_child_while_waiting},
+	{"works_in_child_while_waiting", works_in_child_while_waiting}, {"makes_event_while_waiting", makes_event_while_waiting},
 	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move}, {"beyond_boxes", beyond_boxes},
 	{"last_errors", last_errors}, {"cleared", cleared}, {"last_errors_after_a_fault", last_errors_after_a_fault},
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},

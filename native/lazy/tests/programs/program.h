@@ -88,7 +88,7 @@ void many_handles(const char *events), kinds_of_handles(), handles_in_threads(),
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
 void registered_before_reset(), page_locked_beside(), variable_by_address(), heap_later(), heap_refused(), late_memory(), own_pool();
 void another_waits(const char *way), frees_while_growing(const char *what), launches_while_reserving(const char *what), graph_while_growing(), loads_while_waiting(const char *library); // waiting.cc
-void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
+void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting(), makes_event_while_waiting();
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
 void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), frees_again(), ordered_in_thread(), captures_own();
 void host_freed_in_capture();                           // graphs.cc

@@ -229,3 +229,28 @@ void works_in_child_while_waiting()
 	say("child %d", status);
 	waiting.end();
 }
+
+// makes_event_while_waiting: a thread asks for the device of a new task. Meanwhile an event is made on the device of the task before.
+void makes_event_while_waiting()
+{
+	cudaEvent_t event;
+	int *x = device<int>(1000);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceSynchronize());
+	TRY(cudaFree(x));
+	std::thread asking([] {
+		int *y = device<int>(1000);
+		TRY(LAUNCH(add, grid, block, 0, nullptr, y, 1000, 1));
+		TRY(cudaDeviceSynchronize());
+		TRY(cudaFree(y));
+	});
+	wait_after("launching");
+	meanwhile("cudaEventCreateWithFlags", FAKE_CUDA_AFTER, [] {
+		meanwhile("cudaEventCreateWithFlags", FAKE_CUDA_AFTER, [] {});
+		say("made");
+	});
+	TRY(cudaEventCreate(&event));
+	asking.join();
+	say("record %d", cudaEventRecord(event, nullptr));
+	TRY(cudaEventDestroy(event));
+}
