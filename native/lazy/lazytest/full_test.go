@@ -89,7 +89,9 @@ func TestLazyStaysWhicheverCallAMoveBesideMemoryOnTheHostIsRefused(t *testing.T)
 	movesAfterRefusals(t, allSteps, func(t *testing.T, env ...string) *revocable {
 		t.Helper()
 		p := startVariables(t, env...)
-		if was := p.revoked(schedulers.Evict); was.Outcome != schedulers.Done || was.Moved.Bytes == 0 {
+		was := p.revoked(schedulers.Evict)
+		refused := was.Outcome == schedulers.Unable && mayFail.MatchString(was.Why) // a thread that looks has made a call less
+		if !refused && (was.Outcome != schedulers.Done || was.Moved.Bytes == 0) {
 			t.Fatalf("revoked %+v", was)
 		}
 		return p
