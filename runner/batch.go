@@ -231,10 +231,10 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 	return r
 }
 
-// title is a job's number and name, for texts.
-func (b *Batch) title(i int) string {
-	return fmt.Sprintf("job %d (%s)", numbered(b.config.JobNumber, i), b.records[i].Name)
-}
+// Title is a job's number and name, for texts.
+func Title(job int, name string) string { return fmt.Sprintf("job %d (%s)", job, name) }
+
+func (b *Batch) title(i int) string { return Title(numbered(b.config.JobNumber, i), b.records[i].Name) }
 
 // numbered is a number of the batch's as the user knows it.
 func numbered(as func(int) int, i int) int {

@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"runner/harness", "runner/control", "results/export"},
 	{"results/html", "results/bundle", "results/selection", "results/publication", "results/perfetto"},
 	{"results/report", "results/figures"},
-	{"results/trend", "results/paper", "runner/history", "runner/probe"},
+	{"results/trend", "results/paper", "runner/history", "runner/probe", "runner/dispatch"},
 	{"results/regress"},
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "schedulers/cluster", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe/wire", "runner/schedshm", "runner/mps", "runner/ballast", "runner/checkpoint", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
@@ -78,6 +78,7 @@ var pure = map[string][]string{
 	"schedulers/policies":  {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/cluster":   {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/plan":      {"os", "log", "log/slog", "context", "net", "syscall", "math/rand"}, // math/rand/v2 with a seed is pure
+	"runner/dispatch":      {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"runner/blame":         {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"results/paper":        {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
 	"results/trend":        {"os", "io", "log", "log/slog", "context", "net", "database/sql"},

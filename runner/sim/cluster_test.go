@@ -14,8 +14,12 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/dispatch"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/cluster"
 )
 
 func (*tape) Copy(results.Copy) {}
@@ -86,19 +90,28 @@ func TestAClusterIsItsNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			together := &tape{}
-			c := &batchOfCluster{Batch: harness.Batch{Request: harness.Request{Mix: mixes.Mix{Jobs: jobs}}}, rec: together, records: make([]results.Job, len(jobs)), places: make([]place, len(jobs))}
-			for i := range nodes {
-				var own []mixes.Job
-				var numbers []int
-				for j := i; j < len(jobs); j += nodes {
-					own, numbers = append(own, jobs[j]), append(numbers, j)
-					c.records[j].ArrivalS, c.records[j].Command = new(jobs[j].At.Seconds()), jobs[j].Command()
-				}
+			policy, err := cluster.Parse("cluster-rr")
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, err := cluster.New(policy, slices.Repeat([]cluster.Node{{Devices: devices}}, nodes))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := dispatch.New(dispatch.Config{Jobs: jobs, Head: head, Recorder: together})
+			gets := make([]gets, nodes)
+			for i := range gets {
+				c.Add(devices, &gets[i])
+			}
+			if err := c.ArriveAll(schedulers.Never); err != nil {
+				t.Fatal(err)
+			}
+			for i, own := range gets {
 				_, alone, err := clustered(t.Context(), "sim:2xP100", scheduler, seed+uint64(i), own...)
 				if err != nil {
 					t.Fatal(err)
 				}
-				alone.play(fromNode{of: c, node: &member{index: i, first: i * devices, jobs: numbers, executor: new(Executor)}})
+				alone.play(fromNode{c.Members[i]})
 			}
 			if was, want := all.last(t), together.last(t); was != want {
 				t.Errorf("%s\nwant\n%s", was, want)
@@ -106,6 +119,18 @@ func TestAClusterIsItsNodes(t *testing.T) {
 		})
 	}
 }
+
+// gets are the jobs that a node gets, and does nothing with.
+type gets []mixes.Job
+
+func (g *gets) Give(jobs []dispatch.Job) error {
+	for _, j := range jobs {
+		*g = append(*g, j.Job)
+	}
+	return nil
+}
+func (*gets) Post(runner.Event) error { return nil }
+func (*gets) Now() time.Duration      { return 0 }
 
 // play records what is on the tape again, but how busy devices were, because a node alone ends earlier.
 func (r *tape) play(to fromNode) {
@@ -324,7 +349,7 @@ func TestNodesAreLost(t *testing.T) {
 			switch *j.Outcome {
 			case results.OK:
 			case results.Lost:
-				lost = append(lost, title(i, j.Name))
+				lost = append(lost, runner.Title(i, j.Name))
 				if j.Detail != "job "+j.Name+" is lost: node 1 is down" {
 					t.Errorf("%s: %+v", at, j)
 				}

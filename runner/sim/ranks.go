@@ -259,7 +259,7 @@ func (g *meeting) firstRunning() *group {
 
 // title is a job's number and name, for texts.
 func (x *Executor) title(job int) string {
-	return title(x.number(job), x.job(job).Name)
+	return runner.Title(x.number(job), x.job(job).Name)
 }
 
 // number is a job's number in the cluster.
@@ -269,8 +269,6 @@ func (x *Executor) number(job int) int {
 	}
 	return x.config.Number(job)
 }
-
-func title(job int, name string) string { return fmt.Sprintf("job %d (%s)", job, name) }
 
 // waiting says which ranks wait for others.
 func (g *meeting) waiting(job string) (whys []string) {

@@ -1,4 +1,4 @@
-package sim
+package dispatch
 
 import (
 	"fmt"
@@ -9,47 +9,66 @@ import (
 
 // split is a job with ranks on several nodes.
 type split struct {
-	parts []*part // by their first ranks
+	parts []*Part // by their first ranks
 	open  int     // parts without an outcome
-	ends  *part   // the first that did not end well; nil: none
+	ends  *Part   // the first that did not end well; nil: none
 	said  map[results.EventKind]bool
 }
 
-// part is the ranks of such a job on one node.
-type part struct {
-	*group
+// Part is the ranks of such a job on one node.
+type Part struct {
+	FirstRank int // the others follow it
+	Ranks     int
+	On        *Member // nil: it is on its way
+	Local     int     // its number there
+
 	of     *split
-	place  int // among the parts
-	on     *member
+	place  int         // among the parts
 	record results.Job // the latest of its node
 }
 
+// Parts are all parts of the job, by their first ranks.
+func (p *Part) Parts() []*Part { return p.of.parts }
+
 // tells takes the record of the part, which may have ended now. The first that does not end well ends the others.
-func (p *part) tells(r results.Job, ended bool) {
+func (p *Part) tells(r results.Job, ended bool) {
 	p.record = r
 	if !ended {
 		return
 	}
 	if p.of.open--; p.of.open == 0 {
 		for _, q := range p.of.parts {
-			q.on.meet--
+			q.On.Meet--
 		}
 	}
 	if r.EndedOK() || p.of.ends != nil && p.of.ends != p {
 		return
 	}
 	p.of.ends = p
-	why := fmt.Sprintf("ended because its ranks on node %d had not ended well", p.on.index)
-	for _, other := range p.of.parts {
-		if x, job := other.x, other.job; other != p {
-			p.x.have(x, p.x.now, func() { x.post(runner.Withdraw{Job: job, Why: why}) })
-		}
-	}
+	p.On.of.toEnd = append(p.On.of.toEnd, p)
 }
 
-// record is that of the job. It starts with its first part, and ends with its last, as the part did that did not end well first. It waits for
+// endParts ends the other parts of jobs of which one has not ended well.
+func (d *Dispatcher) endParts() error {
+	for len(d.toEnd) > 0 {
+		p := d.toEnd[0]
+		d.toEnd = d.toEnd[1:]
+		why := fmt.Sprintf("ended because its ranks on node %d had not ended well", p.On.Index)
+		for _, other := range p.of.parts {
+			if other == p || other.record.Outcome != nil {
+				continue
+			}
+			if err := other.On.node.Post(runner.Withdraw{Job: other.Local, Why: why}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// job is the record of the job. It starts with its first part, and ends with its last, as the part did that did not end well first. It waits for
 // as long as the part that waits longest, and uses what its parts use at most.
-func (s *split) record() results.Job {
+func (s *split) job() results.Job {
 	first := s.ends
 	if first == nil {
 		first = s.parts[0]

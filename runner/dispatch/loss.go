@@ -1,0 +1,66 @@
+package dispatch
+
+import (
+	"slices"
+
+	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers/cluster"
+)
+
+// A node that is lost takes along the jobs that have ranks there. It comes back empty.
+
+// Lose takes a node out. why says what has happened to it.
+func (d *Dispatcher) Lose(n *Member, why string) error {
+	if n.Lost {
+		return nil
+	}
+	n.Lost = true
+	lost := d.Head.NodeDown(n.Index)
+	var names []string
+	for _, decided := range lost {
+		if w, is := decided.(cluster.Withdraw); is && w.Lost {
+			names = append(names, runner.Title(int(w.Job), d.Jobs[w.Job].Name))
+		}
+	}
+	if len(names) > 0 {
+		why += ", and with it " + size.Few(names, mostNamed, ", ")
+	}
+	d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventNodeLost, Detail: why})
+	return d.carryOutAll(lost)
+}
+
+// Return has a node come back that was lost.
+func (d *Dispatcher) Return(n *Member, why string) error {
+	n.Lost = false
+	d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventNodeBack, Detail: why})
+	return d.carryOutAll(d.Head.NodeUp(n.Index))
+}
+
+// mostNamed is how many jobs an event names.
+const mostNamed = 20
+
+// withdraw takes back what nodes were given of a job: it goes elsewhere, or is lost with one of them.
+func (d *Dispatcher) withdraw(w cluster.Withdraw) error {
+	if !w.Lost {
+		return d.leaves(w)
+	}
+	if err := d.give(); err != nil { // the job may be among these
+		return err
+	}
+	at := d.places[w.Job]
+	if at.split == nil {
+		return at.on.node.Post(runner.Withdraw{Job: at.local, Why: w.Reason, Lost: true})
+	}
+	parts := at.split.parts
+	if here := slices.IndexFunc(parts, func(p *Part) bool { return p.On.Lost && p.record.Outcome == nil }); here >= 0 { // it ends the others
+		at.split.ends, parts = parts[here], parts[here:here+1]
+	}
+	for _, p := range parts {
+		if err := p.On.node.Post(runner.Withdraw{Job: p.Local, Why: w.Reason, Lost: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
