@@ -104,6 +104,8 @@ const (
 	// A node of a cluster is lost, with the jobs that had ranks there, and comes back. The cluster records both.
 	EventNodeLost EventKind = "node-lost"
 	EventNodeBack EventKind = "node-back"
+	// How well the times of a node are known, whose clock is another one. The head of the cluster records it for each node.
+	EventClock EventKind = "clock"
 	// A device is taken out of the run, and gets no job until it is opened again. The batch records both.
 	EventDeviceClosed EventKind = "device-closed"
 	EventDeviceOpened EventKind = "device-opened"

@@ -175,7 +175,7 @@ func (o *historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.F
 	found, mix, node, err := nodes.Expected(c.Context(), o.settings.Options, o.mix, db,
 		history.Options{File: file, Runs: true, Probe: o.settings.Probe, Before: o.before, NotMixes: o.except}, sayTo(c))
 	title = fmt.Sprintf("what is known of the jobs of %s", mix.Name)
-	if node != nodes.Local {
+	if !nodes.IsLive(node) {
 		title = "SIMULATED " + title + " on " + node
 	}
 	return found, title, err

@@ -25,6 +25,7 @@ import (
 	"github.com/caserun/caserun/runner/display"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/member"
 	"github.com/caserun/caserun/runner/policytest"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile/output"
@@ -76,8 +77,8 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout
 
 // run is the whole program; it returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 1 && args[0] == live.GuardCommand {
-		if err := live.Guard(stdin); err != nil {
+	if is, err := member.Main(ctx, args, stdin, stdout); is {
+		if err != nil {
 			fmt.Fprintln(stderr, "caserun:", err)
 			return exitInfrastructure
 		}

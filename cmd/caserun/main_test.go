@@ -26,6 +26,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/remote"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -37,7 +38,7 @@ const gcPercent = 400
 
 // The test binary is also the guard that live runs start.
 func TestMain(m *testing.M) {
-	if os.Getenv(mainEnv) != "" || (len(os.Args) == 2 && os.Args[1] == live.GuardCommand) {
+	if os.Getenv(mainEnv) != "" || (len(os.Args) == 2 && (os.Args[1] == live.GuardCommand || os.Args[1] == remote.Command)) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	// Memory is cheap here: the collector would take a sixth of the time, in this process and in those that it starts.

@@ -143,6 +143,8 @@ type Batch struct {
 	Predictions []*schedulers.Prediction
 	Feed        *Feed           // nil: the batch has all its jobs
 	Notes       []results.Event // as in runner.Config
+	// JobNumber and DeviceNumber are as in runner.Config, if the batch is one node's part of a larger one.
+	JobNumber, DeviceNumber func(int) int
 }
 
 // MPS reports whether the jobs share devices through MPS.
@@ -151,7 +153,7 @@ func (b Batch) MPS() bool { return UsesMPS(b.Options, b.Scheduler) }
 // Config is what the batch is made of on a node with these devices and host cores.
 func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
 	return runner.Config{Jobs: b.Mix.Jobs, Open: b.Feed != nil, Devices: devices, Scheduler: b.Scheduler, Workers: b.Workers, Timeout: time.Duration(b.Timeout), MPS: b.MPS(),
-		FaultsAlone: b.FaultsAlone, Predictions: b.Predictions, Cores: cores, Seed: b.Seed, Notes: b.Notes, StarvedAfter: runner.StarvedAfter,
+		FaultsAlone: b.FaultsAlone, Predictions: b.Predictions, JobNumber: b.JobNumber, DeviceNumber: b.DeviceNumber, Cores: cores, Seed: b.Seed, Notes: b.Notes, StarvedAfter: runner.StarvedAfter,
 		Restartable: func(j *mixes.Job) bool { return suites.Restartable(b.Suite, j) }}
 }
 

@@ -70,8 +70,9 @@ type Config struct {
 	// Compares: the batch compares what processes use with what they are charged (runner.ComparesUse).
 	Compares bool
 	// Feed, where not nil, has more jobs. Admit finds what each of them needs, and notes what its record must say.
-	Feed  *harness.Feed
-	Admit func(*harness.Taken) (job, error)
+	Feed      *harness.Feed
+	JobNumber func(int) int // in names of files; nil: its own
+	Admit     func(*harness.Taken) (job, error)
 	// Lost, where not nil, has each device that falls off the bus.
 	Lost  <-chan Lost
 	Run   int64 // its number, for who speaks to it

@@ -48,7 +48,7 @@ func (x *Executor) launch(job int, devices []int, seat seat) (*process, error) {
 	}
 	of := x.job(job)
 	spec := of.spec
-	base, traced := fileName(job)+seat.suffix(), ""
+	base, traced := x.fileName(job)+seat.suffix(), ""
 	if n := x.try(job).Restart; n > 0 { // those of earlier tries may still be read
 		traced = trySuffix(n + 1)
 	}

@@ -28,7 +28,12 @@ func (x *Executor) try(job int) runner.Try {
 }
 
 // fileName begins the names of a job's files, of which the last try has the plain ones.
-func fileName(job int) string { return fmt.Sprintf("job-%04d", job) }
+func (x *Executor) fileName(job int) string {
+	if as := x.config.JobNumber; as != nil {
+		job = as(job)
+	}
+	return fmt.Sprintf("job-%04d", job)
+}
 
 func trySuffix(n int) string { return fmt.Sprintf("-try-%d", n) }
 
@@ -37,7 +42,7 @@ func (x *Executor) keepOutput(job, n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, ext := range []string{".out", ".err"} {
-		name, kept := fileName(job)+ext, fileName(job)+trySuffix(n)+ext
+		name, kept := x.fileName(job)+ext, x.fileName(job)+trySuffix(n)+ext
 		for i := range x.written {
 			w := &x.written[i]
 			if filepath.Base(w.path) != name {

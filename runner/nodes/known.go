@@ -70,7 +70,7 @@ func Know(ctx context.Context, o harness.Options, m *mixes.Mix, known profiles.S
 	live := false
 	if len(notes) > 0 || known.AnyGrows(m.Jobs) {
 		node, err := Settle(ctx, o, func(string, ...any) {})
-		live = err == nil && node == Local
+		live = err == nil && IsLive(node)
 		if err == nil && !live {
 			known = estimated
 			tell(notes, say)

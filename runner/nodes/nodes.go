@@ -12,6 +12,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/runner/remote"
 	"github.com/caserun/caserun/runner/sim"
 )
 
@@ -36,6 +37,9 @@ func Split(list string) []string {
 	return names
 }
 
+// IsLive reports whether a canonical name is that of real GPUs: this machine, or a cluster.
+func IsLive(name string) bool { return name == Local || remote.Is(name) }
+
 // Check refuses a name that is not a node's.
 func Check(name string) error {
 	_, err := Canonical(name)
@@ -47,8 +51,10 @@ func Canonical(name string) (string, error) {
 	switch {
 	case name == Local:
 		return name, nil
+	case remote.Is(name):
+		return name, harness.Refuse(remote.Check(name))
 	case !strings.HasPrefix(name, simulatedPrefix) && !sim.IsFile(name):
-		return "", harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s, or a file of a cluster's nodes, whose name ends in .csv", name, fallback))
+		return "", harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s, or a file of a simulated cluster's nodes, whose name ends in .csv, or slurm for the nodes of an allocation", name, fallback))
 	}
 	name, err := sim.Canonical(name)
 	return name, harness.Refuse(err)
@@ -70,6 +76,8 @@ func Settle(ctx context.Context, o harness.Options, say harness.Say) (string, er
 	switch {
 	case (strings.HasPrefix(o.Node, simulatedPrefix) || sim.IsFile(o.Node)) && o.Devices != "":
 		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices: leave out --devices, the key devices of caserun.yaml and CASERUN_DEVICES", o.Devices, o.Node))
+	case remote.Is(o.Node) && o.Devices != "":
+		return "", harness.Refuse(fmt.Errorf("--devices %s: %s says which GPUs each node has: leave out --devices, the key devices of caserun.yaml and CASERUN_DEVICES", o.Devices, o.Node))
 	case o.Node != "":
 		return Canonical(o.Node)
 	}
@@ -104,12 +112,15 @@ func Open(ctx context.Context, o harness.Options, say harness.Say) (harness.Back
 	if o.Node, err = Settle(ctx, o, say); err != nil {
 		return nil, err
 	}
-	return new(Session).open(ctx, o, say)
+	return new(Session).Open(ctx, o, say)
 }
 
-// open opens a node that is settled.
-func (s *Session) open(ctx context.Context, o harness.Options, say harness.Say) (harness.Backend, error) {
-	if o.Node != Local {
+// Open opens a node that is settled.
+func (s *Session) Open(ctx context.Context, o harness.Options, say harness.Say) (harness.Backend, error) {
+	switch {
+	case remote.Is(o.Node):
+		return remote.Open(ctx, o, say)
+	case o.Node != Local:
 		return sim.Open(o)
 	}
 	backend, err := live.Open(ctx, o, &s.swap, say)
@@ -125,7 +136,7 @@ func (s *Session) Run(ctx context.Context, r harness.Request) (harness.Outcome, 
 	if r.Node, err = Settle(ctx, r.Options, func(format string, args ...any) { r.Fallback = fmt.Sprintf(format, args...) }); err != nil {
 		return harness.Outcome{}, err
 	}
-	backend, err := s.open(ctx, r.Options, r.Say)
+	backend, err := s.Open(ctx, r.Options, r.Say)
 	if err != nil {
 		return harness.Outcome{}, err
 	}

@@ -2,7 +2,9 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -21,6 +23,16 @@ func NodeStates(ctx context.Context, nodes ...string) (map[string]string, error)
 		return nil, err
 	}
 	return parseStates(out)
+}
+
+// Hosts returns the names of the nodes of the allocation that this process was started in.
+func Hosts(ctx context.Context) ([]string, error) {
+	list := os.Getenv("SLURM_JOB_NODELIST")
+	if list == "" {
+		return nil, errors.New("this is no allocation of Slurm: start caserun in a script for sbatch, or in a shell of salloc")
+	}
+	out, err := tool(ctx, "", "scontrol", "show", "hostnames", list)
+	return strings.Fields(out), err
 }
 
 // parseStates reads sinfo's lines. A node in several partitions has several lines. Signs after a state say

@@ -180,7 +180,7 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 		return nil, err
 	}
 	p := &Plan{Mode: results.Live}
-	if runs.Node != nodes.Local {
+	if !nodes.IsLive(runs.Node) {
 		p.Mode, runs.Noise = results.Simulated, o.Noise(runs)
 	}
 	if err := o.Fit(p.Mode, runs.Node); err != nil {

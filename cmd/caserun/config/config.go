@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,11 +143,11 @@ func liveNode(node string) (string, error) {
 		if err := nodes.Check(name); err != nil {
 			return "", err
 		}
-		if name != nodes.Local {
+		if !nodes.IsLive(name) {
 			return "", fmt.Errorf("%s cannot be combined with node %s, which is simulated", requireLive, name)
 		}
 	}
-	return nodes.Local, nil
+	return cmp.Or(node, nodes.Local), nil
 }
 
 // isKey reports whether a name is a setting's.
@@ -230,7 +231,7 @@ func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
 		}
 		value := values[key]
 		if key == simNoise && !s.NoiseGiven {
-			if flagOf(flags, key).Annotations[ofSweeps] == nil || s.Node == nodes.Local {
+			if flagOf(flags, key).Annotations[ofSweeps] == nil || nodes.IsLive(s.Node) {
 				continue // kept as a file, 0 would take the noise from simulated sweeps
 			}
 			value = sweep.Options{}.Noise(s.Options)

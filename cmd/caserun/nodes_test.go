@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/remote"
+)
+
+// twoNodes are the fake GPUs as two nodes of a cluster.
+var twoNodes = []string{"mix", "own.yaml", "--node", "local:0:1", "--sched", "cluster-rr/case-alg3"}
+
+// writeWaiting writes a mix of four jobs that start, and wait until there is a file called go.
+func writeWaiting(t *testing.T, dir string) {
+	t.Helper()
+	text := "name: own\njobs:\n"
+	for i := range 4 {
+		text += fmt.Sprintf("  - {program: /bin/sh, args: [-c, ': >%s/started-%d; until [ -e %s/go ]; do sleep 0.02; done'], name: job%d, memory: 1MiB, binding: declared}\n", dir, i, dir, i)
+	}
+	writeFiles(t, map[string]string{"own.yaml": text, "data/empty": ""})
+}
+
+// beginOverNodes starts a run of these jobs, and returns when all have started.
+func beginOverNodes(t *testing.T, dir string) (p *exec.Cmd, text *bytes.Buffer) {
+	t.Helper()
+	writeWaiting(t, dir)
+	p, text = onTheFakes(t, dir, nil, twoNodes...), new(bytes.Buffer)
+	p.Stdout, p.Stderr = text, text
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	probetest.Await(t, "not all jobs have started", func() bool {
+		found, _ := filepath.Glob("started-?")
+		return len(found) == 4
+	})
+	return p, text
+}
+
+// nodesOf are the processes of the nodes that a process has started, in their order.
+func nodesOf(t *testing.T, head int) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		stat, _ := os.ReadFile(name) // it may have ended
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(head) && bytes.Contains(line, []byte("\x00"+remote.Command)) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// mustLeaveNothing fails if a process of the run goes on.
+func mustLeaveNothing(t *testing.T, dir string) {
+	t.Helper()
+	probetest.Await(t, "processes of the run go on", func() bool {
+		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, name := range files {
+			if line, _ := os.ReadFile(name); bytes.Contains(line, []byte(dir)) {
+				return false
+			}
+			if at, _ := os.Readlink(filepath.Join(filepath.Dir(name), "cwd")); at == dir && name != fmt.Sprintf("/proc/%d/cmdline", os.Getpid()) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// A batch over two real nodes is one run, whose jobs compute what they compute alone.
+func TestARunOverNodes(t *testing.T) {
+	dir := inTempDir(t)
+	for i, sched := range []string{"cluster-rr/case-alg3", "coloc/vgpu:n=2,victims=0", "cluster-batch/sa"} {
+		args := []string{"mix", "native/fake-node.yaml", "--node", "local:0:1@weight=2", "--sched", sched, "--workers", "4"}
+		status, text := onFakeNode(t, dir, []string{"FAKE_CUDA_KERNEL_US=1000", "FAKE_NVML_PROCESSES=" + t.TempDir()}, args...)
+		if status != exitOK || !strings.Contains(text, "2 x Fake GPU (64 MiB)") || !strings.Contains(text, "\nnode                        local:0:1@weight=2\n") {
+			t.Fatalf("%s: exit %d:\n%s", sched, status, text)
+		}
+		s, err := store.OpenReadOnly("caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		id := int64(i + 1)
+		devices, err := s.Devices(t.Context(), id)
+		if err != nil || len(devices) != 2 || devices[0].Node != 0 || devices[1].Node != 1 || devices[0].UUID == devices[1].UUID {
+			t.Errorf("%s: devices %+v (%v)", sched, devices, err)
+		}
+		jobs, err := s.Jobs(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := map[int]int{}
+		for n, j := range jobs {
+			used[*j.Device]++
+			files, err := filepath.Glob(fmt.Sprintf("caserun-runs/run-%d-*/job-%04d.out", id, n))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("%s: output of job %d: %q (%v)", sched, n, files, err)
+			}
+			if said := mustRead(t, files[0]); *j.Outcome != results.OK || !strings.Contains(said, fmt.Sprintf("after: contexts 1 first %d ", *j.Device)) {
+				t.Errorf("%s: job %d is %s: %+v\n%s", sched, n, *j.Outcome, j, said)
+			}
+		}
+		if len(used) != 2 {
+			t.Errorf("%s: jobs by device: %v", sched, used)
+		}
+		events, err := s.Events(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clocks := 0
+		for _, e := range events {
+			if e.Kind == results.EventClock && strings.Contains(e.Detail, "its times are known to ") {
+				clocks++
+			}
+		}
+		if clocks != 2 {
+			t.Errorf("%s: events %+v", sched, events)
+		}
+	}
+}
+
+// A node that is killed takes its jobs along, by name. The others go on.
+func TestARunOverNodesLosesANode(t *testing.T) {
+	dir := inTempDir(t)
+	p, text := beginOverNodes(t, dir)
+	pids := nodesOf(t, p.Process.Pid)
+	if len(pids) != 2 {
+		t.Fatalf("nodes %v", pids)
+	}
+	if err := syscall.Kill(pids[1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	probetest.Await(t, "the run does not say that jobs are lost", func() bool { return strings.Contains(text.String(), "lost") })
+	writeFiles(t, map[string]string{"go": ""})
+	if err := p.Wait(); p.ProcessState.ExitCode() != exitJobsFailed {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	for _, want := range []string{"  ok                        2\n", "): lost: job job", ") is down\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	mustLeaveNothing(t, dir)
+}
+
+// A head that is killed leaves nothing: its nodes stop their jobs.
+func TestAHeadThatIsKilledLeavesNothing(t *testing.T) {
+	dir := inTempDir(t)
+	p, _ := beginOverNodes(t, dir)
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait()
+	mustLeaveNothing(t, dir)
+}
+
+// Clusters that cannot be are refused, with what to do.
+func TestNodesThatCannotBe(t *testing.T) {
+	dir := inTempDir(t)
+	writeWaiting(t, dir)
+	const rr = "cluster-rr/case-alg3"
+	for _, c := range []struct{ node, sched, says string }{
+		{"local:0:7", rr, "node 1 (GPU 7): --devices 7: no GPU 7: want one or more of 0 ("},
+		{"local:0:0", rr, `node "local:0:0": two nodes cannot have device 0: name it once`},
+		{"local:0:GPU-ca5e0000-0000-0000-0000-000000000000", rr, "have the same GPUs: name each GPU once"},
+		{"local:", rr, "want devices of this machine for each node, as in local:0:1 or local:0+1:2+3@weight=2"},
+		{"local:0@nic=1Gb:1", rr, "nic=1Gb: want weight= with a number from 1 on"},
+		{"local:0:1", "case-alg3", "local:0:1 is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/case-alg3"},
+		{"local:0:1", "cluster-rr+offload/case-alg3", "leave +offload out, or simulate the cluster"},
+		{"local", rr, "this machine is one node"},
+		{"slurm", rr, "this is no allocation of Slurm: start caserun in a script for sbatch, or in a shell of salloc"},
+	} {
+		status, text := onFakeNode(t, dir, nil, "mix", "own.yaml", "--node", c.node, "--sched", c.sched)
+		if status != exitUsage || !strings.Contains(text, c.says) {
+			t.Errorf("%s under %s: exit %d:\n%s", c.node, c.sched, status, text)
+		}
+	}
+	if status, text := onFakeNode(t, dir, nil, "mix", "own.yaml", "--node", "local:0:1", "--sched", rr, "--devices", "0"); status != exitUsage || !strings.Contains(text, "says which GPUs each node has") {
+		t.Errorf("--devices: exit %d:\n%s", status, text)
+	}
+}
