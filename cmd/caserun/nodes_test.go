@@ -71,10 +71,9 @@ func mustLeaveNothing(t *testing.T, dir string) {
 	probetest.Await(t, "processes of the run go on", func() bool {
 		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, name := range files {
-			if line, _ := os.ReadFile(name); bytes.Contains(line, []byte(dir)) {
-				return false
-			}
-			if at, _ := os.Readlink(filepath.Join(filepath.Dir(name), "cwd")); at == dir && name != fmt.Sprintf("/proc/%d/cmdline", os.Getpid()) {
+			line, _ := os.ReadFile(name) // it may have ended
+			at, _ := os.Readlink(filepath.Join(filepath.Dir(name), "cwd"))
+			if bytes.Contains(line, []byte(dir)) || at == dir && bytes.Contains(line, []byte("\x00"+remote.Command)) {
 				return false
 			}
 		}

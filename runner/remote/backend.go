@@ -163,14 +163,14 @@ func (b *Backend) open(ctx context.Context) error {
 	return b.distinct()
 }
 
-// distinct refuses nodes that are the same GPUs.
+// distinct refuses parts of this machine that are the same GPUs.
 func (b *Backend) distinct() error {
 	seen := map[string]*conn{}
 	for _, c := range b.conns {
 		if other := seen[c.opened.Machine]; other != nil {
 			return harness.Refuse(fmt.Errorf("%s and %s have the same GPUs: name each GPU once", other.title, c.title))
 		}
-		if c.opened.Mode == results.Live {
+		if c.host == "" && c.opened.Mode == results.Live {
 			seen[c.opened.Machine] = c
 		}
 	}

@@ -30,8 +30,8 @@ type batch struct {
 
 // member is a node of it.
 type member struct {
-	*conn
 	*dispatch.Member
+	conn  *conn
 	of    *batch
 	jobs  []*mixes.Job  // by their numbers there
 	last  []results.Job // their latest records
@@ -48,7 +48,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	_, sched := cluster.Cut(of.Sched)
 	first := 0
 	for _, c := range b.conns {
-		of.Configuration.Sched = sched
+		of.Sched = sched
 		c.to.Say(ToNode{Prepare: &Preparing{Configuration: of.Configuration, Mix: of.Mix.Name, FirstDevice: first}})
 		first += c.opened.Devices
 	}
@@ -119,7 +119,7 @@ func (h *batch) Execute(ctx context.Context, run int64, arrival time.Time) ([]re
 		h.to.Event(e)
 	}
 	for _, m := range h.members {
-		m.to.Say(ToNode{Begin: &Beginning{Run: run, Zero: int64(h.arrival + m.clock.offset)}})
+		m.conn.to.Say(ToNode{Begin: &Beginning{Run: run, Zero: int64(h.arrival + m.conn.clock.offset)}})
 	}
 	err := h.drive(ctx)
 	h.tellClocks()
@@ -218,7 +218,7 @@ func (h *batch) allEnded() bool {
 
 func (h *batch) tellAll(what ToNode) {
 	for _, m := range h.members {
-		m.to.Say(what)
+		m.conn.to.Say(what)
 	}
 }
 
@@ -229,14 +229,14 @@ func (h *batch) look() error {
 		if m.conn.lost != "" {
 			continue
 		}
-		if now-m.heard > silence && len(h.backend.in) == 0 {
-			m.lose(fmt.Errorf("it has said nothing for %v", silence))
+		if now-m.conn.heard > silence && len(h.backend.in) == 0 {
+			m.conn.lose(fmt.Errorf("it has said nothing for %v", silence))
 			if err := h.loses(m); err != nil {
 				return err
 			}
 			continue
 		}
-		m.to.Say(ToNode{Ping: new(int64(now))})
+		m.conn.to.Say(ToNode{Ping: new(int64(now))})
 	}
 	return nil
 }
@@ -244,30 +244,30 @@ func (h *batch) look() error {
 // loses has the jobs of a node that is lost end.
 func (h *batch) loses(m *member) error {
 	m.ended = true
-	return h.Lose(m.Member, fmt.Sprintf("%s is lost: %s", m.title, m.conn.lost))
+	return h.Lose(m.Member, fmt.Sprintf("%s is lost: %s", m.conn.title, m.conn.lost))
 }
 
 // take takes what a node says.
 func (h *batch) take(r received) error {
 	m := h.members[r.from.index]
-	m.heard = r.at
+	m.conn.heard = r.at
 	said := r.said
 	switch {
 	case m.conn.lost != "":
 	case r.err != nil:
-		m.lose(r.err)
+		m.conn.lose(r.err)
 		return h.loses(m)
 	case said.Pong != nil:
-		m.clock.take(*said.Pong, r.at)
+		m.conn.clock.take(*said.Pong, r.at)
 	case said.Say != "":
-		h.Say("%s: %s", m.title, said.Say)
+		h.Say("%s: %s", m.conn.title, said.Say)
 	case said.Declined != nil:
 		m.ends(said.Declined.Job, results.Refused, said.Declined.Why)
 	case said.Ended != nil:
 		m.ended = true
 		if said.Ended.Why != "" && !h.Cancelled() {
 			h.broken = append(h.broken, said.Ended.of(m.conn))
-			m.lose(errors.New(said.Ended.Why))
+			m.conn.lose(errors.New(said.Ended.Why))
 			return h.loses(m)
 		}
 	default:
@@ -285,7 +285,7 @@ func (m *member) record(said FromNode) {
 		if j.StartS != nil {
 			m.Begins(j.Index)
 		}
-		m.Member.Job(j)
+		m.Job(j)
 	case said.Rank != nil:
 		m.Rank(*said.Rank)
 	case said.Task != nil:
@@ -315,7 +315,7 @@ func (m *member) Give(jobs []dispatch.Job) error {
 		r.Index, r.ArrivalS = len(m.jobs), new(m.of.Now.Seconds())
 		m.jobs, m.last = append(m.jobs, j.Whole), append(m.last, r)
 		j.FaultsAlone = m.of.FaultsAlone[j.Number]
-		m.to.Say(ToNode{Given: &j.Given, Number: j.Number})
+		m.conn.to.Say(ToNode{Given: &j.Given, Number: j.Number})
 	}
 	return nil
 }
@@ -324,17 +324,17 @@ func (m *member) Give(jobs []dispatch.Job) error {
 func (m *member) Post(e runner.Event) error {
 	switch e := e.(type) {
 	case runner.Limit:
-		m.to.Say(ToNode{Limit: &e})
+		m.conn.to.Say(ToNode{Limit: &e})
 	case runner.Withdraw:
 		if m.conn.lost != "" {
 			m.ends(e.Job, results.Lost, e.Why)
 			return nil
 		}
-		m.to.Say(ToNode{Withdraw: &e})
+		m.conn.to.Say(ToNode{Withdraw: &e})
 	case runner.OnlyCompanions:
-		m.to.Say(ToNode{Alone: true})
+		m.conn.to.Say(ToNode{Alone: true})
 	case runner.Cancel:
-		m.to.Say(ToNode{Cancel: e.Why})
+		m.conn.to.Say(ToNode{Cancel: e.Why})
 	default:
 		return fmt.Errorf("dispatch: a node cannot have %T", e)
 	}
@@ -354,7 +354,7 @@ func (m *member) ends(job int, outcome results.Outcome, why string) {
 	if m.last[job] = r; r.StartS == nil {
 		r.WaitS = new(*r.EndS - *r.ArrivalS)
 	}
-	m.Member.Job(r)
+	m.Job(r)
 }
 
 // Close gives the nodes back.

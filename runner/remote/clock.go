@@ -74,9 +74,9 @@ func (h *batch) tellClocks() {
 		return
 	}
 	for _, m := range h.members {
-		detail := fmt.Sprintf("%s: its times are known to %.3f ms, by the shortest of %d round trips", m.title, ms(m.clock.known), pingsPerSecond)
-		if m.clock.drifted > 0 {
-			detail += fmt.Sprintf("; later its clock was %.3f ms more apart", ms(m.clock.drifted))
+		detail := fmt.Sprintf("%s: its times are known to %.3f ms, by the shortest of %d round trips", m.conn.title, ms(m.conn.clock.known), pingsPerSecond)
+		if m.conn.clock.drifted > 0 {
+			detail += fmt.Sprintf("; later its clock was %.3f ms more apart", ms(m.conn.clock.drifted))
 		}
 		h.to.Event(results.Event{AtS: h.Now.Seconds(), Kind: results.EventClock, Detail: detail})
 	}

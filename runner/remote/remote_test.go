@@ -148,7 +148,6 @@ func TestABatchOverNodesIsItsNodes(t *testing.T) {
 type scripted struct {
 	from *remote.Reader[remote.ToNode]
 	to   *remote.Writer
-	over chan struct{} // the head says nothing more
 
 	mu   sync.Mutex
 	deaf bool // it says nothing
