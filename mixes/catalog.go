@@ -13,7 +13,7 @@ import (
 )
 
 // The catalog is a set of mix files in the users' format, read by the same parser. rodinia.yaml,
-// darknet.yaml, torch.yaml, pilot.yaml and node.yaml define the jobs to which mixes, and users' files, refer by name.
+// darknet.yaml, torch.yaml, pilot.yaml, node.yaml and cluster.yaml define the jobs to which mixes, and users' files, refer by name.
 //
 //go:embed catalog/*.yaml
 var catalogFiles embed.FS
@@ -118,6 +118,7 @@ var builtin = sync.OnceValue(func() *catalog {
 	c.jobs.add(read("torch").Jobs)
 	c.jobs.add(read("pilot").Jobs)
 	c.jobs.add(read("node").Jobs)
+	c.jobs.add(read("cluster").Jobs)
 	for _, name := range catalogMixNames {
 		if of, managed := strings.CutSuffix(name, OnManaged); managed {
 			c.mixes = append(c.mixes, read(of).managed())
@@ -133,7 +134,7 @@ var builtin = sync.OnceValue(func() *catalog {
 
 // Catalog returns the mixes of the CASE paper: W1 to W8 of Table 2, the four
 // homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3. Those of PyTorch programs, M-train to M-mixed, follow, and those of PILOT's figures, P-fig2-1g to P-fig5-bfs-nn, and these with managed memory. Those of
-// the dissertation's figures, N-fig7 to N-fig21, are last, with the usual values of their parameters.
+// the dissertation's figures, N-fig7 to N-fig21 and C-fig2 to C-alone, are last, with the usual values of their parameters.
 func Catalog() []Mix {
 	mixes := make([]Mix, 0, len(builtin().mixes))
 	for _, m := range builtin().mixes {
@@ -166,8 +167,10 @@ func Lookup(name string) (Mix, error) {
 			return m.clone(), nil
 		}
 	}
-	if m, known, err := ofFigure(&builtin().jobs, name); known {
-		return m, err
+	for _, find := range []func(string) (Mix, bool, error){retimed, ofFigure} {
+		if m, known, err := find(name); known {
+			return m, err
+		}
 	}
 	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, near.OrKnown(name, mixNames()))
 }

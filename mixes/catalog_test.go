@@ -203,6 +203,7 @@ func TestLookupErrorNamesTheNear(t *testing.T) {
 		"nightly":   `no mix "nightly" in the catalog; known are ` + strings.Join(mixNames(), ", "),
 		"N-fig9-5":  `no mix "N-fig9-5" in the catalog: write N-fig9-CPU, where CPU is 0, 50, 100, 150, 200`,
 		"n-fig11-6": `no mix "n-fig11-6" in the catalog: write N-fig11-JOBS-CPU, where JOBS is 6, 12, 24, 36; CPU is 0, 50, 100, 150, 200`,
+		"C-fig5a-x": `no mix "C-fig5a-x" in the catalog: write C-fig5a-ORDER, where ORDER is ammmnn to nnmmma`,
 		"N-fig99":   `no mix "N-fig99" in the catalog; did you mean N-fig9 or N-fig19 or N-fig10?`,
 	} {
 		if _, err := Lookup(name); err == nil || err.Error() != want {

@@ -22,6 +22,14 @@ type parameter struct {
 	usual  string
 }
 
+// list has the values in words.
+func (p parameter) list() string {
+	if last := len(p.values) - 1; last >= 10 {
+		return p.values[0] + " to " + p.values[last]
+	}
+	return strings.Join(p.values, ", ")
+}
+
 func percents(name, usual string, values ...string) parameter { return parameter{name, values, usual} }
 
 var (
@@ -29,6 +37,7 @@ var (
 	ofImbalance = percents("IMBALANCE", "50", "10", "20", "30", "40", "50")
 	ofGPU       = parameter{"GPU", []string{"0.3", "3"}, "0.3"}
 	ofThrees    = parameter{"THREES", []string{"0", "1", "2", "3", "4"}, "2"}
+	ofProgram   = parameter{"PROGRAM", []string{"mm", "nw", "adfa"}, "mm"}
 )
 
 var figures = []figure{
@@ -58,6 +67,69 @@ var figures = []figure{
 			n := whole(v[0])
 			return slices.Repeat([]Job{x.synth(n, "scatter-gather", "0.3", "--message", strconv.Itoa(n*100<<10))}, 8)
 		}},
+	{"C-fig2", "PROGRAM of 8 ranks (dissertation Fig. 4-2)", []parameter{ofProgram},
+		func(x *jobIndex, v []string) []Job { return []Job{x.ranked("cluster-"+v[0], 8)} }},
+	{"C-fig3", "6 jobs of PROGRAM, of 4 to 8 ranks (dissertation Fig. 4-3 and 4-4)", []parameter{ofProgram},
+		func(x *jobIndex, v []string) (jobs []Job) {
+			for _, ranks := range []int{4, 5, 6, 7, 8, 4} {
+				jobs = append(jobs, x.ranked("cluster-"+v[0], ranks))
+			}
+			return jobs
+		}},
+	ordered("C-fig5a", "high-end", "amnmnm"), ordered("C-fig5b", "commodity", "amnmnann"),
+	{"C-alone", "the job of PROGRAM that C-fig5a and C-fig5b have, alone", []parameter{ofProgram},
+		func(x *jobIndex, v []string) []Job { return []Job{x.with("cluster-" + v[0])} }},
+}
+
+// ordered is a workload of Table 4-5, whose jobs come in any order.
+func ordered(name, cluster, printed string) figure {
+	return figure{name, fmt.Sprintf("%d jobs for the %s cluster (dissertation Fig. 4-5), in an ORDER of adfa, mm and nw by their first letters", len(printed), cluster),
+		[]parameter{{"ORDER", orders(printed), printed}},
+		func(x *jobIndex, v []string) (jobs []Job) {
+			for _, letter := range v[0] {
+				jobs = append(jobs, x.with(map[rune]string{'a': "cluster-adfa", 'm': "cluster-mm", 'n': "cluster-nw"}[letter]))
+			}
+			return jobs
+		}}
+}
+
+// orders are the different orders of letters, by the alphabet.
+func orders(letters string) (all []string) {
+	if letters == "" {
+		return []string{""}
+	}
+	sorted := []byte(letters)
+	slices.Sort(sorted)
+	for i, first := range sorted {
+		if i > 0 && first == sorted[i-1] {
+			continue
+		}
+		for _, others := range orders(string(sorted[:i]) + string(sorted[i+1:])) {
+			all = append(all, string(first)+others)
+		}
+	}
+	return all
+}
+
+// gpuTimes are ends of the names of the mixes C-*: by what factor the estimated times of their kernels are others.
+var gpuTimes = map[string]string{"-half": "0.5", "-double": "2"}
+
+// retimed is the mix of a name that ends so. known says whether the name does.
+func retimed(name string) (_ Mix, known bool, err error) {
+	for end, factor := range gpuTimes {
+		lower := strings.ToLower(name)
+		if !strings.HasPrefix(lower, "c-") || !strings.HasSuffix(lower, end) {
+			continue
+		}
+		m, err := Lookup(name[:len(name)-len(end)])
+		m.Name += end
+		m.Description += ", GPU times × " + factor
+		for i := range m.Jobs {
+			m.Jobs[i].Args = append(m.Jobs[i].Args, "--gpu-factor", factor)
+		}
+		return m, true, err
+	}
+	return Mix{}, false, nil
 }
 
 // short is a figure of jobs that are drawn from the short ones. A draw of more jobs begins with that of fewer.
@@ -102,6 +174,16 @@ func onHost(percent string) []string { return []string{"--cpu-fraction", share(p
 func (x *jobIndex) with(name string, args ...string) Job {
 	j := x.byName[name].clone()
 	j.Args = append(j.Args, args...)
+	return j
+}
+
+// ranked is a job with other ranks than usual. What ranks divide among them is in the memory of each.
+func (x *jobIndex) ranked(name string, ranks int) Job {
+	j := x.with(name)
+	if !j.Computes {
+		j.Footprint.Bytes = j.Footprint.Bytes * int64(j.Ranks) / int64(ranks)
+	}
+	j.Ranks = ranks
 	return j
 }
 
@@ -151,7 +233,7 @@ func (f *figure) usual(x *jobIndex) Mix {
 	var values, says []string
 	for _, p := range f.parameters {
 		values = append(values, p.usual)
-		says = append(says, p.name+" "+strings.Join(p.values, ", ")+" (default "+p.usual+")")
+		says = append(says, p.name+" "+p.list()+" (default "+p.usual+")")
 	}
 	return f.mix(x, f.name, values, strings.Join(says, "; "))
 }
@@ -180,7 +262,7 @@ func (f *figure) names() []string {
 }
 
 // ofFigure is the mix with such a name. known says whether the name begins with that of a figure.
-func ofFigure(x *jobIndex, name string) (_ Mix, known bool, err error) {
+func ofFigure(name string) (_ Mix, known bool, err error) {
 	for i := range figures {
 		f := &figures[i]
 		if len(name) <= len(f.name) || !strings.EqualFold(name[:len(f.name)+1], f.name+"-") {
@@ -190,7 +272,7 @@ func ofFigure(x *jobIndex, name string) (_ Mix, known bool, err error) {
 		var form, says []string
 		fits := len(values) == len(f.parameters)
 		for k, p := range f.parameters {
-			form = append(form, p.name+" is "+strings.Join(p.values, ", "))
+			form = append(form, p.name+" is "+p.list())
 			if fits = fits && slices.Contains(p.values, values[k]); fits {
 				says = append(says, p.name+" "+values[k])
 			}
@@ -202,7 +284,7 @@ func ofFigure(x *jobIndex, name string) (_ Mix, known bool, err error) {
 			}
 			return Mix{}, true, fmt.Errorf("no mix %q in the catalog: write %s, where %s", name, upper, strings.Join(form, "; "))
 		}
-		return f.mix(x, f.name+"-"+strings.Join(values, "-"), values, strings.Join(says, ", ")), true, nil
+		return f.mix(&builtin().jobs, f.name+"-"+strings.Join(values, "-"), values, strings.Join(says, ", ")), true, nil
 	}
 	return Mix{}, false, nil
 }

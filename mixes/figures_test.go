@@ -16,7 +16,7 @@ func TestFigures(t *testing.T) {
 		}
 		names = append(names, of...)
 	}
-	if len(names) != 8*10+2*10*6-3*10+5+5+4*5+3+5+5+3*2*2*5+3*2*3*5+3 {
+	if len(names) != 8*10+2*10*6-3*10+5+5+4*5+3+5+5+3*2*2*5+3*2*3*5+3+3*3+6*5*4/2+8*7*6*5/2/2 {
 		t.Fatalf("%d mixes", len(names))
 	}
 	for _, name := range names {
@@ -25,7 +25,8 @@ func TestFigures(t *testing.T) {
 			t.Fatalf("%s: %q of %q, %v", name, m.Name, m.Source, err)
 		}
 		for _, j := range m.Jobs {
-			if !j.ReadsNone() || j.Footprint.Bytes == 0 || !slices.Contains(j.Args, "--verify") {
+			ofNode := strings.HasPrefix(name, "N-")
+			if j.ReadsNone() != ofNode || j.Footprint.Bytes == 0 || slices.Contains(j.Args, "--verify") != ofNode {
 				t.Errorf("%s: %+v", name, j)
 			}
 		}
@@ -46,6 +47,12 @@ func TestJobsOfFigures(t *testing.T) {
 		"N-fig14b-1":         {4, "node/synth --verify --communication all-to-all --gpu-time 0.5 --iterations 200", "", 4, 3},
 		"N-fig16-3-worst-20": {4, "node/synth --verify --communication scatter-gather --gpu-time 3 --iterations 20 --uneven 0 --by -0.2", "", 4, 4},
 		"N-fig20-0.3-50-4":   {4, "node/synth --verify --communication barrier --gpu-time 0.3 --iterations 200 --cpu-fraction 0.5", "", 3, 3},
+		"C-fig2-adfa":        {1, "cluster/adfa --iterations 2", "", 8, 8},
+		"C-fig3-nw":          {6, "cluster/nw --iterations 20", "", 4, 4},
+		"C-fig5a":            {6, "cluster/adfa --iterations 2", "cluster/mm --iterations 4", 8, 4},
+		"C-fig5b-nmmaannn":   {8, "cluster/nw --iterations 20", "cluster/nw --iterations 20", 4, 4},
+		"c-fig5a-half":       {6, "cluster/adfa --iterations 2 --gpu-factor 0.5", "cluster/mm --iterations 4 --gpu-factor 0.5", 8, 4},
+		"C-alone-mm-double":  {1, "cluster/mm --iterations 4 --gpu-factor 2", "", 4, 4},
 		"N-fig21-6":          {8, "node/synth --verify --communication scatter-gather --gpu-time 0.3 --iterations 200 --message 614400", "", 6, 6},
 	} {
 		m, err := Lookup(name)
@@ -67,6 +74,34 @@ func TestJobsOfFigures(t *testing.T) {
 	long, short := mustLookup(t, "N-fig8-48-3").Jobs, mustLookup(t, "N-fig7-8-3").Jobs
 	if !slices.EqualFunc(long[:8], short, Job.equal) || slices.EqualFunc(short, mustLookup(t, "N-fig7-8-4").Jobs, Job.equal) {
 		t.Error("a draw does not begin with that of fewer jobs, or is that of another number")
+	}
+}
+
+// The workloads of Table 4-5 come in each order once. The printed one has the figure's name, too.
+func TestOrders(t *testing.T) {
+	for name, want := range map[string]struct {
+		orders               int
+		first, printed, last string
+	}{"C-fig5a": {60, "ammmnn", "amnmnm", "nnmmma"}, "C-fig5b": {420, "aammnnnn", "amnmnann", "nnnnmmaa"}} {
+		names, err := Match(name + "-*")
+		if err != nil || len(names) != want.orders || names[0] != name+"-"+want.first || names[len(names)-1] != name+"-"+want.last {
+			t.Errorf("%s: %d orders, %v: %q", name, len(names), err, names)
+		}
+		if n := len(slices.Compact(slices.Sorted(slices.Values(names)))); n != want.orders {
+			t.Errorf("%s: %d orders differ", name, n)
+		}
+		if !slices.EqualFunc(mustLookup(t, name).Jobs, mustLookup(t, name+"-"+want.printed).Jobs, Job.equal) {
+			t.Errorf("%s has not the printed order", name)
+		}
+	}
+}
+
+// What ranks divide among them is in the memory of each. An ADFA has an input for each rank.
+func TestMemoryOfRanks(t *testing.T) {
+	for name, want := range map[string]int64{"C-alone-mm": 184320000, "C-fig2-mm": 92160000, "C-alone-adfa": 61440000, "C-fig3-adfa": 61440000} {
+		if got := mustLookup(t, name).Jobs[0].Footprint.Bytes; got != want {
+			t.Errorf("%s: %d bytes, want %d", name, got, want)
+		}
 	}
 }
 

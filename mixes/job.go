@@ -162,6 +162,12 @@ var suitePrograms = []string{
 // distinct are folders of programs that have names of other programs, too.
 var distinct = []string{"pilot", "node"}
 
+// simulated are programs that simulated nodes know, and that nobody has built.
+var simulated = []string{"cluster/mm", "cluster/nw", "cluster/adfa"}
+
+// OnlySimulated reports whether no GPU can run the job.
+func (j Job) OnlySimulated() bool { return j.Program == "" || slices.Contains(simulated, j.Program) }
+
 // Processes is how many processes of the job's command start.
 func (j *Job) Processes() int { return max(j.Ranks, 1) }
 

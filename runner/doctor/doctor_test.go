@@ -82,7 +82,10 @@ func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
 	if said := check("D-128"); !strings.Contains(said, "programs and data ok the 4 different jobs can start\nlibraries ok") {
 		t.Error(said)
 	}
-	if said := check(); !strings.Contains(said, "programs and data failed") || !strings.Contains(said, "backprop") {
+	if said := check(); !strings.Contains(said, "programs and data failed") || !strings.Contains(said, "backprop") || strings.Contains(said, "cluster") {
+		t.Error(said)
+	}
+	if said := check("C-alone-mm"); !strings.Contains(said, "job 0 (cluster-mm) has a program that nobody has built, so a GPU cannot run it") {
 		t.Error(said)
 	}
 }

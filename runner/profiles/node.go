@@ -55,18 +55,22 @@ func (a *arguments) text(option, usual string) string {
 	return usual
 }
 
-// generated is the profile of a program of benchmarks/node, whose steps follow from its arguments. Its times are estimated: Table 3-2
+// generated is the profile of a program of benchmarks/node, or of chapter 4, whose steps follow from its arguments. Its times are estimated: Table 3-2
 // has 3 to 5 s on a C2050 for a short program, and 30 s for a long one without work of the host.
 func generated(j mixes.Job) (p Profile, ok bool) {
 	program, ofNode := strings.CutPrefix(j.Program, "node/")
+	e, ofCluster := exchanges[j.Program]
 	a, read := readArguments(j.Args)
-	if !ofNode || !read || j.Footprint.Bytes <= 0 || j.Footprint.Blocks == 0 {
+	if !ofNode && !ofCluster || !read || j.Footprint.Bytes <= 0 || j.Footprint.Blocks == 0 {
 		return p, false
 	}
 	p = Profile{Job: j.Name, Command: j.Command(), Kernels: Estimated, Footprint: j.Footprint, GPU: "Tesla C2050"}
 	var lines string
-	times := 1
+	first, times := beforePhases, 1
 	switch n := launches[program]; {
+	case ofCluster:
+		first = beforeExchanges
+		lines, times = e.iterations(&a, j)
 	case program == "mm":
 		lines = products(&a, j)
 	case program == "synth":
@@ -86,7 +90,7 @@ func generated(j mixes.Job) (p Profile, ok bool) {
 		return p, false
 	}
 	if times > 1 {
-		l.repeat(beforePhases, times)
+		l.repeat(first, times)
 	}
 	p.Listed = l
 	return p, true
@@ -155,6 +159,14 @@ func products(a *arguments, j mixes.Job) string {
 	return text + launches.String() + step("copy", `"object": %q, "direction": "out"`, name(count+1))
 }
 
+// sent is a message between ranks of a job with so many.
+func sent(ranks int, from, to string, bytes float64) string {
+	if bytes < 1 || ranks == 1 {
+		return ""
+	}
+	return step("message", `"from": %s, "to": %s, "bytes": %d`, from, to, int64(bytes))
+}
+
 // phases is one phase of synth behind what comes before, and how many phases there are. It measures the device, so that they are as long on each.
 func phases(a *arguments, j mixes.Job) (lines string, count int) {
 	gpu, cpu, by := a.number("--gpu-time", 0.5), a.number("--cpu-fraction", 0), a.number("--by", 0)
@@ -165,12 +177,7 @@ func phases(a *arguments, j mixes.Job) (lines string, count int) {
 		return "", 0
 	}
 	ranks := j.Processes()
-	send := func(from, to string, bytes float64) string {
-		if bytes < 1 || ranks == 1 {
-			return ""
-		}
-		return step("message", `"from": %s, "to": %s, "bytes": %d`, from, to, int64(bytes))
-	}
+	send := func(from, to string, bytes float64) string { return sent(ranks, from, to, bytes) }
 	part := message / float64(ranks)
 	communication, known := map[string][2]string{ // before a phase and after it
 		"none": {}, "barrier": {"", `{"step": "barrier"}` + "\n"}, "broadcast": {"", send("0", `"all"`, message)},
@@ -199,4 +206,44 @@ func phases(a *arguments, j mixes.Job) (lines string, count int) {
 		text += step("allocate", `"object": %q, "bytes": %d`, vector, int64(4*size))
 	}
 	return text + communication[0] + in + compute + out + communication[1], int(times)
+}
+
+// exchange is what the ranks of a program of chapter 4 do in an iteration (section 4.4.1 and Table 4-2 of the dissertation).
+type exchange struct {
+	scatter, gather float64 // bytes that the root, rank 0, sends to all ranks, and gets of all
+	seconds         float64 // of kernels on a C2050, of all ranks together
+	each            bool    // of each rank, because it has an input of its own
+}
+
+// exchanges are by programs. Seconds are estimated: MM has 24 products of 1,600 x 1,600, each 0.512 times as long as one of node/mm with
+// 2,000 x 2,000. The dissertation has no time of NW and ADFA. It says of NW that messages take most of its time, which are 1.3 s over Gigabit
+// Ethernet, and of ADFA that it runs for long. The long programs of Table 3-2 run for 30 s, as a rank does here in two iterations.
+var exchanges = map[string]exchange{
+	"cluster/mm":   {scatter: 533e6, gather: 267e6, seconds: 24 * 0.512 * 0.15},
+	"cluster/nw":   {scatter: 1e6, gather: 149e6, seconds: 0.5},
+	"cluster/adfa": {gather: 8e6, seconds: 15, each: true},
+}
+
+// beforeExchanges is how many steps come before the iterations.
+const beforeExchanges = 2
+
+// iterations is one iteration behind what comes before, and how many iterations there are.
+func (e exchange) iterations(a *arguments, j mixes.Job) (lines string, count int) {
+	times, factor := a.number("--iterations", 1), a.number("--gpu-factor", 1)
+	if !(times >= 1 && times <= maxSteps && factor > 0) {
+		return "", 0
+	}
+	ranks := j.Processes()
+	part := func(of float64) float64 { return of / float64(ranks) }
+	seconds, in := e.seconds*factor, int64(part(e.scatter))
+	if e.each {
+		in = j.Footprint.Bytes / 2
+	} else {
+		seconds = part(seconds)
+	}
+	return step("host", `"seconds": 0.3`) + step("allocate", `"object": "data", "bytes": %d`, j.Footprint.Bytes) +
+		sent(ranks, "0", `"all"`, part(e.scatter)) + step("copy", `"object": "data", "direction": "in", "bytes": %d`, in) +
+		step("kernel", `"blocks": %d, "threads": %d, "seconds": %g`, j.Footprint.Blocks, j.Footprint.ThreadsPerBlock, seconds) +
+		step("copy", `"object": "data", "direction": "out", "bytes": %d`, int64(part(e.gather))) + sent(ranks, `"all"`, "0", part(e.gather)) +
+		`{"step": "barrier"}` + "\n", int(times)
 }

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,11 +13,11 @@ import (
 func TestFiguresHaveProfiles(t *testing.T) {
 	var names []string
 	for _, m := range mixes.Catalog() {
-		if of, err := mixes.Match(m.Name + "-*"); err == nil && strings.HasPrefix(m.Name, "N-") {
+		if of, err := mixes.Match(m.Name + "-*"); err == nil && (strings.HasPrefix(m.Name, "N-") || strings.HasPrefix(m.Name, "C-")) {
 			names = append(names, of...)
 		}
 	}
-	if len(names) < 300 {
+	if len(names) < 800 {
 		t.Fatalf("%d mixes", len(names))
 	}
 	seen := map[string]bool{}
@@ -55,6 +56,58 @@ func total(t *testing.T, j mixes.Job, rank int, of StepKind) (seconds float64, c
 		}
 	}
 	return math.Round(seconds*1e6) / 1e6, count
+}
+
+// Each iteration of a program of chapter 4 has as many bytes of messages and as much work, whatever its ranks are. An ADFA has more work with more ranks.
+func TestStepsOfClusterPrograms(t *testing.T) {
+	for _, c := range []struct {
+		program             string
+		ranks, iterations   int
+		scattered, gathered int64   // by the root to each other rank, and from each
+		seconds             float64 // of a rank's kernels
+		args                []string
+		messages, barriers  int
+	}{
+		{"mm", 4, 4, 133250000, 66750000, 4 * 1.8432 / 4, nil, 8, 4},
+		{"mm", 8, 2, 66625000, 33375000, 2 * 1.8432 / 8, nil, 4, 2},
+		{"nw", 4, 20, 250000, 37250000, 20 * 0.5 / 4, nil, 40, 20},
+		{"nw", 4, 20, 250000, 37250000, 20 * 0.5 / 8, []string{"--gpu-factor", "0.5"}, 40, 20},
+		{"adfa", 8, 2, 0, 1000000, 30, nil, 2, 2},
+		{"adfa", 4, 1, 0, 2000000, 30, []string{"--gpu-factor", "2"}, 1, 1},
+		{"mm", 0, 3, 0, 0, 3 * 1.8432, nil, 0, 3},
+	} {
+		j := node(c.program, c.ranks, append([]string{"--iterations", strconv.Itoa(c.iterations)}, c.args...)...)
+		j.Program, j.Footprint.Bytes = "cluster/"+c.program, 1<<30
+		if got, n := total(t, j, 1, Kernel); got != math.Round(c.seconds*1e6)/1e6 || n != c.iterations {
+			t.Errorf("%s: kernels of %g s in %d iterations, want %g", j.Command(), got, n, c.seconds)
+		}
+		if _, n := total(t, j, 1, Message); n != c.messages {
+			t.Errorf("%s: %d messages, want %d", j.Command(), n, c.messages)
+		}
+		if _, n := total(t, j, 1, Barrier); n != c.barriers {
+			t.Errorf("%s: %d barriers, want %d", j.Command(), n, c.barriers)
+		}
+		p, err := Set{}.Lookup(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range p.Steps(j.Footprint, 0) {
+			want := c.gathered
+			if len(s.From) > 0 {
+				want = c.scattered
+			}
+			if s.Kind == Message && s.Bytes != want {
+				t.Errorf("%s: a message from %v of %d bytes, want %d", j.Command(), s.From, s.Bytes, want)
+			}
+		}
+	}
+	for _, args := range [][]string{{"--iterations", "0"}, {"--iterations", "1e9"}, {"--gpu-factor", "0"}, {"--gpu-factor", "x"}, {"--pairs", "3"}} {
+		j := node("mm", 4, args...)
+		j.Program, j.Footprint.Bytes = "cluster/mm", 1<<30
+		if p, err := (Set{}).Lookup(j); err == nil {
+			t.Errorf("%s has the profile %+v", j.Command(), p)
+		}
+	}
 }
 
 func TestStepsOfNodePrograms(t *testing.T) {
