@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/stats"
@@ -26,7 +25,7 @@ type figure struct {
 func (f figure) in(r results.Run) (float64, error) {
 	v, err := f.of(r)
 	switch {
-	case errors.As(err, new(stuckRun)):
+	case errors.As(err, new(stuckRun)), errors.As(err, new(noRuns)):
 		return 0, err
 	case err != nil:
 		return 0, fatal{err}
@@ -58,6 +57,9 @@ func (a *arms) figure(name, job string) figure {
 		return figure{"utilization", true, a.peak}
 	case "memory_utilization":
 		return figure{"samples of memory in use", true, a.memory}
+	}
+	if of, known := qualities[name]; known {
+		return figure{"quality of service", false, func(r results.Run) (*float64, error) { return a.quality(r, of) }}
 	}
 	m := results.MetricNamed(name)
 	f := figure{m.Heading, m.HigherIsBetter, func(r results.Run) (*float64, error) { return m.Of(r), nil }}
@@ -262,13 +264,11 @@ func (p *Paper) entries(workload string) (out []entry) {
 	return out
 }
 
-// entries are those of the paper, with managed memory if the node's system has that.
+// entries are those of the paper, with the ending of the node's system.
 func (a *arms) entries(workload string) []entry {
 	list := a.paper.entries(workload)
-	if a.paper.system(a.node.System).Managed {
-		for i := range list {
-			list[i].mix += mixes.OnManaged
-		}
+	for i := range list {
+		list[i].mix += a.paper.system(a.node.System).Ending
 	}
 	return list
 }
@@ -288,9 +288,13 @@ func (a *arms) first(workload string) entry {
 
 // Has reports whether a mix is one of the paper's.
 func (p *Paper) Has(mix string) bool {
+	if name, _ := p.parts(mix); slices.Contains(p.Alone, name) {
+		return true
+	}
 	return slices.ContainsFunc(p.values, func(v Value) bool { return p.isOf(v.Workload, mix) })
 }
 
 func (p *Paper) isOf(workload, mix string) bool {
-	return slices.ContainsFunc(p.entries(workload), func(e entry) bool { return e.mix == strings.TrimSuffix(mix, mixes.OnManaged) })
+	name, _ := p.parts(mix)
+	return slices.ContainsFunc(p.entries(workload), func(e entry) bool { return e.mix == name })
 }

@@ -41,6 +41,7 @@ type Paper struct {
 	Metrics   map[string]Metric
 	Sweeps    []Sweep // that measure what the paper did
 	Items     []Item
+	Alone     []string // mixes of one job each, with whose time that of the same job among others is compared
 	// Statements are what the paper says of its figures in words.
 	Statements []Statement
 
@@ -52,11 +53,11 @@ type System struct {
 	Name    string
 	Devices int
 
-	// Of a system that follows from the runs, which are on so many devices: how many nodes have these, 0 meaning one, the pattern of their mixes' names, whether these have managed
-	// memory, and their memory over that of the device; 0: however much that is.
+	// Of a system that follows from the runs, which are on so many devices: how many nodes have these, 0 meaning one, the pattern of their mixes' names without
+	// Ending, what these end with, such as mixes.OnManaged, and their memory over that of the device; 0: however much that is.
 	Nodes        int
 	Mixes        string
-	Managed      bool
+	Ending       string
 	Subscription float64
 	Lacks        []string // schedulers under which nothing like it runs
 }
@@ -200,6 +201,7 @@ func parsePaper(name string) (*Paper, error) {
 
 // expand puts the mixes of the catalog in the place of patterns such as N-fig9-*.
 func (p *Paper) expand() {
+	p.Alone = matching(p.Alone)
 	for key, w := range p.Workloads {
 		w.Mixes = matching(w.Mixes)
 		p.Workloads[key] = w

@@ -43,8 +43,10 @@ const mostOff = 1.3
 // devices are those of the run.
 func (p *Paper) SystemOf(mix string, devices []results.Device) string {
 	had, nearest, off := subscription(mix, devices), "", math.Log(mostOff)
+	name, ending := p.parts(mix)
 	for _, s := range p.Systems {
-		if !s.has(mix) || s.Devices != len(devices) || max(s.Nodes, 1) != nodesOf(devices) {
+		fits, _ := path.Match(s.Mixes, name) // a bad pattern fits nothing, and fails a test
+		if !fits || s.Ending != ending || s.Devices != len(devices) || max(s.Nodes, 1) != nodesOf(devices) {
 			continue
 		}
 		if s.Subscription == 0 {
@@ -70,10 +72,14 @@ func (s System) schedulers(of []string) []string {
 	return slices.DeleteFunc(slices.Clone(of), func(name string) bool { return slices.Contains(s.Lacks, name) })
 }
 
-func (s System) has(mix string) bool {
-	name, managed := strings.CutSuffix(mix, mixes.OnManaged)
-	fits, _ := path.Match(s.Mixes, name) // a bad pattern fits nothing, and fails a test
-	return fits && managed == s.Managed
+// parts are the name of a mix, and the ending that says of which systems it is.
+func (p *Paper) parts(mix string) (name, ending string) {
+	for _, s := range p.Systems {
+		if name, ends := strings.CutSuffix(mix, s.Ending); ends && s.Ending != "" {
+			return name, s.Ending
+		}
+	}
+	return mix, ""
 }
 
 // subscription is the memory of a mix of the catalog over what the devices have for jobs, beside a context of each job. It is 0 of
