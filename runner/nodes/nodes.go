@@ -65,7 +65,7 @@ func Offer(typed string) []string {
 	if offers := sim.Offer(typed); offers != nil {
 		return offers
 	}
-	return []string{Local + "\tthe GPUs of this machine", "sim:4xV100\tfour simulated V100s", "sim:2xP100\ttwo simulated P100s",
+	return []string{Local + "\tthe GPUs of this machine", "local:0:1\ttwo of them as the nodes of a cluster", remote.Slurm + "\tthe nodes of this Slurm allocation", "sim:4xV100\tfour simulated V100s", "sim:2xP100\ttwo simulated P100s",
 		"sim:4xH200\tfour simulated H200s", "sim:8xA100\teight simulated A100s",
 		"sim:2xC2050+1xQuadro2000\ta simulated node of devices that differ"}
 }
