@@ -97,7 +97,7 @@ func (b *Batch) noteEmpty(now time.Duration) {
 		if c == drains && b.isEmpty(i) {
 			b.closed[i] = drained
 			b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceEmpty, Device: &b.indexes[i],
-				Detail: fmt.Sprintf("no task is on GPU %d any more", i)})
+				Detail: fmt.Sprintf("no task is on %s any more", b.gpu(i))})
 		}
 	}
 }

@@ -124,6 +124,9 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 		b.recordEvent(note)
 	}
 	b.noteShare(i, now)
+	if b.ahead != nil {
+		b.ahead.more = e.More
+	}
 	b.expectGiven(&e.Job, e.Expected, now)
 	if !e.More {
 		b.admit(now)

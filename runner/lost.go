@@ -27,15 +27,15 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 			}
 		}
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceClosed, Device: &b.indexes[e.Device],
-			Detail: fmt.Sprintf("GPU %d is taken out of the run: %s", e.Device, e.Why)})
+			Detail: fmt.Sprintf("%s is taken out of the run: %s", b.gpu(e.Device), e.Why)})
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDoubt, Device: &b.indexes[e.Device],
-			Detail: fmt.Sprintf("GPU %d was taken out of the run at %.1f s: %s", e.Device, now.Seconds(), e.Why)})
+			Detail: fmt.Sprintf("%s was taken out of the run at %.1f s: %s", b.gpu(e.Device), now.Seconds(), e.Why)})
 		b.carryOut(b.engine.DeviceLost(e.Device, false, now), now)
 		b.replan()
 		return nil
 	}
 	b.closed[e.Device] = isLost
-	why := fmt.Sprintf("GPU %d was lost: %s", e.Device, e.Why)
+	why := fmt.Sprintf("%s was lost: %s", b.gpu(e.Device), e.Why)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventLost, Device: &b.indexes[e.Device], Detail: why})
 	for i, j := range b.jobs {
 		switch {
@@ -55,6 +55,11 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 	return nil
 }
 
+// gpu is a device in texts.
+func (b *Batch) gpu(device int) string {
+	return fmt.Sprintf("GPU %d", numbered(b.config.DeviceNumber, device))
+}
+
 func (e DeviceAdded) apply(b *Batch, now time.Duration) error {
 	if err := b.checkDevice(e.Device); err != nil || b.closed[e.Device] == isOpen {
 		return err
@@ -62,7 +67,7 @@ func (e DeviceAdded) apply(b *Batch, now time.Duration) error {
 	b.closed[e.Device] = isOpen
 	b.progress.made(now)
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventDeviceOpened, Device: &b.indexes[e.Device],
-		Detail: fmt.Sprintf("jobs may go to GPU %d again", e.Device)})
+		Detail: fmt.Sprintf("jobs may go to %s again", b.gpu(e.Device))})
 	b.carryOut(b.engine.DeviceAdded(e.Device, now), now)
 	b.replan()
 	b.admit(now)

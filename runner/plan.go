@@ -22,10 +22,12 @@ type ahead struct {
 	nice      []int   // of each job until it has a device; nil: priorities are left alone
 	guesses   guesses
 	open      []int         // jobs that were admitted and have not ended
+	waits     map[int]*task // the first task of each of these that waits, if one does
 	ended     time.Duration // sum of the turnarounds of the jobs that have ended
 	searching bool
 	stale     bool // something has happened since the search began
 	first     bool // no search has ended
+	more      bool // of the jobs that are given now, some have yet to come
 	dropped   bool // too little is known of jobs that were given, so nothing is planned any more
 }
 
@@ -45,7 +47,7 @@ func newAhead(c Config) (a *ahead, why string) {
 	}
 	c = c.atStart()
 	expected, guesses := c.expected()
-	a = &ahead{cores: c.Cores, settings: p.Settings, first: true, most: c.most(), guesses: guesses}
+	a = &ahead{cores: c.Cores, settings: p.Settings, first: true, most: c.most(), guesses: guesses, waits: map[int]*task{}}
 	a.settings.Seed = c.Seed
 	if c.Scheduler.Nice {
 		a.nice = plan.Nice(c.begin(expected), expected, a.settings)
@@ -169,7 +171,7 @@ func (a *ahead) extend(c Config, job *mixes.Job, expected *schedulers.Prediction
 	a.tracker.Add(a.guesses.expect(p, job), nice)
 	a.most = append(a.most, c.mostOf(expected))
 	a.stale = true
-	if a.guesses.tooFew() {
+	if a.guesses.tooFew() && !a.more {
 		why = fmt.Sprintf("nothing is known of %d of %d jobs so far, so the plan is dropped: from here on Algorithm 3 places each task as it asks",
 			a.guesses.unknown, a.guesses.unknown+a.guesses.known)
 	}
@@ -216,6 +218,9 @@ func (b *Batch) follow(now time.Duration) {
 		if stage != plan.Ended {
 			still = append(still, i)
 		}
+		if has.waits != a.waits[i] { // the plan has the job for one task
+			a.waits[i], a.stale = has.waits, true
+		}
 		if stage == a.tracker.Stage(id) {
 			continue
 		}
@@ -226,7 +231,7 @@ func (b *Batch) follow(now time.Duration) {
 		a.tracker.Enter(id, stage, has.device, now)
 	}
 	a.open = still
-	if a.stale && !a.searching {
+	if a.stale && !a.searching && !a.more {
 		b.plan(now)
 	}
 }

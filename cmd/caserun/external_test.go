@@ -207,6 +207,9 @@ func TestPoliciesThatCannotStart(t *testing.T) {
 		"exec:./plain.py":                  "policy ./plain.py: it is not executable",
 		"exec:./ok.sh,sha256=000000000000": "sha256=000000000000 was asked for",
 		"exec:./a,b.py":                    "a path cannot have a comma",
+		"exec:bin/plan":                    "head of the cluster: policy bin: no such file or directory; if all of bin/plan is a program for one node, write path= before it",
+		"exec:./ok.sh/sa":                  "gives jobs to the nodes of a cluster, and sim:1xV100 is one node",
+		"cluster-rr/exec:./ok.sh":          "gives jobs to the nodes of a cluster, and sim:1xV100 is one node",
 	} {
 		if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:1xV100", "--sched", sched); status != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, want %s:\n%s", sched, status, want, errs)
@@ -287,5 +290,117 @@ func TestAPolicyThatChangesStopsItsSweep(t *testing.T) {
 	status, _, errs := caserun(t, "sweep", "--mixes", "m.yaml", "--scheds", "exec:./p.sh", "--node", "sim:1xV100", "--reps", "3", "--sim-noise", "0.01")
 	if status != exitUsage || !strings.Contains(errs, "sweep 1 stopped with 1 of 3 runs done") || !strings.Contains(errs, "the sha256 of its content begins with") {
 		t.Errorf("exit %d: %s", status, errs)
+	}
+}
+
+// A head in sh: it gives each job whole to node 1, but does what last says in place of its answer to question number at.
+func shellHead(at int, last string) string {
+	head := strings.Replace(shellPolicy(at, last), `\"device\":0`, `\"shares\":[{\"node\":1,\"ranks\":${ranks%%,*}}]`, 1)
+	head = strings.Replace(head, "do\n", "do\n  ranks=${question#*'\"ranks\":'}\n", 1)
+	return strings.Replace(head, `,"promises":[]`, "", 1)
+}
+
+// A program decides for a cluster, and its record says which.
+func TestAProgramDecidesForACluster(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"conf/h.sh": shellHead(never, "true"), "conf/m.yaml": "jobs:\n- needle-16384\n- needle-16384\n",
+		"conf/s.yaml": "mixes: [m.yaml]\nscheds: ['exec:./h.sh,timeout=9s/case-alg3', cluster-rr/case-alg3]\nnode: sim:2x1xV100\nreps: 1\n"})
+	if status, _, errs := caserun(t, "sweep", "conf/s.yaml"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	for i, want := range [][]int{{1, 1}, {0, 1}} {
+		run, jobs, _ := stored(t, int64(i+1))
+		if *jobs[0].Device != want[0] || *jobs[1].Device != want[1] || (i == 0) != strings.HasPrefix(run.Scheduler, "exec:h.sh,sha256=") {
+			t.Errorf("%s: jobs on %d and %d", run.Scheduler, *jobs[0].Device, *jobs[1].Device)
+		}
+	}
+	writeFiles(t, map[string]string{"conf/h.sh": shellHead(never, "false")})
+	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--reps", "2"); status != exitUsage || !strings.Contains(errs, "policy conf/h.sh: the sha256 of its content begins with") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+}
+
+// A head that fails ends the run as a policy of one node does: before nodes have jobs, and when they have.
+func TestAHeadThatFailsInterruptsTheRun(t *testing.T) {
+	inTempDir(t)
+	for i, c := range []struct {
+		at         int
+		last, says string
+	}{
+		{9, `{ echo too hard >&2; exit 9; }`, `assign job 8 (backprop-33554432): it gave no answer and ended (exit status 9); it had answered 8 questions`},
+		{9, `{ echo '{"id":9,"shares":[{"node":2,"ranks":1}]}'; read more; }`, "is not valid: node 2: the cluster has nodes 0 to 1"},
+		{9, `{ echo '{"id":9,"shares":[{"node":1,"ranks":2}]}'; read more; }`, "is not valid: 2 ranks for node 1: want 1 to 1"},
+		{9, `sleep 100`, "it gave no answer within 1s"},
+		{never, "exit 9", "greet: it gave no answer and ended"},
+	} {
+		text := shellHead(c.at, c.last)
+		if c.at == never {
+			text = "#!/bin/sh\nexit 9\n"
+		}
+		writeFiles(t, map[string]string{"h.sh": text})
+		status, out, errs := caserun(t, "mix", "W1", "--node", "sim:2x2xV100", "--sched", "exec:./h.sh/case-alg3")
+		if want := fmt.Sprintf("run %d is interrupted: scheduler: policy ./h.sh: asked to ", i+1); status != exitInfrastructure || !strings.Contains(errs, want) || !strings.Contains(errs, c.says) {
+			t.Errorf("exit %d, want %s%s:\n%s%s", status, want, c.says, out, errs)
+		}
+		run, jobs, events := stored(t, int64(i+1))
+		if run.Status != results.Interrupted || len(events) != 2 || !has(events, results.EventCancelled, c.says) {
+			t.Errorf("the run is %s: %+v", run.Status, events)
+		}
+		for _, j := range jobs {
+			if *j.Outcome != results.Cancelled {
+				t.Errorf("job %d: %s", j.Index, *j.Outcome)
+			}
+		}
+	}
+}
+
+// A head that lets all jobs wait has them refused, and so has a program on a node. The run says whose doing that is.
+func TestAHeadThatLetsJobsWait(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"h.sh": shellHead(0, `{ echo "{\"id\":$id,\"shares\":[]}"; continue; }`), "two.wl": "backprop 8388608\nbackprop 8388608\n"})
+	status, out, errs := caserun(t, "mix", "two.wl", "--node", "sim:2x1xV100", "--sched", "exec:./h.sh/case-alg3")
+	says := `policy ./h.sh: of 2 questions which nodes a job gets it answered 2 with no shares, which is to wait; its last answer was "{\"id\":2,\"shares\":[]}"; a job that must wait although nothing runs on the cluster is refused`
+	if status != exitNothing || !strings.Contains(errs, says) || !strings.Contains(out, "gives job backprop-8388608 no nodes") {
+		t.Errorf("exit %d:\n%s%s", status, out, errs)
+	}
+	writeFiles(t, map[string]string{"p.sh": shellPolicy(0, `{ echo "{\"id\":$id,\"device\":null}"; continue; }`)})
+	status, out, errs = caserun(t, "mix", "two.wl", "--node", "sim:2x1xV100", "--sched", "cluster-rr/exec:./p.sh")
+	says = `policy ./p.sh: of 3 questions where a task may go it answered 3 with null, which is to wait; its last answer was "{\"id\":3,\"device\":null}"; a task that must wait on the empty node is refused`
+	if _, _, events := stored(t, 2); status != exitNothing || strings.Count(errs, says) != 1 || !has(events, results.EventHint, says) {
+		t.Errorf("exit %d:\n%s%s", status, out, errs)
+	}
+}
+
+// Each node of a cluster has a program of its own. If one fails, the jobs of all nodes are stopped, and it is said once.
+func TestAPolicyOfANodeThatFails(t *testing.T) {
+	inTempDir(t)
+	for i, c := range []struct{ text, says string }{
+		{shellPolicy(5, `{ echo oh >&2; exit 9; }`), `asked to place task 2 of job 1: it gave no answer and ended (exit status 9); it had answered 4 questions`},
+		{"#!/bin/sh\nexit 9\n", "asked to greet: it gave no answer and ended (exit status 9); it wrote nothing to stderr"},
+		{strings.Replace(shellPolicy(never, "true"), "exit 0", "exit 4", 1), "it ended with an error after its last answer (exit status 4)"},
+	} {
+		writeFiles(t, map[string]string{"p.sh": strings.Replace(c.text, "\n", "\necho started >>log\n", 1)})
+		status, out, errs := caserun(t, "mix", "W1", "--node", "sim:3x1xV100", "--sched", "cluster-rr/exec:./p.sh")
+		if status != exitInfrastructure || strings.Count(errs, c.says) != 1 || !strings.Contains(errs, fmt.Sprintf("run %d is interrupted: ", i+1)) {
+			t.Errorf("exit %d, want %s:\n%s%s", status, c.says, out, errs)
+		}
+		run, jobs, events := stored(t, int64(i+1))
+		cancelled := 0
+		for _, e := range events {
+			if e.Kind == results.EventCancelled {
+				cancelled++
+			}
+		}
+		if run.Status != results.Interrupted || cancelled != 1 && i < 2 {
+			t.Errorf("the run is %s: %+v", run.Status, events)
+		}
+		for _, j := range jobs {
+			if *j.Outcome != results.Cancelled && i < 2 {
+				t.Errorf("job %d: %s", j.Index, *j.Outcome)
+			}
+		}
+		if log, err := os.ReadFile("log"); err != nil || strings.Count(string(log), "started") != 3*(i+1) {
+			t.Errorf("the programs of three nodes are started so often: %s%v", log, err)
+		}
 	}
 }

@@ -24,7 +24,7 @@ of the queue, and check what it decides: no device beyond its capacity, every
 task granted once or refused, everything given back at the end, the same
 decisions for the same calls. SCHEDULER is a name from caserun schedulers, or a
 program of yours as exec:PATH. A program is also held to what its greeting
-promises.
+promises. Of coloc/case-alg3 or exec:PATH/case-alg3 the head is tested.
 
 A workload that fails is made small and printed. 1@0 is task 1 granted device 0,
 !1 task 1 refused, +1@0 grown, -1@0 growth refused. The exit status is then 1.`,

@@ -19,6 +19,8 @@ func TestSchedulersTest(t *testing.T) {
 		"dies.sh":   shellPolicy(1, "{ echo tired >&2; exit 5; }"),
 		"silent.sh": "#!/bin/sh\nexit 3\n",
 		"tired.sh":  shellPolicy(0, tired),
+		"second.sh": shellHead(never, "true"),
+		"waits.sh":  shellHead(0, `{ echo "{\"id\":$id,\"shares\":[]}"; continue; }`),
 	})
 	for _, c := range []struct {
 		line   string
@@ -32,6 +34,13 @@ func TestSchedulersTest(t *testing.T) {
 		{"exec:dies.sh --seed 2", exitJobsFailed, []string{"(queue fifo, seed 2): policy dies.sh: asked to place task", `its stderr: "tired"`}},
 		{"exec:tired.sh", exitJobsFailed, []string{"the same workload does not fail again", "at first: policy tired.sh: asked to place task", `its stderr: "tired"`}},
 		{"exec:silent.sh", exitInfrastructure, []string{"policy silent.sh: asked to greet: it gave no answer and ended (exit status 3)"}},
+		{"coloc:nodes=2/sa --workloads 5", exitOK, []string{"test of coloc:nodes=2/sa", "-              5  ok"}},
+		{"exec:waits.sh+offload:threshold=1/sa", exitOK, []string{"-            100  ok"}},
+		{"exec:second.sh/sa", exitJobsFailed, []string{"FAILED: policy second.sh: asked to assign job 1 (random)", "node 1: the cluster has nodes 0 to 0", "1 submit ranks 1, kind 0, class 0, whole 0", "exec:second.sh/sa breaks a rule (queue -, seed 1): "}},
+		{"exec:silent.sh/sa", exitInfrastructure, []string{"policy silent.sh: asked to greet: it gave no answer and ended (exit status 3)"}},
+		{"exec:second.sh/case-alg9", exitUsage, []string{"policy second.sh/case-alg9: not a directory"}},
+		{"coloc", exitUsage, []string{"as in coloc/case-alg3"}},
+		{"exec:none.sh/sa", exitUsage, []string{"policy none.sh: no such file"}},
 		{"exec:none.sh", exitUsage, []string{"policy none.sh: no such file"}},
 		{"exec:closed.sh,queue=fifo", exitUsage, []string{"the test draws queue itself: leave it out"}},
 		{"case-alg3:queue=fifo", exitUsage, []string{"name case-alg3 alone"}},
@@ -51,7 +60,7 @@ func TestSchedulersTest(t *testing.T) {
 			}
 		}
 	}
-	if found, err := os.ReadDir("."); err != nil || len(found) != 4 {
+	if found, err := os.ReadDir("."); err != nil || len(found) != 6 {
 		t.Errorf("the test left files: %v, %v", found, err)
 	}
 }

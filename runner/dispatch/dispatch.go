@@ -21,7 +21,7 @@ type Config struct {
 	Predictions []*schedulers.Prediction // of each job; empty: the schedulers of the nodes ask for none
 	Head        *cluster.Head
 	Exclusive   bool // a job shares its device with nobody
-	Leave       bool // jobs that wait at a node may go to another
+	ReadsLoad   bool // the head reads how many ranks wait at each node
 	Recorder    runner.Recorder
 }
 
@@ -90,7 +90,7 @@ type Member struct {
 	jobs   []int              // by their numbers there
 	parts  map[int]*Part      // jobs of which others are on other nodes too
 	coming []Job              // that it gets now
-	waits  map[int]int        // ranks of the jobs that have not started, by their numbers there; only if jobs may leave
+	waits  map[int]int        // ranks of the jobs that have not started, by their numbers there; only if the head reads that
 	crowd  int                // these ranks
 	begun  []schedulers.JobID // jobs that have started or ended since the head was told
 	busier bool               // a job has come, started or ended since then
@@ -120,6 +120,9 @@ func (n *Member) Number(local int) int { return n.jobs[local] }
 // Device is the number of a device in the batch.
 func (n *Member) Device(local int) int { return n.First + local }
 
+// On is the node that has a job, whole; nil: none has.
+func (d *Dispatcher) On(job int) *Member { return d.places[job].on }
+
 // Cancelled reports whether all jobs are being ended.
 func (d *Dispatcher) Cancelled() bool { return d.cancelled }
 
@@ -143,7 +146,7 @@ func (d *Dispatcher) beginsGroup() bool {
 // Independent reports whether nodes have nothing to do with each other before the next job arrives.
 func (d *Dispatcher) Independent(n *Member) bool {
 	_, coming := d.NextArrival()
-	return d.Waiting+n.Meet == 0 && !d.Leave && !d.companions && (coming || d.Arrived == len(d.Jobs))
+	return d.Waiting+n.Meet == 0 && !d.ReadsLoad && !d.companions && (coming || d.Arrived == len(d.Jobs))
 }
 
 // ArriveAll has the jobs arrive whose time has come.
@@ -171,7 +174,7 @@ func (d *Dispatcher) arrive() error {
 	d.Records[i].ArrivalS = new(at.Seconds())
 	d.Recorder.Job(d.Records[i])
 	d.Waiting++
-	known := cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: max(job.Processes(), job.GPUs), Whole: job.GPUs > 1}
+	known := cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: ranksOf(job), Whole: job.GPUs > 1}
 	if job.Long {
 		known.Class = cluster.Long
 	}
@@ -224,6 +227,9 @@ func (d *Dispatcher) endCompanions() error {
 	return nil
 }
 
+// ranksOf is how many ranks a job has for the head.
+func ranksOf(j *mixes.Job) int { return max(j.Processes(), j.GPUs) }
+
 func (d *Dispatcher) carryOut(decisions []cluster.Decision) error {
 	for _, decided := range decisions {
 		var err error
@@ -254,12 +260,21 @@ func (d *Dispatcher) assign(job int, shares []cluster.Share) {
 		d.sendPart(d.Members[shares[0].Node], job, left)
 		return
 	}
-	if len(shares) == 1 {
+	ranks := 0
+	for _, share := range shares {
+		ranks += share.Ranks
+	}
+	has := ranksOf(&d.Jobs[job])
+	if len(shares) == 1 && ranks == has {
 		n := d.Members[shares[0].Node]
 		d.places[job] = place{on: n, local: d.send(n, Job{Number: job})}
 		return
 	}
-	s := &split{open: len(shares), said: map[results.EventKind]bool{}}
+	s := &split{job: &d.Jobs[job], open: len(shares), said: map[results.EventKind]bool{}}
+	if ranks > has { // under a literal listing
+		more := *s.job
+		more.Ranks, s.job = ranks, &more
+	}
 	d.places[job].split = s
 	first := 0
 	for i, share := range shares {
@@ -283,7 +298,7 @@ func (d *Dispatcher) send(n *Member, what Job) (local int) {
 	local = len(n.jobs)
 	n.jobs = append(n.jobs, what.Number)
 	n.Left++
-	if d.Leave {
+	if d.ReadsLoad {
 		n.awaits(local, what)
 	}
 	if len(n.coming) == 0 {
@@ -299,7 +314,9 @@ func (d *Dispatcher) give() error {
 		d.alone = false
 		for k := range n.coming {
 			what := &n.coming[k]
-			what.Whole = &d.Jobs[what.Number]
+			if what.Whole = &d.Jobs[what.Number]; what.Part != nil {
+				what.Whole = what.Part.Job()
+			}
 			what.Given = runner.Given{Job: *what.Whole, More: k+1 < len(n.coming)}
 			what.Job.Isolate = what.Job.Isolate || d.Exclusive
 			if p := what.Part; p != nil {
@@ -362,8 +379,10 @@ func (d *Dispatcher) over(job int, at time.Duration) {
 
 // Cancel stops the jobs that run, and gives the others their outcome.
 func (d *Dispatcher) Cancel(why string) {
-	d.said[results.EventCancelled] = true
-	d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventCancelled, Detail: why})
+	if !d.said[results.EventCancelled] { // by a node
+		d.said[results.EventCancelled] = true
+		d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventCancelled, Detail: why})
+	}
 	d.EndAll(results.Cancelled, why, func(*Member) runner.Event { return runner.Cancel{Why: why} })
 }
 

@@ -13,7 +13,7 @@ import (
 
 // isBusier notes that the head is to be told how many ranks wait at the node.
 func (n *Member) isBusier() {
-	if n.of.Leave && !n.busier {
+	if n.of.ReadsLoad && !n.busier {
 		n.busier = true
 		n.of.busier = append(n.of.busier, n)
 	}
@@ -21,8 +21,7 @@ func (n *Member) isBusier() {
 
 // awaits notes that the node gets a job, or a part of one, that has not started there.
 func (n *Member) awaits(local int, what Job) {
-	whole := &n.of.Jobs[what.Number]
-	ranks := max(whole.Processes(), whole.GPUs)
+	ranks := ranksOf(&n.of.Jobs[what.Number])
 	if what.Part != nil {
 		ranks = what.Part.Ranks
 	}

@@ -48,7 +48,7 @@ func (n *Member) Job(j results.Job) {
 	}
 	if p != nil {
 		p.tells(j, ended)
-		j = p.of.job()
+		j = p.of.record()
 		ended = ended && p.of.open == 0
 	}
 	*had = j

@@ -3,15 +3,17 @@ package dispatch
 import (
 	"fmt"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 )
 
 // split is a job with ranks on several nodes.
 type split struct {
-	parts []*Part // by their first ranks
-	open  int     // parts without an outcome
-	ends  *Part   // the first that did not end well; nil: none
+	job   *mixes.Job // with the ranks that the nodes were given
+	parts []*Part    // by their first ranks
+	open  int        // parts without an outcome
+	ends  *Part      // the first that did not end well; nil: none
 	said  map[results.EventKind]bool
 }
 
@@ -26,6 +28,9 @@ type Part struct {
 	place  int         // among the parts
 	record results.Job // the latest of its node
 }
+
+// Job is the whole job, with the ranks that the nodes were given.
+func (p *Part) Job() *mixes.Job { return p.of.job }
 
 // Parts are all parts of the job, by their first ranks.
 func (p *Part) Parts() []*Part { return p.of.parts }
@@ -66,9 +71,9 @@ func (d *Dispatcher) endParts() error {
 	return nil
 }
 
-// job is the record of the job. It starts with its first part, and ends with its last, as the part did that did not end well first. It waits for
+// record is that of the job. It starts with its first part, and ends with its last, as the part did that did not end well first. It waits for
 // as long as the part that waits longest, and uses what its parts use at most.
-func (s *split) job() results.Job {
+func (s *split) record() results.Job {
 	first := s.ends
 	if first == nil {
 		first = s.parts[0]

@@ -50,8 +50,8 @@ type Policy struct {
 	stderr   *tail
 	greeting greeting
 	asked    uint64
-	places   int    // questions where a task may go
-	waits    int    // of these, how many it answered with: the task waits
+	places   int    // questions where something may go
+	waits    int    // of these, how many it answered with: it waits
 	latest   []byte // its latest answer
 	err      error
 	closed   bool
@@ -63,7 +63,10 @@ type Policy struct {
 
 // Start starts the program and exchanges greetings. Close must follow a success. If the program starts and fails at its
 // greeting, the policy has failed: Start returns it with its error, a schedulers.PolicyError, and Close does nothing.
-func Start(program policies.Program) (*Policy, error) {
+func Start(program policies.Program) (*Policy, error) { return startWith(program, greeting.check) }
+
+// startWith is Start of a program whose greeting is held to a check.
+func startWith(program policies.Program, check func(greeting) error) (*Policy, error) {
 	p := &Policy{program: program, stderr: &tail{}, endLimit: endLimit}
 	if err := CheckFile(program.Path); err != nil {
 		return nil, err
@@ -73,7 +76,7 @@ func Start(program policies.Program) (*Policy, error) {
 	}
 	p.greeting = ask[greeting](p, startLimit, "greet", func(id uint64) any {
 		return hello{id, "hello", first, schedulers.SlotsPerWarp}
-	}, func(g greeting) error { return g.check() })
+	}, check)
 	if p.err != nil {
 		return p, p.err
 	}
@@ -186,8 +189,11 @@ func (p *Policy) Stuck(waiting int) error {
 }
 
 // Answers says how often the program was asked and let a task wait.
-func (p *Policy) Answers() string {
-	text := fmt.Sprintf("policy %s: of %d questions where a task may go it answered %d with null, which is to wait", p.program.Path, p.places, p.waits)
+func (p *Policy) Answers() string { return p.tally("where a task may go", "null") }
+
+// tally says how often the program was asked something, and with what it lets wait.
+func (p *Policy) tally(asked, wait string) string {
+	text := fmt.Sprintf("policy %s: of %d questions %s it answered %d with %s, which is to wait", p.program.Path, p.places, asked, p.waits, wait)
 	if p.latest != nil {
 		text += "; its last answer was " + quote(p.latest)
 	}

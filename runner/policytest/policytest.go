@@ -12,6 +12,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/external"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
@@ -43,11 +44,13 @@ func (t Test) Validate() error {
 	if t.Seed == 0 || t.Workloads <= 0 {
 		return fmt.Errorf("--seed %d, --workloads %d: want 1 or more", t.Seed, t.Workloads)
 	}
-	s, err := policies.Parse(t.Sched, 1)
-	if err != nil {
+	s, err := cluster.ParseScheduler(t.Sched, 1, policies.Parse)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !s.External {
+	case s.Head != nil: // which has all its parameters
+		return nil
+	case !s.External:
 		if t.Sched != s.Name {
 			return fmt.Errorf("%s: the test draws the parameters itself: name %s alone", t.Sched, s.Name)
 		}
@@ -69,7 +72,7 @@ func (t Test) Run(ctx context.Context) (tables []*report.Table, err error) {
 		return nil, err
 	}
 	table := &report.Table{Title: "test of " + t.Sched, Columns: []report.Column{{Name: "queue"}, {Name: "workloads"}, {Name: "verdict"}}}
-	for _, queue := range queuesOf(s.tested.Info) {
+	for _, queue := range s.queues() {
 		failed, err := s.under(queue)
 		if err != nil {
 			return nil, err
@@ -98,9 +101,9 @@ func stepsOf(queue string, f *schedtest.Failure) *report.Table {
 	return t
 }
 
-// queuesOf are the orders of the queue that a scheduler takes; "" if it has no such parameter.
-func queuesOf(info policies.Info) []engine.Order {
-	if orders := info.Orders(); orders != nil {
+// queues are the orders of the queue that the scheduler takes; "" if it has no such parameter, as the heads of clusters.
+func (t *subject) queues() []engine.Order {
+	if orders := t.tested.Info.Orders(); orders != nil {
 		return orders
 	}
 	return []engine.Order{""}
@@ -113,21 +116,25 @@ type subject struct {
 	tested  schedtest.Subject
 	rules   schedtest.Rules
 	program *external.Policy // nil unless a program decides
+	head    *cluster.Policy  // that is tested instead of the scheduler of each node; nil: there is none
 	first   error            // with which the program failed
 }
 
 // prepare starts the program that decides, if there is one, to learn what it promises.
 func (t *subject) prepare() error {
-	s, err := policies.Parse(t.Sched, 1)
+	s, err := cluster.ParseScheduler(t.Sched, 1, policies.Parse)
 	if err != nil {
 		return err
+	}
+	if s, err = harness.Pinned(s); err != nil {
+		return harness.Refuse(err)
+	}
+	if head, is := s.Head.(cluster.Policy); is {
+		return t.prepareHead(head)
 	}
 	t.tested = schedtest.Registered(s.Info)
 	t.rules = schedtest.Promises[s.Name]
 	if s.External {
-		if s, err = harness.Pinned(s); err != nil {
-			return harness.Refuse(err)
-		}
 		if t.program, err = external.Start(*s.Program); err != nil {
 			return err
 		}
@@ -144,6 +151,37 @@ func (t *subject) prepare() error {
 		return settle(parameters, devices)
 	}
 	return nil
+}
+
+// prepareHead is prepare for the head of a cluster.
+func (t *subject) prepareHead(head cluster.Policy) error {
+	t.head = &head
+	if head.Program() == nil {
+		return nil
+	}
+	started, err := external.StartHead(*head.Program())
+	t.program = started.Policy
+	return err
+}
+
+// settleHead makes the policy of the head, and starts its program again if it has failed.
+func (t *subject) settleHead() (cluster.Policy, error) {
+	if t.ctx.Err() != nil {
+		return cluster.Policy{}, context.Cause(t.ctx)
+	}
+	t.Display.Next()
+	if t.program == nil {
+		return *t.head, nil
+	}
+	if err := t.program.Err(); err != nil {
+		t.keep(err)
+		again, err := external.StartHead(*t.head.Program())
+		if err != nil {
+			return cluster.Policy{}, err
+		}
+		t.program = again.Policy
+	}
+	return t.head.By(external.Head{Policy: t.program}), nil
 }
 
 // under tests under an order of the queue.
@@ -167,6 +205,9 @@ func (t *subject) under(queue engine.Order) (*schedtest.Failure, error) {
 }
 
 func (t *subject) property(queue engine.Order) func(*rapid.T) {
+	if t.head != nil {
+		return schedtest.Head(t.settleHead)
+	}
 	if bound, preempts := schedtest.Bounds[t.tested.Info.Name]; preempts {
 		return t.tested.Preempting(queue, bound)
 	}

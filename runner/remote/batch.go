@@ -80,7 +80,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	if err != nil {
 		return nil, errors.Join(append([]error{harness.Refuse(err)}, h.Close(new(results.Run))...)...)
 	}
-	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), Recorder: to})
+	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), Recorder: to})
 	for _, c := range b.conns {
 		m := &member{conn: c, of: h}
 		m.Member = h.Add(len(prepared[c].Devices), m)
@@ -123,6 +123,9 @@ func (h *batch) Execute(ctx context.Context, run int64, arrival time.Time) ([]re
 	}
 	err := h.drive(ctx)
 	h.tellClocks()
+	if failed := h.Head.Err(); failed != nil {
+		err = errors.Join(err, fmt.Errorf("scheduler: %w", failed))
+	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -183,6 +186,10 @@ func (h *batch) advance(due *time.Timer) error {
 	}
 	if err := h.Tell(); err != nil {
 		return err
+	}
+	if err := h.Head.Err(); err != nil { // of the program that decides
+		h.Cancel(err.Error())
+		return nil
 	}
 	if at, coming = h.NextArrival(); coming {
 		due.Reset(max(at-h.Now, 0))

@@ -61,16 +61,13 @@ func Open(o harness.Options) (*Backend, error) {
 
 // parseFailures reads the failures of devices, or of a cluster's nodes.
 func (b *Backend) parseFailures() (Failures, error) {
-	if !b.isCluster {
-		return ParseFailures(b.options.Failures, b.kinds[0].Count(), "the node has devices")
-	}
-	nodes := 0
+	var devices []int
 	for _, k := range b.kinds {
-		nodes += k.Nodes
+		devices = append(devices, slices.Repeat([]int{k.Count()}, k.Nodes)...)
 	}
-	f, err := ParseFailures(b.options.Failures, nodes, "the cluster has nodes")
-	if err == nil && f.snapshot > 0 {
-		err = errors.New("snapshot: jobs of a node that is lost do not start again: leave it out")
+	f, err := ParseFailures(b.options.Failures, devices, b.isCluster)
+	if err == nil && f.snapshot > 0 && b.isCluster && !f.ofDevices() {
+		err = errors.New("snapshot: jobs of a node that is lost do not start again: leave it out, or name a device such as 0.1@30s")
 	}
 	return f, err
 }

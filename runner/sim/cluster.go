@@ -27,6 +27,7 @@ type batchOfCluster struct {
 	*dispatch.Dispatcher
 	backend  *Backend
 	rec      harness.Recorder
+	programs []harness.Decides // of the nodes, in their order
 	nodes    []*member
 	due      members          // by what each does next
 	plans    calendar         // of nodes that are lost and come back
@@ -88,10 +89,27 @@ func (c *batchOfCluster) Execute(ctx context.Context, _ int64, _ time.Time) ([]r
 		n.loop.Post(c.Now, runner.NoMore{})
 		n.executor.now = c.Now
 		n.executor.end()
-		_, broken := n.loop.Finish()
-		err = errors.Join(broken, err)
+		if _, broken := n.loop.Finish(); !errors.As(broken, new(schedulers.PolicyError)) { // of which one follows
+			err = errors.Join(broken, err)
+		}
+	}
+	if failed := c.programFailed(); failed != nil {
+		err = errors.Join(err, fmt.Errorf("scheduler: %w", failed))
+	}
+	if err == nil {
+		c.sayRefused()
 	}
 	return c.Records, err
+}
+
+// sayRefused says what the program of a node answered, of the first job that the node refused.
+func (c *batchOfCluster) sayRefused() {
+	for i, r := range c.Records {
+		if on := c.On(i); c.programs != nil && on != nil && r.Outcome != nil && *r.Outcome == results.Refused {
+			c.SayRefused(r, c.programs[on.Index], harness.OnEmptyNode, c.rec)
+			return
+		}
+	}
 }
 
 // begin makes the nodes.
@@ -108,9 +126,12 @@ func (c *batchOfCluster) begin(ctx context.Context) error {
 
 // beginNode makes a node.
 func (c *batchOfCluster) beginNode(ctx context.Context, k *Kind) error {
-	scheduler, workers, err := c.Request.Scheduler(k.Count(), k.Host.Threads)
+	scheduler, workers, program, err := c.OnNode(k.Count(), k.Host.Threads)
 	if err != nil {
 		return err
+	}
+	if program != nil {
+		c.programs = append(c.programs, program)
 	}
 	config := c.Batch.Config(k.Devices(c.MPS()), k.Host.Cores)
 	config.Jobs, config.Predictions, config.Notes, config.Open, config.Scheduler, config.Workers = nil, nil, nil, true, scheduler, workers
@@ -118,7 +139,7 @@ func (c *batchOfCluster) beginNode(ctx context.Context, k *Kind) error {
 	n.Member = c.Add(k.Count(), n)
 	config.JobNumber, config.DeviceNumber = n.Number, n.Device
 	if n.executor, err = c.backend.executor(Config{Node: k.Node, MPS: c.MPS(), Profiles: c.Profiles, Revokes: scheduler.Swaps(), Checkpoints: scheduler.Checkpoints, Bursts: scheduler.Bursts,
-		Seed: c.Seed, OfCluster: true, Begun: n.Begins, Number: n.Number, NIC: k.nic(), Woken: func() { c.expect(n) }, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, fromNode{n.Member}); err != nil {
+		Seed: c.Seed, OfCluster: true, Failures: c.backend.failures.of(n.Index), FirstDevice: n.First, Begun: n.Begins, Number: n.Number, NIC: k.nic(), Woken: func() { c.expect(n) }, Outside: func() time.Duration { return c.outside(n) }}, mixes.Mix{}, fromNode{n.Member}); err != nil {
 		return err
 	}
 	if n.loop, err = runner.NewLoop(ctx, config, n.executor, n.executor.rec); err != nil {
@@ -134,6 +155,10 @@ func (c *batchOfCluster) beginNode(ctx context.Context, k *Kind) error {
 func (c *batchOfCluster) run(ctx context.Context) error {
 	for c.Left > 0 {
 		if err := context.Cause(ctx); err != nil && !c.Cancelled() {
+			c.Cancel(err.Error())
+			continue
+		}
+		if err := c.programFailed(); err != nil && !c.Cancelled() {
 			c.Cancel(err.Error())
 			continue
 		}
@@ -166,6 +191,16 @@ func (c *batchOfCluster) run(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// programFailed is why a program can decide no more, that of the head or of a node; nil: all can.
+func (c *batchOfCluster) programFailed() error {
+	for _, p := range c.programs {
+		if err := p.Err(); err != nil {
+			return err
+		}
+	}
+	return c.Head.Err()
 }
 
 // outside is a time before which neither the head nor the mix does anything with a node: the next arrival, and where a job waits at
@@ -279,7 +314,7 @@ func (n *member) Give(jobs []dispatch.Job) error {
 func (c *batchOfCluster) meet(j dispatch.Job) {
 	m, parts := c.meetings[j.Number], j.Part.Parts()
 	if m == nil {
-		m = newMeeting(c.Mix.Jobs[j.Number].Ranks)
+		m = newMeeting(j.Whole.Ranks)
 		for _, p := range parts {
 			m.add(p.Ranks)
 		}
@@ -338,7 +373,15 @@ func (c *batchOfCluster) Describe(run *results.Run) { describe(run, nameOf(c.bac
 
 func (*batchOfCluster) Helpers() map[string]<-chan struct{} { return nil }
 
-func (*batchOfCluster) Close(*results.Run) []error { return nil }
+// Close ends the programs of the nodes. They are alike, so one error says what all have.
+func (c *batchOfCluster) Close(*results.Run) (errs []error) {
+	for _, p := range c.programs {
+		if err := p.Close(); err != nil && len(errs) == 0 {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
 
 // checkHead refuses a scheduler that has no policy for the head of a cluster, or one for a node that is alone.
 func (b *Backend) checkHead(s policies.Scheduler) error {
@@ -350,10 +393,6 @@ func (b *Backend) checkHead(s policies.Scheduler) error {
 		return fmt.Errorf("--sched %s: %s gives jobs to the nodes of a cluster, and %s is one node: leave it out, or name a cluster such as sim:2x4xV100", s.Name, s.Head, node)
 	case s.Head == nil:
 		return fmt.Errorf("--sched %s: %s is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/%s", s.Name, node, s.Name)
-	case s.Program != nil || s.Plans != nil:
-		return fmt.Errorf("--sched %s: nodes of a simulated cluster have schedulers that neither plan nor are programs", s.Name)
-	case s.Head.(cluster.Policy).Literal() && s.Head.(cluster.Policy).Name == "cluster-rr":
-		return fmt.Errorf("--sched %s: the printed listing gives ranks to nodes that the job does not have, which simulated nodes cannot do: leave literal out", s.Name)
 	}
 	return nil
 }
@@ -379,6 +418,6 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 	if err != nil {
 		return nil, harness.Refuse(err)
 	}
-	c.Dispatcher = dispatch.New(dispatch.Config{Jobs: batch.Mix.Jobs, Predictions: batch.Predictions, Head: head, Exclusive: policy.Exclusive(), Leave: policy.Offloads(), Recorder: to})
+	c.Dispatcher = dispatch.New(dispatch.Config{Jobs: batch.Mix.Jobs, Predictions: batch.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), Recorder: to})
 	return c, nil
 }

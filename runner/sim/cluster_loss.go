@@ -9,7 +9,9 @@ import (
 func (c *batchOfCluster) planLosses() {
 	f := c.backend.failures
 	for _, loss := range f.at {
-		c.plans.at(loss.at, func() { c.lose(c.nodes[loss.of]) })
+		if loss.device == allDevices {
+			c.plans.at(loss.at, func() { c.lose(c.nodes[loss.node]) })
+		}
 	}
 	if f.every > 0 {
 		r := rand.New(rand.NewPCG(c.Seed, failureStream))

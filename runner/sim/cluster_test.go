@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +18,9 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/dispatch"
+	"github.com/caserun/caserun/runner/external"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/cluster"
@@ -42,23 +46,58 @@ func (w heard) Job(j results.Job) {
 	}
 }
 
+// crowdShy is in place of a program: it gives a job two ranks of each open node, in turn, if no more than two ranks wait there.
+type crowdShy struct{}
+
+func (crowdShy) Assign(j cluster.Job, nodes []cluster.NodeView, latest int) (shares []cluster.Share) {
+	left := j.Ranks
+	for i := range nodes {
+		if at := (latest + 1 + i) % len(nodes); left > 0 && nodes[at].Open && nodes[at].Waiting <= 2 {
+			share := cluster.Share{Node: at, Ranks: min(2, left)}
+			shares, left = append(shares, share), left-share.Ranks
+		}
+	}
+	if shares != nil {
+		shares[0].Ranks += left
+	}
+	return shares
+}
+
+func (crowdShy) Err() error { return nil }
+
 // clusteredBy is clustered with options, and calls back with each job that is recorded.
 func clusteredBy(ctx context.Context, o harness.Options, scheduler string, job func(results.Job), jobs ...mixes.Job) ([]results.Job, *tape, error) {
+	return clusteredAs(ctx, o, scheduler, job, nil, jobs...)
+}
+
+// clusteredAs is clusteredBy with what is expected of the jobs.
+func clusteredAs(ctx context.Context, o harness.Options, scheduler string, job func(results.Job), expected []*schedulers.Prediction, jobs ...mixes.Job) (_ []results.Job, _ *tape, err error) {
 	b, err := Open(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := harness.Request{Configuration: harness.Configuration{Options: o, Sched: scheduler, Probe: results.Lazy}, Mix: mixes.Mix{Name: "own", Jobs: jobs}, Profiles: profiles.Catalog()}
+	r := harness.Request{Configuration: harness.Configuration{Options: o, Sched: scheduler, Probe: results.Lazy}, Mix: mixes.Mix{Name: "own", Jobs: jobs}, Profiles: profiles.Catalog(), Say: func(string, ...any) {}}
 	devices, threads, _, _ := b.Size()
 	if r.Profiles, err = r.Profiles.WithSteps(ctx, jobs); err != nil {
 		return nil, nil, err
 	}
-	batch := harness.Batch{Request: r}
+	batch := harness.Batch{Request: r, Predictions: expected}
 	if batch.Scheduler, batch.Workers, err = r.Scheduler(devices, threads); err != nil {
 		return nil, nil, err
 	}
 	if err := b.CheckScheduler(batch.Scheduler); err != nil {
 		return nil, nil, err
+	}
+	if program := batch.Scheduler.Program; program != nil && !b.isCluster { // the harness starts it
+		p, err := external.Start(*program)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer p.Close()
+		batch.Scheduler = p.Scheduler(batch.Scheduler)
+	}
+	if head, _ := batch.Scheduler.Head.(cluster.Policy); head.Program() != nil {
+		batch.Scheduler.Head = head.By(crowdShy{})
 	}
 	rec := &tape{}
 	n, err := b.Open(ctx, batch, heard{rec, job})
@@ -66,7 +105,7 @@ func clusteredBy(ctx context.Context, o harness.Options, scheduler string, job f
 		return nil, nil, err
 	}
 	done, err := n.Execute(ctx, 1, time.Time{})
-	return done, rec, err
+	return done, rec, errors.Join(append(n.Close(&results.Run{}), err)...)
 }
 
 // ofW1 has the jobs of W1. Six arrive at a time. Later ones have to end earlier.
@@ -79,10 +118,25 @@ func ofW1(t *testing.T, apart time.Duration) []mixes.Job {
 	return jobs
 }
 
+// byTurns is a program for one node that gives task 0 device 0, task 1 device 1, and so on, and counts in a file how often it is started.
+const byTurns = `#!/bin/sh
+echo started >>"$0.log"
+read hello
+echo '{"id":0,"protocol":1,"promises":[]}'
+while read question; do
+  id=${question#*:} task=${question#*'"task":{"id":'}
+  echo "{\"id\":${id%%,*},\"device\":$((${task%%,*} % 2))}"
+done
+`
+
 // What a cluster records is what its nodes would record alone, each with the jobs that the head has given it.
 func TestAClusterIsItsNodes(t *testing.T) {
 	const nodes, devices, seed = 3, 2, 7
-	for _, scheduler := range []string{"case-alg3", "sa", "cg:workers=4", "vgpu:n=2,bursts=on", "mfit", "schedgpu", "demand", "case-alg3:queue=deadline"} {
+	program := filepath.Join(t.TempDir(), "p.sh")
+	if err := os.WriteFile(program, []byte(byTurns), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, scheduler := range []string{"exec:" + program, "case-alg3", "sa", "cg:workers=4", "vgpu:n=2,bursts=on", "mfit", "schedgpu", "demand", "case-alg3:queue=deadline"} {
 		t.Run(scheduler, func(t *testing.T) {
 			jobs := ofW1(t, 700*time.Millisecond)
 			_, all, err := clustered(t.Context(), "sim:3x2xP100", "cluster-rr/"+scheduler, seed, jobs...)
@@ -115,6 +169,9 @@ func TestAClusterIsItsNodes(t *testing.T) {
 			}
 			if was, want := all.last(t), together.last(t); was != want {
 				t.Errorf("%s\nwant\n%s", was, want)
+			}
+			if log, err := os.ReadFile(program + ".log"); scheduler == "exec:"+program && (err != nil || strings.Count(string(log), "started") != nodes+nodes) {
+				t.Errorf("the programs of the nodes, together and alone, are started so often: %s%v", log, err)
 			}
 		})
 	}
@@ -185,11 +242,9 @@ func TestClustersThatCannotBe(t *testing.T) {
 	}{
 		{"sim:2x2xV100", "case-alg3", "as in cluster-rr/case-alg3"},
 		{"sim:2xV100", "coloc:nodes=1/sa", "coloc:nodes=1 gives jobs to the nodes of a cluster, and sim:2xV100 is one node"},
-		{"sim:2x2xV100", "cluster-rr/plan", "neither plan"},
 		{"sim:2x2xV100", "coloc:nodes=0/sa", "nodes=0"},
 		{"sim:2x2xV100", "coloc/", "want the scheduler of each node"},
 		{"sim:2x2xV100", "coloc:weights=1:2:3/sa", "one for each of the cluster's 2 nodes"},
-		{"sim:2x2xV100", "cluster-rr:literal=true/sa", "leave literal out"},
 		{"sim:2x2xV100", "coloc", "as in coloc/case-alg3"},
 		{"sim:0x2xV100", "coloc/sa", "want 1 to 10000"},
 		{"sim:10000x999xV100", "coloc/sa", "a cluster has at most 100000"},
@@ -198,6 +253,48 @@ func TestClustersThatCannotBe(t *testing.T) {
 		if _, _, err := clustered(t.Context(), c.node, c.scheduler, 1, job); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s under %s: %v, want %q", c.node, c.scheduler, err, c.want)
 		}
+	}
+}
+
+// Each node plans for the jobs that it gets. One that gets too many unknown ones says so, and the others go on.
+func TestEachNodePlans(t *testing.T) {
+	node := mustNode(t, "sim:2xV100")
+	jobs, expected := slices.Concat(mixJobs(t, "W7"), mixJobs(t, "W7")), []*schedulers.Prediction{}
+	for i, j := range jobs {
+		e, _, err := alone(node, node.Groups[0].Model, j, profiles.Catalog())
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected = append(expected, nil)
+		if i%2 == 0 && i > 0 || i%8 == 1 { // of node 1 three in four are unknown, and of node 0 only the first
+			expected[i] = history.ForScheduler([]*results.Known{{Expected: e}})[0]
+		}
+	}
+	var turnaround [2][2]float64 // by scheduler and node
+	for s, scheduler := range []string{"case-alg3", "plan:search=100"} {
+		done, rec, err := clusteredAs(t.Context(), harness.Options{Node: "sim:2x2xV100", Seed: 1}, "cluster-rr/"+scheduler, nil, expected, jobs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, j := range done {
+			if *j.Outcome != results.OK {
+				t.Errorf("%s: %+v", scheduler, j)
+			}
+			turnaround[s][i%2] += *j.EndS / float64(len(done)/2)
+		}
+		var unplanned []string
+		for _, e := range rec.Events {
+			if e.Kind == results.EventUnplanned {
+				unplanned = append(unplanned, e.Detail)
+			}
+		}
+		if want := "nothing is known of 24 of 32 jobs so far"; len(unplanned) != s || s == 1 && !strings.HasPrefix(unplanned[0], want) {
+			t.Errorf("%s: events %q", scheduler, unplanned)
+		}
+	}
+	alg3, plan := turnaround[0], turnaround[1]
+	if plan[0] > 0.9*alg3[0] || plan[1] < 0.9*alg3[1] {
+		t.Errorf("mean turnaround on both nodes: %.1f s planned, %.1f s under Algorithm 3; only the first node has a plan", plan, alg3)
 	}
 }
 

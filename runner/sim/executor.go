@@ -38,6 +38,8 @@ type Config struct {
 	Begun    func(int) // a job is started; nil: nobody has to know
 	NIC      NIC       // to the other nodes
 	Failures Failures  // of devices
+	// FirstDevice is the number of the first device in the cluster; 0: the node is alone.
+	FirstDevice int
 }
 
 // Executor is a simulated node that runs one batch.

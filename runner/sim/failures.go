@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -22,14 +23,29 @@ import (
 // Failures are when devices fail, or the nodes of a cluster, and what is kept of the jobs' work.
 type Failures struct {
 	at       []failure
-	every    time.Duration // mean time between two failures of a device or node, exponential; 0: none at random
+	every    time.Duration // mean time between two failures of a device, or node of a cluster, exponential; 0: none at random
 	repair   time.Duration // until it is back
 	snapshot time.Duration // work behind which a process copies what it has on the device to the host; 0: never
 }
 
 type failure struct {
-	of int // a device, or a node
-	at time.Duration
+	node, device int // of a cluster its node, and a device there or allDevices
+	at           time.Duration
+}
+
+// allDevices: the whole node is lost.
+const allDevices = -1
+
+// of are the failures of the devices of a cluster's node.
+func (f Failures) of(node int) Failures {
+	f.every = 0
+	f.at = slices.DeleteFunc(slices.Clone(f.at), func(one failure) bool { return one.node != node || one.device == allDevices })
+	return f
+}
+
+// ofDevices reports whether devices fail, and not only nodes of a cluster.
+func (f Failures) ofDevices() bool {
+	return slices.ContainsFunc(f.at, func(one failure) bool { return one.device != allDevices })
 }
 
 // failureStream marks the generator of failures among those of a seed.
@@ -38,9 +54,9 @@ const failureStream = 1<<63 | 1<<62
 // mostFailures is how often a job repeats its work. Then it crashes, because it would go on for ever.
 const mostFailures = 1000
 
-// ParseFailures reads NUMBER@TIME, every=TIME, repair=TIME and snapshot=TIME, with commas, for so many devices of a node, or nodes of a cluster: all
-// says which.
-func ParseFailures(text string, count int, all string) (f Failures, err error) {
+// ParseFailures reads DEVICE@TIME, every=TIME, repair=TIME and snapshot=TIME, with commas, for a node with so many devices. For a cluster, whose
+// nodes have so many, it reads NODE@TIME and NODE.DEVICE@TIME.
+func ParseFailures(text string, devices []int, isCluster bool) (f Failures, err error) {
 	if text == "" {
 		return f, nil
 	}
@@ -58,16 +74,11 @@ func ParseFailures(text string, count int, all string) (f Failures, err error) {
 			}
 			continue
 		}
-		device, after, timed := strings.Cut(item, "@")
-		n, notANumber := strconv.Atoi(device)
-		at, notATime := time.ParseDuration(after)
-		switch {
-		case !timed || notANumber != nil || notATime != nil || at < 0:
-			return f, fmt.Errorf("%s: want a failure such as 0@30s, every=10m, repair=1m or snapshot=10s", item)
-		case n < 0 || n >= count:
-			return f, fmt.Errorf("%s: %s 0 to %d", item, all, count-1)
+		one, err := parseFailure(item, devices, isCluster)
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", item, err)
 		}
-		f.at = append(f.at, failure{n, at})
+		f.at = append(f.at, one)
 	}
 	if len(f.at) == 0 && f.every == 0 {
 		return f, fmt.Errorf("%s: nothing fails: add every=10m or 0@30s", text)
@@ -75,10 +86,36 @@ func ParseFailures(text string, count int, all string) (f Failures, err error) {
 	return f, nil
 }
 
+func parseFailure(item string, devices []int, isCluster bool) (f failure, err error) {
+	of, after, timed := strings.Cut(item, "@")
+	node, device, form := "0", of, "0@30s"
+	if isCluster {
+		node, device, _ = strings.Cut(of, ".")
+		form = "0@30s, 0.1@30s"
+	}
+	isNode := isCluster && node == of
+	if isNode {
+		device = strconv.Itoa(allDevices)
+	}
+	var errs [3]error
+	f.node, errs[0] = strconv.Atoi(node)
+	f.device, errs[1] = strconv.Atoi(device)
+	f.at, errs[2] = time.ParseDuration(after)
+	switch {
+	case !timed || errors.Join(errs[:]...) != nil || f.at < 0:
+		return f, fmt.Errorf("want a failure such as %s, every=10m, repair=1m or snapshot=10s", form)
+	case f.node < 0 || f.node >= len(devices):
+		return f, fmt.Errorf("the cluster has nodes 0 to %d", len(devices)-1)
+	case !isNode && (f.device < 0 || f.device >= devices[f.node]):
+		return f, fmt.Errorf("the node has devices 0 to %d", devices[f.node]-1)
+	}
+	return f, nil
+}
+
 // planFailures schedules them.
 func (x *Executor) planFailures() {
 	for _, f := range x.config.Failures.at {
-		x.at(f.at, func() { x.fail(x.devices[f.of]) })
+		x.at(f.at, func() { x.fail(x.devices[f.device]) })
 	}
 	if every := x.config.Failures.every; every > 0 {
 		r := rand.New(rand.NewPCG(x.config.Seed, failureStream))
@@ -137,7 +174,7 @@ func (p *process) resident() bool {
 // fails has the process repeat its work, if it is all of its job and on one device; others crash.
 func (p *process) fails(d *device) {
 	if p.group != nil || len(p.mirrors) > 0 || p.managed > 0 || p.kept.failures == mostFailures {
-		p.exit(runner.Exit{Status: new(1), StderrTail: fmt.Sprintf("GPU %d has failed (simulated)", d.index)})
+		p.exit(runner.Exit{Status: new(1), StderrTail: fmt.Sprintf("GPU %d has failed (simulated)", p.x.config.FirstDevice+d.index)})
 		return
 	}
 	k := p.kept
@@ -147,7 +184,7 @@ func (p *process) fails(d *device) {
 		lost += p.x.now - k.since
 	}
 	p.x.rec.Event(results.Event{AtS: p.x.now.Seconds(), Kind: results.EventRepeated, Job: &p.index, Device: &d.index,
-		Detail: fmt.Sprintf("GPU %d has failed: %.3f s of work are repeated", d.index, lost.Seconds())})
+		Detail: fmt.Sprintf("GPU %d has failed: %.3f s of work are repeated", p.x.config.FirstDevice+d.index, lost.Seconds())})
 	p.recordKernels()
 	p.halt()
 	p.stay()

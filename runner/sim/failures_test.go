@@ -3,11 +3,13 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/harness"
 )
 
 // repeats are the seconds of work that jobs repeated.
@@ -114,9 +116,80 @@ func TestParseFailures(t *testing.T) {
 		"0@-1s":                 "0@-1s: want a failure such as 0@30s, every=10m, repair=1m or snapshot=10s",
 		"snapshot=10s":          "snapshot=10s: nothing fails: add every=10m or 0@30s",
 		"0@1s,":                 "empty",
+		"0.1@1s":                "0.1@1s: want a failure such as 0@30s, every=10m",
 	} {
-		if _, err := ParseFailures(text, 4, "the node has devices"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseFailures(text, []int{4}, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestParseFailuresOfClusters(t *testing.T) {
+	for text, want := range map[string]string{
+		"3@1s":                "3@1s: the cluster has nodes 0 to 2",
+		"-1@1s":               "-1@1s: the cluster has nodes 0 to 2",
+		"3.0@1s":              "3.0@1s: the cluster has nodes 0 to 2",
+		"1.2@1s":              "1.2@1s: the node has devices 0 to 1",
+		"1.-1@1s":             "1.-1@1s: the node has devices 0 to 1",
+		"1.@1s":               "1.@1s: want a failure such as 0@30s, 0.1@30s, every=10m, repair=1m or snapshot=10s",
+		"1.0.1@1s":            "1.0.1@1s: want a failure such as 0@30s, 0.1@30s,",
+		"1.0":                 "1.0: want a failure such as 0@30s, 0.1@30s,",
+		"every=1m,snapshot=1": "snapshot=1: want a time such as 10s",
+	} {
+		if _, err := ParseFailures(text, []int{4, 2, 4}, true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, works := range map[string]bool{"0@1s,snapshot=1s": false, "every=1m,snapshot=1s": false, "1.1@1s,snapshot=1s": true, "0@1s,0.0@2s,every=1m": true} {
+		if _, err := Open(harness.Options{Node: "sim:2x2xV100", Failures: text}); (err == nil) != works || err != nil && !strings.Contains(err.Error(), "jobs of a node that is lost do not start again") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A device of a cluster's node fails as one of a node that is alone: its jobs go on with the node's others, and other nodes notice nothing. Its
+// number in texts is the cluster's.
+func TestDevicesOfAClusterFail(t *testing.T) {
+	steps := host(1) + allocate("x", "1GiB") + strings.Repeat(kernel(100_000, 5, ""), 3) + free("x") + host(1)
+	job := ranks(t, "job", 0, steps)
+	for _, failures := range []string{"1@13s", "1@13s,snapshot=4s", "1@13s,repair=1s,0@13s"} {
+		_, alone, err := clusteredBy(t.Context(), harness.Options{Node: "sim:2xH200", Seed: 1, Failures: failures}, "case-alg3", nil, job, job, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rec, err := clusteredBy(t.Context(), harness.Options{Node: "sim:3x2xH200", Seed: 1, Failures: strings.NewReplacer("1@", "1.1@", "0@", "1.0@").Replace(failures)},
+			"cluster-rr/case-alg3", nil, slices.Repeat([]mixes.Job{job}, 9)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := func(r *tape) (texts []string) {
+			for _, e := range r.Events {
+				texts = append(texts, fmt.Sprintf("%.6f %s %s", e.AtS, e.Kind, e.Detail))
+			}
+			return texts
+		}
+		want := said(alone)
+		for i := range want { // devices 0 and 1 of node 1 are 2 and 3
+			want[i] = strings.NewReplacer("GPU 1 ", "GPU 3 ", "GPU 0 ", "GPU 2 ").Replace(want[i])
+		}
+		if got := said(rec); !slices.Equal(got, want) || len(repeats(t, rec)) == 0 {
+			t.Errorf("%s: events %q, want %q", failures, got, want)
+		}
+		last := func(r *tape, job int) (end float64) {
+			for _, j := range r.Jobs {
+				if j.Index == job && j.EndS != nil {
+					end = *j.EndS
+				}
+			}
+			return end
+		}
+		for i := range 3 {
+			if got, want := last(rec, 3*i+1), last(alone, i); got != want {
+				t.Errorf("%s: job %d of node 1 ends at %g s, alone at %g s", failures, i, got, want)
+			}
+			if got := last(rec, 3*i); math.Abs(got-last(rec, 3*i+2)) > 1e-9 || got >= last(alone, 2) && len(repeats(t, alone)) > 0 {
+				t.Errorf("%s: job %d of node 0 ends at %g s, on the node with failures the last at %g s", failures, i, got, last(alone, 2))
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/schedulers"
@@ -170,6 +171,23 @@ func TestPlanLeavesRoomToGrow(t *testing.T) {
 	}
 	if alg3, plan := done("case-alg3"), done("plan"); plan != len(jobs) || alg3 == len(jobs) {
 		t.Errorf("%d jobs end ok under plan and %d under Algorithm 3, which knows nothing of them; want all %d, and fewer", plan, alg3, len(jobs))
+	}
+}
+
+// A job whose ranks have a task each is planned again for each of them. Else they would go one after the other.
+func TestPlanServesAllRanks(t *testing.T) {
+	jobs := slices.Repeat([]mixes.Job{ranks(t, "ranks", 5, allocate("a", "1GiB")+host(0.2)+kernel(80, 0.7, "")+free("a"))}, 2)
+	expected := &schedulers.Prediction{Before: time.Second, Held: 2 * time.Second, Bytes: 1 << 30}
+	lastOf := func(scheduler string) float64 {
+		done, _, err := clusteredAs(t.Context(), harness.Options{Node: "sim:1xP100", Seed: 1}, scheduler, nil, []*schedulers.Prediction{expected, expected}, jobs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, _ := ends(done)
+		return last
+	}
+	if alg3, plan := lastOf("case-alg3"), lastOf("plan"); plan > alg3+10*searchTime.Seconds() {
+		t.Errorf("%.2f s, and %.2f s under Algorithm 3", plan, alg3)
 	}
 }
 

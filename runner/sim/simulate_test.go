@@ -65,7 +65,7 @@ func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error)
 // under is run with a scheduler that is parsed.
 func (r trial) under(ctx context.Context, s policies.Scheduler) ([]results.Job, *tape, *Executor, error) {
 	rec := &tape{}
-	failures, err := ParseFailures(r.failures, r.node.Count(), "the node has devices")
+	failures, err := ParseFailures(r.failures, []int{r.node.Count()}, false)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -320,7 +320,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 			return refuse("schedulers %s and %s are both %s, which would make them one arm: leave one out", other, text, strings.TrimSuffix(key, ":"))
 		}
 		arms[key] = text
-		p.Spec.Scheds[i] = s.PinnedText(text) // so that a program that changes meanwhile stops the sweep
+		p.Spec.Scheds[i] = cluster.PinnedText(s, text) // so that a program that changes meanwhile stops the sweep
 		p.scheds = append(p.scheds, s)
 	}
 	return p.check(backend)

@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/nodes"
-	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/schedulers/cluster"
 )
 
 // Resumption is a recorded sweep that a user wants resumed.
@@ -233,7 +233,7 @@ func agree(id int64, spec results.Spec, planned harness.Options, o Options, runs
 	switch args := spec.Args(); {
 	case len(o.Mixes) > 0 && !slices.Equal(o.Mixes, args):
 		return differ("mixes", o.Mixes, args)
-	case len(o.Scheds) > 0 && !slices.EqualFunc(spec.Scheds, o.Scheds, policies.IsPinned):
+	case len(o.Scheds) > 0 && !slices.EqualFunc(spec.Scheds, o.Scheds, cluster.IsPinned):
 		return differ("scheds", o.Scheds, spec.Scheds)
 	case len(o.Probes) > 0 && !slices.Equal(o.Probes, spec.Probes):
 		return differ("probes", o.Probes, spec.Probes)

@@ -68,7 +68,7 @@ type Withdraw struct {
 	Reason string
 }
 
-// Refuse ends a job that was just submitted and that can never run.
+// Refuse ends a job that waits, and that can never run.
 type Refuse struct {
 	Job    schedulers.JobID
 	Reason string

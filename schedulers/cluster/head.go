@@ -22,6 +22,7 @@ type Head struct {
 	up      int       // nodes
 	free    int       // the sum of weight - assigned over nodes that are up
 	cursor  int       // the node whose turn it is
+	latest  int       // the last node, as given, that the latest job got from a program; -1: none
 	// avail is weight - assigned of the nodes that are up. For a short job, what limits took does not count as assigned.
 	avail   [2]maxima
 	yield   maxima // minus the number of limits that give a short job room on a node, if limits can
@@ -65,7 +66,7 @@ func New(policy Policy, nodes []Node) (*Head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler %s: %w", policy.Name, err)
 	}
-	h := &Head{policy: policy, places: make([]int, len(nodes)), jobs: map[schedulers.JobID]*job{}}
+	h := &Head{policy: policy, places: make([]int, len(nodes)), jobs: map[schedulers.JobID]*job{}, latest: -1}
 	for _, m := range []*maxima{&h.avail[Short], &h.avail[Long], &h.yield, &h.ease} {
 		*m = newMaxima(len(nodes))
 	}
@@ -180,10 +181,16 @@ func (h *Head) serve(queue Class) {
 		if shares == nil && h.makeRoom(j) {
 			shares = h.place(j)
 		}
-		if shares == nil && !h.policy.literal {
+		never := shares == nil && h.isNever()
+		if shares == nil && !never && !h.policy.literal {
 			break
 		}
 		h.queues[queue] = h.queues[queue][1:]
+		if never {
+			h.end(j)
+			h.decided = append(h.decided, Refuse{j.ID, fmt.Sprintf("the policy gives job %s no nodes, although nothing runs on the cluster", j.Name)})
+			continue
+		}
 		if shares == nil {
 			back = append(back, j)
 			continue

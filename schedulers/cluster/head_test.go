@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/cluster"
+	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
 // highEnd is the dissertation's Table 4-3: 4 GTX 480; K40c, C2075, C2070; K20c, C2050.
@@ -75,30 +75,7 @@ func call(t testing.TB, h *cluster.Head, text string) []cluster.Decision {
 	return h.Submit(j)
 }
 
-// text is what was decided: 1 > n1:4 n3:2 for an Assign, 1 < n1:4 (reason) for a Withdraw, 1 @ n1:0 for a Limit, and
-// 1 refused: reason.
-func text(decided []cluster.Decision) string {
-	shares := func(all []cluster.Share) (text string) {
-		for _, s := range all {
-			text += fmt.Sprintf(" n%d:%d", s.Node+1, s.Ranks)
-		}
-		return text
-	}
-	var lines []string
-	for _, d := range decided {
-		switch d := d.(type) {
-		case cluster.Assign:
-			lines = append(lines, fmt.Sprintf("%d >%s", d.Job, shares(d.Shares)))
-		case cluster.Limit:
-			lines = append(lines, fmt.Sprintf("%d @ n%d:%d", d.Job, d.Node+1, d.Devices))
-		case cluster.Withdraw:
-			lines = append(lines, fmt.Sprintf("%d <%s (%s)", d.Job, shares(d.Shares), d.Reason))
-		case cluster.Refuse:
-			lines = append(lines, fmt.Sprintf("%d refused: %s", d.Job, d.Reason))
-		}
-	}
-	return strings.Join(lines, "; ")
-}
+var text = schedtest.HeadText
 
 // step is a call and what is decided.
 type step [2]string

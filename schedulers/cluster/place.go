@@ -9,7 +9,7 @@ import (
 
 // place has the rule of the policy give a job nodes. A job that is whole gets one that has its devices.
 func (h *Head) place(j *job) []Share {
-	if !j.Whole {
+	if !j.Whole || h.policy.program != nil {
 		return h.policy.place(h, j)
 	}
 	i := h.nodeFor(j)

@@ -10,13 +10,14 @@ import (
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Policy is a registered policy with its parameters settled.
 type Policy struct {
 	policies.Info
-	text      string // as String says
+	text, top string // as String says: without offload, and that
 	place     func(*Head, *job) []Share
 	exclusive bool   // a rank shares its device with nobody
 	latency   bool   // short jobs come first, and long ones give way
@@ -26,7 +27,9 @@ type Policy struct {
 	literal   bool
 	limit     int // devices that are left to a long job that gives way
 	offloads  bool
-	threshold int // waiting ranks, beyond which a node's jobs move
+	threshold int               // waiting ranks, beyond which a node's jobs move
+	program   *policies.Program // that decides; nil: the policy is registered
+	by        Assigner          // the program, once it is started
 }
 
 const (
@@ -112,13 +115,54 @@ func Lookup(name string) (policies.Info, error) {
 
 // Parse settles a policy from its text, name or name:key=value,key=value. +offload:threshold=8 may follow.
 func Parse(text string) (Policy, error) {
-	base, top, moves := strings.Cut(text, "+")
-	name, _, _ := strings.Cut(base, ":")
+	base, top, moves := cutOffload(text)
+	p, err := parseBase(base)
+	if err != nil || !moves {
+		return p, err
+	}
+	if name, _, _ := strings.Cut(top, ":"); name != offload.Name {
+		return Policy{}, fmt.Errorf("scheduler %q: after + want %s or %[2]s:threshold=8", text, offload.Name)
+	}
+	values, err := offload.Settle(top)
+	if err != nil {
+		return Policy{}, err
+	}
+	p.offloads = true
+	p.top = "+" + canonical(offload, values)
+	if p.threshold, err = whole(values, paramThreshold); err != nil {
+		return Policy{}, fmt.Errorf("scheduler %s: %w", offload.Name, err)
+	}
+	return p, nil
+}
+
+// cutOffload parts a policy's text before +offload. The path of a program has its plus signs for itself.
+func cutOffload(text string) (base, top string, moves bool) {
+	sign := "+"
+	if _, unnamed, _ := schedulers.CutName(text); isProgram(unnamed) {
+		sign += Offload
+	}
+	at := strings.Index(text, sign)
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+1:], true
+}
+
+// parseBase settles a policy without offload.
+func parseBase(text string) (Policy, error) {
+	name, _, _ := strings.Cut(text, ":")
+	if isProgram(text) {
+		program, err := policies.HeadProgram(text)
+		if err != nil {
+			return Policy{}, err
+		}
+		return Policy{Info: policies.Info{Name: name, Binds: policies.BindsNode}, text: program.String(), program: program}, nil
+	}
 	p, ok := registry[name]
 	if !ok {
 		return Policy{}, unknown(name)
 	}
-	values, err := p.Settle(base)
+	values, err := p.Settle(text)
 	if err != nil {
 		return Policy{}, err
 	}
@@ -126,20 +170,6 @@ func Parse(text string) (Policy, error) {
 		return Policy{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
 	p.text = canonical(p.Info, values)
-	if !moves {
-		return p, nil
-	}
-	if name, _, _ := strings.Cut(top, ":"); name != offload.Name {
-		return Policy{}, fmt.Errorf("scheduler %q: after + want %s or %[2]s:threshold=8", text, offload.Name)
-	}
-	if values, err = offload.Settle(top); err != nil {
-		return Policy{}, err
-	}
-	p.offloads = true
-	p.text += "+" + canonical(offload, values)
-	if p.threshold, err = whole(values, paramThreshold); err != nil {
-		return Policy{}, fmt.Errorf("scheduler %s: %w", offload.Name, err)
-	}
 	return p, nil
 }
 
@@ -236,7 +266,7 @@ func (p Policy) weigh(nodes []Node) (weights []int, err error) {
 		if n.Cores < least.Cores {
 			least = n
 		}
-		if n.Weight > 0 && p.weights == weightsGPUs {
+		if n.Weight > 0 && (p.weights == weightsGPUs || p.program != nil) {
 			weights = append(weights, n.Weight)
 		} else {
 			weights = append(weights, n.Devices)

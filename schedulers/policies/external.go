@@ -43,6 +43,33 @@ var external = entry{
 	policy: func(settings) (schedulers.Policy, error) { return nil, nil },
 }
 
+// HeadProgram settles the program that decides for a cluster's head (schedulers/cluster) from its text, such as exec:./head.py,timeout=2s.
+func HeadProgram(text string) (*Program, error) {
+	en := external
+	en.Params = []Param{paramPath, paramSHA256, paramTimeout}
+	s, _, err := en.settle(text)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.program()
+	if err != nil {
+		return nil, fmt.Errorf("scheduler %s: %w", en.Name, err)
+	}
+	return p, nil
+}
+
+// String is the text of a head's program as records have it: the path without its folder, and only what differs from the default.
+func (p Program) String() string {
+	text := external.Name + ":" + path.Base(p.Path)
+	if p.SHA256 != "" {
+		text += "," + paramSHA256.Name + "=" + p.SHA256
+	}
+	if limit := p.Timeout.String(); limit != paramTimeout.Default {
+		text += "," + paramTimeout.Name + "=" + limit
+	}
+	return text
+}
+
 // commaHint says what to do about a path with a comma, whose second half looks like a parameter.
 func (en entry) commaHint() string {
 	if !en.External {

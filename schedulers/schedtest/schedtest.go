@@ -154,9 +154,13 @@ const PolicyFailed = "the policy has failed"
 // the same error of the same workload, and an answer that is quoted may have a number of its own.
 func failIfFailed(rt *rapid.T, p schedulers.Policy) {
 	if f, ok := p.(schedulers.Fallible); ok && f.Err() != nil {
-		rt.Logf("%s%v", failed, f.Err())
-		rt.Fatal(PolicyFailed)
+		failWith(rt, f.Err())
 	}
+}
+
+func failWith(rt *rapid.T, err error) {
+	rt.Logf("%s%v", failed, err)
+	rt.Fatal(PolicyFailed)
 }
 
 func (m *machine) submit(rt *rapid.T) {

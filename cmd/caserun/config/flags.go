@@ -125,7 +125,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.String("profiles", "", "`FILE` of caserun profile, in addition to the catalog's profiles")
 	AddHistoryFlag(f)
 	f.Float64(simNoise, 0, "`SIGMA` of the logarithm of simulated phases")
-	f.String("sim-failures", "", "`LIST` of failures of simulated GPUs or nodes, such as every=10m")
+	f.String("sim-failures", "", "`LIST` of failures of simulated GPUs or nodes, as every=10m,3.1@9s")
 }
 
 // AddSweepNodeFlags adds AddNodeFlags to a command that makes sweeps.

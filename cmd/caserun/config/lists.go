@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -202,7 +203,7 @@ func splitScheds(list string) ([]string, error) {
 // spreadScheds spreads schedulers whose parameters have several values.
 func spreadScheds(texts []string) (out []string, err error) {
 	for _, text := range texts {
-		if err = appendTo(&out, policies.Spread, text); err != nil {
+		if err = appendTo(&out, cluster.Spread, text); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -166,12 +167,12 @@ func scanValues(key string, at, value ast.Node) (values []string, err error) {
 
 // addScheds adds the schedulers that an item stands for. Programs that decide are relative to the folder.
 func (f *SweepFile) addScheds(item, folder string) error {
-	texts, err := policies.Spread(item)
+	texts, err := cluster.Spread(item)
 	if err != nil {
 		return err
 	}
 	for _, text := range texts {
-		f.Options.Scheds = append(f.Options.Scheds, policies.InFolder(folder, text))
+		f.Options.Scheds = append(f.Options.Scheds, cluster.InFolder(folder, text))
 		if err := Check("sched", text); err != nil {
 			return err
 		}
