@@ -43,6 +43,9 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	if of.Feed != nil {
 		return nil, harness.Refuse(fmt.Errorf("%s: a cluster has all jobs from its start", b.options.Node))
 	}
+	if err := b.CheckMix(of.Mix, of.Probe, of.Profiles); err != nil && of.Cell == nil { // the jobs of a sweep fail on their nodes
+		return nil, err
+	}
 	policy := of.Scheduler.Head.(cluster.Policy) // see CheckScheduler
 	h := &batch{Batch: of, backend: b, to: to}
 	_, sched := cluster.Cut(of.Sched)
