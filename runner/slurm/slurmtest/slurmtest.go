@@ -37,7 +37,8 @@ const (
 	awaitLimit = 5 * time.Minute
 )
 
-// nodes are the names of the cluster's nodes. Each has four CPUs, two fake GPUs and 4,000 MB.
+// nodes are the names of the cluster's nodes. Each has four CPUs, 4,000 MB and two fake GPUs. Four jobs may share the first GPU
+// (--gres=shard:1).
 var nodes = []string{"n1", "n2", "n3", "n4"}
 
 // Cluster is a Slurm that runs until the end of a test.
@@ -185,14 +186,14 @@ func (c *Cluster) write(root, plugins string, extra []string) error {
 	}
 	fmt.Fprintf(&conf, configuration, c.Dir, host, me.Username, plugins, ports[0])
 	for i, node := range nodes {
-		fmt.Fprintf(&conf, "NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:fake:2\n",
+		fmt.Fprintf(&conf, "NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:fake:2,shard:4\n",
 			node, host, ports[1+i])
 	}
 	return errors.Join(
 		os.WriteFile(c.path("munge/key"), key, 0o600),
 		os.WriteFile(c.path("slurm.conf"), conf.Bytes(), 0o644),
 		// A fake GPU is any character device. Nothing is confined, so jobs never open it.
-		os.WriteFile(c.path("gres.conf"), []byte("NodeName=n[1-4] Name=gpu Type=fake File=/dev/null,/dev/zero\n"), 0o644),
+		os.WriteFile(c.path("gres.conf"), []byte("NodeName=n[1-4] Name=gpu Type=fake File=/dev/null,/dev/zero\nNodeName=n[1-4] Name=shard Count=4 File=/dev/null\n"), 0o644),
 		os.WriteFile(c.path("cgroup.conf"), []byte("CgroupPlugin=autodetect\n"), 0o644))
 }
 
@@ -228,7 +229,7 @@ SchedulerType=sched/backfill
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,sched_interval=1,bf_interval=1
-GresTypes=gpu
+GresTypes=gpu,shard
 SlurmdParameters=config_overrides
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `
