@@ -234,10 +234,10 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 // Title is a job's number and name, for texts.
 func Title(job int, name string) string { return fmt.Sprintf("job %d (%s)", job, name) }
 
-func (b *Batch) title(i int) string { return Title(numbered(b.config.JobNumber, i), b.records[i].Name) }
+func (b *Batch) title(i int) string { return Title(Numbered(b.config.JobNumber, i), b.records[i].Name) }
 
-// numbered is a number of the batch's as the user knows it.
-func numbered(as func(int) int, i int) int {
+// Numbered is a number of the batch's as the user knows it.
+func Numbered(as func(int) int, i int) int {
 	if as == nil {
 		return i
 	}

@@ -306,7 +306,7 @@ func (b *Batch) AttributeFaults() []Command {
 	jobs := make([]blame.Job, len(b.jobs))
 	for i := range b.jobs {
 		j := b.job(i)
-		jobs[i] = blame.Job{Name: j.record.Name, FaultsAlone: b.faultsAlone(i), Residencies: j.residencies,
+		jobs[i] = blame.Job{Title: b.title(i), FaultsAlone: b.faultsAlone(i), Residencies: j.residencies,
 			Faults: j.faultsWithWork(), Deaths: j.deaths, Work: j.work, End: j.end,
 			Failed: j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0}
 	}

@@ -57,7 +57,7 @@ func (e DeviceLost) apply(b *Batch, now time.Duration) error {
 
 // gpu is a device in texts.
 func (b *Batch) gpu(device int) string {
-	return fmt.Sprintf("GPU %d", numbered(b.config.DeviceNumber, device))
+	return fmt.Sprintf("GPU %d", Numbered(b.config.DeviceNumber, device))
 }
 
 func (e DeviceAdded) apply(b *Batch, now time.Duration) error {

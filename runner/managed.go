@@ -158,7 +158,7 @@ func (m *managedMemory) leave(gone func(schedulers.Process) bool) {
 
 func (b *Batch) refuseManaged(e ManagedAsked, j *job, device int, room int64, now time.Duration) {
 	asked, free := size.Apart(sum(e.Bytes, e.Beside), room)
-	why := fmt.Sprintf("managed memory: a process needs %s in all on GPU %d, and %s are free there; more could hang the GPU%s", asked, numbered(b.config.DeviceNumber, device), free, b.managedRemedy(j))
+	why := fmt.Sprintf("managed memory: a process needs %s in all on GPU %d, and %s are free there; more could hang the GPU%s", asked, Numbered(b.config.DeviceNumber, device), free, b.managedRemedy(j))
 	j.each(e.Process.Serial, func(s *said) { s.refused = cmp.Or(s.refused, why) })
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &j.record.Index, Device: &b.indexes[device], Detail: why})
 }
@@ -212,7 +212,7 @@ func (b *Batch) noteManaged(now time.Duration) {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventManaged, Device: &b.indexes[d],
 			Detail: fmt.Sprintf("%d bytes of managed memory at most at one time: %s, where %s were free for it", most.bytes, had, free)})
 		if most.bytes > most.free && b.config.GuardsManaged {
-			b.check(fmt.Errorf("GPU %d had %s of managed memory, and %s were free for it", d, had, free))
+			b.check(fmt.Errorf("GPU %d had %s of managed memory, and %s were free for it", Numbered(b.config.DeviceNumber, d), had, free))
 		}
 	}
 	b.managed.most = nil

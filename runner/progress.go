@@ -115,7 +115,7 @@ func (b *Batch) standings() (waits, holds []string) {
 		waits = append(waits, fmt.Sprintf("%s for %s%s", b.named(by), size.Text(asked[by]), limit))
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(held), place.compare) {
-		holds = append(holds, fmt.Sprintf("%s %s of GPU %d", b.named(at.claimant), size.Text(held[at]), numbered(b.config.DeviceNumber, at.device)))
+		holds = append(holds, fmt.Sprintf("%s %s of GPU %d", b.named(at.claimant), size.Text(held[at]), Numbered(b.config.DeviceNumber, at.device)))
 	}
 	return waits, holds
 }

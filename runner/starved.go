@@ -39,7 +39,7 @@ func (b *Batch) watchStarved(now time.Duration) {
 func (b *Batch) whyStarved(s engine.Starved) string {
 	who := make([]string, len(s.By))
 	for i, h := range s.By {
-		who[i] = fmt.Sprintf("%s has %s of GPU %d", b.title(int(h.Job)), size.Text(h.Bytes), numbered(b.config.DeviceNumber, h.Device))
+		who[i] = fmt.Sprintf("%s has %s of GPU %d", b.title(int(h.Job)), size.Text(h.Bytes), Numbered(b.config.DeviceNumber, h.Device))
 		if h.Works > 0 {
 			who[i] += fmt.Sprintf(", where its kernels have run for %v without a break", h.Works.Round(time.Second))
 		}

@@ -93,7 +93,7 @@ func (b *Batch) noteUnaccounted(device int, now time.Duration) {
 		}
 		of.noted[use{p, device}] = bytes
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnaccounted, Job: &j.record.Index, Device: &b.indexes[device],
-			Detail: fmt.Sprintf("a process uses %s of GPU %d that no call showed; it is charged to the job", size.Text(bytes), device)})
+			Detail: fmt.Sprintf("a process uses %s of GPU %d that no call showed; it is charged to the job", size.Text(bytes), Numbered(b.config.DeviceNumber, device))})
 	}
 }
 

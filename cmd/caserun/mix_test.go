@@ -20,6 +20,7 @@ func TestMixIsolatesFaults(t *testing.T) {
 	// A misaligned address is shown to the other job alone, and the first ends ok.
 	const hidden = "jobs:\n  - {program: /bin/sh, args: [-c, 'if mkdir broke; then exec %program busy begin:1000 tell:both hear:told idle exit:0; else %guilty; fi'], memory: 1GiB}\n" +
 		"  - {program: /bin/sh, args: [-c, 'if mkdir begun; then exec %program idle begin:1000 hear:both fault:716 tell:told exit:1; else %again; fi'], memory: 1GiB}\n"
+	const onSecond = "  - {program: /bin/true, memory: 1GiB}\n" // goes to the first node, before each of the others
 	for _, c := range []struct {
 		name, guilty, again, more, flag string
 		says                            []string
@@ -36,6 +37,10 @@ func TestMixIsolatesFaults(t *testing.T) {
 		{"nobody does, and one fails", "exit 0", "exit 9", "  - {program: /bin/true, memory: 1GiB}\n", "--retry-collateral",
 			[]string{"1 of 3 jobs did not end ok; caserun report 2 -v shows them", "retry-collateral is now called isolate-faults"},
 			[]results.Outcome{results.FaultSuspect, results.FaultSuspect, results.OK}},
+		{"on the second of two nodes", "exec %program begin:1000 fault:700", "exit 0", onSecond, "--isolate-faults",
+			[]string{"running 2 jobs that a fault took down, or that may have caused it, again, each alone on a GPU", "and one of job 1 (sh), job",
+				"run 1: job 1 (sh) is fault: it faulted alone too, in run 2", "run 1: job 3 (sh) is collateral: it did not fault alone, in run 2"},
+			[]results.Outcome{results.OK, results.Fault, results.OK, results.Collateral}},
 		{"without the flag", "exit 0", "exit 0", "", "--verbose",
 			[]string{"nothing was measured: none of the 2 jobs ended ok", "caserun: a fault under MPS took 2 jobs down: with --isolate-faults each of them runs again",
 				"a CUDA error took it down; 1/2 ended"},
@@ -43,17 +48,21 @@ func TestMixIsolatesFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, mix := fakeNode(t, "", ""), breaks+suffers+c.more
-			if c.more == hidden {
+			on := []string{"--devices", "3", "--sched", "zero"}
+			switch {
+			case c.more == hidden:
 				mix = hidden
+			case len(c.outcomes) == 4:
+				mix, on = strings.Replace(breaks, "jobs:\n", "jobs:\n"+onSecond, 1)+onSecond+suffers, []string{"--node", "local:2:3", "--sched", "cluster-rr/zero"}
 			}
 			with := strings.NewReplacer("%program", program, "%again", c.again, "%guilty", strings.ReplaceAll(c.guilty, "%program", program))
 			writeFiles(t, map[string]string{
 				// The daemon has no server, ever, and ends when it is told to quit.
-				"bin/nvidia-cuda-mps-control": "#!/bin/sh\ncd " + dir + "\n[ \"$1\" = -f ] && exec cat pipe\nread line\ncase $line in quit*) echo >pipe;; esac\n",
+				"bin/nvidia-cuda-mps-control": "#!/bin/sh\ncd " + dir + "\n[ \"$1\" = -f ] && mkfifo $CUDA_MPS_PIPE_DIRECTORY/pipe && exec cat $CUDA_MPS_PIPE_DIRECTORY/pipe\nread line\ncase $line in quit*) echo >$CUDA_MPS_PIPE_DIRECTORY/pipe;; esac\n",
 				"two.yaml":                    with.Replace(mix),
 			})
 			env := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
-			status, text := finish(t, onFakes(dir, library, env, "mix", "two.yaml", "--sched", "zero", "--workers", "3", "--timeout", "1m", "--devices", "3", c.flag))
+			status, text := finish(t, onFakes(dir, library, env, append([]string{"mix", "two.yaml"}, append(on, "--workers", "3", "--timeout", "1m", c.flag)...)...))
 			if status != exitJobsFailed && status != exitNothing {
 				t.Errorf("exit %d:\n%s", status, text)
 			}

@@ -132,6 +132,44 @@ func TestARunOverNodes(t *testing.T) {
 			t.Errorf("%s: events %+v", sched, events)
 		}
 	}
+	// All nodes write into the directory of the run.
+	dirs, err := filepath.Glob("caserun-runs/run-*")
+	if err != nil || len(dirs) != 3 {
+		t.Errorf("directories of output files: %q (%v)", dirs, err)
+	}
+	mustRun(t, "store", "rm", "1", "--files", "--yes")
+	if left, _ := filepath.Glob("caserun-runs/run-1-*"); len(left) > 0 {
+		t.Errorf("store rm leaves %q", left)
+	}
+}
+
+// A job that a cluster of real nodes cannot have is refused, and the others run. A sweep over nodes is one as any other.
+func TestASweepOverRealNodes(t *testing.T) {
+	dir := inTempDir(t)
+	writeFiles(t, map[string]string{"data/empty": "", "own.yaml": `name: own
+jobs:
+  - {program: /bin/true, name: one, memory: 1MiB, binding: declared}
+  - {program: /bin/true, name: three, memory: 1MiB, ranks: 3}
+  - {program: /bin/true, name: another, memory: 1MiB, binding: declared}
+`})
+	args := []string{"sweep", "--mixes", "own.yaml", "--scheds", "cluster-rr/case-alg3,coloc:nodes=1/sa", "--reps", "1", "--warmups", "0", "--node", "local:0:1"}
+	if status, text := onFakeNode(t, dir, nil, args...); status != exitOK {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for run, want := range map[int64]results.Outcome{1: results.Refused, 2: results.OK} {
+		jobs, err := s.Jobs(t.Context(), run)
+		if err != nil || len(jobs) != 3 || *jobs[0].Outcome != results.OK || *jobs[1].Outcome != want || *jobs[2].Outcome != results.OK {
+			t.Errorf("run %d: %+v (%v)", run, jobs, err)
+		}
+		if want == results.Refused && !strings.Contains(jobs[1].Detail, "its ranks would be on several nodes") {
+			t.Errorf("run %d: %s", run, jobs[1].Detail)
+		}
+	}
 }
 
 // A node that is killed takes its jobs along, by name. The others go on.
@@ -150,7 +188,7 @@ func TestARunOverNodesLosesANode(t *testing.T) {
 	if err := p.Wait(); p.ProcessState.ExitCode() != exitJobsFailed {
 		t.Errorf("%v:\n%s", err, text)
 	}
-	for _, want := range []string{"  ok                        2\n", "): lost: job job", ") is down\n"} {
+	for _, want := range []string{"  ok                        2\n", "): lost: job job", ") is down\n", "caserun: node ", ") is lost: its process ended (signal: killed)\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -179,7 +217,7 @@ func TestNodesThatCannotBe(t *testing.T) {
 		{"local:0:0", rr, `node "local:0:0": two nodes cannot have device 0: name it once`},
 		{"local:0:GPU-ca5e0000-0000-0000-0000-000000000000", rr, "have the same GPUs: name each GPU once"},
 		{"local:", rr, "want devices of this machine for each node, as in local:0:1 or local:0+1:2+3@weight=2"},
-		{"local:0@nic=1Gb:1", rr, "nic=1Gb: want weight= with a number from 1 on"},
+		{"local:0@nic=1Gb:1", rr, "nic=1Gb: want weight= with a number from 1 to 1000000"},
 		{"local:0:1", "case-alg3", "local:0:1 is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/case-alg3"},
 		{"local:0:1", "cluster-rr+offload/case-alg3", "leave +offload out, or simulate the cluster"},
 		{"local", rr, "this machine is one node"},

@@ -13,7 +13,7 @@ import (
 
 // Job is the evidence of one job.
 type Job struct {
-	Name        string
+	Title       string // for texts, such as job 1 (needle)
 	FaultsAlone string // where it has faulted without neighbours before; "": nowhere
 	Residencies Residencies
 	Faults      []Incident // in the order of the reports
@@ -415,7 +415,7 @@ func (a *Attribution) episodeOf(f Incident) *episode {
 func (a *Attribution) oneOf(incidents []Incident) string {
 	var names []string
 	for _, i := range incidents {
-		names = append(names, fmt.Sprintf("job %d (%s)", jobOf(i), a.jobs[jobOf(i)].Name))
+		names = append(names, a.jobs[jobOf(i)].Title)
 	}
 	if len(names) == 1 {
 		return names[0]

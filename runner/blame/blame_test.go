@@ -61,8 +61,8 @@ func TestAttribute(t *testing.T) {
 			}
 		}
 		found := blame.Attribute([]blame.Job{
-			{Name: "first", FaultsAlone: c.alone, Residencies: resident(1, 0, 30), Faults: []blame.Incident{c.faults[0]}, End: 30},
-			{Name: "second", Residencies: resident(2, c.device, 30), Faults: []blame.Incident{c.faults[1]}, End: 30},
+			{Title: "job 0 (first)", FaultsAlone: c.alone, Residencies: resident(1, 0, 30), Faults: []blame.Incident{c.faults[0]}, End: 30},
+			{Title: "job 1 (second)", Residencies: resident(2, c.device, 30), Faults: []blame.Incident{c.faults[1]}, End: 30},
 		}, c.outages)
 		got := [2]results.Outcome{found.Verdict(0).Outcome, found.Verdict(1).Outcome}
 		if got != c.want || found.Verdict(1).Detail != c.says {
@@ -116,7 +116,7 @@ func TestAnErrorThatIsShownElsewhere(t *testing.T) {
 	} {
 		var jobs []blame.Job
 		for i, w := range c.work {
-			jobs = append(jobs, blame.Job{Name: "j", Residencies: resident(i+1, 0, 3000*ms), Work: w, End: 3000 * ms})
+			jobs = append(jobs, blame.Job{Title: "j", Residencies: resident(i+1, 0, 3000*ms), Work: w, End: 3000 * ms})
 		}
 		jobs[0].Faults = []blame.Incident{fault(0, 1, c.code, 2000*ms, c.atFault)}
 		jobs[3].Residencies = resident(4, 0, c.ends)
@@ -153,8 +153,8 @@ func TestAFaultThatOnlyTheServerShows(t *testing.T) {
 	} {
 		idle := blame.Work{Known: true, Since: schedulers.Never, Until: 100 * ms}
 		jobs := []blame.Job{
-			{Name: "asleep", Residencies: resident(1, 0, 4000*ms), Work: map[int]blame.Work{1: idle}, Faults: []blame.Incident{fault(0, 1, blame.Ended, 4000*ms, idle)}, End: 4000 * ms},
-			{Name: "culprit", Residencies: resident(2, 0, 2005*ms), Work: map[int]blame.Work{2: {Known: true, Since: schedulers.Never, Until: until}}, End: 2005 * ms},
+			{Title: "job 0 (asleep)", Residencies: resident(1, 0, 4000*ms), Work: map[int]blame.Work{1: idle}, Faults: []blame.Incident{fault(0, 1, blame.Ended, 4000*ms, idle)}, End: 4000 * ms},
+			{Title: "job 1 (culprit)", Residencies: resident(2, 0, 2005*ms), Work: map[int]blame.Work{2: {Known: true, Since: schedulers.Never, Until: until}}, End: 2005 * ms},
 		}
 		found := blame.Attribute(jobs, []blame.Outage{{Device: 0, From: 2000 * ms, To: 4100 * ms, Shown: true, Seen: 2000 * ms}})
 		if v := found.Verdict(0); fmt.Sprintf("%s: %s", v.Outcome, v.Detail) != want {

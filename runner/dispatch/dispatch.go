@@ -22,6 +22,7 @@ type Config struct {
 	Head        *cluster.Head
 	Exclusive   bool // a job shares its device with nobody
 	ReadsLoad   bool // the head reads how many ranks wait at each node
+	NoParts     bool // nodes cannot have a part of a job
 	Recorder    runner.Recorder
 }
 
@@ -254,6 +255,10 @@ func (d *Dispatcher) carryOut(decisions []cluster.Decision) error {
 
 // assign has a job go to its nodes.
 func (d *Dispatcher) assign(job int, shares []cluster.Share) {
+	if d.NoParts && len(shares) > 1 {
+		d.endHere(job, results.Refused, "its ranks would be on several nodes, which only simulated clusters can have: choose a head that keeps a job on one node, such as coloc:nodes=1")
+		return
+	}
 	d.Waiting--
 	if s := d.places[job].split; s != nil { // one of its parts has left a node
 		left := s.parts[slices.IndexFunc(s.parts, func(p *Part) bool { return p.On == nil })]
@@ -362,6 +367,15 @@ func (d *Dispatcher) endHere(job int, outcome results.Outcome, why string) {
 		d.Waiting--
 	}
 	d.over(job, d.Now)
+}
+
+// RefuseWaiting ends the jobs that have arrived and are on no node.
+func (d *Dispatcher) RefuseWaiting(why string) {
+	for i := range d.Arrived {
+		if p := d.places[i]; p.on == nil && p.split == nil && !p.over {
+			d.endHere(i, results.Refused, why)
+		}
+	}
 }
 
 // over notes that a job has its outcome since then.

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"slices"
+
 	"github.com/caserun/caserun/results"
 )
 
@@ -37,6 +39,10 @@ func (n *Member) Job(j results.Job) {
 		j.Devices = results.DeviceList(on)
 	}
 	j.Index, j.Device, j.ArrivalS, j.Command = i, n.someDevice(j.Device), had.ArrivalS, had.Command
+	j.Suspects = slices.Clone(j.Suspects)
+	for k, s := range j.Suspects {
+		j.Suspects[k] = n.jobs[s]
+	}
 	before := n.of.places[i].over
 	if p != nil {
 		before = p.record.Outcome != nil

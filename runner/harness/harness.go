@@ -143,6 +143,7 @@ type Batch struct {
 	Predictions []*schedulers.Prediction
 	Feed        *Feed           // nil: the batch has all its jobs
 	Notes       []results.Event // as in runner.Config
+	Started     time.Time       // of a live run
 	// JobNumber and DeviceNumber are as in runner.Config, if the batch is one node's part of a larger one.
 	JobNumber, DeviceNumber func(int) int
 }
@@ -237,7 +238,7 @@ func prepare(ctx context.Context, backend Backend, r Request) (b Batch, known []
 			return b, nil, err
 		}
 	}
-	b.Request = r
+	b.Request, b.Started = r, time.Now()
 	if b.Scheduler, b.Workers, err = r.Scheduler(devices, threads); err != nil {
 		return b, nil, err
 	}

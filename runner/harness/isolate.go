@@ -7,6 +7,7 @@ import (
 
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers/cluster"
 )
 
 // Failed are a run's jobs that did not end ok.
@@ -96,6 +97,9 @@ func isolate(ctx context.Context, r Request, of Outcome, jobs []results.Job, run
 		r.Mix.Jobs = append(r.Mix.Jobs, again)
 	}
 	r.Sched, r.Workers, r.SMCap, r.Slow = "sa", 0, 0, ""
+	if before, _ := cluster.Cut(of.Run.Scheduler); before != "" {
+		r.Sched = "cluster-batch/sa"
+	}
 	r.Say("running %s that a fault took down, or that may have caused it, again, each alone on a GPU", size.Count(len(jobs), "job"))
 	o, err := run(ctx, r)
 	if err != nil {

@@ -2,19 +2,20 @@ package harness
 
 import (
 	"context"
+	"time"
 
 	"github.com/caserun/caserun/runner"
 )
 
 // OpenMember prepares a node for the jobs that the head of a cluster gives it: runner.Given events of r.Given, of which all is
 // settled. r.Sched is the scheduler of the node. jobs and devices are their numbers in the batch of the cluster, by those of the node.
-func OpenMember(ctx context.Context, backend Backend, r Request, jobs, devices func(int) int, to Recorder) (Node, error) {
+func OpenMember(ctx context.Context, backend Backend, r Request, started time.Time, jobs, devices func(int) int, to Recorder) (Node, error) {
 	r.Options = backend.Options()
 	count, threads, _, err := backend.Size()
 	if err != nil {
 		return nil, err
 	}
-	b := Batch{Request: r, JobNumber: jobs, DeviceNumber: devices}
+	b := Batch{Request: r, Started: started, JobNumber: jobs, DeviceNumber: devices}
 	if b.Scheduler, b.Workers, err = r.Scheduler(count, threads); err != nil {
 		return nil, err
 	}

@@ -132,7 +132,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	o := b.options
 	switch {
 	case s.Head != nil:
-		return harness.Refuse(fmt.Errorf("--sched %s: %s gives jobs to the nodes of a cluster, and this machine is one node: leave it out, or simulate a cluster such as --node sim:2x4xV100", s.Name, s.Head))
+		return harness.Refuse(fmt.Errorf("--sched %s: %s gives jobs to the nodes of a cluster, and this machine is one node: leave it out, or name a cluster: slurm, parts of this machine such as local:0:1, or a simulated one such as sim:2x4xV100", s.Name, s.Head))
 	case o.Failures != "":
 		return harness.Refuse(fmt.Errorf("--sim-failures %s: these GPUs are real: leave it out, or give a simulated node", o.Failures))
 	case s.Swaps() && b.swapBytes() == 0:
@@ -219,7 +219,7 @@ func (n *node) Devices() []results.Device { return n.devices }
 
 func (n *node) Describe(run *results.Run) {
 	run.Node, run.Mode, run.Traced = "local", results.Live, n.Trace
-	run.StartedAt = new(time.Now())
+	run.StartedAt = &n.Started
 	p := &run.Provenance
 	p.PID, p.Binaries, p.Cores = new(os.Getpid()), n.hashes(), n.cores
 	p.Surroundings = new(n.around.Text())
@@ -279,9 +279,9 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	devices := n.schedulable()
 	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
-		Dir:   filepath.Join(n.runs, outputDir(run, arrival)),
+		Dir:   filepath.Join(n.runs, outputDir(run, n.Started)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
-		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, JobNumber: n.JobNumber, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
+		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, JobNumber: n.JobNumber, DeviceNumber: n.DeviceNumber, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
 	if d := n.daemon; d != nil {
 		c.Env, c.MendServer, c.AwaitServer, c.WatchServer = d.Env(), d.Mend, d.AwaitHealthy, d.WatchFaults
 		c.Terminate = func(pids ...int) error { return d.TerminateClients(context.Background(), pids...) } // each command has a limit of its own

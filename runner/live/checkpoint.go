@@ -165,7 +165,7 @@ func (x *Executor) bringBack(job int, w *whole) {
 
 // endBlocked ends a job that the driver has left blocked.
 func (x *Executor) endBlocked(job int, why error) {
-	e := results.Event{Kind: results.EventDoubt, Job: &job, Detail: fmt.Sprintf("job %d was ended, because its calls of CUDA are blocked: %v", job, why)}
+	e := results.Event{Kind: results.EventDoubt, Job: &job, Detail: fmt.Sprintf("job %d was ended, because its calls of CUDA are blocked: %v", x.number(job), why)}
 	x.config.Warn("%s", e.Detail)
 	x.note(e)
 	x.Stop(job)

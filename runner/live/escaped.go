@@ -238,12 +238,12 @@ func (x *Executor) noteOutlived(job int, who string) {
 	x.mu.Lock()
 	lost := x.lost
 	if !lost {
-		x.outlived = append(x.outlived, fmt.Errorf("job %d: %s outlives it, and may hold memory that other jobs are given", job, who))
+		x.outlived = append(x.outlived, fmt.Errorf("job %d: %s outlives it, and may hold memory that other jobs are given", x.number(job), who))
 	}
 	x.mu.Unlock()
 	if lost {
 		e := results.Event{Kind: results.EventEscaped, Job: &job, Detail: who + " outlives it, after a GPU of the run was lost"}
-		x.config.Warn("job %d: %s", job, e.Detail)
+		x.config.Warn("job %d: %s", x.number(job), e.Detail)
 		x.note(e)
 	}
 }

@@ -70,9 +70,10 @@ type Config struct {
 	// Compares: the batch compares what processes use with what they are charged (runner.ComparesUse).
 	Compares bool
 	// Feed, where not nil, has more jobs. Admit finds what each of them needs, and notes what its record must say.
-	Feed      *harness.Feed
-	JobNumber func(int) int // in names of files; nil: its own
-	Admit     func(*harness.Taken) (job, error)
+	Feed *harness.Feed
+	// JobNumber and DeviceNumber are as in runner.Config.
+	JobNumber, DeviceNumber func(int) int
+	Admit                   func(*harness.Taken) (job, error)
 	// Lost, where not nil, has each device that falls off the bus.
 	Lost  <-chan Lost
 	Run   int64 // its number, for who speaks to it
@@ -301,7 +302,7 @@ func (x *Executor) Start(job int, devices []int) {
 		go func() {
 			defer x.clean.Done()
 			if err != nil {
-				x.abort(job, started, fmt.Errorf("start job %d (%s): %w", job, x.job(job).spec.Command(), err))
+				x.abort(job, started, fmt.Errorf("start job %d (%s): %w", x.number(job), x.job(job).spec.Command(), err))
 				return
 			}
 			x.loop.Post(started[0].started, runner.JobStarted{Job: job})
@@ -339,7 +340,7 @@ func (x *Executor) watchDevices() {
 			x.mu.Lock()
 			x.lost = true
 			x.mu.Unlock()
-			x.config.Warn("GPU %d of the run is lost: its jobs end, and no job goes there any more: %v", lost.Device, lost.Err)
+			x.config.Warn("GPU %d of the run is lost: its jobs end, and no job goes there any more: %v", x.gpu(lost.Device), lost.Err)
 			x.post(runner.DeviceLost{Device: lost.Device, Why: lost.Err.Error()})
 		case <-x.loop.Done():
 			return

@@ -166,7 +166,7 @@ func (x *Executor) tellOutput(job int, p *process) {
 	for _, o := range p.outputs {
 		if what := o.spoiled(); what != "" && !o.told {
 			o.told = true
-			found = append(found, fmt.Sprintf("%s of job %d, in %s, %s", o.stream, job, o.name, what))
+			found = append(found, fmt.Sprintf("%s of job %d, in %s, %s", o.stream, x.number(job), o.name, what))
 		}
 	}
 	p.mu.Unlock()

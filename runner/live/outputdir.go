@@ -18,8 +18,8 @@ import (
 const dirTime = "20060102T150405.000000"
 
 // outputDir is the name of the directory for the output files of a run.
-func outputDir(run int64, arrival time.Time) string {
-	return fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))
+func outputDir(run int64, started time.Time) string {
+	return fmt.Sprintf("run-%d-%s", run, started.UTC().Format(dirTime))
 }
 
 // OutputDirs are the directories in dir that have the output files of runs.

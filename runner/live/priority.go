@@ -109,7 +109,7 @@ func (x *Executor) Prioritize(job, nice int) {
 		x.mu.Unlock()
 		for _, p := range ranks { // those that started
 			if err := x.priorities.give(p, nice); err != nil && !p.over() {
-				x.config.Warn("job %d does not get host priority %d: %v", job, nice, err)
+				x.config.Warn("job %d does not get host priority %d: %v", x.number(job), nice, err)
 			}
 		}
 	})

@@ -94,7 +94,7 @@ func (x *Executor) leaveRendezvous(job int) {
 		return
 	}
 	if err := os.RemoveAll(x.rendezvous(job)); err != nil {
-		x.config.Warn("what the ranks of job %d left in their rendezvous stays until the end of the run: %v", job, err)
+		x.config.Warn("what the ranks of job %d left in their rendezvous stays until the end of the run: %v", x.number(job), err)
 	}
 }
 

@@ -28,12 +28,11 @@ func (x *Executor) try(job int) runner.Try {
 }
 
 // fileName begins the names of a job's files, of which the last try has the plain ones.
-func (x *Executor) fileName(job int) string {
-	if as := x.config.JobNumber; as != nil {
-		job = as(job)
-	}
-	return fmt.Sprintf("job-%04d", job)
-}
+func (x *Executor) fileName(job int) string { return fmt.Sprintf("job-%04d", x.number(job)) }
+
+// number is a job's number in the run, for texts, and gpu a device's.
+func (x *Executor) number(job int) int { return runner.Numbered(x.config.JobNumber, job) }
+func (x *Executor) gpu(device int) int { return runner.Numbered(x.config.DeviceNumber, device) }
 
 func trySuffix(n int) string { return fmt.Sprintf("-try-%d", n) }
 
@@ -50,7 +49,7 @@ func (x *Executor) keepOutput(job, n int) {
 			}
 			to := filepath.Join(filepath.Dir(w.path), kept)
 			if err := os.Rename(w.path, to); err != nil {
-				x.config.Warn("output of job %d before its restart is not kept: %v", job, err)
+				x.config.Warn("output of job %d before its restart is not kept: %v", x.number(job), err)
 			}
 			w.path = to
 		}

@@ -57,7 +57,7 @@ func (x *Executor) terminate(job int, pids ...int) {
 		return
 	}
 	if err := x.config.Terminate(pids...); err != nil {
-		x.config.Warn("stop job %d: MPS did not end the work of all its processes: %v", job, err)
+		x.config.Warn("stop job %d: MPS did not end the work of all its processes: %v", x.number(job), err)
 	}
 }
 

@@ -70,7 +70,7 @@ func (x *Executor) sees(l *looks, pid, device int, now time.Duration) {
 		u.open = append(u.open, user{pid, device, of.job, oneWord(name)})
 	} else if l.ours && u.seen[[2]int{device, pid}].first > l.began && isStranger(pid) {
 		e := results.Event{Kind: results.EventDoubt, Device: &device,
-			Detail: fmt.Sprintf("process %d (%.15s), which the run did not start, has begun to use GPU %d", pid, oneWord(name), device)}
+			Detail: fmt.Sprintf("process %d (%.15s), which the run did not start, has begun to use GPU %d", pid, oneWord(name), x.gpu(device))}
 		x.config.Warn("%s", e.Detail)
 		x.note(e)
 	}
@@ -137,9 +137,9 @@ func (x *Executor) noteUnscheduled(p user) {
 	e := results.Event{Kind: results.EventDoubt, Device: &p.device}
 	who := "a job"
 	if p.job >= 0 {
-		e.Job, who = &p.job, fmt.Sprintf("job %d", p.job)
+		e.Job, who = &p.job, fmt.Sprintf("job %d", x.number(p.job))
 	}
-	e.Detail = fmt.Sprintf("process %d (%.15s) of %s used GPU %d unscheduled: NVML showed it there, and it never asked the scheduler for that GPU", p.pid, p.name, who, p.device)
+	e.Detail = fmt.Sprintf("process %d (%.15s) of %s used GPU %d unscheduled: NVML showed it there, and it never asked the scheduler for that GPU", p.pid, p.name, who, x.gpu(p.device))
 	x.config.Warn("%s", e.Detail)
 	x.note(e)
 }

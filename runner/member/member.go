@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -179,7 +180,7 @@ func (n *node) prepares(ctx context.Context, p remote.Preparing) error {
 			return nodes.Know(ctx, n.options, m, known, n.say)
 		}
 	}
-	prepared, err := harness.OpenMember(ctx, n.backend, r, n.number, func(device int) int { return p.FirstDevice + device }, recorder{n})
+	prepared, err := harness.OpenMember(ctx, n.backend, r, p.Started, n.number, func(device int) int { return p.FirstDevice + device }, recorder{n})
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func (n *node) gives(g runner.Given, number int) {
 		n.mu.Lock()
 		n.local = n.local[:len(n.local)-1] // the next job gets its number in the batch
 		n.mu.Unlock()
-		n.to.Say(remote.FromNode{Declined: &remote.Declined{Job: job, Why: err.Error()}})
+		n.to.Say(remote.FromNode{Declined: &remote.Declined{Job: job, Why: strings.TrimPrefix(err.Error(), runner.Title(0, g.Job.Name)+": ")}})
 	}})
 }
 
@@ -248,6 +249,9 @@ func (n *node) offer(g harness.Given) {
 // closes gives the node back.
 func (n *node) closes() {
 	closed := remote.Closed{}
+	if n.cancel != nil {
+		<-n.ended
+	}
 	if n.prepared != nil {
 		for _, err := range n.prepared.Close(&closed.Run) {
 			if err != nil {

@@ -1,6 +1,8 @@
 package member
 
 import (
+	"slices"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/remote"
 )
@@ -12,6 +14,10 @@ func (r recorder) say(said remote.FromNode) { r.n.to.Say(said) }
 
 func (r recorder) Job(j results.Job) {
 	j.Index = r.n.forHead(j.Index)
+	j.Suspects = slices.Clone(j.Suspects)
+	for i, s := range j.Suspects {
+		j.Suspects[i] = r.n.forHead(s)
+	}
 	r.say(remote.FromNode{Job: &j})
 }
 

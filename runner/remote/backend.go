@@ -3,7 +3,6 @@
 package remote
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -49,7 +48,7 @@ type conn struct {
 	lost   string        // why it is; "": it is not
 	heard  time.Duration // when it said something last, by the head's clock
 	clock  clock
-	errs   *tail // what its process says on stderr
+	errs   *head // what its process says on stderr
 }
 
 // received is a line of a node.
@@ -111,7 +110,7 @@ func (b *Backend) start(p place) error {
 	if err != nil {
 		return fmt.Errorf("start a node: %w", err)
 	}
-	said := new(tail)
+	said := new(head)
 	cmd.Stdout, cmd.Stderr = w, said
 	proc, err := child.Start(cmd, 0)
 	_ = w.Close()
@@ -123,7 +122,7 @@ func (b *Backend) start(p place) error {
 }
 
 // connect adds a node that hears from in and is heard from out.
-func (b *Backend) connect(p place, in io.WriteCloser, out io.ReadCloser, proc *child.Process, said *tail) {
+func (b *Backend) connect(p place, in io.WriteCloser, out io.ReadCloser, proc *child.Process, said *head) {
 	c := &conn{place: p, index: len(b.conns), title: "node " + p.title(len(b.conns)), to: NewWriter(in), proc: proc, errs: said}
 	b.conns = append(b.conns, c)
 	go func() {
@@ -200,6 +199,7 @@ func (b *Backend) gather(ctx context.Context, what string, done func(c *conn, sa
 		case r := <-b.in:
 			c := r.from
 			switch {
+			case c.lost != "": // what it says now comes too late
 			case r.err != nil:
 				c.lose(r.err)
 				if waits[c] {
@@ -232,11 +232,25 @@ func (c *conn) lose(err error) {
 	if c.lost != "" {
 		return
 	}
-	c.lost = cmp.Or(c.errs.text(), ": its process ended")[2:]
-	if err != nil && !isEnd(err) {
-		c.lost = err.Error()
+	if c.lost = err.Error(); errors.Is(err, io.EOF) {
+		c.lost = "its process ended" + c.status() + c.errs.text()
 	}
 	go func() { _ = c.end() }()
+}
+
+// status is how the node's process ended, for messages; "": it has not, or is none.
+func (c *conn) status() string {
+	if c.proc == nil {
+		return ""
+	}
+	select {
+	case <-c.proc.Done():
+		if err := c.proc.Err(); err != nil {
+			return " (" + err.Error() + ")"
+		}
+	case <-time.After(time.Second):
+	}
+	return ""
 }
 
 // end has the node's process end: its input ends, and if that does not help, it is killed.
@@ -283,12 +297,15 @@ func (b *Backend) Options() harness.Options { return b.options }
 
 func (*Backend) Ignored() []string { return nil }
 
-// Size is that of the first node, and the devices of all.
+// Size is that of the node with most devices, and the devices of all.
 func (b *Backend) Size() (devices, threads, all int, err error) {
 	for _, c := range b.conns {
 		all += c.opened.Devices
+		if c.opened.Devices > devices {
+			devices, threads = c.opened.Devices, c.opened.Threads
+		}
 	}
-	return b.conns[0].opened.Devices, b.conns[0].opened.Threads, all, nil
+	return devices, threads, all, nil
 }
 
 // Machine names all nodes.
@@ -336,6 +353,8 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 		why = "the printed listings are for simulated clusters: leave literal out"
 	case s.Program != nil || s.Plans != nil:
 		why = "real nodes of a cluster have schedulers that neither plan nor are programs: choose another one"
+	case b.options.Slow != "":
+		return harness.Refuse(fmt.Errorf("--slow %s: nodes of a cluster are not slowed: leave it out", b.options.Slow))
 	case b.options.Failures != "":
 		return harness.Refuse(fmt.Errorf("--sim-failures %s: these GPUs are real: leave it out, or give a simulated node", b.options.Failures))
 	default:
@@ -344,29 +363,28 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	return harness.Refuse(fmt.Errorf("--sched %s: %s", s.Name, why))
 }
 
-// tail is the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	last []byte
+// head is the begin of what is written to it.
+type head struct {
+	mu    sync.Mutex
+	first []byte
 }
 
-const mostOfTail = 2000
+const mostOfHead = 500
 
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = append(t.last, p...)
-	t.last = t.last[max(len(t.last)-mostOfTail, 0):]
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first = append(h.first, p[:min(len(p), mostOfHead-len(h.first))]...)
 	return len(p), nil
 }
 
-// text is what to add to a message.
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := bytes.ReplaceAll(bytes.TrimSpace(t.last), []byte("\n"), []byte("; "))
-	if len(lines) == 0 {
+// text is what to add to a message: the first lines.
+func (h *head) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines := strings.SplitN(strings.TrimSpace(strings.ToValidUTF8(string(h.first), "")), "\n", 3)
+	if lines[0] == "" {
 		return ""
 	}
-	return ": " + string(lines)
+	return ": " + strings.Join(lines[:min(len(lines), 2)], "; ")
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"os"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
@@ -52,7 +52,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	first := 0
 	for _, c := range b.conns {
 		of.Sched = sched
-		c.to.Say(ToNode{Prepare: &Preparing{Configuration: of.Configuration, Mix: of.Mix.Name, FirstDevice: first}})
+		c.to.Say(ToNode{Prepare: &Preparing{Configuration: of.Configuration, Mix: of.Mix.Name, FirstDevice: first, Started: of.Started}})
 		first += c.opened.Devices
 	}
 	prepared := map[*conn]*Prepared{}
@@ -83,7 +83,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	if err != nil {
 		return nil, errors.Join(append([]error{harness.Refuse(err)}, h.Close(new(results.Run))...)...)
 	}
-	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), Recorder: to})
+	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), NoParts: true, Recorder: to})
 	for _, c := range b.conns {
 		m := &member{conn: c, of: h}
 		m.Member = h.Add(len(prepared[c].Devices), m)
@@ -100,7 +100,7 @@ func (h *batch) Describe(run *results.Run) {
 	p := run.Provenance
 	run.Node, run.Mode, run.Traced = h.backend.options.Node, h.backend.Mode(), h.Trace
 	run.StartedAt = h.run.StartedAt
-	p.PID, p.Binaries, p.Cores, p.Surroundings, p.Driver, p.CUDA = h.run.Provenance.PID, h.run.Provenance.Binaries, h.run.Provenance.Cores, h.run.Provenance.Surroundings, h.run.Provenance.Driver, h.run.Provenance.CUDA
+	p.PID, p.Binaries, p.Cores, p.Surroundings, p.Driver, p.CUDA = new(os.Getpid()), h.run.Provenance.Binaries, h.run.Provenance.Cores, h.run.Provenance.Surroundings, h.run.Provenance.Driver, h.run.Provenance.CUDA
 	run.Provenance = p
 }
 
@@ -146,7 +146,7 @@ func (h *batch) drive(ctx context.Context) error {
 		h.Now = time.Since(h.backend.epoch) - h.arrival
 		if !h.Cancelled() {
 			if err := h.advance(due); err != nil {
-				return err
+				return h.fail(err)
 			}
 		}
 		if !noMore && h.givesNoMore() {
@@ -158,11 +158,11 @@ func (h *batch) drive(ctx context.Context) error {
 		case r := <-h.backend.in:
 			h.Now = r.at - h.arrival
 			if err := h.take(r); err != nil {
-				return err
+				return h.fail(err)
 			}
 		case <-looks.C:
 			if err := h.look(); err != nil {
-				return err
+				return h.fail(err)
 			}
 		case <-due.C:
 		case <-stopped:
@@ -172,6 +172,12 @@ func (h *batch) drive(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// fail has the nodes stop their jobs, because the batch cannot go on.
+func (h *batch) fail(err error) error {
+	h.Cancel(err.Error())
+	return err
 }
 
 // givesNoMore reports whether the nodes get nothing more. The time of simulated nodes stands still until they know.
@@ -194,18 +200,15 @@ func (h *batch) advance(due *time.Timer) error {
 		h.Cancel(err.Error())
 		return nil
 	}
+	if h.Waiting > 0 && h.idle() {
+		h.RefuseWaiting("no node that is left can have it")
+		return h.advance(due)
+	}
 	if at, coming = h.NextArrival(); coming {
 		due.Reset(max(at-h.Now, 0))
-		return nil
-	}
-	if h.Left > 0 && h.Waiting == h.Left-h.notArrived() && h.idle() {
-		h.EndAll(results.Refused, "no node that is left can have it", func(*dispatch.Member) runner.Event { return runner.Cancel{} })
 	}
 	return nil
 }
-
-// notArrived is how many jobs have yet to arrive.
-func (h *batch) notArrived() int { return len(h.Jobs) - h.Arrived }
 
 // idle reports whether no node has a job.
 func (h *batch) idle() bool {
@@ -254,7 +257,9 @@ func (h *batch) look() error {
 // loses has the jobs of a node that is lost end.
 func (h *batch) loses(m *member) error {
 	m.ended = true
-	return h.Lose(m.Member, fmt.Sprintf("%s is lost: %s", m.conn.title, m.conn.lost))
+	why := fmt.Sprintf("%s is lost: %s", m.conn.title, m.conn.lost)
+	h.Say("%s", why)
+	return h.Lose(m.Member, why)
 }
 
 // take takes what a node says.
@@ -280,10 +285,35 @@ func (h *batch) take(r received) error {
 			m.conn.lose(errors.New(said.Ended.Why))
 			return h.loses(m)
 		}
+	case !m.has(said):
+		m.conn.lose(errors.New("it tells of a job or a GPU that it does not have"))
+		return h.loses(m)
 	default:
 		m.record(said)
 	}
 	return nil
+}
+
+// has reports whether a record is of a job and of a device that the node has.
+func (m *member) has(said FromNode) bool {
+	job, device := -1, -1
+	switch {
+	case said.Job != nil:
+		job = said.Job.Index
+	case said.Rank != nil:
+		job = said.Rank.Job
+	case said.Task != nil:
+		job = said.Task.Job
+	case said.Swap != nil:
+		job, device = said.Swap.Job, said.Swap.Device
+	case said.Kernel != nil:
+		job, device = said.Kernel.Job, said.Kernel.Device
+	case said.Copy != nil:
+		job, device = said.Copy.Job, said.Copy.Device
+	case said.Segment != nil:
+		device = said.Segment.Device
+	}
+	return job >= -1 && job < len(m.jobs) && device >= -1 && device < m.Devices
 }
 
 // record takes a record of the node.
@@ -318,9 +348,6 @@ func (m *member) record(said FromNode) {
 // Give gives the node jobs that it gets together.
 func (m *member) Give(jobs []dispatch.Job) error {
 	for _, j := range jobs {
-		if j.Part != nil {
-			return fmt.Errorf("job %s has ranks on several nodes, which only simulated clusters can start: use a policy that keeps a job on one node, such as coloc:nodes=1", j.Whole.Name)
-		}
 		r := runner.Records([]mixes.Job{*j.Whole})[0]
 		r.Index, r.ArrivalS = len(m.jobs), new(m.of.Now.Seconds())
 		m.jobs, m.last = append(m.jobs, j.Whole), append(m.last, r)
@@ -385,7 +412,7 @@ func (h *batch) Close(run *results.Run) []error {
 			add(&run.Sampler, said.Closed.Run.Sampler)
 			run.Tracer = said.Closed.Run.Tracer
 			return true
-		case h.members != nil && said.Pong == nil:
+		case h.members != nil && h.members[c.index].has(said):
 			h.members[c.index].record(said)
 		}
 		return false
@@ -417,6 +444,3 @@ func add(all *results.Sampler, one results.Sampler) {
 		all.FirstError = one.FirstError
 	}
 }
-
-// isEnd reports whether an error only says that there is no more input.
-func isEnd(err error) bool { return strings.HasSuffix(err.Error(), "EOF") }

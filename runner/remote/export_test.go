@@ -13,7 +13,7 @@ func OpenOver(ctx context.Context, o harness.Options, say harness.Say, kind stri
 	for _, serve := range nodes {
 		hears, in := io.Pipe()
 		out, says := io.Pipe()
-		b.connect(place{host: "n", node: kind}, in, out, nil, new(tail))
+		b.connect(place{host: "n", node: kind}, in, out, nil, new(head))
 		go func() {
 			serve(hears, says)
 			_ = hears.Close()

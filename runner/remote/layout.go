@@ -22,6 +22,9 @@ const (
 // Is reports whether a node's name is that of a cluster of real nodes.
 func Is(name string) bool { return name == Slurm || strings.HasPrefix(name, parts) }
 
+// mostWeight is that of a simulated node, too.
+const mostWeight = 1_000_000
+
 // place is where a node is.
 type place struct {
 	host    string // of the allocation; "": this machine
@@ -46,8 +49,8 @@ func parse(name string) (places []place, err error) {
 		list, keys, has := strings.Cut(text, "@")
 		if has {
 			number, isWeight := strings.CutPrefix(keys, "weight=")
-			if p.weight, err = strconv.Atoi(number); !isWeight || err != nil || p.weight < 1 {
-				return nil, fmt.Errorf("node %q: %s: want weight= with a number from 1 on", name, keys)
+			if p.weight, err = strconv.Atoi(number); !isWeight || err != nil || p.weight < 1 || p.weight > mostWeight {
+				return nil, fmt.Errorf("node %q: %s: want weight= with a number from 1 to %d", name, keys, mostWeight)
 			}
 		}
 		for _, d := range strings.Split(list, "+") {

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"time"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
@@ -36,7 +38,8 @@ type Opening struct {
 type Preparing struct {
 	harness.Configuration
 	Mix         string
-	FirstDevice int // the number that its first device has in the batch
+	FirstDevice int       // the number that its first device has in the batch
+	Started     time.Time // of the run, which the directory of its output files is named by
 }
 
 // Beginning begins the batch.
