@@ -13,9 +13,9 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// dirTime is the time in the name of a directory for output files. Its microseconds tell the
+// dirTime is the time in the name of a directory for output files. Its nanoseconds tell the
 // first runs of two stores apart that begin at once on different GPUs.
-const dirTime = "20060102T150405.000000"
+const dirTime = "20060102T150405.000000000"
 
 // outputDir is the name of the directory for the output files of a run.
 func outputDir(run int64, started time.Time) string {

@@ -100,7 +100,7 @@ func AddLimitsFlag(f *pflag.FlagSet, limits string) {
 
 // AddNodeFlags adds what is the same for every run of a sweep.
 func AddNodeFlags(f *pflag.FlagSet) {
-	f.String("node", "", "`NODE`, local, slurm or sim:[NODESx]COUNTxMODEL[+...]; no GPU: sim:4xV100")
+	f.String("node", "", "`NODE`, local, slurm, sim:[NODESx]COUNTxMODEL; no GPU: sim:4xV100")
 	f.Bool(requireLive, false, "run on this machine's GPUs or not at all: simulate nothing")
 	AddAllowSimulatedFlag(f)
 	AddDevicesFlag(f)
