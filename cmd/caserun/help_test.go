@@ -35,7 +35,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 		if status != exitOK || errs != "" {
 			t.Errorf("%v: exit %d: %s", args, status, errs)
 		}
-		most := 76
+		most := 77
 		if !c.HasParent() {
 			most = 50
 		}

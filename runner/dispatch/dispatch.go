@@ -23,7 +23,9 @@ type Config struct {
 	Exclusive   bool // a job shares its device with nobody
 	ReadsLoad   bool // the head reads how many ranks wait at each node
 	NoParts     bool // nodes cannot have a part of a job
-	Recorder    runner.Recorder
+	// Again reports whether a job starts again that a lost node takes along; nil: none does.
+	Again    func(*mixes.Job) bool
+	Recorder runner.Recorder
 }
 
 // Node is a node as a Dispatcher sees it. Its methods are called one at a time. Of what comes of them the node's Member is told.
@@ -60,6 +62,7 @@ type Dispatcher struct {
 	places     []place       // of the jobs
 	giving     []*Member     // nodes that get jobs now
 	ended      []int         // jobs that have ended since the head was told
+	again      []int         // jobs that start again, of which the head has to be told
 	toEnd      []*Part       // whose jobs end, because another part has not ended well
 	others     int           // jobs that have arrived and not ended, without companions
 	alone      bool          // the nodes know that only companions are left
@@ -75,6 +78,8 @@ type place struct {
 	local int     // its number there
 	split *split
 	over  bool
+	tries int // that ended with their nodes
+	tasks int // of the tries so far
 }
 
 // Member is a node of the batch. It is the Recorder of what happens there, by the numbers of the node.
@@ -96,6 +101,7 @@ type Member struct {
 	begun  []schedulers.JobID // jobs that have started or ended since the head was told
 	busier bool               // a job has come, started or ended since then
 	gone   map[int]bool       // jobs that have left, by their numbers there
+	before map[int]int        // tasks of earlier tries, by the jobs' numbers there
 }
 
 // New returns a batch of which nothing has arrived, without nodes.
@@ -106,7 +112,7 @@ func New(c Config) *Dispatcher {
 
 // Add adds a node with so many devices behind those that were added before, in the order of the head's.
 func (d *Dispatcher) Add(devices int, node Node) *Member {
-	n := &Member{Index: len(d.Members), Devices: devices, of: d, node: node, parts: map[int]*Part{}, gone: map[int]bool{}, waits: map[int]int{}}
+	n := &Member{Index: len(d.Members), Devices: devices, of: d, node: node, parts: map[int]*Part{}, gone: map[int]bool{}, before: map[int]int{}, waits: map[int]int{}}
 	if n.Index > 0 {
 		last := d.Members[n.Index-1]
 		n.First = last.First + last.Devices
@@ -175,6 +181,12 @@ func (d *Dispatcher) arrive() error {
 	d.Records[i].ArrivalS = new(at.Seconds())
 	d.Recorder.Job(d.Records[i])
 	d.Waiting++
+	return d.submit(i)
+}
+
+// submit gives the head a job.
+func (d *Dispatcher) submit(i int) error {
+	job := &d.Jobs[i]
 	known := cluster.Job{ID: schedulers.JobID(i), Name: job.Name, Ranks: ranksOf(job), Whole: job.GPUs > 1}
 	if job.Long {
 		known.Class = cluster.Long
@@ -191,6 +203,11 @@ func (d *Dispatcher) Tell() error {
 	for {
 		if err := d.endParts(); err != nil {
 			return err
+		}
+		for ; len(d.again) > 0; d.again = d.again[1:] {
+			if err := d.submit(d.again[0]); err != nil {
+				return err
+			}
 		}
 		if err := d.give(); err != nil {
 			return err
@@ -271,8 +288,8 @@ func (d *Dispatcher) assign(job int, shares []cluster.Share) {
 	}
 	has := ranksOf(&d.Jobs[job])
 	if len(shares) == 1 && ranks == has {
-		n := d.Members[shares[0].Node]
-		d.places[job] = place{on: n, local: d.send(n, Job{Number: job})}
+		n, at := d.Members[shares[0].Node], &d.places[job]
+		at.on, at.local = n, d.send(n, Job{Number: job})
 		return
 	}
 	s := &split{job: &d.Jobs[job], open: len(shares), said: map[results.EventKind]bool{}}
@@ -303,6 +320,9 @@ func (d *Dispatcher) send(n *Member, what Job) (local int) {
 	local = len(n.jobs)
 	n.jobs = append(n.jobs, what.Number)
 	n.Left++
+	if tasks := d.places[what.Number].tasks; tasks > 0 {
+		n.before[local] = tasks
+	}
 	if d.ReadsLoad {
 		n.awaits(local, what)
 	}

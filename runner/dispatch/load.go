@@ -80,11 +80,16 @@ func (d *Dispatcher) leaves(w cluster.Withdraw) error {
 	}
 	at.on = nil
 	d.Waiting++
+	n.leaves(local)
+	err := n.node.Post(runner.Withdraw{Job: local, Why: w.Reason})
+	d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventOffloaded, Job: &job, Detail: w.Reason})
+	return err
+}
+
+// leaves notes that a job has left the node. What the node says of it counts no more.
+func (n *Member) leaves(local int) {
 	n.Left--
 	n.gone[local] = true
 	n.crowd -= n.waits[local]
 	delete(n.waits, local)
-	err := n.node.Post(runner.Withdraw{Job: local, Why: w.Reason})
-	d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventOffloaded, Job: &job, Detail: w.Reason})
-	return err
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/caserun/caserun/internal/size"
@@ -51,6 +52,9 @@ func (d *Dispatcher) withdraw(w cluster.Withdraw) error {
 	}
 	at := d.places[w.Job]
 	if at.split == nil {
+		if d.Again != nil && at.tries < mostTries && d.Again(&d.Jobs[w.Job]) {
+			d.startsAgain(int(w.Job), w.Reason)
+		}
 		return at.on.node.Post(runner.Withdraw{Job: at.local, Why: w.Reason, Lost: true})
 	}
 	parts := at.split.parts
@@ -63,4 +67,26 @@ func (d *Dispatcher) withdraw(w cluster.Withdraw) error {
 		}
 	}
 	return nil
+}
+
+// mostTries is how often a job starts again. Then it is lost, because it would go on for ever.
+const mostTries = 1000
+
+// startsAgain has a job wait at the head as if it had not started, because its node is lost.
+func (d *Dispatcher) startsAgain(job int, why string) {
+	at, had := &d.places[job], d.Records[job]
+	at.on.leaves(at.local)
+	at.on = nil
+	at.tries++
+	d.Waiting++
+	again := runner.Records(d.Jobs[job : job+1])[0]
+	again.Index, again.ArrivalS, again.Restarts = job, had.ArrivalS, new(at.tries)
+	d.Records[job] = again
+	d.Recorder.Job(again)
+	why += "; it starts again"
+	if had.StartS != nil {
+		why += fmt.Sprintf(", and %.3f s of it are lost", d.Now.Seconds()-*had.StartS)
+	}
+	d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventRepeated, Job: &job, Detail: why})
+	d.again = append(d.again, job)
 }

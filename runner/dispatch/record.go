@@ -43,6 +43,12 @@ func (n *Member) Job(j results.Job) {
 	for k, s := range j.Suspects {
 		j.Suspects[k] = n.jobs[s]
 	}
+	if tries := n.of.places[i].tries; tries > 0 {
+		if j.Restarts != nil {
+			tries += *j.Restarts
+		}
+		j.Restarts = &tries
+	}
 	before := n.of.places[i].over
 	if p != nil {
 		before = p.record.Outcome != nil
@@ -69,7 +75,7 @@ func (n *Member) seq(job, local int) int {
 	if p := n.parts[job]; p != nil {
 		return local*len(p.of.parts) + p.place
 	}
-	return local
+	return n.before[job] + local
 }
 
 func (n *Member) Rank(r results.Rank) {
@@ -79,6 +85,8 @@ func (n *Member) Rank(r results.Rank) {
 
 func (n *Member) Task(t results.Task) {
 	t.Seq = n.seq(t.Job, t.Seq)
+	at := &n.of.places[n.jobs[t.Job]]
+	at.tasks = max(at.tasks, t.Seq+1)
 	t.Job, t.Device, t.PinnedDevice = n.jobs[t.Job], n.someDevice(t.Device), n.someDevice(t.PinnedDevice)
 	n.of.Recorder.Task(t)
 }

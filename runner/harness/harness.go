@@ -151,11 +151,21 @@ type Batch struct {
 // MPS reports whether the jobs share devices through MPS.
 func (b Batch) MPS() bool { return UsesMPS(b.Options, b.Scheduler) }
 
+// StartsAgain reports whether a job starts again that a lost node takes along; nil: none does.
+func (b Batch) StartsAgain() func(*mixes.Job) bool {
+	if !b.RetryLost {
+		return nil
+	}
+	return b.restartable
+}
+
+func (b Batch) restartable(j *mixes.Job) bool { return suites.Restartable(b.Suite, j) }
+
 // Config is what the batch is made of on a node with these devices and host cores.
 func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
 	return runner.Config{Jobs: b.Mix.Jobs, Open: b.Feed != nil, Devices: devices, Scheduler: b.Scheduler, Workers: b.Workers, Timeout: time.Duration(b.Timeout), MPS: b.MPS(),
 		FaultsAlone: b.FaultsAlone, Predictions: b.Predictions, JobNumber: b.JobNumber, DeviceNumber: b.DeviceNumber, Cores: cores, Seed: b.Seed, Notes: b.Notes, StarvedAfter: runner.StarvedAfter,
-		Restartable: func(j *mixes.Job) bool { return suites.Restartable(b.Suite, j) }}
+		Restartable: b.restartable}
 }
 
 // UsesMPS reports whether jobs share devices through MPS under a scheduler, among themselves or with what --slow starts.

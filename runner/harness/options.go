@@ -47,6 +47,9 @@ type Options struct {
 	// NoFootprints: jobs whose mix states no memory do not ask first for what earlier runs of them reached. It is recorded only
 	// where it is set.
 	NoFootprints bool `json:"no-footprints,omitempty"`
+	// RetryLost: jobs start again that a lost node of a cluster takes along, if they may be started again. It is recorded only where
+	// it is set.
+	RetryLost bool `json:"retry-lost,omitempty"`
 	// Profiles is a file that says what jobs do alone, beside the catalog; "": none.
 	Profiles string `json:"profiles"`
 	// History is a file that says what jobs are expected to do; "": none.

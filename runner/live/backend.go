@@ -133,6 +133,8 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	switch {
 	case s.Head != nil:
 		return harness.Refuse(fmt.Errorf("--sched %s: %s gives jobs to the nodes of a cluster, and this machine is one node: leave it out, or name a cluster: slurm, parts of this machine such as local:0:1, or a simulated one such as sim:2x4xV100", s.Name, s.Head))
+	case o.RetryLost:
+		return harness.Refuse(errors.New("--retry-lost: this machine is one node, and no node of it can be lost: leave it out"))
 	case o.Failures != "":
 		return harness.Refuse(fmt.Errorf("--sim-failures %s: these GPUs are real: leave it out, or give a simulated node", o.Failures))
 	case s.Swaps() && b.swapBytes() == 0:

@@ -254,10 +254,22 @@ func (k *keeper) String() (text string) {
 	return text
 }
 
+// retrying is over with --retry-lost, of jobs that may be started again.
+func retrying(t *testing.T, nodes ...func(io.Reader, io.WriteCloser)) (*keeper, error) {
+	t.Helper()
+	return overAs(t, t.Context(), true, nodes...)
+}
+
 // over runs four jobs on nodes that are played, under cluster-rr.
 func over(t *testing.T, ctx context.Context, nodes ...func(io.Reader, io.WriteCloser)) (*keeper, error) {
 	t.Helper()
-	r := request(t, nil, "n", "cluster-rr/case-alg3", slices.Repeat([]mixes.Job{{Name: "job", Program: "/bin/true"}}, 4)...)
+	return overAs(t, ctx, false, nodes...)
+}
+
+func overAs(t *testing.T, ctx context.Context, retry bool, nodes ...func(io.Reader, io.WriteCloser)) (*keeper, error) {
+	t.Helper()
+	r := request(t, nil, "n", "cluster-rr/case-alg3", slices.Repeat([]mixes.Job{{Name: "job", Program: "/bin/true", Restartable: &retry}}, 4)...)
+	r.RetryLost = retry
 	backend, err := remote.OpenOver(ctx, r.Options, r.Say, "local", nodes...)
 	if err != nil {
 		return nil, err
@@ -345,6 +357,25 @@ func TestANodeIsLostWithItsJobs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With --retry-lost jobs that may be started again do so on another node.
+func TestLostJobsStartAgainElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dies := func(s *scripted, job int) {
+			if job == 1 {
+				s.to.Close()
+			}
+		}
+		kept, err := retrying(t, play(t, ends), play(t, dies))
+		time.Sleep(time.Minute)
+		if text := kept.String(); err != nil || !strings.HasPrefix(text, "0 ok \n1 ok \n2 ok \n3 ok \nnode-lost ") || strings.Count(text, "repeated job job is lost: node 1 (n) is down; it starts again, and ") != 2 {
+			t.Errorf("%s (%v)", text, err)
+		}
+		if j := kept.jobs[1]; j.Restarts == nil || *j.Restarts != 1 {
+			t.Errorf("%+v", j)
+		}
+	})
 }
 
 // lineNumber is another one if a ping is answered before.

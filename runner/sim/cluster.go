@@ -387,6 +387,8 @@ func (c *batchOfCluster) Close(*results.Run) (errs []error) {
 func (b *Backend) checkHead(s policies.Scheduler) error {
 	node := b.options.Node
 	switch {
+	case !b.isCluster && b.options.RetryLost:
+		return fmt.Errorf("--retry-lost: %s is one node, and no node of it can be lost: leave it out", node)
 	case !b.isCluster && s.Head == nil:
 		return nil
 	case !b.isCluster:
@@ -418,6 +420,6 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 	if err != nil {
 		return nil, harness.Refuse(err)
 	}
-	c.Dispatcher = dispatch.New(dispatch.Config{Jobs: batch.Mix.Jobs, Predictions: batch.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), Recorder: to})
+	c.Dispatcher = dispatch.New(dispatch.Config{Jobs: batch.Mix.Jobs, Predictions: batch.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), Again: batch.StartsAgain(), Recorder: to})
 	return c, nil
 }

@@ -428,6 +428,45 @@ func TestOffloadOnACluster(t *testing.T) {
 	}
 }
 
+// With --retry-lost what may be started again starts again elsewhere, or on the node once it is back, and counts its tries. Its tasks are
+// those of all tries.
+func TestLostJobsStartAgain(t *testing.T) {
+	work := allocate("a", "1GiB") + kernel(1, 3, "") + free("a")
+	again, once := ranks(t, "again", 1, work+work+work), ranks(t, "once", 1, work+work+work)
+	again.Restartable, once.Restartable = new(true), new(false)
+	both := ranks(t, "both", 2, host(4)+barrier)
+	for at, want := range map[string]float64{"1@4s,repair=100s": 17.5, "1@4s,0@5s,repair=3s": 20.5} {
+		done, rec, err := clusteredBy(t.Context(), harness.Options{Node: "sim:2x1xV100", Seed: 1, Failures: at, RetryLost: true}, "cluster-rr/case-alg3", nil, timed("first", 1), again, timed("third", 1), once, both)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j := done[1]; !j.EndedOK() || math.Abs(*j.EndS-want) > 0.1 || *j.Restarts < 1 || *j.ArrivalS != 0 {
+			t.Errorf("%s: %+v ends at %g s after %d tries that were lost", at, j, *j.EndS, *j.Restarts)
+		}
+		if *done[3].Outcome != results.Lost || *done[4].Outcome != results.Lost || !done[0].EndedOK() || !done[2].EndedOK() {
+			t.Errorf("%s: %+v", at, done)
+		}
+		seqs := map[int]bool{}
+		for _, k := range rec.Tasks {
+			if k.Job == 1 {
+				seqs[k.Seq] = true
+			}
+		}
+		if len(seqs) != *done[1].Restarts+3 {
+			t.Errorf("%s: tasks %v after %d tries that were lost", at, seqs, *done[1].Restarts)
+		}
+		said := 0
+		for _, e := range rec.Events {
+			if e.Kind == results.EventRepeated && strings.HasPrefix(e.Detail, "job again is lost: node ") && strings.HasSuffix(e.Detail, " s of it are lost") {
+				said++
+			}
+		}
+		if said != *done[1].Restarts {
+			t.Errorf("%s: events %+v", at, rec.Events)
+		}
+	}
+}
+
 // A node that is lost takes its own jobs along, wherever their other ranks are, and says which. Others go on, and it gets jobs again when it
 // is back.
 func TestNodesAreLost(t *testing.T) {

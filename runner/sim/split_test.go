@@ -244,7 +244,7 @@ func TestSplitJobsEnd(t *testing.T) {
 		head := rapid.SampledFrom([]string{"cluster-rr", "cluster-rr:literal=true", "coloc", "coloc:literal=true", "coloc:nodes=all", "coloc:nodes=2", "latency", "latency:nodes=all", "cluster-batch", "cluster-rr+offload:threshold=1", "latency+offload:threshold=2", "exec:" + program, "exec:" + program + "+offload:threshold=1"}).Draw(rt, "head")
 		each := rapid.SampledFrom([]string{"case-alg3", "sa", "vgpu:n=2", "vgpu-preempt:n=1", "demand", "mfit", "cg", "plan:search=20"}).Draw(rt, "scheduler")
 		o := harness.Options{Node: node, Seed: rapid.Uint64Range(1, 9).Draw(rt, "seed"), Workers: rapid.IntRange(0, 3).Draw(rt, "workers"), Noise: rapid.SampledFrom([]float64{0, 0.3}).Draw(rt, "noise"),
-			Failures: rapid.SampledFrom([]string{"", "", "0@1s,repair=2s", "every=4s,repair=500ms", "0.0@1s,repair=2s,snapshot=500ms", "0.0@700ms,0@1s,every=3s,repair=400ms"}).Draw(rt, "failures")}
+			Failures: rapid.SampledFrom([]string{"", "", "0@1s,repair=2s", "every=4s,repair=500ms", "0.0@1s,repair=2s,snapshot=500ms", "0.0@700ms,0@1s,every=3s,repair=400ms"}).Draw(rt, "failures"), RetryLost: rapid.Bool().Draw(rt, "retry")}
 		var jobs []mixes.Job
 		var expected []*schedulers.Prediction
 		at := time.Duration(0)
@@ -255,6 +255,9 @@ func TestSplitJobsEnd(t *testing.T) {
 				steps += rapid.SampledFrom([]string{host(1), host(0.2) + kernel(80, 0.7, ""), only("0", host(2)), barrier, message("0", `"all"`, "300MiB"), message(`"all"`, "0", "100MiB")}).Draw(rt, "step")
 			}
 			job := ranks(t, fmt.Sprint("job", i), n, allocate("a", rapid.SampledFrom([]string{"1GiB", "9GiB", "1TiB"}).Draw(rt, "bytes"))+steps+kernel(1, 0.1, "")+free("a"))
+			if n == 1 {
+				job.Restartable = new(rapid.Bool().Draw(rt, "restartable"))
+			}
 			job.Long, job.Computes = rapid.Bool().Draw(rt, "long"), rapid.Bool().Draw(rt, "computes")
 			job.UntilOthersEnd = i > 0 && rapid.IntRange(0, 5).Draw(rt, "companion") == 0
 			job.At = at

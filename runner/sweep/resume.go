@@ -257,10 +257,11 @@ func agree(id int64, spec results.Spec, planned harness.Options, o Options, runs
 	if err != nil {
 		return err
 	}
-	const unstated = "no-footprints" // where it is not set
-	for _, o := range []map[string]any{asked, were} {
-		if _, stated := o[unstated]; !stated {
-			o[unstated] = false
+	for _, unset := range []string{"no-footprints", "retry-lost"} { // are not stated
+		for _, o := range []map[string]any{asked, were} {
+			if _, stated := o[unset]; !stated {
+				o[unset] = false
+			}
 		}
 	}
 	for _, key := range given {

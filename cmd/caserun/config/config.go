@@ -45,7 +45,7 @@ type Settings struct {
 }
 
 // keys are the names of all settings, in the order in which they are shown.
-var keys = []string{"db", "format", "html", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "slow", "no-mps", "no-footprints", "guard", "strict",
+var keys = []string{"db", "format", "html", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "swap", "sm-cap", "slow", "no-mps", "no-footprints", "retry-lost", "guard", "strict",
 	"context-reserve", "after-oom", "output-limit", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", simNoise, "sim-failures", "profiles", "history", "max-regression"}
 
 const (

@@ -110,6 +110,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	f.String("swap", "", "`SIZE` of host memory to move memory to; default: "+harness.DefaultSwap.String())
 	f.Bool("no-mps", false, "share GPUs by time slices, without MPS")
 	f.Bool("no-footprints", false, "take no footprints of jobs from earlier runs")
+	f.Bool("retry-lost", false, "start jobs again that a lost node of a cluster took along")
 	f.Bool("guard", false, "make kernels that read or write outside allocations fault")
 	f.Bool("strict", false, "a doubtful run is interrupted, and fails")
 	f.Int("sm-cap", 0, "`NUMBER` of SMs of each GPU that jobs may use; 0: all")
