@@ -165,7 +165,7 @@ func TestRemovalOfOutputFiles(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	first, second, other := filepath.Join(runs, "run-1-20260304T050607.891234"), filepath.Join(runs, "run-7-20260304T050608.891234"), filepath.Join(runs, "mine")
+	first, second, other := filepath.Join(runs, "run-1-20260304T050607.891234567"), filepath.Join(runs, "run-7-20260304T050608.891234567"), filepath.Join(runs, "mine")
 	for _, d := range []string{first, second, other} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
