@@ -221,7 +221,7 @@ func TestNodesThatCannotBe(t *testing.T) {
 		{"local:0:1", "case-alg3", "local:0:1 is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/case-alg3"},
 		{"local:0:1", "cluster-rr+offload/case-alg3", "leave +offload out, or simulate the cluster"},
 		{"local", rr, "this machine is one node"},
-		{"slurm", rr, "this is no allocation of Slurm: start caserun in a script for sbatch, or in a shell of salloc"},
+		{"slurm", rr, "not in a Slurm allocation: start caserun from an sbatch script or a salloc shell"},
 	} {
 		status, text := onFakeNode(t, dir, nil, "mix", "own.yaml", "--node", c.node, "--sched", c.sched)
 		if status != exitUsage || !strings.Contains(text, c.says) {

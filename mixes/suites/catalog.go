@@ -2,8 +2,8 @@ package suites
 
 import "github.com/caserun/caserun/mixes"
 
-// CatalogJobs are the different jobs of these mixes of the catalog, or of all mixes if there
-// are no names, but those that no GPU can run.
+// CatalogJobs are the different jobs of these mixes of the catalog. Without names they are those
+// of all mixes, without the jobs that no GPU can run.
 func CatalogJobs(names []string) ([]mixes.Job, error) {
 	chosen := mixes.Catalog()
 	if len(names) > 0 {

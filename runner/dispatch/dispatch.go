@@ -62,7 +62,7 @@ type Dispatcher struct {
 	places     []place       // of the jobs
 	giving     []*Member     // nodes that get jobs now
 	ended      []int         // jobs that have ended since the head was told
-	again      []int         // jobs that start again, of which the head has to be told
+	again      []int         // jobs that start again. The head has yet to be told
 	toEnd      []*Part       // whose jobs end, because another part has not ended well
 	others     int           // jobs that have arrived and not ended, without companions
 	alone      bool          // the nodes know that only companions are left

@@ -7,8 +7,8 @@ import (
 	"github.com/caserun/caserun/runner"
 )
 
-// OpenMember prepares a node for the jobs that the head of a cluster gives it: runner.Given events of r.Given, of which all is
-// settled. r.Sched is the scheduler of the node. jobs and devices are their numbers in the batch of the cluster, by those of the node.
+// OpenMember prepares a node of a cluster. The head gives it jobs as runner.Given events in r.Given, and has already settled all about
+// them. r.Sched is the scheduler of the node. jobs and devices are their numbers in the batch of the cluster, by those of the node.
 func OpenMember(ctx context.Context, backend Backend, r Request, started time.Time, jobs, devices func(int) int, to Recorder) (Node, error) {
 	r.Options = backend.Options()
 	count, threads, _, err := backend.Size()

@@ -103,7 +103,7 @@ func (p place) command() (*exec.Cmd, error) {
 	}
 	srun, err := exec.LookPath("srun")
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, errors.New("start a node: there is no srun on the PATH: run caserun in an allocation of Slurm")
+		return nil, errors.New("start a node: srun is not on the PATH: run caserun inside a Slurm allocation")
 	}
 	return exec.Command(srun, "--overlap", "--nodelist="+p.host, "--nodes=1", "--ntasks=1", "--unbuffered", self, Command), err
 }

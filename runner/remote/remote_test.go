@@ -144,6 +144,8 @@ func TestABatchOverNodesIsItsNodes(t *testing.T) {
 	}
 }
 
+// The tests that play nodes have the clock of package synctest, so that their sleeps take no time and have no chance in them.
+
 // scripted is a node that a test plays.
 type scripted struct {
 	from *remote.Reader[remote.ToNode]

@@ -45,7 +45,7 @@ type Preparing struct {
 // Beginning begins the batch.
 type Beginning struct {
 	Run  int64
-	Zero int64 // the batch's arrival, in ns by the node's clock, of which Pong tells
+	Zero int64 // the batch's arrival in ns, by the node's clock, as Pong.Ns is
 }
 
 // FromNode is what a node says to its head.

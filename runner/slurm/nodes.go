@@ -29,7 +29,7 @@ func NodeStates(ctx context.Context, nodes ...string) (map[string]string, error)
 func Hosts(ctx context.Context) ([]string, error) {
 	list := os.Getenv("SLURM_JOB_NODELIST")
 	if list == "" {
-		return nil, errors.New("this is no allocation of Slurm: start caserun in a script for sbatch, or in a shell of salloc")
+		return nil, errors.New("not in a Slurm allocation: start caserun from an sbatch script or a salloc shell")
 	}
 	out, err := tool(ctx, "", "scontrol", "show", "hostnames", list)
 	return strings.Fields(out), err
