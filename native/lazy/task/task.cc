@@ -440,11 +440,14 @@ void Task::enter(uint64_t bytes, Memory memory)
 		account_.making += bytes;
 }
 
-// fits adds the bytes where they are granted already.
+// fits adds the bytes where they are granted already. A task may cover them that another thread has asked for. Such
+// a task may end before this memory is freed. So it does not serve a process that is not bound, and may go elsewhere.
 bool Task::fits(uint64_t bytes, Memory memory)
 {
 	Locked locked;
 
+	if (one_device() && has_runtime() && phase() == Phase::unbound)
+		return false;
 	enter(bytes, memory);
 	if (const Cover c = cover_of(device()); account_.answered(c) && account_.missing(c) == 0) {
 		show_use();
