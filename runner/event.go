@@ -52,7 +52,13 @@ type (
 		FaultsAlone string                 // as in Config.FaultsAlone
 		Notes       []results.Event        // of the job, as in Config.Notes
 		More        bool                   // another job is given at once: they are admitted together
-		FirstRank   *int                   // the job is a part of one on several nodes: its ranks are those from this one on; nil: it is whole
+		Span        *Span                  // the job is a part of one on several nodes; nil: it is whole
+	}
+	// Span is the ranks of a job that one node has, of several nodes.
+	Span struct {
+		First int    // the others follow it
+		Of    int    // ranks of the job
+		Meets string // a directory, which the nodes of all share, for the ranks to meet in; "": simulated ranks need none
 	}
 	// NoMore says that no more jobs are given.
 	NoMore struct{}
@@ -84,7 +90,7 @@ type (
 		Job  int
 		Exit Exit
 	}
-	// RankStarted says that a rank of the job runs, which has several, or is a part of one (Given.FirstRank). It comes after
+	// RankStarted says that a rank of the job runs, which has several, or is a part of one (Given.Span). It comes after
 	// JobStarted. PID is nil on simulated nodes.
 	RankStarted struct {
 		Job, Rank int

@@ -16,7 +16,7 @@ type given struct {
 	arrived     time.Duration
 	faultsAlone string
 	expected    *schedulers.Prediction // nil: nothing is known of it
-	firstRank   *int                   // nil: it is whole
+	span        *Span                  // nil: it is whole
 }
 
 // spec is what the mix says of a job, or who gave it.
@@ -44,10 +44,10 @@ func (b *Batch) faultsAlone(i int) string {
 	return b.config.FaultsAlone[i]
 }
 
-// firstRank is the first rank of a job that is a part of one; nil: the job is whole.
-func (b *Batch) firstRank(i int) *int {
+// span is the ranks of a job that is a part of one; nil: the job is whole.
+func (b *Batch) span(i int) *Span {
 	if n := len(b.config.Jobs); i >= n {
-		return b.given[i-n].firstRank
+		return b.given[i-n].span
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (e Given) apply(b *Batch, now time.Duration) error {
 	}
 	i := len(b.records)
 	b.alone = false
-	b.add(given{&e.Job, now, e.FaultsAlone, e.Expected, e.FirstRank})
+	b.add(given{&e.Job, now, e.FaultsAlone, e.Expected, e.Span})
 	b.wait(i)
 	b.recordJob(&b.records[i])
 	if len(b.given) == 1 {

@@ -40,13 +40,13 @@ type rank struct {
 
 // newRanks returns nil for a job of one process, which no others are a part of.
 func (b *Batch) newRanks(job int) *ranks {
-	n, first := b.spec(job).Processes(), b.firstRank(job)
-	if n == 1 && first == nil {
+	n, span := b.spec(job).Processes(), b.span(job)
+	if n == 1 && span == nil {
 		return nil
 	}
 	r := &ranks{all: make([]rank, n), of: map[int]int{}, failed: -1}
-	if first != nil {
-		r.first = *first
+	if span != nil {
+		r.first = span.First
 	}
 	for i := range r.all {
 		r.all[i].record = results.Rank{Job: job, Rank: r.first + i}

@@ -64,7 +64,7 @@ func TestAPartOfAJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1), open: true}.run(t, func(f *fake) {
 				first := 5
-				if err := f.given(runner.Given{Job: mixes.Job{Name: "part", Program: "./p", Ranks: n}, FirstRank: &first}); err != nil {
+				if err := f.given(runner.Given{Job: mixes.Job{Name: "part", Program: "./p", Ranks: n}, Span: &runner.Span{First: first, Of: first + n}}); err != nil {
 					t.Fatal(err)
 				}
 				f.started(0, 1)

@@ -143,7 +143,7 @@ func TestARunOverNodes(t *testing.T) {
 	}
 }
 
-// A job that a cluster of real nodes cannot have is refused, and the others run. A sweep over nodes is one as any other.
+// A sweep over nodes is one as any other.
 func TestASweepOverRealNodes(t *testing.T) {
 	dir := inTempDir(t)
 	writeFiles(t, map[string]string{"data/empty": "", "own.yaml": `name: own
@@ -161,15 +161,65 @@ jobs:
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for run, want := range map[int64]results.Outcome{1: results.Refused, 2: results.OK} {
-		jobs, err := s.Jobs(t.Context(), run)
-		if err != nil || len(jobs) != 3 || *jobs[0].Outcome != results.OK || *jobs[1].Outcome != want || *jobs[2].Outcome != results.OK {
-			t.Errorf("run %d: %+v (%v)", run, jobs, err)
-		}
-		if want == results.Refused && !strings.Contains(jobs[1].Detail, "its ranks would be on several nodes") {
-			t.Errorf("run %d: %s", run, jobs[1].Detail)
+	for run := range int64(2) {
+		jobs, err := s.Jobs(t.Context(), run+1)
+		if err != nil || len(jobs) != 3 || *jobs[0].Outcome != results.OK || *jobs[1].Outcome != results.OK || *jobs[2].Outcome != results.OK {
+			t.Errorf("run %d: %+v (%v)", run+1, jobs, err)
 		}
 	}
+}
+
+// Ranks of a job on several nodes meet in one directory, each on the GPU of its node. The first that fails ends the others.
+func TestRanksOverNodes(t *testing.T) {
+	dir := inTempDir(t)
+	writeFiles(t, map[string]string{"data/empty": "", "own.yaml": `name: own
+jobs:
+  - {program: /bin/sh, args: [rank, none], name: meets, memory: 1MiB, ranks: 3, binding: declared}
+  - {program: /bin/sh, args: [rank, "2"], name: fails, memory: 1MiB, ranks: 3, binding: declared}
+  - {program: /bin/sh, args: [rank, none], name: alone, memory: 1MiB, ranks: 1, binding: declared}
+`, "rank": `
+echo "$CASE_RANK of $CASE_RANKS on $CUDA_VISIBLE_DEVICES in $CASE_RENDEZVOUS"
+: >"$CASE_RENDEZVOUS/$CASE_RANK"
+until [ "$(ls "$CASE_RENDEZVOUS" | wc -l)" = "$CASE_RANKS" ]; do sleep 0.02; done
+[ "$1" != none ] || exit 0
+[ "$1" != "$CASE_RANK" ] || exit 3
+exec sleep 1000
+`})
+	if status, text := onFakeNode(t, dir, nil, twoNodes...); status != exitJobsFailed {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	jobs, err := s.Jobs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *jobs[0].Outcome != results.OK || *jobs[1].Outcome != results.Crash || jobs[1].Detail != "rank 2: exit status 3" || *jobs[2].Outcome != results.OK {
+		t.Errorf("%+v", jobs)
+	}
+	ranks, err := s.Ranks(t.Context(), 1)
+	if err != nil || len(ranks) != 6 || *ranks[3].Outcome != results.Cancelled || *ranks[4].Outcome != results.Cancelled || *ranks[5].ExitStatus != 3 {
+		t.Errorf("ranks %+v (%v)", ranks, err)
+	}
+	met := ""
+	for rank, gpu := range []int{0, 0, 1} {
+		found, _ := filepath.Glob(fmt.Sprintf("caserun-runs/*/job-0000-rank-%d.out", rank))
+		if len(found) != 1 {
+			t.Fatalf("output of rank %d: %q", rank, found)
+		}
+		said, at, _ := strings.Cut(strings.TrimSpace(mustRead(t, found[0])), " in ")
+		if want := fmt.Sprintf("%d of 3 on GPU-ca5e0000-0000-0000-0000-00000000000%d", rank, gpu); said != want || met != "" && met != at {
+			t.Errorf("rank %d says %q in %s, want %q in %s", rank, said, at, want, met)
+		}
+		met = at
+	}
+	if _, err := os.Stat(filepath.Dir(met)); !os.IsNotExist(err) {
+		t.Errorf("%s is left (%v)", met, err)
+	}
+	mustLeaveNothing(t, dir)
 }
 
 // A node that is killed takes its jobs along, by name. The others go on.

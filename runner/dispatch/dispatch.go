@@ -22,7 +22,6 @@ type Config struct {
 	Head        *cluster.Head
 	Exclusive   bool // a job shares its device with nobody
 	ReadsLoad   bool // the head reads how many ranks wait at each node
-	NoParts     bool // nodes cannot have a part of a job
 	// Again reports whether a job starts again that a lost node takes along; nil: none does.
 	Again    func(*mixes.Job) bool
 	Recorder runner.Recorder
@@ -272,10 +271,6 @@ func (d *Dispatcher) carryOut(decisions []cluster.Decision) error {
 
 // assign has a job go to its nodes.
 func (d *Dispatcher) assign(job int, shares []cluster.Share) {
-	if d.NoParts && len(shares) > 1 {
-		d.endHere(job, results.Refused, "its ranks would be on several nodes, which only simulated clusters can have: choose a head that keeps a job on one node, such as coloc:nodes=1")
-		return
-	}
 	d.Waiting--
 	if s := d.places[job].split; s != nil { // one of its parts has left a node
 		left := s.parts[slices.IndexFunc(s.parts, func(p *Part) bool { return p.On == nil })]
@@ -345,7 +340,7 @@ func (d *Dispatcher) give() error {
 			what.Given = runner.Given{Job: *what.Whole, More: k+1 < len(n.coming)}
 			what.Job.Isolate = what.Job.Isolate || d.Exclusive
 			if p := what.Part; p != nil {
-				what.Job.Ranks, what.FirstRank = p.Ranks, &p.FirstRank
+				what.Job.Ranks, what.Span = p.Ranks, &runner.Span{First: p.FirstRank, Of: p.of.job.Ranks}
 			}
 			if what.Number < len(d.Predictions) {
 				what.Expected = d.Predictions[what.Number]

@@ -69,6 +69,22 @@ func (d *Dispatcher) withdraw(w cluster.Withdraw) error {
 	return nil
 }
 
+// LoseJob has a job end that is on nodes, because what it needs there is lost.
+func (d *Dispatcher) LoseJob(job int, why string) error {
+	at := d.places[job]
+	w := runner.Withdraw{Job: at.local, Why: why, Lost: true}
+	if at.on != nil {
+		return at.on.node.Post(w)
+	}
+	for _, p := range at.split.parts {
+		w.Job = p.Local
+		if err := p.On.node.Post(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // mostTries is how often a job starts again. Then it is lost, because it would go on for ever.
 const mostTries = 1000
 

@@ -18,6 +18,7 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/profiles"
+	"github.com/caserun/caserun/runner/slurmstep"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -146,6 +147,7 @@ type Batch struct {
 	Started     time.Time       // of a live run
 	// JobNumber and DeviceNumber are as in runner.Config, if the batch is one node's part of a larger one.
 	JobNumber, DeviceNumber func(int) int
+	Desk                    *slurmstep.Desk // has the seats of ranks in steps of Slurm; nil: they take part in none
 }
 
 // MPS reports whether the jobs share devices through MPS.

@@ -2,27 +2,25 @@ package harness
 
 import (
 	"context"
-	"time"
 
 	"github.com/caserun/caserun/runner"
 )
 
-// OpenMember prepares a node of a cluster. The head gives it jobs as runner.Given events in r.Given, and has already settled all about
-// them. r.Sched is the scheduler of the node. jobs and devices are their numbers in the batch of the cluster, by those of the node.
-func OpenMember(ctx context.Context, backend Backend, r Request, started time.Time, jobs, devices func(int) int, to Recorder) (Node, error) {
-	r.Options = backend.Options()
+// OpenMember prepares a node of a cluster. The head gives it jobs as runner.Given events in b.Given, and has already settled all about
+// them. b.Sched is the scheduler of the node.
+func OpenMember(ctx context.Context, backend Backend, b Batch, to Recorder) (Node, error) {
+	b.Options = backend.Options()
 	count, threads, _, err := backend.Size()
 	if err != nil {
 		return nil, err
 	}
-	b := Batch{Request: r, Started: started, JobNumber: jobs, DeviceNumber: devices}
-	if b.Scheduler, b.Workers, err = r.Scheduler(count, threads); err != nil {
+	if b.Scheduler, b.Workers, err = b.Request.Scheduler(count, threads); err != nil {
 		return nil, err
 	}
 	if err := backend.CheckScheduler(b.Scheduler); err != nil {
 		return nil, err
 	}
-	b.Feed = &Feed{batch: b, known: r.Profiles}
+	b.Feed = &Feed{batch: b, known: b.Profiles}
 	return backend.Open(ctx, b, to)
 }
 

@@ -281,9 +281,9 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	devices := n.schedulable()
 	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
-		Dir:   filepath.Join(n.runs, outputDir(run, n.Started)),
+		Dir:   filepath.Join(n.runs, OutputDir(run, n.Started)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
-		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, JobNumber: n.JobNumber, DeviceNumber: n.DeviceNumber, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
+		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, Desk: n.Desk, JobNumber: n.JobNumber, DeviceNumber: n.DeviceNumber, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
 	if d := n.daemon; d != nil {
 		c.Env, c.MendServer, c.AwaitServer, c.WatchServer = d.Env(), d.Mend, d.AwaitHealthy, d.WatchFaults
 		c.Terminate = func(pids ...int) error { return d.TerminateClients(context.Background(), pids...) } // each command has a limit of its own

@@ -24,7 +24,11 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 		}
 	}
 	visible := strings.Join(uuids, ",")
-	callers, _ := surroundings.WithoutMPS(os.Environ())
+	own := os.Environ()
+	if seat.step != nil {
+		own = seat.step.Env
+	}
+	callers, _ := surroundings.WithoutMPS(own)
 	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
 		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_RENDEZVOUS"}, key)

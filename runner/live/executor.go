@@ -21,6 +21,7 @@ import (
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/scratch"
+	"github.com/caserun/caserun/runner/slurmstep"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/userfile"
 )
@@ -71,6 +72,8 @@ type Config struct {
 	Compares bool
 	// Feed, where not nil, has more jobs. Admit finds what each of them needs, and notes what its record must say.
 	Feed *harness.Feed
+	// Desk, where not nil, has the seats of jobs' ranks in steps of Slurm.
+	Desk *slurmstep.Desk
 	// JobNumber and DeviceNumber are as in runner.Config.
 	JobNumber, DeviceNumber func(int) int
 	Admit                   func(*harness.Taken) (job, error)
@@ -119,13 +122,14 @@ type Executor struct {
 
 	priorities priorities // settled before the batch starts
 
-	mu     sync.Mutex
-	given  []job                         // that the feed had
-	procs  [][]*process                  // of each job that has started, by rank
-	bound  [][]int                       // devices of each job as the batch bound it; settled before the job starts
-	timers map[time.Duration]*time.Timer // that have not fired
-	tries  map[int]runner.Try            // of jobs that were started again
-	wholes map[int]*whole                // of jobs that have been taken out
+	mu      sync.Mutex
+	given   []job                           // that the feed had
+	procs   [][]*process                    // of each job that has started, by rank
+	bound   [][]int                         // devices of each job as the batch bound it; settled before the job starts
+	timers  map[time.Duration]*time.Timer   // that have not fired
+	tries   map[int]runner.Try              // of jobs that were started again
+	awaited map[int]context.CancelCauseFunc // ends the wait of a job for the seats of its ranks
+	wholes  map[int]*whole                  // of jobs that have been taken out
 }
 
 // NewExecutor makes the run's directory.
@@ -134,7 +138,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, dir: c.Dir, limit: clientLimit, killed: killLimit, after: time.After, hurry: make(chan struct{}, 1),
-		timers: map[time.Duration]*time.Timer{}, wholes: map[int]*whole{}, procs: make([][]*process, len(c.Jobs)), bound: make([][]int, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, awaited: map[int]context.CancelCauseFunc{}, wholes: map[int]*whole{}, procs: make([][]*process, len(c.Jobs)), bound: make([][]int, len(c.Jobs))}
 	return x, nil
 }
 
@@ -294,21 +298,23 @@ func (x *Executor) Start(job int, devices []int) {
 	x.bound[job] = devices
 	x.mu.Unlock()
 	x.clean.Add(1)
-	x.spawn.do(func() {
-		started, err := x.launchRanks(job, devices)
-		x.mu.Lock()
-		x.procs[job] = started
-		x.mu.Unlock()
-		go func() {
-			defer x.clean.Done()
-			if err != nil {
-				x.abort(job, started, fmt.Errorf("start job %d (%s): %w", x.number(job), x.job(job).spec.Command(), err))
-				return
-			}
-			x.loop.Post(started[0].started, runner.JobStarted{Job: job})
-			x.await(job, started)
-			x.readTraces(job, started)
-		}()
+	x.seatRanks(job, func(seats []*slurmstep.Seat, stopped error) {
+		x.spawn.do(func() {
+			started, err := x.launchRanks(job, devices, seats, stopped)
+			x.mu.Lock()
+			x.procs[job] = started
+			x.mu.Unlock()
+			go func() {
+				defer x.clean.Done()
+				if err != nil {
+					x.abort(job, started, fmt.Errorf("start job %d (%s): %w", x.number(job), x.job(job).spec.Command(), err))
+					return
+				}
+				x.loop.Post(started[0].started, runner.JobStarted{Job: job})
+				x.await(job, started)
+				x.readTraces(job, started)
+			}()
+		})
 	})
 }
 
@@ -368,7 +374,8 @@ func (x *Executor) watchServer() {
 // everything that they sent. An out-of-memory report counts even if the exit is seen first.
 func (x *Executor) await(job int, ranks []*process) {
 	var e runner.Exit
-	if len(ranks) > 1 {
+	several := x.job(job).several()
+	if several {
 		x.awaitRanks(job, ranks)
 		x.post(runner.JobExited{Job: job})
 	} else {
@@ -379,7 +386,7 @@ func (x *Executor) await(job int, ranks []*process) {
 	}
 	x.awaitClients(job, ranks)
 	x.leave(job, ranks)
-	if len(ranks) == 1 {
+	if !several {
 		x.guard.forget(ranks[0])
 	}
 	x.post(runner.JobEnded{Job: job, Exit: e})
@@ -403,6 +410,9 @@ func (x *Executor) leave(job int, ranks []*process) {
 // awaitExit waits until a process and its group have ended.
 func (x *Executor) awaitExit(job int, p *process) runner.Exit {
 	e := p.wait()
+	if p.step != nil {
+		p.step.End()
+	}
 	if p.interrupted(e) {
 		x.struck.Store(int64(x.now()))
 	}

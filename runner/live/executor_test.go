@@ -25,6 +25,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/schedshm"
+	"github.com/caserun/caserun/runner/slurmstep"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -158,6 +159,7 @@ type rig struct {
 	ids        [][16]byte
 	preload    string
 	swap       *swaparea.Area
+	desk       *slurmstep.Desk
 	checkpoint string
 	await      func(context.Context, func(error, bool)) error
 	terminate  func(pids ...int) error
@@ -220,7 +222,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 			CapacityBytes: c.Devices[0].CapacityBytes, ContextBytes: c.Devices[0].ContextBytes}}}
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
-		IDs: r.ids, Swap: r.swap, Checkpoint: r.checkpoint, Bursts: c.Scheduler.Bursts, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
+		IDs: r.ids, Desk: r.desk, Swap: r.swap, Checkpoint: r.checkpoint, Bursts: c.Scheduler.Bursts, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
 		Clients: clients, OutputLimit: r.most, Preload: r.preload, Checks: checks, Users: r.users, Compares: runner.ComparesUse(c.Scheduler), AwaitServer: r.await, MendServer: r.mendServer, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)

@@ -14,7 +14,11 @@ type job struct {
 	spec         *mixes.Job
 	program, dir string // absolute
 	check        mixes.Check
+	span         *runner.Span // of its ranks, if others are on other nodes; nil: it is whole
 }
+
+// several reports whether each of its processes is known by its rank.
+func (j job) several() bool { return j.spec.Processes() > 1 || j.span != nil }
 
 // job is a job of the mix, or one that was given.
 func (x *Executor) job(i int) job {
@@ -23,7 +27,7 @@ func (x *Executor) job(i int) job {
 		defer x.mu.Unlock()
 		return x.given[i-n]
 	}
-	return job{&x.config.Jobs[i], x.config.Programs[i], x.config.Dirs[i], x.config.Checks[i]}
+	return job{&x.config.Jobs[i], x.config.Programs[i], x.config.Dirs[i], x.config.Checks[i], nil}
 }
 
 // takeJobs gives the batch what the feed has, until no more comes or the batch has ended.
@@ -89,5 +93,5 @@ func (n *node) admit(t *harness.Taken) (job, error) {
 		return job{}, err
 	}
 	t.Job, t.Notes = jobs[0], notes
-	return job{&t.Job, programs[0], dirs[0], suites.Checks(n.Suite, jobs)[0]}, nil
+	return job{&t.Job, programs[0], dirs[0], suites.Checks(n.Suite, jobs)[0], t.Span}, nil
 }

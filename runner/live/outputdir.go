@@ -17,8 +17,8 @@ import (
 // first runs of two stores apart that begin at once on different GPUs.
 const dirTime = "20060102T150405.000000000"
 
-// outputDir is the name of the directory for the output files of a run.
-func outputDir(run int64, started time.Time) string {
+// OutputDir is the name of the directory for the output files of a run.
+func OutputDir(run int64, started time.Time) string {
 	return fmt.Sprintf("run-%d-%s", run, started.UTC().Format(dirTime))
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/child"
+	"github.com/caserun/caserun/runner/slurmstep"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -24,10 +25,11 @@ import (
 type process struct {
 	rank    int
 	cmd     *exec.Cmd
-	pid     int        // of the leader, the group, and the session
-	token   string     // of tokenOf
-	outputs [2]*output // of standard output and standard error
-	traces  string     // the directory of its traces; "": it is not traced
+	pid     int             // of the leader, the group, and the session
+	token   string          // of tokenOf
+	outputs [2]*output      // of standard output and standard error
+	traces  string          // the directory of its traces; "": it is not traced
+	step    *slurmstep.Seat // nil: it takes part in no step of Slurm
 	started time.Duration
 	exited  time.Time     // when its leader had ended, or was given up
 	ended   chan struct{} // closed when the leader and the group are gone, or given up, and the batch knows
@@ -100,6 +102,10 @@ func (x *Executor) launch(job int, devices []int, seat seat) (*process, error) {
 	cmd.Env = x.environment(job, devices, seat, traces)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd, p.token, p.traces = cmd, tokenOf(cmd.Env), traces
+	if p.step = seat.step; p.step != nil {
+		p.step.Lend(cmd)
+		defer p.step.Lent()
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, lack(userfile.NotStarted(cmd.Path, cmd.Dir, err))
 	}

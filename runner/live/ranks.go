@@ -1,6 +1,8 @@
 package live
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,13 +10,15 @@ import (
 	"sync"
 
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/slurmstep"
 )
 
 // seat is what one process of a job knows of the others.
 type seat struct {
-	rank, ranks int    // ranks is 0 for a job that knows nothing of them
-	token       string // CASE_TOKEN
-	meets       string // the directory in which the ranks meet
+	rank, ranks int             // ranks is 0 for a job that knows nothing of them
+	token       string          // CASE_TOKEN
+	meets       string          // the directory in which the ranks meet
+	step        *slurmstep.Seat // in a step of Slurm; nil: it is in none
 }
 
 // suffix tells the names of the ranks' files apart.
@@ -43,25 +47,80 @@ func (x *Executor) register(job int, devices []int) string {
 	return x.server.Register(job)
 }
 
+// first is the first rank of a job here.
+func (j job) first() int {
+	if j.span == nil {
+		return 0
+	}
+	return j.span.First
+}
+
+// errStopped is the end of a job that is stopped before its ranks have seats in a step.
+var errStopped = errors.New("it was stopped before Slurm had started its step")
+
+// seatRanks calls do once the ranks of a job have their seats in a step of Slurm, or the job is stopped. What do queues for the spawner
+// comes before the job's next stop.
+func (x *Executor) seatRanks(job int, do func([]*slurmstep.Seat, error)) {
+	of := x.job(job)
+	if x.config.Desk == nil || of.spec.Ranks == 0 {
+		do(nil, nil)
+		return
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	x.mu.Lock()
+	x.awaited[job] = stop
+	x.mu.Unlock()
+	x.clean.Go(func() {
+		var seats []*slurmstep.Seat
+		for i := range of.spec.Ranks {
+			s, err := x.config.Desk.Await(ctx, x.number(job), of.first()+i)
+			if err != nil {
+				break
+			}
+			seats = append(seats, s)
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.awaited, job)
+		do(seats, context.Cause(ctx))
+		stop(nil)
+	})
+}
+
 // launchRanks starts the processes of a job. After an error it returns those that it has started.
-func (x *Executor) launchRanks(job int, devices []int) (started []*process, err error) {
-	spec := x.job(job).spec
-	all := seat{ranks: spec.Ranks, token: x.register(job, devices)}
-	if all.ranks > 0 {
-		if all.meets, err = x.makeRendezvous(job); err != nil {
+func (x *Executor) launchRanks(job int, devices []int, seats []*slurmstep.Seat, stopped error) (started []*process, err error) {
+	defer func() {
+		for _, s := range seats[min(len(started), len(seats)):] {
+			s.End()
+		}
+	}()
+	if stopped != nil {
+		return nil, stopped
+	}
+	of := x.job(job)
+	all := seat{ranks: of.spec.Ranks, token: x.register(job, devices)}
+	switch {
+	case of.span != nil:
+		all.ranks, all.meets = of.span.Of, of.span.Meets
+	case all.ranks > 0:
+		all.meets = x.rendezvous(job)
+		if err := MakeRendezvous(all.meets); err != nil {
 			return nil, err
 		}
 	}
 	tokens := []string{all.token}
-	if spec.Processes() > 1 {
-		tokens = x.server.Ranks(all.token, spec.Processes())
+	if of.several() {
+		tokens = x.server.Ranks(all.token, of.first(), of.spec.Processes())
 	}
-	for rank, token := range tokens {
+	for i, token := range tokens {
 		own := all
-		own.rank, own.token = rank, token
+		own.rank, own.token = of.first()+i, token
+		if seats != nil {
+			own.step = seats[i]
+		}
 		p, err := x.launch(job, devices, own)
-		if err != nil && len(tokens) > 1 {
-			err = fmt.Errorf("rank %d: %w", rank, err)
+		if err != nil && of.several() {
+			err = fmt.Errorf("rank %d: %w", own.rank, err)
 		}
 		if err != nil {
 			return started, err
@@ -77,20 +136,20 @@ const rendezvousLimit = 86
 // rendezvous is the directory in which the ranks of a job meet.
 func (x *Executor) rendezvous(job int) string { return filepath.Join(x.meeting, "r"+strconv.Itoa(job)) }
 
-func (x *Executor) makeRendezvous(job int) (string, error) {
-	path := x.rendezvous(job)
+// MakeRendezvous makes a directory in which the ranks of a job meet.
+func MakeRendezvous(path string) error {
 	if len(path) > rendezvousLimit {
-		return "", &failure{fmt.Errorf("the path of the ranks' rendezvous, %s, has %d bytes, and may have %d: sockets in it would not work", path, len(path), rendezvousLimit),
+		return &failure{fmt.Errorf("the path of the ranks' rendezvous, %s, has %d bytes, and may have %d: sockets in it would not work", path, len(path), rendezvousLimit),
 			"name a directory with a shorter path with TMPDIR"}
 	}
 	if err := os.Mkdir(path, 0o700); err != nil {
-		return "", unwritable(fmt.Errorf("make the ranks' rendezvous: %w", err))
+		return unwritable(fmt.Errorf("make the ranks' rendezvous: %w", err))
 	}
-	return path, nil
+	return nil
 }
 
 func (x *Executor) leaveRendezvous(job int) {
-	if x.job(job).spec.Ranks == 0 {
+	if of := x.job(job); of.spec.Ranks == 0 || of.span != nil {
 		return
 	}
 	if err := os.RemoveAll(x.rendezvous(job)); err != nil {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/slurmstep"
 )
 
 // ranked gives the latest job ranks.
@@ -131,4 +134,30 @@ func TestLaterRankDoesNotStart(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "outlives") {
 		t.Errorf("the run failed with %v", err)
 	}
+}
+
+// A job whose step Slurm does not start can be stopped.
+func TestRanksThatAwaitTheirStep(t *testing.T) {
+	r := newRig(t, "case-alg3").sh("exit 0").ranked(2)
+	var err error
+	if r.desk, err = slurmstep.Open(t.Name() + strconv.Itoa(os.Getpid())); err != nil {
+		t.Fatal(err)
+	}
+	defer r.desk.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why, ended := errors.New("enough"), make(chan struct{})
+	go func() {
+		defer close(ended)
+		if jobs, _, err := r.run(ctx); !errors.Is(err, why) || *jobs[0].Outcome != results.Cancelled || jobs[0].StartS != nil {
+			t.Errorf("%+v (%v)", jobs, err)
+		}
+	}()
+	x := <-r.made
+	probetest.Await(t, "nobody awaits a step", func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.awaited[0] != nil
+	})
+	cancel(why)
+	<-ended
 }

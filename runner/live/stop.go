@@ -15,6 +15,11 @@ func (x *Executor) EndClient(job int) { x.stop(job, false) }
 // stop ends a job. spares: its work is ended through the MPS server first.
 func (x *Executor) stop(job int, spares bool) {
 	x.clean.Add(1)
+	x.mu.Lock()
+	if awaits := x.awaited[job]; awaits != nil {
+		awaits(errStopped)
+	}
+	x.mu.Unlock()
 	x.spawn.do(func() { // after the job's start
 		x.mu.Lock()
 		ranks, grace := x.procs[job], x.config.Grace

@@ -22,6 +22,7 @@ import (
 	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/profiles"
 	"github.com/caserun/caserun/runner/remote"
+	"github.com/caserun/caserun/runner/slurmstep"
 )
 
 // open is a writer that stays open.
@@ -37,6 +38,7 @@ type node struct {
 	session  nodes.Session
 	backend  harness.Backend
 	prepared harness.Node            // prepared for a batch; nil: it is not
+	desk     *slurmstep.Desk         // of the batch; nil: its ranks take part in no steps of Slurm
 	given    chan harness.Given      // what the batch gets
 	cancel   context.CancelCauseFunc // of the batch
 	ended    chan struct{}           // is closed when the batch has
@@ -46,10 +48,12 @@ type node struct {
 	local   []int // numbers for the head of the jobs that the batch has, by its own numbers
 }
 
-// Main is what caserun does if its arguments name no command of users, but what it starts itself: a node, or the guard of a node's jobs.
-// false: they do not.
+// Main is what caserun does if its arguments name no command of users, but what it starts itself: a node, who attends for a rank there, or the
+// guard of a node's jobs. false: they do not.
 func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) (bool, error) {
 	switch {
+	case len(args) > 0 && args[0] == slurmstep.Command:
+		return true, slurmstep.Attend(args[1:])
 	case len(args) != 1:
 		return false, nil
 	case args[0] == live.GuardCommand:
@@ -85,6 +89,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if n.prepared != nil {
 		errs = append(errs, n.prepared.Close(new(results.Run))...)
 	}
+	errs = append(errs, n.leavesDesk())
 	if n.backend != nil {
 		errs = append(errs, n.backend.Close(), n.session.Close())
 	}
@@ -180,7 +185,13 @@ func (n *node) prepares(ctx context.Context, p remote.Preparing) error {
 			return nodes.Know(ctx, n.options, m, known, n.say)
 		}
 	}
-	prepared, err := harness.OpenMember(ctx, n.backend, r, p.Started, n.number, func(device int) int { return p.FirstDevice + device }, recorder{n})
+	if p.Desk != "" {
+		if n.desk, err = slurmstep.Open(p.Desk); err != nil {
+			return err
+		}
+	}
+	member := harness.Batch{Request: r, Started: p.Started, Desk: n.desk, JobNumber: n.number, DeviceNumber: func(device int) int { return p.FirstDevice + device }}
+	prepared, err := harness.OpenMember(ctx, n.backend, member, recorder{n})
 	if err != nil {
 		return err
 	}
@@ -260,7 +271,20 @@ func (n *node) closes() {
 		}
 		n.prepared = nil
 	}
+	if err := n.leavesDesk(); err != nil {
+		closed.Problems = append(closed.Problems, err.Error())
+	}
 	n.to.Say(remote.FromNode{Closed: &closed})
+}
+
+// leavesDesk has the steps of the batch end.
+func (n *node) leavesDesk() error {
+	if n.desk == nil {
+		return nil
+	}
+	desk := n.desk
+	n.desk = nil
+	return desk.Close()
 }
 
 // number is the number of a job in the mix, by that of the batch here.

@@ -25,7 +25,7 @@ func TestRanksAreTold(t *testing.T) {
 	}
 	defer s.Close()
 	token := s.Register(7)
-	ranks := s.Ranks(token, 3)
+	ranks := s.Ranks(token, 0, 3)
 	for at, of := range []struct {
 		token  string
 		rank   int

@@ -315,16 +315,16 @@ func newToken() (t [wire.TokenSize]byte) {
 	return t
 }
 
-// Ranks returns other tokens of a job that a token names, one for each of its ranks. Processes with such a token are told to be
-// of the rank (runner.RankJoined).
-func (s *Server) Ranks(token string, count int) (tokens []string) {
+// Ranks returns other tokens of a job that a token names, one for each of so many of its ranks, from first on. Processes with such
+// a token are told to be of the rank (runner.RankJoined).
+func (s *Server) Ranks(token string, first, count int) (tokens []string) {
 	var whole [wire.TokenSize]byte
 	_, _ = hex.Decode(whole[:], []byte(token)) // it is ours
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for rank := range count {
+	for i := range count {
 		t := newToken()
-		s.jobs[t], s.ranks[t] = s.jobs[whole], rank
+		s.jobs[t], s.ranks[t] = s.jobs[whole], first+i
 		tokens = append(tokens, hex.EncodeToString(t[:]))
 	}
 	return tokens

@@ -2,9 +2,11 @@ package remote
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
@@ -12,6 +14,7 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/dispatch"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/schedulers/cluster"
 )
 
@@ -19,12 +22,15 @@ import (
 type batch struct {
 	harness.Batch
 	*dispatch.Dispatcher
+	ranks
 	backend *Backend
 	to      harness.Recorder
 	members []*member
 	devices []results.Device
 	run     results.Run   // as the first node describes it
 	arrival time.Duration // by the head's clock
+	desk    string        // as Preparing.Desk
+	outputs string        // directory of the run's output files
 	broken  []error       // why measurements do not count
 }
 
@@ -47,12 +53,15 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 		return nil, err
 	}
 	policy := of.Scheduler.Head.(cluster.Policy) // see CheckScheduler
-	h := &batch{Batch: of, backend: b, to: to}
+	h := &batch{Batch: of, backend: b, to: to, ranks: ranks{steps: map[int]*step{}, stepEnds: make(chan *step, len(of.Mix.Jobs))}}
+	if b.conns[0].host != "" && b.Mode() == results.Live {
+		h.desk = rand.Text()
+	}
 	_, sched := cluster.Cut(of.Sched)
 	first := 0
 	for _, c := range b.conns {
 		of.Sched = sched
-		c.to.Say(ToNode{Prepare: &Preparing{Configuration: of.Configuration, Mix: of.Mix.Name, FirstDevice: first, Started: of.Started}})
+		c.to.Say(ToNode{Prepare: &Preparing{Configuration: of.Configuration, Mix: of.Mix.Name, FirstDevice: first, Started: of.Started, Desk: h.desk}})
 		first += c.opened.Devices
 	}
 	prepared := map[*conn]*Prepared{}
@@ -83,7 +92,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	if err != nil {
 		return nil, errors.Join(append([]error{harness.Refuse(err)}, h.Close(new(results.Run))...)...)
 	}
-	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), NoParts: true, Again: of.StartsAgain(), Recorder: to})
+	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), Again: of.StartsAgain(), Recorder: to})
 	for _, c := range b.conns {
 		m := &member{conn: c, of: h}
 		m.Member = h.Add(len(prepared[c].Devices), m)
@@ -109,6 +118,11 @@ func (*batch) Helpers() map[string]<-chan struct{} { return nil }
 // Execute runs the batch.
 func (h *batch) Execute(ctx context.Context, run int64, arrival time.Time) ([]results.Job, error) {
 	h.arrival = arrival.Sub(h.backend.epoch)
+	runs, err := filepath.Abs(h.backend.options.Runs)
+	if err != nil {
+		return nil, fmt.Errorf("output directory: %w", err)
+	}
+	h.outputs = filepath.Join(runs, live.OutputDir(run, h.Started))
 	if h.backend.Mode() == results.Simulated {
 		h.arrival = 0
 	}
@@ -124,7 +138,7 @@ func (h *batch) Execute(ctx context.Context, run int64, arrival time.Time) ([]re
 	for _, m := range h.members {
 		m.conn.to.Say(ToNode{Begin: &Beginning{Run: run, Zero: int64(h.arrival + m.conn.clock.offset)}})
 	}
-	err := h.drive(ctx)
+	err = h.drive(ctx)
 	h.tellClocks()
 	if failed := h.Head.Err(); failed != nil {
 		err = errors.Join(err, fmt.Errorf("scheduler: %w", failed))
@@ -158,6 +172,10 @@ func (h *batch) drive(ctx context.Context) error {
 		case r := <-h.backend.in:
 			h.Now = r.at - h.arrival
 			if err := h.take(r); err != nil {
+				return h.fail(err)
+			}
+		case s := <-h.stepEnds:
+			if err := h.stepEnded(s); err != nil {
 				return h.fail(err)
 			}
 		case <-looks.C:
@@ -325,7 +343,7 @@ func (m *member) record(said FromNode) {
 		if j.StartS != nil {
 			m.Begins(j.Index)
 		}
-		m.Job(j)
+		m.tells(j)
 	case said.Rank != nil:
 		m.Rank(*said.Rank)
 	case said.Task != nil:
@@ -352,6 +370,9 @@ func (m *member) Give(jobs []dispatch.Job) error {
 		r.Index, r.ArrivalS = len(m.jobs), new(m.of.Now.Seconds())
 		m.jobs, m.last = append(m.jobs, j.Whole), append(m.last, r)
 		j.FaultsAlone = m.of.FaultsAlone[j.Number]
+		if err := m.of.prepareRanks(m, &j); err != nil {
+			return err
+		}
 		m.conn.to.Say(ToNode{Given: &j.Given, Number: j.Number})
 	}
 	return nil
@@ -391,7 +412,15 @@ func (m *member) ends(job int, outcome results.Outcome, why string) {
 	if m.last[job] = r; r.StartS == nil {
 		r.WaitS = new(*r.EndS - *r.ArrivalS)
 	}
-	m.Job(r)
+	m.tells(r)
+}
+
+// tells takes the record of a job.
+func (m *member) tells(j results.Job) {
+	m.Job(j)
+	if job := m.Number(j.Index); m.of.Records[job].Outcome != nil {
+		m.of.leaveRanks(job)
+	}
 }
 
 // Close gives the nodes back.
@@ -417,7 +446,7 @@ func (h *batch) Close(run *results.Run) []error {
 		}
 		return false
 	})
-	return append(problems, err)
+	return append(problems, err, h.leaveAllRanks())
 }
 
 // add adds what a sampler did to that of others: all samples, and the worst of the rest.
