@@ -6,6 +6,7 @@
 package results
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -170,6 +171,19 @@ type Device struct {
 	EnergyJ          *float64 // used during the run
 	IdleEnergyJ      *float64 // the part of EnergyJ in which no job had a task on the device
 	EnergySource     *EnergySource
+}
+
+// OnSeveralNodes reports whether a run's devices are on more than one node.
+func OnSeveralNodes(devices []Device) bool {
+	return slices.ContainsFunc(devices, func(d Device) bool { return d.Node > 0 })
+}
+
+// DeviceTitle is what a reader calls one of a run's devices.
+func DeviceTitle(devices []Device, d Device) string {
+	if OnSeveralNodes(devices) {
+		return fmt.Sprintf("GPU %d, node %d", d.Index, d.Node)
+	}
+	return fmt.Sprintf("GPU %d", d.Index)
 }
 
 // Job is one job of a run.

@@ -86,7 +86,7 @@ func newSeries(r records, end float64, b *budget) []seriesView {
 
 // gpu is what the page calls a device: by its model too if the run's devices differ.
 func (r records) gpu(d results.Device) string {
-	name := fmt.Sprintf("GPU %d", d.Index)
+	name := results.DeviceTitle(r.devices, d)
 	if slices.ContainsFunc(r.devices, func(o results.Device) bool { return o.Name != d.Name }) {
 		name += " " + line(strings.TrimSuffix(strings.TrimPrefix(d.Name, "NVIDIA "), results.SimulatedGPU))
 	}

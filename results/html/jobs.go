@@ -96,6 +96,9 @@ func newJobsFigure(title string, runs []pictured, wide bool) *jobsFigure {
 	if wide {
 		f.Left = 5
 	}
+	if slices.ContainsFunc(runs, func(r pictured) bool { return results.OnSeveralNodes(r.devices) }) {
+		f.Left += 4 // for longer names of devices
+	}
 	f.Plot = 100 - f.Left
 	end, devices := 0.0, 1
 	for _, r := range runs {
@@ -173,7 +176,7 @@ func deviceLanes(r records, tasks map[int][]results.Task, end float64, y, lane i
 	for i, d := range r.devices {
 		l := deviceLane{Y: y + i*lane, Height: lane - 1, Held: boundBars(r, d.Index, end), Shared: lane < lowestBar*most}
 		if lane >= labelHeight {
-			l.Name = fmt.Sprintf("GPU %d", d.Index)
+			l.Name = results.DeviceTitle(r.devices, d)
 		}
 		for n, of := range packed[i] {
 			y, height := percent(float64(n), float64(most)), percent(1, float64(most))

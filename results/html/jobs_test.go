@@ -84,6 +84,20 @@ func TestPictureWithoutRecords(t *testing.T) {
 	}
 }
 
+// Devices of a cluster are called by their nodes, too, and their table has a column of nodes.
+func TestDevicesOfACluster(t *testing.T) {
+	r := simulatedRun("cluster-rr/cg", 1, 10)
+	r.devices[1].Node = 1
+	r.run.Metrics.MakespanS = new(10.0)
+	f := newJobsFigure("W1", []pictured{{records: r}}, false)
+	if lanes := f.Panels[0].Devices; lanes[0].Name != "GPU 0, node 0" || lanes[1].Name != "GPU 1, node 1" || f.Left+f.Plot != 100 {
+		t.Errorf("%+v", f)
+	}
+	if said := newDevices(r).Columns[1]; said.Name != "node_index" {
+		t.Errorf("column %+v", said)
+	}
+}
+
 // Many schedulers and devices have lower lanes, and jobs that share a device lie over one another there.
 func TestLanesOfManySchedulers(t *testing.T) {
 	for _, c := range []struct {

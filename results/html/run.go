@@ -164,8 +164,13 @@ func newRanks(r records) *report.Table {
 }
 
 func newDevices(r records) *report.Table {
-	t := report.DeviceTable(r.run, r.devices).Pick("device_index", "name", "uuid", "memory", "capacity", "peak_used", "utilization_mean", "utilization_peak", "resident_mean", "refresh",
-		"sm_clock_start", "sm_clock_end", "throttle_start", "throttle_end")
+	t := report.DeviceTable(r.run, r.devices)
+	of := []string{"device_index"}
+	if results.OnSeveralNodes(r.devices) {
+		of = append(of, "node_index")
+	}
+	t = t.Pick(append(of, "name", "uuid", "memory", "capacity", "peak_used", "utilization_mean", "utilization_peak", "resident_mean", "refresh",
+		"sm_clock_start", "sm_clock_end", "throttle_start", "throttle_end")...)
 	t.Page.Label = fmt.Sprintf("Devices of run %d", r.run.ID)
 	return t
 }

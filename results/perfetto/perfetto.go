@@ -152,7 +152,7 @@ func (t *run) write(ctx context.Context, s *store.Store) error {
 	// Devices come first on the screen. Arrows end there, and come later in the file.
 	devices := make([]track, len(t.devices))
 	for i, d := range t.devices {
-		devices[i] = t.process(t.name(fmt.Sprintf(" GPU %d: %s", d.Index, d.Name)))
+		devices[i] = t.process(t.name(" " + results.DeviceTitle(t.devices, d) + ": " + d.Name))
 	}
 	for _, j := range t.jobs {
 		t.job(j)

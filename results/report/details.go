@@ -116,7 +116,7 @@ func taskTable(r results.Run, tasks []results.Task) *Table {
 // DeviceTable has a row for each device of the run's node.
 func DeviceTable(r results.Run, devices []results.Device) *Table {
 	energy := whereKnown(r.Mode == results.Live && slices.ContainsFunc(devices, func(d results.Device) bool { return d.EnergySource != nil }))
-	clustered := whereKnown(slices.ContainsFunc(devices, func(d results.Device) bool { return d.Node > 0 }))
+	clustered := whereKnown(results.OnSeveralNodes(devices))
 	t := &Table{Name: "device", Title: about("devices of run", r), Columns: ofRun(
 		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "node_index", Heading: "node", Place: clustered}, Column{Name: "name"}, Column{Name: "uuid", Title: "UUID", Place: DataOnly},
 		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},
