@@ -29,7 +29,7 @@ type DeviceState struct {
 
 // Left is what a job has on a device.
 type Left struct {
-	Job      int    `json:"job"`
+	Job      int    `json:"job"` // its number in the run
 	Name     string `json:"name"`
 	Tasks    int    `json:"tasks"`    // that have memory there, or may launch there
 	Bytes    int64  `json:"bytes"`    // of these tasks, on the device
@@ -59,6 +59,10 @@ func (b *Batch) mayDrain(device int) error {
 	if err := b.checkDevice(device); err != nil {
 		return err
 	}
+	number, of := Numbered(b.config.DeviceNumber, device), ""
+	if b.config.DeviceNumber != nil {
+		of = " of its node"
+	}
 	open := 0
 	for _, c := range b.closed {
 		if c == isOpen {
@@ -67,13 +71,13 @@ func (b *Batch) mayDrain(device int) error {
 	}
 	switch {
 	case b.closed[device] == isLost:
-		return fmt.Errorf("device %d has fallen off the bus: nothing goes there", device)
+		return fmt.Errorf("device %d has fallen off the bus: nothing goes there", number)
 	case b.closed[device] != isOpen:
-		return fmt.Errorf("device %d is drained already: --undo puts it back", device)
+		return fmt.Errorf("device %d is drained already: --undo puts it back", number)
 	case b.config.Scheduler.ClientsDecide:
 		return errors.New("the scheduler has arch=shared, where processes decide by themselves: use arch=server")
 	case open == 1:
-		return fmt.Errorf("device %d is the last one that jobs may use: put another back with --undo, or stop the run", device)
+		return fmt.Errorf("device %d is the last one%s that jobs may use: put another back with --undo, or stop the run", number, of)
 	}
 	return nil
 }
@@ -82,11 +86,12 @@ func (b *Batch) mayReturn(device int) error {
 	if err := b.checkDevice(device); err != nil {
 		return err
 	}
+	number := Numbered(b.config.DeviceNumber, device)
 	switch b.closed[device] {
 	case isLost:
-		return fmt.Errorf("device %d has fallen off the bus, and cannot be put back", device)
+		return fmt.Errorf("device %d has fallen off the bus, and cannot be put back", number)
 	case isOpen:
-		return fmt.Errorf("device %d is not drained", device)
+		return fmt.Errorf("device %d is not drained", number)
 	}
 	return nil
 }
@@ -128,7 +133,7 @@ func (b *Batch) state(device int) DeviceState {
 		if j == nil || !j.isOn(device) {
 			continue
 		}
-		left := Left{Job: i, Name: j.record.Name}
+		left := Left{Job: Numbered(b.config.JobNumber, i), Name: j.record.Name}
 		for _, r := range j.residencies {
 			if r.Device == device && r.Open() {
 				left.Contexts++

@@ -122,6 +122,8 @@ type (
 		Job  int
 		Why  string
 		Lost bool // its node is
+		// Unstarted: a job that has started goes on.
+		Unstarted bool
 	}
 	// Overfull says that the job has written more output than it may. It stops the job, whose
 	// crash that is.

@@ -18,6 +18,7 @@ func (e Withdraw) apply(b *Batch, now time.Duration) error {
 	}
 	switch r, j := &b.records[i], b.jobs[i]; {
 	case r.Outcome != nil || j != nil && j.exited != nil: // it has ended meanwhile
+	case j != nil && j.started && e.Unstarted:
 	case j != nil && j.started:
 		if e.Lost {
 			j.lost = e.Why

@@ -42,6 +42,20 @@ func TestAJobIsWithdrawn(t *testing.T) {
 	}
 }
 
+// What is asked of jobs that have not started, others do not hear.
+func TestOnlyJobsThatHaveNotStartedLeave(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), workers: 1}.run(t, func(f *fake) {
+		f.want("start 0")
+		for job := range 2 {
+			f.must(runner.Withdraw{Job: job, Why: "leaves", Unstarted: true})
+		}
+		f.want()
+		f.started(0)
+		f.ended(0)
+	})
+	wantOutcomes(t, jobs, results.OK, results.Cancelled)
+}
+
 func TestAWithdrawalThatCannotBe(t *testing.T) {
 	later := probed(2)
 	later[1].Group = 1

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,8 +84,13 @@ func mustLeaveNothing(t *testing.T, dir string) {
 
 // A batch over two real nodes is one run, whose jobs compute what they compute alone.
 func TestARunOverNodes(t *testing.T) {
+	policy, err := filepath.Abs("../../benchmarks/policies/alg3.py")
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := inTempDir(t)
-	for i, sched := range []string{"cluster-rr/case-alg3", "coloc/vgpu:n=2,victims=0", "cluster-batch/sa"} {
+	scheds := []string{"cluster-rr/case-alg3", "coloc/vgpu:n=2,victims=0", "cluster-batch/sa", "cluster-rr/plan", "cluster-rr/exec:" + policy}
+	for i, sched := range scheds {
 		args := []string{"mix", "native/fake-node.yaml", "--node", "local:0:1@weight=2", "--sched", sched, "--workers", "4"}
 		status, text := onFakeNode(t, dir, []string{"FAKE_CUDA_KERNEL_US=1000", "FAKE_NVML_PROCESSES=" + t.TempDir()}, args...)
 		if status != exitOK || !strings.Contains(text, "2 x Fake GPU (64 MiB)") || !strings.Contains(text, "\nnode                        local:0:1@weight=2\n") {
@@ -134,7 +140,7 @@ func TestARunOverNodes(t *testing.T) {
 	}
 	// All nodes write into the directory of the run.
 	dirs, err := filepath.Glob("caserun-runs/run-*")
-	if err != nil || len(dirs) != 3 {
+	if err != nil || len(dirs) != len(scheds) {
 		t.Errorf("directories of output files: %q (%v)", dirs, err)
 	}
 	mustRun(t, "store", "rm", "1", "--files", "--yes")
@@ -222,6 +228,75 @@ exec sleep 1000
 	mustLeaveNothing(t, dir)
 }
 
+// A job that waits on a crowded node goes to another one. Here one ends only if another has left its node.
+func TestJobsLeaveACrowdedNode(t *testing.T) {
+	dir := inTempDir(t)
+	writeFiles(t, map[string]string{"data/empty": "", "own.yaml": `name: own
+jobs:
+  - {program: /bin/sh, args: [-c, "until [ -e go ]; do sleep 0.02; done"], name: first, memory: 1MiB, binding: declared}
+  - {program: /bin/true, name: second, memory: 1MiB, binding: declared}
+  - {program: /bin/sh, args: [-c, ": >go"], name: third, memory: 1MiB, binding: declared}
+`})
+	args := []string{"mix", "own.yaml", "--node", "local:0:1", "--sched", "cluster-rr+offload:threshold=0/case-alg3", "--workers", "1", "--timeout", "1m"}
+	if status, text := onFakeNode(t, dir, nil, args...); status != exitOK {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	jobs, err := s.Jobs(t.Context(), 1)
+	if err != nil || *jobs[0].Device != 0 || *jobs[1].Device != 1 || *jobs[2].Device != 1 {
+		t.Errorf("%+v (%v)", jobs, err)
+	}
+	events, err := s.Events(t.Context(), 1)
+	moved := slices.IndexFunc(events, func(e results.Event) bool { return e.Kind == results.EventOffloaded })
+	if err != nil || moved < 0 || *events[moved].Job != 2 {
+		t.Errorf("%+v (%v)", events, err)
+	}
+}
+
+// A user drains a device of any node, by its number in the run. A node keeps one.
+func TestDrainOverNodes(t *testing.T) {
+	dir := inTempDir(t)
+	writeWaiting(t, dir)
+	p, text := onTheFakes(t, dir, []string{"FAKE_CUDA_DEVICES=4"}, "mix", "own.yaml", "--node", "local:0+1:2+3", "--sched", "cluster-rr/case-alg3", "--workers", "1"), new(bytes.Buffer)
+	p.Stdout, p.Stderr = text, text
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	probetest.Await(t, "not all workers have a job", func() bool {
+		found, _ := filepath.Glob("started-?")
+		return len(found) == 2
+	})
+	for _, c := range []struct {
+		args, says string
+		status     int
+	}{
+		{"drain latest 2 --no-wait", "job1", exitOK},
+		{"drain 1 2", "run 1: device 2 is drained already: --undo puts it back", exitUsage},
+		{"drain 1 3", "run 1: device 3 is the last one of its node that jobs may use", exitUsage},
+		{"drain 1 1", "empty", exitOK},
+		{"drain 1 1 --undo", "open", exitOK},
+		{"drain 1 4", "device 4: run 1 has devices 0 to 3", exitUsage},
+	} {
+		if status, out, said := caserun(t, strings.Fields(c.args)...); status != c.status || !strings.Contains(out+said, c.says) {
+			t.Errorf("%s: exit %d:\n%s%s", c.args, status, out, said)
+		}
+	}
+	if err := syscall.Kill(nodesOf(t, p.Process.Pid)[1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	probetest.Await(t, "the run does not say that a node is lost", func() bool { return strings.Contains(text.String(), "is lost") })
+	if status, _, said := caserun(t, "drain", "1", "3"); status == exitOK || !strings.Contains(said, "is gone") && !strings.Contains(said, "is lost") {
+		t.Errorf("a node that is lost: exit %d: %s", status, said)
+	}
+	writeFiles(t, map[string]string{"go": ""})
+	_ = p.Wait() // its jobs on the lost node are lost
+	mustLeaveNothing(t, dir)
+}
+
 // A node that is killed takes its jobs along, by name. The others go on.
 func TestARunOverNodesLosesANode(t *testing.T) {
 	dir := inTempDir(t)
@@ -269,7 +344,7 @@ func TestNodesThatCannotBe(t *testing.T) {
 		{"local:", rr, "want devices of this machine for each node, as in local:0:1 or local:0+1:2+3@weight=2"},
 		{"local:0@nic=1Gb:1", rr, "nic=1Gb: want weight= with a number from 1 to 1000000"},
 		{"local:0:1", "case-alg3", "local:0:1 is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/case-alg3"},
-		{"local:0:1", "cluster-rr+offload/case-alg3", "leave +offload out, or simulate the cluster"},
+		{"local:0:1", "cluster-rr:literal=true/case-alg3", "leave literal out"},
 		{"local", rr, "this machine is one node"},
 		{"slurm", rr, "not in a Slurm allocation: start caserun from an sbatch script or a salloc shell"},
 	} {

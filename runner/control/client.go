@@ -75,6 +75,16 @@ func connect(ctx context.Context, path string, run int64, pid int) (*client, err
 	return nil, errors.Join(err, conn.Close())
 }
 
+// Ask has a run that a process makes do something, and returns how it stands with the device then.
+func Ask(ctx context.Context, run int64, pid int, do Verb, device int) (runner.DeviceState, error) {
+	c, err := dial(ctx, run, pid)
+	if err != nil {
+		return runner.DeviceState{}, err
+	}
+	defer c.conn.Close() //nolint:errcheck // nothing is written any more
+	return c.ask(ctx, do, device)
+}
+
 // ask has the run do something, and returns how it stands with the device then. What the run refuses is wrong usage.
 func (c *client) ask(ctx context.Context, do Verb, device int) (runner.DeviceState, error) {
 	var a answer

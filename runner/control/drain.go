@@ -18,7 +18,6 @@ import (
 	"github.com/caserun/caserun/results/selection"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
-	"github.com/caserun/caserun/schedulers/cluster"
 )
 
 // between is the time between two looks at a device that is drained.
@@ -101,9 +100,6 @@ func reachable(run results.Run) error {
 		return selection.Refuse("run %d is %s: only a run that is under way has devices to drain", run.ID, status)
 	case run.Mode != results.Live:
 		return selection.Refuse("run %d is simulated: its devices exist in virtual time only, where nobody can drain them", run.ID)
-	}
-	if head, _ := cluster.Cut(run.Scheduler); head != "" {
-		return selection.Refuse("run %d is on several nodes, whose devices cannot be drained: let it end, or stop it", run.ID)
 	}
 	if here, _ := os.Hostname(); p.Host != here {
 		return selection.Refuse("run %d is made on host %s: run caserun drain there", run.ID, p.Host)

@@ -69,7 +69,7 @@ type Server struct {
 }
 
 // Listen serves the run of a number until Close, from a socket in dir, which only this user can enter. ask answers requests;
-// it may be called by several goroutines at once, and must not block.
+// it may be called by several goroutines at once, and must answer before a client's patience ends. Close waits for it.
 func Listen(dir string, run int64, ask func(Verb, int) (runner.DeviceState, error)) (*Server, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, socketName), Net: "unix"})
 	if err != nil {

@@ -22,6 +22,7 @@ type Config struct {
 	Head        *cluster.Head
 	Exclusive   bool // a job shares its device with nobody
 	ReadsLoad   bool // the head reads how many ranks wait at each node
+	RanksStay   bool // jobs with ranks do not leave nodes
 	// Again reports whether a job starts again that a lost node takes along; nil: none does.
 	Again    func(*mixes.Job) bool
 	Recorder runner.Recorder
@@ -62,6 +63,7 @@ type Dispatcher struct {
 	giving     []*Member     // nodes that get jobs now
 	ended      []int         // jobs that have ended since the head was told
 	again      []int         // jobs that start again. The head has yet to be told
+	answers    []answer      // of nodes. The head has yet to be told
 	toEnd      []*Part       // whose jobs end, because another part has not ended well
 	others     int           // jobs that have arrived and not ended, without companions
 	alone      bool          // the nodes know that only companions are left
@@ -99,6 +101,7 @@ type Member struct {
 	crowd  int                // these ranks
 	begun  []schedulers.JobID // jobs that have started or ended since the head was told
 	busier bool               // a job has come, started or ended since then
+	asked  map[int]string     // jobs that are to leave, if they have not started, and why, by their numbers there
 	gone   map[int]bool       // jobs that have left, by their numbers there
 	before map[int]int        // tasks of earlier tries, by the jobs' numbers there
 }
@@ -111,7 +114,7 @@ func New(c Config) *Dispatcher {
 
 // Add adds a node with so many devices behind those that were added before, in the order of the head's.
 func (d *Dispatcher) Add(devices int, node Node) *Member {
-	n := &Member{Index: len(d.Members), Devices: devices, of: d, node: node, parts: map[int]*Part{}, gone: map[int]bool{}, before: map[int]int{}, waits: map[int]int{}}
+	n := &Member{Index: len(d.Members), Devices: devices, of: d, node: node, parts: map[int]*Part{}, asked: map[int]string{}, gone: map[int]bool{}, before: map[int]int{}, waits: map[int]int{}}
 	if n.Index > 0 {
 		last := d.Members[n.Index-1]
 		n.First = last.First + last.Devices
@@ -200,6 +203,9 @@ func (d *Dispatcher) submit(i int) error {
 // unless the batch is cancelled.
 func (d *Dispatcher) Tell() error {
 	for {
+		if err := d.tellAnswers(); err != nil {
+			return err
+		}
 		if err := d.endParts(); err != nil {
 			return err
 		}
@@ -255,6 +261,8 @@ func (d *Dispatcher) carryOut(decisions []cluster.Decision) error {
 			d.assign(int(decided.Job), decided.Shares)
 		case cluster.Limit:
 			err = d.limit(int(decided.Job), decided.Node, decided.Devices)
+		case cluster.Leave:
+			err = d.ask(decided)
 		case cluster.Withdraw:
 			err = d.withdraw(decided)
 		case cluster.Refuse:
@@ -362,7 +370,7 @@ func (d *Dispatcher) limit(job, node, devices int) error {
 	}
 	n, local := d.Members[node], d.places[job].local
 	if s := d.places[job].split; s != nil {
-		local = s.parts[slices.IndexFunc(s.parts, func(p *Part) bool { return p.On == n })].Local
+		local = s.partOn(n).Local
 	}
 	if devices == n.Devices {
 		devices = engine.NoLimit

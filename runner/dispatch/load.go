@@ -1,8 +1,6 @@
 package dispatch
 
 import (
-	"slices"
-
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
@@ -54,9 +52,14 @@ func (d *Dispatcher) tellLoads() (told bool, err error) {
 		if err := d.carryOutAll(d.Head.Load(n.Index, n.crowd, started...)); err != nil {
 			return told, err
 		}
+		if err := d.tellAnswers(); err != nil {
+			return told, err
+		}
 	}
 	if emptier { // jobs of others may go there
-		err = d.carryOutAll(d.Head.Tick())
+		if err = d.carryOutAll(d.Head.Tick()); err == nil {
+			err = d.tellAnswers()
+		}
 	}
 	return told, err
 }
@@ -68,22 +71,71 @@ func (d *Dispatcher) carryOutAll(decisions []cluster.Decision) error {
 	return d.give()
 }
 
-// leaves has a job, or a part of one, leave a node before it starts there. Where it goes follows.
-func (d *Dispatcher) leaves(w cluster.Withdraw) error {
-	job, n := int(w.Job), d.Members[w.Shares[0].Node]
-	at := &d.places[job]
+// ask asks a node whether a job, or a part of one, leaves it before it starts there.
+func (d *Dispatcher) ask(l cluster.Leave) error {
+	job, n := int(l.Job), d.Members[l.Node]
+	at := d.places[job]
 	local := at.local
 	if s := at.split; s != nil {
-		p := s.parts[slices.IndexFunc(s.parts, func(p *Part) bool { return p.On == n })]
-		local, p.On = p.Local, nil
+		local = s.partOn(n).Local
+	}
+	if d.RanksStay && d.Jobs[job].Ranks > 0 {
+		d.answers = append(d.answers, answer{n, job, ""})
+		return nil
+	}
+	if err := d.give(); err != nil { // the job may be among these
+		return err
+	}
+	n.asked[local] = l.Reason
+	return n.node.Post(runner.Withdraw{Job: local, Why: l.Reason, Unstarted: true})
+}
+
+// answer is that of a node.
+type answer struct {
+	of   *Member
+	job  int
+	left string // why it has left; "": it stays
+}
+
+// answered reports whether the record of a job says that it has left the node, which was asked. Then it counts no more.
+func (n *Member) answered(r *results.Job) (left bool) {
+	why, asked := n.asked[r.Index]
+	if !asked || r.StartS == nil && r.Outcome == nil {
+		return false
+	}
+	delete(n.asked, r.Index)
+	job := n.jobs[r.Index]
+	if r.StartS != nil || *r.Outcome != results.Cancelled || n.of.cancelled { // it stays, or has ended
+		n.of.answers = append(n.of.answers, answer{n, job, ""})
+		return false
+	}
+	at := &n.of.places[job]
+	if s := at.split; s != nil {
+		s.partOn(n).On = nil
 		n.Meet--
 	}
 	at.on = nil
-	d.Waiting++
-	n.leaves(local)
-	err := n.node.Post(runner.Withdraw{Job: local, Why: w.Reason})
-	d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventOffloaded, Job: &job, Detail: w.Reason})
-	return err
+	n.of.Waiting++
+	n.leaves(r.Index)
+	n.of.answers = append(n.of.answers, answer{n, job, why})
+	return true
+}
+
+// tellAnswers tells the head what nodes have answered, and carries out what it decides.
+func (d *Dispatcher) tellAnswers() error {
+	for len(d.answers) > 0 {
+		a := d.answers[0]
+		d.answers = d.answers[1:]
+		tell := d.Head.Stayed
+		if a.left != "" {
+			tell = d.Head.Left
+			d.Recorder.Event(results.Event{AtS: d.Now.Seconds(), Kind: results.EventOffloaded, Job: &a.job, Detail: a.left})
+		}
+		if err := d.carryOutAll(tell(schedulers.JobID(a.job), a.of.Index)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leaves notes that a job has left the node. What the node says of it counts no more.

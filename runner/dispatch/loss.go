@@ -21,7 +21,7 @@ func (d *Dispatcher) Lose(n *Member, why string) error {
 	lost := d.Head.NodeDown(n.Index)
 	var names []string
 	for _, decided := range lost {
-		if w, is := decided.(cluster.Withdraw); is && w.Lost {
+		if w, is := decided.(cluster.Withdraw); is {
 			names = append(names, runner.Title(int(w.Job), d.Jobs[w.Job].Name))
 		}
 	}
@@ -42,11 +42,8 @@ func (d *Dispatcher) Return(n *Member, why string) error {
 // mostNamed is how many jobs an event names.
 const mostNamed = 20
 
-// withdraw takes back what nodes were given of a job: it goes elsewhere, or is lost with one of them.
+// withdraw ends a job that is lost with one of its nodes.
 func (d *Dispatcher) withdraw(w cluster.Withdraw) error {
-	if !w.Lost {
-		return d.leaves(w)
-	}
 	if err := d.give(); err != nil { // the job may be among these
 		return err
 	}

@@ -24,7 +24,7 @@ func (n *Member) someJob(local *int) *int {
 
 // Job takes the record of a job, or of a part of one.
 func (n *Member) Job(j results.Job) {
-	if n.gone[j.Index] {
+	if n.gone[j.Index] || n.answered(&j) {
 		return
 	}
 	local, had := j.Index, &n.of.Records[n.jobs[j.Index]]

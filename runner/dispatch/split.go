@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -15,6 +16,11 @@ type split struct {
 	open  int        // parts without an outcome
 	ends  *Part      // the first that did not end well; nil: none
 	said  map[results.EventKind]bool
+}
+
+// partOn is the part on a node, which has one.
+func (s *split) partOn(n *Member) *Part {
+	return s.parts[slices.IndexFunc(s.parts, func(p *Part) bool { return p.On == n })]
 }
 
 // Part is the ranks of such a job on one node.

@@ -17,11 +17,13 @@ func OpenMember(ctx context.Context, backend Backend, b Batch, to Recorder) (Nod
 	if b.Scheduler, b.Workers, err = b.Request.Scheduler(count, threads); err != nil {
 		return nil, err
 	}
-	if err := backend.CheckScheduler(b.Scheduler); err != nil {
-		return nil, err
-	}
-	b.Feed = &Feed{batch: b, known: b.Profiles}
-	return backend.Open(ctx, b, to)
+	return b.open(to, func(b Batch) (Node, error) {
+		if err := backend.CheckScheduler(b.Scheduler); err != nil {
+			return nil, err
+		}
+		b.Feed = &Feed{batch: b, known: b.Profiles}
+		return backend.Open(ctx, b, to)
+	})
 }
 
 // settled takes a job of which all is settled, or an event.

@@ -11,12 +11,14 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/control"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/nodes"
@@ -42,6 +44,7 @@ type node struct {
 	given    chan harness.Given      // what the batch gets
 	cancel   context.CancelCauseFunc // of the batch
 	ended    chan struct{}           // is closed when the batch has
+	run      atomic.Int64            // of the batch
 
 	mu      sync.Mutex
 	numbers []int // of the jobs in the mix, by their numbers for the head
@@ -136,6 +139,8 @@ func (n *node) do(ctx context.Context, said remote.ToNode) error {
 		n.post(runner.OnlyCompanions{})
 	case said.Cancel != "":
 		n.cancel(errors.New(said.Cancel))
+	case said.Control != nil:
+		go n.control(ctx, *said.Control)
 	case said.NoMore:
 		close(n.given)
 		n.given = nil
@@ -205,6 +210,7 @@ func (n *node) prepares(ctx context.Context, p remote.Preparing) error {
 // begins begins the batch.
 func (n *node) begins(ctx context.Context, b remote.Beginning) {
 	ctx, n.cancel = context.WithCancelCause(ctx)
+	n.run.Store(b.Run)
 	go func() {
 		defer close(n.ended)
 		_, err := n.prepared.Execute(ctx, b.Run, n.epoch.Add(time.Duration(b.Zero)))
@@ -214,6 +220,16 @@ func (n *node) begins(ctx context.Context, b remote.Beginning) {
 		}
 		n.to.Say(remote.FromNode{Ended: &ended})
 	}()
+}
+
+// control does what the user asks of a device, by the socket of the batch here.
+func (n *node) control(ctx context.Context, c remote.Controlling) {
+	done := remote.Controlled{ID: c.ID}
+	state, err := control.Ask(ctx, n.run.Load(), os.Getpid(), c.Do, c.Device)
+	if done.State = state; err != nil {
+		done.Why = err.Error()
+	}
+	n.to.Say(remote.FromNode{Controlled: &done})
 }
 
 // gives gives the batch a job.

@@ -347,12 +347,8 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	switch {
 	case !isPolicy:
 		why = fmt.Sprintf("%s is a cluster: write also the policy by which its head gives jobs to nodes, as in cluster-rr/%s", b.options.Node, s.Name)
-	case policy.Offloads():
-		why = "jobs do not leave real nodes that they were given to: leave +offload out, or simulate the cluster"
 	case policy.Literal():
 		why = "the printed listings are for simulated clusters: leave literal out"
-	case s.Program != nil || s.Plans != nil:
-		why = "real nodes of a cluster have schedulers that neither plan nor are programs: choose another one"
 	case b.options.Slow != "":
 		return harness.Refuse(fmt.Errorf("--slow %s: nodes of a cluster are not slowed: leave it out", b.options.Slow))
 	case b.options.Failures != "":

@@ -23,15 +23,16 @@ type batch struct {
 	harness.Batch
 	*dispatch.Dispatcher
 	ranks
-	backend *Backend
-	to      harness.Recorder
-	members []*member
-	devices []results.Device
-	run     results.Run   // as the first node describes it
-	arrival time.Duration // by the head's clock
-	desk    string        // as Preparing.Desk
-	outputs string        // directory of the run's output files
-	broken  []error       // why measurements do not count
+	questions questions
+	backend   *Backend
+	to        harness.Recorder
+	members   []*member
+	devices   []results.Device
+	run       results.Run   // as the first node describes it
+	arrival   time.Duration // by the head's clock
+	desk      string        // as Preparing.Desk
+	outputs   string        // directory of the run's output files
+	broken    []error       // why measurements do not count
 }
 
 // member is a node of it.
@@ -42,6 +43,7 @@ type member struct {
 	jobs  []*mixes.Job  // by their numbers there
 	last  []results.Job // their latest records
 	ended bool          // its batch has
+	gone  bool          // it answers no questions any more; under questions.mu
 }
 
 // Open prepares the nodes for a batch.
@@ -92,7 +94,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	if err != nil {
 		return nil, errors.Join(append([]error{harness.Refuse(err)}, h.Close(new(results.Run))...)...)
 	}
-	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), Again: of.StartsAgain(), Recorder: to})
+	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), RanksStay: h.desk != "", Again: of.StartsAgain(), Recorder: to})
 	for _, c := range b.conns {
 		m := &member{conn: c, of: h}
 		m.Member = h.Add(len(prepared[c].Devices), m)
@@ -138,7 +140,11 @@ func (h *batch) Execute(ctx context.Context, run int64, arrival time.Time) ([]re
 	for _, m := range h.members {
 		m.conn.to.Say(ToNode{Begin: &Beginning{Run: run, Zero: int64(h.arrival + m.conn.clock.offset)}})
 	}
-	err = h.drive(ctx)
+	closes, err := h.listen(run)
+	if err != nil {
+		return h.Records, err
+	}
+	err = errors.Join(h.drive(ctx), closes())
 	h.tellClocks()
 	if failed := h.Head.Err(); failed != nil {
 		err = errors.Join(err, fmt.Errorf("scheduler: %w", failed))
@@ -277,6 +283,7 @@ func (h *batch) loses(m *member) error {
 	m.ended = true
 	why := fmt.Sprintf("%s is lost: %s", m.conn.title, m.conn.lost)
 	h.Say("%s", why)
+	h.questions.end(m, why)
 	return h.Lose(m.Member, why)
 }
 
@@ -296,8 +303,11 @@ func (h *batch) take(r received) error {
 		h.Say("%s: %s", m.conn.title, said.Say)
 	case said.Declined != nil:
 		m.ends(said.Declined.Job, results.Refused, said.Declined.Why)
+	case said.Controlled != nil:
+		h.questions.take(*said.Controlled)
 	case said.Ended != nil:
 		m.ended = true
+		h.questions.end(m, m.conn.title+" has ended its jobs")
 		if said.Ended.Why != "" && !h.Cancelled() {
 			h.broken = append(h.broken, said.Ended.of(m.conn))
 			m.conn.lose(errors.New(said.Ended.Why))

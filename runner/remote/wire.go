@@ -5,6 +5,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/control"
 	"github.com/caserun/caserun/runner/harness"
 )
 
@@ -23,6 +24,7 @@ type ToNode struct {
 	Withdraw *runner.Withdraw `json:",omitzero"`
 	Alone    bool             `json:",omitzero"` // only companions are left
 	Cancel   string           `json:",omitzero"` // why all jobs end
+	Control  *Controlling     `json:",omitzero"` // answered by Controlled, while the batch runs
 	NoMore   bool             `json:",omitzero"`
 	Close    bool             `json:",omitzero"`
 }
@@ -51,22 +53,23 @@ type Beginning struct {
 
 // FromNode is what a node says to its head.
 type FromNode struct {
-	Opened   *Opened          `json:",omitzero"`
-	Prepared *Prepared        `json:",omitzero"`
-	Pong     *Pong            `json:",omitzero"`
-	Say      string           `json:",omitzero"` // a line for the user
-	Declined *Declined        `json:",omitzero"`
-	Job      *results.Job     `json:",omitzero"`
-	Rank     *results.Rank    `json:",omitzero"`
-	Task     *results.Task    `json:",omitzero"`
-	Swap     *results.Swap    `json:",omitzero"`
-	Kernel   *results.Kernel  `json:",omitzero"`
-	Segment  *results.Segment `json:",omitzero"`
-	Event    *results.Event   `json:",omitzero"`
-	Copy     *results.Copy    `json:",omitzero"`
-	Ended    *Failure         `json:",omitzero"` // the batch has ended
-	Closed   *Closed          `json:",omitzero"`
-	Failed   *Failure         `json:",omitzero"` // what was asked for last cannot be
+	Opened     *Opened          `json:",omitzero"`
+	Prepared   *Prepared        `json:",omitzero"`
+	Pong       *Pong            `json:",omitzero"`
+	Say        string           `json:",omitzero"` // a line for the user
+	Declined   *Declined        `json:",omitzero"`
+	Job        *results.Job     `json:",omitzero"`
+	Rank       *results.Rank    `json:",omitzero"`
+	Task       *results.Task    `json:",omitzero"`
+	Swap       *results.Swap    `json:",omitzero"`
+	Kernel     *results.Kernel  `json:",omitzero"`
+	Segment    *results.Segment `json:",omitzero"`
+	Event      *results.Event   `json:",omitzero"`
+	Copy       *results.Copy    `json:",omitzero"`
+	Controlled *Controlled      `json:",omitzero"`
+	Ended      *Failure         `json:",omitzero"` // the batch has ended
+	Closed     *Closed          `json:",omitzero"`
+	Failed     *Failure         `json:",omitzero"` // what was asked for last cannot be
 }
 
 // Opened says what the node is.
@@ -103,4 +106,18 @@ type Failure struct {
 type Closed struct {
 	Run      results.Run
 	Problems []string
+}
+
+// Controlling is what the user asks of a device of the node.
+type Controlling struct {
+	ID     int // of the question
+	Do     control.Verb
+	Device int // its number there
+}
+
+// Controlled answers it.
+type Controlled struct {
+	ID    int
+	State runner.DeviceState
+	Why   string // it cannot be; "": it was done
 }

@@ -58,12 +58,14 @@ func (c *crowd) endOne() {
 
 func (c *crowd) enter(decided []cluster.Decision) {
 	c.decisions += len(decided)
-	moves := false
 	for _, d := range decided {
-		_, withdrawn := d.(cluster.Withdraw)
-		if a, ok := d.(cluster.Assign); ok && !moves {
-			c.running = append(c.running, a.Job)
+		switch d := d.(type) {
+		case cluster.Assign:
+			c.running = append(c.running, d.Job)
+		case cluster.Leave:
+			again := c.head.Left(d.Job, d.Node)
+			c.decisions += len(again)
+			c.enter(again[1:]) // the first assigns it again
 		}
-		moves = withdrawn
 	}
 }

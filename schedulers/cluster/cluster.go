@@ -60,11 +60,17 @@ type Limit struct {
 	Node, Devices int
 }
 
-// Withdraw takes back what Assign gave. If the job is not lost, an Assign of as many ranks follows.
+// Leave asks whether the ranks of a job can leave a node, which they have not started on. Left or Stayed answers.
+type Leave struct {
+	Job    schedulers.JobID
+	Node   int
+	Reason string
+}
+
+// Withdraw takes back what Assign gave: a node with ranks of the job is down, and the whole job is over.
 type Withdraw struct {
 	Job    schedulers.JobID
 	Shares []Share
-	Lost   bool // a node with ranks of the job is down: the whole job is over
 	Reason string
 }
 
@@ -76,5 +82,6 @@ type Refuse struct {
 
 func (Assign) decision()   {}
 func (Limit) decision()    {}
+func (Leave) decision()    {}
 func (Withdraw) decision() {}
 func (Refuse) decision()   {}

@@ -30,6 +30,7 @@ type Head struct {
 	ease    maxima // minus waiting / weight
 	// resumable are nodes whose last short job is gone, so that limits can go. A node may occur twice.
 	resumable []*node
+	relieved  int // nodes that Tick has relieved; all of them: it is over
 	decided   []Decision
 }
 
@@ -44,6 +45,7 @@ type node struct {
 	waiting      int // ranks, as last reported, and moved since
 	free         int // its part of Head.free
 	shares       []*share
+	leaving      *share // that was asked to leave; nil: none is
 }
 
 type job struct {
@@ -82,6 +84,7 @@ func New(policy Policy, nodes []Node) (*Head, error) {
 		n.place, h.places[n.given] = i, i
 		h.rise(n)
 	}
+	h.relieved = len(h.nodes)
 	return h, nil
 }
 
@@ -153,7 +156,7 @@ func (h *Head) NodeDown(node int) []Decision {
 	for len(n.shares) > 0 {
 		j := n.shares[0].job
 		reason := fmt.Sprintf("job %s is lost: node %s is down", j.Name, n.Name)
-		h.decided = append(h.decided, Withdraw{Job: j.ID, Shares: sharesOf(j), Lost: true, Reason: reason})
+		h.decided = append(h.decided, Withdraw{Job: j.ID, Shares: sharesOf(j), Reason: reason})
 		h.end(j)
 	}
 	return h.decide()
@@ -249,6 +252,9 @@ func (h *Head) change(s *share, ranks int) {
 		}
 	}
 	if s.ranks == 0 {
+		if n.leaving == s {
+			n.leaving = nil
+		}
 		same := func(other *share) bool { return other == s }
 		s.job.shares, n.shares = slices.DeleteFunc(s.job.shares, same), slices.DeleteFunc(n.shares, same)
 	}

@@ -56,6 +56,10 @@ func call(t testing.TB, h *cluster.Head, text string) []cluster.Decision {
 		return h.NodeUp(number(1) - 1)
 	case "tick":
 		return h.Tick()
+	case "left":
+		return h.Left(job(1), number(2)-1)
+	case "stays":
+		return h.Stayed(job(1), number(2)-1)
 	case "load":
 		var started []schedulers.JobID
 		for i := range words[3:] {
@@ -225,7 +229,8 @@ func TestListings(t *testing.T) {
 			{"2 4 mm", "2 > n2:4"},
 			{"load n1 2 1", ""},
 			{"load n1 4", ""},
-			{"load n2 4", "2 < n2:4 (node n2 has 4 ranks waiting, more than 2); 2 > n3:4"},
+			{"load n2 4", "2 ? n2 (node n2 has 4 ranks waiting, more than 2)"},
+			{"left 2 n2", "2 > n3:4"},
 			{"load n3 9", ""},
 			{"3 4 adfa", "3 > n1:1 n2:3"},
 			{"load n2 3", ""},
@@ -234,7 +239,8 @@ func TestListings(t *testing.T) {
 			{"1 4 mm", "1 > n1:4"},
 			{"2 2 mm", "2 > n2:2"},
 			{"load n1 4", ""},
-			{"load n2 2", "2 < n2:2 (node n2 has 2 ranks waiting, more than 0); 2 > n3:2"},
+			{"load n2 2", "2 ? n2 (node n2 has 2 ranks waiting, more than 0)"},
+			{"left 2 n2", "2 > n3:2"},
 		}},
 		{"Listing 4-3: the next short job takes the place before it is given back", "latency", []step{
 			{"1 4 long", "1 > n1:4"},
@@ -258,7 +264,26 @@ func TestListings(t *testing.T) {
 		}},
 		{"offload: no more moves than needed", "cluster-rr+offload:threshold=2", []step{
 			{"1 1 mm", "1 > n1:1"}, {"2 2 mm", "2 > n2:1 n3:1"}, {"3 1 mm", "3 > n1:1"}, {"4 2 mm", "4 > n2:1 n3:1"}, {"5 1 mm", "5 > n1:1"},
-			{"load n1 4", "5 < n1:1 (node n1 has 4 ranks waiting, more than 2); 5 > n2:1; 3 < n1:1 (node n1 has 3 ranks waiting, more than 2); 3 > n3:1"},
+			{"load n1 4", "5 ? n1 (node n1 has 4 ranks waiting, more than 2)"},
+			{"left 5 n1", "5 > n2:1; 3 ? n1 (node n1 has 3 ranks waiting, more than 2)"},
+			{"left 3 n1", "3 > n3:1"},
+		}},
+		{"offload: a job that has started stays, and another one is asked", "cluster-rr+offload:threshold=2", []step{
+			{"1 1 mm", "1 > n1:1"}, {"2 2 mm", "2 > n2:1 n3:1"}, {"3 1 mm", "3 > n1:1"}, {"4 2 mm", "4 > n2:1 n3:1"}, {"5 1 mm", "5 > n1:1"},
+			{"load n1 3", "5 ? n1 (node n1 has 3 ranks waiting, more than 2)"},
+			{"load n1 3", ""},
+			{"stays 5 n1", "3 ? n1 (node n1 has 3 ranks waiting, more than 2)"},
+			{"stays 5 n1", ""},
+			{"end 3", ""},
+			{"left 3 n1", ""},
+		}},
+		{"offload: a job that has left goes back if no other node is better any more", "cluster-rr+offload:threshold=2", []step{
+			{"1 1 mm", "1 > n1:1"}, {"2 2 mm", "2 > n2:1 n3:1"}, {"3 1 mm", "3 > n1:1"},
+			{"load n1 3", "3 ? n1 (node n1 has 3 ranks waiting, more than 2)"},
+			{"down n2", "2 < n2:1 n3:1 (job 2 is lost: node n2 is down)"},
+			{"down n3", ""},
+			{"left 3 n1", "3 > n1:1"},
+			{"tick", ""},
 		}},
 		{"offload: a suspended job stays", "latency+offload:threshold=0", []step{
 			{"1 9 adfa", "1 > n1:4 n2:3 n3:2"},

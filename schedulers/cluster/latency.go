@@ -46,7 +46,7 @@ func (h *Head) yielding(n *node) []*share {
 	}
 	var long []*share
 	for _, s := range n.shares {
-		if s.job.Class == Long && !s.limited {
+		if s.job.Class == Long && !s.limited && s != n.leaving {
 			long = append(long, s)
 		}
 	}

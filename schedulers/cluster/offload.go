@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/caserun/caserun/internal/size"
 	"github.com/caserun/caserun/schedulers"
@@ -22,32 +23,85 @@ func (h *Head) Load(node, waiting int, started ...schedulers.JobID) []Decision {
 		h.wait(n, waiting)
 		h.relieve(n)
 	}
-	return h.decide()
+	return h.decideAfter(n)
 }
 
 // Tick looks again at all nodes, because others may have emptied since they were reported.
 func (h *Head) Tick() []Decision {
 	if h.crowded > 0 {
-		for _, n := range h.nodes {
-			h.relieve(n)
+		h.relieved = 0
+	}
+	return h.tick()
+}
+
+// tick goes on with the nodes until one waits for an answer.
+func (h *Head) tick() []Decision {
+	for ; h.relieved < len(h.nodes); h.relieved++ {
+		n := h.nodes[h.relieved]
+		if h.relieve(n); n.leaving != nil {
+			return h.decideAfter(n)
 		}
 	}
 	return h.decide()
 }
 
-// relieve moves jobs away from a node while too many ranks wait there, the latest first.
+// decideAfter decides nothing else before a node has answered: room that it leaves may be given.
+func (h *Head) decideAfter(n *node) []Decision {
+	if n.leaving == nil {
+		return h.decide()
+	}
+	decided := h.decided
+	h.decided = nil
+	return decided
+}
+
+// relieve asks the latest ranks that may move to leave a node on which too many wait.
 func (h *Head) relieve(n *node) {
-	for h.policy.offloads && n.waiting > h.policy.threshold {
-		to := h.nodes[h.ease.first()]
-		i := len(n.shares) - 1
-		for i >= 0 && !h.improves(n.shares[i], to) {
-			i--
-		}
-		if i < 0 {
+	if !h.policy.offloads || n.leaving != nil || n.waiting <= h.policy.threshold {
+		return
+	}
+	to := h.nodes[h.ease.first()]
+	for _, s := range slices.Backward(n.shares) {
+		if h.improves(s, to) {
+			reason := fmt.Sprintf("node %s has %s waiting, more than %d", n.Name, size.Count(n.waiting, "rank"), h.policy.threshold)
+			h.decided = append(h.decided, Leave{s.job.ID, n.given, reason})
+			n.leaving = s
+			h.refresh(n)
 			return
 		}
-		h.move(n.shares[i], to)
 	}
+}
+
+// Left says that the ranks of a job have left the node. They are assigned anew.
+func (h *Head) Left(id schedulers.JobID, node int) []Decision {
+	return h.answered(id, node, func(s *share) {
+		to := h.nodes[h.ease.first()]
+		if !h.improves(s, to) { // any more
+			to = s.node
+		}
+		h.move(s, to)
+	})
+}
+
+// Stayed says that the job has started there before its ranks could leave the node, or that they may not.
+func (h *Head) Stayed(id schedulers.JobID, node int) []Decision {
+	return h.answered(id, node, func(s *share) { s.job.started = true })
+}
+
+// answered takes the answer to Leave. One that comes too late changes nothing.
+func (h *Head) answered(id schedulers.JobID, node int, take func(*share)) []Decision {
+	n := h.nodes[h.places[node]]
+	s := n.leaving
+	if s == nil || s.job.ID != id {
+		return nil
+	}
+	n.leaving = nil
+	take(s)
+	h.refresh(n)
+	if h.relieve(n); n.leaving != nil {
+		return h.decideAfter(n)
+	}
+	return h.tick()
 }
 
 // improves reports whether the share may move, and fewer ranks wait on the other node, for its weight.
@@ -58,9 +112,10 @@ func (h *Head) improves(s *share, to *node) bool {
 
 func (h *Head) move(s *share, to *node) {
 	j, from, ranks := s.job, s.node, s.ranks
-	reason := fmt.Sprintf("node %s has %s waiting, more than %d", from.Name, size.Count(from.waiting, "rank"), h.policy.threshold)
-	h.decided = append(h.decided, Withdraw{Job: j.ID, Shares: []Share{{from.given, ranks}}, Reason: reason},
-		Assign{j.ID, []Share{{to.given, ranks}}})
+	h.decided = append(h.decided, Assign{j.ID, []Share{{to.given, ranks}}})
+	if s.moved = true; to == from {
+		return
+	}
 	h.change(s, -ranks)
 	h.give(j, to, ranks)
 	j.on(to).moved = true

@@ -41,6 +41,7 @@ type headBooks struct {
 	up     []bool
 	heads  [2]*cluster.Head
 	jobs   map[schedulers.JobID]*booked
+	asked  []cluster.Leave // not answered yet
 	last   schedulers.JobID
 }
 
@@ -48,7 +49,7 @@ type booked struct {
 	cluster.Job
 	at      map[int]int // ranks by node
 	limited map[int]bool
-	moving  int // ranks that were withdrawn
+	moving  int // ranks that have left a node
 }
 
 func (b *booked) waits() bool { return len(b.at) == 0 }
@@ -103,9 +104,35 @@ func (b *headBooks) run() {
 			b.tell(func(h *cluster.Head) []cluster.Decision { return h.RankEnded(b.last+1, 0) })
 			b.tell(func(h *cluster.Head) []cluster.Decision { return h.JobEnded(b.last + 1) })
 		},
+		"answer": func(rt *rapid.T) {
+			if len(b.asked) > 0 {
+				b.answer(rapid.Bool().Draw(rt, "left"))
+			}
+		},
 		"": func(*rapid.T) { b.check() },
 	})
 	b.drain()
+}
+
+// answer answers the first question that is open.
+func (b *headBooks) answer(left bool) {
+	asked := b.asked[0]
+	b.asked = b.asked[1:]
+	j := b.jobs[asked.Job]
+	late := j == nil || j.at[asked.Node] == 0
+	if left && !late {
+		j.moving = j.at[asked.Node]
+		delete(j.at, asked.Node)
+	}
+	decided := b.tell(func(h *cluster.Head) []cluster.Decision {
+		if left {
+			return h.Left(asked.Job, asked.Node)
+		}
+		return h.Stayed(asked.Job, asked.Node)
+	})
+	if late && len(decided) > 0 {
+		b.Fatalf("%+v is answered too late, and this was decided: %s", asked, HeadText(decided))
+	}
 }
 
 // draw draws a job; nil: no job is left.
@@ -143,7 +170,7 @@ func (b *headBooks) lose(node int) {
 	b.up[node] = false
 	var lost []schedulers.JobID
 	for _, d := range b.tell(func(h *cluster.Head) []cluster.Decision { return h.NodeDown(node) }) {
-		if w, ok := d.(cluster.Withdraw); ok && w.Lost {
+		if w, ok := d.(cluster.Withdraw); ok {
 			lost = append(lost, w.Job)
 		}
 	}
@@ -188,21 +215,23 @@ func (b *headBooks) enter(d cluster.Decision) {
 	switch d := d.(type) {
 	case cluster.Assign:
 		b.assigned(d)
+	case cluster.Leave:
+		if j := b.jobs[d.Job]; j == nil || j.at[d.Node] == 0 || j.limited[d.Node] {
+			b.Fatalf("%+v: the job is %+v", d, j)
+		}
+		b.asked = append(b.asked, d)
 	case cluster.Withdraw:
 		j := b.jobs[d.Job]
 		for _, s := range d.Shares {
-			if j == nil || j.at[s.Node] != s.Ranks || j.limited[s.Node] && !d.Lost {
+			if j == nil || j.at[s.Node] != s.Ranks {
 				b.Fatalf("%+v: the job has %+v", d, j)
 			}
 			delete(j.at, s.Node)
-			j.moving += s.Ranks
 		}
-		if d.Lost {
-			if !j.waits() {
-				b.Fatalf("%+v leaves %+v", d, j)
-			}
-			delete(b.jobs, d.Job)
+		if !j.waits() {
+			b.Fatalf("%+v leaves %+v", d, j)
 		}
+		delete(b.jobs, d.Job)
 	case cluster.Limit:
 		j, devices := b.jobs[d.Job], b.nodes[d.Node].Devices
 		if j == nil || j.at[d.Node] == 0 || j.Class != cluster.Long || j.limited[d.Node] == (d.Devices < devices) || d.Devices > devices {
@@ -280,7 +309,7 @@ func (b *headBooks) check() {
 	for _, id := range slices.Sorted(maps.Keys(b.jobs)) {
 		j := b.jobs[id]
 		if j.moving > 0 {
-			b.Fatalf("%+v was withdrawn, and was assigned to nothing", j)
+			b.Fatalf("%+v has left a node, and was assigned to nothing", j)
 		}
 		if j.waits() {
 			waits = append(waits, j)
@@ -297,16 +326,22 @@ func (b *headBooks) check() {
 			free += n.Devices - used[i]
 		}
 		for _, j := range b.jobs {
-			if j.limited[i] && len(b.shorts(i)) == 0 {
+			if j.limited[i] && len(b.shorts(i)) == 0 && len(b.asked) == 0 {
 				b.Fatalf("%+v is limited on node %d for nobody", j, i)
 			}
 		}
+	}
+	if len(b.asked) > 0 { // room that is left may be given
+		return
 	}
 	if len(waits) > 0 && b.policy.Program() == nil {
 		b.mustWait(waits, used, free)
 	}
 	decided := b.tell((*cluster.Head).Tick)
 	for range len(b.jobs) * len(b.nodes) { // each share moves once
+		for len(b.asked) > 0 {
+			b.answer(true)
+		}
 		decided = b.tell((*cluster.Head).Tick)
 	}
 	if len(decided) > 0 {
@@ -338,6 +373,9 @@ func (b *headBooks) mustWait(waits []*booked, used []int, free int) {
 
 // drain ends the first job that runs and is not suspended, until none is left.
 func (b *headBooks) drain() {
+	for len(b.asked) > 0 {
+		b.answer(true)
+	}
 	for i := range b.nodes {
 		b.bring(i)
 	}
@@ -357,7 +395,7 @@ func (b *headBooks) drain() {
 }
 
 // HeadText returns what a head decides as text: "3 > n1:2 n2:1" job 3 gets 2 ranks on the first node and 1 on the second,
-// "3 < n1:2 (reason)" they are withdrawn, "3 @ n1:0" it may use no device there, "3 refused: reason".
+// "3 ? n1 (reason)" are its ranks to leave the node, "3 < n1:2 (reason)" they are withdrawn, "3 @ n1:0" it may use no device there, "3 refused: reason".
 func HeadText(decided []cluster.Decision) string {
 	shares := func(all []cluster.Share) (text string) {
 		for _, s := range all {
@@ -372,6 +410,8 @@ func HeadText(decided []cluster.Decision) string {
 			lines = append(lines, fmt.Sprintf("%d >%s", d.Job, shares(d.Shares)))
 		case cluster.Limit:
 			lines = append(lines, fmt.Sprintf("%d @ n%d:%d", d.Job, d.Node+1, d.Devices))
+		case cluster.Leave:
+			lines = append(lines, fmt.Sprintf("%d ? n%d (%s)", d.Job, d.Node+1, d.Reason))
 		case cluster.Withdraw:
 			lines = append(lines, fmt.Sprintf("%d <%s (%s)", d.Job, shares(d.Shares), d.Reason))
 		case cluster.Refuse:
