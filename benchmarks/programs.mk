@@ -1,5 +1,6 @@
 # Builds CUDA programs of the kind of pilot/pilot.h into $(SUITE)/$(NAME). The including Makefile says NAME and PROGRAMS first.
-# `make test` builds them into build with g++ for the fake CUDA runtime, and calls test.sh. FLAGS and FOLDER may be added to.
+# `make test` builds them into build with g++ for the fake CUDA runtime, and calls test.sh. FLAGS and FOLDER may be added to,
+# and MORE names headers of other folders.
 NVCC ?= nvcc
 SUITE := ../../bin/suite
 
@@ -7,7 +8,7 @@ FOLDER ?= $(SUITE)/$(NAME)
 FLAGS  = -std=c++14 $(CODE) -cudart shared -O2 $(DEFINES) $(NVCCFLAGS)
 
 COMMON  := $(addprefix $(SUITE)/obj/$(NAME)-,pilot.o suite.o host.o)
-HEADERS := $(wildcard *.h) ../pilot/pilot.h $(wildcard ../rodinia/common/*.h) ../../native/stop/case_stop.h Makefile ../programs.mk
+HEADERS := $(wildcard *.h) $(MORE) ../pilot/pilot.h $(wildcard ../rodinia/common/*.h) ../../native/stop/case_stop.h Makefile ../programs.mk
 
 all: $(addprefix $(FOLDER)/,$(PROGRAMS))
 

@@ -3,44 +3,19 @@
  *
  * M matrices of N x N 32-bit integers below 3. P times the product of two of them, modulo 3, replaces a third, in turn. So a
  * kernel is given three matrices, whatever M is. The last product is checked with a random vector (Freivalds). */
+#include "multiply.h"
 #include "node.h"
 
 static const about what = {"Products of N x N matrices: --products of them, of --matrices matrices (10 and 3).", "multiply", {200, 2000, 10000}, 1, 1L << 15, 1, 1};
 
-static const int tile = 128, depth = 8, part = 8, side = tile / part; /* a thread computes part x part entries */
-
-__device__ static int at(const int *m, int n, int row, int column) { return row < n && column < n ? m[(size_t)row * n + column] : 0; }
+static const int tile = 128;
 
 __global__ void __launch_bounds__(side * side) multiply(const int *a, const int *b, int *c, int n, span *ran)
 {
 	const stamped all(ran);
-	__shared__ int of_a[depth][tile], of_b[depth][tile];
-	const int x = threadIdx.x % side, y = threadIdx.x / side, blocks = (n + tile - 1) / tile, row = (int)blockIdx.x / blocks * tile,
-		  column = (int)blockIdx.x % blocks * tile;
-	int sum[part][part] = {};
+	const int blocks = (n + tile - 1) / tile;
 
-	for (int from = 0; from < n; from += depth) {
-		for (int i = threadIdx.x; i < tile * depth; i += side * side) {
-			of_a[i % depth][i / depth] = at(a, n, row + i / depth, from + i % depth);
-			of_b[i / tile][i % tile] = at(b, n, from + i / tile, column + i % tile);
-		}
-		__syncthreads();
-		for (int k = 0; k < depth; k++) {
-			int left[part], right[part];
-			for (int i = 0; i < part; i++) {
-				left[i] = of_a[k][y + i * side];
-				right[i] = of_b[k][x + i * side];
-			}
-			for (int i = 0; i < part; i++)
-				for (int j = 0; j < part; j++)
-					sum[i][j] += left[i] * right[j];
-		}
-		__syncthreads();
-	}
-	for (int i = 0; i < part; i++)
-		for (int j = 0; j < part; j++)
-			if (row + y + i * side < n && column + x + j * side < n)
-				c[(size_t)(row + y + i * side) * n + column + x + j * side] = sum[i][j] % 3;
+	multiply_tile<tile>(a, b, c, n, (int)blockIdx.x / blocks, (int)blockIdx.x % blocks, [](int sum) { return sum % 3; });
 }
 KERNEL(multiply);
 

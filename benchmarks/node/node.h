@@ -102,11 +102,18 @@ public:
 
 	int finish(const void *result, size_t bytes)
 	{
-		fprintf(stderr, "kernels %.3f s, host work %.3f s, waited %.3f s\n", kernels_s_, host_s_, waited_s_);
+		print_times();
 		return program::finish(result, bytes);
+	}
+	int finish_on_host(const void *result, size_t bytes)
+	{
+		print_times();
+		return program::finish_on_host(result, bytes);
 	}
 
 private:
+	void print_times() const { fprintf(stderr, "kernels %.3f s, host work %.3f s, waited %.3f s\n", kernels_s_, host_s_, waited_s_); }
+
 	double launched_ = 0, kernels_s_ = 0, waited_s_ = 0, host_s_ = 0;
 };
 

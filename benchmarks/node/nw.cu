@@ -1,18 +1,11 @@
 /* nw: alignment of two sequences of N letters (Needleman and Wunsch). A launch computes the tiles of 16 x 16 of one diagonal; the
  * first one makes the borders. */
+#include "align.h"
 #include "node.h"
 
 static const about what = {"Alignment of two sequences of N letters.", "align", {64, 512, 2048}, 1, 1L << 15, 128, 1000000};
 
-enum { TILE = 16, GAP = -2 };
-
 __host__ __device__ static int letter(uint64_t sequence, size_t i) { return mixed(sequence << 32 | i) % 4; }
-
-__host__ __device__ static int score(int corner, int up, int left, bool same)
-{
-	const int match = corner + (same ? 5 : -3), gap = (up > left ? up : left) + GAP;
-	return match > gap ? match : gap;
-}
 
 __global__ void border(int *scores, size_t n, span *ran)
 {
@@ -26,17 +19,11 @@ KERNEL(border);
 __global__ void align(int *scores, size_t n, size_t diagonal, size_t tiles, long rounds, span *ran)
 {
 	const stamped all(ran);
-	const size_t first = diagonal < tiles ? 0 : diagonal - tiles + 1, last = diagonal < tiles ? diagonal : tiles - 1, wide = n + 1;
+	const size_t first = diagonal < tiles ? 0 : diagonal - tiles + 1, last = diagonal < tiles ? diagonal : tiles - 1;
 
 	for (size_t item = blockIdx.x; item < (last - first + 1) * rounds; item += gridDim.x) {
 		const size_t tile = first + item % (last - first + 1);
-		for (unsigned step = 0; step < 2 * TILE - 1; step++) {
-			const size_t row = tile * TILE + threadIdx.x + 1, column = (diagonal - tile) * TILE + (step - threadIdx.x) + 1;
-			const size_t at = row * wide + column;
-			if (threadIdx.x < TILE && threadIdx.x <= step && step - threadIdx.x < TILE && row <= n && column <= n)
-				scores[at] = score(scores[at - wide - 1], scores[at - wide], scores[at - 1], letter(1, row) == letter(2, column));
-			__syncthreads();
-		}
+		align_tile(scores, n, tile, diagonal - tile, [](size_t row, size_t column) { return letter(1, row) == letter(2, column); });
 	}
 }
 KERNEL(align);
@@ -53,12 +40,7 @@ int main(int argc, char **argv)
 		STEP(align, p, scores, n, diagonal, tiles, p.rounds);
 	p.phase("verify");
 	if (p.chosen.verify) {
-		std::vector<int> want(wide * wide);
-		for (size_t i = 0; i <= n; i++)
-			want[i] = want[i * wide] = GAP * (int)i;
-		for (size_t at = wide + 1; at < wide * wide; at++)
-			if (at % wide)
-				want[at] = score(want[at - wide - 1], want[at - wide], want[at - 1], letter(1, at / wide) == letter(2, at % wide));
+		const std::vector<int> want = aligned(n, [](size_t row, size_t column) { return letter(1, row) == letter(2, column); });
 		verify_report("scores", download(scores, wide * wide) != want, 0);
 	}
 	return p.finish(scores, wide * wide * sizeof *scores);

@@ -13,20 +13,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 
 class ranks {
 public:
-	/* Messages have up to so many bytes. */
-	explicit ranks(size_t message) : own(number("CASE_RANK", 0)), count(number("CASE_RANKS", 1)), message_((message + 7) / 8 * 8)
+	ranks() : own(number("CASE_RANK", 0)), count(number("CASE_RANKS", 1)) {}
+
+	const int own, count;
+
+	/* meet comes before all that follows. Messages have up to so many bytes. */
+	void meet(size_t message = 1 << 18)
 	{
+		message_ = (message + 7) / 8 * 8;
 		if (count == 1)
 			return;
 		const char *folder = getenv("CASE_RENDEZVOUS");
 		if (folder == nullptr)
 			die(EXIT_INPUT, "CASE_RENDEZVOUS is not set: give the job ranks: in its mix");
-		const std::string path = std::string(folder) + "/synth";
+		const std::string path = std::string(folder) + "/ranks";
 		const size_t bytes = sizeof(meeting) + (size_t)count * count * room();
 		const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		if (file < 0 || ftruncate(file, bytes) != 0)
@@ -36,8 +42,6 @@ public:
 			die(EXIT_INPUT, "%s: %s", path.c_str(), strerror(errno));
 		close(file);
 	}
-
-	const int own, count;
 
 	/* barrier waits until all ranks have come. */
 	void barrier()
@@ -70,6 +74,48 @@ public:
 		tell(&b->taken);
 	}
 
+	/* send_parts and receive_parts are for a message of any length. The receiver takes parts while others are sent. */
+	void send_parts(int to, const void *message, size_t bytes)
+	{
+		for (size_t at = 0; at < bytes; at += message_)
+			send(to, static_cast<const char *>(message) + at, std::min(message_, bytes - at));
+	}
+	void receive_parts(int from, void *message, size_t bytes)
+	{
+		for (size_t at = 0; at < bytes; at += message_)
+			receive(from, static_cast<char *>(message) + at, std::min(message_, bytes - at));
+	}
+
+	/* Ranks share items evenly: a rank has those from its first one up to that of the next rank, `most` at most. */
+	size_t first(int rank, size_t items) const { return items * rank / count; }
+	size_t most(size_t items) const { return (items + count - 1) / count; }
+
+	/* scatter gives each rank its items, of so many bytes each. The root, rank 0, has them at(item). */
+	template <class F> void scatter(size_t items, size_t bytes, F at, void *mine)
+	{
+		char *to = static_cast<char *>(mine);
+		for (size_t i = first(own, items); i < first(own + 1, items); i++, to += bytes)
+			if (own == 0)
+				memcpy(to, at(i), bytes);
+			else
+				receive_parts(0, to, bytes);
+		for (int rank = 1; own == 0 && rank < count; rank++)
+			for (size_t i = first(rank, items); i < first(rank + 1, items); i++)
+				send_parts(rank, at(i), bytes);
+	}
+
+	/* gather gives the root the items of all ranks, in order. */
+	void gather(size_t items, size_t bytes, const void *mine, void *all)
+	{
+		const auto length = [&](int rank) { return (first(rank + 1, items) - first(rank, items)) * bytes; };
+		if (own != 0)
+			return send_parts(0, mine, length(own));
+		if (length(0) > 0)
+			memcpy(all, mine, length(0));
+		for (int rank = 1; rank < count; rank++)
+			receive_parts(rank, static_cast<char *>(all) + first(rank, items) * bytes, length(rank));
+	}
+
 private:
 	enum { DEPTH = 2 };
 	struct meeting {
@@ -98,7 +144,7 @@ private:
 	box *box_of(int from, int to) { return reinterpret_cast<box *>(memory_ + sizeof(meeting) + ((size_t)from * count + to) * room()); }
 	char *place(box *b, uint32_t of) { return reinterpret_cast<char *>(b + 1) + of % DEPTH * message_; }
 
-	size_t message_;
+	size_t message_ = 0;
 	char *memory_ = nullptr;
 };
 

@@ -97,7 +97,8 @@ int main(int argc, char **argv)
 	const bool measures = p.rounds < 0;
 	float *a = p.allocate<float>(n, "a"), *b = p.allocate<float>(n, "b"), *c = p.allocate<float>(n, "c");
 	p.begin(1, 1);
-	ranks job((size_t)message);
+	ranks job;
+	job.meet((size_t)message);
 	communication talk(&job, kind, (size_t)message, p.chosen.verify);
 	std::vector<float> in = upload(a, n, unit);
 	const std::vector<float> other = upload(b, n, [](size_t i) { return unit(~i); });

@@ -169,6 +169,23 @@ int program::finish(const void *result, size_t bytes)
 	print_checksum(peek(sum));
 	if (chosen.out)
 		write_result(chosen.out, static_cast<const char *>(result), bytes);
+	return tear_down();
+}
+
+int program::finish_on_host(const void *result, size_t bytes)
+{
+	phase("result");
+	print_checksum(checksum(result, bytes));
+	if (chosen.out) {
+		FILE *file = open_output(chosen.out);
+		fwrite(result, 1, bytes, file);
+		close_output(file, chosen.out);
+	}
+	return tear_down();
+}
+
+int program::tear_down()
+{
 	clock_.start("tear-down");
 	for (void *memory : memory_)
 		device_free(memory);

@@ -100,7 +100,11 @@ public:
 	/* finish prints the checksum of the result, which is in device memory, writes it with --out, and frees all memory. */
 	int finish(const void *result, size_t bytes);
 
+	/* finish_on_host does so with a result in memory of the host. */
+	int finish_on_host(const void *result, size_t bytes);
+
 private:
+	int tear_down();
 	void *allocate_bytes(size_t bytes, const char *name);
 
 	const about what_;
