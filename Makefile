@@ -37,6 +37,7 @@ casecc:
 	$(MAKE) -C benchmarks/darknet casecc
 	$(MAKE) -C benchmarks/pilot casecc
 	$(MAKE) -C benchmarks/node casecc
+	$(MAKE) -C benchmarks/cluster casecc
 
 PREFIX ?= /usr/local
 SUITES ?= suite suite-casecc
@@ -75,7 +76,7 @@ dist:
 	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/_dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
 	find bin/_dist/$(name)/lib/caserun -maxdepth 1 -type f -exec strip -g -R .note.gnu.build-id {} +
 	git ls-files -z README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff docs containers benchmarks/Makefile \
-		'benchmarks/*.mk' 'benchmarks/*.md' benchmarks/plan benchmarks/rodinia benchmarks/darknet benchmarks/pilot benchmarks/node native/stop mixes/suites/inputs/cfg | xargs -0 cp --parents -t bin/_dist/$(name)
+		'benchmarks/*.mk' 'benchmarks/*.md' benchmarks/plan benchmarks/rodinia benchmarks/darknet benchmarks/pilot benchmarks/node benchmarks/cluster native/stop mixes/suites/inputs/cfg | xargs -0 cp --parents -t bin/_dist/$(name)
 	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/_dist/$(name)/Makefile
 	tar -C bin/_dist -c --sort=name --mtime=@$$(git log -1 --format=%ct) --owner=0 --group=0 --numeric-owner \
 		--mode=go=rX,u+w $(name) | gzip -9n >bin/dist/$(name).tar.gz
@@ -137,5 +138,6 @@ clean:
 	$(MAKE) -C benchmarks/darknet clean
 	$(MAKE) -C benchmarks/pilot clean
 	$(MAKE) -C benchmarks/node clean
+	$(MAKE) -C benchmarks/cluster clean
 	$(MAKE) -C benchmarks/rodinia clean
 	rm -rf bin

@@ -177,11 +177,18 @@ func (x *jobIndex) with(name string, args ...string) Job {
 	return j
 }
 
-// ranked is a job with other ranks than usual. What ranks divide among them is in the memory of each.
+// pairs are how many pairs of inputs the ranks of a program of benchmarks/cluster share.
+var pairs = map[string]int{"cluster-mm": 24, "cluster-nw": 76}
+
+// besidesPairs is what a rank has in memory besides its pairs: the times of a kernel, and a checksum.
+const besidesPairs = 24
+
+// ranked is a job with other ranks than usual. A rank has memory for as many pairs as any rank has.
 func (x *jobIndex) ranked(name string, ranks int) Job {
 	j := x.with(name)
-	if !j.Computes {
-		j.Footprint.Bytes = j.Footprint.Bytes * int64(j.Ranks) / int64(ranks)
+	if n := pairs[name]; n > 0 {
+		most := func(ranks int) int64 { return int64((n + ranks - 1) / ranks) }
+		j.Footprint.Bytes = (j.Footprint.Bytes-besidesPairs)/most(j.Ranks)*most(ranks) + besidesPairs
 	}
 	j.Ranks = ranks
 	return j

@@ -147,7 +147,7 @@ const (
 )
 
 // SuitePrograms returns the names of the programs that every suite has, spelled as in Tables 1
-// and 5 of CASE, of the programs of benchmarks/pilot and benchmarks/node, and of the PyTorch programs.
+// and 5 of CASE, of the programs of benchmarks/pilot, benchmarks/node and benchmarks/cluster, and of the PyTorch programs.
 func SuitePrograms() []string { return slices.Clone(suitePrograms) }
 
 var suitePrograms = []string{
@@ -155,18 +155,16 @@ var suitePrograms = []string{
 	"pilot/pagedos", "pilot/vectoradd", "pilot/backprop", "pilot/bfs", "pilot/hs3d", "pilot/partfilter", "pilot/lavamd",
 	"pilot/nn", "pilot/gaussian", "pilot/corr", "pilot/gesummv", "pilot/2dconvol",
 	"node/bp", "node/bfs", "node/hs", "node/nw", "node/sp", "node/mt", "node/pr", "node/sc", "node/bs", "node/va", "node/mm", "node/synth",
+	"cluster/mm", "cluster/nw", "cluster/adfa",
 	"torch/cnn.py", "torch/decode.py", "torch/diffusion.py", "torch/embedding.py",
 	"torch/graphnet.py", "torch/graphs.py", "torch/tabular.py", "torch/transformer.py",
 }
 
 // distinct are folders of programs that have names of other programs, too.
-var distinct = []string{"pilot", "node"}
-
-// simulated are programs that simulated nodes know, and that nobody has built.
-var simulated = []string{"cluster/mm", "cluster/nw", "cluster/adfa"}
+var distinct = []string{"pilot", "node", "cluster"}
 
 // OnlySimulated reports whether no GPU can run the job.
-func (j Job) OnlySimulated() bool { return j.Program == "" || slices.Contains(simulated, j.Program) }
+func (j Job) OnlySimulated() bool { return j.Program == "" }
 
 // Processes is how many processes of the job's command start.
 func (j *Job) Processes() int { return max(j.Ranks, 1) }
@@ -234,7 +232,7 @@ func (j Job) OfSuite() bool {
 // OfTorch reports whether the job's program is one of the PyTorch programs, which every suite has, because they need no build.
 func (j Job) OfTorch() bool { return strings.HasPrefix(j.Program, "torch/") && j.OfSuite() }
 
-// ReadsNone reports whether the job's program is one of PILOT's or of benchmarks/node, which read no files.
+// ReadsNone reports whether the job's program is one of PILOT's, of benchmarks/node or of benchmarks/cluster, which read no files.
 func (j Job) ReadsNone() bool { return slices.Contains(distinct, path.Dir(j.Program)) && j.OfSuite() }
 
 // FromCommand returns the job of a command line. A first word without a slash, or equal to one

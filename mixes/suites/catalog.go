@@ -3,7 +3,7 @@ package suites
 import "github.com/caserun/caserun/mixes"
 
 // CatalogJobs are the different jobs of these mixes of the catalog. Without names they are those
-// of all mixes, without the jobs that no GPU can run.
+// of all mixes.
 func CatalogJobs(names []string) ([]mixes.Job, error) {
 	chosen := mixes.Catalog()
 	if len(names) > 0 {
@@ -20,7 +20,7 @@ func CatalogJobs(names []string) ([]mixes.Job, error) {
 	seen := map[string]bool{}
 	for _, m := range chosen {
 		for _, j := range m.Jobs {
-			if !seen[j.Name] && (len(names) > 0 || !j.OnlySimulated()) {
+			if !seen[j.Name] {
 				seen[j.Name] = true
 				jobs = append(jobs, j)
 			}

@@ -82,10 +82,10 @@ func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
 	if said := check("D-128"); !strings.Contains(said, "programs and data ok the 4 different jobs can start\nlibraries ok") {
 		t.Error(said)
 	}
-	if said := check(); !strings.Contains(said, "programs and data failed") || !strings.Contains(said, "backprop") || strings.Contains(said, "cluster") {
+	if said := check(); !strings.Contains(said, "programs and data failed") || !strings.Contains(said, "backprop") || !strings.Contains(said, "cluster/mm") {
 		t.Error(said)
 	}
-	if said := check("C-alone-mm"); !strings.Contains(said, "job 0 (cluster-mm) has a program that nobody has built, so a GPU cannot run it") {
+	if said := check("C-alone-mm"); !strings.Contains(said, "programs and data failed job 0 (cluster-mm): program cluster/mm of suite") {
 		t.Error(said)
 	}
 }

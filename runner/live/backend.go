@@ -112,11 +112,7 @@ func BuildFor(probe results.Probe) suites.Build {
 func Resolve(o harness.Options, probe results.Probe, m mixes.Mix) (programs, dirs []string, err error) {
 	jobs := m.Jobs
 	if i := slices.IndexFunc(jobs, mixes.Job.OnlySimulated); i >= 0 {
-		has := "steps or a profile and no program"
-		if jobs[i].Program != "" {
-			has = "a program that nobody has built"
-		}
-		return nil, nil, harness.Refuse(fmt.Errorf("job %d (%s) has %s, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program", i, jobs[i].Name, has))
+		return nil, nil, harness.Refuse(fmt.Errorf("job %d (%s) has steps or a profile and no program, so a GPU cannot run it: simulate the mix with --node sim:4xV100, or give the job a program", i, jobs[i].Name))
 	}
 	ofBuiltin := func(j mixes.Job) bool { return suites.IsBuilt(j) && o.Suite == suites.Builtin }
 	if i := slices.IndexFunc(jobs, ofBuiltin); probe == results.Explicit && i >= 0 {

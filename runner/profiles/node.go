@@ -224,6 +224,9 @@ var exchanges = map[string]exchange{
 	"cluster/adfa": {gather: 8e6, seconds: 15, each: true},
 }
 
+// bytesOfDFA is the input of a rank of ADFA: 30,000 states with 256 transitions each.
+const bytesOfDFA = 30000 * 256 * 4
+
 // beforeExchanges is how many steps come before the iterations.
 const beforeExchanges = 2
 
@@ -237,7 +240,7 @@ func (e exchange) iterations(a *arguments, j mixes.Job) (lines string, count int
 	part := func(of float64) float64 { return of / float64(ranks) }
 	seconds, in := e.seconds*factor, int64(part(e.scatter))
 	if e.each {
-		in = j.Footprint.Bytes / 2
+		in = min(j.Footprint.Bytes/2, bytesOfDFA)
 	} else {
 		seconds = part(seconds)
 	}
