@@ -7,7 +7,7 @@
 
 static const about what = {"Compression of a DFA of N states and 256 letters by each rank of the job in each of the --iterations. Rounds: how often all states are\n"
                            "compared.",
-                           "compare", {200, 3000, 30000}, 1, 1L << 20, FULL, 512};
+                           "compare", {200, 3000, 30000}, 1, 1L << 20, FULL, 1280};
 
 enum { LETTERS = 256, CHANGED = 5, GROUP = 8, SHIFT = 24, SAMPLE = 64 };
 static const uint32_t STATES = (1u << SHIFT) - 1, NONE = ~0u; /* STATES is a mask, too */

@@ -6,7 +6,7 @@
 
 static const about what = {"Products of --pairs pairs of N x N matrices (24) in each of the --iterations, which the ranks of the job share. Rounds: how often a\n"
                            "product is computed.",
-                           "multiply", {64, 400, 1600}, 1, 1L << 14, 1, 64};
+                           "multiply", {64, 400, 1600}, 1, 1L << 14, 1, 96};
 
 static const int tile = 32;
 
