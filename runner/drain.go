@@ -76,6 +76,8 @@ func (b *Batch) mayDrain(device int) error {
 		return fmt.Errorf("device %d is drained already: --undo puts it back", number)
 	case b.config.Scheduler.ClientsDecide:
 		return errors.New("the scheduler has arch=shared, where processes decide by themselves: use arch=server")
+	case len(b.closed) == 1:
+		return fmt.Errorf("device %d is the only one%s: stop the run, or let it end", number, of)
 	case open == 1:
 		return fmt.Errorf("device %d is the last one%s that jobs may use: put another back with --undo, or stop the run", number, of)
 	}

@@ -321,6 +321,30 @@ func TestARunOverNodesLosesANode(t *testing.T) {
 	mustLeaveNothing(t, dir)
 }
 
+// With --retry-lost jobs start again on another node that a lost one took along.
+func TestJobsOfALostNodeStartAgain(t *testing.T) {
+	dir := inTempDir(t)
+	writeWaiting(t, dir)
+	writeFiles(t, map[string]string{"own.yaml": strings.ReplaceAll(mustRead(t, "own.yaml"), "binding: declared", "binding: declared, restartable: true")})
+	p, text := onTheFakes(t, dir, nil, append(twoNodes, "--retry-lost")...), new(bytes.Buffer)
+	p.Stdout, p.Stderr = text, text
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	probetest.Await(t, "not all jobs have started", func() bool {
+		found, _ := filepath.Glob("started-?")
+		return len(found) == 4
+	})
+	if err := syscall.Kill(nodesOf(t, p.Process.Pid)[1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	probetest.Await(t, "the run does not say that a node is lost", func() bool { return strings.Contains(text.String(), "is lost") })
+	writeFiles(t, map[string]string{"go": ""})
+	if err := p.Wait(); err != nil || !strings.Contains(text.String(), "  ok                        4\n") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
 // A head that is killed leaves nothing: its nodes stop their jobs.
 func TestAHeadThatIsKilledLeavesNothing(t *testing.T) {
 	dir := inTempDir(t)

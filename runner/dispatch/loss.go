@@ -70,8 +70,11 @@ func (d *Dispatcher) withdraw(w cluster.Withdraw) error {
 func (d *Dispatcher) LoseJob(job int, why string) error {
 	at := d.places[job]
 	w := runner.Withdraw{Job: at.local, Why: why, Lost: true}
-	if at.on != nil {
+	switch {
+	case at.on != nil:
 		return at.on.node.Post(w)
+	case at.split == nil: // it has left meanwhile
+		return nil
 	}
 	for _, p := range at.split.parts {
 		w.Job = p.Local

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/slurmstep"
@@ -58,15 +59,23 @@ func (j job) first() int {
 // errStopped is the end of a job that is stopped before its ranks have seats in a step.
 var errStopped = errors.New("it was stopped before Slurm had started its step")
 
+// How long Slurm may take to start a step, and when the user is told that it takes long.
+const (
+	stepLimit = 90 * time.Second
+	stepSlow  = 10 * time.Second
+)
+
 // seatRanks calls do once the ranks of a job have their seats in a step of Slurm, or the job is stopped. What do queues for the spawner
 // comes before the job's next stop.
 func (x *Executor) seatRanks(job int, do func([]*slurmstep.Seat, error)) {
 	of := x.job(job)
-	if x.config.Desk == nil || of.spec.Ranks == 0 {
+	if x.config.Desk == nil || !of.several() { // one rank meets nobody
 		do(nil, nil)
 		return
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
+	limit := time.AfterFunc(stepLimit, func() { stop(fmt.Errorf("Slurm has not started the step of its ranks within %v", stepLimit)) })
+	slow := time.AfterFunc(stepSlow, func() { x.config.Warn("job %d waits for Slurm to start the step of its ranks", x.number(job)) })
 	x.mu.Lock()
 	x.awaited[job] = stop
 	x.mu.Unlock()
@@ -82,6 +91,8 @@ func (x *Executor) seatRanks(job int, do func([]*slurmstep.Seat, error)) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		delete(x.awaited, job)
+		limit.Stop()
+		slow.Stop()
 		do(seats, context.Cause(ctx))
 		stop(nil)
 	})

@@ -140,7 +140,7 @@ func TestLaterRankDoesNotStart(t *testing.T) {
 func TestRanksThatAwaitTheirStep(t *testing.T) {
 	r := newRig(t, "case-alg3").sh("exit 0").ranked(2)
 	var err error
-	if r.desk, err = slurmstep.Open(t.Name() + strconv.Itoa(os.Getpid())); err != nil {
+	if r.desk, err = slurmstep.Open(t.Name()+strconv.Itoa(os.Getpid()), func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 	defer r.desk.Close()

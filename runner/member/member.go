@@ -191,7 +191,7 @@ func (n *node) prepares(ctx context.Context, p remote.Preparing) error {
 		}
 	}
 	if p.Desk != "" {
-		if n.desk, err = slurmstep.Open(p.Desk); err != nil {
+		if n.desk, err = slurmstep.Open(p.Desk, func(job int) { n.to.Say(remote.FromNode{Step: &job}) }); err != nil {
 			return err
 		}
 	}

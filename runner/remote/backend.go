@@ -147,7 +147,7 @@ func (b *Backend) open(ctx context.Context) error {
 	_, revision := harness.Version()
 	for _, c := range b.conns {
 		o := b.options
-		o.Node, o.Devices = cmp.Or(c.node, "local"), c.devices
+		o.Node, o.Devices, o.RetryLost = cmp.Or(c.node, "local"), c.devices, false // lost nodes are the head's
 		c.to.Say(ToNode{Open: &Opening{Protocol: Protocol, Version: revision, Options: o}})
 	}
 	err := b.gather(ctx, "be opened", func(c *conn, said FromNode) bool {

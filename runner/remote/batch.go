@@ -55,7 +55,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 		return nil, err
 	}
 	policy := of.Scheduler.Head.(cluster.Policy) // see CheckScheduler
-	h := &batch{Batch: of, backend: b, to: to, ranks: ranks{steps: map[int]*step{}, stepEnds: make(chan *step, len(of.Mix.Jobs))}}
+	h := &batch{Batch: of, backend: b, to: to, ranks: ranks{hosts: map[int][]string{}, steps: map[int]*step{}, stepEnds: make(chan *step, len(of.Mix.Jobs))}}
 	if b.conns[0].host != "" && b.Mode() == results.Live {
 		h.desk = rand.Text()
 	}
@@ -94,7 +94,7 @@ func (b *Backend) Open(ctx context.Context, of harness.Batch, to harness.Recorde
 	if err != nil {
 		return nil, errors.Join(append([]error{harness.Refuse(err)}, h.Close(new(results.Run))...)...)
 	}
-	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), RanksStay: h.desk != "", Again: of.StartsAgain(), Recorder: to})
+	h.Dispatcher = dispatch.New(dispatch.Config{Jobs: of.Mix.Jobs, Predictions: of.Predictions, Head: head, Exclusive: policy.Exclusive(), ReadsLoad: policy.ReadsLoad(), RanksStay: true, Again: of.StartsAgain(), Recorder: to})
 	for _, c := range b.conns {
 		m := &member{conn: c, of: h}
 		m.Member = h.Add(len(prepared[c].Devices), m)
@@ -131,6 +131,10 @@ func (h *batch) Execute(ctx context.Context, run int64, arrival time.Time) ([]re
 	if err := h.backend.compareClocks(ctx); err != nil {
 		return h.Records, err
 	}
+	closes, err := h.listen(run)
+	if err != nil {
+		return h.Records, err
+	}
 	for i := range h.Records {
 		h.to.Job(h.Records[i])
 	}
@@ -139,10 +143,6 @@ func (h *batch) Execute(ctx context.Context, run int64, arrival time.Time) ([]re
 	}
 	for _, m := range h.members {
 		m.conn.to.Say(ToNode{Begin: &Beginning{Run: run, Zero: int64(h.arrival + m.conn.clock.offset)}})
-	}
-	closes, err := h.listen(run)
-	if err != nil {
-		return h.Records, err
 	}
 	err = errors.Join(h.drive(ctx), closes())
 	h.tellClocks()
@@ -224,8 +224,10 @@ func (h *batch) advance(due *time.Timer) error {
 		h.Cancel(err.Error())
 		return nil
 	}
-	if h.Waiting > 0 && h.idle() {
-		h.RefuseWaiting("no node that is left can have it")
+	if waiting := h.Waiting; waiting > 0 && h.idle() {
+		if h.RefuseWaiting("no node that is left can have it"); h.Waiting == waiting {
+			return fmt.Errorf("dispatch: %d jobs wait, and none of them can be refused", waiting)
+		}
 		return h.advance(due)
 	}
 	if at, coming = h.NextArrival(); coming {
@@ -301,6 +303,12 @@ func (h *batch) take(r received) error {
 		m.conn.clock.take(*said.Pong, r.at)
 	case said.Say != "":
 		h.Say("%s: %s", m.conn.title, said.Say)
+	case said.Step != nil:
+		if *said.Step < 0 || *said.Step >= len(h.Jobs) {
+			m.conn.lose(errors.New("it wants a step for a job that there is not"))
+			return h.loses(m)
+		}
+		return h.startStep(*said.Step)
 	case said.Declined != nil:
 		m.ends(said.Declined.Job, results.Refused, said.Declined.Why)
 	case said.Controlled != nil:
@@ -427,8 +435,10 @@ func (m *member) ends(job int, outcome results.Outcome, why string) {
 
 // tells takes the record of a job.
 func (m *member) tells(j results.Job) {
+	job := m.Number(j.Index)
+	before := m.of.Records[job].Outcome
 	m.Job(j)
-	if job := m.Number(j.Index); m.of.Records[job].Outcome != nil {
+	if before == nil && m.of.Records[job].Outcome != nil {
 		m.of.leaveRanks(job)
 	}
 }

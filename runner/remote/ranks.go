@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +25,9 @@ const stepWait = 60
 
 // ranks is what the head has for the jobs of a batch whose processes have ranks.
 type ranks struct {
-	dir      *scratch.Dir // of this process; nil: nothing needed it yet
-	meeting  string       // the directory of those in which ranks on several nodes meet; "": no job has such ranks yet
+	dir      *scratch.Dir     // of this process; nil: nothing needed it yet
+	meeting  string           // the directory of those in which ranks on several nodes meet; "": no job has such ranks yet
+	hosts    map[int][]string // of the ranks of jobs that nodes have, on Slurm
 	steps    map[int]*step
 	stepEnds chan *step
 }
@@ -50,7 +52,7 @@ func (r *ranks) own() (_ string, err error) {
 // onSlurm reports whether the nodes are of an allocation of Slurm.
 func (h *batch) onSlurm() bool { return h.members[0].conn.host != "" }
 
-// prepareRanks has what a job needs that a node gets now: a place to meet, and a step of Slurm.
+// prepareRanks has what a job needs that a node gets now: a place to meet, and nodes for a step of Slurm.
 func (h *batch) prepareRanks(m *member, j *dispatch.Job) error {
 	if j.Part != nil {
 		meets, err := h.rendezvous(j.Number)
@@ -59,7 +61,7 @@ func (h *batch) prepareRanks(m *member, j *dispatch.Job) error {
 		}
 		j.Span.Meets = meets
 	}
-	if h.desk == "" || j.Whole.Ranks == 0 || h.steps[j.Number] != nil {
+	if h.desk == "" {
 		return nil
 	}
 	parts := []*dispatch.Part{{Ranks: j.Whole.Ranks, On: m.Member}}
@@ -72,7 +74,8 @@ func (h *batch) prepareRanks(m *member, j *dispatch.Job) error {
 			hosts = append(hosts, h.members[p.On.Index].conn.host)
 		}
 	}
-	return h.startStep(j.Number, len(parts), hosts)
+	h.hosts[j.Number] = hosts
+	return nil
 }
 
 // rendezvous makes the directory in which the ranks of a job on several nodes meet. On one machine the names of sockets in it are short enough. All
@@ -99,8 +102,13 @@ func (h *batch) rendezvous(job int) (path string, err error) {
 	return path, live.MakeRendezvous(path)
 }
 
-// startStep starts a step with a task for each rank, on these nodes.
-func (h *batch) startStep(job, nodes int, hosts []string) error {
+// startStep starts the step of a job, with a task for each rank, when a node wants it first.
+func (h *batch) startStep(job int) error {
+	hosts := h.hosts[job]
+	if hosts == nil || h.steps[job] != nil || h.Records[job].Outcome != nil {
+		return nil
+	}
+	nodes := len(slices.Compact(slices.Clone(hosts)))
 	dir, err := h.own()
 	if err != nil {
 		return err
@@ -113,9 +121,11 @@ func (h *batch) startStep(job, nodes int, hosts []string) error {
 	if err != nil {
 		return fmt.Errorf("start the ranks of job %d: %w", job, err)
 	}
-	cmd := exec.Command("srun", "--overlap", "--overcommit", "--distribution=arbitrary", "--kill-on-bad-exit=0", fmt.Sprintf("--immediate=%d", stepWait),
+	cmd := exec.Command("srun", "--overlap", "--overcommit", "--distribution=arbitrary", "--kill-on-bad-exit=0", "--wait=0", fmt.Sprintf("--immediate=%d", stepWait),
 		fmt.Sprintf("--nodes=%d", nodes), fmt.Sprintf("--ntasks=%d", len(hosts)), self, slurmstep.Command, h.desk, strconv.Itoa(job))
-	cmd.Env = append(os.Environ(), "SLURM_HOSTFILE="+file)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "SLURM_NTASKS_PER_NODE=") // of the batch script, and not for these nodes
+	}), "SLURM_HOSTFILE="+file)
 	s := &step{job: job, errs: new(head)}
 	cmd.Stderr = s.errs
 	if s.proc, err = child.Start(cmd, 0); err != nil {
@@ -135,6 +145,9 @@ func (h *batch) stepEnded(s *step) error {
 		return nil
 	}
 	why := "Slurm ended the step of its ranks"
+	if h.Records[s.job].StartS == nil {
+		why = "Slurm did not start the step of its ranks"
+	}
 	if err := s.proc.Err(); err != nil {
 		why += fmt.Sprintf(" (%v)", err)
 	}

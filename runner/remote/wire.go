@@ -58,6 +58,7 @@ type FromNode struct {
 	Pong       *Pong            `json:",omitzero"`
 	Say        string           `json:",omitzero"` // a line for the user
 	Declined   *Declined        `json:",omitzero"`
+	Step       *int             `json:",omitzero"` // the job of the mix whose ranks are to be in a step of Slurm now
 	Job        *results.Job     `json:",omitzero"`
 	Rank       *results.Rank    `json:",omitzero"`
 	Task       *results.Task    `json:",omitzero"`

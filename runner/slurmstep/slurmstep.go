@@ -41,7 +41,8 @@ func address(name string) *net.UnixAddr {
 
 // Desk is where the node of a cluster awaits the ranks that steps bring.
 type Desk struct {
-	l *net.UnixListener
+	l    *net.UnixListener
+	want func(job int)
 
 	mu      sync.Mutex
 	seats   map[place]*Seat // that nobody has taken
@@ -58,13 +59,14 @@ type Seat struct {
 	conn *net.UnixConn
 }
 
-// Open opens the desk of this node for the run that a name tells from others.
-func Open(name string) (*Desk, error) {
+// Open opens the desk of this node for the run that a name tells from others. want has a step brought that has the ranks of a job; it may be
+// asked again.
+func Open(name string, want func(job int)) (*Desk, error) {
 	l, err := net.ListenUnix("unix", address(name))
 	if err != nil {
 		return nil, fmt.Errorf("await ranks of Slurm's steps: %w", err)
 	}
-	d := &Desk{l: l, seats: map[place]*Seat{}, changed: make(chan struct{})}
+	d := &Desk{l: l, want: want, seats: map[place]*Seat{}, changed: make(chan struct{})}
 	go d.serve()
 	return d, nil
 }
@@ -127,6 +129,7 @@ func (d *Desk) take(conn *net.UnixConn) error {
 // Await waits until a step has brought a rank of a job. The caller must End the seat.
 func (d *Desk) Await(ctx context.Context, job, rank int) (*Seat, error) {
 	at := place{job, rank}
+	d.want(job)
 	for {
 		d.mu.Lock()
 		s, changed := d.seats[at], d.changed

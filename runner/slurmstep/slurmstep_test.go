@@ -37,7 +37,7 @@ func bring(t *testing.T, name string, rank int, env ...string) *exec.Cmd {
 func open(t *testing.T) (*Desk, string) {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-") + strconv.Itoa(os.Getpid())
-	d, err := Open(name)
+	d, err := Open(name, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
