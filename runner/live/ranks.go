@@ -74,7 +74,7 @@ func (x *Executor) seatRanks(job int, do func([]*slurmstep.Seat, error)) {
 		return
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	limit := time.AfterFunc(stepLimit, func() { stop(fmt.Errorf("Slurm has not started the step of its ranks within %v", stepLimit)) })
+	limit := time.AfterFunc(stepLimit, func() { stop(fmt.Errorf("its ranks have got no step of Slurm within %v", stepLimit)) })
 	slow := time.AfterFunc(stepSlow, func() { x.config.Warn("job %d waits for Slurm to start the step of its ranks", x.number(job)) })
 	x.mu.Lock()
 	x.awaited[job] = stop

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/caserun/caserun/collectors/nvml"
@@ -25,14 +26,21 @@ const (
 	simulatedPrefix = "sim:"
 )
 
+// ofDevice is what follows a comma that parts the instances of a simulated device, and no nodes.
+var ofDevice = regexp.MustCompile(`^ *([0-9]+x)?[0-9]+g\.`)
+
 // Split splits a list of nodes at its commas. An empty node stays, and is refused as others are.
 func Split(list string) []string {
 	if list == "" {
 		return nil
 	}
-	names := strings.Split(list, ",")
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
+	var names []string
+	for _, name := range strings.Split(list, ",") {
+		if last := len(names) - 1; last >= 0 && strings.Contains(names[last], "/") && ofDevice.MatchString(name) {
+			names[last] += "," + strings.TrimSpace(name)
+		} else {
+			names = append(names, strings.TrimSpace(name))
+		}
 	}
 	return names
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func TestSplit(t *testing.T) {
-	for list, want := range map[string][]string{"": nil, " , ": {"", ""}, "local": {"local"}, "sim:4xV100, sim:2xP100,": {"sim:4xV100", "sim:2xP100", ""}} {
+	for list, want := range map[string][]string{"": nil, " , ": {"", ""}, "local": {"local"}, "sim:4xV100, sim:2xP100,": {"sim:4xV100", "sim:2xP100", ""},
+		"sim:1xA100/3g.20gb, 2x1g.5gb,sim:1xA100/7x1g.5gb": {"sim:1xA100/3g.20gb,2x1g.5gb", "sim:1xA100/7x1g.5gb"}} {
 		if got := Split(list); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", list, got, want)
 		}

@@ -409,7 +409,7 @@ func (b *Backend) openCluster(batch harness.Batch, to harness.Recorder) (harness
 	for _, k := range b.kinds {
 		one := cluster.Node{Devices: k.Count(), Weight: k.Weight}
 		for _, m := range k.models() {
-			one.Cores += m.SMs * coresPerSM[m.Name]
+			one.Cores += m.SMs * coresPerSM[m.base().Name]
 		}
 		for range k.Nodes {
 			one.Name = strconv.Itoa(len(nodes))

@@ -4,7 +4,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,10 +23,18 @@ type Node struct {
 	Groups []Group
 }
 
-// Group is devices of one model.
+// Group is devices of one model. A split device is several groups of instances.
 type Group struct {
 	Model
 	Count int
+}
+
+// part is devices of one model that are split alike, or not at all.
+type part struct {
+	of     *Model
+	count  int
+	groups []Group // of one device
+	split  string  // its instances; "": it is whole
 }
 
 // prefix begins the names of simulated nodes.
@@ -36,9 +43,9 @@ const prefix = "sim:"
 // mostDevices is how many devices a node may have.
 const mostDevices = 999
 
-var groupForm = regexp.MustCompile(`^([0-9]+)x([A-Za-z0-9]+)$`)
+var partForm = regexp.MustCompile(`^([0-9]+)x([A-Za-z0-9]+)(?:/(.*))?$`)
 
-// ParseNode reads "sim:" and groups COUNTxMODEL, joined by "+". Neighbouring groups of one model are one.
+// ParseNode reads "sim:" and devices COUNTxMODEL or COUNTxMODEL/INSTANCES, joined by "+". Neighbours that are alike are one.
 func ParseNode(text string) (Node, error) {
 	groups, found := strings.CutPrefix(text, prefix)
 	if !found {
@@ -51,37 +58,65 @@ func ParseNode(text string) (Node, error) {
 	return n, nil
 }
 
-func parseNode(groups string) (n Node, err error) {
-	for part := range strings.SplitSeq(groups, "+") {
-		g, err := parseGroup(part)
+func parseNode(text string) (n Node, err error) {
+	var parts []part
+	for item := range strings.SplitSeq(text, "+") {
+		p, err := parsePart(item)
 		if err != nil {
 			return Node{}, err
 		}
-		if last := len(n.Groups) - 1; last >= 0 && n.Groups[last].Name == g.Name {
-			n.Groups[last].Count += g.Count
+		if last := len(parts) - 1; last >= 0 && parts[last].of == p.of && parts[last].split == p.split {
+			parts[last].count += p.count
 		} else {
-			n.Groups = append(n.Groups, g)
+			parts = append(parts, p)
 		}
+	}
+	n.Host = parts[0].of.Host
+	n.Host.Cores, n.Host.Threads = 0, 0
+	var names []string
+	for _, p := range parts {
+		n.Host.Cores += p.count * p.of.Host.Cores
+		n.Host.Threads += p.count * p.of.Host.Threads
+		name := fmt.Sprintf("%dx%s", p.count, p.of.Name)
+		if p.split != "" {
+			name += "/" + p.split
+		}
+		names = append(names, name)
+		n.add(p)
 	}
 	if n.Count() > mostDevices {
 		return Node{}, fmt.Errorf("%d devices: a node has at most %d", n.Count(), mostDevices)
-	}
-	n.Host = n.Groups[0].Host
-	n.Host.Cores, n.Host.Threads = 0, 0
-	var names []string
-	for _, g := range n.Groups {
-		n.Host.Cores += g.Count * g.Host.Cores
-		n.Host.Threads += g.Count * g.Host.Threads
-		names = append(names, fmt.Sprintf("%dx%s", g.Count, g.Name))
 	}
 	n.Name = prefix + strings.Join(names, "+")
 	return n, nil
 }
 
+// add adds devices. Neighbouring groups of one model are one.
+func (n *Node) add(p part) {
+	for range p.count {
+		for _, g := range p.groups {
+			if last := len(n.Groups) - 1; last >= 0 && n.Groups[last].Name == g.Name {
+				n.Groups[last].Count += g.Count
+			} else {
+				n.Groups = append(n.Groups, g)
+			}
+		}
+	}
+}
+
 var modelForm = regexp.MustCompile(`^(sim:(?:[^:]*:)*(?:[0-9]+x)?(?:[0-9]+x[A-Za-z0-9]+\+)*[0-9]+x)[A-Za-z0-9]*$`)
 
-// Offer offers the models for a node's name of which all is typed but the last model, each with its description behind a tab.
+var splitForm = regexp.MustCompile(`^(sim:.*x([A-Za-z0-9]+)/(?:[^+:@]*,)?)[^,+:@]*$`)
+
+// Offer offers the models for a node's name of which all is typed but the last model, or the instances of a device, each with its description
+// behind a tab.
 func Offer(typed string) (offers []string) {
+	if m := splitForm.FindStringSubmatch(typed); m != nil {
+		for _, i := range instances[strings.ToUpper(m[2])] {
+			offers = append(offers, fmt.Sprintf("%s%dx%s\t%d SMs, %g GiB each", m[1], len(i.starts), i.name, i.sms, i.memory))
+		}
+		return offers
+	}
 	if strings.HasSuffix(typed, "+") {
 		typed += "1x"
 	}
@@ -97,28 +132,27 @@ func Offer(typed string) (offers []string) {
 }
 
 func errForm() error {
-	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or a cluster such as sim:10x4xV100 or sim:10x4xV100@nic=1Gb:2x1xH200, with models of %s", strings.Join(modelNames(), ", "))
+	return fmt.Errorf("want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or instances (MIG) such as sim:1xA100/7x1g.5gb, or a cluster such as sim:10x4xV100 or sim:10x4xV100@nic=1Gb:2x1xH200, with models of %s", strings.Join(modelNames(), ", "))
 }
 
-var errSplit = errors.New("devices that are split (MIG) are not built yet: want COUNTxMODEL, without /")
-
-func parseGroup(text string) (Group, error) {
-	m := groupForm.FindStringSubmatch(text)
-	switch {
-	case strings.Contains(text, "/"):
-		return Group{}, errSplit
-	case m == nil:
-		return Group{}, errForm()
+func parsePart(text string) (p part, err error) {
+	m := partForm.FindStringSubmatch(text)
+	if m == nil {
+		return p, errForm()
 	}
-	model, ok := models[strings.ToUpper(m[2])]
-	if !ok {
-		return Group{}, fmt.Errorf("no model %q: %s", m[2], near.OrKnown(m[2], modelNames()))
+	var ok bool
+	if p.of, ok = models[strings.ToUpper(m[2])]; !ok {
+		return p, fmt.Errorf("no model %q: %s", m[2], near.OrKnown(m[2], modelNames()))
 	}
-	count, err := strconv.Atoi(m[1])
-	if err != nil || count < 1 || count > mostDevices {
-		return Group{}, fmt.Errorf("%s devices of model %s: want 1 to %d", m[1], model.Name, mostDevices)
+	if p.count, err = strconv.Atoi(m[1]); err != nil || p.count < 1 || p.count > mostDevices {
+		return p, fmt.Errorf("%s devices of model %s: want 1 to %d", m[1], p.of.Name, mostDevices)
 	}
-	return Group{*model, count}, nil
+	if !strings.Contains(text, "/") {
+		p.groups = []Group{{*p.of, 1}}
+		return p, nil
+	}
+	p.groups, p.split, err = parseInstances(p.of, m[3])
+	return p, err
 }
 
 // Count is the number of devices.
@@ -154,7 +188,7 @@ func (n Node) models() (of []*Model) {
 func (n Node) Devices(mps bool) (devices []schedulers.Device) {
 	for _, m := range n.models() {
 		d := schedulers.Device{Name: m.Name, CapacityBytes: m.MemoryBytes, ContextBytes: m.context(),
-			SMs: m.SMs, WarpsPerSM: m.WarpsPerSM, BlocksPerSM: m.BlocksPerSM, Speed: 1 / m.DeviceFactor}
+			SMs: m.SMs, WarpsPerSM: m.WarpsPerSM, BlocksPerSM: m.BlocksPerSM, Speed: m.part() / m.DeviceFactor}
 		if mps {
 			d.CapacityBytes -= runner.ServerBytes
 		}

@@ -123,7 +123,7 @@ func (p *process) scaled(m *Model, s *profiles.Step) step {
 	case profiles.Message:
 		out.on, out.demand, out.soloS = cores, 1, float64(s.Bytes)/messageBytesPerS
 	case profiles.Kernel:
-		out.on, out.demand, out.soloS = sms, m.filledBy(s), scaled(s, deviceFactor, deviceFactor)
+		out.on, out.demand, out.soloS = sms, m.filledBy(s), scaled(s, deviceFactor, deviceFactor)*m.squeezed(s)
 	}
 	return out
 }

@@ -31,6 +31,9 @@ func (p Policy) Exclusive() bool { return p.exclusive }
 // ReadsLoad reports whether the head must know how many ranks wait on each node (Head.Load).
 func (p Policy) ReadsLoad() bool { return p.offloads || p.program != nil }
 
+// Offloads reports whether jobs leave crowded nodes.
+func (p Policy) Offloads() bool { return p.offloads }
+
 // Literal reports whether it is the printed listing.
 func (p Policy) Literal() bool { return p.literal }
 

@@ -71,7 +71,7 @@ func newHeadBooks(rt *rapid.T, policy cluster.Policy) *headBooks {
 }
 
 func (b *headBooks) run() {
-	b.Repeat(map[string]func(*rapid.T){
+	actions := map[string]func(*rapid.T){
 		"submit": func(rt *rapid.T) {
 			b.last++
 			j := cluster.Job{ID: b.last, Name: "random", Ranks: rapid.IntRange(1, 9).Draw(rt, "ranks"),
@@ -104,13 +104,16 @@ func (b *headBooks) run() {
 			b.tell(func(h *cluster.Head) []cluster.Decision { return h.RankEnded(b.last+1, 0) })
 			b.tell(func(h *cluster.Head) []cluster.Decision { return h.JobEnded(b.last + 1) })
 		},
-		"answer": func(rt *rapid.T) {
+		"": func(*rapid.T) { b.check() },
+	}
+	if b.policy.Offloads() {
+		actions["answer"] = func(rt *rapid.T) {
 			if len(b.asked) > 0 {
 				b.answer(rapid.Bool().Draw(rt, "left"))
 			}
-		},
-		"": func(*rapid.T) { b.check() },
-	})
+		}
+	}
+	b.Repeat(actions)
 	b.drain()
 }
 
