@@ -3,25 +3,8 @@
 # when a kernel did not run. `make test` builds them and calls it.
 set -u
 cd "$(dirname "$0")" || exit 1
-export LD_LIBRARY_PATH=$PWD/../../native/fake/build/13 FAKE_CUDA_MEMORY=$((1 << 28))
+. ../programs_test.sh
 unset CASE_RANK CASE_RANKS CASE_RENDEZVOUS
-failures=0
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
-
-fail() {
-	echo "benchmarks/cluster: $*"
-	failures=$((failures + 1))
-}
-
-# ends STATUS PROGRAM ARGUMENTS... runs a program, whose output is in $out/log then.
-ends() {
-	local status=$1
-	shift
-	build/"$@" >"$out/log" 2>&1
-	local ended=$?
-	[ $ended = "$status" ] || fail "$* exits with $ended, want $status: $(tail -n 1 "$out/log")"
-}
 
 # The catalog has what each rank allocates.
 jobs=0

@@ -35,16 +35,22 @@ func writeWaiting(t *testing.T, dir string) {
 func beginOverNodes(t *testing.T, dir string) (p *exec.Cmd, text *bytes.Buffer) {
 	t.Helper()
 	writeWaiting(t, dir)
-	p, text = onTheFakes(t, dir, nil, twoNodes...), new(bytes.Buffer)
-	p.Stdout, p.Stderr = text, text
-	if err := p.Start(); err != nil {
+	return begin(t, 4, onTheFakes(t, dir, nil, twoNodes...))
+}
+
+// begin starts a run, and returns when so many of its jobs have started.
+func begin(t *testing.T, jobs int, run *exec.Cmd) (p *exec.Cmd, text *bytes.Buffer) {
+	t.Helper()
+	text = new(bytes.Buffer)
+	run.Stdout, run.Stderr = text, text
+	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
 	probetest.Await(t, "not all jobs have started", func() bool {
 		found, _ := filepath.Glob("started-?")
-		return len(found) == 4
+		return len(found) == jobs
 	})
-	return p, text
+	return run, text
 }
 
 // nodesOf are the processes of the nodes that a process has started, in their order.
@@ -175,6 +181,21 @@ jobs:
 	}
 }
 
+// firstRun is the store, which closes with the test, and the jobs of its first run.
+func firstRun(t *testing.T) (*store.Store, []results.Job) {
+	t.Helper()
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	jobs, err := s.Jobs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, jobs
+}
+
 // Ranks of a job on several nodes meet in one directory, each on the GPU of its node. The first that fails ends the others.
 func TestRanksOverNodes(t *testing.T) {
 	dir := inTempDir(t)
@@ -194,15 +215,7 @@ exec sleep 1000
 	if status, text := onFakeNode(t, dir, nil, twoNodes...); status != exitJobsFailed {
 		t.Fatalf("exit %d:\n%s", status, text)
 	}
-	s, err := store.OpenReadOnly("caserun.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	jobs, err := s.Jobs(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, jobs := firstRun(t)
 	if *jobs[0].Outcome != results.OK || *jobs[1].Outcome != results.Crash || jobs[1].Detail != "rank 2: exit status 3" || *jobs[2].Outcome != results.OK {
 		t.Errorf("%+v", jobs)
 	}
@@ -241,14 +254,9 @@ jobs:
 	if status, text := onFakeNode(t, dir, nil, args...); status != exitOK {
 		t.Fatalf("exit %d:\n%s", status, text)
 	}
-	s, err := store.OpenReadOnly("caserun.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	jobs, err := s.Jobs(t.Context(), 1)
-	if err != nil || *jobs[0].Device != 0 || *jobs[1].Device != 1 || *jobs[2].Device != 1 {
-		t.Errorf("%+v (%v)", jobs, err)
+	s, jobs := firstRun(t)
+	if *jobs[0].Device != 0 || *jobs[1].Device != 1 || *jobs[2].Device != 1 {
+		t.Errorf("%+v", jobs)
 	}
 	events, err := s.Events(t.Context(), 1)
 	moved := slices.IndexFunc(events, func(e results.Event) bool { return e.Kind == results.EventOffloaded })
@@ -261,15 +269,7 @@ jobs:
 func TestDrainOverNodes(t *testing.T) {
 	dir := inTempDir(t)
 	writeWaiting(t, dir)
-	p, text := onTheFakes(t, dir, []string{"FAKE_CUDA_DEVICES=4"}, "mix", "own.yaml", "--node", "local:0+1:2+3", "--sched", "cluster-rr/case-alg3", "--workers", "1"), new(bytes.Buffer)
-	p.Stdout, p.Stderr = text, text
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	probetest.Await(t, "not all workers have a job", func() bool {
-		found, _ := filepath.Glob("started-?")
-		return len(found) == 2
-	})
+	p, text := begin(t, 2, onTheFakes(t, dir, []string{"FAKE_CUDA_DEVICES=4"}, "mix", "own.yaml", "--node", "local:0+1:2+3", "--sched", "cluster-rr/case-alg3", "--workers", "1"))
 	for _, c := range []struct {
 		args, says string
 		status     int
@@ -326,15 +326,7 @@ func TestJobsOfALostNodeStartAgain(t *testing.T) {
 	dir := inTempDir(t)
 	writeWaiting(t, dir)
 	writeFiles(t, map[string]string{"own.yaml": strings.ReplaceAll(mustRead(t, "own.yaml"), "binding: declared", "binding: declared, restartable: true")})
-	p, text := onTheFakes(t, dir, nil, append(twoNodes, "--retry-lost")...), new(bytes.Buffer)
-	p.Stdout, p.Stderr = text, text
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	probetest.Await(t, "not all jobs have started", func() bool {
-		found, _ := filepath.Glob("started-?")
-		return len(found) == 4
-	})
+	p, text := begin(t, 4, onTheFakes(t, dir, nil, append(twoNodes, "--retry-lost")...))
 	if err := syscall.Kill(nodesOf(t, p.Process.Pid)[1], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

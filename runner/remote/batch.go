@@ -226,7 +226,7 @@ func (h *batch) advance(due *time.Timer) error {
 	}
 	if waiting := h.Waiting; waiting > 0 && h.idle() {
 		if h.RefuseWaiting("no node that is left can have it"); h.Waiting == waiting {
-			return fmt.Errorf("dispatch: %d jobs wait, and none of them can be refused", waiting)
+			return fmt.Errorf("dispatch: %d jobs wait for a node, and no node is at work", waiting)
 		}
 		return h.advance(due)
 	}

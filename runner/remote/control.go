@@ -28,7 +28,7 @@ type question struct {
 	answer chan Controlled
 }
 
-// listen has users ask, until closes is called. Nodes that are no processes may be in virtual time.
+// listen takes questions of users until closes is called. It takes none in tests whose nodes are not processes, because time may be virtual there.
 func (h *batch) listen(run int64) (closes func() error, err error) {
 	if h.members[0].conn.proc == nil {
 		return func() error { return nil }, nil

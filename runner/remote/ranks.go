@@ -26,7 +26,7 @@ const stepWait = 60
 // ranks is what the head has for the jobs of a batch whose processes have ranks.
 type ranks struct {
 	dir      *scratch.Dir     // of this process; nil: nothing needed it yet
-	meeting  string           // the directory of those in which ranks on several nodes meet; "": no job has such ranks yet
+	meeting  string           // has a directory for each job with ranks on several nodes; "": it is not made yet
 	hosts    map[int][]string // of the ranks of jobs that nodes have, on Slurm
 	steps    map[int]*step
 	stepEnds chan *step

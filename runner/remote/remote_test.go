@@ -301,6 +301,10 @@ func joined(errs []error) error {
 
 func ends(s *scripted, job int) { s.ok(job) }
 
+// letNodesEnd gives nodes the time to see that nobody listens any more, before the test checks that no goroutine is left. It is fake time (synctest),
+// and takes none.
+func letNodesEnd() { time.Sleep(time.Minute) }
+
 // A node that holds the pipe up for 5 s is a slow one. After 10 s of silence it is lost, and only its jobs with it.
 func TestASilentNodeIsLostAfterTenSeconds(t *testing.T) {
 	for silent, lost := range map[time.Duration]bool{5 * time.Second: false, 15 * time.Second: true} {
@@ -312,7 +316,7 @@ func TestASilentNodeIsLostAfterTenSeconds(t *testing.T) {
 				s.ok(job)
 			}
 			kept, err := over(t, t.Context(), play(t, ends), play(t, slow))
-			time.Sleep(time.Minute) // the node sees that nobody listens any more
+			letNodesEnd()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -348,7 +352,7 @@ func TestANodeIsLostWithItsJobs(t *testing.T) {
 				}()
 			}
 			kept, err := over(t, t.Context(), play(t, late), play(t, breaks))
-			time.Sleep(time.Minute)
+			letNodesEnd()
 			if broken := strings.Contains(want, "GPU"); (err != nil) != broken {
 				t.Error(err)
 			}
@@ -370,7 +374,7 @@ func TestLostJobsStartAgainElsewhere(t *testing.T) {
 			}
 		}
 		kept, err := retrying(t, play(t, ends), play(t, dies))
-		time.Sleep(time.Minute)
+		letNodesEnd()
 		if text := kept.String(); err != nil || !strings.HasPrefix(text, "0 ok \n1 ok \n2 ok \n3 ok \nnode-lost ") || strings.Count(text, "repeated job job is lost: node 1 (n) is down; it starts again, and ") != 2 {
 			t.Errorf("%s (%v)", text, err)
 		}
@@ -388,7 +392,7 @@ func TestJobsAreRefusedWithoutNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dies := func(s *scripted, _ int) { s.to.Close() }
 		kept, err := over(t, t.Context(), play(t, dies))
-		time.Sleep(time.Minute)
+		letNodesEnd()
 		if text := kept.String(); err != nil || strings.Count(text, " lost job job is lost: node 0 (n) is down\n") != 4 {
 			t.Errorf("%s (%v)", text, err)
 		}
@@ -422,7 +426,7 @@ func TestNodesStopTheirJobs(t *testing.T) {
 			}
 		}
 		kept, err := over(t, ctx, play(t, runs), play(t, runs))
-		time.Sleep(time.Minute)
+		letNodesEnd()
 		if text := kept.String(); err == nil || err.Error() != "enough" || strings.Count(text, " cancelled enough\n") != 4 {
 			t.Errorf("%s (%v)", text, err)
 		}

@@ -42,7 +42,7 @@ type Preparing struct {
 	Mix         string
 	FirstDevice int       // the number that its first device has in the batch
 	Started     time.Time // of the run, which the directory of its output files is named by
-	Desk        string    `json:",omitzero"` // names the run's desks for ranks in steps of Slurm; "": there are no such steps
+	Desk        string    `json:",omitzero"` // the name of the run's sockets at which nodes await ranks from steps of Slurm; "": there are no such steps
 }
 
 // Beginning begins the batch.

@@ -34,7 +34,7 @@ type opening struct {
 	Env       []string
 }
 
-// address is that of a desk. It is no file, so nothing is left of it. Nodes that are on one machine have a name each.
+// address is the abstract socket of a desk, so no file has to be removed. It has the node's name, because the nodes of tests are on one machine.
 func address(name string) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unix", Name: "@caserun-" + name + "-" + os.Getenv("SLURMD_NODENAME")}
 }
