@@ -3,6 +3,7 @@
  *
  * The environment describes the node:
  *   FAKE_CUDA_DEVICES   number of devices (2)
+ *   FAKE_MIG            how many of the first devices are instances of MIG (0). A process sees one of them
  *   FAKE_CUDA_MEMORY    bytes of each (1 GiB)
  *   FAKE_CUDA_CONTEXT   bytes that a context costs (8 MiB)
  *   FAKE_CUDA_FAIL      CALL:N=ERROR,...  the N-th call of that name returns ERROR; N+: so does each later one

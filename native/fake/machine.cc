@@ -30,9 +30,13 @@ std::vector<std::string> split(const char *text)
 	return parts;
 }
 
-std::string uuid_text(const uint8_t *u)
+// is_instance: the first devices are instances of MIG (FAKE_MIG).
+bool is_instance(const Device &d) { return d.physical < static_cast<int>(setting("FAKE_MIG", 0)); }
+
+std::string uuid_text(const Device &d)
 {
-	std::string all = "GPU-";
+	const uint8_t *u = d.uuid;
+	std::string all = is_instance(d) ? "MIG-" : "GPU-";
 	for (int i = 0; i < 16; i++) {
 		char hex[4];
 		snprintf(hex, sizeof hex, "%02x%s", u[i], i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
@@ -114,7 +118,8 @@ std::chrono::microseconds Machine::kernel_time(const char *kernel)
 	return time_of(all, kernel);
 }
 
-// Up to the first unknown entry of CUDA_VISIBLE_DEVICES.
+// Up to the first unknown entry of CUDA_VISIBLE_DEVICES. Of instances of MIG a process sees one: what is named first
+// counts.
 std::vector<Device> visible_devices()
 {
 	std::vector<Device> all, seen;
@@ -122,15 +127,17 @@ std::vector<Device> visible_devices()
 		all.push_back(physical_device(i));
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	if (visible == nullptr)
-		return all;
+		return !all.empty() && is_instance(all[0]) ? std::vector<Device>{all[0]} : all;
 	for (const std::string &name : split(visible)) {
 		const Device *found = nullptr;
 		for (const Device &d : all)
-			if (name == std::to_string(d.physical) || name == uuid_text(d.uuid))
+			if (name == std::to_string(d.physical) || name == uuid_text(d))
 				found = &d;
-		if (found == nullptr)
+		if (found == nullptr || (!seen.empty() && is_instance(*found) != is_instance(seen[0])))
 			break;
 		seen.push_back(*found);
+		if (is_instance(*found))
+			break;
 	}
 	return seen;
 }

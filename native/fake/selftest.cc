@@ -792,6 +792,8 @@ static const struct {
 	{"capacity", capacity, {"FAKE_CUDA_MEMORY=67108864"}, 0},
 	{"injected", injected, {"FAKE_CUDA_FAIL=cudaMalloc:2=2,cudaMemset:1=719"}, 0},
 	{"visible", visible, {"CUDA_VISIBLE_DEVICES=GPU-ca5e0000-0000-0000-0000-000000000001,7"}, 0},
+	{"one instance", visible, {"FAKE_MIG=2", "CUDA_VISIBLE_DEVICES=MIG-ca5e0000-0000-0000-0000-000000000001,MIG-ca5e0000-0000-0000-0000-000000000000"}, 0},
+	{"whole and instance", visible, {"FAKE_MIG=1", "CUDA_VISIBLE_DEVICES=GPU-ca5e0000-0000-0000-0000-000000000001,MIG-ca5e0000-0000-0000-0000-000000000000"}, 0},
 	{"checkpointed", checkpointed, {"FAKE_CUDA_CHECKPOINT=1", "FAKE_CUDA_KERNEL_US=0"}, 0},
 	{"killed", killed, {"FAKE_CUDA_KILL=cuDevicePrimaryCtxRetain:1"}, SIGKILL},
 };

@@ -8,6 +8,11 @@
  * (native/fake): FAKE_CUDA_DEVICES devices of FAKE_CUDA_MEMORY bytes each,
  * with the same UUIDs and defaults, in PCI bus order.
  *
+ * FAKE_MIG is how many of the first devices are instances of MIG, of one GPU that comes
+ * first on the bus. Their UUIDs begin with MIG- instead of GPU-. FAKE_NVML_MIG_GONE is one
+ * of them, counted from 0, that is destroyed, with FAKE_NVML_MIG_GONE_WHEN once that file is
+ * there. FAKE_NVML_MIG_DENIED is one that the process may not use.
+ *
  * FAKE_NVML_FAIL is an error that the count of devices answers.
  *
  * FAKE_NVML_LOST is a device, counted from 0 in PCI bus order, that has fallen off
@@ -53,10 +58,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
 enum { FI_DEV_POWER_INSTANT = 186, VALUE_TYPE_UNSIGNED_INT = 1 };
 
-typedef uintptr_t Device; /* place in PCI bus order, from 1: a handle is not NULL */
+typedef uintptr_t Device; /* place in PCI bus order, from 1: a handle is not NULL. Instances come first */
+static const Device split = 0x100; /* the GPU that has the instances */
 
 typedef struct {
   char bus_id_legacy[16];
@@ -88,6 +94,20 @@ static int off(Device d) {
   return number != NULL && (Device)atoi(number) + 1 == d && (when == NULL || access(when, F_OK) == 0);
 }
 
+/* gone says whether an instance is destroyed. */
+static int gone(Device d) {
+  const char *number = getenv("FAKE_NVML_MIG_GONE"), *when = getenv("FAKE_NVML_MIG_GONE_WHEN");
+
+  return number != NULL && (Device)atoi(number) + 1 == d && (when == NULL || access(when, F_OK) == 0);
+}
+
+/* denied says whether the process may not use an instance. */
+static int denied(Device d) {
+  const char *number = getenv("FAKE_NVML_MIG_DENIED");
+
+  return number != NULL && (Device)atoi(number) + 1 == d;
+}
+
 /* stuck does not return if the device's calls hang. */
 static void stuck(Device d) {
   const char *number = getenv("FAKE_NVML_HANGS"), *when = getenv("FAKE_NVML_HANGS_WHEN");
@@ -107,22 +127,40 @@ static void hangs(const char *name) {
   do { \
     stuck(d); \
     if (off(d)) return GPU_IS_LOST; \
+    if (gone(d)) return INVALID_ARGUMENT; \
+    if (denied(d)) return NO_PERMISSION; \
   } while (0)
 
 /* place is a device's place in PCI bus order, from 1, by NVML's index, and the other way round. */
 #ifdef OF_FAKE_CUDA
-static unsigned gpus(void) { return (unsigned)setting("FAKE_CUDA_DEVICES", 2); }
+static unsigned devices(void) { return (unsigned)setting("FAKE_CUDA_DEVICES", 2); }
 static unsigned long long memory(void) { return setting("FAKE_CUDA_MEMORY", 1 << 30); }
-static unsigned place(unsigned index) { return index + 1; }
-static unsigned index_at(unsigned at) { return at - 1; }
-#define UUID "GPU-ca5e0000-0000-0000-0000-0000000000%02x"
+enum { reversed = 0 };
+#define SPLIT 0xee
+#define UUID "%s-ca5e0000-0000-0000-0000-0000000000%02x"
 #else
-static unsigned gpus(void) { return (unsigned)setting("FAKE_GPUS", 4); }
+static unsigned devices(void) { return (unsigned)setting("FAKE_GPUS", 4); }
 static unsigned long long memory(void) { return 16ULL << 30; }
-static unsigned place(unsigned index) { return gpus() - index; }
-static unsigned index_at(unsigned at) { return gpus() - at; }
-#define UUID "GPU-%u0000000-0000-0000-0000-000000000000"
+enum { reversed = 1 };
+#define SPLIT 9
+#define UUID "%s-%u0000000-0000-0000-0000-000000000000"
 #endif
+
+static unsigned instances(void) { return (unsigned)setting("FAKE_MIG", 0); }
+static int is_instance(Device d) { return d <= instances(); }
+
+/* gpus is how many GPUs there are: one that is split, if there are instances, and those that are whole. */
+static unsigned gpus(void) { return devices() - instances() + (instances() > 0); }
+
+static Device place(unsigned index) {
+  unsigned nth = reversed ? gpus() - 1 - index : index;
+  return instances() == 0 ? nth + 1 : nth == 0 ? split : instances() + nth;
+}
+
+static unsigned index_at(Device d) {
+  unsigned nth = instances() == 0 ? (unsigned)d - 1 : d == split || is_instance(d) ? 0 : (unsigned)d - instances();
+  return reversed ? gpus() - 1 - nth : nth;
+}
 
 int nvmlInit_v2(void) {
   hangs(__func__);
@@ -178,19 +216,19 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *out) {
 }
 
 int nvmlDeviceGetIndex(Device d, unsigned *out) {
-  *out = index_at((unsigned)d);
+  *out = index_at(d);
   return SUCCESS;
 }
 
 int nvmlDeviceGetUUID(Device d, char *out, unsigned size) {
   NEEDS(d);
-  snprintf(out, size, UUID, getenv("FAKE_NVML_SAME_UUID") != NULL ? 0 : (unsigned)d - 1);
+  snprintf(out, size, UUID, is_instance(d) ? "MIG" : "GPU", d == split ? SPLIT : getenv("FAKE_NVML_SAME_UUID") != NULL ? 0 : (unsigned)d - 1);
   return SUCCESS;
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, Device *out) {
   char of[48];
-  for (*out = 1; *out <= gpus(); ++*out) {
+  for (*out = 1; *out <= devices(); ++*out) {
     if (nvmlDeviceGetUUID(*out, of, sizeof of) != SUCCESS) continue;
     if (strcmp(uuid, of) == 0) return SUCCESS;
   }
@@ -199,14 +237,15 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Device *out) {
 
 int nvmlDeviceGetPciInfo_v3(Device d, PciInfo *out) {
   NEEDS(d);
-  *out = (PciInfo){.bus = (unsigned)d};
-  snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", (unsigned)d);
+  unsigned bus = d == split || is_instance(d) ? 1 : (unsigned)d;
+  *out = (PciInfo){.bus = bus};
+  snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", bus);
   return SUCCESS;
 }
 
 int nvmlDeviceGetName(Device d, char *out, unsigned size) {
   NEEDS(d);
-  return text(out, size, "Fake GPU");
+  return text(out, size, is_instance(d) ? "Fake GPU MIG 1g.2gb" : "Fake GPU");
 }
 
 int nvmlDeviceGetMemoryInfo(Device d, Memory *out) {
@@ -225,7 +264,45 @@ int nvmlDeviceGetCudaComputeCapability(Device d, int *major, int *minor) {
 
 int nvmlDeviceGetNumGpuCores(Device d, unsigned *out) {
   NEEDS(d);
+  if (is_instance(d)) return INVALID_ARGUMENT;
   *out = odd("cores") ? ~0U : 132 * 128;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetMigMode(Device d, unsigned *current, unsigned *pending) {
+  NEEDS(d);
+  *current = *pending = d == split;
+  return is_instance(d) ? INVALID_ARGUMENT : SUCCESS;
+}
+
+/* Between two instances there may be a number that has none. */
+int nvmlDeviceGetMaxMigDeviceCount(Device d, unsigned *out) {
+  *out = d == split ? instances() + 1 : 7;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(Device d, unsigned index, Device *out) {
+  if (d != split || index >= instances() || gone(index + 1)) return NOT_FOUND;
+  if (denied(index + 1)) return NO_PERMISSION;
+  *out = index + 1;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetGpuInstanceId(Device d, unsigned *out) {
+  NEEDS(d);
+  *out = (unsigned)d + 6;
+  return is_instance(d) ? SUCCESS : INVALID_ARGUMENT;
+}
+
+typedef struct {
+  unsigned sms, copy_engines, decoders, encoders, jpegs, ofas, gpu_slices, compute_slices;
+  unsigned long long memory_mb;
+} Attributes;
+
+int nvmlDeviceGetAttributes_v2(Device d, Attributes *out) {
+  NEEDS(d);
+  if (!is_instance(d)) return NOT_SUPPORTED;
+  *out = (Attributes){.sms = 16, .copy_engines = 1, .gpu_slices = 1, .compute_slices = 1, .memory_mb = memory() >> 20};
   return SUCCESS;
 }
 
