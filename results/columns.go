@@ -189,6 +189,7 @@ func (d *Device) Fields() Fields {
 		{"utilization_mean", &d.UtilizationMean}, {"utilization_peak", &d.UtilizationPeak}, {"resident_mean", &d.ResidentMean},
 		{"energy_j", &d.EnergyJ}, {"energy_idle_j", &d.IdleEnergyJ}, {"energy_source", &d.EnergySource},
 		{"node_index", &d.Node},
+		{"mig_gpu_uuid", &d.GPU}, {"mig_profile", &d.Profile},
 	}
 }
 

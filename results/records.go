@@ -171,6 +171,8 @@ type Device struct {
 	EnergyJ          *float64 // used during the run
 	IdleEnergyJ      *float64 // the part of EnergyJ in which no job had a task on the device
 	EnergySource     *EnergySource
+	GPU              *string // of an instance of MIG: the UUID of the GPU that it is a part of; nil if that is simulated
+	Profile          *string // of an instance of MIG, such as 1g.5gb
 }
 
 // OnSeveralNodes reports whether a run's devices are on more than one node.

@@ -15,8 +15,9 @@ import (
 // does not offer the value.
 type Device struct {
 	Index     int    // position among the node's devices, in PCI bus order
-	Number    int    // position among all GPUs of the machine, in the order of Select and CUDA_DEVICE_ORDER=PCI_BUS_ID
-	UUID      string // GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx
+	Number    int    // of the GPU among all of the machine, in the order of CUDA_DEVICE_ORDER=PCI_BUS_ID
+	ID        string // what Select calls it: its number, or such as 0:2 if it is an instance of MIG
+	UUID      string // GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, or MIG- and the same
 	UUIDBytes [16]byte
 	Name      string
 	BusID     string // domain:bus:device.function
@@ -29,7 +30,7 @@ type Device struct {
 	MaxBlocksPerSM             *int
 	SharedPerSMBytes           *int
 
-	MIG         *bool // current MIG mode
+	Instance    *Instance // of MIG; nil: a whole GPU
 	ComputeMode *ComputeMode
 
 	SMClockHz    *uint64
@@ -97,7 +98,7 @@ func (n *Node) Count() int { return len(n.handles) }
 // Device describes the device at position index. After an error the device has its numbers and, if it is known, its UUID.
 func (n *Node) Device(index int) (Device, error) {
 	h := n.handles[index]
-	d, err := Device{Index: h.index, Number: h.number, UUID: h.uuid}, h.err
+	d, err := Device{Index: h.index, Number: h.number, ID: h.id, UUID: h.uuid}, h.err
 	if err == nil {
 		var found Device
 		if found, err = bounded(n, h, func() (Device, error) { return n.describe(h) }); !errors.Is(err, ErrHung) {
@@ -105,14 +106,20 @@ func (n *Node) Device(index int) (Device, error) {
 		}
 	}
 	if err != nil {
-		return d, fmt.Errorf("describe GPU %d: %w", h.number, err)
+		return d, fmt.Errorf("describe GPU %s: %w", h.id, err)
 	}
 	return d, nil
 }
 
 func (n *Node) describe(h handle) (Device, error) {
-	d := Device{Index: h.index, Number: h.number, UUID: h.uuid, BusID: h.busID}
-	var err error
+	d := Device{Index: h.index, Number: h.number, ID: h.id, UUID: h.uuid, BusID: h.busID}
+	if h.part != nil {
+		d.Instance = &Instance{GPU: h.part.gpu, Profile: h.part.profile}
+	}
+	err := h.there()
+	if err != nil {
+		return d, err
+	}
 	if d.UUIDBytes, err = parseUUID(h.uuid); err != nil {
 		return d, err
 	}
@@ -133,7 +140,7 @@ func (n *Node) describe(h handle) (Device, error) {
 	if err := d.Memory.inRange(); err != nil {
 		return d, err
 	}
-	d.ComputeMajor, d.ComputeMinor, ret = h.dev.GetCudaComputeCapability()
+	d.ComputeMajor, d.ComputeMinor, ret = h.gpu.GetCudaComputeCapability()
 	if err := check(ret, "nvmlDeviceGetCudaComputeCapability", h.uuid); err != nil {
 		return d, err
 	}
@@ -164,6 +171,14 @@ func (n *Node) limits(h handle, d *Device) error {
 		return fmt.Errorf("the SM limits of compute capability %d.%d are unknown to this version", d.ComputeMajor, d.ComputeMinor)
 	}
 	d.MaxWarpsPerSM, d.MaxBlocksPerSM, d.SharedPerSMBytes = &limits.warps, &limits.blocks, new(limits.shared<<10)
+	if h.part != nil {
+		attributes, ret := h.dev.GetAttributes()
+		if err := check(ret, "nvmlDeviceGetAttributes", h.uuid); err != nil {
+			return err
+		}
+		d.SMs = new(int(attributes.MultiprocessorCount))
+		return nil
+	}
 	cores, ret := h.dev.GetNumGpuCores()
 	if err := check(ret, "nvmlDeviceGetNumGpuCores", h.uuid); err != nil {
 		return err
@@ -180,21 +195,17 @@ type query struct {
 }
 
 func (n *Node) optionalQueries(h handle, d *Device) []query {
-	reasonsCall, reasons := "nvmlDeviceGetCurrentClocksEventReasons", h.dev.GetCurrentClocksEventReasons
+	reasonsCall, reasons := "nvmlDeviceGetCurrentClocksEventReasons", h.gpu.GetCurrentClocksEventReasons
 	if !n.has(reasonsCall) { // drivers before 535
-		reasonsCall, reasons = "nvmlDeviceGetCurrentClocksThrottleReasons", h.dev.GetCurrentClocksThrottleReasons
+		reasonsCall, reasons = "nvmlDeviceGetCurrentClocksThrottleReasons", h.gpu.GetCurrentClocksThrottleReasons
 	}
 	return []query{
-		{"nvmlDeviceGetMigMode", func() nvml.Return {
-			current, _, ret := h.dev.GetMigMode()
-			return set(&d.MIG, current == nvml.DEVICE_MIG_ENABLE, ret)
-		}},
 		{"nvmlDeviceGetComputeMode", func() nvml.Return {
-			mode, ret := h.dev.GetComputeMode()
+			mode, ret := h.gpu.GetComputeMode()
 			return set(&d.ComputeMode, computeModeOf(mode), ret)
 		}},
-		{"nvmlDeviceGetClockInfo", func() nvml.Return { return setClock(&d.SMClockHz, h.dev.GetClockInfo) }},
-		{"nvmlDeviceGetMaxClockInfo", func() nvml.Return { return setClock(&d.MaxSMClockHz, h.dev.GetMaxClockInfo) }},
+		{"nvmlDeviceGetClockInfo", func() nvml.Return { return setClock(&d.SMClockHz, h.gpu.GetClockInfo) }},
+		{"nvmlDeviceGetMaxClockInfo", func() nvml.Return { return setClock(&d.MaxSMClockHz, h.gpu.GetMaxClockInfo) }},
 		{reasonsCall, func() nvml.Return {
 			r, ret := reasons()
 			if r == math.MaxUint64 { // NVML's word for an unknown number
@@ -250,13 +261,13 @@ func (n *Node) memory(h handle) (Memory, error) {
 }
 
 // parseUUID returns the 16 bytes of a UUID as NVML and CUDA print it, such as
-// GPU-5c6a7b8c-0123-4567-89ab-cdef01234567.
+// GPU-5c6a7b8c-0123-4567-89ab-cdef01234567, or MIG- and the same.
 func parseUUID(s string) ([16]byte, error) {
 	var out [16]byte
-	digits, ok := strings.CutPrefix(s, "GPU-")
+	kind, digits, _ := strings.Cut(s, "-")
 	parts := strings.Split(digits, "-")
-	if !ok || len(parts) != 5 {
-		return out, fmt.Errorf("GPU UUID %q: want GPU- and five groups of hexadecimal digits", s)
+	if kind != "GPU" && kind != "MIG" || len(parts) != 5 {
+		return out, fmt.Errorf("GPU UUID %q: want GPU- or MIG-, and five groups of hexadecimal digits", s)
 	}
 	for i, n := range [...]int{8, 4, 4, 4, 12} {
 		if len(parts[i]) != n {

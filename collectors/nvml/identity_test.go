@@ -17,7 +17,7 @@ func TestParseUUID(t *testing.T) {
 		t.Errorf("ParseUUID = %x, %v; want %x", got, err, want)
 	}
 	for _, bad := range []string{
-		"", "5c6a7b8c-0123-4567-89ab-cdef01234567", "MIG-5c6a7b8c-0123-4567-89ab-cdef01234567",
+		"", "5c6a7b8c-0123-4567-89ab-cdef01234567", "MIX-5c6a7b8c-0123-4567-89ab-cdef01234567",
 		"GPU-5c6a7b8c-0123-4567-89ab-cdef0123456", "GPU-5c6a7b8c012345-67-89ab-cdef0-1234567",
 		"GPU-5c6a7b8c-0123-4567-89ab-cdef0123456g",
 	} {

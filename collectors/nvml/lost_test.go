@@ -30,7 +30,7 @@ func TestLostDevice(t *testing.T) {
 					t.Fatal(err)
 				}
 				d, err := n.Devices()
-				if err != nil || len(d) != 1 || fmt.Sprint(d[0].Number) != other || !strings.HasPrefix(d[0].UUID, "GPU-"+other) {
+				if err != nil || len(d) != 1 || d[0].ID != other || !strings.HasPrefix(d[0].UUID, "GPU-"+other) {
 					t.Errorf("the other device: %+v, %v", d, err)
 				}
 			})

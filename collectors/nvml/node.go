@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,12 +18,12 @@ import (
 // several goroutines at once: NVML is thread safe.
 type Node struct {
 	lib     nvml.Interface
-	handles []handle // in PCI bus order; after Select only the kept devices
+	handles []handle // in PCI bus order, instances of MIG in the place of their GPU; after Select only the kept devices
 
 	mu       sync.Mutex
 	closed   bool
 	hung     bool          // a driver call never came back
-	stuck    map[int]bool  // devices of bounded calls that did not, by handle.number
+	stuck    map[int]bool  // GPUs of bounded calls that did not, by handle.number
 	limit    time.Duration // of bounded calls; 0: callLimit. Tests set another
 	samplers int
 
@@ -32,11 +33,16 @@ type Node struct {
 // handle is one device with the constant parts of its identity.
 type handle struct {
 	dev    nvml.Device
-	index  int // in Node.handles
-	number int // among all devices that the driver lists, in PCI bus order
+	gpu    nvml.Device // the GPU: dev, unless that is an instance of MIG
+	index  int         // in Node.handles
+	number int         // of the GPU among all that the driver lists, in PCI bus order
+	id     string      // Device.ID
 	uuid   string
 	busID  string
 	err    error // why the device cannot be used, for example because it has fallen off the bus; nil: it can
+
+	instance int   // NVML's number among the GPU's instances of MIG
+	part     *part // nil: it is a whole GPU
 }
 
 // Open loads the library (libnvidia-ml.so.1) and lists the devices. Its error wraps ErrNoGPU if
@@ -87,10 +93,15 @@ func (n *Node) list(ctx context.Context) error {
 	all := make([]located, count)
 	var errs []error
 	for i := range count {
-		l, err := within(ctx, n.limit, func() (located, error) { return n.locate(i), nil })
+		l, err := within(ctx, n.limit, func() (located, error) {
+			l := n.locate(i)
+			l.devices = n.divided(l.handle)
+			return l, nil
+		})
 		if err != nil {
 			n.hung = true
 			l.err = fmt.Errorf("a driver call of device %d %w", i, err)
+			l.devices = []handle{l.handle}
 		}
 		if all[i] = l; l.err != nil {
 			errs = append(errs, all[i].err)
@@ -100,8 +111,13 @@ func (n *Node) list(ctx context.Context) error {
 		return errors.Join(errs...)
 	}
 	for i, l := range inBusOrder(all) {
-		l.index, l.number = i, i
-		n.handles = append(n.handles, l.handle)
+		for _, h := range l.devices {
+			h.index, h.number, h.id = len(n.handles), i, strconv.Itoa(i)
+			if h.part != nil {
+				h.id = fmt.Sprintf("%d:%d", i, h.instance)
+			}
+			n.handles = append(n.handles, h)
+		}
 	}
 	n.tellApart()
 	return nil
@@ -114,7 +130,7 @@ func (n *Node) tellApart() {
 			if a.uuid == "" || a.uuid != b.uuid {
 				continue
 			}
-			err := fmt.Errorf("GPUs %d and %d have the same UUID, %s", j, i, a.uuid)
+			err := fmt.Errorf("GPUs %s and %s have the same UUID, %s", b.id, a.id, a.uuid)
 			for _, k := range []int{j, i} {
 				n.handles[k].err = cmp.Or(n.handles[k].err, err)
 			}
@@ -122,10 +138,11 @@ func (n *Node) tellApart() {
 	}
 }
 
-// located is a device with its place. A device that cannot be used may have none.
+// located is a GPU with its place, and the devices that it stands for. A GPU that cannot be used may have no place.
 type located struct {
 	handle
-	pci *nvml.PciInfo
+	pci     *nvml.PciInfo
+	devices []handle
 }
 
 // locate asks who the device at NVML's index i is.
@@ -133,7 +150,8 @@ func (n *Node) locate(i int) located {
 	at := fmt.Sprintf("device %d", i)
 	l := located{}
 	var ret nvml.Return
-	if l.dev, ret = n.lib.DeviceGetHandleByIndex(i); ret != nvml.SUCCESS {
+	l.dev, ret = n.lib.DeviceGetHandleByIndex(i)
+	if l.gpu = l.dev; ret != nvml.SUCCESS {
 		l.err = check(ret, "nvmlDeviceGetHandleByIndex", at)
 		return l
 	}
@@ -196,7 +214,7 @@ func (n *Node) Unusable() []error {
 }
 
 // unusable says which device cannot be used, and why.
-func (h handle) unusable() error { return fmt.Errorf("GPU %d %w: %w", h.number, ErrUnusable, h.err) }
+func (h handle) unusable() error { return fmt.Errorf("GPU %s %w: %w", h.id, ErrUnusable, h.err) }
 
 // Close ends the session. It refuses while a sampler of this node runs. If a driver call has not returned, the session stays open until the
 // process ends: nvmlShutdown under a running call is undefined.

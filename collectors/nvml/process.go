@@ -29,7 +29,7 @@ func (n *Node) Processes(index int) ([]Process, error) {
 	h := n.handles[index]
 	found, err := bounded(n, h, func() ([]Process, error) { return n.processes(h) })
 	if err != nil {
-		return nil, fmt.Errorf("list processes of GPU %d: %w", h.number, err)
+		return nil, fmt.Errorf("list processes of GPU %s: %w", h.id, err)
 	}
 	return found, nil
 }
@@ -53,7 +53,7 @@ func (n *Node) Users(index int, underMPS bool) (found []Process, took time.Durat
 		return look{found, threadCPU() - before}, err
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("look at the processes of GPU %d: %w", h.number, err)
+		return nil, 0, fmt.Errorf("look at the processes of GPU %s: %w", h.id, err)
 	}
 	return seen.found, seen.took, nil
 }

@@ -89,7 +89,7 @@ func (d Device) CheckUse(found []Process) error {
 			continue
 		}
 		if err := usedInRange(*p.UsedBytes, d.Memory.Total); err != nil {
-			return fmt.Errorf("look at process %d on GPU %d: %w", p.PID, d.Number, err)
+			return fmt.Errorf("look at process %d on GPU %s: %w", p.PID, d.ID, err)
 		}
 	}
 	return nil

@@ -198,7 +198,7 @@ func TestOddNumberOfProcesses(t *testing.T) {
 }
 
 func TestOddMemoryOfAProcess(t *testing.T) {
-	d := Device{Number: 1, Memory: Memory{Total: 64}}
+	d := Device{ID: "1", Memory: Memory{Total: 64}}
 	for bytes, want := range map[uint64]bool{0: true, 64: true, 65: false, 1<<64 - 2: false} {
 		err := d.CheckUse([]Process{{PID: 1}, {PID: 2, UsedBytes: &bytes}})
 		if errors.Is(err, errOutOfRange) == want || !want && !strings.HasPrefix(err.Error(), "look at process 2 on GPU 1: ") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caserun/caserun/internal/input"
@@ -14,28 +15,24 @@ import (
 // node had no others. It must come before any other use of the node. After an error the node is
 // unchanged.
 //
-// The items of list are separated by commas. An item is a number in PCI bus order, a UUID, or
+// The items of list are separated by commas. An item is a number in PCI bus order, that of an instance of MIG such as 0:2, a UUID, or
 // the beginning of a UUID that matches one device only. An item that matches no device is an
 // error. CUDA would end CUDA_VISIBLE_DEVICES there, but a run on fewer devices than the user
 // meant is a different measurement. An item that within does not name is an error too, unless within is
 // empty. A device that cannot be used is an error that wraps ErrUnusable.
 func (n *Node) Select(list, within string) error {
-	var uuids []string
-	for _, h := range n.handles {
-		uuids = append(uuids, h.uuid)
-	}
-	numbers, err := selected(list, uuids)
+	numbers, err := selected(list, n.handles)
 	if err != nil {
 		return err
 	}
 	if within != "" {
-		allowed, err := selected(within, uuids)
+		allowed, err := selected(within, n.handles)
 		if err != nil {
 			return fmt.Errorf("%s: %w", within, err)
 		}
 		for _, number := range numbers {
 			if !slices.Contains(allowed, number) {
-				return fmt.Errorf("GPU %s is not one of %s", present(uuids, number), within)
+				return fmt.Errorf("GPU %s is not one of %s", present(n.handles, number), within)
 			}
 		}
 	}
@@ -51,52 +48,61 @@ func (n *Node) Select(list, within string) error {
 	return nil
 }
 
-// selected returns the positions in uuids of the devices that list names, ascending.
-func selected(list string, uuids []string) ([]int, error) {
+// selected returns the positions of the devices that list names, ascending.
+func selected(list string, devices []handle) ([]int, error) {
 	items, err := input.List(list)
 	if err != nil {
 		return nil, err
 	}
 	named := map[int]string{} // the item for each position
 	for _, item := range items {
-		at, err := find(item, uuids)
+		at, err := find(item, devices)
 		if err != nil {
 			return nil, err
 		}
 		if other, twice := named[at]; twice {
-			return nil, fmt.Errorf("%s and %s are the same GPU, %s: name it once", other, item, present(uuids, at))
+			return nil, fmt.Errorf("%s and %s are the same GPU, %s: name it once", other, item, present(devices, at))
 		}
 		named[at] = item
 	}
 	return slices.Sorted(maps.Keys(named)), nil
 }
 
-// find returns the position in uuids of the device that item names.
-func find(item string, uuids []string) (int, error) {
-	var all, found []int
-	number, notNumber := input.Uint(item, 31)
-	for i, uuid := range uuids {
+// find returns the position of the device that item names.
+func find(item string, devices []handle) (int, error) {
+	isUUID := strings.HasPrefix(item, "GPU-") || strings.HasPrefix(item, "MIG-")
+	names := func(id, uuid string) bool { return item == id || isUUID && strings.HasPrefix(uuid, item) }
+	var all, found, parts []int
+	for i, d := range devices {
 		all = append(all, i)
-		if notNumber == nil && int(number) == i || strings.HasPrefix(item, "GPU-") && strings.HasPrefix(uuid, item) {
+		if names(d.id, d.uuid) {
 			found = append(found, i)
 		}
+		if d.part != nil && names(strconv.Itoa(d.number), d.part.gpu) {
+			parts = append(parts, i)
+		}
 	}
+	number, instance, ofInstance := strings.Cut(item, ":")
 	switch {
-	case len(found) == 1:
+	case len(found) == 1 && len(parts) == 0:
 		return found[0], nil
-	case len(found) > 1:
-		return 0, fmt.Errorf("%s begins the UUIDs of several GPUs, %s: give more of it", item, present(uuids, found...))
-	case strings.HasPrefix(item, "MIG-"):
-		return 0, fmt.Errorf("%s is a MIG device, and caserun schedules whole GPUs: want one or more of %s", item, present(uuids, all...))
+	case len(found) > 0:
+		return 0, fmt.Errorf("%s begins the UUIDs of several GPUs, %s: give more of it", item, present(devices, slices.Sorted(slices.Values(slices.Concat(found, parts)))...))
+	case len(parts) > 0:
+		return 0, fmt.Errorf("GPU %s is divided into instances (MIG), and a run is on instances: want one or more of %s", item, present(devices, parts...))
+	case strings.HasPrefix(item, "MIG-GPU-"):
+		return 0, fmt.Errorf("%s is how drivers before 470 named an instance of MIG: want one or more of %s", item, present(devices, all...))
+	case ofInstance && slices.ContainsFunc(devices, func(d handle) bool { return d.id == number }):
+		return 0, fmt.Errorf("no instance %s of GPU %s, which is not divided (MIG is off, or it has none): want one or more of %s", instance, number, present(devices, all...))
 	}
-	return 0, fmt.Errorf("no GPU %s: want one or more of %s", item, present(uuids, all...))
+	return 0, fmt.Errorf("no GPU %s: want one or more of %s", item, present(devices, all...))
 }
 
 // present names devices by number and UUID.
-func present(uuids []string, numbers ...int) string {
+func present(devices []handle, numbers ...int) string {
 	var out []string
 	for _, i := range numbers {
-		out = append(out, fmt.Sprintf("%d (%s)", i, cmp.Or(uuids[i], "its UUID cannot be read")))
+		out = append(out, fmt.Sprintf("%s (%s)", devices[i].id, cmp.Or(devices[i].uuid, "its UUID cannot be read")))
 	}
 	return strings.Join(out, ", ")
 }

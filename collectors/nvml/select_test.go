@@ -3,6 +3,7 @@ package nvml
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +21,14 @@ var fourUUIDs = []string{
 	"GPU-5c6b0000-0000-0000-0000-000000000003",
 }
 
+// four are devices of these UUIDs.
+func four() (all []handle) {
+	for i, uuid := range fourUUIDs {
+		all = append(all, handle{number: i, id: strconv.Itoa(i), uuid: uuid})
+	}
+	return all
+}
+
 func TestSelected(t *testing.T) {
 	for _, c := range []struct {
 		list string
@@ -35,7 +44,7 @@ func TestSelected(t *testing.T) {
 		{"GPU-5c6a", []int{0}},
 		{"GPU-5c6b0000-0000-0000-0000-000000000003,GPU-5c6a,1", []int{0, 1, 3}},
 	} {
-		if got, err := selected(c.list, fourUUIDs); err != nil || !slices.Equal(got, c.want) {
+		if got, err := selected(c.list, four()); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %v, %v; want %v", c.list, got, err, c.want)
 		}
 	}
@@ -62,15 +71,16 @@ func TestSelected(t *testing.T) {
 		"4294967296":           "no GPU 4294967296" + want,
 		"18446744073709551616": "no GPU 18446744073709551616" + want,
 		"GPU-0e000000-0000-0000-0000-0000000000010":        "no GPU GPU-0e000000-0000-0000-0000-0000000000010" + want,
-		"MIG-5c6a7b8c-0123-4567-89ab-cdef01234567":         "MIG-5c6a7b8c-0123-4567-89ab-cdef01234567 is a MIG device, and caserun schedules whole GPUs" + want,
-		"MIG-GPU-5c6a7b8c-0123-4567-89ab-cdef01234567/0/0": "MIG-GPU-5c6a7b8c-0123-4567-89ab-cdef01234567/0/0 is a MIG device, and caserun schedules whole GPUs" + want,
+		"MIG-5c6a7b8c-0123-4567-89ab-cdef01234567":         "no GPU MIG-5c6a7b8c-0123-4567-89ab-cdef01234567" + want,
+		"MIG-GPU-5c6a7b8c-0123-4567-89ab-cdef01234567/0/0": "MIG-GPU-5c6a7b8c-0123-4567-89ab-cdef01234567/0/0 is how drivers before 470 named an instance of MIG" + want,
+		"1:0": "no instance 0 of GPU 1, which is not divided (MIG is off, or it has none)" + want,
 		"GPU-5c6b": "GPU-5c6b begins the UUIDs of several GPUs, 2 (GPU-5c6b0000-0000-0000-0000-000000000002), " +
 			"3 (GPU-5c6b0000-0000-0000-0000-000000000003): give more of it",
 		"GPU-":      "GPU- begins the UUIDs of several GPUs, " + all + ": give more of it",
 		"1,2,1":     "1 and 1 are the same GPU, 1 (GPU-0e000000-0000-0000-0000-000000000001): name it once",
 		"1,GPU-0e0": "1 and GPU-0e0 are the same GPU, 1 (GPU-0e000000-0000-0000-0000-000000000001): name it once",
 	} {
-		got, err := selected(list, fourUUIDs)
+		got, err := selected(list, four())
 		if err == nil {
 			t.Errorf("%q: %v, want an error", list, got)
 		} else if diff := cmp.Diff(says, err.Error()); diff != "" {
@@ -140,8 +150,8 @@ func TestSelectRenumbers(t *testing.T) {
 			t.Fatalf("%q: %d devices and %d sources, want %d", c.list, len(devices), len(sources), len(c.want))
 		}
 		for i, number := range c.want {
-			if d := devices[i]; d.Index != i || d.Number != number || d.UUID != fourUUIDs[number] {
-				t.Errorf("%q: device %d is %d, number %d, %s; want number %d, %s", c.list, i, d.Index, d.Number, d.UUID, number, fourUUIDs[number])
+			if d := devices[i]; d.Index != i || d.ID != strconv.Itoa(number) || d.UUID != fourUUIDs[number] {
+				t.Errorf("%q: device %d is %d, number %s, %s; want number %d, %s", c.list, i, d.Index, d.ID, d.UUID, number, fourUUIDs[number])
 			}
 			if percent, _, err := sources[i].Utilization(); err != nil || percent != number {
 				t.Errorf("%q: device %d is utilized %d %%, %v; want %d %%", c.list, i, percent, err, number)

@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func (n *Node) sources() (sources []source, free func() error, err error) {
 			return found{s, w}, nil
 		})
 		if err != nil {
-			return nil, free, fmt.Errorf("sample GPU %d: %w", h.number, err)
+			return nil, free, fmt.Errorf("sample GPU %s: %w", h.id, err)
 		}
 		if w := f.window; w != nil {
 			frees = append(frees, func() error {
@@ -125,11 +126,32 @@ func (n *Node) source(h handle) (source, *gpmWindow) {
 			return check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
 		},
 	}
+	if h.part != nil {
+		s = s.ofInstance(h)
+	}
 	w := n.newGPM(h)
 	if w != nil {
 		s.SMActivity = w.read
 	}
 	return s, w
+}
+
+// ofInstance is what an instance of MIG offers of it. NVML has utilization, and the meters have power and energy, of the whole GPU only.
+func (s source) ofInstance(h handle) source {
+	none := fmt.Errorf("utilization of an instance of MIG: %w", errNotSupported)
+	s.Utilization = func() (gpu, mem int, err error) { return 0, 0, none }
+	s.Buffered = func(time.Time) ([]bufferedSample, error) { return nil, none }
+	s.Energy, s.Power = nil, nil
+	used := s.MemoryUsed
+	s.MemoryUsed = func() (uint64, error) {
+		bytes, err := used()
+		if err != nil {
+			err = cmp.Or(h.there(), err)
+		}
+		return bytes, err
+	}
+	s.Alive = h.there
+	return s
 }
 
 // memoryUsed returns a function that reads the same value as Memory.Used.
@@ -241,13 +263,12 @@ type gpmWindow struct {
 // gpmMinimum is minActivityPeriod minus the jitter of a wakeup.
 const gpmMinimum = minActivityPeriod * 95 / 100
 
-// newGPM returns nil if GPM is not available: before Hopper, with older drivers, and on a whole
-// device in MIG mode.
+// newGPM returns nil if GPM is not available: before Hopper, and with older drivers.
 func (n *Node) newGPM(h handle) *gpmWindow {
-	if !n.hasAll(gpm) {
+	if !n.hasAll(gpm) || h.part != nil && !n.has("nvmlGpmMigSampleGet") {
 		return nil
 	}
-	support, ret := h.dev.GpmQueryDeviceSupport()
+	support, ret := h.gpu.GpmQueryDeviceSupport()
 	if ret != nvml.SUCCESS || support.IsSupportedDevice == 0 {
 		return nil
 	}
@@ -268,7 +289,7 @@ func (w *gpmWindow) read() (ratio float64, ok bool, err error) {
 	if !w.taken.IsZero() && now.Sub(w.taken) < gpmMinimum {
 		return 0, false, nil
 	}
-	if err := check(w.next.Get(w.h.dev), "nvmlGpmSampleGet", w.h.uuid); err != nil {
+	if err := w.sample(); err != nil {
 		return 0, false, err
 	}
 	first := w.taken.IsZero()
@@ -287,6 +308,13 @@ func (w *gpmWindow) read() (ratio float64, ok bool, err error) {
 		return 0, false, err
 	}
 	return m.Value / 100, true, nil
+}
+
+func (w *gpmWindow) sample() error {
+	if p := w.h.part; p != nil {
+		return check(w.next.MigGet(w.h.gpu, p.group), "nvmlGpmMigSampleGet", w.h.uuid)
+	}
+	return check(w.next.Get(w.h.dev), "nvmlGpmSampleGet", w.h.uuid)
 }
 
 func (w *gpmWindow) close() error {

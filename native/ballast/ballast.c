@@ -3,7 +3,7 @@
  *
  * Holds memory of one GPU so that LEAVE_FREE_BYTES stay free on it, which makes
  * a large GPU run out of memory like a small one. DEVICE is an ordinal in PCI
- * bus order over all GPUs of the node, or a UUID (GPU-...).
+ * bus order over all GPUs of the node, or a UUID (GPU-... or MIG-...).
  *
  * Once the memory is held, one line of JSON goes to stdout, all sizes in bytes:
  *   {"device":"GPU-...","total":T,"free":F,"leave_free":L,"held":H,"pieces":N}
@@ -70,6 +70,12 @@ static CUdevice find_device(const char *want, char uuid[41]) {
   uint64_t ordinal = 0;
   int by_ordinal = parse_number(want, &ordinal);
   must(cu.cuDeviceGetCount(&count), "cuDeviceGetCount", want);
+  if (is_instance(want) && count == 1) { /* cuDeviceGetUuid tells that of its GPU */
+    CUdevice device;
+    must(cu.cuDeviceGet(&device, 0), "cuDeviceGet", want);
+    snprintf(uuid, 41, "%s", want);
+    return device;
+  }
   for (int i = 0; i < count; i++) {
     CUdevice device;
     CUuuid raw;
@@ -147,7 +153,7 @@ int main(int argc, char **argv) {
   }
   sigset_t unblocked;
   catch_signals(&unblocked);
-  load_driver(symbols, sizeof symbols / sizeof *symbols);
+  load_driver(symbols, sizeof symbols / sizeof *symbols, argv[1]);
   char uuid[41];
   CUdevice device = find_device(argv[1], uuid);
   CUcontext context;

@@ -150,7 +150,7 @@ static int subject(int ordinal, int up, int down) {
   unsigned long long at;
   char ready = 0;
   unsigned *back = malloc(WORDS * sizeof *back);
-  load_driver(used, sizeof used / sizeof *used);
+  load_driver(used, sizeof used / sizeof *used, "");
   must(device_get(&device, ordinal), "cuDeviceGet", NULL);
   must(retain(&context, device), "cuDevicePrimaryCtxRetain", NULL);
   must(set_current(context), "cuCtxSetCurrent", NULL);
@@ -177,7 +177,7 @@ static int try(int ordinal) {
     _exit(subject(ordinal, up[1], down[0]));
   }
   close(up[1]);
-  load_driver(symbols, sizeof symbols / sizeof *symbols);
+  load_driver(symbols, sizeof symbols / sizeof *symbols, "");
   if (read(up[0], &ready, 1) != 1) {
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_CUDA; /* it has said why */
@@ -205,6 +205,6 @@ int main(int argc, char **argv) {
   if (strcmp(argv[1], "try") == 0 && count == 1) return try(pids[0]);
   const int outwards = strcmp(argv[1], "out") == 0 && count > 1;
   if (!outwards && strcmp(argv[1], "in") != 0) fail(EXIT_USAGE, "%s", usage);
-  load_driver(symbols, sizeof symbols / sizeof *symbols);
+  load_driver(symbols, sizeof symbols / sizeof *symbols, "");
   return outwards ? out((unsigned)pids[0], pids + 1, count - 1) : in(pids, count);
 }

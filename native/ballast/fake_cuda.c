@@ -13,7 +13,7 @@
  *   FAKE_CUDA_FREE_SMS   those that the kernel of slow probe gets (33)
  *   FAKE_CUDA_LOG        file to append one line to per allocation, free and release, and per kernel of slow
  * cuInit fails with error 3 (not initialized) when the environment would let
- * the caller run under MPS or see fewer than all devices, unless it names one device by its UUID, and a daemon.
+ * the caller run under MPS or see fewer than all devices, unless it names one device by its UUID, and an order or a daemon.
  *
  * The kernel of slow hold is a process, so that it outlives the program as a kernel does.
  */
@@ -59,7 +59,7 @@ static size_t available(void) {
 int cuInit(unsigned flags) {
   (void)flags;
   const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY"), *order = getenv("CUDA_DEVICE_ORDER"), *visible = getenv("CUDA_VISIBLE_DEVICES");
-  if (pipe && visible && !strncmp(visible, "GPU-", 4)) return strcmp(pipe, "/nonexistent") ? 0 : 3;
+  if (pipe && visible && !strncmp(visible, "GPU-", 4)) return strcmp(pipe, "/nonexistent") || order ? 0 : 3;
   if (!pipe || strcmp(pipe, "/nonexistent") || getenv("CUDA_VISIBLE_DEVICES")) return 3;
   return order && !strcmp(order, "PCI_BUS_ID") ? 0 : 3;
 }

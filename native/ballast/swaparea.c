@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
   }
   sigset_t unblocked;
   catch_signals(&unblocked);
-  load_driver(symbols, sizeof symbols / sizeof *symbols);
+  load_driver(symbols, sizeof symbols / sizeof *symbols, "");
   const int node = numa_node(gpu(0));
   int files[PIECES_A_PACKET];
   size_t count = 0;

@@ -193,13 +193,13 @@ static struct measurement move_in(CUdeviceptr at, CUdeviceptr window, CUmemGener
 static double beside(struct measurement m) { return (m.all - m.copying) * 1e6 / pieces; }
 
 int main(int argc, char **argv) {
-  uint64_t ordinal, count;
-  if (argc != 3 || !parse_number(argv[1], &ordinal) || ordinal > 1 << 20 || !parse_number(argv[2], &count) || count == 0 || count > MOST) {
+  uint64_t ordinal = 0, count; /* an instance is the only device that is shown */
+  if (argc != 3 || (!is_instance(argv[1]) && !parse_number(argv[1], &ordinal)) || ordinal > 1 << 20 || !parse_number(argv[2], &count) || count == 0 || count > MOST) {
     fputs("usage: swaprate DEVICE PIECES\n", stderr);
     return EXIT_USAGE;
   }
   pieces = (unsigned)count;
-  load_driver(symbols, sizeof symbols / sizeof *symbols);
+  load_driver(symbols, sizeof symbols / sizeof *symbols, argv[1]);
   const CUdevice device = gpu((int)ordinal);
   void *context;
   must(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain", NULL);

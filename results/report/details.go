@@ -131,12 +131,13 @@ func DeviceTable(r results.Run, devices []results.Device) *Table {
 		Column{Name: "refresh", Unit: Seconds}, Column{Name: "resident_mean", Heading: "kernel resident", Unit: Ratio},
 		Column{Name: "energy", Unit: Joules, Place: energy}, Column{Name: "energy_idle", Heading: "with no task", Unit: Joules, Place: energy},
 		Column{Name: "energy_source", Heading: "energy from", Place: energy},
+		Column{Name: "mig_gpu_uuid", Place: DataOnly}, Column{Name: "mig_profile", Place: DataOnly},
 	)}
 	for _, d := range devices {
 		t.Add(r.ID, r.Mode, d.Index, d.Node, d.Name, d.UUID, d.MemoryBytes, d.UsedAtStartBytes, d.CapacityBytes, d.ContextBytes,
 			d.PeakUsedBytes, d.SMs, d.WarpsPerSM, d.BlocksPerSM, d.SMClockStartHz, d.SMClockEndHz,
 			d.ThrottleStart, d.ThrottleEnd, d.UtilizationMean, d.UtilizationPeak, d.RefreshS, d.ResidentMean,
-			d.EnergyJ, d.IdleEnergyJ, d.EnergySource)
+			d.EnergyJ, d.IdleEnergyJ, d.EnergySource, d.GPU, d.Profile)
 	}
 	return t
 }

@@ -19,7 +19,7 @@ func (e *examination) code(programs []string, devices []nvml.Device, suite suite
 	for _, d := range devices {
 		a := 10*d.ComputeMajor + d.ComputeMinor
 		architectures = append(architectures, a)
-		numbers[a] = append(numbers[a], fmt.Sprint(d.Number))
+		numbers[a] = append(numbers[a], d.ID)
 	}
 	slices.Sort(architectures)
 	architectures = slices.Compact(architectures)

@@ -34,9 +34,9 @@ func program(t *testing.T, name string, kind, architecture int) string {
 
 // A suite that was built for other GPUs is found before a run.
 func TestDoctorSaysWhichDeviceCodeIsMissing(t *testing.T) {
-	volta, hopper := nvml.Device{Number: 3, ComputeMajor: 7}, nvml.Device{Number: 0, ComputeMajor: 9}
+	volta, hopper := nvml.Device{ID: "3", ComputeMajor: 7}, nvml.Device{ID: "0", ComputeMajor: 9}
 	second := hopper
-	second.Number = 1
+	second.ID = "1"
 	machine90, machine80, ptx70 := program(t, "needle", 2, 90), program(t, "bfs", 2, 80), program(t, "dwt2d", 1, 70)
 	elsewhere := program(t, "python", 0, 0)
 	builtin, own := suites.Suite{Name: suites.Builtin}, suites.Suite{Name: "mine"}

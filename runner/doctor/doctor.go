@@ -100,7 +100,7 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 	var devices []nvml.Device
 	for i := range node.Count() {
 		d, err := node.Device(i)
-		name := fmt.Sprintf("GPU %d", d.Number)
+		name := "GPU " + d.ID
 		if err != nil {
 			e.add(name, Failed, "%v: name the other GPUs with --devices", err)
 			continue
@@ -110,9 +110,6 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 			report.Human(float64(d.Memory.Free), report.Bytes), report.Human(float64(d.Memory.Total), report.Bytes))
 		if d.Limits != nil {
 			e.add(name, Failed, "%v", d.Limits)
-		}
-		if d.MIG != nil && *d.MIG {
-			e.add(name, Failed, "MIG is on: caserun schedules whole GPUs")
 		}
 		if d.ComputeMode != nil && *d.ComputeMode != nvml.ModeDefault {
 			e.add(name, Failed, "compute mode is %s: runs need the default mode", *d.ComputeMode)
@@ -140,11 +137,7 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 }
 
 func (e *examination) mps(ctx context.Context, devices []nvml.Device) {
-	var c mps.Config
-	for _, d := range devices {
-		c.Devices = append(c.Devices, d.UUID)
-	}
-	d, err := mps.Start(ctx, c)
+	d, err := mps.Start(ctx, mps.Config{Devices: []string{devices[0].UUID}})
 	if err == nil {
 		err = d.Quit(ctx)
 	}
@@ -163,7 +156,7 @@ func (e *examination) context(ctx context.Context, node *nvml.Node, d nvml.Devic
 		return
 	}
 	if d.Memory.Free < 2*probeHeadroom {
-		e.add("ballast", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(2*probeHeadroom, report.Bytes))
+		e.add("ballast", Warning, "not tried: GPU %s has less than %s free", d.ID, report.Human(2*probeHeadroom, report.Bytes))
 		return
 	}
 	b, err := ballast.Start(ctx, bin, d.UUID, d.Memory.Free-probeHeadroom)
@@ -199,10 +192,14 @@ func (e *examination) swap(ctx context.Context, d nvml.Device) {
 		return
 	}
 	if d.Memory.Free < swapRoom {
-		e.add("swap", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(float64(swapRoom), report.Bytes))
+		e.add("swap", Warning, "not tried: GPU %s has less than %s free", d.ID, report.Human(float64(swapRoom), report.Bytes))
 		return
 	}
-	r, err := swaparea.Measure(ctx, bin, d.Number, swapPieces)
+	device := d.ID
+	if d.Instance != nil {
+		device = d.UUID
+	}
+	r, err := swaparea.Measure(ctx, bin, device, swapPieces)
 	if !e.try("swap", err, "device memory to the host %.1f GB/s, back %.1f GB/s; beside that for each %s %.0f us, %.0f us, %.0f us the first time, and %.0f us if it stays on the host; host memory is made at %.1f GB/s",
 		r.Out/1e9, r.In/1e9, report.Human(swaparea.PieceBytes, report.Bytes), r.OutUS, r.InUS, r.First, r.MapUS, r.Make/1e9) {
 		return
@@ -222,8 +219,12 @@ func (e *examination) checkpoint(ctx context.Context, d nvml.Device, driver stri
 		e.add("checkpoint", Failed, "%v", err)
 		return
 	}
+	if d.Instance != nil {
+		e.add("checkpoint", Warning, "not available on instances of MIG, so via=checkpoint is not")
+		return
+	}
 	if d.Memory.Free < checkpointRoom {
-		e.add("checkpoint", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(checkpointRoom, report.Bytes))
+		e.add("checkpoint", Warning, "not tried: GPU %s has less than %s free", d.ID, report.Human(checkpointRoom, report.Bytes))
 		return
 	}
 	r, err := checkpoint.Try(ctx, bin, d.Number)

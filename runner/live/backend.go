@@ -143,6 +143,9 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 		}
 	}
 	if s.Checkpoints {
+		if b.gpus.Divided() {
+			return harness.Refuse(fmt.Errorf("--sched %s: the driver takes no checkpoints of processes on instances of MIG: leave via=checkpoint out, or choose whole GPUs with --devices", s.Name))
+		}
 		if _, err := FindCheckpoint(); err != nil {
 			return err
 		}
@@ -153,7 +156,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 func (b *Backend) Close() error { return closeGPUs(b.gpus, b.say) }
 
 func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
-	n := &node{Batch: batch, to: to, cores: b.cores, binaries: map[string]string{}}
+	n := &node{Batch: batch, gpus: b.gpus, to: to, cores: b.cores, binaries: map[string]string{}}
 	var err error
 	n.programs, n.dirs, err = Resolve(n.Options, n.Probe, n.Mix)
 	switch {
@@ -207,7 +210,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		n.Say("managed=exceed: managed memory beyond what is free can hang some GPUs until they are reset")
 	}
 	n.Say("preparing %s%s", size.Count(b.gpus.Count(), "GPU"), Given(n.Options.Devices))
-	if err := n.prepare(ctx, b.gpus); err != nil {
+	if err := n.prepare(ctx); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -276,13 +279,13 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		return nil, err
 	}
 	devices := n.schedulable()
-	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: n.uuids(), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
+	c := Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: uuids(n.found), IDs: n.ids(), Checks: suites.Checks(n.Suite, n.Mix.Jobs),
 		Dir:   filepath.Join(n.runs, OutputDir(run, n.Started)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
 		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, Desk: n.Desk, JobNumber: n.JobNumber, DeviceNumber: n.DeviceNumber, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
-	if d := n.daemon; d != nil {
-		c.Env, c.MendServer, c.AwaitServer, c.WatchServer = d.Env(), d.Mend, d.AwaitHealthy, d.WatchFaults
-		c.Terminate = func(pids ...int) error { return d.TerminateClients(context.Background(), pids...) } // each command has a limit of its own
+	if s := n.mps; s != nil {
+		c.ServerEnv, c.Pipes, c.MendServer, c.AwaitServer, c.WatchServer = s.Env, s.Pipes(), s.Mend, s.AwaitHealthy, s.WatchFaults
+		c.Terminate = func(pids ...int) error { return s.TerminateClients(context.Background(), pids...) } // each command has a limit of its own
 	}
 	if os.Getenv(noRecoveryVariable) != "" {
 		c.AwaitServer = nil

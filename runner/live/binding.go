@@ -33,6 +33,9 @@ func (n *node) bind() (err error) {
 // bound is bind for the jobs of a mix.
 func (n *node) bound(m mixes.Mix, programs []string) (jobs []mixes.Job, notes []results.Event, err error) {
 	jobs = m.Jobs
+	if err := n.checkInstances(jobs); err != nil {
+		return nil, nil, err
+	}
 	if n.Scheduler.Binds == policies.BindsTask && !n.Scheduler.Checkpoints {
 		if jobs, notes, err = bindPrograms(jobs, programs, n.library != ""); err != nil {
 			return nil, nil, harness.Refuse(harness.ToMeasure(err, errUnbindable, n.Options, m))
@@ -45,6 +48,26 @@ func (n *node) bound(m mixes.Mix, programs []string) (jobs []mixes.Job, notes []
 		}
 	}
 	return jobs, notes, nil
+}
+
+// checkInstances refuses jobs that must see several devices, if one of them is an instance of MIG.
+func (n *node) checkInstances(jobs []mixes.Job) error {
+	if !n.gpus.Divided() {
+		return nil
+	}
+	for i, j := range jobs {
+		key := ""
+		switch {
+		case j.GPUs > 1:
+			key = fmt.Sprintf("gpus: %d", j.GPUs)
+		case j.Pin && n.Scheduler.Binds == policies.BindsTask && j.Binding != mixes.BindDeclared:
+			key = "pin: true"
+		default:
+			continue
+		}
+		return harness.Refuse(fmt.Errorf("job %d (%s) has %s, and a process sees only one instance of MIG: leave it out, or choose whole GPUs with --devices", i, j.Name, key))
+	}
+	return nil
 }
 
 // tell says each note once, with the jobs that it concerns.

@@ -31,9 +31,15 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 	callers, _ := surroundings.WithoutMPS(own)
 	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_RENDEZVOUS"}, key)
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_MPS_PIPES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_RENDEZVOUS"}, key)
 	})
-	env = append(env, x.config.Env...)
+	if x.config.ServerEnv != nil {
+		device := 0 // the only one that CUDA shows, before the task is bound, where each has an MPS daemon of its own
+		if len(devices) > 0 {
+			device = devices[0]
+		}
+		env = append(env, x.config.ServerEnv(device)...)
+	}
 	if x.state != "" {
 		env = append(env, "CASE_SHARED="+x.state, "CASE_PRIORITY="+strconv.Itoa(spec.Priority))
 	}
@@ -45,6 +51,9 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 		env = append(env, "CASE_PIN=1")
 	default:
 		env = append(env, "CASE_DEVICES="+visible)
+		if len(x.config.Pipes) > 0 {
+			env = append(env, "CASE_MPS_PIPES="+strings.Join(x.config.Pipes, ":"))
+		}
 	}
 	f := spec.Footprint
 	f.Bytes = max(f.Bytes, x.try(job).Bytes)

@@ -28,19 +28,22 @@ import (
 
 // Config is what an Executor needs besides the batch.
 type Config struct {
-	Jobs        []mixes.Job
-	Programs    []string      // the executable of each job, absolute
-	Dirs        []string      // the working directory of each job
-	UUIDs       []string      // devices in node order, as CUDA_VISIBLE_DEVICES takes them
-	IDs         [][16]byte    // the same as bytes
-	Checks      []mixes.Check // of each job
-	Dir         string        // the run's directory, for output files and the probe's socket
-	Env         []string      // added to the parent's environment, such as the MPS server's
-	Preload     string        // libcase.so, absolute, for every job; "" = none
-	Guard       bool          // nothing is mapped beside the jobs' allocations (native/lazy/memory/memory.cc)
-	Tracer      string        // libcasetrace.so, absolute, for every job; "" = no tracing
-	OutputLimit int64         // bytes that a job may write to its output files together; 0: any number
-	Traces      Traces        // takes what the tracer recorded; nil without Tracer
+	Jobs     []mixes.Job
+	Programs []string      // the executable of each job, absolute
+	Dirs     []string      // the working directory of each job
+	UUIDs    []string      // devices in node order, as CUDA_VISIBLE_DEVICES takes them
+	IDs      [][16]byte    // the same as bytes
+	Checks   []mixes.Check // of each job
+	Dir      string        // the run's directory, for output files and the probe's socket
+	// ServerEnv, where not nil, has the variables with which a process becomes a client of the MPS that serves a device. Pipes has
+	// the pipe directory of each device, where each has an MPS daemon of its own.
+	ServerEnv   func(device int) []string
+	Pipes       []string
+	Preload     string // libcase.so, absolute, for every job; "" = none
+	Guard       bool   // nothing is mapped beside the jobs' allocations (native/lazy/memory/memory.cc)
+	Tracer      string // libcasetrace.so, absolute, for every job; "" = no tracing
+	OutputLimit int64  // bytes that a job may write to its output files together; 0: any number
+	Traces      Traces // takes what the tracer recorded; nil without Tracer
 	Grace       time.Duration
 	// Clients, where not nil, is written to a state file, over which the jobs' processes decide
 	// by themselves. They report how their requests end (policies.Scheduler).

@@ -27,7 +27,7 @@ type node struct {
 	found    []nvml.Device
 	devices  []results.Device
 	versions nvml.Versions
-	daemon   *mps.Daemon     // nil without MPS
+	mps      *mps.Service    // nil without MPS
 	ballasts []holder        // one for each device, with --mem-cap
 	slows    []holder        // of the devices that --slow names
 	shares   map[int]float64 // of the SMs, that those devices keep
@@ -50,25 +50,25 @@ type node struct {
 }
 
 // prepare takes the GPUs. An error says what is wrong and what to do. Close must follow every success.
-func (n *node) prepare(ctx context.Context, gpus *nvml.Node) (err error) {
-	n.gpus, n.lost = gpus, make(chan Lost, gpus.Count())
+func (n *node) prepare(ctx context.Context) (err error) {
+	n.lost = make(chan Lost, n.gpus.Count())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.giveBack())
 		}
 	}()
-	if n.versions, err = gpus.Versions(ctx); err != nil {
+	if n.versions, err = n.gpus.Versions(ctx); err != nil {
 		return err
 	}
-	if n.found, err = gpus.Devices(); err != nil {
+	if n.found, err = n.gpus.Devices(); err != nil {
 		return err
 	}
 	if n.shares, err = parseSlow(n.Slow, len(n.found)); err != nil {
 		return err
 	}
 	for _, d := range n.found {
-		if others, err := gpus.Processes(d.Index); err == nil && len(others) > 0 {
-			n.Say("GPU %d (%s): %d other processes use it: the measurement will not be clean", d.Number, d.Name, len(others))
+		if others, err := n.gpus.Processes(d.Index); err == nil && len(others) > 0 {
+			n.Say("GPU %s (%s): %d other processes use it: the measurement will not be clean", d.ID, d.Name, len(others))
 		}
 		if err := n.take(ctx, d); err != nil {
 			return err
@@ -77,33 +77,42 @@ func (n *node) prepare(ctx context.Context, gpus *nvml.Node) (err error) {
 	if !n.MPS() {
 		return nil
 	}
-	c := mps.Config{Devices: n.uuids()}
-	if n.SMCap > 0 {
-		c.ActiveThreadPercentage = min(100*float64(n.SMCap)/float64(*n.found[0].SMs), 100)
-	}
-	if n.daemon, err = mps.Start(ctx, c); err != nil {
+	if n.mps, err = mps.StartService(ctx, n.services()...); err != nil {
 		return fmt.Errorf("start MPS: %w", err)
 	}
 	return n.slowDown(ctx)
+}
+
+// services are how MPS serves the devices: all by one daemon, unless one is an instance of MIG.
+func (n *node) services() (configs []mps.Config) {
+	of := [][]nvml.Device{n.found}
+	if n.gpus.Divided() {
+		of = slices.Collect(slices.Chunk(n.found, 1))
+	}
+	for _, devices := range of {
+		c := mps.Config{Devices: uuids(devices)}
+		if n.SMCap > 0 {
+			c.ActiveThreadPercentage = min(100*float64(n.SMCap)/float64(*devices[0].SMs), 100)
+		}
+		configs = append(configs, c)
+	}
+	return configs
 }
 
 // take checks one device, loads it with ballast and settles its capacity: the free memory less
 // what the MPS server and the program of --slow take.
 func (n *node) take(ctx context.Context, d nvml.Device) error {
 	if d.Limits != nil {
-		return fmt.Errorf("GPU %d (%s): %w", d.Number, d.Name, d.Limits)
-	}
-	if d.MIG != nil && *d.MIG {
-		return fmt.Errorf("GPU %d (%s): MIG is on: caserun schedules whole GPUs", d.Number, d.Name)
+		return fmt.Errorf("GPU %s (%s): %w", d.ID, d.Name, d.Limits)
 	}
 	if d.ComputeMode != nil && *d.ComputeMode != nvml.ModeDefault {
-		return fmt.Errorf("GPU %d (%s): compute mode is %s: runs need the default mode", d.Number, d.Name, *d.ComputeMode)
+		return fmt.Errorf("GPU %s (%s): compute mode is %s: runs need the default mode", d.ID, d.Name, *d.ComputeMode)
 	}
 	capacity := int64(d.Memory.Free)
 	limit := n.MemCap.Bytes
 	if limit > capacity {
 		asked, free := size.Apart(limit, capacity)
-		return fmt.Errorf("GPU %d (%s): --mem-cap of %s: only %s is free", d.Number, d.Name, asked, free)
+		return fmt.Errorf("GPU %s (%s): --mem-cap of %s: only %s is free", d.ID, d.Name, asked, free)
 	}
 	if limit > 0 {
 		capacity = limit
@@ -115,8 +124,8 @@ func (n *node) take(ctx context.Context, d nvml.Device) error {
 		capacity -= n.Context.Bytes
 	}
 	if capacity <= n.Context.Bytes {
-		return fmt.Errorf("GPU %d (%s): %s is left for jobs, and a CUDA context alone takes %s (--context-reserve): free memory there, or raise --mem-cap",
-			d.Number, d.Name, size.Text(capacity), size.Text(n.Context.Bytes))
+		return fmt.Errorf("GPU %s (%s): %s is left for jobs, and a CUDA context alone takes %s (--context-reserve): free memory there, or raise --mem-cap",
+			d.ID, d.Name, size.Text(capacity), size.Text(n.Context.Bytes))
 	}
 	if limit > 0 {
 		program, err := FindBallast()
@@ -125,7 +134,7 @@ func (n *node) take(ctx context.Context, d nvml.Device) error {
 		}
 		b, err := ballast.Start(ctx, program, d.UUID, uint64(limit))
 		if err != nil {
-			return fmt.Errorf("ballast on GPU %d: %w", d.Number, err)
+			return fmt.Errorf("ballast on GPU %s: %w", d.ID, err)
 		}
 		n.ballasts = append(n.ballasts, holder{d.Index, b})
 	}
@@ -133,6 +142,9 @@ func (n *node) take(ctx context.Context, d nvml.Device) error {
 		UsedAtStartBytes: int64(d.Memory.Used), CapacityBytes: capacity, ContextBytes: n.Context.Bytes,
 		SMs: *d.SMs, WarpsPerSM: *d.MaxWarpsPerSM, BlocksPerSM: *d.MaxBlocksPerSM,
 		SMClockStartHz: hertz(d.SMClockHz), ThrottleStart: reasons(d.EventReasons)}
+	if i := d.Instance; i != nil {
+		r.GPU, r.Profile = &i.GPU, &i.Profile
+	}
 	if n.MPS() && n.SMCap > 0 {
 		r.SMs = min(n.SMCap, r.SMs)
 	}
@@ -169,15 +181,15 @@ func (n *node) users(device int) ([]nvml.Process, time.Duration, error) {
 	return found, took, err
 }
 
-// uuids are the devices' UUIDs in node order.
-func (n *node) uuids() (uuids []string) {
-	for _, d := range n.found {
+// uuids are the UUIDs of devices, in their order.
+func uuids(devices []nvml.Device) (uuids []string) {
+	for _, d := range devices {
 		uuids = append(uuids, d.UUID)
 	}
 	return uuids
 }
 
-// ids are the same as bytes.
+// ids are the UUIDs of the devices as bytes.
 func (n *node) ids() (ids [][16]byte) {
 	for _, d := range n.found {
 		ids = append(ids, d.UUIDBytes)
@@ -204,13 +216,20 @@ func (n *node) schedulable() (devices []schedulers.Device) {
 func (n *node) Helpers() map[string]<-chan struct{} {
 	out := map[string]<-chan struct{}{}
 	for _, b := range n.ballasts {
-		out[fmt.Sprintf("the ballast of GPU %d", n.found[b.device].Number)] = b.program.Done()
+		out[fmt.Sprintf("the ballast of GPU %s", n.found[b.device].ID)] = b.program.Done()
 	}
 	for _, s := range n.slows {
-		out[fmt.Sprintf("the program that slows GPU %d", n.found[s.device].Number)] = s.program.Done()
+		out[fmt.Sprintf("the program that slows GPU %s", n.found[s.device].ID)] = s.program.Done()
 	}
-	if n.daemon != nil {
-		out["the MPS daemon"] = n.daemon.Done()
+	if n.mps != nil {
+		done := n.mps.Done()
+		for i, d := range done {
+			who := "the MPS daemon"
+			if len(done) > 1 {
+				who += " of GPU " + n.found[i].ID
+			}
+			out[who] = d
+		}
 	}
 	if n.swap != nil {
 		out["swap area"] = n.swap.Done()
@@ -225,9 +244,9 @@ const quitLimit = 10 * time.Second
 // of the run is left on a device. What is left is an error.
 func (n *node) giveBack() error {
 	errs := n.release(n.slows)
-	if n.daemon != nil {
+	if n.mps != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), quitLimit)
-		errs = append(errs, n.daemon.Quit(ctx))
+		errs = append(errs, n.mps.Quit(ctx))
 		cancel()
 	}
 	errs = append(errs, n.release(n.ballasts)...)
@@ -258,8 +277,8 @@ func (n *node) leftovers() error {
 			if err != nil {
 				unread = append(unread, err)
 			} else if int64(d.Memory.Used) > before.UsedAtStartBytes+leftoverBytes {
-				errs = append(errs, fmt.Errorf("GPU %d: %s in use after the run, %s before: something of the run, or of another user, is left; see nvidia-smi",
-					d.Number, size.Text(d.Memory.Used), size.Text(before.UsedAtStartBytes)))
+				errs = append(errs, fmt.Errorf("GPU %s: %s in use after the run, %s before: something of the run, or of another user, is left; see nvidia-smi",
+					d.ID, size.Text(d.Memory.Used), size.Text(before.UsedAtStartBytes)))
 			}
 		}
 		if len(errs)+len(unread) == 0 || time.Now().After(deadline) || len(errs) == 0 && allLost(unread) {

@@ -64,8 +64,8 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 
 // measure prepares the GPU, runs every job on it and has the profiles kept.
 func (a *alone) measure(ctx context.Context, gpus *nvml.Node, programs, dirs []string, keep func(profiles.Profile) error) (kept int, err error) {
-	n := &node{Batch: harness.Batch{Request: harness.Request{Configuration: harness.Configuration{Options: harness.Options{Context: a.Options.Context}}, Say: a.Say}}}
-	if err := n.prepare(ctx, gpus); err != nil {
+	n := &node{gpus: gpus, Batch: harness.Batch{Request: harness.Request{Configuration: harness.Configuration{Options: harness.Options{Context: a.Options.Context}}, Say: a.Say}}}
+	if err := n.prepare(ctx); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, n.giveBack()) }()

@@ -75,13 +75,13 @@ func (n *node) slowDown(ctx context.Context) error {
 	for _, i := range slices.Sorted(maps.Keys(n.shares)) {
 		d, sms := n.found[i], *n.found[i].SMs
 		keep := min(max(int(math.Round(n.shares[i]*float64(sms))), 1), sms-1)
-		s, err := ballast.Slow(ctx, program, d.UUID, sms, keep, n.daemon.Env())
+		s, err := ballast.Slow(ctx, program, d.UUID, sms, keep, n.mps.Env(d.Index))
 		if err != nil {
-			return fmt.Errorf("--slow on GPU %d: %w", d.Number, err)
+			return fmt.Errorf("--slow on GPU %s: %w", d.ID, err)
 		}
 		n.slows = append(n.slows, holder{i, s})
 		n.devices[i].SMs = s.Left()
-		n.Say("GPU %d (%s) computes with %d of its %d SMs (--slow)", d.Number, d.Name, s.Left(), sms)
+		n.Say("GPU %s (%s) computes with %d of its %d SMs (--slow)", d.ID, d.Name, s.Left(), sms)
 	}
 	return nil
 }

@@ -211,7 +211,7 @@ func (n *node) Devices() (devices []results.Device) {
 	for i, d := range n.model.Devices(n.MPS()) {
 		devices = append(devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.model.Name, i), Name: gpuName(d.Name),
 			MemoryBytes: whole[i].MemoryBytes, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
-			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
+			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM, Profile: whole[i].profile()})
 	}
 	return devices
 }

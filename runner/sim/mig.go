@@ -40,6 +40,15 @@ var instances = map[string][]instance{
 		{"3g.71gb", 65, 60, 3, 4, halves}, {"4g.71gb", 65, 64, 4, 4, atFirst}, {"7g.141gb", 140, 132, 8, 8, atFirst}},
 }
 
+// profile is that of an instance; nil: a whole device.
+func (m *Model) profile() *string {
+	if m.whole == nil {
+		return nil
+	}
+	_, p, _ := strings.Cut(m.Name, " MIG ")
+	return &p
+}
+
 // base is the model of the whole device.
 func (m *Model) base() *Model {
 	if m.whole != nil {

@@ -23,14 +23,14 @@ type Rates struct {
 	Whole bool    `json:"whole"`    // contents stay the same
 }
 
-// Measure runs bin on the GPU with this ordinal in PCI bus order, and moves so many pieces, 1024 at
+// Measure runs bin on a device, an ordinal in PCI bus order or the UUID of an instance of MIG, and moves so many pieces, 1024 at
 // most.
-func Measure(ctx context.Context, bin string, ordinal, pieces int) (Rates, error) {
-	cmd := exec.CommandContext(ctx, bin, strconv.Itoa(ordinal), strconv.Itoa(pieces))
+func Measure(ctx context.Context, bin, device string, pieces int) (Rates, error) {
+	cmd := exec.CommandContext(ctx, bin, device, strconv.Itoa(pieces))
 	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
 	r, err := child.Report[Rates](cmd)
 	if err != nil {
-		return Rates{}, fmt.Errorf("measure swapping on GPU %d: %w", ordinal, err)
+		return Rates{}, fmt.Errorf("measure swapping on GPU %s: %w", device, err)
 	}
 	return r, nil
 }
