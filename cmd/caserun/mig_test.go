@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// divided is a node whose first GPU has three instances of MIG, and whose second is whole.
+func divided(t *testing.T) []string {
+	t.Helper()
+	return []string{"FAKE_MIG=3", "FAKE_CUDA_DEVICES=4", "FAKE_CUDA_KERNEL_US=5000", "FAKE_NVML_PROCESSES=" + t.TempDir()}
+}
+
+// Instances of MIG are devices of a live run. Each job is on the one that the store names, computes what it computes alone, and has
+// nothing on others.
+func TestInstancesOfMIG(t *testing.T) {
+	dir := inTempDir(t)
+	var alone string // what a job computes
+	for i, c := range []struct {
+		args []string
+		on   []string // IDs of the devices
+	}{
+		{[]string{"--sched", "sa"}, []string{"0:0", "0:1", "0:2", "1"}},
+		{[]string{"--sched", "cg", "--workers", "2", "--devices", "0:2,MIG-ca5e0000-0000-0000-0000-000000000001", "--mem-cap", "48MiB"}, []string{"0:1", "0:2"}},
+		{[]string{"--sched", "schedgpu", "--devices", "0:1"}, []string{"0:1"}},
+		{[]string{"--sched", "case-alg3", "--mem-cap", "48MiB"}, []string{"0:0", "0:1", "0:2", "1"}},
+		{[]string{"--sched", "vgpu:n=4,victims=0", "--devices", "0:1", "--workers", "4"}, []string{"0:1"}},
+	} {
+		env := divided(t)
+		if c.args[len(c.args)-1] == "4" {
+			env = append(env, fmt.Sprintf("SWAPPED_MEET=%s,4", t.TempDir()))
+		}
+		status, text := onFakeNode(t, dir, env, append([]string{"mix", "native/fake-node.yaml", "--node", "local"}, c.args...)...)
+		if status != exitOK {
+			t.Fatalf("%v: exit %d:\n%s", c.args, status, text)
+		}
+		id := int64(i + 1)
+		s, err := store.OpenReadOnly("caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		devices, err := s.Devices(t.Context(), id)
+		if err != nil || len(devices) != len(c.on) {
+			t.Fatalf("%v: devices %+v (%v)", c.args, devices, err)
+		}
+		for n, d := range devices {
+			kind, sms := "MIG", 16
+			number := []string{"0:0", "0:1", "0:2", "1"}
+			if c.on[n] == "1" {
+				kind, sms = "GPU", 132
+			}
+			want := fmt.Sprintf("%s-ca5e0000-0000-0000-0000-0000000000%02x", kind, slices.Index(number, c.on[n]))
+			if d.UUID != want || d.SMs != sms || (kind == "MIG") != (d.Profile != nil && *d.Profile == "1g.2gb" && *d.GPU == "GPU-ca5e0000-0000-0000-0000-0000000000ee") {
+				t.Errorf("%v: device %d is %+v; want %s", c.args, n, d, want)
+			}
+		}
+		jobs, err := s.Jobs(t.Context(), id)
+		if err != nil || len(jobs) != 4 {
+			t.Fatalf("%v: jobs %+v (%v)", c.args, jobs, err)
+		}
+		files, err := filepath.Glob(fmt.Sprintf("caserun-runs/run-%d-*/job-*.out", id))
+		if err != nil || len(files) != len(jobs) {
+			t.Fatalf("%v: output files %q (%v)", c.args, files, err)
+		}
+		for n, job := range jobs {
+			said, err := os.ReadFile(files[n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			computed, after, _ := strings.Cut(string(said), "after: ")
+			if alone == "" {
+				alone = computed
+			}
+			if *job.Outcome != results.OK || computed != alone || job.Device == nil {
+				t.Errorf("%v: job %d: %s: %+v\n%s\nwant\n%s", c.args, n, *job.Outcome, job, said, alone)
+				continue
+			}
+			// The program says on which device its context was, as CUDA numbers those of the node.
+			at := slices.Index([]string{"0:0", "0:1", "0:2", "1"}, c.on[*job.Device])
+			if !strings.HasPrefix(after, fmt.Sprintf("contexts 1 first %d ", at)) {
+				t.Errorf("%v: job %d is on device %s, and said %q", c.args, n, c.on[*job.Device], after)
+			}
+		}
+	}
+}
+
+// An instance that is destroyed takes its job with it, and the others go on.
+func TestInstanceIsDestroyed(t *testing.T) {
+	dir := inTempDir(t)
+	gone := filepath.Join(dir, "gone")
+	const program = "  - {program: native/lazy/build/13/lazy_program, args: [swapped, \"4\"], count: "
+	mix := "name: gone\njobs:\n" + program + "1}\n" +
+		"  - {program: /bin/sh, args: [-c, \"echo > " + gone + "; exec sleep 60\"], binding: declared, memory: 1MiB, name: there}\n" + program + "2}\n"
+	if err := os.WriteFile("gone.yaml", []byte(mix), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(divided(t), "FAKE_NVML_MIG_GONE=1", "FAKE_NVML_MIG_GONE_WHEN="+gone)
+	status, text := onFakeNode(t, dir, env, "mix", "gone.yaml", "--node", "local", "--sched", "sa")
+	if status != exitJobsFailed || !strings.Contains(text, "instance 0:1 (MIG-ca5e0000-0000-0000-0000-000000000001) was destroyed") {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	jobs, err := s.Jobs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range jobs {
+		if onLost := *j.Device == 1; onLost != (j.Index == 1) || onLost != (*j.Outcome == results.Lost) {
+			t.Errorf("job %d on device %d: %s (%s)", j.Index, *j.Device, *j.Outcome, j.Detail)
+		}
+	}
+}
+
+func TestRefusedOnInstances(t *testing.T) {
+	dir := inTempDir(t)
+	const program = "program: native/lazy/build/13/lazy_program, args: [swapped, \"4\"]"
+	for name, job := range map[string]string{"two": "gpus: 2, memory: 16MiB, binding: declared", "pin": "pin: true"} {
+		if err := os.WriteFile(name+".yaml", []byte(fmt.Sprintf("name: %s\njobs:\n  - {%s, %s}\n", name, program, job)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const seesOne = ", and a process sees only one instance of MIG: leave it out, or choose whole GPUs with --devices"
+	for _, c := range []struct {
+		env    string
+		args   []string
+		says   string
+		status int
+	}{
+		{"", []string{"native/fake-node.yaml", "--devices", "0"}, "--devices 0: GPU 0 is divided into instances (MIG)", exitUsage},
+		{"", []string{"native/fake-node.yaml", "--devices", "0:1,MIG-ca5e0000-0000-0000-0000-000000000001"}, "are the same GPU, 0:1 (MIG-", exitUsage},
+		{"FAKE_NVML_MIG_DENIED=2", []string{"native/fake-node.yaml"}, "GPU 0:2 cannot be used: ", exitInfrastructure},
+		{"FAKE_MIG=4", []string{"native/fake-node.yaml", "--devices", "1"}, "no GPU 1: want one or more of 0:0 (", exitUsage},
+		{"", []string{"native/fake-node.yaml", "--sched", "vgpu-preempt:via=checkpoint"}, "the driver takes no checkpoints of processes on instances of MIG", exitUsage},
+		{"", []string{"two.yaml", "--sched", "case-alg3"}, "job 0 (lazy_program) has gpus: 2" + seesOne, exitUsage},
+		{"", []string{"pin.yaml", "--sched", "case-alg3"}, "job 0 (lazy_program) has pin: true" + seesOne, exitUsage},
+	} {
+		status, text := onFakeNode(t, dir, append(divided(t), c.env), append([]string{"mix", "--node", "local"}, c.args...)...)
+		if status != c.status || !strings.Contains(text, c.says) {
+			t.Errorf("%v %s: exit %d, want %d and %q:\n%s", c.args, c.env, status, c.status, c.says, text)
+		}
+	}
+}
