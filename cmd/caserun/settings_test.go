@@ -76,7 +76,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"swap: 32768":     `1:7: swap: 32768 is 32 KiB: write 32768MiB or 32768GiB`,
 		"sched: foo":      `1:8: unknown scheduler "foo": use one of ` + strings.Join(schedulerNames(), ", "),
 		"node: cloud":     `1:7: node "cloud": use local, or sim:COUNTxMODEL such as sim:4xV100, or a file of a simulated cluster's nodes, whose name ends in .csv, or slurm for the nodes of an allocation`,
-		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": known are A10, A100, B200, C1060, C2050, C2070, C2075, GTX460, GTX480, H100, H200, K20c, K20m, K40c, L4, L40S, P100, Quadro2000, T4, V100`,
+		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": known are A10, A100, A30, B200, C1060, C2050, C2070, C2075, GTX460, GTX480, H100, H200, K20c, K20m, K40c, L4, L40S, P100, Quadro2000, T4, V100`,
 		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
 		"format: xml":     `1:9: format "xml": want table, csv, tsv, json or md`,
 		"db: ''":          `1:5: db is empty: give it a value, or remove it`,

@@ -62,7 +62,7 @@ func TestDevicesThatDiffer(t *testing.T) {
 	if err := os.WriteFile("caserun.yaml", []byte("node: sim:4xV100/2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(errs, `caserun.yaml:1:7: node "sim:4xV100/2": V100/2: only A100, H100 and H200 are split (MIG)`) {
+	if status, _, errs := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(errs, `caserun.yaml:1:7: node "sim:4xV100/2": V100/2: only A30, A100, H100 and H200 are split (MIG)`) {
 		t.Errorf("exit %d: %s", status, errs)
 	}
 }

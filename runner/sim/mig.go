@@ -18,7 +18,7 @@ type instance struct {
 	memory  float64 // GiB
 	sms     int
 	engines int // copy engines
-	slices  int // of the eight slices of the device's memory
+	slices  int // of the slices of the device's memory: eight, or four of an A30
 	starts  []int
 }
 
@@ -30,10 +30,11 @@ var (
 	atFirst  = []int{0}
 )
 
-// instances are by the models' names. Those of the H200 with 71 GB have what a program saw there (69.8 GB), because no list was at hand.
+// instances are by the models' names, the whole device last. Those of the H200 with 71 GB have what a program saw there (69.8 GB), because no list was at hand.
 var instances = map[string][]instance{
 	"A100": {{"1g.5gb", 4.75, 14, 1, 1, anywhere}, {"1g.10gb", 9.62, 14, 1, 2, even}, {"2g.10gb", 9.62, 28, 2, 2, quarters},
 		{"3g.20gb", 19.5, 42, 3, 4, halves}, {"4g.20gb", 19.5, 56, 4, 4, atFirst}, {"7g.40gb", 39.25, 98, 7, 8, atFirst}},
+	"A30": {{"1g.6gb", 5.81, 14, 1, 1, []int{0, 1, 2, 3}}, {"2g.12gb", 11.69, 28, 2, 2, []int{0, 2}}, {"4g.24gb", 23.44, 56, 4, 4, atFirst}},
 	"H100": {{"1g.10gb", 9.75, 16, 1, 1, anywhere}, {"1g.20gb", 19.62, 26, 1, 2, even}, {"2g.20gb", 19.62, 32, 2, 2, quarters},
 		{"3g.40gb", 39.38, 60, 3, 4, halves}, {"4g.40gb", 39.38, 64, 4, 4, atFirst}, {"7g.80gb", 79.12, 132, 8, 8, atFirst}},
 	"H200": {{"1g.18gb", 16, 16, 1, 1, anywhere}, {"1g.35gb", 32.5, 26, 1, 2, even}, {"2g.35gb", 32.5, 32, 2, 2, quarters},
@@ -84,7 +85,7 @@ func (i instance) of(whole *Model) Model {
 func parseInstances(whole *Model, text string) (groups []Group, name string, err error) {
 	known := instances[whole.Name]
 	if known == nil {
-		return nil, "", fmt.Errorf("%s/%s: only A100, H100 and H200 are split (MIG): leave the slash out", whole.Name, text)
+		return nil, "", fmt.Errorf("%s/%s: only A30, A100, H100 and H200 are split (MIG): leave the slash out", whole.Name, text)
 	}
 	var names []string
 	for _, i := range known {
@@ -109,7 +110,7 @@ func parseInstances(whole *Model, text string) (groups []Group, name string, err
 		groups = append(groups, Group{Model: known[at].of(whole), Count: count})
 	}
 	if !fit(all, 0) {
-		return nil, "", fmt.Errorf("%s/%s: these do not fit together: the device has 8 slices of memory, and an instance begins at some of them only; %s", whole.Name, text, slicesOf(all))
+		return nil, "", fmt.Errorf("%s/%s: these do not fit together: the device has %d slices of memory, and an instance begins at some of them only; %s", whole.Name, text, known[len(known)-1].slices, slicesOf(all))
 	}
 	return groups, strings.Join(parts, ","), nil
 }

@@ -66,7 +66,7 @@ func estimated(cores int, mhz float64, m Model) Model {
 }
 
 // coresPerSM is by the models' names, of the others as they are estimated.
-var coresPerSM = map[string]int{"P100": 64, "V100": 64, "A100": 64, "H100": 128, "H200": 128}
+var coresPerSM = map[string]int{"P100": 64, "V100": 64, "A100": 64, "A30": 64, "H100": 128, "H200": 128}
 
 // context is the memory of a process's context. GPUs before compute capability 3.0, whose SMs hold 8 blocks, are of the time of
 // CUDA 3.2: the dissertation had eight processes on a C2050, and two with 1.2 GB each.
@@ -88,6 +88,8 @@ var models = byName(
 		"NVIDIA V100 whitepaper; host as AWS p3.8xlarge (32 threads, 16 cores); factors fitted to CASE's Table 7, SA-V100", nil},
 	Model{"A100", 40536 * mib, 108, 64, 32, pcie4x16, Host{6, 12, 1, Crowd{}}, 3.1,
 		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted", nil},
+	Model{"A30", 24576 * mib, 56, 64, 32, pcie4x16, Host{16, 16, 1, Crowd{}}, 5.1,
+		"NVIDIA A30 datasheet; memory as nvidia-smi shows it; cores as the H200's host; device factor is the ratio of memory bandwidths, not fitted", nil},
 	Model{"H100", 81559 * mib, 132, 64, 32, pcie5x16, Host{16, 16, 1, crowdH100}, 1,
 		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor from the kernels of 15 jobs in sum, which differ one by one (docs/design/simulator.md)", nil},
 	Model{"H200", 143771 * mib, 132, 64, 32, pcie5x16, Host{16, 16, 1, crowdH200}, 1,

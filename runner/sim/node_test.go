@@ -23,6 +23,7 @@ func TestParseNode(t *testing.T) {
 		{"sim:999xL40S", "sim:999xL40S", 999, 15984, 15984, 142},
 		{"sim:1xA100/7x1g.5gb", "sim:1xA100/7x1g.5gb", 7, 6, 12, 14},
 		{"sim:2xa100/3G.20gb,2g.10gb,2x1g.5gb", "sim:2xA100/1x3g.20gb,1x2g.10gb,2x1g.5gb", 8, 12, 24, 42},
+		{"sim:2xA30/2g.12gb,2x1g.6gb", "sim:2xA30/1x2g.12gb,2x1g.6gb", 6, 32, 32, 28},
 		{"sim:1xH200+1xH200/7x1g.18gb+1xH200/7x1g.18gb", "sim:1xH200+2xH200/7x1g.18gb", 15, 48, 48, 132},
 	} {
 		n, err := ParseNode(c.text)
@@ -36,7 +37,7 @@ func TestParseNode(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ text, want string }{
-		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or instances (MIG) such as sim:1xA100/7x1g.5gb, or a cluster such as sim:10x4xV100 or sim:10x4xV100@nic=1Gb:2x1xH200, with models of A10, A100, B200, C1060,"},
+		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, or several joined by + such as sim:2xC2050+1xQuadro2000, or instances (MIG) such as sim:1xA100/7x1g.5gb, or a cluster such as sim:10x4xV100 or sim:10x4xV100@nic=1Gb:2x1xH200, with models of A10, A100, A30, B200, C1060,"},
 		{"sim:", "want sim:COUNTxMODEL"},
 		{"sim:4xV100+", "want sim:COUNTxMODEL"},
 		{"sim:4xV100,1xP100", "want sim:COUNTxMODEL"},
@@ -49,7 +50,7 @@ func TestParseNode(t *testing.T) {
 		{"sim:999xV100+1xP100", "1000 devices: a node has at most 999"},
 		{"sim:600xV100+600xV100", "1200 devices: a node has at most 999"},
 		{"sim:2xC2050+1xC2060", `no model "C2060": did you mean C1060 or C2050 or C2070?`},
-		{"sim:4xK80", `no model "K80": known are A10, A100, B200,`},
+		{"sim:4xK80", `no model "K80": known are A10, A100, A30, B200,`},
 		{"sim:4xV100+2x4xV100", `no model "4xV100"`},
 		{"sim:1xA100/2x3g.20gb,1x1g.5gb", "A100/2x3g.20gb,1x1g.5gb: these do not fit together: the device has 8 slices of memory, and an instance begins at some of them only; 3g.20gb takes 4, 1g.5gb takes 1"},
 		{"sim:1xA100/1x3g.20gb,4x2g.10gb", "these do not fit together"},
@@ -57,7 +58,8 @@ func TestParseNode(t *testing.T) {
 		{"sim:1xA100/1g.10gb,7x1g.5gb", "these do not fit together"},
 		{"sim:1xA100/1g.6gb", `no instance "1g.6gb": did you mean 1g.5gb`},
 		{"sim:1xA100/", `no instance "": known are 1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb`},
-		{"sim:1xV100/2x1g.5gb", "only A100, H100 and H200 are split (MIG)"},
+		{"sim:1xA30/2g.12gb,3x1g.6gb", "these do not fit together: the device has 4 slices of memory, and an instance begins at some of them only; 2g.12gb takes 2, 1g.6gb takes 1"},
+		{"sim:1xV100/2x1g.5gb", "only A30, A100, H100 and H200 are split (MIG)"},
 		{"sim:143xA100/7x1g.5gb", "1001 devices: a node has at most 999"},
 	} {
 		if _, err := ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
