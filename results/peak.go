@@ -33,6 +33,17 @@ func PeakBytes(tasks []Task, end float64) int64 {
 	return peak
 }
 
+// MeanBytes returns what tasks held in the mean from 0 to end. It counts heap and growth as PeakBytes does.
+func MeanBytes(tasks []Task, end float64) float64 {
+	area := 0.0
+	for _, t := range tasks {
+		if t.GrantS != nil {
+			area += float64(t.Bytes+t.HeapBytes+t.GrownBytes) * max(0, min(t.HeldUntil(end), end)-*t.GrantS)
+		}
+	}
+	return area / end
+}
+
 // change is a change in the bytes that tasks hold.
 type change struct {
 	atS   float64

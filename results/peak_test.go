@@ -40,6 +40,16 @@ func TestPeakIsThatOfTheSlowWay(t *testing.T) {
 	})
 }
 
+// A task that was never granted holds nothing, and a task that was not released holds its memory to the end.
+func TestMeanOfBytes(t *testing.T) {
+	tasks := []Task{
+		{Bytes: 4, HeapBytes: 3, GrownBytes: 1, GrantS: new(1.0), ReleaseS: new(2.0)}, {Bytes: 10, GrantS: new(3.0)},
+		{Bytes: 100, GrantS: new(2.0), ReleaseS: new(2.0)}, {Bytes: 100}, {Bytes: 100, GrantS: new(5.0), ReleaseS: new(6.0)}}
+	if got := MeanBytes(tasks, 4); got != (8+10)/4. {
+		t.Errorf("mean %g, want 4.5", got)
+	}
+}
+
 // The slow way would take a quarter of an hour for as many.
 func TestPeakOfManyTasks(t *testing.T) {
 	tasks := make([]Task, 400_000)

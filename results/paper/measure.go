@@ -56,7 +56,7 @@ func (a *arms) figure(name, job string) figure {
 	case "peak_utilization":
 		return figure{"utilization", true, a.peak}
 	case "memory_utilization":
-		return figure{"samples of memory in use", true, a.memory}
+		return figure{"memory in use", true, a.memory}
 	}
 	if of, known := qualities[name]; known {
 		return figure{"quality of service", false, func(r results.Run) (*float64, error) { return a.quality(r, of) }}
@@ -95,10 +95,21 @@ func (a *arms) peak(r results.Run) (*float64, error) {
 	return new(slices.Max(levels)), nil
 }
 
-// memory is the mean of the memory that jobs had in use, as a share of what was for jobs.
+// memory is the mean of the memory that jobs had in use, as a share of what was for jobs. In a simulated run it is what tasks held; of a run
+// whose memory moved to the host it is unknown.
 func (a *arms) memory(r results.Run) (*float64, error) {
 	if r.Metrics.MakespanS == nil || a.node.CapacityBytes == 0 {
 		return nil, nil
+	}
+	if r.Mode == results.Simulated {
+		if r.Metrics.Swapping.Swaps != nil {
+			return nil, nil
+		}
+		tasks, err := a.node.Tasks(r.ID)
+		if err != nil {
+			return nil, err
+		}
+		return new(results.MeanBytes(tasks, *r.Metrics.MakespanS) / float64(a.node.CapacityBytes) / float64(a.node.Devices)), nil
 	}
 	segments, err := a.node.Utilization(r)
 	if err != nil {

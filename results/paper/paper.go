@@ -32,6 +32,8 @@ type Node struct {
 	// Jobs and Events are those of a run, which papers need whose systems follow from the runs.
 	Jobs   func(run int64) ([]results.Job, error)
 	Events func(run int64) ([]results.Event, error)
+	// Tasks are those of a simulated run, which has no samples of memory in use.
+	Tasks func(run int64) ([]results.Task, error)
 	// Times are kernel times of programs, of a node that has nothing else.
 	Times []Time
 }

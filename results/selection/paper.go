@@ -270,7 +270,8 @@ func (p Paper) node(ctx context.Context, db *store.Store, r results.Run, system 
 		Utilization: func(r results.Run) ([]results.Segment, error) { return utilization(ctx, db, r) },
 		Trace:       func(run int64) (results.Traced, error) { return traced(ctx, db, run) },
 		Jobs:        func(run int64) ([]results.Job, error) { return db.Jobs(ctx, run) },
-		Events:      func(run int64) ([]results.Event, error) { return db.Events(ctx, run) }}, nil
+		Events:      func(run int64) ([]results.Event, error) { return db.Events(ctx, run) },
+		Tasks:       func(run int64) ([]results.Task, error) { return db.Tasks(ctx, run) }}, nil
 }
 
 // utilization reads what paper.Node.Utilization has.
