@@ -30,7 +30,7 @@ var (
 	atFirst  = []int{0}
 )
 
-// instances are by the models' names, the whole device last. Those of the H200 with 71 GB have what a program saw there (69.8 GB), because no list was at hand.
+// instances are by the models' names, the whole device last.
 var instances = map[string][]instance{
 	"A100": {{"1g.5gb", 4.75, 14, 1, 1, anywhere}, {"1g.10gb", 9.62, 14, 1, 2, even}, {"2g.10gb", 9.62, 28, 2, 2, quarters},
 		{"3g.20gb", 19.5, 42, 3, 4, halves}, {"4g.20gb", 19.5, 56, 4, 4, atFirst}, {"7g.40gb", 39.25, 98, 7, 8, atFirst}},
@@ -38,7 +38,7 @@ var instances = map[string][]instance{
 	"H100": {{"1g.10gb", 9.75, 16, 1, 1, anywhere}, {"1g.20gb", 19.62, 26, 1, 2, even}, {"2g.20gb", 19.62, 32, 2, 2, quarters},
 		{"3g.40gb", 39.38, 60, 3, 4, halves}, {"4g.40gb", 39.38, 64, 4, 4, atFirst}, {"7g.80gb", 79.12, 132, 8, 8, atFirst}},
 	"H200": {{"1g.18gb", 16, 16, 1, 1, anywhere}, {"1g.35gb", 32.5, 26, 1, 2, even}, {"2g.35gb", 32.5, 32, 2, 2, quarters},
-		{"3g.71gb", 65, 60, 3, 4, halves}, {"4g.71gb", 65, 64, 4, 4, atFirst}, {"7g.141gb", 140, 132, 8, 8, atFirst}},
+		{"3g.71gb", 69.75, 60, 3, 4, halves}, {"4g.71gb", 69.75, 64, 4, 4, atFirst}, {"7g.141gb", 140, 132, 8, 8, atFirst}},
 }
 
 // profile is that of an instance; nil: a whole device.
