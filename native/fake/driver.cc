@@ -76,6 +76,8 @@ API CUresult cuInit(unsigned flags)
 		machine().devices = fake::visible_devices();
 	if (error == 0 && machine().devices.empty())
 		error = cudaErrorNoDevice;
+	if (error == 0 && !initialized)
+		machine().note_mapped();
 	initialized = initialized || error == 0;
 	if (error == 0)
 		fake::serve_checkpoints();

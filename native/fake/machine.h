@@ -200,6 +200,7 @@ public:
 	virtual void waited(int device); // somebody has, for some work there
 	virtual int attribute(Pool *pool, int which, void *value, bool set);
 
+	void note_mapped(); // the driver is initialized
 	int reserve(size_t bytes, uintptr_t hint, uintptr_t *out);
 	int unreserve(uintptr_t base, size_t bytes);
 	int create(int device, size_t bytes, bool exportable, unsigned long long *out);
@@ -256,7 +257,9 @@ private:
 	uintptr_t made_own = 0;
 	unsigned host_touches = 0, violations = 0;
 	std::map<uintptr_t, Segment> segments;
+	bool gives(uintptr_t hint, size_t bytes);
 	std::map<uintptr_t, Reservation> reservations;
+	std::map<uintptr_t, uintptr_t> mapped_before; // the first address of what was mapped, by the address beyond its end
 	std::set<Pool *> pools;
 	Pool defaults[FAKE_CUDA_MAX_DEVICES], *chosen[FAKE_CUDA_MAX_DEVICES] = {};
 	std::map<uintptr_t, Pool *> drawn; // what is allocated of pools

@@ -1,6 +1,7 @@
 // memory.cc: "device" memory is the host's, readable only while work of a device
 // that may touch it runs. Anything else that touches it faults, as on a GPU.
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "machine.h"
 
@@ -374,16 +376,45 @@ int Machine::attribute(Pool *pool, int which, void *value, bool set)
 	return 0;
 }
 
+void Machine::note_mapped()
+{
+	std::ifstream maps("/proc/self/maps");
+	std::string line;
+	uintptr_t first, beyond;
+
+	while (std::getline(maps, line))
+		if (sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &first, &beyond) == 2)
+			mapped_before[beyond] = first;
+}
+
+// gives: the driver gives the address that the caller names. It does so for whole blocks of 32 MiB, in a process without a context, where
+// nothing was mapped when the driver was initialized (seen on an H200 with driver 580).
+bool Machine::gives(uintptr_t hint, size_t bytes)
+{
+	const auto next = mapped_before.upper_bound(hint);
+
+	if (hint == 0 || hint % (32 << 20) != 0 || contexts > 0 || (next != mapped_before.end() && next->second < hint + bytes))
+		return false;
+	void *const found = mmap(at(hint), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (found != MAP_FAILED && found != at(hint))
+		munmap(found, bytes);
+	return found == at(hint);
+}
+
 int Machine::reserve(size_t bytes, uintptr_t hint, uintptr_t *out)
 {
 	if (bytes == 0 || bytes % granule != 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gives(hint, bytes)) {
+		reservations[hint] = {bytes, hint, bytes};
+		*out = hint;
+		return 0;
+	}
 	const size_t length = bytes + 3 * granule;
 	void *wide = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (wide == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	const uintptr_t start = reinterpret_cast<uintptr_t>(wide), base = round_up(start + granule, granule);
-	static_cast<void>(hint); // a hint may be ignored
 	reservations[base] = {bytes, start, length};
 	*out = base;
 	return 0;

@@ -248,6 +248,7 @@ API cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, u
 #if FAKE_CUDART >= 13000
 API cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub)
 {
+	node(); // it starts the driver, as CUDA's does
 	*out = reinterpret_cast<cudaKernel_t>(kernel_at(stub));
 	return *out != nullptr ? 0 : complete(98);
 }

@@ -268,6 +268,25 @@ struct Mapped {
 		driver_call<CUresult(CUmemGenericAllocationHandle *, void *, int)>("cuMemImportFromShareableHandle");
 };
 
+// The driver gives the address that is named, unless it was taken when the driver was initialized.
+static void addresses()
+{
+	const Mapped cu;
+	const uintptr_t free = uintptr_t{0x40} << 40, taken = free + (64 << 20);
+	const size_t bytes = 32 << 20;
+	void *const mapped = mmap(reinterpret_cast<void *>(taken), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CUdeviceptr at = 0, other = 0;
+
+	OK(cu.init(0));
+	CHECK(mapped == reinterpret_cast<void *>(taken) && munmap(mapped, bytes) == 0);
+	OK(cu.reserve(&at, bytes, 0, free, 0));
+	OK(cu.reserve(&other, bytes, 0, taken, 0));
+	CHECK(at == free && other != taken && faults(reinterpret_cast<int *>(at)));
+	OK(cu.reserve(&other, bytes, 0, free + (2 << 20), 0));
+	CHECK(other != free + (2 << 20));
+	OK(cu.unreserve(at, bytes));
+}
+
 static void memory()
 {
 	const Mapped cu;
@@ -778,6 +797,7 @@ static const struct {
 	{"waiting", waiting, {}, 0},
 	{"waiting by itself", waiting, {"FAKE_CUDA_KERNEL_US=0"}, 0},
 	{"settings", settings, {}, 0},
+	{"addresses", addresses, {}, 0},
 	{"memory", memory, {}, 0},
 	{"aliased", aliased, {}, 0},
 	{"outside", outside, {}, 0},
