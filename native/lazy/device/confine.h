@@ -1,4 +1,4 @@
-// confine.h: programs that are not self-contained see one device only (confine.cc).
+// confine.h: programs that see one device only (confine.cc).
 #ifndef CASE_LAZY_CONFINE_H
 #define CASE_LAZY_CONFINE_H
 
@@ -8,8 +8,13 @@
 
 namespace lazy {
 
+// to_confine: the process is to see one device. That holds for programs that are not self-contained, and for all programs of a
+// run with instances of MIG. awaits_device: it holds for a self-contained program, whose driver must not start before the grant.
+bool to_confine();
+bool awaits_device();
+
 // confine leaves the process the one device of that UUID, which is then the driver's device 0.
-// false: the process sees all devices, because it is self-contained or somebody has
+// false: the process sees all devices, because it is not to be confined or somebody has
 // initialized the driver. `lock` must be held.
 bool confine(const unsigned char uuid[16]);
 bool confined();

@@ -10,6 +10,7 @@
 #include "abi/lock.h"
 #include "abi/symbols.h"
 #include "program/mode.h"
+#include "addresses.h"
 #include "confine.h"
 #include "device.h"
 
@@ -41,6 +42,7 @@ bool has_context() { return self.has_context.load(std::memory_order_acquire); }
 int home() { return self.ordinal.load(std::memory_order_acquire); }
 int scheduled() { return self.scheduled.load(std::memory_order_relaxed); }
 bool device_is_hidden() { return self.hidden; }
+const char *hidden_by() { return addresses_are_lost() ? "the granted device: the driver gave away addresses that the program has" : "the granted device, which CUDA_VISIBLE_DEVICES hides"; }
 
 void keep_flags(unsigned flags)
 {
@@ -88,11 +90,15 @@ bool move_to(const case_task &granted)
 	int ordinal = granted.device;
 
 	if (granted.device < 0) { // unscheduled: as the program itself would have it
+		if (awaits_device())
+			init_driver(0);
 		ordinal = home() < 0 ? 0 : home();
 	} else {
 		self.scheduled.store(granted.device, std::memory_order_relaxed);
 		ordinal = confined() || confine(granted.uuid) ? 0 : ordinal_of(granted.uuid, granted.device);
 	}
+	if (addresses_are_lost())
+		ordinal = -1;
 	self.hidden = ordinal < 0;
 	if (ordinal >= 0 && ordinal != home()) {
 		self.ordinal.store(ordinal, std::memory_order_release);

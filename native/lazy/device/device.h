@@ -39,10 +39,11 @@ void reset_former_devices();
 // keep_flags notes flags of cudaSetDeviceFlags, applied when a context is made.
 void keep_flags(unsigned flags);
 
-// move_to makes the granted device the process's. false: an environment of the program's own
-// hides the device, for good.
+// move_to makes the granted device the process's. false: it never will be, because of hidden_by, such as an environment of the
+// program's own that hides the device.
 bool move_to(const case_task &granted);
 bool device_is_hidden(); // move_to has returned false
+const char *hidden_by();
 // make_context makes the context on the process's device; context_is_ready notes that what
 // came before it is replayed.
 cudaError_t make_context();

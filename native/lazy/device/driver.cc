@@ -14,6 +14,8 @@ template <typename F> static bool load(F *&to, const char *name)
 
 const Driver *driver()
 {
+	if (awaits_device())
+		return nullptr;
 	static Driver d;
 	static const bool usable = [] {
 		int devices = 0;

@@ -29,7 +29,7 @@ struct Driver {
 };
 
 // The initialized driver, or nullptr where it is absent, older than these
-// calls, or has no device.
+// calls, has no device, or must not start yet (awaits_device).
 const Driver *driver();
 
 } // namespace lazy

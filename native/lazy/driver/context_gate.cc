@@ -94,8 +94,8 @@ CUresult cuInit(unsigned flags)
 {
 	const void *caller = __builtin_return_address(0);
 
-	if (one_device() && !driver_started() && !watches(caller)) {
-		if (!in_runtime(caller))
+	if (const bool watching = watches(caller); one_device() && !driver_started() && (has_instances() || !watching)) {
+		if (!watching && !in_runtime(caller))
 			meet_driver();
 		if (cudaError_t error = await_confined(); error != cudaSuccess)
 			return result_of(error);

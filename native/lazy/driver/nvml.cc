@@ -7,7 +7,8 @@
 // NVML counts all devices of the machine, including devices that the run does not use. PyTorch
 // searches the first `count` of them for the devices that CUDA_VISIBLE_DEVICES names
 // (torch/cuda/__init__.py, _device_count_nvml), and stops at the first that is missing. So the
-// count ends with the first device that is named, which PyTorch then finds.
+// count ends with the first device that is named, which PyTorch then finds. If the first device is an
+// instance of MIG, PyTorch does not count with NVML, but asks the CUDA runtime.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

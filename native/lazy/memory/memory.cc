@@ -22,6 +22,8 @@
 #include "abi/clock.h"
 #include "abi/lock.h"
 #include "abi/symbols.h"
+#include "device/addresses.h"
+#include "device/confine.h"
 #include "device/device.h"
 #include "device/driver.h"
 #include "probe/client.h"
@@ -114,22 +116,28 @@ CUmemAllocationProp memory_on(int device)
 	return prop;
 }
 
-static size_t granularity(const Driver *d)
+// granularity is asked of the driver, unless that may have to wait for the device.
+static size_t granularity()
 {
-	static const size_t found = [d] {
+	static const size_t found = [] {
 		const CUmemAllocationProp prop = memory_on(0);
 		size_t bytes = 0;
-		return d->granularity(&bytes, &prop, 0) == CUDA_SUCCESS ? bytes : 0;
+		if (has_instances())
+			return size_t{granule};
+		return driver() != nullptr && driver()->granularity(&bytes, &prop, 0) == CUDA_SUCCESS ? bytes : 0;
 	}();
 	return found;
 }
 
 // margin is how many addresses, in bytes, are reserved on either side of a range.
-static size_t margin(const Driver *d) { return guarded() ? 0 : granularity(d); }
+static size_t margin() { return guarded() ? 0 : granularity(); }
 
-static size_t largest_device(const Driver *d)
+// largest_device is in bytes; before the driver starts, more than any device has.
+static size_t largest_device()
 {
-	static const size_t found = [d] {
+	if (awaits_device())
+		return SIZE_MAX / 2;
+	static const size_t found = [d = driver()] {
 		int count = 0;
 		size_t most = 0, bytes = 0;
 		d->device_count(&count);
@@ -143,16 +151,16 @@ static size_t largest_device(const Driver *d)
 
 static size_t whole(size_t bytes, size_t unit) { return sum(bytes, unit - 1) / unit * unit; }
 
-static Range *new_range(const Driver *d, size_t size, bool shared)
+static Range *new_range(size_t size, bool shared)
 {
 	CUdeviceptr start = 0;
 
 	const size_t reserved = movable() && !shared ? whole(size, largest_chunk) : size;
-	if (d->reserve(&start, reserved + 2 * margin(d), granularity(d), 0, 0) != CUDA_SUCCESS)
+	if (!reserve_addresses(reserved + 2 * margin(), granularity(), &start))
 		return nullptr;
 	auto range = std::make_unique<Range>();
 	Range *made = range.get();
-	made->base = static_cast<uintptr_t>(start) + margin(d);
+	made->base = static_cast<uintptr_t>(start) + margin();
 	made->size = size;
 	made->reserved = reserved;
 	made->unit = size;
@@ -225,7 +233,7 @@ static void *place(Range &r, size_t bytes)
 
 bool small(size_t bytes) { return bytes < granule / 2; }
 
-size_t backing_of(size_t bytes) { return small(bytes) ? granularity(driver()) : whole(bytes, granularity(driver())); }
+size_t backing_of(size_t bytes) { return small(bytes) ? granularity() : whole(bytes, granularity()); }
 
 // cudaMallocPitch rounds rows to 512 bytes on every device since 2010.
 size_t row_of(size_t width) { return whole(width, 512); }
@@ -233,16 +241,15 @@ size_t row_of(size_t width) { return whole(width, 512); }
 bool reserve(size_t bytes, void **address)
 {
 	Locked locked;
-	const Driver *d = driver();
 
-	if (d == nullptr || granularity(d) == 0)
+	if ((driver() == nullptr && !awaits_device()) || granularity() == 0)
 		return false;
-	const uint64_t most = room().device > 0 ? room().device + room().host : largest_device(d), held = account::in_use();
+	const uint64_t most = room().device > 0 ? room().device + room().host : largest_device(), held = account::in_use();
 	if (bytes > most || held > most - bytes)
 		return false;
 	Range *r = small(bytes) ? shared_range(bytes, false) : nullptr;
 	if (r == nullptr) {
-		r = new_range(d, backing_of(bytes), small(bytes));
+		r = new_range(backing_of(bytes), small(bytes));
 		if (r == nullptr)
 			return false;
 		account::count(0, static_cast<int64_t>(r->size));
@@ -342,7 +349,7 @@ void strip_above(Range &r)
 	const Driver *d = driver();
 
 	if (r.above)
-		d->unmap(r.base + r.size, margin(d));
+		d->unmap(r.base + r.size, margin());
 	r.above = false;
 }
 
@@ -351,7 +358,7 @@ static void strip_margins(Range &r)
 	const Driver *d = driver();
 
 	if (r.below)
-		d->unmap(r.base - margin(d), margin(d));
+		d->unmap(r.base - margin(), margin());
 	r.below = false;
 	strip_above(r);
 }
@@ -364,14 +371,12 @@ static bool ends_on_host(const Range &r)
 
 static void unreserve(Range &r)
 {
-	const Driver *d = driver();
-
 	if (r.use != nullptr)
 		unwatch(r.base);
 	r.use = nullptr;
 	if (r.shared)
 		shared_ranges().erase({r.mapped, r.largest_gap, r.base});
-	d->unreserve(r.base - margin(d), r.reserved + 2 * margin(d));
+	free_addresses(r.base - margin(), r.reserved + 2 * margin());
 	sums.reserved -= r.size;
 }
 
@@ -465,7 +470,7 @@ Allocation *pending(const void *address, size_t bytes)
 // The range whose addresses these are, with those of its margins.
 static const Range *range_at(uintptr_t at)
 {
-	const uintptr_t around = ranges().empty() ? 0 : margin(driver());
+	const uintptr_t around = ranges().empty() ? 0 : margin();
 	auto after = ranges().upper_bound(at + around);
 
 	if (after == ranges().begin())
@@ -649,11 +654,11 @@ static bool map_margin(uintptr_t base, CUmemGenericAllocationHandle memory, cons
 {
 	const Driver *d = driver();
 
-	if (d->map(base, margin(d), 0, memory, 0) != CUDA_SUCCESS)
+	if (d->map(base, margin(), 0, memory, 0) != CUDA_SUCCESS)
 		return false;
-	if (d->set_access(base, margin(d), &access, 1) == CUDA_SUCCESS)
+	if (d->set_access(base, margin(), &access, 1) == CUDA_SUCCESS)
 		return true;
-	d->unmap(base, margin(d));
+	d->unmap(base, margin());
 	return false;
 }
 
@@ -661,7 +666,7 @@ static void back_margins(Range &r, const CUmemAccessDesc &access)
 {
 	if (!r.mapped)
 		return;
-	r.below = r.below || map_margin(r.base - margin(driver()), margins.memory, access);
+	r.below = r.below || map_margin(r.base - margin(), margins.memory, access);
 	r.above = r.above || (!ends_on_host(r) && map_margin(r.base + r.size, margins.memory, access));
 }
 
@@ -674,11 +679,11 @@ void back_margins(int device, Range *added)
 	const CUmemAllocationProp prop = memory_on(device);
 	const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
-	if (ranges().empty() || margin(d) == 0)
+	if (ranges().empty() || margin() == 0)
 		return;
 	if (margins.made && added != nullptr)
 		return back_margins(*added, access);
-	if (!margins.made && d->create(&margins.memory, margin(d), &prop, 0) != CUDA_SUCCESS)
+	if (!margins.made && d->create(&margins.memory, margin(), &prop, 0) != CUDA_SUCCESS)
 		return;
 	margins.made = true;
 	for (auto &entry : ranges())
@@ -688,10 +693,10 @@ void back_margins(int device, Range *added)
 bool margin_memory(CUmemGenericAllocationHandle *memory, CUdeviceptr *at, size_t *bytes)
 {
 	*memory = margins.memory;
-	*bytes = margin(driver());
+	*bytes = margin();
 	for (const auto &entry : ranges()) {
 		const Range &r = *entry.second;
-		*at = r.below ? r.base - margin(driver()) : r.base + r.size;
+		*at = r.below ? r.base - margin() : r.base + r.size;
 		if (margins.made && (r.below || r.above))
 			return true;
 	}
@@ -740,7 +745,7 @@ bool allocate_beside(size_t bytes, void **address)
 CUresult allocate_backed(size_t bytes, int device, void **address)
 {
 	Locked locked;
-	Range *const r = new_range(driver(), backing_of(bytes), small(bytes));
+	Range *const r = new_range(backing_of(bytes), small(bytes));
 
 	account::made(backing_of(bytes));
 	if (r == nullptr)

@@ -46,16 +46,29 @@ static Mode settle(Mode otherwise)
 	return settled.compare_exchange_strong(was, found) ? found : was;
 }
 
+bool has_instances()
+{
+	static const bool found = [] {
+		const char *const devices = client_variable("CASE_DEVICES");
+		const std::string list = std::string(",") + (devices != nullptr ? devices : "");
+		return list.find(",MIG-") != std::string::npos;
+	}();
+	return found;
+}
+
+// may_choose: a program that asks for tasks itself chooses devices.
+static bool may_choose() { return !partly_static() && !has_instances(); }
+
 Mode mode()
 {
 	const Mode found = settled.load(std::memory_order_acquire);
-	return found != Mode::unknown ? found : settle(asks_for_tasks() && !partly_static() ? Mode::pinned : Mode::task);
+	return found != Mode::unknown ? found : settle(asks_for_tasks() && may_choose() ? Mode::pinned : Mode::task);
 }
 
 bool chooses_devices()
 {
 	if (settled == Mode::unknown)
-		settle(partly_static() ? Mode::task : Mode::pinned);
+		settle(may_choose() ? Mode::pinned : Mode::task);
 	return mode() != Mode::task;
 }
 

@@ -24,6 +24,10 @@ void static_elsewhere(bool asks);
 // one_device: task binding, where the program sees one device, 0.
 inline bool one_device() { return mode() == Mode::task; }
 
+// has_instances: one of the run's devices (CASE_DEVICES) is an instance of MIG. CUDA shows a process one instance, which is settled
+// before the driver starts. So each program of such a run has one device.
+bool has_instances();
+
 // chooses_devices is called where the program asks for a task. false: the mode is settled as
 // task, so the program knows its one device as 0.
 bool chooses_devices();

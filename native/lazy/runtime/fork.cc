@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "abi/lock.h"
+#include "device/addresses.h"
 #include "device/confine.h"
 #include "launch/submit_window.h"
 #include "memory/by_handle.h"
@@ -25,6 +26,7 @@ static void renew_in_child()
 	renew_looking();
 	renew_hand_out();
 	renew_choosing();
+	renew_addresses();
 	renew_explicit();
 	renew_submit_gate();
 	renew_revocation();

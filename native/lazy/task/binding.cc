@@ -84,7 +84,7 @@ cudaError_t Task::await_settled(const case_need &need)
 		return cudaSuccess;
 	close();
 	phase_.store(before);
-	return lasting(cudaErrorNoDevice, "the granted device, which CUDA_VISIBLE_DEVICES hides");
+	return lasting(cudaErrorNoDevice, hidden_by());
 }
 
 cudaError_t Task::await_reserved_grant(uint32_t wait_ms)
@@ -110,7 +110,8 @@ static Footprint stated(uint64_t context)
 
 cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
 {
-	const Footprint hint = home() < 0 ? stated(context_to_ask()) : Footprint{}; // of the job's first task
+	const bool states = home() < 0 && !(has_instances() && asks_for_tasks()); // else the program's own tasks have the footprint
+	const Footprint hint = states ? stated(context_to_ask()) : Footprint{};     // of the job's first task
 	const uint64_t known = in_use() + more, all = known + account_.context.local;
 	case_need ask = need(known > hint.bytes ? known : hint.bytes);
 
@@ -263,12 +264,12 @@ cudaError_t await_context()
 
 // The caller may be inside the CUDA runtime, and hold a lock there that the holder of `lock`
 // goes on to take. So the caller waits for `lock` only until the driver is started. In a foreign
-// program that comes first.
+// program that comes first. In a run with instances no holder of `lock` calls the CUDA runtime before it.
 cudaError_t await_confined()
 {
 	const timespec pause = {0, 1000000};
 
-	if (!one_device() || driver_started() || self_contained())
+	if (!one_device() || driver_started() || !to_confine())
 		return cudaSuccess;
 	while (!driver_started()) {
 		if (pthread_mutex_trylock(&lock) != 0) {

@@ -148,8 +148,8 @@ public:
 	cudaError_t await_bound(const Shape &shape = {}, uint64_t more = 0, bool managed = false);
 
 	// await_grant takes it to Phase::granted, and settles the device without a call of the
-	// CUDA runtime, so that driver/context_gate.cc can ask from inside one. A program that is not
-	// self-contained is confined to the device (device/confine.cc). The caller is to fail with the
+	// CUDA runtime, so that driver/context_gate.cc can ask from inside one. The program may be
+	// confined to the device (device/confine.h). The caller is to fail with the
 	// error. A signal handler during the wait gets cudaErrorNotPermitted.
 	cudaError_t await_grant(const Shape &shape, uint64_t more, bool managed);
 
