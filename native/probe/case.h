@@ -15,7 +15,8 @@
  *
  * A process may have several tasks at once, in several threads, on one device or on
  * several. Its devices are the run's, in the run's order, so task.device is the ordinal
- * that cudaSetDevice, cudaGetDevice and the driver use.
+ * that cudaSetDevice, cudaGetDevice and the driver use. If some are instances of MIG, the process has one
+ * device, that of its first task, and the ordinal is 0.
  *
  * Under a run libcase.so is preloaded, and makes tasks of programs that use the shared
  * CUDA runtime (docs/design/lazy-runtime.md). In a program that uses this API it makes tasks

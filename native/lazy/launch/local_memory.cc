@@ -14,6 +14,7 @@
 #include "abi/api.h"
 #include "abi/lock.h"
 #include "abi/symbols.h"
+#include "device/confine.h"
 #include "device/device.h"
 #include "device/driver.h"
 #include "memory/memory.h"
@@ -171,6 +172,9 @@ cudaError_t await_deep(const char *call, const void *kernel, const std::function
 
 	if (mode() == Mode::passive)
 		return cudaSuccess;
+	if (awaits_device()) // only the device says what the code is, and how many threads there are
+		if (const cudaError_t error = await_task(); error != cudaSuccess)
+			return error;
 	if (!has_learned(kernel, &bytes)) {
 		bytes = in_code(kernel);
 		const bool told = bytes != unknown_local;

@@ -8,6 +8,7 @@
 #pragma GCC visibility pop
 #include "abi/api.h"
 #include "abi/symbols.h"
+#include "device/confine.h"
 #include "device/device.h"
 #include "program/cubin.h"
 #include "program/kernels.h"
@@ -59,7 +60,7 @@ uint32_t fitting_blocks(const Resources &r, uint32_t threads, size_t dynamic_sha
 uint32_t from_code(const void *kernel, uint32_t threads, size_t shared)
 {
 	Kernel named;
-	if (!kernel_at(kernel, &named))
+	if (awaits_device() || !kernel_at(kernel, &named)) // the occupancy depends on the device
 		return 0;
 	const int major = attribute(cudaDevAttrComputeCapabilityMajor);
 	const int capability = major * 10 + attribute(cudaDevAttrComputeCapabilityMinor);

@@ -2,7 +2,8 @@
 //
 // Under task binding the program sees one device, 0. Until the task is bound, questions about it
 // are answered by the job's first device, which is like the others on a node of equal GPUs. On a
-// node of different GPUs such a question binds (equal_devices).
+// node of different GPUs such a question binds (equal_devices). In a run with instances of MIG it asks for the device
+// (await_confined), because the driver must not start before.
 #include <stdio.h>
 #include <string.h>
 
@@ -172,6 +173,10 @@ using namespace lazy;
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
+	if (awaits_device() && count != nullptr) {
+		*count = 1;
+		return cudaSuccess;
+	}
 	use_device();
 	cudaError_t error = await_confined();
 	if (error != cudaSuccess)
@@ -315,8 +320,12 @@ cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 	tie(Tie::limit, "cudaDeviceSetLimit");
 	if (limit == cudaLimitMallocHeapSize)
 		return set_context_memory(what, &ContextMemory::heap, value, set);
-	if (limit == cudaLimitStackSize)
+	if (limit == cudaLimitStackSize) {
+		if (awaits_device()) // which says how many threads it has
+			if (cudaError_t error = await_confined(); error != cudaSuccess)
+				return fail(error);
 		return set_context_memory(what, &ContextMemory::local, local_pool(value), set);
+	}
 	if (limit == cudaLimitPrintfFifoSize) // which takes no memory of the device
 		return setting("cudaDeviceSetLimit", what, set);
 	cudaError_t error = await_device(); // not every device has the others, and programs ask by setting them
@@ -371,16 +380,19 @@ cudaError_t cudaDeviceReset() { return reset("cudaDeviceReset", [] { return REAL
 
 cudaError_t cudaThreadExit() { return reset("cudaThreadExit", [] { return REAL(cudaThreadExit)(); }); }
 
+// of_cuda is CUDA's own last error. Asking for it starts the driver (seen with runtime 13.0). Before that there is none.
+static cudaError_t of_cuda(cudaError_t (*ask)()) { return awaits_device() ? cudaSuccess : ask(); }
+
 cudaError_t cudaGetLastError()
 {
 	use_device();
-	return last_error(REAL(cudaGetLastError)(), "cudaGetLastError", true);
+	return last_error(of_cuda(REAL(cudaGetLastError)), "cudaGetLastError", true);
 }
 
 cudaError_t cudaPeekAtLastError()
 {
 	use_device();
-	return last_error(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError", false);
+	return last_error(of_cuda(REAL(cudaPeekAtLastError)), "cudaPeekAtLastError", false);
 }
 
 // Switching a profiler on or off is of no use before there is a context.

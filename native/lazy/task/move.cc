@@ -97,6 +97,8 @@ std::string bound_by()
 {
 	if (linked_program() != nullptr)
 		return "the program has a static CUDA runtime";
+	if (has_instances())
+		return "CUDA shows a process one instance of MIG";
 	if (confined() || !self_contained())
 		return "a part of the program may use the driver";
 	if (const char *const call = Task::process().ties.lasting(); call != nullptr)

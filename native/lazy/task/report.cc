@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "abi/symbols.h"
+#include "device/confine.h"
 #include "device/device.h"
 #include "device/mps_recovery.h"
 #include "report.h"
@@ -127,7 +128,7 @@ cudaError_t fail(cudaError_t error)
 	if (of_the_driver)
 		return error;
 	use_device();
-	if (const cudaError_t of_cuda = REAL(cudaGetLastError)(); !told_oom)
+	if (const cudaError_t of_cuda = awaits_device() ? cudaSuccess : REAL(cudaGetLastError)(); !told_oom)
 		for_memory(of_cuda, "cudaGetLastError");
 	told_oom = false;
 	own_error = error;
