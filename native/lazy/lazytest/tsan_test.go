@@ -64,6 +64,16 @@ func TestLazyHasNoDataRace(t *testing.T) {
 	}
 }
 
+// The same on an instance of MIG, whose driver starts while other threads allocate.
+func TestLazyInstanceHasNoDataRace(t *testing.T) {
+	for _, program := range []string{"threads", "churn", "objects_beside"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			sanitized(t, program, onSplitNode("FAKE_CUDA_INIT_MS=20")...).start().finish(grant).wantNoRaces()
+		})
+	}
+}
+
 // The same where streams execute by themselves, in threads of the fakes.
 func TestLazyHasNoDataRaceWhereStreamsExecute(t *testing.T) {
 	for _, program := range []string{"threads", "tasks_in_threads", "random 5,4,4"} {

@@ -3,7 +3,7 @@
 // Arguments name what it does, in order: "static", "shared" (work with a shared
 // runtime that it loads then), "driver" (cuCtxCreate), "count" (cuDeviceGetCount),
 // "careless" (errors that it does not look at), "together" (count, in two threads),
-// "nvml" (NVML's counts), "list" (CUDA_VISIBLE_DEVICES), "fork" (a child does all
+// "nvml" (NVML's counts), "list" (CUDA_VISIBLE_DEVICES, and where MPS is), "fork" (a child does all
 // that follows, and then so does this process), "exec" (another process does all
 // that follows), "tell" (that sees the node's device 0), "begin" and "end" (of a task that
 // it asks for itself, on whose device it works from then on).
@@ -173,6 +173,8 @@ static void list()
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *was = getenv("CASE_VISIBLE_DEVICES");
 	printf("visible %s was %s\n", visible != nullptr ? visible : "unset", was != nullptr ? was : "unset");
+	const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY"), *pipe_was = getenv("CASE_MPS_PIPE_DIRECTORY");
+	printf("pipe %s was %s\n", pipe != nullptr ? pipe : "unset", pipe_was != nullptr ? pipe_was : "unset");
 }
 
 int main(int, char **arguments)
