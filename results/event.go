@@ -35,6 +35,8 @@ const (
 	// A job under a task-bound scheduler is bound as a whole, because its CUDA calls do not pass
 	// through libcase. The command records it before the batch starts.
 	EventDeclared EventKind = "declared"
+	// A process of a job asked for its device before its first launch, because the node has instances of MIG. The batch records it.
+	EventEarly EventKind = "early"
 	// A job with pin: true is bound as a whole, so that its pin has no effect. The command
 	// records it before the batch starts.
 	EventPinIgnored EventKind = "pin_ignored"

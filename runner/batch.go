@@ -91,6 +91,7 @@ type job struct {
 	protocol  string // which breach of the protocol it was stopped for
 	overfull  string // what it wrote too much
 	hint      string // what may explain its end
+	early     string // a process of it asked early, and for what
 	unheard   string // why a process of it could not reach the scheduler
 	reports   map[results.EventKind]*reports
 

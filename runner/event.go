@@ -149,6 +149,7 @@ type (
 		// what the mix says of the job: Priority, Isolate, Due, User and Credits, and what is expected of it: Expected.
 		Task      schedulers.Task
 		HeapBytes int64 // part of Task.Bytes
+		Early     bool  // before the first launch, because the process must know its device
 	}
 	// TaskGrow asks for bytes more for a task that has its device. Wait is as in
 	// schedulers.Task.

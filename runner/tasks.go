@@ -55,6 +55,9 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 	j.tasks++
 	b.tasks[t.ID] = entry
 	j.open = append(j.open, entry)
+	if e.Early {
+		b.keep(int(t.Job), &j.early, results.EventEarly, fmt.Sprintf("a process asks for its device before its first launch, with %s: CUDA shows a process one instance of MIG, and the process must know which", size.Text(t.Bytes)), now)
+	}
 	b.ask(entry, now)
 	switch {
 	case j.bound:

@@ -30,14 +30,10 @@ func TestInstancesOfMIG(t *testing.T) {
 		{[]string{"--sched", "sa"}, []string{"0:0", "0:1", "0:2", "1"}},
 		{[]string{"--sched", "cg", "--workers", "2", "--devices", "0:2,MIG-ca5e0000-0000-0000-0000-000000000001", "--mem-cap", "48MiB"}, []string{"0:1", "0:2"}},
 		{[]string{"--sched", "schedgpu", "--devices", "0:1"}, []string{"0:1"}},
-		{[]string{"--sched", "case-alg3", "--mem-cap", "48MiB"}, []string{"0:0", "0:1", "0:2", "1"}},
+		{[]string{"--sched", "case-alg3", "--workers", "4", "--mem-cap", "48MiB"}, []string{"0:0", "0:1", "0:2", "1"}},
 		{[]string{"--sched", "vgpu:n=4,victims=0", "--devices", "0:1", "--workers", "4"}, []string{"0:1"}},
 	} {
-		env := divided(t)
-		if c.args[len(c.args)-1] == "4" {
-			env = append(env, fmt.Sprintf("SWAPPED_MEET=%s,4", t.TempDir()))
-		}
-		status, text := onFakeNode(t, dir, env, append([]string{"mix", "native/fake-node.yaml", "--node", "local"}, c.args...)...)
+		status, text := onFakeNode(t, dir, divided(t), append([]string{"mix", "native/fake-node.yaml", "--node", "local"}, c.args...)...)
 		if status != exitOK {
 			t.Fatalf("%v: exit %d:\n%s", c.args, status, text)
 		}
@@ -123,6 +119,43 @@ func TestInstanceIsDestroyed(t *testing.T) {
 	}
 }
 
+// A program that asks CUDA about devices is bound before its first launch, with what its mix declares, and the record says so.
+func TestBoundEarlyOnInstances(t *testing.T) {
+	dir := inTempDir(t)
+	const mix = "name: early\njobs:\n  - {program: native/lazy/build/13/lazy_program, args: [free_memory], memory: 20MiB, name: asks, stdin: goes-on}\n" +
+		"  - {program: native/lazy/build/13/lazy_program, args: [basic], memory: 20MiB, name: launches}\n"
+	for name, text := range map[string]string{"early.yaml": mix, "goes-on": "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, text := onFakeNode(t, dir, append(divided(t), "FAKE_CUDA_MEMORY=268435456"), "mix", "early.yaml", "--node", "local", "--sched", "case-alg3")
+	if status != exitOK {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	events, err := s.Events(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	early := 0
+	for _, e := range events {
+		if e.Kind == results.EventEarly {
+			early++
+			if *e.Job != 0 || !strings.Contains(e.Detail, "before its first launch, with 44 MiB: ") { // the declared bytes, an allowance of 16 MiB and CUDA's heap
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	if early != 1 {
+		t.Errorf("%d events %s in %+v", early, results.EventEarly, events)
+	}
+}
+
 func TestRefusedOnInstances(t *testing.T) {
 	dir := inTempDir(t)
 	const program = "program: native/lazy/build/13/lazy_program, args: [swapped, \"4\"]"
@@ -143,6 +176,7 @@ func TestRefusedOnInstances(t *testing.T) {
 		{"FAKE_NVML_MIG_DENIED=2", []string{"native/fake-node.yaml"}, "GPU 0:2 cannot be used: ", exitInfrastructure},
 		{"FAKE_MIG=4", []string{"native/fake-node.yaml", "--devices", "1"}, "no GPU 1: want one or more of 0:0 (", exitUsage},
 		{"", []string{"native/fake-node.yaml", "--sched", "vgpu-preempt:via=checkpoint"}, "the driver takes no checkpoints of processes on instances of MIG", exitUsage},
+		{"", []string{"native/fake-node.yaml", "--sched", "case-alg3", "--probe", "explicit"}, "a process must get its instance of MIG before it starts CUDA", exitUsage},
 		{"", []string{"two.yaml", "--sched", "case-alg3"}, "job 0 (lazy_program) has gpus: 2" + seesOne, exitUsage},
 		{"", []string{"pin.yaml", "--sched", "case-alg3"}, "job 0 (lazy_program) has pin: true" + seesOne, exitUsage},
 	} {

@@ -1320,7 +1320,7 @@ static bool possible(const struct case_need *need)
 
 	return need->bytes <= CASE_WIRE_MAX_BYTES &&
 	       need->heap_bytes <= CASE_WIRE_MAX_BYTES - need->bytes && need->blocks <= INT64_MAX &&
-	       (need->flags & ~(CASE_FLAG_MANAGED | CASE_FLAG_DEVICE)) == 0 && !(pinned && need->device < 0);
+	       (need->flags & ~(CASE_FLAG_MANAGED | CASE_FLAG_DEVICE | CASE_FLAG_EARLY)) == 0 && !(pinned && need->device < 0);
 }
 
 /* advises: kernels of this process can use memory on the host. */

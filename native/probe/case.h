@@ -83,6 +83,7 @@ struct case_need {
 
 #define CASE_FLAG_MANAGED 1u /* some of the bytes are unified memory */
 #define CASE_FLAG_DEVICE 2u  /* only `device` will do */
+#define CASE_FLAG_EARLY 8u   /* before the first launch, because the process must know its device */
 
 #define CASE_WAIT_DEFAULT 0u        /* what CASE_WAIT says: milliseconds, or `none` for
                                      * CASE_WAIT_NONE; without it the scheduler's limit */

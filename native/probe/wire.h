@@ -145,7 +145,7 @@ enum case_wire_outcome {
 /* Sums of bytes stay below 2^63: the store keeps signed 64-bit integers. */
 #define CASE_WIRE_MAX_BYTES INT64_MAX
 #define CASE_FLAG_DECIDED 4u /* the client decides by itself (TASK_DECIDED) */
-#define CASE_WIRE_FLAGS 7u   /* this one and those of case.h */
+#define CASE_WIRE_FLAGS 15u  /* this one and those of case.h */
 #define CASE_WIRE_REPORTS 8
 #define CASE_WIRE_TEXT 120
 #define CASE_WIRE_WHERE 120

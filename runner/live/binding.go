@@ -50,10 +50,13 @@ func (n *node) bound(m mixes.Mix, programs []string) (jobs []mixes.Job, notes []
 	return jobs, notes, nil
 }
 
-// checkInstances refuses jobs that must see several devices, if one of them is an instance of MIG.
+// checkInstances refuses jobs that must see several devices, and those that libcase does not serve, if one of the devices is an instance of MIG.
 func (n *node) checkInstances(jobs []mixes.Job) error {
 	if !n.gpus.Divided() {
 		return nil
+	}
+	if n.Probe == results.Explicit && n.Scheduler.Binds == policies.BindsTask {
+		return harness.Refuse(errors.New("--probe explicit: a process must get its instance of MIG before it starts CUDA, and only libcase.so does that: use --probe lazy, or choose whole GPUs with --devices"))
 	}
 	for i, j := range jobs {
 		key := ""

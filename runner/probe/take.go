@@ -146,7 +146,7 @@ func (c *client) begin(f *wire.Begin) error {
 	if c.job.bound {
 		asks.OnDevice = nil // it sees only its device, as number 0
 	}
-	return c.post(runner.TaskBegin{Task: asks, HeapBytes: f.HeapBytes})
+	return c.post(runner.TaskBegin{Task: asks, HeapBytes: f.HeapBytes, Early: f.Early})
 }
 
 func (c *client) decided(f *wire.Decided) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -76,7 +77,7 @@ func TestLazyInstanceBindsAtTheFirstLaunch(t *testing.T) {
 // Without a declared footprint the request has what is allocated.
 func TestLazyInstanceAsksForWhatIsAllocated(t *testing.T) {
 	p := runLazy(t, "13", "basic", onSplitNode()...)
-	if e := p.of("begin")[0]; e.Bytes != 10<<20 {
+	if e := p.of("begin")[0]; e.Bytes != 10<<20 || e.Posted.(runner.TaskBegin).Early {
 		t.Errorf("begin %+v", e.Event)
 	}
 }
@@ -90,6 +91,9 @@ func TestLazyInstanceAsksEarly(t *testing.T) {
 		p.mustSucceed()
 		p.wantNothingLeft()
 		begin := p.of("begin")[0]
+		if !begin.Posted.(runner.TaskBegin).Early {
+			t.Errorf("%s: the request does not say that it is early", driver)
+		}
 		if begin.Bytes != 80<<20 || begin.Asks().Blocks != 7 || begin.Asks().OnDevice != nil { // 16 MiB are the allowance
 			t.Errorf("%s: begin %+v", driver, begin.Asks())
 		}

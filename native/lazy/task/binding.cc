@@ -122,6 +122,7 @@ cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
 	if (refusal_.stands_for(all))
 		return refusal_.error;
 	ask.flags |= managed ? CASE_FLAG_MANAGED : 0u;
+	ask.flags |= awaits_device() && shape.blocks == 0 ? CASE_FLAG_EARLY : 0u;
 	ask.blocks = shape.blocks == 0 ? hint.blocks : shape.blocks;
 	ask.threads_per_block = shape.blocks == 0 ? hint.threads_per_block : shape.threads_per_block;
 	ask.blocks_per_sm = shape.blocks == 0 ? 0 : shape.blocks_per_sm;

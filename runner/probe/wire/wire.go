@@ -148,6 +148,7 @@ const (
 	flagManaged uint32 = 1
 	flagDevice  uint32 = 2
 	flagDecided uint32 = 4
+	flagEarly   uint32 = 8
 )
 
 // Waits of TASK_BEGIN and TASK_GROW that are not milliseconds.
@@ -200,6 +201,7 @@ type (
 		Task      schedulers.Task
 		HeapBytes int64 // of Task.Bytes
 		Decides   bool  // the process decides by itself: Decided tells the outcome
+		Early     bool  // before the first launch, because the process must know its device
 	}
 	Grow struct {
 		Number uint64
@@ -359,6 +361,9 @@ func (f *Begin) fields(c *Codec) {
 	if f.Decides {
 		flags |= flagDecided
 	}
+	if f.Early {
+		flags |= flagEarly
+	}
 	c.task(&f.Number)
 	c.size(&bytes)
 	c.count(&t.Blocks)
@@ -380,7 +385,7 @@ func (f *Begin) fields(c *Codec) {
 		c.fail("%d of %d bytes on the host", host, bytes)
 	case f.HeapBytes > math.MaxInt64-bytes:
 		c.require(false, errRange)
-	case flags&^(flagManaged|flagDevice|flagDecided) != 0:
+	case flags&^(flagManaged|flagDevice|flagDecided|flagEarly) != 0:
 		c.fail("unknown flags %#x", flags)
 	case flags&flagDevice == 0 && device != 0:
 		c.require(false, errUnusedBytes)
@@ -391,7 +396,7 @@ func (f *Begin) fields(c *Codec) {
 	if flags&flagDevice != 0 {
 		t.OnDevice = new(int(device))
 	}
-	t.Managed, f.Decides = flags&flagManaged != 0, flags&flagDecided != 0
+	t.Managed, f.Decides, f.Early = flags&flagManaged != 0, flags&flagDecided != 0, flags&flagEarly != 0
 }
 
 func (f *Grant) fields(c *Codec) {
