@@ -18,12 +18,13 @@ build:
 	@$(GO) list $(BUILDFLAGS) -f '{{if .Stale}}the first build compiles SQLite and takes about a minute{{end}}' github.com/mattn/go-sqlite3 >&2
 	$(GO) build -buildvcs=auto $(BUILDFLAGS) -o bin/caserun ./cmd/caserun
 
-# libcase, the programs that hold memory for a run, and the kernel tracer if CUPTI is installed.
+# libcase, the programs that hold memory for a run, the kernel tracer if CUPTI is installed, and IVM.
 native:
 	$(MAKE) $(jobs) -C native/lazy
 	$(MAKE) -C native/probe
 	$(MAKE) -C native/tracer
 	$(MAKE) -C native/ballast
+	$(MAKE) -C native/ivm
 
 # Builds the CUDA suites into bin/suite. NVCC is the compiler. ARCH lists the architectures; the
 # default is those of this machine's GPUs, or sm_90 if there is none.
@@ -96,6 +97,7 @@ test-native:
 	flock native/.lock $(MAKE) -s -C native/lazy fixtures tests
 	flock native/.lock $(MAKE) -s -C native/probe fixtures tests
 	flock native/.lock $(MAKE) -s -C native/fake tests
+	flock native/.lock $(MAKE) -s -C native/ivm fixtures
 	$(MAKE) -s -C native/probe test
 	$(MAKE) -s -C native/lazy test
 	$(MAKE) -s -C native/fake test
@@ -135,6 +137,7 @@ clean:
 	$(MAKE) -C native/pass clean
 	$(MAKE) -C native/ballast clean
 	$(MAKE) -C native/nvml clean
+	$(MAKE) -C native/ivm clean
 	$(MAKE) -C benchmarks/darknet clean
 	$(MAKE) -C benchmarks/pilot clean
 	$(MAKE) -C benchmarks/node clean

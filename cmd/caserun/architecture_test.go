@@ -51,7 +51,7 @@ var layers = [][]string{
 var topLevel = []string{"cmd", "runner", "collectors", "results", "mixes", "schedulers", "installation", "userfile", "internal"}
 
 // testOnly packages serve tests and documents. Only tests, and other such packages, may import them.
-var testOnly = []string{"runner/profiles/profilestest", "docs/pages", "internal/chance", "native/lazy/lazytest", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest", "schedulers/engine/enginetest"}
+var testOnly = []string{"runner/profiles/profilestest", "docs/pages", "internal/chance", "native/ivm/ivmtest", "native/lazy/lazytest", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest", "schedulers/engine/enginetest"}
 
 // soleImporters names the only package that may import each heavy dependency.
 var soleImporters = map[string]string{

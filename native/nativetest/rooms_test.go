@@ -35,6 +35,8 @@ var rooms = []struct {
 	{"tracer", nil},
 	{"ballast", nil},
 	{"stop", nil},
+	{"ivm", nil},
+	{"ivm/tests", []string{"ivm"}},
 	{"pass", nil},
 	{"pass/tests", []string{"probe", "fake"}},
 }

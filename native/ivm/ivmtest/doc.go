@@ -1,0 +1,2 @@
+// Package ivmtest tests IVM (native/ivm and benchmarks/ivm): it runs C programs under ivmd.
+package ivmtest

@@ -1,0 +1,286 @@
+/* objects.c: see ivmd.h. A copy is a memfd, which PEs map. So an object that is removed lasts until it is unmapped, and nothing
+ * lasts longer than the processes. PEs copy, so that ivmd never does long work. */
+#define _GNU_SOURCE /* memfd_create */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ivmd.h"
+
+enum { NOBODY = -1 };
+
+struct copy {
+	struct copy *next;
+	ivm_dev dev;
+	int fd;
+	struct range *valid; /* what a mirror has got from the master copy: apart, in order */
+	size_t valid_count;
+	ivm_pe filler; /* who copies to hole now */
+	struct range hole;
+};
+
+struct object {
+	struct object *next;
+	uint64_t id, bytes;
+	char name[IVM_NAME + 1];
+	struct copy *copies; /* the last is the master copy */
+};
+
+static struct object *objects;
+static uint64_t last_id;
+
+static struct object *find_name(const char *name)
+{
+	struct object *o = objects;
+
+	while (o != NULL && strcmp(o->name, name) != 0)
+		o = o->next;
+	return o;
+}
+
+static struct object *find_id(uint64_t id)
+{
+	struct object *o = objects;
+
+	while (o != NULL && o->id != id)
+		o = o->next;
+	return o;
+}
+
+static struct copy *find_copy(const struct object *o, ivm_dev dev)
+{
+	struct copy *c = o->copies;
+
+	while (c != NULL && c->dev != dev)
+		c = c->next;
+	return c;
+}
+
+static const struct copy *master_of(const struct object *o)
+{
+	const struct copy *c = o->copies;
+
+	while (c->next != NULL)
+		c = c->next;
+	return c;
+}
+
+/* add_copy adds a copy of zeros whose size nobody can change. It returns NULL, and errno, if it cannot. */
+static struct copy *add_copy(struct object *o, ivm_dev dev)
+{
+	struct copy *c = calloc(1, sizeof *c);
+
+	if (c == NULL)
+		return NULL;
+	c->fd = memfd_create("ivm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (c->fd < 0 || ftruncate(c->fd, (off_t)o->bytes) != 0 || fcntl(c->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+		const int failed = errno;
+		if (c->fd >= 0)
+			close(c->fd);
+		free(c);
+		errno = failed;
+		return NULL;
+	}
+	c->dev = dev;
+	c->filler = NOBODY;
+	c->next = o->copies;
+	o->copies = c;
+	return c;
+}
+
+static void remove_copy(struct copy **link)
+{
+	struct copy *c = *link;
+
+	*link = c->next;
+	close(c->fd);
+	free(c->valid);
+	free(c);
+}
+
+/* hole_of returns the first bytes of a range that a mirror has not got. It is empty if there are none. */
+static struct range hole_of(const struct copy *c, struct range range)
+{
+	for (size_t i = 0; i < c->valid_count; i++) {
+		if (range.begin < c->valid[i].begin) {
+			if (range.end > c->valid[i].begin)
+				range.end = c->valid[i].begin;
+			break;
+		}
+		if (range.begin < c->valid[i].end)
+			range.begin = c->valid[i].end;
+	}
+	return range.begin < range.end ? range : (struct range){0, 0};
+}
+
+/* fill_hole notes that the mirror has got the hole. It returns 0 or -ENOMEM. */
+static int fill_hole(struct copy *c)
+{
+	struct range *more = realloc(c->valid, (c->valid_count + 1) * sizeof *more);
+	size_t i = 0;
+
+	if (more == NULL)
+		return -ENOMEM;
+	c->valid = more;
+	while (i < c->valid_count && more[i].begin < c->hole.begin)
+		i++;
+	memmove(&more[i + 1], &more[i], (c->valid_count++ - i) * sizeof *more);
+	more[i] = c->hole;
+	for (i = 1; i < c->valid_count;)
+		if (more[i - 1].end == more[i].begin) {
+			more[i - 1].end = more[i].end;
+			memmove(&more[i], &more[i + 1], (--c->valid_count - i) * sizeof *more);
+		} else {
+			i++;
+		}
+	return 0;
+}
+
+/* reply_hole has the PE copy to the first hole in a range, if there is one. */
+static void reply_hole(struct caller *caller, struct copy *c, struct range range)
+{
+	c->hole = caller->reply.hole = hole_of(c, range);
+	c->filler = c->hole.begin < c->hole.end ? caller->pe : NOBODY;
+}
+
+static bool inside(const struct object *o, struct range range)
+{
+	return range.begin <= range.end && range.end <= o->bytes;
+}
+
+static void reply_object(struct caller *caller, const struct object *o)
+{
+	caller->reply.object = o->id;
+	caller->reply.bytes = o->bytes;
+}
+
+int objects_malloc(struct caller *caller, const struct request *request)
+{
+	if (find_name(request->name) != NULL)
+		return -EEXIST;
+	if (request->range.end > INT64_MAX)
+		return -ENOMEM;
+	struct object *o = calloc(1, sizeof *o);
+	if (o == NULL)
+		return -ENOMEM;
+	o->bytes = request->range.end;
+	memcpy(o->name, request->name, sizeof o->name);
+	const struct copy *master = add_copy(o, caller->dev);
+	if (master == NULL) {
+		free(o);
+		return -errno;
+	}
+	o->id = ++last_id;
+	o->next = objects;
+	objects = o;
+	caller->fds[caller->fd_count++] = master->fd;
+	reply_object(caller, o);
+	return 0;
+}
+
+int objects_free(struct caller *caller, const struct request *request)
+{
+	struct object **link = &objects;
+
+	(void)caller;
+	while (*link != NULL && (*link)->id != request->object)
+		link = &(*link)->next;
+	struct object *o = *link;
+	if (o == NULL)
+		return -ENOENT;
+	*link = o->next;
+	while (o->copies != NULL)
+		remove_copy(&o->copies);
+	free(o);
+	return 0;
+}
+
+int objects_map(struct caller *caller, const struct request *request)
+{
+	struct object *o = find_name(request->name);
+
+	if (o == NULL)
+		return -ENOENT;
+	const struct range range = request->range.begin < request->range.end ? request->range : (struct range){0, o->bytes};
+	if (!inside(o, range))
+		return -ERANGE;
+	const struct copy *master = master_of(o);
+	struct copy *c = find_copy(o, caller->dev);
+	if (c == NULL)
+		c = add_copy(o, caller->dev);
+	if (c == NULL)
+		return -errno;
+	if (c->filler != NOBODY)
+		return LATER;
+	caller->fds[caller->fd_count++] = c->fd;
+	if (c != master) {
+		caller->fds[caller->fd_count++] = master->fd;
+		reply_hole(caller, c, range);
+	}
+	reply_object(caller, o);
+	return 0;
+}
+
+int objects_filled(struct caller *caller, const struct request *request)
+{
+	const struct object *o = find_id(request->object);
+	struct copy *c = o != NULL ? find_copy(o, caller->dev) : NULL;
+
+	if (c == NULL)
+		return -ENOENT;
+	if (c->filler != caller->pe)
+		return -EINVAL;
+	const int failed = fill_hole(c);
+	if (failed)
+		c->filler = NOBODY;
+	else
+		reply_hole(caller, c, request->range);
+	return failed;
+}
+
+int objects_mirror(struct caller *caller, const struct request *request)
+{
+	const struct object *o = find_id(request->object);
+
+	if (o == NULL)
+		return -ENOENT;
+	if (!inside(o, request->range))
+		return -ERANGE;
+	const struct copy *c = find_copy(o, request->dev);
+	if (c == NULL)
+		return -ENXIO;
+	if (c == master_of(o))
+		return 0;
+	if (c->filler != NOBODY)
+		return LATER;
+	const struct range hole = hole_of(c, request->range);
+	if (hole.begin < hole.end)
+		return -ENXIO;
+	caller->fds[caller->fd_count++] = c->fd;
+	return 0;
+}
+
+void objects_leave(ivm_pe pe)
+{
+	for (struct object *o = objects; o != NULL; o = o->next)
+		for (struct copy *c = o->copies; c != NULL; c = c->next)
+			if (c->filler == pe)
+				c->filler = NOBODY;
+}
+
+int objects_drop_mirrors(ivm_dev dev)
+{
+	for (const struct object *o = objects; o != NULL; o = o->next)
+		if (master_of(o)->dev == dev)
+			return -EBUSY;
+	for (struct object *o = objects; o != NULL; o = o->next)
+		for (struct copy **link = &o->copies; *link != NULL;)
+			if ((*link)->dev == dev)
+				remove_copy(link);
+			else
+				link = &(*link)->next;
+	return 0;
+}

@@ -1,0 +1,17 @@
+/* pe.h: what the files of the library share. */
+#ifndef IVM_PE_H
+#define IVM_PE_H
+
+#include "wire.h"
+
+/* pe_call sends a request and waits for its reply, which it stores. It returns the reply's result. The descriptors of the reply are
+ * the caller's; fds may be NULL where there are none. */
+int pe_call(const struct request *request, struct reply *reply, int fds[MOST_FDS]);
+
+/* pe_entered returns 0, or -ENOTCONN if the process is not a PE now. */
+int pe_entered(void);
+
+/* memory_unmap_all unmaps what the PE has mapped. */
+void memory_unmap_all(void);
+
+#endif
