@@ -124,6 +124,7 @@ test-gpu: build native
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(MAKE) -s -C benchmarks/ivm bench
 
 check:
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
