@@ -1,8 +1,9 @@
 /* ivmd.c: starts an application and serves its PEs until the last has ended. */
-#define _GNU_SOURCE /* sigabbrev_np */
+#define _GNU_SOURCE /* EPOLL_CLOEXEC */
 #include "ivmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <signal.h>
@@ -362,7 +363,7 @@ static void receive(ivm_pe id)
 		epoll_ctl(events, EPOLL_CTL_DEL, pes[id].socket, NULL);
 		return;
 	}
-	say("PE %d (pid %d) sent what is not a request", id, (int)pes[id].pid);
+	say("PE %d (pid %d) sent what is not a request, so its application ends", id, (int)pes[id].pid);
 	end_all(DIED);
 }
 
@@ -374,7 +375,7 @@ static void judge(ivm_pe id, const struct pe *pe, int ended)
 	if (ending || pe->killed)
 		return;
 	if (WIFSIGNALED(ended))
-		say("PE %d (pid %d) was killed by signal %d (SIG%s)%s", id, (int)pe->pid, WTERMSIG(ended), sigabbrev_np(WTERMSIG(ended)), rest);
+		say("PE %d (pid %d) was killed by signal %d (%s)%s", id, (int)pe->pid, WTERMSIG(ended), strsignal(WTERMSIG(ended)), rest);
 	else if (id == 0 && (pe->phase == LEFT || (pe->phase == STARTED && pe_count == 1))) {
 		status = WEXITSTATUS(ended);
 		return;
@@ -415,7 +416,7 @@ static void handle_signals(int fd)
 	if (read(fd, &info, sizeof info) != sizeof info)
 		return;
 	if (info.ssi_signo != SIGCHLD && !ending) {
-		say("signal %d (SIG%s): the application ends", (int)info.ssi_signo, sigabbrev_np((int)info.ssi_signo));
+		say("signal %d (%s): the application ends", (int)info.ssi_signo, strsignal((int)info.ssi_signo));
 		end_all(SIGNALLED + (int)info.ssi_signo);
 	}
 	while ((pid = process_next_end(&ended)) > 0)
@@ -441,6 +442,18 @@ static int serve(int signals)
 			answer_waits();
 	}
 	return status;
+}
+
+/* open_standard opens 0, 1 and 2 where they are closed, so that no socket gets these numbers. */
+static void open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
 }
 
 static int block_signals(void)
@@ -477,6 +490,7 @@ int main(int argc, char **argv)
 		return FAILED;
 	}
 	program = argv + optind;
+	open_standard();
 	const int signals = block_signals();
 	events = epoll_create1(EPOLL_CLOEXEC);
 	if (signals < 0 || events < 0) {

@@ -69,6 +69,13 @@ static int fill(const struct mapping *m, struct range hole)
 	return result;
 }
 
+static int remove_object(uint64_t object)
+{
+	struct reply reply;
+
+	return pe_call(&(struct request){.call = CALL_FREE, .object = object}, &reply, NULL);
+}
+
 /* map asks for copies of an object and maps them. */
 static int map(const struct request *request, void **at, size_t *bytes)
 {
@@ -96,6 +103,8 @@ static int map(const struct request *request, void **at, size_t *bytes)
 	if (result == 0)
 		result = fill(m, reply.hole);
 	if (result != 0) {
+		if (request->call == CALL_MALLOC)
+			remove_object(m->object);
 		drop(m);
 		return result;
 	}
@@ -171,16 +180,14 @@ int ivm_unmap(void *at)
 
 int ivm_free(void *at)
 {
-	struct reply reply;
-
 	if (pe_entered() != 0)
 		return -ENOTCONN;
 	struct mapping *m = take(at);
 	if (m == NULL)
 		return -EFAULT;
-	const struct request request = {.call = CALL_FREE, .object = m->object};
+	const uint64_t object = m->object;
 	drop(m);
-	return pe_call(&request, &reply, NULL);
+	return remove_object(object);
 }
 
 void memory_unmap_all(void)

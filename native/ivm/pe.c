@@ -1,5 +1,5 @@
 /* pe.c: the calls about PEs and devices, in a PE. */
-#define _GNU_SOURCE /* strerrordesc_np */
+#define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "pe.h"
 
 #include <errno.h>
@@ -49,8 +49,7 @@ const char *ivm_error(int result)
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		if (texts[i].code == -result)
 			return texts[i].text;
-	const char *text = strerrordesc_np(-result);
-	return text != NULL ? text : "unknown error";
+	return strerror(-result);
 }
 
 static void lost(void)

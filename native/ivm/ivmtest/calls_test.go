@@ -25,3 +25,15 @@ func TestThreadsOfAPECallAtOnce(t *testing.T) {
 	ivmd, program := built(t, "threads")
 	run(t, ivmd, program).must(t)
 }
+
+// A PE that is ended while it makes a mirror leaves the rest of it to the next PE.
+func TestAMirrorIsMadeByWhoIsLeft(t *testing.T) {
+	ivmd, program := built(t, "fill")
+	run(t, ivmd, program).must(t)
+}
+
+// Sockets do not get the numbers of standard input and output.
+func TestStandardInputAndOutputMayBeClosed(t *testing.T) {
+	ivmd, program := built(t, "calls")
+	run(t, "/bin/sh", "-c", "exec "+ivmd+" "+program+" <&- >&- 2>&-").must(t)
+}

@@ -21,10 +21,11 @@ import (
 func TestAnEndThatIsWrongEndsTheApplication(t *testing.T) {
 	ivmd, program := built(t, "ends")
 	for mode, want := range map[string]string{
-		"exit":   "ended with status 0 without ivm_exit, so its application ends",
-		"status": "ended with status 3, so its application ends",
-		"abort":  "was killed by signal 6 (SIGABRT), so its application ends",
-		"fault":  "was killed by signal 11 (SIGSEGV), so its application ends",
+		"exit":    "ended with status 0 without ivm_exit, so its application ends",
+		"status":  "ended with status 3, so its application ends",
+		"abort":   "was killed by signal 6 (Aborted), so its application ends",
+		"fault":   "was killed by signal 11 (Segmentation fault), so its application ends",
+		"garbage": "sent what is not a request, so its application ends",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			e := run(t, ivmd, "-v", program, mode)
@@ -132,7 +133,7 @@ func TestNothingIsLeftAfterAKill(t *testing.T) {
 		}
 		_ = c.Wait() // its error is the status, which is looked at
 		if victim >= 0 {
-			line := fmt.Sprintf("ivmd: PE %d (pid %d) was killed by signal 9 (SIGKILL)", victim, killed)
+			line := fmt.Sprintf("ivmd: PE %d (pid %d) was killed by signal 9 (Killed)", victim, killed)
 			if !strings.Contains(said.String(), line) || c.ProcessState.ExitCode() != 124 {
 				t.Errorf("seed %d: %v, want 124 and %s in\n%s", seed, c.ProcessState, line, said)
 			}

@@ -71,6 +71,8 @@ static void objects(void)
 	WANT(ivm_malloc(NULL, 1, &at), -EINVAL);
 	WANT(ivm_malloc("b", 0, &at), -EINVAL);
 	WANT(ivm_malloc("b", (size_t)-1, &at), -ENOMEM);
+	WANT(ivm_malloc("b", (size_t)1 << 60, &at), -ENOMEM);
+	WANT(ivm_map("b", &at, NULL), -ENOENT); /* nothing is left of it */
 	memset(longest, 'x', sizeof longest - 1);
 	longest[IVM_NAME + 1] = '\0';
 	WANT(ivm_malloc(longest, 1, &at), -EINVAL);

@@ -27,6 +27,10 @@ static int end_as(const char *mode)
 {
 	if (strcmp(mode, "exit") == 0)
 		return 0;
+	if (strcmp(mode, "garbage") == 0) {
+		HOLDS(write(atoi(getenv("IVM_SOCKET")), mode, 1) == 1);
+		pause();
+	}
 	if (strcmp(mode, "abort") == 0)
 		abort();
 	if (strcmp(mode, "fault") == 0)

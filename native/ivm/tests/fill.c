@@ -1,0 +1,39 @@
+/* fill.c: of two PEs that map an object on a new device at once, the one that makes the mirror is killed, sooner or later. The other makes the
+ * rest. */
+#include "check.h"
+
+enum { ROUNDS = 8, BYTES = 16 << 20 };
+
+int main(void)
+{
+	ivm_pe self, pes[2];
+	ivm_dev dev;
+	unsigned char *at;
+
+	WANT(ivm_enter(), 0);
+	WANT(ivm_get_my_id(&self), 0);
+	if (self > 0) {
+		WANT(ivm_map("object", (void **)&at, NULL), 0);
+		for (size_t i = 0; i < BYTES; i++)
+			HOLDS(at[i] == (i >> 12 & 255));
+		WANT(ivm_signal(), 0);
+		WANT(ivm_wait(0), 0);
+		WANT(ivm_exit(), 0);
+		return 0;
+	}
+	WANT(ivm_malloc("object", BYTES, (void **)&at), 0);
+	for (size_t i = 0; i < BYTES; i++)
+		at[i] = (unsigned char)(i >> 12);
+	for (int round = 0; round < ROUNDS; round++) {
+		WANT(ivm_create_dev(NULL, IVM_CPU, round + 1, &dev), 0);
+		WANT(ivm_create_pes(dev, 2, pes), 2);
+		usleep(500 * (unsigned)round);
+		WANT(ivm_kill_pes(dev, 1, &pes[0]), 0);
+		WANT(ivm_wait(pes[1]), 0);
+		WANT(ivm_signal(), 0);
+		while (ivm_destroy_dev(dev) == -EBUSY)
+			usleep(1000);
+	}
+	WANT(ivm_exit(), 0);
+	return 0;
+}
