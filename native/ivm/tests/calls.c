@@ -242,7 +242,7 @@ static void processing_elements(void)
 	WANT(ivm_wait(5), 0);
 	WANT(ivm_destroy_dev(first), -EBUSY);
 	WANT(ivm_kill_pes(second, 2, pes), -ESRCH);
-	WANT(ivm_kill_pes(first, 2, pes), 0); /* they wait for themselves */
+	WANT(ivm_kill_pes(first, 2, pes), 0);
 	WANT(ivm_kill_pes(first, 2, pes), 0);
 	WANT(ivm_kill_pes(first, 1, &(ivm_pe){3}), -ESRCH);
 	WANT(ivm_kill_pes(home, 1, &(ivm_pe){0}), -EPERM);
@@ -321,7 +321,7 @@ int main(void)
 	case 4:
 	case 5:
 		WANT(ivm_signal(), 0);
-		WANT(ivm_wait(id), 0); /* for ever: it is killed */
+		pause(); /* until it is killed */
 		break;
 	case 6:
 		of_six();
