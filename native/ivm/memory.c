@@ -1,6 +1,6 @@
 /* memory.c: the calls about memory, in a PE. A PE maps the master copy beside the mirror of its device. So put and get copy, and ask
  * nobody. */
-#define _GNU_SOURCE /* MADV_HUGEPAGE */
+#define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -11,16 +11,25 @@
 
 #include "pe.h"
 
+/* The same bytes in the mirror of a device, for group forms. */
+struct peer {
+	struct peer *next;
+	ivm_dev dev;
+	char *at;
+};
+
 /* A mapping of bytes of an object. master is equal to copy on the device that has the master copy. */
 struct mapping {
 	struct mapping *next;
 	uint64_t object;
 	size_t offset, bytes; /* of the first byte in the object */
 	char *copy, *master;  /* the first byte */
+	struct peer *peers;   /* of devices that group forms have met. group_lock is for these. */
 };
 
 static struct mapping *mappings;
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* of mappings */
+static pthread_mutex_t group_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* in_page returns how far an offset is in its page, where a mapping must begin. */
 static size_t in_page(size_t offset)
@@ -47,6 +56,12 @@ static void unmap_copy(char *at, size_t offset, size_t bytes)
 
 static void drop(struct mapping *m)
 {
+	while (m->peers != NULL) {
+		struct peer *p = m->peers;
+		m->peers = p->next;
+		unmap_copy(p->at, m->offset, m->bytes);
+		free(p);
+	}
 	if (m->master != m->copy && m->master != NULL)
 		unmap_copy(m->master, m->offset, m->bytes);
 	if (m->copy != NULL)
@@ -197,10 +212,10 @@ void memory_unmap_all(void)
 }
 
 /* find returns the mapping that has bytes at an address, or NULL with -EFAULT or -ERANGE in *failed. The caller has the lock. */
-static const struct mapping *find(const void *at, size_t bytes, int *failed)
+static struct mapping *find(const void *at, size_t bytes, int *failed)
 {
 	*failed = -EFAULT;
-	for (const struct mapping *m = mappings; m != NULL; m = m->next) {
+	for (struct mapping *m = mappings; m != NULL; m = m->next) {
 		const size_t from = (size_t)((uintptr_t)at - (uintptr_t)m->copy);
 		if ((uintptr_t)at < (uintptr_t)m->copy || from >= m->bytes)
 			continue;
@@ -236,51 +251,54 @@ int ivm_sync_get(void *at, size_t bytes)
 	return sync_copies(at, bytes, false);
 }
 
-/* copy_part copies a part of the mirror whose descriptor this is. It returns 0 or a negative errno value. */
-static int copy_part(int mirror, char *master, size_t offset, size_t bytes, bool put)
+/* meet returns a mapping's bytes in the mirror of a device, whose descriptor this is, or NULL. */
+static char *meet(struct mapping *m, ivm_dev dev, int mirror)
 {
-	while (bytes > 0) {
-		const ssize_t n = put ? pwrite(mirror, master, bytes, (off_t)offset) : pread(mirror, master, bytes, (off_t)offset);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0) {
-			master += n;
-			offset += (size_t)n;
-			bytes -= (size_t)n;
-		}
+	struct peer *p = m->peers;
+
+	while (p != NULL && p->dev != dev)
+		p = p->next;
+	if (p != NULL)
+		return p->at;
+	p = malloc(sizeof *p);
+	if (p == NULL || map_copy(mirror, m->offset, m->bytes, &p->at) != 0) {
+		free(p);
+		return NULL;
 	}
-	return 0;
+	p->dev = dev;
+	p->next = m->peers;
+	m->peers = p;
+	return p->at;
 }
 
-/* A part, checked. */
+/* A part, checked: where it is in both copies. mirror is NULL if the device has the master copy. */
 struct checked {
-	const struct mapping *mapping;
-	size_t from;
-	int mirror; /* -1: the device has the master copy */
+	char *master, *mirror;
 };
 
 static int check_part(const struct ivm_part *part, struct checked *checked)
 {
-	struct request request = {.call = CALL_MIRROR, .dev = part->dev};
 	struct reply reply;
 	int fds[MOST_FDS], result;
+	struct mapping *m = find(part->at, part->bytes, &result);
 
-	checked->mapping = find(part->at, part->bytes, &result);
-	if (checked->mapping == NULL)
+	if (m == NULL)
 		return result;
-	checked->from = (size_t)((char *)part->at - checked->mapping->copy);
-	request.object = checked->mapping->object;
-	request.range.begin = checked->mapping->offset + checked->from;
-	request.range.end = request.range.begin + part->bytes;
-	result = pe_call(&request, &reply, fds);
-	if (result == 0)
-		checked->mirror = fds[0];
-	return result;
+	const size_t from = (size_t)((char *)part->at - m->copy), offset = m->offset + from;
+	result = pe_call(&(struct request){.call = CALL_MIRROR, .dev = part->dev, .object = m->object, .range = {offset, offset + part->bytes}}, &reply, fds);
+	if (result != 0 || fds[0] < 0)
+		return result;
+	char *mirror = meet(m, part->dev, fds[0]);
+	close(fds[0]);
+	if (mirror == NULL)
+		return -ENOMEM;
+	*checked = (struct checked){m->master + from, mirror + from};
+	return 0;
 }
 
 static int sync_group(const struct ivm_part *parts, int count, bool put)
 {
-	int result = pe_entered(), checked = 0;
+	int result = pe_entered();
 
 	if (result != 0)
 		return result;
@@ -290,18 +308,13 @@ static int sync_group(const struct ivm_part *parts, int count, bool put)
 	if (list == NULL)
 		return -ENOMEM;
 	pthread_rwlock_rdlock(&lock);
-	while (result == 0 && checked < count) {
-		result = check_part(&parts[checked], &list[checked]);
-		checked += result == 0;
-	}
-	for (int i = 0; i < checked; i++) {
-		const struct checked *c = &list[i];
-		if (c->mirror < 0)
-			continue;
-		if (result == 0)
-			result = copy_part(c->mirror, c->mapping->master + c->from, c->mapping->offset + c->from, parts[i].bytes, put);
-		close(c->mirror);
-	}
+	pthread_mutex_lock(&group_lock);
+	for (int i = 0; i < count && result == 0; i++)
+		result = check_part(&parts[i], &list[i]);
+	pthread_mutex_unlock(&group_lock);
+	for (int i = 0; i < count && result == 0; i++)
+		if (list[i].mirror != NULL)
+			memcpy(put ? list[i].mirror : list[i].master, put ? list[i].master : list[i].mirror, parts[i].bytes);
 	pthread_rwlock_unlock(&lock);
 	free(list);
 	return result;

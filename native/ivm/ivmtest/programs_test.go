@@ -84,10 +84,14 @@ func TestDSLBDividesByTheSpeedOfDevices(t *testing.T) {
 	}
 }
 
-func TestPutGetPrintsRatios(t *testing.T) {
+func TestWhatMeasuresPrintsNumbers(t *testing.T) {
 	ivmd, path := benchmark(t, "putget")
 	e := run(t, ivmd, path, "--most", strconv.Itoa(4<<20)).must(t)
-	if lines := strings.Split(strings.TrimSpace(e.stdout), "\n"); len(lines) != 3 || len(strings.Fields(lines[2])) != 4 {
+	if lines := strings.Split(strings.TrimSpace(e.stdout), "\n"); len(lines) != 3 || len(strings.Fields(lines[2])) != 6 {
+		t.Error(e.stdout)
+	}
+	ivmd, path = benchmark(t, "start")
+	if e := run(t, ivmd, path, "--count", "3").must(t); len(numbers.FindAllString(e.stdout, -1)) != 4 {
 		t.Error(e.stdout)
 	}
 }
