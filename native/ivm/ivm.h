@@ -47,7 +47,7 @@ int ivm_create_dev(const char *host, enum ivm_dev_type type, int number, ivm_dev
 
 /* ivm_destroy_dev removes a device and its mirrors.
  *   -ENODEV  there is no such device
- *   -EBUSY   a PE is on it, or the master copy of an object */
+ *   -EBUSY   a PE is on it, until its process has ended, or the master copy of an object is */
 int ivm_destroy_dev(ivm_dev dev);
 
 /* Processing elements */
