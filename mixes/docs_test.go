@@ -23,10 +23,10 @@ func TestDocumentedMixIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Jobs) != 11 || !m.Jobs[6].Pin || m.Jobs[6].Binding != BindDeclared || m.Jobs[6].Footprint.Bytes != 3<<29 {
+	if len(m.Jobs) != 12 || !m.Jobs[6].Pin || m.Jobs[6].Binding != BindDeclared || m.Jobs[6].Footprint.Bytes != 3<<29 {
 		t.Errorf("%d jobs, the last %+v", len(m.Jobs), m.Jobs[len(m.Jobs)-1])
 	}
-	if j := m.Jobs[10]; j.Steps != "trainer.jsonl" || j.Program != "" || j.Name != "trainer.jsonl" || j.Command() != "steps: trainer.jsonl" || j.OfSuite() {
+	if j := m.Jobs[11]; j.Steps != "trainer.jsonl" || j.Program != "" || j.Name != "trainer.jsonl" || j.Command() != "steps: trainer.jsonl" || j.OfSuite() {
 		t.Errorf("a job of steps alone: %+v", j)
 	}
 	for _, key := range slices.Concat(mixKeys, jobKeys) {

@@ -68,6 +68,11 @@ type Job struct {
 	// Ranks is how many processes of the command the job has; they start and end together. 0: one that
 	// knows nothing of ranks. The footprint is that of each.
 	Ranks int `json:",omitempty"`
+	// Portions is how many processes of the command do the job, of which each starts where and when the scheduler has room for
+	// it, as for a job of one process; 0: one that knows nothing of portions. The footprint, Timeout and Wait are those of each.
+	Portions int `json:",omitempty"`
+	// Portion is which of them the job is, from 1 on, in a mix of portions (Mix.Apart); 0: it is all of them.
+	Portion int `json:",omitempty"`
 	// Pin keeps the device that the job chooses itself, if the scheduler binds tasks. If the
 	// whole job is bound, it sees only the device to which it is bound.
 	Pin bool
@@ -169,16 +174,19 @@ func (j Job) OnlySimulated() bool { return j.Program == "" }
 // Processes is how many processes of the job's command start.
 func (j *Job) Processes() int { return max(j.Ranks, 1) }
 
-// Single returns the job with one process on one device, which is what profiles tell of. It still hears of ranks if j does.
+// Single returns the job with one process on one device, which is what profiles tell of. It still hears of ranks or portions if j
+// does.
 func (j Job) Single() Job {
 	j.Ranks, j.GPUs = min(j.Ranks, 1), 0
+	j.Portions, j.Portion = min(j.Portions, 1), min(j.Portions, 1)
 	return j
 }
 
 // Command returns the program and its arguments, then "< file" if the job reads a file. It
 // identifies jobs that run the same command. Ambiguous words are quoted, so different commands
 // have different identities. Of a job without a program it is "steps: file", or "profile: name". A job of several
-// ranks begins with their number, as in "4 ranks: ./solver", and one of several devices with theirs, as in "2 GPUs: ./solver".
+// ranks begins with their number, as in "4 ranks: ./solver", one of several portions as in "6 portions: ./solver", a portion of
+// it as in "a portion of 6: ./solver", and one of several devices as in "2 GPUs: ./solver".
 func (j Job) Command() string {
 	var buffer [128]byte
 	return string(j.AppendCommand(buffer[:0]))
@@ -188,6 +196,13 @@ func (j Job) Command() string {
 func (j *Job) AppendCommand(b []byte) []byte {
 	if j.Ranks > 1 {
 		b = append(strconv.AppendInt(b, int64(j.Ranks), 10), " ranks: "...)
+	}
+	switch {
+	case j.Portions <= 1:
+	case j.Portion > 0:
+		b = append(strconv.AppendInt(append(b, "a portion of "...), int64(j.Portions), 10), ": "...)
+	default:
+		b = append(strconv.AppendInt(b, int64(j.Portions), 10), " portions: "...)
 	}
 	if j.GPUs > 1 {
 		b = append(strconv.AppendInt(b, int64(j.GPUs), 10), " GPUs: "...)
@@ -266,7 +281,7 @@ func (j Job) equal(k Job) bool {
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate && j.Long == k.Long && j.Computes == k.Computes &&
 		j.KnownFault == k.KnownFault && j.CheckStatus == k.CheckStatus && j.Group == k.Group && j.At == k.At && j.Priority == k.Priority &&
-		j.Ranks == k.Ranks && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.MaxWait == k.MaxWait && j.User == k.User && j.Credits == k.Credits &&
+		j.Ranks == k.Ranks && j.Portions == k.Portions && j.Portion == k.Portion && j.Pin == k.Pin && j.Binding == k.Binding && j.GPUs == k.GPUs && j.Share == k.Share && j.Timeout == k.Timeout && j.Deadline == k.Deadline && j.MaxWait == k.MaxWait && j.User == k.User && j.Credits == k.Credits &&
 		same(j.Wait, k.Wait) && same(j.Restartable, k.Restartable) && j.UntilOthersEnd == k.UntilOthersEnd && slices.Equal(j.RestartKernels, k.RestartKernels) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 

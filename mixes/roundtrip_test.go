@@ -155,6 +155,9 @@ func anyJob(t *rapid.T) Job {
 				j.Restartable = nil
 			}
 		}
+		if j.Ranks == 0 && j.GPUs == 0 && !j.UntilOthersEnd {
+			j.Portions = rapid.SampledFrom([]int{0, 1, 2, MaxPortions}).Draw(t, "portions")
+		}
 		if !j.Isolate && j.GPUs == 0 {
 			j.Share = rapid.SampledFrom([]float64{0, LeastShare, 0.3, 1}).Draw(t, "share")
 		}

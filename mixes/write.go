@@ -141,6 +141,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	}
 	putNumber("priority", uint64(j.Priority))
 	putNumber("ranks", uint64(j.Ranks))
+	putNumber("portions", uint64(j.Portions))
 	if j.Pin {
 		put("pin", "true")
 	}

@@ -57,6 +57,7 @@ const MaxNesting = 32
 //	    at: 30s              arrives so long after the batch; see Job.At
 //	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    ranks: 4             processes of the command, which start and end together; see Job.Ranks
+//	    portions: 6          processes of the command, each of which starts when there is room for it; see Job.Portions
 //	    pin: true            keeps its own device choice
 //	    binding: declared    or probe, the default
 //	    gpus: 2              devices that it has at once; see Job.GPUs
@@ -312,6 +313,7 @@ type mixReader struct {
 	mostJobs int
 	mix      Mix
 	size     int            // bytes of all names and commands
+	portions int            // of all jobs, beside the first of each
 	lines    map[string]int // of keys of the mix in earlier pieces
 	credits  map[string]credit
 	arrivals InputError // the place of the key
@@ -377,8 +379,13 @@ func (r *mixReader) add(body ast.Node) Mix {
 	for _, n := range list.Values {
 		j, count := r.job(n)
 		r.size += count * (len(j.Name) + len(j.Command()))
-		if len(m.Jobs)+count > r.mostJobs {
-			r.fail(firstToken(n), "use a smaller count", "more than %d jobs in the mix", r.mostJobs)
+		r.portions += count * max(j.Portions-1, 0)
+		if len(m.Jobs)+r.portions+count > r.mostJobs {
+			what := "jobs"
+			if r.portions > 0 {
+				what = "jobs and portions"
+			}
+			r.fail(firstToken(n), "use a smaller count", "more than %d %s in the mix", r.mostJobs, what)
 			r.full = true
 			break
 		}
@@ -451,7 +458,7 @@ func (r *mixReader) credit(m Mix) error {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "check_status", "restartable", "restart_kernels", "until_others_end", "long", "sensitive", "group", "at", "priority", "ranks", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
+	"isolate", "faults", "check_status", "restartable", "restart_kernels", "until_others_end", "long", "sensitive", "group", "at", "priority", "ranks", "portions", "pin", "binding", "gpus", "share", "timeout", "wait", "max_wait", "user", "deadline", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -483,6 +490,9 @@ const LeastShare = 1e-6
 
 // MaxRanks is how many processes of one job can be connected to the scheduler (runner/probe).
 const MaxRanks = 256
+
+// MaxPortions bounds the rows of one job.
+const MaxPortions = 1000
 
 // maxPriority catches typing errors.
 const maxPriority = 1000
@@ -634,6 +644,16 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 			r.fail(f.key, "remove one", "ranks: %d beside restartable: true: jobs of several ranks are not started again", j.Ranks)
 		}
 	})
+	on("portions", func(f field) {
+		j.Portions = int(r.number(f.value, "portions", MaxPortions))
+		switch {
+		case j.Portions == 0: // that is an error already
+		case j.Ranks > 0:
+			r.fail(f.key, "remove one", "portions: %d beside ranks: %d: ranks start and end together, portions one after another", j.Portions, j.Ranks)
+		case j.UntilOthersEnd:
+			r.fail(f.key, "remove one", "portions: %d beside until_others_end: true: portions end by themselves", j.Portions)
+		}
+	})
 	on("timeout", func(f field) { j.Timeout = r.timeout(f.value) })
 	on("wait", func(f field) { j.Wait = r.wait(f.value) })
 	on("max_wait", func(f field) { j.MaxWait = r.maxWait(f.value) })
@@ -686,6 +706,8 @@ func (r *yamlReader) binding(j *Job, fields map[string]field) {
 		r.fail(gpus.key, "remove one", "gpus: %d beside pin: true: the scheduler chooses the devices of such a job", j.GPUs)
 	case j.Ranks > 1:
 		r.fail(gpus.key, "remove one", "gpus: %d beside ranks: %d: each rank has one device at a time", j.GPUs, j.Ranks)
+	case j.Portions > 0:
+		r.fail(gpus.key, "remove one", "gpus: %d beside portions: %d: each portion has one device at a time", j.GPUs, j.Portions)
 	case shares:
 		r.fail(share.key, "remove one", "share beside gpus: %d: a share is a part of one device's time", j.GPUs)
 	case found && j.Binding == BindProbe:

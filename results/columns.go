@@ -216,6 +216,7 @@ func (r *Rank) Fields() Fields {
 		{"job_index", &r.Job}, {"rank", &r.Rank},
 		{"pid", &r.PID}, {"start_s", &r.StartS}, {"end_s", &r.EndS}, {"user_s", &r.UserS}, {"sys_s", &r.SysS}, {"max_rss_bytes", &r.MaxRSSBytes},
 		{"outcome", &r.Outcome}, {"exit_status", &r.ExitStatus}, {"signal", &r.Signal}, {"detail", &r.Detail},
+		{"portion", &r.Portion}, {"device_index", &r.Device},
 	}
 }
 

@@ -220,6 +220,7 @@ type Job struct {
 	UnaccountedBytes *int64
 	Restarts         *int     // how often it was started again; nil: never
 	LostS            *float64 // LostS of its swaps, together; nil: none of its kernels was stopped
+	PID              *int     // of its process; nil: it has several, or is simulated; stored of portions only
 	Suspects         []int    // if Outcome is FaultSuspect or Collateral: the jobs that may have caused the fault; not stored
 }
 
@@ -297,10 +298,12 @@ func (j *Job) HeldWhole(device int, tasked, here bool) bool {
 // EndedOK reports whether the job has ended and did its work.
 func (j Job) EndedOK() bool { return j.Outcome != nil && j.Outcome.CountsAsOK() }
 
-// Rank is one process of a job that has several (mixes.Job.Ranks).
+// Rank is one process of a job that has several, which start together (mixes.Job.Ranks) or one after another (mixes.Job.Portions).
 type Rank struct {
 	Job         int
 	Rank        int  // from 0
+	Portion     bool // it is a portion
+	Device      *int // the device that a portion, or its first task, ran on
 	PID         *int // nil on simulated nodes
 	StartS      *float64
 	EndS        *float64
@@ -311,6 +314,18 @@ type Rank struct {
 	ExitStatus  *int
 	Signal      *string
 	Detail      string // why it did not end ok, in one line
+}
+
+// KindOfRanks is what the processes of jobs that have several are called: one, and all of them.
+func KindOfRanks(ranks []Rank) (one, all string) {
+	isPortion := func(k Rank) bool { return k.Portion }
+	switch {
+	case !slices.ContainsFunc(ranks, isPortion):
+		return "rank", "ranks"
+	case slices.ContainsFunc(ranks, func(k Rank) bool { return !k.Portion }):
+		return "rank or portion", "ranks and portions"
+	}
+	return "portion", "portions"
 }
 
 // Task is one GPU task of a job, as the scheduler saw it.

@@ -153,7 +153,7 @@ func NewBatch(c Config) (*Batch, error) {
 			return nil, fmt.Errorf("run batch: %w", err)
 		}
 		if err := c.check(spec); err != nil {
-			return nil, fmt.Errorf("run batch: job %d (%s) %w", i, spec.Command(), err)
+			return nil, fmt.Errorf("run batch: job %d (%s) %w", Numbered(c.JobNumber, i), spec.Command(), err)
 		}
 		b.records[i] = said.record(i, spec)
 	}
@@ -235,7 +235,13 @@ func (c *commands) record(i int, spec *mixes.Job) results.Job {
 // Title is a job's number and name, for texts.
 func Title(job int, name string) string { return fmt.Sprintf("job %d (%s)", job, name) }
 
-func (b *Batch) title(i int) string { return Title(Numbered(b.config.JobNumber, i), b.records[i].Name) }
+func (b *Batch) title(i int) string {
+	title := Title(Numbered(b.config.JobNumber, i), b.records[i].Name)
+	if n := b.spec(i).Portion; n > 0 {
+		title = fmt.Sprintf("portion %d of %s", n-1, title)
+	}
+	return title
+}
 
 // Numbered is a number of the batch's as the user knows it.
 func Numbered(as func(int) int, i int) int {
@@ -563,7 +569,7 @@ func (c *Config) share(job *mixes.Job) int {
 
 // noteShare records that the scheduler ignores what the job asks for.
 func (b *Batch) noteShare(i int, now time.Duration) {
-	if spec := b.spec(i); spec.Share > 0 && !b.config.Scheduler.TakesShares() {
+	if spec := b.spec(i); spec.Share > 0 && spec.Portion <= 1 && !b.config.Scheduler.TakesShares() {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventShareIgnored, Job: &b.records[i].Index, Detail: ShareIgnored(spec, b.config.Scheduler)})
 	}
 }
@@ -656,13 +662,14 @@ func isEmpty(v schedulers.View) bool {
 // refuse ends a job that gets no device and therefore never starts.
 func (b *Batch) refuse(i int, why error, now time.Duration) {
 	b.endUnstarted(i, results.Refused, why.Error(), true, now)
+	b.endPortions(i, now)
 	b.admit(now)
 }
 
 func (e JobStarted) apply(b *Batch, now time.Duration) error {
 	j := b.job(e.Job)
 	b.progress.made(now)
-	j.record.StartS = new(seconds(now))
+	j.record.StartS, j.record.PID = new(seconds(now)), e.PID
 	j.waited += now - j.arrived // += because a task of the job may have waited before this event came
 	j.record.WaitS = new(seconds(j.waited))
 	limit := b.config.Timeout
@@ -728,6 +735,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	delete(b.limits, e.Job)
 	b.forget(e.Job)
 	b.left(e.Job)
+	b.endPortions(e.Job, now)
 	b.progress.made(now)
 	if died {
 		b.suspectOutage(j.residencies, j.end, false)

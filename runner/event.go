@@ -78,8 +78,11 @@ type (
 
 // Events of a job.
 type (
-	// JobStarted says that the job's process runs.
-	JobStarted struct{ Job int }
+	// JobStarted says that the job's process runs. PID is nil on simulated nodes, and of a job of several ranks.
+	JobStarted struct {
+		Job int
+		PID *int
+	}
 	// JobExited says that the job's process and its group have ended, which is the job's
 	// end: nothing stops it any more. JobEnded follows, once everything is given back. An
 	// executor in which JobEnded comes at the same time need not send JobExited.

@@ -16,6 +16,15 @@ func (e Withdraw) apply(b *Batch, now time.Duration) error {
 	case i >= b.arrived && i < len(b.config.Jobs):
 		return fmt.Errorf("job %d is withdrawn, which has not arrived", i)
 	}
+	if b.withdrawJob(e, now) {
+		b.admit(now)
+	}
+	return nil
+}
+
+// withdrawJob is Withdraw. It reports whether the job's place is free for others, which are not admitted yet.
+func (b *Batch) withdrawJob(e Withdraw, now time.Duration) (free bool) {
+	i := e.Job
 	switch r, j := &b.records[i], b.jobs[i]; {
 	case r.Outcome != nil || j != nil && j.exited != nil: // it has ended meanwhile
 	case j != nil && j.started && e.Unstarted:
@@ -38,9 +47,24 @@ func (e Withdraw) apply(b *Batch, now time.Duration) error {
 		}
 		b.endUnstarted(i, outcome, e.Why, admitted, now)
 		b.carryOut(decisions, now)
-		b.admit(now)
+		return true
 	}
-	return nil
+	return false
+}
+
+// endPortions ends the other portions of a job, because one has failed: those that run, and those that have not started. None of them is
+// admitted meanwhile.
+func (b *Batch) endPortions(failed int, now time.Duration) {
+	spec := b.spec(failed)
+	if spec.Portion == 0 || b.cancelled || !b.records[failed].Outcome.Crashed() {
+		return
+	}
+	first := failed - (spec.Portion - 1)
+	for i := first; i < first+spec.Portions; i++ {
+		if b.records[i].Outcome == nil {
+			b.withdrawJob(Withdraw{Job: i, Why: fmt.Sprintf("ended because portion %d had failed", spec.Portion-1)}, now)
+		}
+	}
 }
 
 // endUnstarted ends a job whose process does not run. One that was not admitted stays among those that wait for that (admit).

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
@@ -48,6 +49,7 @@ type runView struct {
 	Series    []seriesView
 	Jobs      *report.Table
 	Ranks     *report.Table // nil: no job has several
+	RankTitle string
 	Failures  []failure
 	Devices   *report.Table
 	Events    *report.Table
@@ -67,7 +69,7 @@ const maxEvents = 200
 func newRunView(r records, arm armName, b *budget) runView {
 	end := horizon(r)
 	v := runView{ID: r.run.ID, Arm: arm, Simulated: r.run.Mode == results.Simulated, Warnings: warnings(r),
-		Title: titleOf(r.run, arm), Facts: newFacts(r), Jobs: newJobs(r), Ranks: newRanks(r), Devices: newDevices(r), Events: newEvents(r),
+		Title: titleOf(r.run, arm), Facts: newFacts(r), Jobs: newJobs(r), Ranks: newRanks(r), RankTitle: rankTitle(r), Devices: newDevices(r), Events: newEvents(r),
 		Timeline: newTimeline(r, end), Held: newJobsFigure(titleOf(r.run, arm), []pictured{{records: r, arm: arm}}, true), Series: newSeries(r, end, b), Config: configuration(r.run.Provenance.Configuration)}
 	v.Option = fmt.Sprintf("%d: %s, %s, %s, repetition %d", r.run.ID, line(r.run.Mix), arm.Text, line(r.run.Node), r.run.Repetition)
 	if v.Simulated {
@@ -158,9 +160,20 @@ func newRanks(r records) *report.Table {
 	if len(r.ranks) == 0 {
 		return nil
 	}
-	t := report.RankTable(r.run, r.ranks).Pick("job_index", "rank", "pid", "outcome", "start", "end", "user", "sys", "max_rss", "exit", "detail")
-	t.Page = report.Page{Label: fmt.Sprintf("Ranks of run %d", r.run.ID), Class: "sortable"}
+	one, _ := results.KindOfRanks(r.ranks)
+	columns := []string{"job_index", "rank"}
+	if one != "rank" {
+		columns = append(columns, "device_index")
+	}
+	t := report.RankTable(r.run, r.ranks).Pick(append(columns, "pid", "outcome", "start", "end", "user", "sys", "max_rss", "exit", "detail")...)
+	t.Page = report.Page{Label: fmt.Sprintf("%s of run %d", rankTitle(r), r.run.ID), Class: "sortable"}
 	return t
+}
+
+// rankTitle is "Ranks", or what else the processes are called.
+func rankTitle(r records) string {
+	_, all := results.KindOfRanks(r.ranks)
+	return strings.ToUpper(all[:1]) + all[1:]
 }
 
 func newDevices(r records) *report.Table {

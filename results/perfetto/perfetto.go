@@ -222,7 +222,8 @@ func (t *run) job(j results.Job) {
 
 // rank writes a process of a job that has several.
 func (t *run) rank(on *lanes, k results.Rank, jobEnd float64) {
-	name := fmt.Sprintf("rank %d", k.Rank)
+	one, _ := results.KindOfRanks([]results.Rank{k})
+	name := fmt.Sprintf("%s %d", one, k.Rank)
 	if k.Outcome != nil && *k.Outcome != results.OK {
 		name += ": " + string(*k.Outcome)
 	}

@@ -56,21 +56,22 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	return t
 }
 
-// RankTable has a row for each rank of jobs that have several.
+// RankTable has a row for each rank of jobs that have several, and for each portion.
 func RankTable(r results.Run, ranks []results.Rank) *Table {
-	t := &Table{Name: "rank", Title: about("ranks of run", r), Detail: true, Columns: ofRun(
-		Column{Name: "job_index", Heading: "job"}, Column{Name: "rank"}, Column{Name: "pid", Heading: "PID", Place: whereKnown(r.Mode == results.Live)},
+	one, all := results.KindOfRanks(ranks)
+	t := &Table{Name: "rank", Title: about(all+" of run", r), Detail: true, Columns: ofRun(
+		Column{Name: "job_index", Heading: "job"}, Column{Name: "rank", Heading: one}, Column{Name: "device_index", Heading: "device", Place: whereKnown(one != "rank")}, Column{Name: "pid", Heading: "PID", Place: whereKnown(r.Mode == results.Live)},
 		Column{Name: "start", Unit: Seconds, Drop: 1}, Column{Name: "end", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: whereKnown(r.Mode == results.Live)}, Column{Name: "sys", Unit: Seconds, Place: whereKnown(r.Mode == results.Live)},
 		Column{Name: "max_rss", Heading: "max RSS", Unit: Bytes, Place: whereKnown(r.Mode == results.Live), Drop: 2}, Column{Name: "outcome", Crashes: true},
-		Column{Name: "exit", Place: TextOnly}, Column{Name: "exit_status", Place: DataOnly}, Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Drop: 3},
+		Column{Name: "exit", Place: TextOnly}, Column{Name: "exit_status", Place: DataOnly}, Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Drop: 3}, Column{Name: "portion", Place: DataOnly},
 	)}
 	for _, k := range ranks {
 		exit := cell(k.ExitStatus)
 		if k.Signal != nil {
 			exit = *k.Signal
 		}
-		t.Add(r.ID, r.Mode, k.Job, k.Rank, k.PID, k.StartS, k.EndS, k.UserS, k.SysS, k.MaxRSSBytes, k.Outcome, exit, k.ExitStatus, k.Signal, given(k.Detail))
+		t.Add(r.ID, r.Mode, k.Job, k.Rank, k.Device, k.PID, k.StartS, k.EndS, k.UserS, k.SysS, k.MaxRSSBytes, k.Outcome, exit, k.ExitStatus, k.Signal, given(k.Detail), k.Portion)
 	}
 	return t
 }

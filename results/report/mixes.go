@@ -42,6 +42,7 @@ func MixJobs(m mixes.Mix) *Table {
 		}
 	}
 	column(Column{Name: "ranks"}, func(j mixes.Job) any { return onlyIf(j.Ranks > 1, j.Ranks) })
+	column(Column{Name: "portions"}, func(j mixes.Job) any { return onlyIf(j.Portions > 0, j.Portions) })
 	column(Column{Name: "restartable"}, func(j mixes.Job) any {
 		if j.Restartable == nil {
 			return nil

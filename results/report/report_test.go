@@ -107,6 +107,7 @@ func views() map[string]*Table {
 		"events":      EventTable(live, events),
 		"ranks":       RankTable(live, someRanks()),
 		"ranks_sim":   RankTable(sim, someRanks()[1:]),
+		"portions":    RankTable(live, []results.Rank{{Job: 1, Portion: true, Device: new(1), StartS: new(0.5), EndS: new(9.5), Outcome: new(results.Crash), ExitStatus: new(3), Detail: "exit status 3"}, {Job: 1, Rank: 1, Portion: true, EndS: new(9.5), Outcome: new(results.Cancelled), Detail: "ended because portion 0 had failed"}}),
 
 		"summary_swapped":      RunSummary(swappedRun(results.Simulated), nil, nil, "/tmp/caserun.db"),
 		"summary_swapped_live": RunSummary(swappedRun(results.Live), nil, nil, "/tmp/caserun.db"),

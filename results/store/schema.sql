@@ -305,7 +305,7 @@ CREATE TABLE rank (
                                              'ok-after-oom')),
     exit_status   INTEGER,
     signal        TEXT,
-    detail        TEXT    NOT NULL,
+    detail        TEXT    NOT NULL, portion INTEGER NOT NULL DEFAULT 0 CHECK (portion IN (0, 1)), device_index INTEGER CHECK (device_index >= 0),
     PRIMARY KEY (run_id, job_index, rank),
     FOREIGN KEY (run_id, job_index) REFERENCES job (run_id, job_index) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
@@ -334,4 +334,4 @@ CREATE TABLE "swap" (
     FOREIGN KEY (run_id, for_job_index) REFERENCES job (run_id, job_index) ON DELETE CASCADE,
     FOREIGN KEY (run_id, device_index) REFERENCES device (run_id, device_index) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
-INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1), (9, 1), (10, 1), (11, 1), (12, 1), (13, 1), (14, 1), (15, 1), (16, 1), (17, 1), (18, 1), (19, 1), (20, 1), (21, 1), (22, 1), (23, 1), (24, 1), (25, 1), (26, 1), (27, 1), (28, 1), (29, 1), (30, 1);
+INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1), (9, 1), (10, 1), (11, 1), (12, 1), (13, 1), (14, 1), (15, 1), (16, 1), (17, 1), (18, 1), (19, 1), (20, 1), (21, 1), (22, 1), (23, 1), (24, 1), (25, 1), (26, 1), (27, 1), (28, 1), (29, 1), (30, 1), (31, 1);

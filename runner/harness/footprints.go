@@ -31,20 +31,23 @@ func (b *Batch) reach(ctx context.Context, backend Backend) error {
 	}
 	jobs, n := slices.Clone(b.Mix.Jobs), 0
 	for i := range jobs {
-		r, known := found[jobs[i].Command()]
+		r, known := found[jobs[i].Whole().Command()]
 		if !known || !statesNoMemory(&jobs[i]) {
 			continue
 		}
-		n++
 		f := jobs[i].Footprint
 		f.Bytes = r.Bytes
 		jobs[i] = jobs[i].WithFootprint(f)
+		if jobs[i].Portion > 1 {
+			continue // that is said of its job
+		}
+		n++
 		b.Notes = append(b.Notes, results.Event{Kind: results.EventReached, Job: &i,
 			Detail: fmt.Sprintf("its mix states no memory, so it asks first for %s, which it reached in earlier runs (%d)", size.Text(r.Bytes), r.Runs)})
 	}
 	b.Mix.Jobs = jobs
 	if n > 0 {
-		b.Say("%d of %d jobs state no memory, and ask first for what they reached in earlier runs; --no-footprints leaves that out", n, len(jobs))
+		b.Say("%d of %d jobs state no memory, and ask first for what they reached in earlier runs; --no-footprints leaves that out", n, len(b.requested().Jobs))
 	}
 	return nil
 }
@@ -55,7 +58,7 @@ func (b *Batch) reached(ctx context.Context, backend Backend) (map[string]store.
 	var commands []string
 	for i := range b.Mix.Jobs {
 		if j := &b.Mix.Jobs[i]; statesNoMemory(j) {
-			commands = append(commands, j.Command())
+			commands = append(commands, j.Whole().Command())
 		}
 	}
 	slices.Sort(commands)

@@ -77,6 +77,9 @@ func (f *Feed) settle(ctx context.Context, t *Taken) error {
 }
 
 func (f *Feed) settleJob(ctx context.Context, t *Taken) error {
+	if n := t.given.Job.Portions; n > 0 {
+		return fmt.Errorf("job %s has portions: %d, which a job that is given to a run cannot have: put it into the run's mix", t.given.Job.Name, n)
+	}
 	b := f.batch
 	b.Mix = mixes.Mix{Name: b.Mix.Name, Source: b.Mix.Source, Jobs: []mixes.Job{t.given.Job}}
 	if b.Know != nil {

@@ -147,6 +147,7 @@ type Batch struct {
 	Started     time.Time       // of a live run
 	// JobNumber and DeviceNumber are as in runner.Config, if the batch is one node's part of a larger one.
 	JobNumber, DeviceNumber func(int) int
+	apart                   *apart          // nil: no job has portions
 	Desk                    *slurmstep.Desk // has the seats of ranks in steps of Slurm; nil: they take part in none
 }
 
@@ -193,19 +194,28 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		return Outcome{}, err
 	}
 	t := new(tracker)
+	var to Recorder = t
+	var join *joiner
+	if b.apart != nil {
+		join = newJoiner(t, b.apart)
+		to = join
+	}
 	if b.Given != nil {
 		b.Feed = &Feed{backend: backend, to: t, known: b.Profiles}
 	}
-	node, err := b.open(t, func(b Batch) (Node, error) {
+	node, err := b.open(to, func(b Batch) (Node, error) {
 		if b.Scheduler.Program != nil { // its greeting may have said that it takes memory back
 			if err := backend.CheckScheduler(b.Scheduler); err != nil {
 				return nil, err
 			}
 		}
-		return backend.Open(ctx, b, t)
+		return backend.Open(ctx, b, to)
 	})
 	if err != nil {
 		return Outcome{}, err
+	}
+	if join != nil {
+		node = joinedNode{node, join}
 	}
 	b.sayTooLarge(backend.Mode(), node.Devices())
 	b.sayIgnoredShares()
@@ -215,7 +225,9 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	run, err := b.record()
 	if err == nil {
 		node.Describe(&run)
-		err = t.begin(ctx, b.Request, run, node.Devices())
+		asked := b.Request
+		asked.Mix = b.requested()
+		err = t.begin(ctx, asked, run, node.Devices())
 	}
 	if err != nil {
 		return Outcome{}, errors.Join(append([]error{err}, node.Close(&run)...)...)
@@ -223,6 +235,12 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	for i, k := range known {
 		if ctx.Err() != nil { // the run is interrupted, and a large mix has many
 			break
+		}
+		if join != nil {
+			if _, portions := join.portions(i); portions > 0 {
+				continue // what is expected of a portion says nothing of its job
+			}
+			i = join.number(i)
 		}
 		if k != nil {
 			t.Prediction(results.Prediction{Job: i, Expected: k.Expected})
@@ -260,6 +278,10 @@ func prepare(ctx context.Context, backend Backend, r Request) (b Batch, known []
 	if err := CheckDevices(r.Mix, b.Scheduler, devices); err != nil {
 		return b, nil, err
 	}
+	if err := b.setApart(); err != nil {
+		return b, nil, err
+	}
+	r = b.Request
 	if r.Fallback != "" {
 		r.Say("%s", r.Fallback)
 	}
@@ -341,7 +363,7 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 		workers = hostThreads
 	}
 	if r.Given == nil {
-		workers = min(workers, len(r.Mix.Jobs))
+		workers = min(workers, r.Mix.Startable())
 	}
 	return s, workers, nil
 }
@@ -354,7 +376,7 @@ func (b Batch) record() (results.Run, error) {
 	}
 	run := results.Run{Mix: b.Mix.Name, MixSource: b.Mix.Source, Scheduler: b.Scheduler.Name, Parameters: b.Scheduler.Parameters(), Probe: b.Probe, Arm: b.Scheduler.Arm,
 		Suite: b.Suite, Repetition: 1, Tag: b.Tag, Seed: b.Seed, Workers: b.Workers, Status: results.Running,
-		Jobs: len(b.Mix.Jobs), Provenance: provenance()}
+		Jobs: len(b.requested().Jobs), Provenance: provenance()}
 	run.Provenance.Configuration = string(settings)
 	if open := b.Mix.OpenLoad(); open != "" {
 		run.Arrivals = &open

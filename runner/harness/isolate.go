@@ -149,7 +149,7 @@ func (r Request) faultsAlone(ctx context.Context) (map[int]string, error) {
 	}
 	out := map[int]string{}
 	for i, j := range r.Mix.Jobs {
-		if run, found := known[j.Command()]; found {
+		if run, found := known[j.Whole().Command()]; found {
 			out[i] = faultedAlone(run)
 		}
 	}

@@ -14,14 +14,17 @@ func (b Batch) sayOrder(known []*results.Known) {
 	none := func(has func(mixes.Job) bool) bool { return len(jobs) > 0 && !slices.ContainsFunc(jobs, has) }
 	switch b.Scheduler.Config.Queue {
 	case engine.ShortestFirst:
-		unknown := 0
-		for _, k := range known {
-			if k == nil {
+		unknown, all := 0, 0
+		for i, k := range known {
+			if jobs[i].Portion > 1 { // its job is counted once
+				continue
+			}
+			if all++; k == nil {
 				unknown++
 			}
 		}
 		if unknown > 0 {
-			b.Say("nothing is known of %d of %d jobs, so queue=sjf serves them last, by arrival: caserun history shows what is known", unknown, len(known))
+			b.Say("nothing is known of %d of %d jobs, so queue=sjf serves them last, by arrival: caserun history shows what is known", unknown, all)
 		}
 	case engine.EarliestDeadline:
 		if none(func(j mixes.Job) bool { return j.Deadline > 0 }) {

@@ -48,7 +48,7 @@ func (b Batch) checkWhole() error {
 // sayIgnoredShares says which jobs ask for a part of a device's time that the scheduler does not know.
 func (b Batch) sayIgnoredShares() {
 	first, more := "", 0
-	for i, j := range b.Mix.Jobs {
+	for i, j := range b.requested().Jobs {
 		switch {
 		case j.Share == 0 || b.Scheduler.TakesShares():
 		case first == "":

@@ -23,7 +23,8 @@ func (b Batch) sayTooLarge(mode results.Mode, devices []results.Device) {
 	room := largest.CapacityBytes - largest.ContextBytes
 	said := map[string]bool{}
 	more := 0
-	for i, j := range b.Mix.Jobs {
+	m := b.requested()
+	for i, j := range m.Jobs {
 		if j.Footprint.Bytes <= room {
 			continue
 		}
@@ -37,7 +38,7 @@ func (b Batch) sayTooLarge(mode results.Mode, devices []results.Device) {
 			continue
 		}
 		var where, by string
-		if at := b.Mix.Where(i); at != "" {
+		if at := m.Where(i); at != "" {
 			where = at + ": "
 		}
 		if b.Profiles.IsEstimated(j) {

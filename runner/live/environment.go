@@ -31,7 +31,7 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 	callers, _ := surroundings.WithoutMPS(own)
 	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_MPS_PIPES", "CASE_MPS_PIPE_DIRECTORY", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_RENDEZVOUS"}, key)
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_MPS_PIPES", "CASE_MPS_PIPE_DIRECTORY", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_PORTION", "CASE_PORTIONS", "CASE_RENDEZVOUS"}, key)
 	})
 	if x.config.ServerEnv != nil {
 		device := 0 // the only one that CUDA shows, before the task is bound, where each has an MPS daemon of its own
@@ -76,6 +76,9 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 		env = append(env, "CASE_GUARD=1")
 	}
 	env = append(env, seat.environment()...)
+	if spec.Portion > 0 {
+		env = append(env, "CASE_PORTION="+strconv.Itoa(spec.Portion-1), "CASE_PORTIONS="+strconv.Itoa(spec.Portions))
+	}
 	env = append(env, x.tracing(traces)...)
 	env = append(env, spec.Env...)
 	preload := x.preload

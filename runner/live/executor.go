@@ -313,7 +313,11 @@ func (x *Executor) Start(job int, devices []int) {
 					x.abort(job, started, fmt.Errorf("start job %d (%s): %w", x.number(job), x.job(job).spec.Command(), err))
 					return
 				}
-				x.loop.Post(started[0].started, runner.JobStarted{Job: job})
+				said := runner.JobStarted{Job: job}
+				if len(started) == 1 {
+					said.PID = &started[0].pid
+				}
+				x.loop.Post(started[0].started, said)
 				x.await(job, started)
 				x.readTraces(job, started)
 			}()

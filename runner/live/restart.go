@@ -28,7 +28,13 @@ func (x *Executor) try(job int) runner.Try {
 }
 
 // fileName begins the names of a job's files, of which the last try has the plain ones.
-func (x *Executor) fileName(job int) string { return fmt.Sprintf("job-%04d", x.number(job)) }
+func (x *Executor) fileName(job int) string {
+	name := fmt.Sprintf("job-%04d", x.number(job))
+	if n := x.job(job).spec.Portion; n > 0 {
+		name += fmt.Sprintf("-portion-%d", n-1)
+	}
+	return name
+}
 
 // number is a job's number in the run, for texts, and gpu a device's.
 func (x *Executor) number(job int) int { return runner.Numbered(x.config.JobNumber, job) }
@@ -38,10 +44,11 @@ func trySuffix(n int) string { return fmt.Sprintf("-try-%d", n) }
 
 // keepOutput gives the output files of a job's try, the n-th, names of their own.
 func (x *Executor) keepOutput(job, n int) {
+	base := x.fileName(job)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, ext := range []string{".out", ".err"} {
-		name, kept := x.fileName(job)+ext, x.fileName(job)+trySuffix(n)+ext
+		name, kept := base+ext, base+trySuffix(n)+ext
 		for i := range x.written {
 			w := &x.written[i]
 			if filepath.Base(w.path) != name {

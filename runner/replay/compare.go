@@ -27,6 +27,9 @@ func Load(ctx context.Context, db *store.Store, run results.Run) (*Stored, error
 	if err := cmp.Or(err, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
+	if len(ranks) > 0 && ranks[0].Portion {
+		return nil, harness.Refuse(fmt.Errorf("replay run %d: job %d has portions, and its tasks do not tell which portion began when: use caserun mix on a simulated node", run.ID, ranks[0].Job))
+	}
 	if len(ranks) > 0 {
 		return nil, harness.Refuse(fmt.Errorf("replay run %d: job %d has several ranks, and the run does not tell when they wait for each other: use caserun mix on a simulated node", run.ID, ranks[0].Job))
 	}

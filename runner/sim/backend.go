@@ -199,7 +199,7 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 		return b.openCluster(batch, to)
 	}
 	model := b.kinds[0].Node
-	x, err := b.executor(Config{Node: model, Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Swaps(), Checkpoints: batch.Scheduler.Checkpoints, Bursts: batch.Scheduler.Bursts, Seed: batch.Seed, Feed: batch.Feed}, batch.Mix, to)
+	x, err := b.executor(Config{Node: model, Jobs: batch.Mix.Jobs, MPS: batch.MPS(), Profiles: batch.Profiles, Revokes: batch.Scheduler.Swaps(), Checkpoints: batch.Scheduler.Checkpoints, Bursts: batch.Scheduler.Bursts, Seed: batch.Seed, Feed: batch.Feed, Number: batch.JobNumber}, batch.Mix, to)
 	if err != nil {
 		return nil, err
 	}

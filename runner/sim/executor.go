@@ -31,7 +31,7 @@ type Config struct {
 	Noise       float64       // σ of the logarithm of each phase's length; 0 = none
 	Feed        *harness.Feed // of more jobs; nil: there are no more
 	OfCluster   bool          // the cluster gives it jobs
-	Number      func(int) int // of a job in the cluster; nil: its place
+	Number      func(int) int // of a job in the cluster, or in a mix with portions; nil: its place
 	// Outside is before when the cluster does nothing with the node; nil: it is alone.
 	Outside  func() time.Duration
 	Woken    func()    // another node has planned something here
@@ -185,11 +185,12 @@ func (x *Executor) newProcess(job, rank int, devices []int) *process {
 		}
 		p.kind = &k
 	}
+	of := uint64(max(p.job.Portion-1, 0))<<32 | uint64(x.number(job))
 	if p.job.Profile != nil && p.job.Profile.Exponential {
-		p.stretch = rand.New(rand.NewPCG(x.config.Seed, lengthStream|uint64(x.number(job)))).ExpFloat64()
+		p.stretch = rand.New(rand.NewPCG(x.config.Seed, lengthStream|of)).ExpFloat64()
 	}
 	if x.config.Noise > 0 {
-		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(rank)<<32|uint64(x.number(job))))
+		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(rank)<<32|of))
 	}
 	return p
 }
