@@ -32,23 +32,24 @@ if [ -e "$dir/build" ] && [ "$(cat "$dir/build")" != "$build" ]; then
 fi
 echo "$build" >"$dir/build"
 
+devices=$(bin/caserun doctor --format csv 2>/dev/null | grep '^GPU [0-9]')
+grep -E ',(failed|warning),' <<<"$devices" | sed 's/^/mig.sh: doctor says: /' >&2
+
 # shown NAMES prints the devices of doctor whose names match, with commas.
-shown() {
-	bin/caserun doctor --format csv 2>/dev/null | sed -nE "s/^GPU ($1),ok,.*/\1/p" | paste -sd,
-}
+shown() { sed -nE "s/^GPU ($1),ok,.*/\1/p" <<<"$devices" | paste -sd,; }
 
 # measure NAME DEVICES makes the repetitions that a sweep lacks. DEVICES is empty if this machine has none.
 measure() {
-	local name=$1 devices=$2 number='' left=$((limit - SECONDS))
-	[ ! -e "$db" ] || number=$(bin/caserun sweep list --db "$db" --format csv | awk -F, -v name="$name" '$2 == name { print $1 }')
+	local name=$1 devices=$2 number='' done='' left=$((limit - SECONDS))
+	[ ! -e "$db" ] || read -r number done < <(bin/caserun sweep list --db "$db" --format csv | awk -F, -v name="$name" -v reps="$reps" '$2 == name { print $1, ($7 == "complete" && $10 >= reps) }')
+	[ "$done" = 1 ] && return 0
 	if [ -z "$devices" ]; then
-		[ -n "$number" ] && return 0 # an earlier call has made them
 		echo "mig.sh: this machine has none of what $name needs: call again with the same DIR once MIG is switched, or on a machine that has it" >&2
 		return 3
 	fi
 	[ "$left" -gt 60 ] || return 4
 	if [ -n "$number" ]; then
-		bin/caserun sweep --resume "$number" --reps "$reps" --db "$db" --devices "$devices" --time-limit "${left}s"
+		bin/caserun sweep --resume "$number" --reps "$reps" --db "$db" --time-limit "${left}s"
 	else
 		bin/caserun sweep --mixes "${MIXES:-W1..W8}" --scheds "${SCHEDS:-sa,case-alg3,schedgpu}" --name "$name" --tag "$name" --devices "$devices" \
 			--require-live --reps "$reps" --warmups 0 --db "$db" --runs "$dir/runs" --timeout 600s --time-limit "${left}s"
@@ -63,3 +64,4 @@ measure whole "${WHOLE-${first%%,*}}" || status=$?
 [ "$status" = 0 ] || exit "$status"
 bin/caserun compare instances --by mix --db "$db"
 bin/caserun compare tag:whole tag:instances --db "$db"
+echo "For more repetitions: REPS=$((reps + 2)) benchmarks/mig.sh $1"

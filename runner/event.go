@@ -284,9 +284,11 @@ type (
 	ServerFaulted struct{ Device int }
 	// ServerBroken says what is wrong with the MPS server whose recovery is awaited. Fault: it says so itself, and
 	// its clients on the devices of the fault have lost their contexts.
+	// Devices are those of a server of their own; nil: all.
 	ServerBroken struct {
-		Why   error
-		Fault bool
+		Why     error
+		Fault   bool
+		Devices []int
 	}
 	// ServerRecovered answers AwaitServer: the MPS server is healthy, or because of Err it will never be.
 	// After an Err nobody is admitted to it any more.

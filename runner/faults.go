@@ -198,7 +198,7 @@ func (e ServerFaulted) apply(b *Batch, now time.Duration) error {
 const ending = 2 * time.Second
 
 func (e ServerBroken) apply(b *Batch, now time.Duration) error {
-	b.server.Broken(now)
+	b.server.Broken(now, e.Devices)
 	b.recordServer(results.EventMPSBroken, e.Why, now)
 	b.inFault = b.inFault || e.Fault
 	b.giveTime(now)
@@ -269,7 +269,7 @@ func (e ServerRecovered) apply(b *Batch, now time.Duration) error {
 	case b.Ended():
 		return nil // nobody waits
 	case e.Err != nil:
-		b.server.Broken(now)
+		b.server.Broken(now, nil)
 		b.recordServer(results.EventMPSNotRecovered, e.Err, now)
 		return nil //nolint:nilerr // the batch goes on without the server, and has recorded why
 	}

@@ -59,7 +59,7 @@ func TestDrain(t *testing.T) {
 	}{
 		{"drain 1 1", "run 1: device 1 is drained already: --undo puts it back", exitUsage},
 		{"drain 1 GPU-ca5e0000-0000-0000-0000-000000000000", "run 1: device 0 is the last one that jobs may use: put another back with --undo, or stop the run", exitUsage},
-		{"drain 1 7", "device 7: run 1 has devices 0 to 1; caserun report 1 -v shows their UUIDs", exitUsage},
+		{"drain 1 7", "device 7: run 1 has devices 0 to 1; caserun report 1 -v --csv DIR writes their UUIDs", exitUsage},
 		{"drain 9 0", "run 9: no such run", exitUsage},
 		{"drain one 0", `run "one": want a run's number from caserun report, or latest`, exitUsage},
 		{"drain 1", "DEVICE is missing", exitUsage},

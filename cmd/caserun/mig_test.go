@@ -156,6 +156,14 @@ func TestBoundEarlyOnInstances(t *testing.T) {
 	}
 }
 
+func TestProfileOnAnInstance(t *testing.T) {
+	dir := inTempDir(t)
+	status, text := onFakeNode(t, dir, divided(t), "profile", "--untraced", "--devices", "0:1", "--", "native/lazy/build/13/lazy_program", "swapped", "4")
+	if status != exitOK || !strings.Contains(text, "Fake GPU MIG 1g.2gb") {
+		t.Errorf("exit %d:\n%s", status, text)
+	}
+}
+
 func TestRefusedOnInstances(t *testing.T) {
 	dir := inTempDir(t)
 	const program = "program: native/lazy/build/13/lazy_program, args: [swapped, \"4\"]"

@@ -15,8 +15,7 @@ import (
 // does not offer the value.
 type Device struct {
 	Index     int    // position among the node's devices, in PCI bus order
-	Number    int    // of the GPU among all of the machine, in the order of CUDA_DEVICE_ORDER=PCI_BUS_ID
-	ID        string // what Select calls it: its number, or such as 0:2 if it is an instance of MIG
+	ID        string // what Select calls it: its number among all of the machine, in the order of CUDA_DEVICE_ORDER=PCI_BUS_ID, or such as 0:2 if it is an instance of MIG
 	UUID      string // GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, or MIG- and the same
 	UUIDBytes [16]byte
 	Name      string
@@ -98,7 +97,7 @@ func (n *Node) Count() int { return len(n.handles) }
 // Device describes the device at position index. After an error the device has its numbers and, if it is known, its UUID.
 func (n *Node) Device(index int) (Device, error) {
 	h := n.handles[index]
-	d, err := Device{Index: h.index, Number: h.number, ID: h.id, UUID: h.uuid}, h.err
+	d, err := Device{Index: h.index, ID: h.id, UUID: h.uuid}, h.err
 	if err == nil {
 		var found Device
 		if found, err = bounded(n, h, func() (Device, error) { return n.describe(h) }); !errors.Is(err, ErrHung) {
@@ -112,7 +111,7 @@ func (n *Node) Device(index int) (Device, error) {
 }
 
 func (n *Node) describe(h handle) (Device, error) {
-	d := Device{Index: h.index, Number: h.number, ID: h.id, UUID: h.uuid, BusID: h.busID}
+	d := Device{Index: h.index, ID: h.id, UUID: h.uuid, BusID: h.busID}
 	if h.part != nil {
 		d.Instance = &Instance{GPU: h.part.gpu, Profile: h.part.profile}
 	}

@@ -56,12 +56,12 @@ func (n *Node) divided(gpu handle) []handle {
 	var out []handle
 	for i := range most {
 		dev, ret := gpu.dev.GetMigDeviceHandleByIndex(i)
-		if ret == nvml.ERROR_NOT_FOUND {
+		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT { // no instance has this number
 			continue
 		}
 		h := handle{dev: dev, gpu: gpu.dev, busID: gpu.busID, instance: i, part: &part{gpu: gpu.uuid}}
 		if h.err = check(ret, "nvmlDeviceGetMigDeviceHandleByIndex", fmt.Sprintf("instance %d of %s", i, gpu.uuid)); h.err == nil {
-			h.err = h.identify(out)
+			h.err = h.identify()
 		}
 		if ret == nvml.ERROR_NO_PERMISSION {
 			h.err = fmt.Errorf("%w: this user, or this container, may not use it (/dev/nvidia-caps)", h.err)
@@ -75,8 +75,8 @@ func (n *Node) divided(gpu handle) []handle {
 	return out
 }
 
-// identify asks who an instance is. others are those of its GPU that come before it.
-func (h *handle) identify(others []handle) error {
+// identify asks who an instance is.
+func (h *handle) identify() error {
 	at := fmt.Sprintf("instance %d of %s", h.instance, h.part.gpu)
 	uuid, ret := h.dev.GetUUID()
 	if err := check(ret, "nvmlDeviceGetUUID", at); err != nil {
@@ -95,16 +95,24 @@ func (h *handle) identify(others []handle) error {
 		return err
 	}
 	h.part.profile = profile(oneLine(name), attributes)
-	for _, o := range others {
-		if o.err == nil && o.part.group == h.part.group {
-			return fmt.Errorf("it is a compute instance that shares its memory with instance %d, and a run counts on memory of its own: name one of them", o.instance)
+	return nil
+}
+
+// sharing returns an error if two of the devices are compute instances in one GPU instance. They share its memory, and a run counts on
+// memory of a device's own.
+func sharing(devices []handle) error {
+	for i, a := range devices {
+		for _, b := range devices[:i] {
+			if a.err == nil && b.err == nil && a.part != nil && b.part != nil && a.number == b.number && a.part.group == b.part.group {
+				return fmt.Errorf("%s are compute instances of one GPU instance and share its memory: name only one of them with --devices", present([]handle{b, a}, 0, 1))
+			}
 		}
 	}
 	return nil
 }
 
-// profile is an instance's kind. Its name ends with it, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; else it is composed as NVIDIA's
-// Multi-Instance GPU User Guide says.
+// profile is an instance's kind. Its name ends with it, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; else it is composed of its slices and
+// its memory, and may have another number of GB than nvidia-smi shows.
 func profile(name string, a nvml.DeviceAttributes) string {
 	if _, found, ok := strings.Cut(name, " MIG "); ok {
 		return found
@@ -116,6 +124,15 @@ func profile(name string, a nvml.DeviceAttributes) string {
 	return text
 }
 
+// destroyed is how an instance is lost.
+type destroyed struct{ id, uuid string }
+
+func (e destroyed) Error() string {
+	return fmt.Sprintf("instance %s (%s) was destroyed: name others with --devices, or make it again", e.id, e.uuid)
+}
+
+func (destroyed) Is(target error) bool { return target == ErrLost }
+
 // there returns an error that wraps ErrLost if an instance was destroyed. NVML may then use its handle for another one
 // (nvmlDeviceGetMigDeviceHandleByIndex).
 func (h handle) there() error {
@@ -125,7 +142,7 @@ func (h handle) there() error {
 	uuid, ret := h.dev.GetUUID()
 	switch {
 	case ret == nvml.ERROR_INVALID_ARGUMENT, ret == nvml.ERROR_NOT_FOUND, ret == nvml.SUCCESS && oneLine(uuid) != h.uuid:
-		return fmt.Errorf("%w: instance %s (%s) was destroyed: name others with --devices, or make it again", ErrLost, h.id, h.uuid)
+		return destroyed{h.id, h.uuid}
 	}
 	return check(ret, "nvmlDeviceGetUUID", h.uuid)
 }

@@ -165,6 +165,22 @@ func TestInstanceIsDestroyed(t *testing.T) {
 	})
 }
 
+// Of compute instances that share a GPU instance's memory a run uses one.
+func TestSharedMemory(t *testing.T) {
+	of := func(id string, group int) handle { return handle{id: id, uuid: "MIG-" + id, part: &part{group: group}} }
+	n := &Node{handles: []handle{of("0:0", 1), of("0:1", 1), of("0:2", 2)}}
+	const says = "0:0 (MIG-0:0), 0:1 (MIG-0:1) are compute instances of one GPU instance and share its memory: name only one of them with --devices"
+	if errs := n.Unusable(); len(errs) != 1 || errs[0].Error() != says {
+		t.Errorf("all: %v", errs)
+	}
+	if err := n.Select("0:0,0:1", ""); err == nil || err.Error() != says {
+		t.Errorf("both: %v", err)
+	}
+	if err := n.Select("0:1,0:2", ""); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestProfile(t *testing.T) {
 	for want, c := range map[string]struct {
 		name string

@@ -210,6 +210,9 @@ func (n *Node) Unusable() []error {
 			errs = append(errs, h.unusable())
 		}
 	}
+	if err := sharing(n.handles); err != nil {
+		errs = append(errs, err)
+	}
 	return errs
 }
 

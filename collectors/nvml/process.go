@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"runtime"
@@ -59,8 +60,8 @@ func (n *Node) Users(index int, underMPS bool) (found []Process, took time.Durat
 }
 
 func (n *Node) users(h handle, underMPS bool) ([]Process, error) {
-	if h.err != nil {
-		return nil, h.err
+	if err := cmp.Or(h.err, h.there()); err != nil {
+		return nil, err
 	}
 	compute, err := n.listed(h, computeProcesses)
 	if err != nil || !underMPS || n.listsClients.Load() {
@@ -78,8 +79,8 @@ func (n *Node) users(h handle, underMPS bool) ([]Process, error) {
 }
 
 func (n *Node) processes(h handle) ([]Process, error) {
-	if h.err != nil {
-		return nil, h.err
+	if err := cmp.Or(h.err, h.there()); err != nil {
+		return nil, err
 	}
 	compute, err := n.listed(h, computeProcesses)
 	if err != nil {

@@ -36,6 +36,13 @@ func (n *Node) Select(list, within string) error {
 			}
 		}
 	}
+	return n.keep(numbers)
+}
+
+// First keeps only the first device, as Select does.
+func (n *Node) First() error { return n.keep([]int{0}) }
+
+func (n *Node) keep(numbers []int) error {
 	kept := make([]handle, len(numbers))
 	for i, number := range numbers {
 		kept[i] = n.handles[number]
@@ -43,6 +50,9 @@ func (n *Node) Select(list, within string) error {
 			return kept[i].unusable()
 		}
 		kept[i].index = i
+	}
+	if err := sharing(kept); err != nil {
+		return err
 	}
 	n.handles = kept
 	return nil

@@ -136,16 +136,19 @@ func (n *Node) source(h handle) (source, *gpmWindow) {
 	return s, w
 }
 
+// identityEvery is how many readings of an instance's memory pass before its UUID is read again: its handle may have become another one's.
+const identityEvery = 100
+
 // ofInstance is what an instance of MIG offers of it. NVML has utilization, and the meters have power and energy, of the whole GPU only.
 func (s source) ofInstance(h handle) source {
 	none := fmt.Errorf("utilization of an instance of MIG: %w", errNotSupported)
 	s.Utilization = func() (gpu, mem int, err error) { return 0, 0, none }
 	s.Buffered = func(time.Time) ([]bufferedSample, error) { return nil, none }
 	s.Energy, s.Power = nil, nil
-	used := s.MemoryUsed
+	used, reads := s.MemoryUsed, 0
 	s.MemoryUsed = func() (uint64, error) {
 		bytes, err := used()
-		if err != nil {
+		if reads++; err != nil || reads%identityEvery == 0 {
 			err = cmp.Or(h.there(), err)
 		}
 		return bytes, err

@@ -139,7 +139,7 @@ static int in(const int *pids, int count) {
 enum { WORDS = 1 << 20, WORD = 0x5eed };
 
 /* subject is that process. It says through `up` that it is ready, and checks its memory when `down` ends. */
-static int subject(int ordinal, int up, int down) {
+static int subject(const char *named, int up, int down) {
   CUresult (*device_get)(CUdevice *device, int ordinal), (*retain)(void **context, CUdevice device), (*set_current)(void *context);
   CUresult (*allocate)(unsigned long long *at, size_t bytes), (*fill)(unsigned long long at, unsigned value, size_t count);
   CUresult (*copy)(void *to, unsigned long long from, size_t bytes);
@@ -149,9 +149,11 @@ static int subject(int ordinal, int up, int down) {
   void *context;
   unsigned long long at;
   char ready = 0;
+  uint64_t ordinal = 0; /* a device that is named by its UUID is the only one that is shown */
   unsigned *back = malloc(WORDS * sizeof *back);
-  load_driver(used, sizeof used / sizeof *used, "");
-  must(device_get(&device, ordinal), "cuDeviceGet", NULL);
+  if (!is_uuid(named) && (!parse_number(named, &ordinal) || ordinal > INT32_MAX)) fail(EXIT_USAGE, "%s: no device", named);
+  load_driver(used, sizeof used / sizeof *used, named);
+  must(device_get(&device, (int)ordinal), "cuDeviceGet", NULL);
   must(retain(&context, device), "cuDevicePrimaryCtxRetain", NULL);
   must(set_current(context), "cuCtxSetCurrent", NULL);
   must(allocate(&at, WORDS * sizeof *back), "cuMemAlloc", NULL);
@@ -164,7 +166,7 @@ static int subject(int ordinal, int up, int down) {
 }
 
 /* try makes the process before the driver is loaded, because CUDA does not survive fork. */
-static int try(int ordinal) {
+static int try(const char *device) {
   int up[2], down[2], status;
   char ready;
   double lock_s, copy_s;
@@ -174,7 +176,7 @@ static int try(int ordinal) {
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(down[1]);
-    _exit(subject(ordinal, up[1], down[0]));
+    _exit(subject(device, up[1], down[0]));
   }
   close(up[1]);
   load_driver(symbols, sizeof symbols / sizeof *symbols, "");
@@ -197,12 +199,12 @@ int main(int argc, char **argv) {
   const int count = argc - 2;
   int *pids = calloc((size_t)argc, sizeof *pids);
   if (count < 1 || !pids) fail(EXIT_USAGE, "%s", usage);
+  if (strcmp(argv[1], "try") == 0 && count == 1) return try(argv[2]);
   for (int i = 0; i < count; i++) {
     uint64_t number;
     if (!parse_number(argv[i + 2], &number) || number > INT32_MAX) fail(EXIT_USAGE, "%s: not a number. %s", argv[i + 2], usage);
     pids[i] = (int)number;
   }
-  if (strcmp(argv[1], "try") == 0 && count == 1) return try(pids[0]);
   const int outwards = strcmp(argv[1], "out") == 0 && count > 1;
   if (!outwards && strcmp(argv[1], "in") != 0) fail(EXIT_USAGE, "%s", usage);
   load_driver(symbols, sizeof symbols / sizeof *symbols, "");

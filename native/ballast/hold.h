@@ -85,14 +85,14 @@ static inline void find_driver(const struct symbol *symbols, size_t count) {
   must(init(0), "cuInit", NULL);
 }
 
-/* is_instance: the name is the UUID of an instance of MIG. */
+/* is_instance: the name is the UUID of an instance of MIG. is_uuid: it is that of a device. */
 static inline int is_instance(const char *device) { return strncmp(device, "MIG-", 4) == 0; }
+static inline int is_uuid(const char *device) { return is_instance(device) || strncmp(device, "GPU-", 4) == 0; }
 
 /* load_driver does so. The driver shows every GPU of the node, in PCI order, or only the device if that is a UUID: beside instances
  * of MIG it shows one device at most. It runs without MPS: it cannot reach a control daemon in this directory. */
 static inline void load_driver(const struct symbol *symbols, size_t count, const char *device) {
-  const int one = is_instance(device) || strncmp(device, "GPU-", 4) == 0;
-  if ((one ? setenv("CUDA_VISIBLE_DEVICES", device, 1) : unsetenv("CUDA_VISIBLE_DEVICES")) || setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) ||
+  if ((is_uuid(device) ? setenv("CUDA_VISIBLE_DEVICES", device, 1) : unsetenv("CUDA_VISIBLE_DEVICES")) || setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) ||
       setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1))
     fail(EXIT_CUDA, "set the environment: %s", strerror(errno));
   find_driver(symbols, count);

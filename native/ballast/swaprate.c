@@ -193,8 +193,8 @@ static struct measurement move_in(CUdeviceptr at, CUdeviceptr window, CUmemGener
 static double beside(struct measurement m) { return (m.all - m.copying) * 1e6 / pieces; }
 
 int main(int argc, char **argv) {
-  uint64_t ordinal = 0, count; /* an instance is the only device that is shown */
-  if (argc != 3 || (!is_instance(argv[1]) && !parse_number(argv[1], &ordinal)) || ordinal > 1 << 20 || !parse_number(argv[2], &count) || count == 0 || count > MOST) {
+  uint64_t ordinal = 0, count; /* a device that is named by its UUID is the only one that is shown */
+  if (argc != 3 || (!is_uuid(argv[1]) && !parse_number(argv[1], &ordinal)) || ordinal > 1 << 20 || !parse_number(argv[2], &count) || count == 0 || count > MOST) {
     fputs("usage: swaprate DEVICE PIECES\n", stderr);
     return EXIT_USAGE;
   }

@@ -146,7 +146,10 @@ enum { reversed = 1 };
 #define UUID "%s-%u0000000-0000-0000-0000-000000000000"
 #endif
 
-static unsigned instances(void) { return (unsigned)setting("FAKE_MIG", 0); }
+static unsigned instances(void) {
+  unsigned long long wanted = setting("FAKE_MIG", 0);
+  return wanted < devices() ? (unsigned)wanted : devices();
+}
 static int is_instance(Device d) { return d <= instances(); }
 
 /* gpus is how many GPUs there are: one that is split, if there are instances, and those that are whole. */

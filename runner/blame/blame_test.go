@@ -190,7 +190,7 @@ func TestServer(t *testing.T) {
 		t.Error("nobody awaits the recovery")
 	}
 	lost()
-	s.Broken(4 * time.Second)
+	s.Broken(4*time.Second, nil)
 	lost(0) // a death broke it
 	if s.Suspect(client, 5*time.Second, true) || s.Suspect(neighbour, 5*time.Second, false) {
 		t.Error("the recovery is awaited twice")
@@ -206,5 +206,24 @@ func TestServer(t *testing.T) {
 	want := []blame.Outage{{Device: 0, From: 3 * time.Second, To: 7 * time.Second, Shown: true, Seen: 4 * time.Second}, {Device: 1, From: 5 * time.Second, To: 7 * time.Second, Seen: schedulers.Never}}
 	if diff := cmp.Diff(want, s.Outages()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Where each device has a server of its own, one that is broken costs no client of another its context.
+func TestServerOfItsOwn(t *testing.T) {
+	var s blame.Server
+	on := func(device int) blame.Residencies { return blame.Residencies{{Device: device, From: 0, To: schedulers.Never}} }
+	s.Suspect(on(0), time.Second, false)
+	s.Suspect(on(1), time.Second, true)
+	s.Broken(2*time.Second, []int{1})
+	for device, want := range []bool{false, true} {
+		if lost, _ := s.Lost(on(device)); lost != want {
+			t.Errorf("a client of device %d has lost its context: %v", device, lost)
+		}
+	}
+	for _, o := range s.Outages() {
+		if seen := o.Seen != schedulers.Never; seen != (o.Device == 1) {
+			t.Errorf("%+v", o)
+		}
 	}
 }

@@ -28,7 +28,8 @@ func (o Outage) at(t time.Duration) bool { return o.From <= t && t <= o.To }
 type Server struct {
 	outages  []Outage
 	recovery recovery
-	broken   bool // it was seen broken while its recovery was awaited
+	broken   bool  // it was seen broken while its recovery was awaited,
+	of       []int // on these devices, each of which has a server of its own; nil: on all
 }
 
 type recovery int
@@ -73,14 +74,19 @@ func (s *Server) FaultLogged(device int, at time.Duration) {
 	}
 }
 
-// Broken notes that the server was seen broken while its recovery was awaited.
-func (s *Server) Broken(at time.Duration) {
+// Broken notes that the server was seen broken while its recovery was awaited. devices are those of a server of their own; nil: all.
+func (s *Server) Broken(at time.Duration, devices []int) {
 	s.broken = true
+	s.of = append(s.of, devices...)
 	for i, o := range s.outages {
-		if o.open() {
+		if o.open() && s.brokenOn(o.Device) {
 			s.outages[i].Seen = min(o.Seen, at)
 		}
 	}
+}
+
+func (s *Server) brokenOn(device int) bool {
+	return s.broken && (s.of == nil || slices.Contains(s.of, device))
 }
 
 // Healthy notes that the server was seen healthy. Where something happened since its
@@ -95,7 +101,7 @@ func (s *Server) Healthy(at time.Duration) (awaitAgain, wasBroken bool) {
 		s.outages[i].To = min(s.outages[i].To, at)
 	}
 	wasBroken = s.broken
-	s.recovery, s.broken = healthy, false
+	s.recovery, s.broken, s.of = healthy, false, nil
 	return false, wasBroken
 }
 
@@ -105,9 +111,9 @@ func (s *Server) Recovering() bool { return s.recovery != healthy }
 // lost are the outages of devices whose clients have lost their contexts, while the server is seen broken: those on which a fault
 // was shown. If none was, a death broke the server, on one of the devices of an outage.
 func (s *Server) lost() (lost []Outage) {
-	shown := slices.ContainsFunc(s.outages, func(o Outage) bool { return o.open() && o.Shown })
+	shown := slices.ContainsFunc(s.outages, func(o Outage) bool { return o.open() && s.brokenOn(o.Device) && o.Shown })
 	for _, o := range s.outages {
-		if o.open() && s.broken && o.Shown == shown {
+		if o.open() && s.brokenOn(o.Device) && o.Shown == shown {
 			lost = append(lost, o)
 		}
 	}

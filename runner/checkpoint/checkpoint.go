@@ -47,25 +47,28 @@ type Result struct {
 // milliseconds; 0: for ever). The outcome is Busy if no process uses CUDA. An error says that processes may be left
 // blocked (ErrBlocked); after any other nothing was done.
 func Out(ctx context.Context, bin string, limit time.Duration, pids ...int) (Result, error) {
-	return run(ctx, bin, append([]int{int(limit.Milliseconds())}, pids...), "out")
+	return run(ctx, bin, append([]string{"out", strconv.FormatInt(limit.Milliseconds(), 10)}, texts(pids)...)...)
 }
 
 // In brings back what Out took, wherever Out ended, and lets the processes go on. The outcome is Busy if a GPU has not enough free memory: the
 // next call continues.
 func In(ctx context.Context, bin string, pids ...int) (Result, error) {
-	return run(ctx, bin, pids, "in")
+	return run(ctx, bin, append([]string{"in"}, texts(pids)...)...)
 }
 
-// Try does both to a process of its own on the GPU with this ordinal in PCI bus order. The process has 4 MiB there.
-func Try(ctx context.Context, bin string, ordinal int) (Result, error) {
-	return run(ctx, bin, []int{ordinal}, "try")
-}
-
-func run(ctx context.Context, bin string, numbers []int, what string) (r Result, err error) {
-	args := []string{what}
-	for _, n := range numbers {
-		args = append(args, strconv.Itoa(n))
+func texts(pids []int) (texts []string) {
+	for _, pid := range pids {
+		texts = append(texts, strconv.Itoa(pid))
 	}
+	return texts
+}
+
+// Try does both to a process of its own on a device, an ordinal in PCI bus order or a UUID. The process has 4 MiB there.
+func Try(ctx context.Context, bin, device string) (Result, error) {
+	return run(ctx, bin, "try", device)
+}
+
+func run(ctx context.Context, bin string, args ...string) (r Result, err error) {
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Env, _ = surroundings.WithoutMPS(os.Environ())
 	out, err := cmd.Output()

@@ -24,7 +24,7 @@ func onFakes(t *testing.T) (bin string) {
 
 func TestTry(t *testing.T) {
 	bin := onFakes(t)
-	if r, err := Try(t.Context(), bin, 1); err != nil || r.Outcome != schedulers.Done || !r.Whole || r.CopyS <= 0 || r.BackS <= 0 {
+	if r, err := Try(t.Context(), bin, "1"); err != nil || r.Outcome != schedulers.Done || !r.Whole || r.CopyS <= 0 || r.BackS <= 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for variable, want := range map[string]string{
@@ -35,14 +35,14 @@ func TestTry(t *testing.T) {
 		t.Run(variable, func(t *testing.T) {
 			name, value, _ := strings.Cut(variable, "=")
 			t.Setenv(name, value)
-			r, err := Try(t.Context(), bin, 0)
+			r, err := Try(t.Context(), bin, "0")
 			if said := string(r.Outcome); said != want && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%+v, %v; want %q", r, err, want)
 			}
 		})
 	}
 	t.Setenv("LD_LIBRARY_PATH", filepath.Join(filepath.Dir(bin), "build")) // a driver without the functions
-	if _, err := Try(t.Context(), bin, 0); !errors.Is(err, ErrUnavailable) {
+	if _, err := Try(t.Context(), bin, "0"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("an old driver: %v", err)
 	}
 	bin = onFakes(t)

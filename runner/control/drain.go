@@ -87,7 +87,7 @@ func (r *Request) find(ctx context.Context, db *store.Store) (run results.Run, d
 		return strconv.Itoa(d.Index) == r.Device || strings.EqualFold(d.UUID, r.Device)
 	})
 	if at < 0 {
-		return run, 0, selection.Refuse("device %s: run %d has devices 0 to %d; caserun report %[2]d -v shows their UUIDs", r.Device, run.ID, len(devices)-1)
+		return run, 0, selection.Refuse("device %s: run %d has devices 0 to %d; caserun report %[2]d -v --csv DIR writes their UUIDs", r.Device, run.ID, len(devices)-1)
 	}
 	return run, devices[at].Index, nil
 }

@@ -195,11 +195,7 @@ func (e *examination) swap(ctx context.Context, d nvml.Device) {
 		e.add("swap", Warning, "not tried: GPU %s has less than %s free", d.ID, report.Human(float64(swapRoom), report.Bytes))
 		return
 	}
-	device := d.ID
-	if d.Instance != nil {
-		device = d.UUID
-	}
-	r, err := swaparea.Measure(ctx, bin, device, swapPieces)
+	r, err := swaparea.Measure(ctx, bin, d.UUID, swapPieces)
 	if !e.try("swap", err, "device memory to the host %.1f GB/s, back %.1f GB/s; beside that for each %s %.0f us, %.0f us, %.0f us the first time, and %.0f us if it stays on the host; host memory is made at %.1f GB/s",
 		r.Out/1e9, r.In/1e9, report.Human(swaparea.PieceBytes, report.Bytes), r.OutUS, r.InUS, r.First, r.MapUS, r.Make/1e9) {
 		return
@@ -227,7 +223,7 @@ func (e *examination) checkpoint(ctx context.Context, d nvml.Device, driver stri
 		e.add("checkpoint", Warning, "not tried: GPU %s has less than %s free", d.ID, report.Human(checkpointRoom, report.Bytes))
 		return
 	}
-	r, err := checkpoint.Try(ctx, bin, d.Number)
+	r, err := checkpoint.Try(ctx, bin, d.UUID)
 	switch {
 	case errors.Is(err, checkpoint.ErrUnavailable):
 		e.add("checkpoint", Warning, "not available with driver %s, so via=checkpoint is not: install a driver of CUDA 12.8 or later", driver)

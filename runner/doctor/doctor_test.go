@@ -144,7 +144,7 @@ func TestDoctorChecksCheckpoints(t *testing.T) {
 		t.Setenv("LD_LIBRARY_PATH", c.driver)
 		t.Setenv("FAKE_CUDA_FAIL", c.fail)
 		var e examination
-		e.checkpoint(t.Context(), nvml.Device{Number: 1, ID: "1", Memory: nvml.Memory{Free: c.free}}, "535.1")
+		e.checkpoint(t.Context(), nvml.Device{UUID: "GPU-ca5e0000-0000-0000-0000-000000000001", ID: "1", Memory: nvml.Memory{Free: c.free}}, "535.1")
 		if got := e.findings[0]; got.Verdict != c.want.Verdict || !strings.Contains(got.Detail, c.want.Detail) {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}

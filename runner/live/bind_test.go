@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner/harness"
@@ -37,7 +38,7 @@ func TestBindSaysHowJobsGetTheirDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n = &node{programs: slices.Repeat([]string{program}, len(jobs)), Batch: harness.Batch{Scheduler: s, Request: harness.Request{
+		n = &node{gpus: &nvml.Node{}, programs: slices.Repeat([]string{program}, len(jobs)), Batch: harness.Batch{Scheduler: s, Request: harness.Request{
 			Configuration: harness.Configuration{Options: harness.Options{Suite: suites.Builtin}}, Mix: mixes.Mix{Jobs: jobs},
 			Say: func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }}}}
 		err = n.bind()

@@ -31,7 +31,7 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 	callers, _ := surroundings.WithoutMPS(own)
 	env := slices.DeleteFunc(callers, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_MPS_PIPES", "CASE_MPS_PIPE_DIRECTORY", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_PORTION", "CASE_PORTIONS", "CASE_RENDEZVOUS"}, key)
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_MPS_PIPES", "CASE_MPS_PIPE_DIRECTORY", "CASE_VISIBLE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY", "CASE_RESTART_KERNELS", "CASE_RANK", "CASE_RANKS", "CASE_PORTION", "CASE_PORTIONS", "CASE_RENDEZVOUS"}, key)
 	})
 	if x.config.ServerEnv != nil {
 		device := 0 // the only one that CUDA shows, before the task is bound, where each has an MPS daemon of its own

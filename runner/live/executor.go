@@ -64,8 +64,9 @@ type Config struct {
 	// programs run without MPS.
 	MendServer func() (mended bool, err error)
 	// AwaitServer, where not nil, waits until the MPS server is healthy or ctx ends. If the
-	// server is broken it says through broken what is wrong, and whether it is in state FAULT.
-	AwaitServer func(ctx context.Context, broken func(why error, fault bool)) error
+	// server is broken it says through broken what is wrong, and whether it is in state FAULT; devices are those of a server of
+	// their own, nil: all.
+	AwaitServer func(ctx context.Context, broken func(devices []int, why error, fault bool)) error
 	// WatchServer, where not nil, calls seen for each device, by its place in node order, on
 	// which the MPS server handles a fault. It returns when done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
@@ -339,7 +340,9 @@ func (x *Executor) AwaitServer() {
 		})
 		var err error
 		if x.config.AwaitServer != nil {
-			err = x.config.AwaitServer(ctx, func(why error, fault bool) { x.post(runner.ServerBroken{Why: why, Fault: fault}) })
+			err = x.config.AwaitServer(ctx, func(devices []int, why error, fault bool) {
+				x.post(runner.ServerBroken{Why: why, Fault: fault, Devices: devices})
+			})
 		}
 		x.post(runner.ServerRecovered{Err: err})
 	})

@@ -161,7 +161,7 @@ type rig struct {
 	swap       *swaparea.Area
 	desk       *slurmstep.Desk
 	checkpoint string
-	await      func(context.Context, func(error, bool)) error
+	await      func(context.Context, func([]int, error, bool)) error
 	terminate  func(pids ...int) error
 	mendServer func() (bool, error)
 	observe    func(runner.Step)
@@ -720,7 +720,7 @@ func TestCollateral(t *testing.T) {
 				e, is := s.Event.(runner.JobEnded)
 				return is && e.Job == 0 && c.want[0] == results.Crash
 			})
-			r.await = func(ctx context.Context, _ func(error, bool)) error { <-ctx.Done(); return nil } // when all have ended
+			r.await = func(ctx context.Context, _ func([]int, error, bool)) error { <-ctx.Done(); return nil } // when all have ended
 			jobs, _ := r.mustRun()
 			if got := outcomes(jobs); !slices.Equal(got, c.want) {
 				t.Errorf("outcomes %v, want %v: %q, %q", got, c.want, jobs[0].Detail, jobs[1].Detail)
@@ -749,8 +749,8 @@ func TestJobsWaitForTheServer(t *testing.T) {
 			}
 		}
 	}
-	r.await = func(ctx context.Context, broken func(error, bool)) error {
-		broken(errors.New("it is in state FAULT"), true)
+	r.await = func(ctx context.Context, broken func([]int, error, bool)) error {
+		broken(nil, errors.New("it is in state FAULT"), true)
 		well.Wait()
 		return nil
 	}

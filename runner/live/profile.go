@@ -49,7 +49,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 	}
 	defer func() { err = errors.Join(err, closeGPUs(gpus, p.Say)) }()
 	callers(os.Environ(), p.Jobs, p.Say)
-	if err := gpus.Select("0", ""); err != nil {
+	if err := gpus.First(); err != nil {
 		return 0, err
 	}
 	tracer := ""

@@ -74,9 +74,16 @@ func (s *Service) Mend() (mended bool, err error) {
 	return mended, err
 }
 
-// AwaitHealthy is Daemon.AwaitHealthy of all daemons. broken may be called by several goroutines at once.
-func (s *Service) AwaitHealthy(ctx context.Context, broken func(why error, fault bool)) error {
-	return s.atOnce(func(_ int, d *Daemon) error { return d.AwaitHealthy(ctx, broken) })
+// AwaitHealthy is Daemon.AwaitHealthy of all daemons. broken is told the devices of the daemon, nil: all. It may be called by several
+// goroutines at once.
+func (s *Service) AwaitHealthy(ctx context.Context, broken func(devices []int, why error, fault bool)) error {
+	return s.atOnce(func(first int, d *Daemon) error {
+		var devices []int
+		if s.each {
+			devices = []int{first}
+		}
+		return d.AwaitHealthy(ctx, func(why error, fault bool) { broken(devices, why, fault) })
+	})
 }
 
 // WatchFaults is Daemon.WatchFaults of all daemons. device is the number among the service's devices. seen may be called by several

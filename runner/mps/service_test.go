@@ -1,6 +1,8 @@
 package mps
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,9 +60,13 @@ func TestServiceOfWholeDevices(t *testing.T) {
 
 // If a daemon does not start, those before it end.
 func TestServiceThatDoesNotStart(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	install(t, "")
 	s, err := startService(background, noDaemon(t), Config{Devices: []string{"MIG-a"}}, Config{Devices: []string{"MIG-b"}, ActiveThreadPercentage: 101})
 	if err == nil || !strings.Contains(err.Error(), "active thread percentage is 101") {
 		t.Fatalf("%v, %v", s, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "caserun-mps*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }

@@ -23,7 +23,7 @@ type Rates struct {
 	Whole bool    `json:"whole"`    // contents stay the same
 }
 
-// Measure runs bin on a device, an ordinal in PCI bus order or the UUID of an instance of MIG, and moves so many pieces, 1024 at
+// Measure runs bin on a device, an ordinal in PCI bus order or a UUID, and moves so many pieces, 1024 at
 // most.
 func Measure(ctx context.Context, bin, device string, pieces int) (Rates, error) {
 	cmd := exec.CommandContext(ctx, bin, device, strconv.Itoa(pieces))
