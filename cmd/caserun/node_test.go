@@ -62,7 +62,7 @@ func TestDevices(t *testing.T) {
 		{plan("0", "--devices", "9", "--node", "local"), nil, exitUsage, "--devices 9: no GPU 9"},
 		{plan("0", "--devices", "1,,2"), nil, exitUsage, "devices \"1,,2\": an item is empty: write a comma only between two items"},
 		{plan("0"), []string{visible + "0,9"}, exitUsage, visible + "0,9: no GPU 9: " + all + "; or name GPUs with --devices, which goes before CUDA_VISIBLE_DEVICES\n"},
-		{plan("0"), []string{visible + "MIG-1/2/3"}, exitUsage, "MIG device"},
+		{plan("0"), []string{visible + "MIG-1/2/3"}, exitUsage, "no GPU MIG-1/2/3: want"},
 		{[]string{"mix", "own.yaml", "--devices", "9"}, nil, exitUsage, "--devices 9: no GPU 9"},
 		{[]string{"mix", "own.yaml", "--devices", "9", "--node", "local"}, nil, exitUsage, "--devices 9: no GPU 9"},
 		{[]string{"paper", "--run", "--devices", "9"}, nil, exitUsage, "--devices 9: no GPU 9"},

@@ -69,7 +69,7 @@ func AddListFlag(f *pflag.FlagSet, items *[]string, name, usage string) {
 
 // AddDevicesFlag adds --devices.
 func AddDevicesFlag(f *pflag.FlagSet) {
-	f.String("devices", "", "`LIST` of GPUs: numbers, such as 0:1 for an instance of MIG, or UUIDs; default: all that are visible")
+	f.String("devices", "", "`LIST` of GPUs, as 1, 0:1 (MIG) or UUID; default: all visible")
 }
 
 // AddDirectories adds --data and --runs.
