@@ -49,7 +49,11 @@ func TestInstancesAreDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer free()
+		defer func() {
+			if err := free(); err != nil {
+				t.Error(err)
+			}
+		}()
 		if s := sources[0]; s.Energy != nil || s.Power != nil {
 			t.Error("an instance has the meters of its GPU")
 		}

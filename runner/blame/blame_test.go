@@ -212,7 +212,9 @@ func TestServer(t *testing.T) {
 // Where each device has a server of its own, one that is broken costs no client of another its context.
 func TestServerOfItsOwn(t *testing.T) {
 	var s blame.Server
-	on := func(device int) blame.Residencies { return blame.Residencies{{Device: device, From: 0, To: schedulers.Never}} }
+	on := func(device int) blame.Residencies {
+		return blame.Residencies{{Device: device, From: 0, To: schedulers.Never}}
+	}
 	s.Suspect(on(0), time.Second, false)
 	s.Suspect(on(1), time.Second, true)
 	s.Broken(2*time.Second, []int{1})
