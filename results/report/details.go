@@ -118,8 +118,9 @@ func taskTable(r results.Run, tasks []results.Task) *Table {
 func DeviceTable(r results.Run, devices []results.Device) *Table {
 	energy := whereKnown(r.Mode == results.Live && slices.ContainsFunc(devices, func(d results.Device) bool { return d.EnergySource != nil }))
 	clustered := whereKnown(results.OnSeveralNodes(devices))
+	divided := whereKnown(slices.ContainsFunc(devices, func(d results.Device) bool { return d.GPU != nil })) // their names are alike
 	t := &Table{Name: "device", Title: about("devices of run", r), Columns: ofRun(
-		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "node_index", Heading: "node", Place: clustered}, Column{Name: "name"}, Column{Name: "uuid", Title: "UUID", Place: DataOnly},
+		Column{Name: "device_index", Heading: "device", Title: "GPU"}, Column{Name: "node_index", Heading: "node", Place: clustered}, Column{Name: "name"}, Column{Name: "uuid", Heading: "UUID", Title: "UUID", Place: divided},
 		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},
 		Column{Name: "capacity", Unit: Bytes}, Column{Name: "context", Unit: Bytes, Place: DataOnly},
 		Column{Name: "peak_used", Heading: "peak used", Unit: Bytes}, Column{Name: "sms", Heading: "SMs"},

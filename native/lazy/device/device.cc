@@ -42,7 +42,7 @@ bool has_context() { return self.has_context.load(std::memory_order_acquire); }
 int home() { return self.ordinal.load(std::memory_order_acquire); }
 int scheduled() { return self.scheduled.load(std::memory_order_relaxed); }
 bool device_is_hidden() { return self.hidden; }
-const char *hidden_by() { return addresses_are_lost() ? "the granted device: the driver gave away addresses that the program has" : "the granted device, which CUDA_VISIBLE_DEVICES hides"; }
+const char *hidden_by() { return addresses_are_lost() ? "the granted device: the driver gave away addresses that the program has" : "the granted device, which is hidden: by CUDA_VISIBLE_DEVICES, or because CUDA had started before the grant"; }
 
 void keep_flags(unsigned flags)
 {
