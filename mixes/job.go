@@ -68,8 +68,8 @@ type Job struct {
 	// Ranks is how many processes of the command the job has; they start and end together. 0: one that
 	// knows nothing of ranks. The footprint is that of each.
 	Ranks int `json:",omitempty"`
-	// Portions is how many processes of the command do the job, of which each starts where and when the scheduler has room for
-	// it, as for a job of one process; 0: one that knows nothing of portions. The footprint, Timeout and Wait are those of each.
+	// Portions is how many processes of the command do the job. Each starts where and when the scheduler has room for it, as a job
+	// of one process does. 0: one that knows nothing of portions. The footprint, Timeout and Wait are those of each.
 	Portions int `json:",omitempty"`
 	// Portion is which of them the job is, from 1 on, in a mix of portions (Mix.Apart); 0: it is all of them.
 	Portion int `json:",omitempty"`

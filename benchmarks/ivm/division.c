@@ -1,5 +1,5 @@
 /* division.c: how DS-LB divides portions among devices of different speed. A portion takes R^D of virtual time on device D. PEs come and go
- * as in any program with DS-LB, but a PE ends when the root says so: of those that run, the one that is first in virtual time. So the
+ * as in any program with DS-LB, but a PE ends when the root says so, which always chooses the one that is first in virtual time. So the
  * division depends on no clock. */
 #include "ds_lb.h"
 
@@ -63,17 +63,11 @@ int main(int argc, char **argv)
 	struct ds_lb b = {.portions = 140, .devices = 3};
 	const struct option_of_program options[] = {{"--portions", &b.portions, 1, 100000, "portions, at least as many as devices"}, {"--devices", &b.devices, 1, 30, "devices"},
 						    {"--ratio", &ratio, 1, 1000, "R: a portion takes R^D of virtual time on device D"}, {0}};
-	int status = 0;
 
 	read_options(argc, argv, "How DS-LB divides portions among devices of different speed.", options);
 	if (b.portions < b.devices) {
 		fprintf(stderr, "division: --portions %ld are fewer than --devices %ld\n", b.portions, b.devices);
 		return USAGE;
 	}
-	if (ds_lb_enter(&b))
-		status = root(&b);
-	else
-		portion(&b);
-	must("exit", ivm_exit());
-	return status;
+	return ds_lb_run(&b, root, portion);
 }

@@ -93,7 +93,6 @@ int main(int argc, char **argv)
 	struct ds_lb b = DS_LB_DEFAULT;
 	const struct option_of_program options[] = {{"--rows", &rows, 1, 30000, "rows of a matrix: a multiple of M"}, {"--tiles", &tiles, 1, 300, "M: the product has M x M portions"},
 						    DS_LB_OPTIONS(b), {"--verify", &verify, 0, 0, "compare with the sequential program"}, {0}};
-	int status = 0;
 
 	read_options(argc, argv, "The product of two square matrices, with DS-LB and mapped parts of objects.", options);
 	if (rows % tiles != 0) {
@@ -101,10 +100,5 @@ int main(int argc, char **argv)
 		return USAGE;
 	}
 	b.portions = tiles * tiles;
-	if (ds_lb_enter(&b))
-		status = root(&b);
-	else
-		portion(&b);
-	must("exit", ivm_exit());
-	return status;
+	return ds_lb_run(&b, root, portion);
 }

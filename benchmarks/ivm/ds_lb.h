@@ -26,9 +26,11 @@ struct ds_lb {
 
 #define DS_LB_PORTIONS(balance) {"--portions", &(balance).portions, 1, 100000, "portions of a round"}
 
-/* ds_lb_enter reports whether this PE is the root. */
-static inline bool ds_lb_enter(struct ds_lb *b)
+/* ds_lb_run does this PE's part. It returns what the root's part returns, and 0 for the others. */
+static inline int ds_lb_run(struct ds_lb *b, int (*root)(struct ds_lb *), void (*portion)(struct ds_lb *))
 {
+	int status = 0;
+
 	must("enter", ivm_enter());
 	must("get_my_id", ivm_get_my_id(&b->id));
 	must("create_dev", ivm_create_dev(NULL, IVM_THIS_DEV, 0, &b->own));
@@ -36,7 +38,12 @@ static inline bool ds_lb_enter(struct ds_lb *b)
 		must("malloc", ivm_malloc("ds_lb", (size_t)b->portions * sizeof *b->by, (void **)&b->by));
 	else
 		must("map", ivm_map("ds_lb", (void **)&b->by, NULL));
-	return b->id == 0;
+	if (b->id == 0)
+		status = root(b);
+	else
+		portion(b);
+	must("exit", ivm_exit());
+	return status;
 }
 
 /* The root's part. */

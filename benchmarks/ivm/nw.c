@@ -84,13 +84,7 @@ int main(int argc, char **argv)
 	struct ds_lb b = DS_LB_DEFAULT;
 	const struct option_of_program options[] = {{"--pairs", &pairs, 1, 100000, "pairs of sequences"}, {"--letters", &letters, 1, LONGEST, "letters of a sequence"},
 						    DS_LB_PORTIONS(b), DS_LB_OPTIONS(b), {"--verify", &verify, 0, 0, "compare with the sequential program"}, {0}};
-	int status = 0;
 
 	read_options(argc, argv, "Scores of aligned pairs of sequences, with DS-LB.", options);
-	if (ds_lb_enter(&b))
-		status = root(&b);
-	else
-		portion(&b);
-	must("exit", ivm_exit());
-	return status;
+	return ds_lb_run(&b, root, portion);
 }

@@ -193,8 +193,14 @@ func TestFakeNodeInRoughSurroundings(t *testing.T) {
 	}
 }
 
-// A GPU that is lost in a run takes its job with it, and the other GPU does the rest.
+// A GPU that is lost in a run takes its job with it, and the others do the rest.
 func TestFakeNodeLosesAGPU(t *testing.T) {
+	losesSecond(t, []string{"FAKE_CUDA_KERNEL_US=1000", "FAKE_NVML_LOST=1"}, "FAKE_NVML_LOST_WHEN", "GPU 1 of the run is lost")
+}
+
+// losesSecond makes a run on a node that loses its second device once the file that a variable names is there.
+func losesSecond(t *testing.T, env []string, when, says string) {
+	t.Helper()
 	dir := inTempDir(t)
 	lost := filepath.Join(dir, "lost")
 	const program = "  - {program: native/lazy/build/13/lazy_program, args: [swapped, \"4\"], count: "
@@ -203,9 +209,8 @@ func TestFakeNodeLosesAGPU(t *testing.T) {
 	if err := os.WriteFile("lose.yaml", []byte(mix), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"FAKE_NVML_LOST=1", "FAKE_NVML_LOST_WHEN=" + lost, "FAKE_CUDA_KERNEL_US=1000"}
-	status, text := onFakeNode(t, dir, env, "mix", "lose.yaml", "--node", "local", "--sched", "sa")
-	if status != exitJobsFailed || !strings.Contains(text, "GPU 1 of the run is lost") {
+	status, text := onFakeNode(t, dir, append(env, when+"="+lost), "mix", "lose.yaml", "--node", "local", "--sched", "sa")
+	if status != exitJobsFailed || !strings.Contains(text, says) {
 		t.Fatalf("exit %d:\n%s", status, text)
 	}
 	s, err := store.OpenReadOnly("caserun.db")

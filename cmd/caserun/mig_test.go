@@ -90,33 +90,7 @@ func TestInstancesOfMIG(t *testing.T) {
 
 // An instance that is destroyed takes its job with it, and the others go on.
 func TestInstanceIsDestroyed(t *testing.T) {
-	dir := inTempDir(t)
-	gone := filepath.Join(dir, "gone")
-	const program = "  - {program: native/lazy/build/13/lazy_program, args: [swapped, \"4\"], count: "
-	mix := "name: gone\njobs:\n" + program + "1}\n" +
-		"  - {program: /bin/sh, args: [-c, \"echo > " + gone + "; exec sleep 60\"], binding: declared, memory: 1MiB, name: there}\n" + program + "2}\n"
-	if err := os.WriteFile("gone.yaml", []byte(mix), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := append(divided(t), "FAKE_NVML_MIG_GONE=1", "FAKE_NVML_MIG_GONE_WHEN="+gone)
-	status, text := onFakeNode(t, dir, env, "mix", "gone.yaml", "--node", "local", "--sched", "sa")
-	if status != exitJobsFailed || !strings.Contains(text, "instance 0:1 (MIG-ca5e0000-0000-0000-0000-000000000001) was destroyed") {
-		t.Fatalf("exit %d:\n%s", status, text)
-	}
-	s, err := store.OpenReadOnly("caserun.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	jobs, err := s.Jobs(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, j := range jobs {
-		if onLost := *j.Device == 1; onLost != (j.Index == 1) || onLost != (*j.Outcome == results.Lost) {
-			t.Errorf("job %d on device %d: %s (%s)", j.Index, *j.Device, *j.Outcome, j.Detail)
-		}
-	}
+	losesSecond(t, append(divided(t), "FAKE_NVML_MIG_GONE=1"), "FAKE_NVML_MIG_GONE_WHEN", "instance 0:1 (MIG-ca5e0000-0000-0000-0000-000000000001) was destroyed")
 }
 
 // A program that asks CUDA about devices is bound before its first launch, with what its mix declares, and the record says so.

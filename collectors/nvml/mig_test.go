@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 )
 
 // One GPU is divided into three instances, and the other is whole.
@@ -182,6 +184,41 @@ func TestSharedMemory(t *testing.T) {
 	}
 	if err := n.Select("0:1,0:2", ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// GPM samples an instance through its GPU, by the number of the GPU instance.
+func TestActivityOfAnInstance(t *testing.T) {
+	var asked []int
+	gpu := &mock.Device{GpmQueryDeviceSupportFunc: func() (nvml.GpmSupport, nvml.Return) { return nvml.GpmSupport{IsSupportedDevice: 1}, nvml.SUCCESS }}
+	lib := &mock.Interface{
+		ExtensionsFunc: func() nvml.ExtendedInterface {
+			return &mock.ExtendedInterface{LookupSymbolFunc: func(string) error { return nil }}
+		},
+		GpmSampleAllocFunc: func() (nvml.GpmSample, nvml.Return) {
+			return &mock.GpmSample{MigGetFunc: func(of nvml.Device, group int) nvml.Return {
+				if of != nvml.Device(gpu) {
+					t.Error("it is not sampled through its GPU")
+				}
+				asked = append(asked, group)
+				return nvml.SUCCESS
+			}}, nvml.SUCCESS
+		},
+		GpmMetricsGetFunc: func(get *nvml.GpmMetricsGetType) nvml.Return {
+			get.Metrics[0].Value = 40
+			return nvml.SUCCESS
+		},
+	}
+	w := (&Node{lib: lib}).newGPM(handle{gpu: gpu, dev: &mock.Device{}, part: &part{group: 5}})
+	if _, ok, err := w.read(); ok || err != nil {
+		t.Errorf("the first reading: %v, %v", ok, err)
+	}
+	w.taken = w.taken.Add(-time.Second)
+	if ratio, ok, err := w.read(); ratio != 0.4 || !ok || err != nil {
+		t.Errorf("%v, %v, %v", ratio, ok, err)
+	}
+	if !slices.Equal(asked, []int{5, 5}) {
+		t.Errorf("sampled %v", asked)
 	}
 }
 
