@@ -58,7 +58,11 @@ install: build native
 	install -D -t $(lib) -m 644 native/lazy/libcase.so
 	install -D -t $(lib) native/ballast/ballast native/ballast/checkpoint native/ballast/slow native/ballast/swaparea native/ballast/swaprate
 	install -D -t $(lib)/torch benchmarks/torch/*.py
-	install -D -t $(DESTDIR)$(PREFIX)/include -m 644 native/stop/case_stop.h
+	install -D -t $(DESTDIR)$(PREFIX)/include -m 644 native/stop/case_stop.h native/ivm/ivm.h
+	install -D -t $(DESTDIR)$(PREFIX)/lib -m 644 native/ivm/libivm.a
+	install -D -t $(lib) native/ivm/build/ivmd
+	[ ! -f native/ivm/build/libivm-ucx.so ] || install -D -t $(lib) -m 644 native/ivm/build/libivm-ucx.so
+	ln -sf ../lib/caserun/ivmd $(bin)/ivmd
 	[ ! -f native/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/tracer/libcasetrace.so
 	for suite in $(SUITES); do \
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \
@@ -75,7 +79,7 @@ dist:
 	mkdir -p bin/dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/_dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
-	find bin/_dist/$(name)/lib/caserun -maxdepth 1 -type f -exec strip -g -R .note.gnu.build-id {} +
+	find bin/_dist/$(name)/lib/caserun bin/_dist/$(name)/lib -maxdepth 1 -type f -exec strip -g -R .note.gnu.build-id {} +
 	git ls-files -z README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff docs containers benchmarks/Makefile \
 		'benchmarks/*.mk' 'benchmarks/*.md' benchmarks/plan benchmarks/rodinia benchmarks/darknet benchmarks/pilot benchmarks/node benchmarks/cluster native/stop mixes/suites/inputs/cfg | xargs -0 cp --parents -t bin/_dist/$(name)
 	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/_dist/$(name)/Makefile

@@ -85,20 +85,9 @@ func TestFakeNode(t *testing.T) {
 				t.Errorf("%v: device %d is %s %s; want %s", args, n, d.Name, d.UUID, want)
 			}
 		}
-		jobs, err := s.Jobs(t.Context(), id)
-		if err != nil || len(jobs) != 4 {
-			t.Fatalf("%v: jobs %+v (%v)", args, jobs, err)
-		}
-		files, err := filepath.Glob(fmt.Sprintf("caserun-runs/run-%d-*/job-*.out", id))
-		if err != nil || len(files) != len(jobs) {
-			t.Fatalf("%v: output files %q (%v)", args, files, err)
-		}
+		jobs, outputs := jobsOf(t, s, id, 4)
 		for n, job := range jobs {
-			said, err := os.ReadFile(files[n])
-			if err != nil {
-				t.Fatal(err)
-			}
-			computed, after, _ := strings.Cut(string(said), "after: ")
+			computed, after, _ := strings.Cut(outputs[n], "after: ")
 			if alone == "" {
 				alone = computed
 			}
@@ -107,7 +96,7 @@ func TestFakeNode(t *testing.T) {
 			}
 			// The program says on which device its context was, as CUDA numbers those of the node.
 			if *job.Outcome != results.OK || computed != alone || job.Device == nil || !strings.HasPrefix(after, fmt.Sprintf("contexts 1 first %d ", *job.Device)) {
-				t.Errorf("%v: job %d: %s: %+v\n%s\nwant\n%s", args, n, *job.Outcome, job, said, alone)
+				t.Errorf("%v: job %d: %s: %+v\n%s\nwant\n%s", args, n, *job.Outcome, job, outputs[n], alone)
 			}
 		}
 		swaps, err := s.Swaps(t.Context(), id)
@@ -210,7 +199,7 @@ func losesSecond(t *testing.T, env []string, when, says string) {
 		t.Fatal(err)
 	}
 	status, text := onFakeNode(t, dir, append(env, when+"="+lost), "mix", "lose.yaml", "--node", "local", "--sched", "sa")
-	if status != exitJobsFailed || !strings.Contains(text, says) {
+	if status != exitJobsFailed || !strings.Contains(text, says) || strings.Contains(text, "could not be seen") {
 		t.Fatalf("exit %d:\n%s", status, text)
 	}
 	s, err := store.OpenReadOnly("caserun.db")
@@ -231,6 +220,27 @@ func losesSecond(t *testing.T, env []string, when, says string) {
 			t.Errorf("job %d on device %d: %s (%s)", j.Index, *j.Device, *j.Outcome, j.Detail)
 		}
 	}
+}
+
+// jobsOf returns the jobs of a run, and what each has printed.
+func jobsOf(t *testing.T, s *store.Store, run int64, count int) (jobs []results.Job, outputs []string) {
+	t.Helper()
+	jobs, err := s.Jobs(t.Context(), run)
+	if err != nil || len(jobs) != count {
+		t.Fatalf("run %d: jobs %+v (%v)", run, jobs, err)
+	}
+	files, err := filepath.Glob(fmt.Sprintf("caserun-runs/run-%d-*/job-*.out", run))
+	if err != nil || len(files) != count {
+		t.Fatalf("run %d: output files %q (%v)", run, files, err)
+	}
+	for _, file := range files {
+		said, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outputs = append(outputs, string(said))
+	}
+	return jobs, outputs
 }
 
 // Who counts as ok, where calls fail. What Rodinia's programs do is in the shell's exit status: they print garbage after

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,25 +57,14 @@ func TestInstancesOfMIG(t *testing.T) {
 				t.Errorf("%v: device %d is %+v; want %s", c.args, n, d, want)
 			}
 		}
-		jobs, err := s.Jobs(t.Context(), id)
-		if err != nil || len(jobs) != 4 {
-			t.Fatalf("%v: jobs %+v (%v)", c.args, jobs, err)
-		}
-		files, err := filepath.Glob(fmt.Sprintf("caserun-runs/run-%d-*/job-*.out", id))
-		if err != nil || len(files) != len(jobs) {
-			t.Fatalf("%v: output files %q (%v)", c.args, files, err)
-		}
+		jobs, outputs := jobsOf(t, s, id, 4)
 		for n, job := range jobs {
-			said, err := os.ReadFile(files[n])
-			if err != nil {
-				t.Fatal(err)
-			}
-			computed, after, _ := strings.Cut(string(said), "after: ")
+			computed, after, _ := strings.Cut(outputs[n], "after: ")
 			if alone == "" {
 				alone = computed
 			}
 			if *job.Outcome != results.OK || computed != alone || job.Device == nil {
-				t.Errorf("%v: job %d: %s: %+v\n%s\nwant\n%s", c.args, n, *job.Outcome, job, said, alone)
+				t.Errorf("%v: job %d: %s: %+v\n%s\nwant\n%s", c.args, n, *job.Outcome, job, outputs[n], alone)
 				continue
 			}
 			// The program says on which device its context was, as CUDA numbers those of the node.

@@ -2,6 +2,7 @@ package live
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"time"
 
@@ -106,7 +107,9 @@ func (x *Executor) look(l *looks) {
 	for device := range found {
 		processes, took, err := x.config.Users(device)
 		if total += took; err != nil {
-			l.users.err = cmp.Or(l.users.err, err)
+			if !errors.Is(err, nvml.ErrLost) { // the sampler says that
+				l.users.err = cmp.Or(l.users.err, err)
+			}
 			continue
 		}
 		found[device], answered = processes, append(answered, device)

@@ -125,7 +125,7 @@ func (n *node) take(ctx context.Context, d nvml.Device) error {
 	}
 	if capacity <= n.Context.Bytes {
 		return fmt.Errorf("GPU %s (%s): %s is left for jobs, and a CUDA context alone takes %s (--context-reserve): free memory there, or raise --mem-cap",
-			d.ID, d.Name, size.Text(capacity), size.Text(n.Context.Bytes))
+			d.ID, d.Name, size.Text(max(0, capacity)), size.Text(n.Context.Bytes))
 	}
 	if limit > 0 {
 		program, err := FindBallast()
