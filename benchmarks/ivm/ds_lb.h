@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "measure.h"
 #include "program.h"
 
 struct ds_lb {
