@@ -52,6 +52,25 @@ static inline void twin_parts(struct twin *t, long count, long elements)
 	}
 }
 
+/* twin_scatter gives each rank its part of what rank 0 has, and twin_gather gives rank 0 the parts. A part is at the same place in each rank. */
+static inline void twin_scatter(const struct twin *t, void *at, MPI_Datatype type)
+{
+	MPI_Aint least, bytes;
+
+	MPI_Type_get_extent(type, &least, &bytes);
+	void *own = t->rank == 0 ? MPI_IN_PLACE : (char *)at + t->starts[t->rank] * bytes;
+	MPI_Scatterv(at, t->counts, t->starts, type, own, t->counts[t->rank], type, 0, MPI_COMM_WORLD);
+}
+
+static inline void twin_gather(const struct twin *t, void *at, MPI_Datatype type)
+{
+	MPI_Aint least, bytes;
+
+	MPI_Type_get_extent(type, &least, &bytes);
+	const void *own = t->rank == 0 ? MPI_IN_PLACE : (char *)at + t->starts[t->rank] * bytes;
+	MPI_Gatherv(own, t->counts[t->rank], type, at, t->counts, t->starts, type, 0, MPI_COMM_WORLD);
+}
+
 /* twin_times returns how often to do the work. */
 static inline long twin_times(const struct twin *t)
 {
