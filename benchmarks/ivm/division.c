@@ -21,7 +21,7 @@ static int root(struct ds_lb *b)
 		cost[i] = i == 0 ? 1 : cost[i - 1] * (double)ratio;
 		speed += 1 / cost[i];
 		due[i] = cost[i];
-		must("create_pes", ivm_create_pes(ds_lb_device(i), 1, &running[i]));
+		must("create_pes", ivm_create_pes(device(i), 1, &running[i]));
 		must("wait", ivm_wait(running[i])); /* it works */
 	}
 	for (long left = b->portions; left > 0; left--) {

@@ -49,20 +49,12 @@ static inline int ds_lb_run(struct ds_lb *b, int (*root)(struct ds_lb *), void (
 
 /* The root's part. */
 
-static inline ivm_dev ds_lb_device(long number)
-{
-	ivm_dev dev;
-
-	must("create_dev", ivm_create_dev(NULL, IVM_CPU, (int)number, &dev));
-	return dev;
-}
-
 /* ds_lb_start starts a round, and returns the id of its first PE. Rounds count from 0. */
 static inline ivm_pe ds_lb_start(struct ds_lb *b, long round)
 {
 	must("set_max_pes_id", ivm_set_max_pes_id((ivm_pe)(b->portions * (round + 1))));
 	for (long i = 0; i < b->devices; i++)
-		must("create_pes", ivm_create_pes(ds_lb_device(i), 1, NULL));
+		must("create_pes", ivm_create_pes(device(i), 1, NULL));
 	return (ivm_pe)(b->portions * round + 1);
 }
 
@@ -79,7 +71,7 @@ static inline void ds_lb_report(const struct ds_lb *b)
 {
 	printf("portions by device:");
 	for (long i = 0; i < b->devices; i++) {
-		const ivm_dev dev = ds_lb_device(i);
+		const ivm_dev dev = device(i);
 		long count = 0;
 		for (long j = 0; j < b->portions; j++)
 			count += b->by[j] == dev;
@@ -100,7 +92,7 @@ static inline long ds_lb_times(const struct ds_lb *b)
 {
 	if (ds_lb_portion(b) == b->omit)
 		return 0;
-	return b->own == ds_lb_device(b->devices - 1) ? b->slow : 1;
+	return b->own == device(b->devices - 1) ? b->slow : 1;
 }
 
 static inline void ds_lb_next(const struct ds_lb *b)

@@ -17,4 +17,13 @@ static inline int must(const char *call, int result)
 	_exit(1);
 }
 
+/* device returns a device of processors. */
+static inline ivm_dev device(long number)
+{
+	ivm_dev dev;
+
+	must("create_dev", ivm_create_dev(NULL, IVM_CPU, (int)number, &dev));
+	return dev;
+}
+
 #endif
