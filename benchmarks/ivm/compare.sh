@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs each program with IVM and with MPI on two devices, of which one does its work SLOW times, and prints the median seconds of RUNS
-# runs, the least and the most. Devices are the processors of this machine, and no process is bound to one. `make compare` builds what it needs.
+# runs, the least and the most. A device is a processor, to which its PEs or its rank are bound (--bind). `make compare` builds what it needs.
 #
 #   RUNS=3 SLOW=4 ./compare.sh
 #   QUICK=1 ./compare.sh       with small sizes, to see that it works
@@ -30,8 +30,8 @@ while read -r program options; do
 	[ -z "${QUICK:-}" ] || options=
 	: >"$out/checksums"
 	for _ in $(seq "$runs"); do
-		run ${program}_mpi mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 2 bin/ivm/${program}_mpi --slow "$slow" $options </dev/null
-		run $program native/ivm/build/ivmd bin/ivm/$program --devices 2 --slow "$slow" $options </dev/null
+		run ${program}_mpi mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 2 bin/ivm/${program}_mpi --bind --slow "$slow" $options </dev/null
+		run $program native/ivm/build/ivmd bin/ivm/$program --devices 2 --bind --slow "$slow" $options </dev/null
 	done
 	[ "$(sort -u "$out/checksums" | wc -l)" = 1 ] || { echo "compare.sh: results of $program differ:" >&2; cat "$out/checksums" >&2; exit 1; }
 	echo "$(summary ${program}_mpi) $(summary $program)" | awk -v program="$program" -v options="$options" '{

@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 #include "measure.h"
+#include "processor.h"
 #include "program.h"
 
 struct ds_lb {
 	long portions, devices; /* the devices are IVM_CPU 0 and so on. The root is on 0, too. */
 	long slow;              /* PEs of the last device do their work so many times */
 	long omit;              /* a portion whose work is left out, so that --verify has something to find. -1: none */
+	long bind;              /* a device is one processor */
 	ivm_pe id;
 	ivm_dev own;
 	int32_t *by; /* each portion's device, in the last round */
@@ -23,7 +25,7 @@ struct ds_lb {
 #define DS_LB_OPTIONS(balance)                                                                   \
 	{"--devices", &(balance).devices, 1, 1000, "devices"},                                   \
 		{"--slow", &(balance).slow, 1, 1000, "how often the last device does its work"}, \
-		{"--omit", &(balance).omit, 0, 100000, "a portion to leave out"}
+		{"--omit", &(balance).omit, 0, 100000, "a portion to leave out"}, BIND_OPTION((balance).bind)
 
 #define DS_LB_PORTIONS(balance) {"--portions", &(balance).portions, 1, 100000, "portions of a round"}
 
@@ -39,6 +41,9 @@ static inline int ds_lb_run(struct ds_lb *b, int (*root)(struct ds_lb *), void (
 		must("malloc", ivm_malloc("ds_lb", (size_t)b->portions * sizeof *b->by, (void **)&b->by));
 	else
 		must("map", ivm_map("ds_lb", (void **)&b->by, NULL));
+	for (long i = 0; b->id > 0 && b->bind && i < b->devices; i++)
+		if (device(i) == b->own)
+			bind_to(i);
 	if (b->id == 0)
 		status = root(b);
 	else

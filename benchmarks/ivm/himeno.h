@@ -63,12 +63,14 @@ static inline double jacobi(const struct himeno *h, const float *coefficients, c
 }
 
 /* jacobi_planes computes so many planes, which lie one after the other, and the sum of each. Before and after are the planes beside them. */
-static inline void jacobi_planes(const struct himeno *h, const float *coefficients, const float *before, const float *from, const float *after, float *to, double *sums, long planes)
+static inline void jacobi_planes(const struct himeno *h, const float *coefficients, const float *before, const float *from, const float *after, float *to, double *sums,
+				 long planes)
 {
 	const long p = plane(h);
 
 	for (long i = 0; i < planes; i++)
-		sums[i] = jacobi(h, coefficients + i * COEFFICIENTS * p, i == 0 ? before : from + (i - 1) * p, from + i * p, i == planes - 1 ? after : from + (i + 1) * p, to + i * p);
+		sums[i] = jacobi(h, coefficients + i * COEFFICIENTS * p, i == 0 ? before : from + (i - 1) * p, from + i * p,
+				 i == planes - 1 ? after : from + (i + 1) * p, to + i * p);
 }
 
 static inline double sum_of_planes(const struct himeno *h, const double *sums)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "processor.h"
 #include "program.h"
 
 struct om_lb_shared {
@@ -24,6 +25,7 @@ struct om_lb {
 	long threshold;     /* in percent */
 	long slow;          /* PEs of the last device do their work so many times */
 	long omit;          /* what of the work is left out, so that --verify has something to find. -1: nothing */
+	long bind;          /* a device is one processor */
 	long ratio;         /* what a PE does takes ratio^D of virtual time on device D. 0: the processor's time */
 	ivm_pe id;
 	struct om_lb_shared *shared; /* the root writes it */
@@ -37,11 +39,18 @@ struct om_lb {
 		{"--threshold", &(balance).threshold, 100, 100000,                                                          \
 		 "a device gets one more PE if the slowest needs more than so many percent of its time"},                   \
 		{"--slow", &(balance).slow, 1, 1000, "how often the last device does its work"},                            \
-		{"--virtual", &(balance).ratio, 1, 1000, "R: time is virtual, and a plane takes R^D of it on device D. 0: real time"}
+		{"--virtual", &(balance).ratio, 1, 1000, "R: time is virtual, and a plane takes R^D of it on device D. 0: real time"},                   \
+		BIND_OPTION((balance).bind)
 
 static inline size_t om_lb_bytes(const struct om_lb *b)
 {
 	return sizeof *b->shared + (size_t)b->most * sizeof *b->shared->device;
+}
+
+/* om_lb_device is the number of this PE's device. */
+static inline long om_lb_device(const struct om_lb *b)
+{
+	return b->shared->device[b->id - 1];
 }
 
 /* om_lb_run does this PE's part. It returns what the root's part returns, and 0 for the others. */
@@ -58,6 +67,9 @@ static inline int om_lb_run(struct om_lb *b, int (*root)(struct om_lb *), void (
 	} else {
 		must("map", ivm_map("om_lb", (void **)&b->shared, NULL));
 		must("map", ivm_map("times", (void **)&b->times, NULL));
+		must("sync_get", ivm_sync_get(&b->shared->device[b->id - 1], sizeof *b->shared->device)); /* others may read the rest */
+		if (b->bind)
+			bind_to(om_lb_device(b));
 		work(b);
 	}
 	must("exit", ivm_exit());
@@ -156,11 +168,6 @@ static inline bool om_lb_begin(struct om_lb *b)
 	if (b->id < b->shared->pes)
 		must("signal", ivm_signal());
 	return b->shared->done == 0;
-}
-
-static inline long om_lb_device(const struct om_lb *b)
-{
-	return b->shared->device[b->id - 1];
 }
 
 /* om_lb_times returns how often to do the work. */

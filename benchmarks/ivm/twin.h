@@ -8,10 +8,12 @@
 
 #include "measure.h"
 #include "options.h"
+#include "processor.h"
 
 struct twin {
 	long slow; /* the last rank does its work so many times */
 	long omit; /* a rank whose work is left out, so that --verify has something to find. -1: none */
+	long bind; /* a rank has one processor */
 	int rank, ranks;
 	int *counts, *starts; /* of what each rank has, for calls of MPI that gather or scatter */
 };
@@ -20,7 +22,7 @@ struct twin {
 
 #define TWIN_OPTIONS(twin)                                                            \
 	{"--slow", &(twin).slow, 1, 1000, "how often the last rank does its work"}, \
-		{"--omit", &(twin).omit, 0, 100000, "a rank whose work to leave out"}
+		{"--omit", &(twin).omit, 0, 100000, "a rank whose work to leave out"}, BIND_OPTION((twin).bind)
 
 static inline void twin_start(struct twin *t)
 {
@@ -29,6 +31,8 @@ static inline void twin_start(struct twin *t)
 	MPI_Comm_size(MPI_COMM_WORLD, &t->ranks);
 	t->counts = calloc((size_t)t->ranks, sizeof *t->counts);
 	t->starts = calloc((size_t)t->ranks, sizeof *t->starts);
+	if (t->bind)
+		bind_to(t->rank);
 	if (t->counts == NULL || t->starts == NULL)
 		abort();
 }
