@@ -2,8 +2,8 @@
 # Runs each program with IVM and with MPI on two devices, of which one does its work SLOW times, and prints the median seconds of RUNS
 # runs, the least and the most. A device is a processor, to which its PEs or its rank are bound (--bind). `make compare` builds what it needs.
 #
-#   RUNS=3 SLOW=4 ./compare.sh
-#   QUICK=1 ./compare.sh       with small sizes, to see that it works
+#   RUNS=3 SLOW=4 ./compare.sh [PROGRAM...]    all programs without one
+#   QUICK=1 ./compare.sh                       with small sizes, to see that it works
 #
 # A rank of MPI that waits has to yield its processor (mpi_yield_when_idle): by default it is busy, which takes it from others.
 set -eu
@@ -27,6 +27,7 @@ summary() { sort -n "$out/$1.seconds" | awk '{ s[NR] = $1 } END { print s[int((N
 
 printf '%-8s %-18s %-18s %9s  %s\n' program 'MPI, s' 'IVM, s' 'MPI / IVM' options
 while read -r program options; do
+	case " ${*:-$program} " in *" $program "*) ;; *) continue ;; esac
 	[ -z "${QUICK:-}" ] || options=
 	: >"$out/checksums"
 	for _ in $(seq "$runs"); do
