@@ -1,6 +1,6 @@
 /* himeno.h: iterations of Jacobi's method for a pressure on a grid: the work of himeno.c and himeno_mpi.c. It is the Himeno benchmark
- * (R. Himeno, RIKEN, http://accc.riken.jp/en/supercom/himenobmt/): its stencil of 19 points, its arrays and their first values. A plane
- * is X x Y values, and the first and the last plane are never computed. */
+ * (R. Himeno, RIKEN, http://accc.riken.jp/en/supercom/himenobmt/), written anew from its definition: its stencil of 19 points, its arrays
+ * and their first values. A plane is X x Y values, and the first and the last plane are never computed. */
 #ifndef HIMENO_H
 #define HIMENO_H
 
