@@ -39,6 +39,7 @@ type Scale uint8
 const (
 	ByKind   Scale = iota // kernels with the device, host steps with the host
 	ByDevice              // of a host step: as kernels, because the program works as long as they last
+	ByMemory              // with the bandwidth of the device's memory, by which the kernel is bound
 	Unscaled              // the program measures how fast the node is, and works so long
 )
 
@@ -46,10 +47,12 @@ func (s *Scale) UnmarshalJSON(text []byte) error {
 	switch string(text) {
 	case `"device"`:
 		*s = ByDevice
+	case `"memory"`:
+		*s = ByMemory
 	case `"none"`:
 		*s = Unscaled
 	default:
-		return fmt.Errorf(`scale is %s: write "device", as kernels last, or "none", as long on each node`, text)
+		return fmt.Errorf(`scale is %s: write "device", as kernels last, "memory", as the memory of the device is fast, or "none", as long on each node`, text)
 	}
 	return nil
 }

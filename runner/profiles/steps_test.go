@@ -61,7 +61,7 @@ func TestReadSteps(t *testing.T) {
 func TestReadStepsErrors(t *testing.T) {
 	const first = `{"step": "allocate", "object": "a", "bytes": 8}` + "\n" + `{"step": "allocate", "object": "m", "bytes": 8, "managed": true}` + "\n"
 	for _, c := range []struct{ line, want string }{
-		{`{"step": "host", "seconds": 1, "scale": "host"}`, `scale is "host": write "device", as kernels last, or "none", as long on each node`},
+		{`{"step": "host", "seconds": 1, "scale": "host"}`, `scale is "host": write "device", as kernels last, "memory", as the memory of the device is fast, or "none", as long on each node`},
 		{`{"step": "barriers"}`, `unknown step "barriers": use one of allocate, barrier, copy, free, host, kernel, message`},
 		{`{"seconds": 1}`, `unknown step "": use one of allocate, barrier, copy, free, host, kernel, message`},
 		{`host 1`, `not a JSON object: invalid character 'h' looking for beginning of value; write a step such as {"step": "host", "seconds": 1}`},

@@ -78,6 +78,7 @@ func (i instance) of(whole *Model) Model {
 	m.MemoryBytes = int64(i.memory * float64(1024*mib))
 	m.SMs = i.sms
 	m.LinkBytesPerS *= float64(i.engines) / float64(all[len(all)-1].engines)
+	m.BytesPerS *= float64(i.slices) / float64(all[len(all)-1].slices)
 	return m
 }
 

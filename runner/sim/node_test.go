@@ -88,11 +88,11 @@ func TestContextsAreChargedPerProcessAndTheServerOnce(t *testing.T) {
 // tableOfModels is what docs/design/simulator.md has behind its marker.
 func tableOfModels() string {
 	var b strings.Builder
-	b.WriteString("| model | memory, MiB | SMs | warps | blocks | link | cores | device factor | source |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| model | memory, MiB | SMs | warps | blocks | link | bandwidth | cores | device factor | source |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, name := range modelNames() {
 		m := models[strings.ToUpper(name)]
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %g | %d | %.4g | %s |\n", m.Name, m.MemoryBytes/mib, m.SMs, m.WarpsPerSM, m.BlocksPerSM,
-			m.LinkBytesPerS/1e9, m.Host.Cores, m.DeviceFactor, strings.TrimSuffix(m.Source, " (docs/design/simulator.md)"))
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %g | %.4g | %d | %.4g | %s |\n", m.Name, m.MemoryBytes/mib, m.SMs, m.WarpsPerSM, m.BlocksPerSM,
+			m.LinkBytesPerS/1e9, m.BytesPerS/1e9, m.Host.Cores, m.DeviceFactor, strings.TrimSuffix(m.Source, " (docs/design/simulator.md)"))
 	}
 	return b.String()
 }

@@ -108,10 +108,11 @@ func (p *process) here(planned *step) *step {
 // scaled scales a step to the node and a device of a model.
 func (p *process) scaled(m *Model, s *profiles.Step) step {
 	hostFactor, deviceFactor := p.x.config.Node.Host.Factor/p.profiled.Host.Factor, m.DeviceFactor/p.profiled.DeviceFactor
+	memoryFactor := p.profiled.BytesPerS / m.BytesPerS
 	out := step{Step: s}
 	switch s.Kind {
 	case profiles.Host:
-		out.on, out.demand, out.soloS = cores, 1, scaled(s, hostFactor, deviceFactor)
+		out.on, out.demand, out.soloS = cores, 1, scaled(s, hostFactor, deviceFactor, memoryFactor)
 	case profiles.CopyIn, profiles.CopyOut:
 		// Alone a copy lasts as long as profiled, scaled as host time because pageable copies are
 		// bound by the host, but not less than the link needs.
@@ -123,16 +124,21 @@ func (p *process) scaled(m *Model, s *profiles.Step) step {
 	case profiles.Message:
 		out.on, out.demand, out.soloS = cores, 1, float64(s.Bytes)/messageBytesPerS
 	case profiles.Kernel:
-		out.on, out.demand, out.soloS = sms, m.filledBy(s), scaled(s, deviceFactor, deviceFactor)*m.squeezed(s)
+		out.on, out.demand, out.soloS = sms, m.filledBy(s), scaled(s, deviceFactor, deviceFactor, memoryFactor)
+		if s.Scale != profiles.ByMemory { // an instance's bandwidth is in its factor
+			out.soloS *= m.squeezed(s)
+		}
 	}
 	return out
 }
 
-// scaled is how long a step takes, from the factor of its kind and that of the device.
-func scaled(s *profiles.Step, byKind, byDevice float64) float64 {
+// scaled is how long a step takes, from the factor of its kind, that of the device and that of its memory.
+func scaled(s *profiles.Step, byKind, byDevice, byMemory float64) float64 {
 	switch s.Scale {
 	case profiles.ByDevice:
 		return s.S * byDevice
+	case profiles.ByMemory:
+		return s.S * byMemory
 	case profiles.Unscaled:
 		return s.S
 	default:

@@ -47,6 +47,16 @@ func TestWhatStepsScaleWith(t *testing.T) {
 	wantEnd(t, jobs[1], 2+0.4*1.5+5)
 }
 
+// A kernel that is bound by memory is scaled by bandwidths. An instance has as much of it as it has slices.
+func TestAKernelBoundByMemory(t *testing.T) {
+	for text, lasts := range map[string]float64{
+		"sim:1xH200": 1, "sim:1xGTX480": 4800 / 177.4, "sim:1xC2050": 4800 / (0.8 * 144), "sim:1xA100/2x3g.20gb": 2 * 4800. / 1555, "sim:1xH200/1x1g.18gb": 8,
+	} {
+		jobs, _ := stepping(t, mustNode(t, text), "sa", allocate("a", "1MiB")+kernel(9999, 3, `, "scale": "memory"`)).must(t)
+		wantEnd(t, jobs[0], 3*lasts)
+	}
+}
+
 // What a job does on a device does not depend on the devices beside it: kernels, copies, managed memory and memory that moves,
 // with and without noise. The place of a job in its rounds does, so only the sum of its rounds does not.
 func TestAJobOnTheSecondDeviceLastsAsWithoutTheFirst(t *testing.T) {
