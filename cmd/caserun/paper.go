@@ -106,19 +106,19 @@ func newPaper() *cobra.Command {
 beside each number. PAPER is case (the default): Tables 3, 4, 6, 7 and 8 and
 Figures 5 to 9 of the CASE paper (PPoPP 2022); mig: two means of the paper on
 CASE and MIG (GPGPU 2022); schedgpu: Tables 1 to 3 and Figure 9 of schedGPU's
-(TPDS 2018); pilot: Table I and Figures 1, 2, 4 and 5 of PILOT's; node or
-cluster: Figures 3-7 to 3-21 or 4-2 to 4-5 of the dissertation on CPU-GPU
-clusters. The numbers of their texts are there too. What pilot, node and cluster
-say in words is answered by yes, no or not measured.
+(TPDS 2018); pilot: Table I and Figures 1, 2, 4 and 5 of PILOT's; node, cluster
+or ivm: Figures 3-7 to 3-21, 4-2 to 4-5, or 5-5 and 5-6 of the dissertation on
+CPU-GPU clusters. The numbers of their texts are there too. What pilot and the
+dissertation say in words is answered by yes, no or not measured.
 
 Runs come from sweeps (the latest, or --sweep), from a tag, or with --run from a
-new sweep. Those of schedgpu, pilot, node and cluster are all runs in the store
-that their scripts in benchmarks made, and kernel times in table1.csv beside it.
+new sweep. Those of all papers but case and mig are all runs in the store that
+their scripts in benchmarks made, and kernel times in table1.csv beside it.
 A number without a run is missing, and the output says what would measure it.
 
 A node is compared with the paper's system of as many GPUs or instances, 4xV100
-or 2xP100 of case and 1xK20m of schedgpu; --as chooses another. Those of pilot,
-node and cluster follow from the mix and the devices of each run. With --out the
+or 2xP100 of case and 1xK20m of schedgpu; --as chooses another. Those of pilot and
+the dissertation follow from the mix and the devices of each run. With --out the
 tables also go to a Markdown page, the data behind each table and figure to CSV
 files, and figures to SVG, PNG and PDF.`,
 		Example: `  caserun paper --run --node sim:4xV100,sim:2xP100 -o paper

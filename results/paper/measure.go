@@ -45,6 +45,8 @@ func (a *arms) figure(name, job string) figure {
 	switch name {
 	case "job_time":
 		return figure{"time of " + job, false, func(r results.Run) (*float64, error) { return a.jobTime(r, job) }}
+	case "job_spread":
+		return figure{"longest and shortest job", false, a.jobSpread}
 	case "time_of_all":
 		return figure{"time in which all jobs ended ok", false, a.timeOfAll}
 	case "stuck":
@@ -60,6 +62,15 @@ func (a *arms) figure(name, job string) figure {
 	}
 	if of, known := qualities[name]; known {
 		return figure{"quality of service", false, func(r results.Run) (*float64, error) { return a.quality(r, of) }}
+	}
+	if of, known := portionsFigure(name); known {
+		return figure{"portion on a device", true, func(r results.Run) (*float64, error) {
+			where, err := a.placed(r)
+			if err != nil {
+				return nil, err
+			}
+			return of(where), nil
+		}}
 	}
 	m := results.MetricNamed(name)
 	f := figure{m.Heading, m.HigherIsBetter, func(r results.Run) (*float64, error) { return m.Of(r), nil }}
@@ -180,7 +191,7 @@ func (p *Paper) value(a *arms, workload, scheduler string, m Metric) (samples, e
 		if err != nil {
 			return samples{}, err
 		}
-		return a.speedup(e.mix, s, base, a.figure(m.Of, job), m.Slower)
+		return a.speedup(e.mix, a.baseOf(workload, e.mix), s, base, a.figure(m.Of, job), m.Slower)
 	}
 	take, known := takes[p.Workloads[workload].Take]
 	if !known && m.Of == stopOverhead {
@@ -220,17 +231,17 @@ func geomean(values []float64) float64 {
 	return math.Exp(sum / float64(len(values)))
 }
 
-// speedup divides a figure under one scheduler by the figure under another, so that more than 1 is better, or less if slower.
-func (a *arms) speedup(mix, scheduler, base string, f figure, slower bool) (samples, error) {
-	above, below := scheduler, base
+// speedup divides a figure under one scheduler by the figure under another, there of a mix that may be another, so that more than 1 is better, or less if slower.
+func (a *arms) speedup(mix, baseMix, scheduler, base string, f figure, slower bool) (samples, error) {
+	above, below := [2]string{mix, scheduler}, [2]string{baseMix, base}
 	if !f.higher && !slower {
-		above, below = base, scheduler
+		above, below = below, above
 	}
-	x, err := a.find(mix, above, false)
+	x, err := a.find(above[0], above[1], false)
 	if err != nil {
 		return samples{}, err
 	}
-	y, err := a.find(mix, below, false)
+	y, err := a.find(below[0], below[1], false)
 	if err != nil {
 		return samples{}, err
 	}
@@ -250,7 +261,7 @@ func (a *arms) speedup(mix, scheduler, base string, f figure, slower bool) (samp
 		out.add(over/under, pair[0].ID, pair[1].ID)
 	}
 	if len(out.values) == 0 {
-		return samples{}, fmt.Errorf("no repetition of %s has both %s and %s", mix, above, below)
+		return samples{}, fmt.Errorf("no repetition of %s has both %s and %s", mix, above[1], below[1])
 	}
 	lost := regress.LostMore(y, [][]results.Run{x}, stats.DefaultAlpha)[0]
 	out.lostMore = regress.Flatters(summarize(out.values).Median, f.higher, lost)
@@ -284,6 +295,14 @@ func (a *arms) entries(workload string) []entry {
 	return list
 }
 
+// baseOf is the mix with which a workload's mix is compared, with the ending of the node's system.
+func (a *arms) baseOf(workload, mix string) string {
+	if base := a.paper.Workloads[workload].Base; base != "" {
+		return base + a.paper.system(a.node.System).Ending
+	}
+	return mix
+}
+
 // first is the first entry of a workload that has runs, under its own scheduler if it names one; the first of all if none has.
 func (a *arms) first(workload string) entry {
 	list := a.entries(workload)
@@ -307,5 +326,5 @@ func (p *Paper) Has(mix string) bool {
 
 func (p *Paper) isOf(workload, mix string) bool {
 	name, _ := p.parts(mix)
-	return slices.ContainsFunc(p.entries(workload), func(e entry) bool { return e.mix == name })
+	return p.Workloads[workload].Base == name || slices.ContainsFunc(p.entries(workload), func(e entry) bool { return e.mix == name })
 }

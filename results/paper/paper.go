@@ -34,6 +34,8 @@ type Node struct {
 	Events func(run int64) ([]results.Event, error)
 	// Tasks are those of a simulated run, which has no samples of memory in use.
 	Tasks func(run int64) ([]results.Task, error)
+	// Ranks are the ranks and portions of a run's jobs, by job and number.
+	Ranks func(run int64) ([]results.Rank, error)
 	// Times are kernel times of programs, of a node that has nothing else.
 	Times []Time
 }

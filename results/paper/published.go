@@ -60,6 +60,7 @@ type System struct {
 	Ending       string
 	Subscription float64
 	Lacks        []string // schedulers under which nothing like it runs
+	Hosts        []int    // how many of its devices each host has, if the runs have one node for several hosts
 }
 
 // Workload says which mixes a workload of the paper is, if it is not a mix's name. An entry "MIX under SCHEDULER" is the mix under
@@ -68,6 +69,7 @@ type Workload struct {
 	Take  string // mean, geomean, min or max over the mixes; or first, or empty: the first mix that has runs
 	Mixes []string
 	Job   string // whose time job_time is
+	Base  string // the mix with which it is compared under a metric's other scheduler; empty: the same mix
 }
 
 // Metric says what a metric of the paper is of runs.

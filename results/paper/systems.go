@@ -121,6 +121,26 @@ func (a *arms) jobTime(r results.Run, name string) (*float64, error) {
 	return new(sum / float64(n)), nil
 }
 
+// jobSpread is how many times as long as the shortest job of a run the longest took; nil: one did not end ok.
+func (a *arms) jobSpread(r results.Run) (*float64, error) {
+	jobs, err := a.node.Jobs(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	shortest, longest := math.Inf(1), 0.0
+	for _, j := range jobs {
+		if !j.EndedOK() || j.StartS == nil || j.EndS == nil {
+			return nil, nil
+		}
+		took := *j.EndS - *j.StartS
+		shortest, longest = min(shortest, took), max(longest, took)
+	}
+	if shortest <= 0 || longest == 0 {
+		return nil, nil
+	}
+	return new(longest / shortest), nil
+}
+
 // stuckRun is the error that a run has no time, because jobs stood still in it.
 type stuckRun struct{ run results.Run }
 

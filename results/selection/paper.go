@@ -271,6 +271,7 @@ func (p Paper) node(ctx context.Context, db *store.Store, r results.Run, system 
 		Trace:       func(run int64) (results.Traced, error) { return traced(ctx, db, run) },
 		Jobs:        func(run int64) ([]results.Job, error) { return db.Jobs(ctx, run) },
 		Events:      func(run int64) ([]results.Event, error) { return db.Events(ctx, run) },
+		Ranks:       func(run int64) ([]results.Rank, error) { return db.Ranks(ctx, run) },
 		Tasks:       func(run int64) ([]results.Task, error) { return db.Tasks(ctx, run) }}, nil
 }
 
