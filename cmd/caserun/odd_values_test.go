@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/results/paper"
 )
 
 // An empty part of a value may be an unset variable. It never means all, in any list or selector.
@@ -256,7 +258,7 @@ func TestNamesThatAreMeant(t *testing.T) {
 		{"sweep --mixes W8-W5 --scheds sa", exitUsage, `want W5..W8`},
 		{"sweep --mixes W1 --scheds sa cg", exitUsage, `"cg" is not a file: separate names of a list with commas`},
 		{"sweep --mixes W1 W2 W3 --scheds sa", exitUsage, `"W3" is not a file: separate names of a list with commas, as in --mixes a,b`},
-		{"paper --run --mixes W1 W2", exitUsage, `unknown paper "W2": known are case, cluster, mig, node, pilot, schedgpu; separate names of a list with commas, as in --mixes a,b`},
+		{"paper --run --mixes W1 W2", exitUsage, `unknown paper "W2": known are ` + strings.Join(paper.Names(), ", ") + `; separate names of a list with commas, as in --mixes a,b`},
 		{"mixes show plain.txt", exitUsage, "plain.txt is not in the catalog, and a mix file ends in .yaml, .yml or .wl"},
 		{"mix plain.txt", exitUsage, "a mix file ends in .yaml, .yml or .wl"},
 		{"sweep --mixes plain.txt --scheds sa", exitUsage, "a mix file ends in .yaml, .yml or .wl"},

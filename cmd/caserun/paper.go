@@ -117,10 +117,10 @@ their scripts in benchmarks made, and kernel times in table1.csv beside it.
 A number without a run is missing, and the output says what would measure it.
 
 A node is compared with the paper's system of as many GPUs or instances, 4xV100
-or 2xP100 of case and 1xK20m of schedgpu; --as chooses another. Those of pilot and
-the dissertation follow from the mix and the devices of each run. With --out the
-tables also go to a Markdown page, the data behind each table and figure to CSV
-files, and figures to SVG, PNG and PDF.`,
+or 2xP100 of case and 1xK20m of schedgpu; --as chooses another. Those of pilot
+and the dissertation follow from the mix and the devices of each run. With --out
+the tables also go to a Markdown page, the data behind each table and figure to
+CSV files, and figures to SVG, PNG and PDF.`,
 		Example: `  caserun paper --run --node sim:4xV100,sim:2xP100 -o paper
   caserun paper --sweep 3,4 --format markdown
   caserun paper --tag evaluation -o paper --force

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/store"
 )
 
@@ -134,7 +135,7 @@ func TestPaperOfSchedGPU(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"schedgpv", `unknown paper "schedgpv": did you mean schedgpu?`},
-		{"nvshare", `unknown paper "nvshare": known are case, cluster, mig, node, pilot, schedgpu`},
+		{"nvshare", `unknown paper "nvshare": known are ` + strings.Join(paper.Names(), ", ")},
 		{"pilot --as sm", "--as sm: the mix and the devices of each run say with what of The PILOT paper it is compared: leave it out"},
 		{"schedgpu case", `"case" is one argument too many: caserun paper [PAPER]`},
 		{"schedgpu --run", "--run: no sweep measures what is in schedgpu: leave it out. To measure them: benchmarks/schedgpu.sh DIR"},
@@ -145,7 +146,7 @@ func TestPaperOfSchedGPU(t *testing.T) {
 			t.Errorf("paper %s: exit %d: %s", c.args, status, errs)
 		}
 	}
-	for args, want := range map[string]string{"paper ": "case\ncluster\nmig\nnode\npilot\nschedgpu\n", "paper schedgpu --as ": "1xK20m\n", "paper --as ": "4xV100\n2xP100\n", "paper nix --as ": "", "paper case ": ""} {
+	for args, want := range map[string]string{"paper ": strings.Join(paper.Names(), "\n") + "\n", "paper schedgpu --as ": "1xK20m\n", "paper --as ": "4xV100\n2xP100\n", "paper nix --as ": "", "paper case ": ""} {
 		if _, offers, _ := caserun(t, append([]string{"__complete"}, strings.Split(args, " ")...)...); offers != want+":4\n" {
 			t.Errorf("completion of %q: %q", args, offers)
 		}
