@@ -165,8 +165,8 @@ on_gpus() {
 	mpirun=$(command -v mpirun) || { echo "ivm.sh: no mpirun: install Open MPI" >&2; return 2; }
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as in a container
 	for program in nbody dmm nw himeno; do
-		live "ivm-$program" ./native/ivm/build/ivmd "bin/ivm/$program --devices 2 --slow $slow"
-		live "ivm-$program-mpi" "$mpirun" "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 2 bin/ivm/${program}_mpi --slow $slow"
+		live "ivm-$program" "$PWD/native/ivm/build/ivmd" "$PWD/bin/ivm/$program --devices 2 --slow $slow"
+		live "ivm-$program-mpi" "$mpirun" "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 2 $PWD/bin/ivm/${program}_mpi --slow $slow"
 		names+=("ivm-$program" "ivm-$program-mpi")
 	done
 	sweep gpus local sa "${names[@]}" </dev/null
