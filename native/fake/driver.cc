@@ -84,6 +84,12 @@ API CUresult cuInit(unsigned flags)
 	return error;
 }
 
+API CUresult cuGetErrorName(CUresult error, const char **name)
+{
+	*name = error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : error == CUDA_ERROR_INVALID_VALUE ? "CUDA_ERROR_INVALID_VALUE" : nullptr;
+	return *name != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 API CUresult cuDriverGetVersion(int *version)
 {
 	*version = 13000;
@@ -721,9 +727,27 @@ API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 	}, bytes);
 }
 
+API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+	return with_context("cuMemcpyDtoD_v2", [&](int mine) {
+		return copy_now(mine, reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+	}, bytes);
+}
+
 static fake::Copy row(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
 	return {reinterpret_cast<char *>(to), 0, 0, reinterpret_cast<char *>(from), 0, 0, bytes, 1, 1};
+}
+
+API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes)
+{
+	return call("cuMemcpyPeer", [&]() -> CUresult {
+		if (!machine().alive(to_context) || !machine().alive(from_context))
+			return 201; // CUDA_ERROR_INVALID_CONTEXT
+		machine().drain(device_of(to_context));
+		machine().drain(device_of(from_context));
+		return machine().copy(device_of(to_context), true, row(to, from, bytes));
+	}, bytes);
 }
 
 // later has something done in the order of a stream.
@@ -816,6 +840,17 @@ API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
 	});
 }
 
+API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	return call("cuMemGetAllocationPropertiesFromHandle", [&]() -> CUresult {
+		int at;
+		const int error = machine().location(handle, &at);
+		*prop = {};
+		prop->location = at == fake::the_host ? CUmemLocation{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0} : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, at};
+		return error;
+	}, handle);
+}
+
 API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	return call("cuMemRelease", [&] { return machine().drop_handle(handle); }, handle);
@@ -894,6 +929,7 @@ static const struct {
 } entries[] = { // later versions first
 	ENTRY("cuInit", 0, cuInit),
 	ENTRY("cuDriverGetVersion", 0, cuDriverGetVersion),
+	ENTRY("cuGetErrorName", 0, cuGetErrorName),
 	ENTRY("cuDeviceGetCount", 0, cuDeviceGetCount),
 	ENTRY("cuDeviceGet", 0, cuDeviceGet),
 	ENTRY("cuDeviceGetName", 0, cuDeviceGetName),
@@ -935,6 +971,8 @@ static const struct {
 	ENTRY("cuMemGetAddressRange", 0, cuMemGetAddressRange_v2),
 	ENTRY("cuMemcpyHtoD", 0, cuMemcpyHtoD_v2),
 	ENTRY("cuMemcpyDtoDAsync", 0, cuMemcpyDtoDAsync_v2),
+	ENTRY("cuMemcpyDtoD", 0, cuMemcpyDtoD_v2),
+	ENTRY("cuMemcpyPeer", 0, cuMemcpyPeer),
 	ENTRY("cuMemsetD32", 0, cuMemsetD32_v2),
 	ENTRY("cuMemcpyDtoH", 0, cuMemcpyDtoH_v2),
 	ENTRY("cuPointerGetAttribute", 0, cuPointerGetAttribute),
@@ -945,6 +983,7 @@ static const struct {
 	ENTRY("cuMemRelease", 0, cuMemRelease),
 	ENTRY("cuMemExportToShareableHandle", 0, cuMemExportToShareableHandle),
 	ENTRY("cuMemImportFromShareableHandle", 0, cuMemImportFromShareableHandle),
+	ENTRY("cuMemGetAllocationPropertiesFromHandle", 0, cuMemGetAllocationPropertiesFromHandle),
 	ENTRY("cuMemRetainAllocationHandle", 0, cuMemRetainAllocationHandle),
 	ENTRY("cuMemMap", 0, cuMemMap),
 	ENTRY("cuMemUnmap", 0, cuMemUnmap),

@@ -206,6 +206,7 @@ public:
 	int create(int device, size_t bytes, bool exportable, unsigned long long *out);
 	int to_file(unsigned long long handle, int *out); // a descriptor for other processes
 	int from_file(int file, unsigned long long *out);
+	int location(unsigned long long handle, int *device);
 	int drop_handle(unsigned long long handle);
 	int hold_handle(const void *address, unsigned long long *out); // of what is mapped there, once more
 	int map(uintptr_t at, size_t bytes, size_t offset, unsigned long long handle);

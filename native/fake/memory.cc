@@ -436,7 +436,8 @@ int Machine::unreserve(uintptr_t base, size_t bytes)
 	return 0;
 }
 
-// Files of memory say in their names where the memory is, for those who import them.
+// Files of memory say in their names where the memory is, for those who import them: by the device's number on the node, because
+// another process may count devices otherwise.
 static const char file_name[] = "fake CUDA memory of ";
 
 int Machine::create(int device, size_t bytes, bool exportable, unsigned long long *out)
@@ -449,7 +450,7 @@ int Machine::create(int device, size_t bytes, bool exportable, unsigned long lon
 		return CUDA_ERROR_INVALID_VALUE;
 	if (d != nullptr && bytes > d->total - d->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	int file = memfd_create((file_name + std::to_string(device)).c_str(), MFD_CLOEXEC);
+	int file = memfd_create((file_name + std::to_string(d == nullptr ? the_host : d->physical)).c_str(), MFD_CLOEXEC);
 	if (file < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (ftruncate(file, static_cast<off_t>(bytes)) != 0 || pwrite(file, pattern().data(), pattern().size(), 0) < 0) {
@@ -484,6 +485,12 @@ int Machine::from_file(int file, unsigned long long *out)
 
 	if (said == nullptr || sscanf(said + sizeof file_name - 1, "%d", &device) != 1 || fstat(file, &about) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (device != the_host) {
+		const auto seen = std::find_if(devices.begin(), devices.end(), [=](const Device &d) { return d.physical == device; });
+		if (seen == devices.end())
+			return cudaErrorInvalidDevice;
+		device = static_cast<int>(seen - devices.begin());
+	}
 	const int own = fcntl(file, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -517,6 +524,16 @@ int Machine::drop_handle(unsigned long long handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	let_go(handle);
+	return 0;
+}
+
+int Machine::location(unsigned long long handle, int *device)
+{
+	const auto h = handles.find(handle);
+
+	if (h == handles.end())
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = h->second.device;
 	return 0;
 }
 

@@ -19,6 +19,7 @@ typedef int ivm_dev; /* a device, by the same number in every PE */
 enum ivm_dev_type {
 	IVM_THIS_DEV, /* for ivm_create_dev: the device of the calling PE */
 	IVM_CPU,      /* processors of the node, with memory that its PEs share. A node may have several such devices. */
+	IVM_GPU,      /* a GPU of the node */
 };
 
 enum { IVM_NAME = 63 }; /* bytes of the longest name of an object */

@@ -54,7 +54,7 @@ struct waiting {
 	struct waiting *next;
 	struct request request;
 	ivm_pe pe;
-	int reply;
+	int reply, copy; /* -1: the request has no copy */
 };
 
 static char **program;
@@ -140,7 +140,7 @@ static void watch(int fd, int id)
 static int start_pe(ivm_dev dev, int group)
 {
 	int socket;
-	const pid_t pid = process_start(program, &socket);
+	const pid_t pid = process_start(program, devs[dev].type == IVM_GPU ? gpus_seen_from(devs[dev].number) : NULL, &socket);
 
 	if (pid < 0)
 		return pid;
@@ -185,8 +185,8 @@ static int create_dev(struct caller *caller, const struct request *request)
 		return -EHOSTUNREACH;
 	if (request->type == IVM_THIS_DEV)
 		caller->reply.dev = caller->dev;
-	else if (request->type == IVM_CPU && request->dev >= 0)
-		caller->reply.dev = make_dev(IVM_CPU, request->dev);
+	else if ((request->type == IVM_CPU && request->dev >= 0) || (request->type == IVM_GPU && gpus_seen_from(request->dev) != NULL))
+		caller->reply.dev = make_dev((enum ivm_dev_type)request->type, request->dev);
 	else
 		return -ENODEV;
 	return 0;
@@ -293,13 +293,14 @@ static int (*const calls[])(struct caller *, const struct request *) = {
 	[CALL_FREE] = objects_free,
 	[CALL_MAP] = objects_map,
 	[CALL_FILLED] = objects_filled,
+	[CALL_FAILED] = objects_failed,
 	[CALL_MIRROR] = mirror,
 };
 
 /* answer reports whether it has answered. */
 static bool answer(const struct waiting *w)
 {
-	struct caller caller = {.pe = w->pe, .dev = pes[w->pe].dev};
+	struct caller caller = {.pe = w->pe, .dev = pes[w->pe].dev, .gpu = devs[pes[w->pe].dev].type == IVM_GPU, .copy = w->copy};
 	const bool known = w->request.call < sizeof calls / sizeof *calls;
 	const bool now = w->request.call == CALL_ENTER || pes[w->pe].phase == ENTERED;
 
@@ -309,6 +310,8 @@ static bool answer(const struct waiting *w)
 	caller.reply.result = result;
 	wire_send(w->reply, &caller.reply, sizeof caller.reply, caller.fds, caller.fd_count); /* the PE may have been killed */
 	close(w->reply);
+	if (caller.copy >= 0)
+		close(caller.copy);
 	return true;
 }
 
@@ -334,6 +337,8 @@ static void forget_waits(ivm_pe pe)
 		if (w->pe == pe) {
 			*link = w->next;
 			close(w->reply);
+			if (w->copy >= 0)
+				close(w->copy);
 			free(w);
 		} else {
 			link = &w->next;
@@ -348,11 +353,12 @@ static void receive(ivm_pe id)
 	int fds[MOST_FDS];
 	const int got = wire_receive(pes[id].socket, &w->request, sizeof w->request, fds);
 
-	if (got == 1 && fds[0] >= 0 && fds[1] < 0) {
+	if (got == 1 && fds[0] >= 0) {
 		w->next = NULL;
 		w->request.name[IVM_NAME] = '\0';
 		w->pe = id;
 		w->reply = fds[0];
+		w->copy = fds[1];
 		while (*link != NULL)
 			link = &(*link)->next;
 		*link = w;

@@ -1,5 +1,5 @@
 /* memory.c: the calls about memory, in a PE. A PE maps the master copy beside the mirror of its device. So put and get copy, and ask
- * nobody. */
+ * nobody. On a GPU it maps all of a copy, because CUDA maps no part (gpu.c). */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 #include <errno.h>
 #include <pthread.h>
@@ -9,13 +9,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "gpu.h"
 #include "pe.h"
 
 /* The same bytes in the mirror of a device, for group forms. */
 struct peer {
 	struct peer *next;
 	ivm_dev dev;
-	char *at;
+	struct place mirror;
 };
 
 /* A mapping of bytes of an object. master is equal to copy on the device that has the master copy. */
@@ -23,7 +24,8 @@ struct mapping {
 	struct mapping *next;
 	uint64_t object;
 	size_t offset, bytes; /* of the first byte in the object */
-	char *copy, *master;  /* the first byte */
+	size_t whole;         /* bytes of the object */
+	struct place copy, master; /* the first byte */
 	struct peer *peers;   /* of devices that group forms have met. group_lock is for these. */
 };
 
@@ -37,21 +39,48 @@ static size_t in_page(size_t offset)
 	return offset % (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* map_copy maps a range of a copy, and stores the address of its first byte. It returns 0 or a negative errno value. */
-static int map_copy(int fd, size_t offset, size_t bytes, char **at)
+static struct place beyond(struct place place, size_t bytes)
 {
-	const size_t before = in_page(offset);
-	char *start = mmap(NULL, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset - before));
+	return (struct place){place.at + bytes, place.gpu};
+}
 
-	if (start == MAP_FAILED)
+/* map_copy maps a copy for a mapping, and stores where its first byte is. It returns 0 or a negative errno value. */
+static int map_copy(int fd, bool on_gpu, const struct mapping *m, struct place *first)
+{
+	struct place start = {.gpu = HOST};
+	const size_t before = in_page(m->offset);
+
+	if (on_gpu) {
+		const int result = gpu_map(fd, m->whole, &start);
+		if (result == 0)
+			*first = beyond(start, m->offset);
+		return result;
+	}
+	start.at = mmap(NULL, before + m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(m->offset - before));
+	if (start.at == MAP_FAILED)
 		return -errno;
-	*at = start + before;
+	*first = beyond(start, before);
 	return 0;
 }
 
-static void unmap_copy(char *at, size_t offset, size_t bytes)
+static void unmap_copy(struct place first, const struct mapping *m)
 {
-	munmap(at - in_page(offset), in_page(offset) + bytes);
+	if (first.at == NULL)
+		return;
+	if (first.gpu == HOST)
+		munmap(first.at - in_page(m->offset), in_page(m->offset) + m->bytes);
+	else
+		gpu_unmap(&(struct place){first.at - m->offset, first.gpu}, m->whole);
+}
+
+static int copy_bytes(struct place to, struct place from, size_t bytes)
+{
+	if (bytes == 0)
+		return 0;
+	if (to.gpu != HOST || from.gpu != HOST)
+		return gpu_copy(to, from, bytes);
+	memcpy(to.at, from.at, bytes);
+	return 0;
 }
 
 static void drop(struct mapping *m)
@@ -59,27 +88,26 @@ static void drop(struct mapping *m)
 	while (m->peers != NULL) {
 		struct peer *p = m->peers;
 		m->peers = p->next;
-		unmap_copy(p->at, m->offset, m->bytes);
+		unmap_copy(p->mirror, m);
 		free(p);
 	}
-	if (m->master != m->copy && m->master != NULL)
-		unmap_copy(m->master, m->offset, m->bytes);
-	if (m->copy != NULL)
-		unmap_copy(m->copy, m->offset, m->bytes);
+	if (m->master.at != m->copy.at)
+		unmap_copy(m->master, m);
+	unmap_copy(m->copy, m);
 	free(m);
 }
 
 /* fill copies the bytes that the mirror has not yet, hole after hole. Other PEs of the device wait meanwhile. */
-static int fill(const struct mapping *m, struct range hole)
+static int fill(const struct mapping *m, struct reply *reply)
 {
-	struct reply reply = {.hole = hole};
 	const struct request filled = {.call = CALL_FILLED, .object = m->object, .range = {m->offset, m->offset + m->bytes}};
 	int result = 0;
 
-	while (result == 0 && reply.hole.begin < reply.hole.end) {
-		const size_t from = reply.hole.begin - m->offset;
-		memcpy(m->copy + from, m->master + from, reply.hole.end - reply.hole.begin);
-		result = pe_call(&filled, &reply, NULL);
+	while (result == 0 && reply->hole.begin < reply->hole.end) {
+		const size_t from = reply->hole.begin - m->offset;
+		result = copy_bytes(beyond(m->copy, from), beyond(m->master, from), reply->hole.end - reply->hole.begin);
+		if (result == 0)
+			result = pe_call(&filled, reply, NULL);
 	}
 	return result;
 }
@@ -91,8 +119,54 @@ static int remove_object(uint64_t object)
 	return pe_call(&(struct request){.call = CALL_FREE, .object = object}, &reply, NULL);
 }
 
+/* make_copy makes the copy on the PE's own GPU. */
+static int make_copy(struct mapping *m, int *file)
+{
+	const int result = gpu_make(m->whole, &m->copy, file);
+
+	if (result == 0)
+		m->copy.at += m->offset;
+	return result;
+}
+
+/* ask asks for copies of an object. If it is the PE that must make the one on its GPU, it does so: an allocation before it asks. */
+static int ask(struct request *request, struct mapping *m, struct reply *reply, int fds[MOST_FDS])
+{
+	enum ivm_dev_type type;
+	int made = -1, result = ivm_get_my_dev_type(&type);
+
+	m->whole = request->range.end;
+	if (result == 0 && type == IVM_GPU && request->call == CALL_MALLOC)
+		result = make_copy(m, &made);
+	if (result == 0)
+		result = pe_call_with(made, request, reply, fds);
+	if (result == 0 && reply->make) {
+		m->whole = reply->bytes;
+		request->object = reply->object; /* not another one of this name */
+		result = make_copy(m, &made);
+		if (result == 0)
+			result = pe_call_with(made, request, reply, fds);
+		else
+			pe_call(&(struct request){.call = CALL_FAILED, .object = reply->object}, reply, NULL);
+	}
+	if (made >= 0)
+		close(made);
+	return result;
+}
+
+/* map_copies maps the copies whose descriptors these are. */
+static int map_copies(struct mapping *m, const struct reply *reply, const int fds[MOST_FDS])
+{
+	int result = m->copy.at != NULL ? 0 : map_copy(fds[0], reply->on_gpu[0], m, &m->copy);
+
+	m->master = m->copy;
+	if (result == 0 && fds[1] >= 0)
+		result = map_copy(fds[1], reply->on_gpu[1], m, &m->master);
+	return result;
+}
+
 /* map asks for copies of an object and maps them. */
-static int map(const struct request *request, void **at, size_t *bytes)
+static int map(struct request *request, void **at, size_t *bytes)
 {
 	struct reply reply;
 	int fds[MOST_FDS];
@@ -100,32 +174,32 @@ static int map(const struct request *request, void **at, size_t *bytes)
 
 	if (m == NULL)
 		return -ENOMEM;
-	int result = pe_call(request, &reply, fds);
+	m->offset = request->range.begin;
+	int result = ask(request, m, &reply, fds);
 	if (result != 0) {
-		free(m);
+		drop(m);
 		return result;
 	}
 	m->object = reply.object;
-	m->offset = request->range.begin;
+	m->whole = reply.bytes;
 	m->bytes = (request->range.begin < request->range.end ? request->range.end : reply.bytes) - m->offset;
-	result = map_copy(fds[0], m->offset, m->bytes, &m->copy);
-	m->master = m->copy;
-	if (result == 0 && fds[1] >= 0)
-		result = map_copy(fds[1], m->offset, m->bytes, &m->master);
+	result = map_copies(m, &reply, fds);
 	for (int i = 0; i < MOST_FDS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	if (result == 0)
-		result = fill(m, reply.hole);
+		result = fill(m, &reply);
 	if (result != 0) {
 		if (request->call == CALL_MALLOC)
 			remove_object(m->object);
+		else
+			pe_call(&(struct request){.call = CALL_FAILED, .object = m->object}, &reply, NULL);
 		drop(m);
 		return result;
 	}
-	*at = m->copy;
+	*at = m->copy.at;
 	if (bytes != NULL)
-		*bytes = reply.bytes;
+		*bytes = m->whole;
 	pthread_rwlock_wrlock(&lock);
 	m->next = mappings;
 	mappings = m;
@@ -173,7 +247,7 @@ static struct mapping *take(const void *at)
 	struct mapping **link = &mappings;
 
 	pthread_rwlock_wrlock(&lock);
-	while (*link != NULL && (*link)->copy != at)
+	while (*link != NULL && (*link)->copy.at != at)
 		link = &(*link)->next;
 	struct mapping *m = *link;
 	if (m != NULL)
@@ -208,7 +282,7 @@ int ivm_free(void *at)
 void memory_unmap_all(void)
 {
 	while (mappings != NULL)
-		drop(take(mappings->copy));
+		drop(take(mappings->copy.at));
 }
 
 /* find returns the mapping that has bytes at an address, or NULL with -EFAULT or -ERANGE in *failed. The caller has the lock. */
@@ -216,8 +290,8 @@ static struct mapping *find(const void *at, size_t bytes, int *failed)
 {
 	*failed = -EFAULT;
 	for (struct mapping *m = mappings; m != NULL; m = m->next) {
-		const size_t from = (size_t)((uintptr_t)at - (uintptr_t)m->copy);
-		if ((uintptr_t)at < (uintptr_t)m->copy || from >= m->bytes)
+		const size_t from = (size_t)((uintptr_t)at - (uintptr_t)m->copy.at);
+		if ((uintptr_t)at < (uintptr_t)m->copy.at || from >= m->bytes)
 			continue;
 		*failed = bytes > m->bytes - from ? -ERANGE : 0;
 		return *failed == 0 ? m : NULL;
@@ -233,9 +307,9 @@ static int sync_copies(const void *at, size_t bytes, bool put)
 		return result;
 	pthread_rwlock_rdlock(&lock);
 	const struct mapping *m = find(at, bytes, &result);
-	if (m != NULL && m->master != m->copy) {
-		const size_t from = (size_t)((const char *)at - m->copy);
-		memcpy((put ? m->master : m->copy) + from, (put ? m->copy : m->master) + from, bytes);
+	if (m != NULL && m->master.at != m->copy.at) {
+		const size_t from = (size_t)((const char *)at - m->copy.at);
+		result = copy_bytes(beyond(put ? m->master : m->copy, from), beyond(put ? m->copy : m->master, from), bytes);
 	}
 	pthread_rwlock_unlock(&lock);
 	return result;
@@ -251,49 +325,51 @@ int ivm_sync_get(void *at, size_t bytes)
 	return sync_copies(at, bytes, false);
 }
 
-/* meet returns a mapping's bytes in the mirror of a device, whose descriptor this is, or NULL. */
-static char *meet(struct mapping *m, ivm_dev dev, int mirror)
+/* meet stores where a mapping's bytes are in the mirror of a device, whose descriptor this is. */
+static int meet(struct mapping *m, ivm_dev dev, int fd, bool on_gpu, struct place *mirror)
 {
 	struct peer *p = m->peers;
 
 	while (p != NULL && p->dev != dev)
 		p = p->next;
-	if (p != NULL)
-		return p->at;
-	p = malloc(sizeof *p);
-	if (p == NULL || map_copy(mirror, m->offset, m->bytes, &p->at) != 0) {
-		free(p);
-		return NULL;
+	if (p == NULL) {
+		p = malloc(sizeof *p);
+		const int result = p != NULL ? map_copy(fd, on_gpu, m, &p->mirror) : -ENOMEM;
+		if (result != 0) {
+			free(p);
+			return result;
+		}
+		p->dev = dev;
+		p->next = m->peers;
+		m->peers = p;
 	}
-	p->dev = dev;
-	p->next = m->peers;
-	m->peers = p;
-	return p->at;
+	*mirror = p->mirror;
+	return 0;
 }
 
-/* A part, checked: where it is in both copies. mirror is NULL if the device has the master copy. */
+/* A part, checked: where it is in both copies. mirror.at is NULL if the device has the master copy. */
 struct checked {
-	char *master, *mirror;
+	struct place master, mirror;
 };
 
 static int check_part(const struct ivm_part *part, struct checked *checked)
 {
 	struct reply reply;
+	struct place mirror;
 	int fds[MOST_FDS], result;
 	struct mapping *m = find(part->at, part->bytes, &result);
 
 	if (m == NULL)
 		return result;
-	const size_t from = (size_t)((char *)part->at - m->copy), offset = m->offset + from;
+	const size_t from = (size_t)((char *)part->at - m->copy.at), offset = m->offset + from;
 	result = pe_call(&(struct request){.call = CALL_MIRROR, .dev = part->dev, .object = m->object, .range = {offset, offset + part->bytes}}, &reply, fds);
 	if (result != 0 || fds[0] < 0)
 		return result;
-	char *mirror = meet(m, part->dev, fds[0]);
+	result = meet(m, part->dev, fds[0], reply.on_gpu[0], &mirror);
 	close(fds[0]);
-	if (mirror == NULL)
-		return -ENOMEM;
-	*checked = (struct checked){m->master + from, mirror + from};
-	return 0;
+	if (result == 0)
+		*checked = (struct checked){beyond(m->master, from), beyond(mirror, from)};
+	return result;
 }
 
 static int sync_group(const struct ivm_part *parts, int count, bool put)
@@ -313,8 +389,8 @@ static int sync_group(const struct ivm_part *parts, int count, bool put)
 		result = check_part(&parts[i], &list[i]);
 	pthread_mutex_unlock(&group_lock);
 	for (int i = 0; i < count && result == 0; i++)
-		if (list[i].mirror != NULL)
-			memcpy(put ? list[i].mirror : list[i].master, put ? list[i].master : list[i].mirror, parts[i].bytes);
+		if (list[i].mirror.at != NULL)
+			result = copy_bytes(put ? list[i].mirror : list[i].master, put ? list[i].master : list[i].mirror, parts[i].bytes);
 	pthread_rwlock_unlock(&lock);
 	free(list);
 	return result;

@@ -1,5 +1,6 @@
-/* objects.c: see ivmd.h. A copy is a memfd, which PEs map. So an object that is removed lasts until it is unmapped, and nothing
- * lasts longer than the processes. PEs copy, so that ivmd never does long work. */
+/* objects.c: see ivmd.h. A copy is a memfd, which PEs map, or a descriptor of memory of a GPU, which the first PE that needs it has
+ * made. So an object that is removed lasts until it is unmapped, and nothing lasts longer than the processes. PEs copy, so that ivmd never
+ * does long work. */
 #define _GNU_SOURCE /* memfd_create */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,15 +11,16 @@
 
 #include "ivmd.h"
 
-enum { NOBODY = -1 };
+enum { NOBODY = -1, NOT_MADE = -1 };
 
 struct copy {
 	struct copy *next;
 	ivm_dev dev;
-	int fd;
+	bool gpu;
+	int fd; /* NOT_MADE: the filler makes it, on a GPU */
 	struct range *valid; /* what a mirror has got from the master copy: apart, in order */
 	size_t valid_count;
-	ivm_pe filler; /* who copies to hole now */
+	ivm_pe filler; /* who makes the copy or copies to hole now */
 	struct range hole;
 };
 
@@ -68,27 +70,41 @@ static const struct copy *master_of(const struct object *o)
 	return c;
 }
 
-/* add_copy adds a copy of zeros whose size nobody can change. It returns NULL, and errno, if it cannot. */
-static struct copy *add_copy(struct object *o, ivm_dev dev)
+/* make_memory returns zeros whose size nobody can change, or a negative errno value. */
+static int make_memory(uint64_t bytes)
+{
+	const int fd = memfd_create("ivm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		return fd;
+	const int failed = errno;
+	if (fd >= 0)
+		close(fd);
+	return -failed;
+}
+
+/* add_copy adds a copy on the caller's device. On a GPU it is the one that came with the request, or it is not made yet. It returns 0 or a
+ * negative errno value. */
+static int add_copy(struct object *o, struct caller *caller)
 {
 	struct copy *c = calloc(1, sizeof *c);
 
 	if (c == NULL)
-		return NULL;
-	c->fd = memfd_create("ivm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (c->fd < 0 || ftruncate(c->fd, (off_t)o->bytes) != 0 || fcntl(c->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-		const int failed = errno;
-		if (c->fd >= 0)
-			close(c->fd);
+		return -ENOMEM;
+	c->fd = caller->gpu ? caller->copy : make_memory(o->bytes);
+	if (c->fd < 0 && !caller->gpu) {
+		const int failed = c->fd;
 		free(c);
-		errno = failed;
-		return NULL;
+		return failed;
 	}
-	c->dev = dev;
-	c->filler = NOBODY;
+	if (caller->gpu)
+		caller->copy = -1;
+	c->gpu = caller->gpu;
+	c->dev = caller->dev;
+	c->filler = c->fd == NOT_MADE ? caller->pe : NOBODY;
 	c->next = o->copies;
 	o->copies = c;
-	return c;
+	return 0;
 }
 
 static void remove_copy(struct copy **link)
@@ -96,7 +112,8 @@ static void remove_copy(struct copy **link)
 	struct copy *c = *link;
 
 	*link = c->next;
-	close(c->fd);
+	if (c->fd != NOT_MADE)
+		close(c->fd);
 	free(c->valid);
 	free(c);
 }
@@ -157,26 +174,34 @@ static void reply_object(struct caller *caller, const struct object *o)
 	caller->reply.bytes = o->bytes;
 }
 
+static void reply_copy(struct caller *caller, const struct copy *c)
+{
+	caller->reply.on_gpu[caller->fd_count] = c->gpu;
+	caller->fds[caller->fd_count++] = c->fd;
+}
+
 int objects_malloc(struct caller *caller, const struct request *request)
 {
 	if (find_name(request->name) != NULL)
 		return -EEXIST;
 	if (request->range.end > INT64_MAX)
 		return -ENOMEM;
+	if (caller->gpu && caller->copy < 0)
+		return -EINVAL;
 	struct object *o = calloc(1, sizeof *o);
 	if (o == NULL)
 		return -ENOMEM;
 	o->bytes = request->range.end;
 	memcpy(o->name, request->name, sizeof o->name);
-	const struct copy *master = add_copy(o, caller->dev);
-	if (master == NULL) {
+	const int failed = add_copy(o, caller);
+	if (failed) {
 		free(o);
-		return -errno;
+		return failed;
 	}
 	o->id = ++last_id;
 	o->next = objects;
 	objects = o;
-	caller->fds[caller->fd_count++] = master->fd;
+	reply_copy(caller, master_of(o));
 	reply_object(caller, o);
 	return 0;
 }
@@ -200,27 +225,36 @@ int objects_free(struct caller *caller, const struct request *request)
 
 int objects_map(struct caller *caller, const struct request *request)
 {
-	struct object *o = find_name(request->name);
+	struct object *o = request->object != 0 ? find_id(request->object) : find_name(request->name);
 
 	if (o == NULL)
 		return -ENOENT;
 	const struct range range = request->range.begin < request->range.end ? request->range : (struct range){0, o->bytes};
 	if (!inside(o, range))
 		return -ERANGE;
-	const struct copy *master = master_of(o);
 	struct copy *c = find_copy(o, caller->dev);
-	if (c == NULL)
-		c = add_copy(o, caller->dev);
-	if (c == NULL)
-		return -errno;
-	if (c->filler != NOBODY)
+	if (c == NULL) {
+		const int failed = add_copy(o, caller);
+		if (failed)
+			return failed;
+		c = find_copy(o, caller->dev);
+		caller->reply.make = c->fd == NOT_MADE;
+	} else if (c->fd == NOT_MADE && c->filler == caller->pe && caller->copy >= 0) {
+		c->fd = caller->copy;
+		c->filler = NOBODY;
+		caller->copy = -1;
+	} else if (c->filler != NOBODY) {
 		return LATER;
-	caller->fds[caller->fd_count++] = c->fd;
-	if (c != master) {
-		caller->fds[caller->fd_count++] = master->fd;
-		reply_hole(caller, c, range);
 	}
 	reply_object(caller, o);
+	if (caller->reply.make)
+		return 0;
+	const struct copy *master = master_of(o);
+	reply_copy(caller, c);
+	if (c != master) {
+		reply_copy(caller, master);
+		reply_hole(caller, c, range);
+	}
 	return 0;
 }
 
@@ -259,16 +293,37 @@ int objects_mirror(struct caller *caller, const struct request *request)
 	const struct range hole = hole_of(c, request->range);
 	if (hole.begin < hole.end)
 		return -ENXIO;
-	caller->fds[caller->fd_count++] = c->fd;
+	reply_copy(caller, c);
+	return 0;
+}
+
+/* leave lets other PEs make what a PE has not completed of an object's copies. */
+static void leave(struct object *o, ivm_pe pe)
+{
+	for (struct copy **link = &o->copies; *link != NULL;)
+		if ((*link)->filler == pe && (*link)->fd == NOT_MADE) {
+			remove_copy(link);
+		} else {
+			if ((*link)->filler == pe)
+				(*link)->filler = NOBODY;
+			link = &(*link)->next;
+		}
+}
+
+int objects_failed(struct caller *caller, const struct request *request)
+{
+	struct object *o = find_id(request->object);
+
+	if (o == NULL)
+		return -ENOENT;
+	leave(o, caller->pe);
 	return 0;
 }
 
 void objects_leave(ivm_pe pe)
 {
 	for (struct object *o = objects; o != NULL; o = o->next)
-		for (struct copy *c = o->copies; c != NULL; c = c->next)
-			if (c->filler == pe)
-				c->filler = NOBODY;
+		leave(o, pe);
 }
 
 int objects_drop_mirrors(ivm_dev dev)

@@ -31,7 +31,7 @@ static const struct {
 	{ENOTCONN, "the process is not a PE: ivmd did not start it, or it has not called ivm_enter, or it has called ivm_exit"},
 	{EALREADY, "the process has called ivm_enter before"},
 	{EHOSTUNREACH, "the application has no such node"},
-	{ENODEV, "there is no such device"},
+	{ENODEV, "there is no such device, or no driver for it"},
 	{EBUSY, "the device has PEs or the master copy of an object"},
 	{EPERM, "a PE can end neither the root nor itself"},
 	{ESRCH, "there is no such PE, or it has ended"},
@@ -40,6 +40,7 @@ static const struct {
 	{EFAULT, "no object is mapped at this address"},
 	{ERANGE, "not all bytes are in the object, or in what is mapped of it"},
 	{ENXIO, "the device has no mirror of these bytes"},
+	{EIO, "CUDA has failed: a line on stderr names the call and the error"},
 };
 
 const char *ivm_error(int result)
@@ -61,14 +62,14 @@ static void lost(void)
 	_exit(1);
 }
 
-/* ask is pe_call through a socket. */
-static int ask(int through, const struct request *request, struct reply *reply, int fds[MOST_FDS])
+/* ask is pe_call_with through a socket. */
+static int ask(int through, int copy, const struct request *request, struct reply *reply, int fds[MOST_FDS])
 {
 	int pair[2], none[MOST_FDS];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return -errno;
-	const int failed = wire_send(through, request, sizeof *request, &pair[1], 1);
+	const int failed = wire_send(through, request, sizeof *request, (int[]){pair[1], copy}, copy < 0 ? 1 : 2);
 	close(pair[1]); /* so that the reply ends when ivmd does */
 	if (failed || wire_receive(pair[0], reply, sizeof *reply, fds != NULL ? fds : none) <= 0)
 		lost();
@@ -81,11 +82,16 @@ int pe_entered(void)
 	return atomic_load(&state) == ENTERED ? 0 : -ENOTCONN;
 }
 
-int pe_call(const struct request *request, struct reply *reply, int fds[MOST_FDS])
+int pe_call_with(int copy, const struct request *request, struct reply *reply, int fds[MOST_FDS])
 {
 	const int failed = pe_entered();
 
-	return failed ? failed : ask(self.socket, request, reply, fds);
+	return failed ? failed : ask(self.socket, copy, request, reply, fds);
+}
+
+int pe_call(const struct request *request, struct reply *reply, int fds[MOST_FDS])
+{
+	return pe_call_with(-1, request, reply, fds);
 }
 
 /* call is pe_call for a request whose reply has only a result. */
@@ -120,7 +126,7 @@ int ivm_enter(void)
 	pthread_mutex_lock(&entering);
 	if (atomic_load(&state) == OUTSIDE) {
 		const int socket = inherited_socket();
-		result = socket < 0 || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0 ? -ENOTCONN : ask(socket, &(struct request){.call = CALL_ENTER}, &reply, NULL);
+		result = socket < 0 || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0 ? -ENOTCONN : ask(socket, -1, &(struct request){.call = CALL_ENTER}, &reply, NULL);
 		if (result == 0) {
 			self.socket = socket;
 			self.id = reply.pe;

@@ -13,7 +13,7 @@
 #include "ivmd.h"
 
 /* become turns the new process into the program. It returns if it cannot. */
-static void become(char **argv, int socket, pid_t ivmd)
+static void become(char **argv, const char *gpus, int socket, pid_t ivmd)
 {
 	char number[16];
 	sigset_t none;
@@ -24,11 +24,13 @@ static void become(char **argv, int socket, pid_t ivmd)
 		return;
 	if (getppid() != ivmd) /* it has gone before the prctl */
 		_exit(1);
+	if (gpus != NULL && setenv("CUDA_VISIBLE_DEVICES", gpus, 1) != 0)
+		return;
 	if (fcntl(socket, F_SETFD, 0) == 0 && setenv(IVM_SOCKET, number, 1) == 0 && sigprocmask(SIG_SETMASK, &none, NULL) == 0)
 		execvp(argv[0], argv);
 }
 
-pid_t process_start(char **argv, int *socket)
+pid_t process_start(char **argv, const char *gpus, int *socket)
 {
 	int pair[2], report[2], failed = 0; /* the new process reports why it cannot become the program */
 	const pid_t ivmd = getpid();
@@ -43,7 +45,7 @@ pid_t process_start(char **argv, int *socket)
 	}
 	const pid_t pid = fork();
 	if (pid == 0) {
-		become(argv, pair[1], ivmd);
+		become(argv, gpus, pair[1], ivmd);
 		failed = errno;
 		_exit(write(report[1], &failed, sizeof failed) == sizeof failed ? 127 : 126);
 	}

@@ -1,6 +1,6 @@
 /* wire.h: what PEs and ivmd say to each other. ivmd gives each PE one end of a socket pair, whose number is in IVM_SOCKET. It has no
- * name, so nothing of it is left. Each request carries the socket of its reply. So threads of a PE need no lock, and ivmd may
- * answer a request after later ones. */
+ * name, so nothing of it is left. Each request carries the socket of its reply, and perhaps a copy on a GPU. So threads of a PE need
+ * no lock, and ivmd may answer a request after later ones. */
 #ifndef IVM_WIRE_H
 #define IVM_WIRE_H
 
@@ -9,6 +9,8 @@
 #include "ivm.h"
 
 #define IVM_SOCKET "IVM_SOCKET"
+
+enum { MOST_FDS = 2 };
 
 enum ivm_call {
 	CALL_ENTER,
@@ -20,10 +22,11 @@ enum ivm_call {
 	CALL_SET_MAX,
 	CALL_WAIT,
 	CALL_SIGNAL,
-	CALL_MALLOC, /* the reply has the copy */
+	CALL_MALLOC, /* the reply has the copy. On a GPU the request has it. */
 	CALL_FREE,
-	CALL_MAP,    /* the reply has the copy, that of the master if it is another, and a hole */
+	CALL_MAP,    /* the reply has the copy, that of the master if it is another, and a hole; or make. Then the PE asks again, with the copy. */
 	CALL_FILLED, /* the hole of the last reply has been filled. The reply has the next. */
+	CALL_FAILED, /* the PE cannot make what the last reply has asked for: the copy, or what is in its hole */
 	CALL_MIRROR, /* the reply has the mirror of a device, unless the device has the master copy */
 };
 
@@ -45,9 +48,9 @@ struct reply {
 	int32_t result, type, dev, pe, group;
 	uint64_t object, bytes;
 	struct range hole; /* what the PE must copy from the master copy to the mirror, if it is not empty */
+	uint8_t make;      /* the device has no copy, and the PE must make it: only it has the device's memory */
+	uint8_t on_gpu[MOST_FDS]; /* whether a descriptor is memory of a GPU */
 };
-
-enum { MOST_FDS = 2 };
 
 /* wire_send sends a message with descriptors. It returns 0 or a negative errno value. */
 int wire_send(int socket, const void *message, size_t size, const int *fds, int count);

@@ -1,18 +1,11 @@
-/* calls.c: what each call does, and each of its errors. */
-#include "check.h"
+/* calls.c [gpu]: what each call does, and each of its errors. All devices but the root's are processors, or GPUs. */
+#include "bytes.h"
 
 enum { BYTES = 100000, FIRST = 1, SECOND = 2 }; /* FIRST and SECOND are numbers of devices */
 
 static ivm_dev home, first, second;
+static enum ivm_dev_type type; /* of FIRST and SECOND */
 static char *a; /* object "a" */
-
-static bool all(const char *at, size_t bytes, char value)
-{
-	for (size_t i = 0; i < bytes; i++)
-		if (at[i] != value)
-			return false;
-	return true;
-}
 
 /* start starts a PE. What it does depends on its id: main says so. */
 static ivm_pe start(ivm_dev dev)
@@ -39,23 +32,24 @@ static void devices(void)
 {
 	char own[256];
 	ivm_dev again;
-	enum ivm_dev_type type;
+	enum ivm_dev_type own_type;
 
 	WANT(ivm_create_dev(NULL, IVM_THIS_DEV, 7, &home), 0);
 	WANT(ivm_create_dev(NULL, IVM_CPU, 0, &again), 0);
 	HOLDS(again == home);
-	WANT(ivm_create_dev(NULL, IVM_CPU, FIRST, &first), 0);
+	WANT(ivm_create_dev(NULL, type, FIRST, &first), 0);
 	HOLDS(gethostname(own, sizeof own) == 0);
-	WANT(ivm_create_dev(own, IVM_CPU, SECOND, &second), 0);
-	WANT(ivm_create_dev(NULL, IVM_CPU, FIRST, &again), 0);
+	WANT(ivm_create_dev(own, type, SECOND, &second), 0);
+	WANT(ivm_create_dev(NULL, type, FIRST, &again), 0);
 	HOLDS(again == first && first != home && second != first);
 	WANT(ivm_create_dev("no such node", IVM_CPU, 0, &again), -EHOSTUNREACH);
-	WANT(ivm_create_dev(NULL, IVM_CPU, -1, &again), -ENODEV);
+	WANT(ivm_create_dev(NULL, type, -1, &again), -ENODEV);
+	WANT(ivm_create_dev(NULL, IVM_GPU, 99, &again), -ENODEV);
 	WANT(ivm_create_dev(NULL, (enum ivm_dev_type)9, 0, &again), -ENODEV);
 	WANT(ivm_destroy_dev(99), -ENODEV);
 	WANT(ivm_destroy_dev(home), -EBUSY); /* this PE is on it */
-	WANT(ivm_get_my_dev_type(&type), 0);
-	HOLDS(type == IVM_CPU);
+	WANT(ivm_get_my_dev_type(&own_type), 0);
+	HOLDS(own_type == IVM_CPU);
 }
 
 static void objects(void)
@@ -139,7 +133,7 @@ static void mirror_of_one(void)
 	WANT(ivm_wait(0), 0);
 	WANT(ivm_map("a", (void **)&at, NULL), 0);
 	HOLDS(all(at, BYTES, 1));
-	memset(at, 2, BYTES);
+	set(at, BYTES, 2);
 	WANT(ivm_signal(), 0);
 	WANT(ivm_wait(0), 0);
 	HOLDS(all(at, BYTES, 2));
@@ -148,7 +142,7 @@ static void mirror_of_one(void)
 	HOLDS(all(at, 3000, 2) && all(at + 3000, 50, 3) && all(at + 3050, BYTES - 3050, 2));
 	WANT(ivm_signal(), 0);
 	WANT(ivm_wait(0), 0);
-	HOLDS(at[7] == 9); /* PE 2 wrote it */
+	HOLDS(all(at + 7, 1, 9)); /* PE 2 wrote it */
 	WANT(ivm_sync_put(at + BYTES - 1, 2), -ERANGE);
 	WANT(ivm_signal(), 0);
 }
@@ -159,7 +153,7 @@ static void mirror_of_two(void)
 
 	WANT(ivm_map("a", (void **)&at, NULL), 0);
 	HOLDS(all(at, 3000, 2) && all(at + 3000, 50, 3)); /* as the mirror was */
-	at[7] = 9;
+	set(at + 7, 1, 9);
 	WANT(ivm_signal(), 0);
 }
 
@@ -287,17 +281,19 @@ static void removal(void)
 	WANT(ivm_malloc("a", 1, &at), 0); /* the name is free */
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	ivm_pe id;
+
+	type = argc == 2 && strcmp(argv[1], "gpu") == 0 ? IVM_GPU : IVM_CPU;
 
 	before_enter();
 	WANT(ivm_enter(), 0);
 	WANT(ivm_enter(), -EALREADY);
 	WANT(ivm_get_my_id(&id), 0);
 	if (id > 0) {
-		WANT(ivm_create_dev(NULL, IVM_CPU, FIRST, &first), 0);
-		WANT(ivm_create_dev(NULL, IVM_CPU, SECOND, &second), 0);
+		WANT(ivm_create_dev(NULL, type, FIRST, &first), 0);
+		WANT(ivm_create_dev(NULL, type, SECOND, &second), 0);
 	}
 	switch (id) {
 	case 0:

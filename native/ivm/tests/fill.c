@@ -1,21 +1,24 @@
-/* fill.c: of two PEs that map an object on a new device at once, the one that makes the mirror is killed, sooner or later. The other makes the
- * rest. */
-#include "check.h"
+/* fill.c [gpu]: of two PEs that map an object on a new device at once, the one that makes the mirror is killed, sooner or later. The other makes
+ * the rest. */
+#include "bytes.h"
 
 enum { ROUNDS = 8, BYTES = 16 << 20 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const enum ivm_dev_type type = argc == 2 && strcmp(argv[1], "gpu") == 0 ? IVM_GPU : IVM_CPU;
 	ivm_pe self, pes[2];
 	ivm_dev dev;
+	static unsigned char own[BYTES];
 	unsigned char *at;
 
 	WANT(ivm_enter(), 0);
 	WANT(ivm_get_my_id(&self), 0);
 	if (self > 0) {
 		WANT(ivm_map("object", (void **)&at, NULL), 0);
+		copy_out(own, at, BYTES);
 		for (size_t i = 0; i < BYTES; i++)
-			HOLDS(at[i] == (i >> 12 & 255));
+			HOLDS(own[i] == (i >> 12 & 255));
 		WANT(ivm_signal(), 0);
 		WANT(ivm_wait(0), 0);
 		WANT(ivm_exit(), 0);
@@ -25,7 +28,7 @@ int main(void)
 	for (size_t i = 0; i < BYTES; i++)
 		at[i] = (unsigned char)(i >> 12);
 	for (int round = 0; round < ROUNDS; round++) {
-		WANT(ivm_create_dev(NULL, IVM_CPU, round + 1, &dev), 0);
+		WANT(ivm_create_dev(NULL, type, type == IVM_GPU ? 0 : round + 1, &dev), 0);
 		WANT(ivm_create_pes(dev, 2, pes), 2);
 		usleep(500 * (unsigned)round);
 		WANT(ivm_kill_pes(dev, 1, &pes[0]), 0);

@@ -1,0 +1,72 @@
+/* gpus.c: see ivmd.h. The node's GPUs are those that ivmd's CUDA_VISIBLE_DEVICES lists, in its order, or else all that NVML knows. */
+#define _POSIX_C_SOURCE 200809L
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ivmd.h"
+
+enum { MOST_GPUS = 64, NAME = 96 }; /* NVML needs this much room for a UUID */
+
+static char names[MOST_GPUS][NAME]; /* as CUDA_VISIBLE_DEVICES has them: numbers or UUIDs */
+static int count = -1;              /* nobody has asked */
+
+static void read_list(const char *list)
+{
+	while (*list != '\0' && count < MOST_GPUS) {
+		const size_t length = strcspn(list, ",");
+		snprintf(names[count++], NAME, "%.*s", (int)length, list);
+		list += length + (list[length] == ',');
+	}
+}
+
+/* ask_nvml leaves the list empty where there is no NVML. CUDA may count GPUs in another order, so they are listed by UUID. */
+static void ask_nvml(void)
+{
+	void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+	int (*init)(void), (*get_count)(unsigned *), (*get_device)(unsigned, void **), (*get_uuid)(void *, char *, unsigned), (*end)(void);
+	unsigned found = 0;
+	void *device;
+
+	if (nvml == NULL)
+		return;
+	*(void **)&init = dlsym(nvml, "nvmlInit_v2");
+	*(void **)&get_count = dlsym(nvml, "nvmlDeviceGetCount_v2");
+	*(void **)&get_device = dlsym(nvml, "nvmlDeviceGetHandleByIndex_v2");
+	*(void **)&get_uuid = dlsym(nvml, "nvmlDeviceGetUUID");
+	*(void **)&end = dlsym(nvml, "nvmlShutdown");
+	if (init != NULL && get_count != NULL && get_device != NULL && get_uuid != NULL && end != NULL && init() == 0) {
+		if (get_count(&found) == 0)
+			while ((unsigned)count < found && count < MOST_GPUS && get_device((unsigned)count, &device) == 0 && get_uuid(device, names[count], NAME) == 0)
+				count++;
+		end();
+	}
+	dlclose(nvml);
+}
+
+const char *gpus_seen_from(int number)
+{
+	static char list[MOST_GPUS * (NAME + 1)];
+
+	if (count < 0) {
+		const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+		count = 0;
+		if (visible != NULL)
+			read_list(visible);
+		else
+			ask_nvml();
+	}
+	if (number < 0 || number >= count)
+		return NULL;
+	char *end = stpcpy(list, names[number]);
+	for (int i = 0; i < count; i++) { /* each once: CUDA takes no duplicate */
+		bool listed = strcmp(names[i], names[number]) == 0;
+		for (int j = 0; j < i; j++)
+			listed = listed || strcmp(names[i], names[j]) == 0;
+		if (!listed)
+			end = stpcpy(stpcpy(end, ","), names[i]);
+	}
+	return list;
+}
