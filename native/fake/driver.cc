@@ -693,6 +693,16 @@ API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevicep
 	}, reinterpret_cast<void *>(address));
 }
 
+API CUresult cuMemHostRegister_v2(void *base, size_t bytes, unsigned)
+{
+	return with_context("cuMemHostRegister_v2", [&](int mine) { return machine().adopt_host(base, bytes, mine); }, bytes);
+}
+
+API CUresult cuMemHostUnregister(void *base)
+{
+	return with_context("cuMemHostUnregister", [&](int) { return machine().release(base, {Segment::registered}); });
+}
+
 static CUresult copy_now(int device, void *to, const void *from, size_t bytes)
 {
 	machine().drain(device);
@@ -967,6 +977,8 @@ static const struct {
 	ENTRY("cuMemFreeAsync", 11020, cuMemFreeAsync),
 	ENTRY("cuArrayCreate", 0, cuArrayCreate_v2),
 	ENTRY("cuArrayDestroy", 0, cuArrayDestroy),
+	ENTRY("cuMemHostRegister", 0, cuMemHostRegister_v2),
+	ENTRY("cuMemHostUnregister", 0, cuMemHostUnregister),
 	ENTRY("cuMemGetInfo", 0, cuMemGetInfo_v2),
 	ENTRY("cuMemGetAddressRange", 0, cuMemGetAddressRange_v2),
 	ENTRY("cuMemcpyHtoD", 0, cuMemcpyHtoD_v2),

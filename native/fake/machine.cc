@@ -118,8 +118,8 @@ std::chrono::microseconds Machine::kernel_time(const char *kernel)
 	return time_of(all, kernel);
 }
 
-// Up to the first unknown entry of CUDA_VISIBLE_DEVICES. Of instances of MIG a process sees one: what is named first
-// counts.
+// Up to the first unknown entry of CUDA_VISIBLE_DEVICES. Where one is listed twice, the driver shows none (seen with driver 580). Of
+// instances of MIG a process sees one: what is named first counts.
 std::vector<Device> visible_devices()
 {
 	std::vector<Device> all, seen;
@@ -135,6 +135,9 @@ std::vector<Device> visible_devices()
 				found = &d;
 		if (found == nullptr || (!seen.empty() && is_instance(*found) != is_instance(seen[0])))
 			break;
+		for (const Device &d : seen)
+			if (d.physical == found->physical)
+				return {};
 		seen.push_back(*found);
 		if (is_instance(*found))
 			break;

@@ -17,7 +17,7 @@ typedef struct CUctx_st *CUcontext;
 typedef unsigned long long CUdeviceptr, CUhandle;
 
 enum { SUCCESS = 0, OUT_OF_MEMORY = 2, STUB_LIBRARY = 34, NO_DEVICE = 100, INVALID_DEVICE = 101 }; /* CUresult */
-enum { PINNED = 1, FILE_DESCRIPTOR = 1, ON_DEVICE = 1, READ_WRITE = 3 };
+enum { PINNED = 1, FILE_DESCRIPTOR = 1, ON_DEVICE = 1, READ_WRITE = 3, PORTABLE = 1 };
 enum { OWN = 0, MOST_GPUS = 64 }; /* ivmd puts the PE's own GPU first */
 
 struct location {
@@ -56,6 +56,8 @@ struct access { /* CUmemAccessDesc */
 	CALL(cuMemUnmap, (CUdeviceptr at, size_t bytes))                                                      \
 	CALL(cuMemSetAccess, (CUdeviceptr at, size_t bytes, const struct access *access, size_t count))       \
 	CALL(cuMemsetD32_v2, (CUdeviceptr at, unsigned value, size_t count))                                  \
+	CALL(cuMemHostRegister_v2, (void *at, size_t bytes, unsigned flags))                                  \
+	CALL(cuMemHostUnregister, (void *at))                                                                 \
 	CALL(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes))                               \
 	CALL(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes))                                     \
 	CALL(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes))                               \
@@ -294,4 +296,25 @@ int gpu_copy(struct place to, struct place from, size_t bytes)
 	result = CUDA_THEN(result, cuStreamSynchronize, NULL); /* copies to a GPU may return before their end */
 	leave(before);
 	return result;
+}
+
+bool gpu_pin(char *at, size_t bytes, int gpu)
+{
+	CUcontext before;
+
+	if (enter(gpu, &before) != 0)
+		return false;
+	const int error = cuda.cuMemHostRegister_v2(at, bytes, PORTABLE);
+	leave(before);
+	return error == SUCCESS;
+}
+
+void gpu_unpin(char *at, int gpu)
+{
+	CUcontext before;
+
+	if (enter(gpu, &before) != 0)
+		return;
+	(void)CUDA(cuMemHostUnregister, at);
+	leave(before);
 }

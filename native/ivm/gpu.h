@@ -3,6 +3,7 @@
 #ifndef IVM_GPU_H
 #define IVM_GPU_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* An address, and the GPU whose memory it is, as the process counts GPUs, or HOST. */
@@ -24,5 +25,9 @@ void gpu_unmap(const struct place *copy, size_t bytes);
 
 /* gpu_copy copies bytes, after what the default streams of the GPUs have to do. At least one place is on a GPU. */
 int gpu_copy(struct place to, struct place from, size_t bytes);
+
+/* gpu_pin registers memory of the host with CUDA, if it can, so that GPUs copy it without staging. It reports whether it has. */
+bool gpu_pin(char *at, size_t bytes, int gpu);
+void gpu_unpin(char *at, int gpu);
 
 #endif

@@ -1,7 +1,6 @@
 /* gpus.c: see ivmd.h. The node's GPUs are those that ivmd's CUDA_VISIBLE_DEVICES lists, in its order, or else all that NVML knows. */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,27 +45,37 @@ static void ask_nvml(void)
 	dlclose(nvml);
 }
 
+/* add adds a name to a list unless it is there. */
+static void add(char *list, const char *name)
+{
+	const size_t length = strlen(name);
+
+	for (const char *at = list; *at != '\0'; at += strcspn(at, ","), at += *at == ',')
+		if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+			return;
+	stpcpy(stpcpy(list + strlen(list), *list != '\0' ? "," : ""), name);
+}
+
 const char *gpus_seen_from(int number)
 {
 	static char list[MOST_GPUS * (NAME + 1)];
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
+	if (number == NO_GPU && visible == NULL)
+		return NULL;
 	if (count < 0) {
-		const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 		count = 0;
 		if (visible != NULL)
 			read_list(visible);
 		else
 			ask_nvml();
 	}
-	if (number < 0 || number >= count)
+	if (number != NO_GPU && (number < 0 || number >= count))
 		return NULL;
-	char *end = stpcpy(list, names[number]);
-	for (int i = 0; i < count; i++) { /* each once: CUDA takes no duplicate */
-		bool listed = strcmp(names[i], names[number]) == 0;
-		for (int j = 0; j < i; j++)
-			listed = listed || strcmp(names[i], names[j]) == 0;
-		if (!listed)
-			end = stpcpy(stpcpy(end, ","), names[i]);
-	}
+	list[0] = '\0';
+	if (number != NO_GPU)
+		add(list, names[number]);
+	for (int i = 0; i < count; i++)
+		add(list, names[i]);
 	return list;
 }

@@ -140,7 +140,7 @@ static void watch(int fd, int id)
 static int start_pe(ivm_dev dev, int group)
 {
 	int socket;
-	const pid_t pid = process_start(program, devs[dev].type == IVM_GPU ? gpus_seen_from(devs[dev].number) : NULL, &socket);
+	const pid_t pid = process_start(program, gpus_seen_from(devs[dev].type == IVM_GPU ? devs[dev].number : NO_GPU), &socket);
 
 	if (pid < 0)
 		return pid;
@@ -185,7 +185,7 @@ static int create_dev(struct caller *caller, const struct request *request)
 		return -EHOSTUNREACH;
 	if (request->type == IVM_THIS_DEV)
 		caller->reply.dev = caller->dev;
-	else if ((request->type == IVM_CPU && request->dev >= 0) || (request->type == IVM_GPU && gpus_seen_from(request->dev) != NULL))
+	else if ((request->type == IVM_CPU && request->dev >= 0) || (request->type == IVM_GPU && request->dev >= 0 && gpus_seen_from(request->dev) != NULL))
 		caller->reply.dev = make_dev((enum ivm_dev_type)request->type, request->dev);
 	else
 		return -ENODEV;

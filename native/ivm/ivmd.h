@@ -33,7 +33,9 @@ int objects_drop_mirrors(ivm_dev dev);
 
 /* gpus.c: the GPUs of the node. */
 
-/* gpus_seen_from returns CUDA_VISIBLE_DEVICES for a PE on the GPU of a number: first its own, then the others. NULL: there is no such GPU. */
+/* gpus_seen_from returns CUDA_VISIBLE_DEVICES for a PE on the GPU of a number: first its own, then the others, each once, because CUDA shows
+ * no GPU at all where one is listed twice. NULL: there is no such GPU, or the PE is on none and the variable is not set. */
+enum { NO_GPU = -1 };
 const char *gpus_seen_from(int number);
 
 /* process.c: processes of PEs. */

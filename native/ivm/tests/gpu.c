@@ -1,6 +1,7 @@
 /* gpu.c MODE: copies on GPUs.
  *   master   an object whose master copy is on GPU 0, mapped by PEs on it, on GPU 1 and on processors. Its PEs end before the others
  *   memory   there is none left on GPU 0
+ *   huge     more memory is asked for than a GPU has
  *   without  GPU 0 is there, but its driver is not */
 #include "bytes.h"
 
@@ -92,9 +93,16 @@ int main(int argc, char **argv)
 		WANT(ivm_create_pes(devs[0], 3, NULL), 3);
 		for (ivm_pe i = 1; i <= 3; i++)
 			WANT(ivm_wait(i), 0);
-		WANT(ivm_sync_put_group(&(struct ivm_part){devs[0], at, 1}, 1), -ENXIO);
+		WANT(ivm_sync_put_group(&(struct ivm_part){devs[0], at, 1}, 1), strcmp(mode, "huge") == 0 ? 0 : -ENXIO);
 	} else if (strcmp(mode, "master") == 0) {
 		(self == 1 ? make : self == 2 ? use : use_elsewhere)();
+		WANT(ivm_signal(), 0);
+	} else if (strcmp(mode, "huge") == 0) {
+		for (int i = 40; i < 64; i++)
+			WANT(ivm_malloc("huge", (size_t)1 << i, (void **)&at), -ENOMEM);
+		WANT(ivm_malloc("huge", (size_t)-1, (void **)&at), -ENOMEM);
+		WANT(ivm_map("object", (void **)&at, NULL), 0);
+		WANT(ivm_unmap(at), 0);
 		WANT(ivm_signal(), 0);
 	} else { /* at once: who cannot make the copy lets the next try */
 		const int wanted = strcmp(mode, "memory") == 0 ? -ENOMEM : -ENODEV;

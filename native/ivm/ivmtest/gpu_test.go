@@ -1,0 +1,134 @@
+package ivmtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
+	"github.com/caserun/caserun/native/nativetest"
+)
+
+// onGPUs prepares a program under ivmd on a node of three fake GPUs. The environment is as the test says.
+func onGPUs(t *testing.T, environment []string, program string, arguments ...string) *exec.Cmd {
+	t.Helper()
+	ivmd, path := built(t, program)
+	fakes := filepath.Join(nativetest.Build(t, "fake"), "build/13")
+	c := application(t, ivmd, append([]string{path}, arguments...)...)
+	c.Env = append(c.Env, "LD_LIBRARY_PATH="+fakes, "FAKE_CUDA_DEVICES=3")
+	c.Env = append(c.Env, environment...)
+	return c
+}
+
+// calls counts the calls of a function of the driver in a trace.
+func calls(t *testing.T, trace, call string) int {
+	t.Helper()
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count("\n"+string(text), "\n"+call+" ")
+}
+
+// runOnGPUs runs it.
+func runOnGPUs(t *testing.T, environment []string, program string, arguments ...string) ends {
+	t.Helper()
+	c := onGPUs(t, environment, program, arguments...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return finish(t, c)
+}
+
+// Each call does on GPUs what ivm.h says, also on GPUs that CUDA_VISIBLE_DEVICES names, or names twice: they are devices of their own.
+func TestCallsOnGPUs(t *testing.T) {
+	for _, visible := range []string{"", "2,0,1", "1,1,1"} {
+		var environment []string
+		if visible != "" {
+			environment = []string{"CUDA_VISIBLE_DEVICES=" + visible}
+		}
+		runOnGPUs(t, environment, "calls", "gpu").must(t)
+	}
+}
+
+// After random calls each copy has the bytes that a model has, whichever of them are on GPUs.
+func TestCopiesOnGPUsAreThoseOfAModel(t *testing.T) {
+	for seed := range chance.Seeds(t, 4, 200) {
+		for types, master := range map[string]string{"cgg": strconv.FormatUint(seed%3, 10), "ccg": "2"} {
+			runOnGPUs(t, nil, "model", strconv.FormatUint(seed, 10), "200", types, master).must(t)
+		}
+	}
+}
+
+// PEs of one GPU share one copy, which lasts longer than the PE that has made it. Each copy is allocated once.
+func TestPEsOfAGPUShareACopy(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	runOnGPUs(t, []string{"FAKE_CUDA_TRACE=" + trace}, "gpu", "master").must(t)
+	if made := calls(t, trace, "cuMemCreate"); made != 3 { // the object on each GPU, and the object that has its name in vain
+		t.Errorf("%d copies are made", made)
+	}
+}
+
+// A PE that is ended while it makes a copy on a GPU leaves it to the next PE.
+func TestACopyOnAGPUIsMadeByWhoIsLeft(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	for _, slow := range []string{"cuMemCreate", "cuMemcpyHtoD_v2"} {
+		runOnGPUs(t, []string{"FAKE_CUDA_DELAY_US=" + slow + "=3000", "FAKE_CUDA_TRACE=" + trace}, "fill", "gpu").must(t)
+	}
+	if calls(t, trace, "cuMemHostRegister_v2") == 0 { // its object is large enough
+		t.Error("memory of the node is not registered with CUDA")
+	}
+}
+
+// PEs that cannot make a copy get an error, one after the other, and the application goes on.
+func TestACopyThatNobodyCanMake(t *testing.T) {
+	runOnGPUs(t, []string{"FAKE_CUDA_MEMORY=" + strconv.Itoa(10<<20)}, "gpu", "memory").must(t)         // but for the context
+	runOnGPUs(t, []string{"FAKE_CUDA_FAIL=cuMemExportToShareableHandle:1+=2"}, "gpu", "memory").must(t) // it is made, and given up
+	runOnGPUs(t, []string{"LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=0"}, "gpu", "without").must(t)      // no driver
+	runOnGPUs(t, []string{"CUDA_VISIBLE_DEVICES=GPU-of-another-node"}, "gpu", "without").must(t)        // no such GPU
+	runOnGPUs(t, []string{"FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1+=2"}, "gpu", "memory").must(t)     // no context
+	runOnGPUs(t, nil, "gpu", "huge").must(t)
+	e := runOnGPUs(t, []string{"FAKE_CUDA_FAIL=cuMemMap:1+=1"}, "gpu", "memory")
+	if want := "ivm: cuMemMap: CUDA_ERROR_INVALID_VALUE (1)\n"; e.status != 124 || !strings.Contains(e.stderr, want) {
+		t.Errorf("status %d, want %q in\n%s", e.status, want, e.stderr)
+	}
+}
+
+// A node without NVML has no GPUs that ivmd knows. An empty list has none either.
+func TestNoGPU(t *testing.T) {
+	for _, environment := range []string{"LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=", "FAKE_CUDA_DEVICES=0"} {
+		e := runOnGPUs(t, []string{environment}, "gpu", "master")
+		if want := "is -19 (there is no such device"; e.status != 124 || !strings.Contains(e.stderr, want) {
+			t.Errorf("%s: status %d, want %q in\n%s", environment, e.status, want, e.stderr)
+		}
+	}
+}
+
+// PEs on processors load no CUDA.
+func TestPEsOnProcessorsLoadNoCUDA(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	runOnGPUs(t, []string{"FAKE_CUDA_TRACE=" + trace}, "calls").must(t)
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("a PE has called CUDA")
+	}
+}
+
+// The programs that measure run on GPUs.
+func TestWhatMeasuresGPUsPrintsNumbers(t *testing.T) {
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(nativetest.Build(t, "fake"), "build/13"))
+	for command, want := range map[string]int{
+		"start --gpu --count 3":       4,
+		"putget --gpu --most 4194304": 2*7 + 4, // two rows, and what registered memory would bring
+		"gpushare --bytes 10485760":   6,
+	} {
+		program, arguments, _ := strings.Cut(command, " ")
+		ivmd, path := benchmark(t, program)
+		e := run(t, ivmd, append([]string{path}, strings.Fields(arguments)...)...).must(t)
+		if got := len(numbers.FindAllString(e.stdout, -1)); got != want {
+			t.Errorf("%s prints %d numbers, want %d:\n%s", command, got, want, e.stdout)
+		}
+	}
+}
