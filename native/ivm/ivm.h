@@ -3,7 +3,12 @@
  *
  * Each call returns 0 or more, or a negative errno value, whose text for these calls ivm_error has. Sizes and offsets are in bytes.
  * Before ivm_enter and after ivm_exit each call returns -ENOTCONN. Threads of a PE may call at once. A call ends the process if
- * ivmd has gone. "Blocks" says what a call waits for besides ivmd's answer; it says nothing where a call waits for no other PE. */
+ * ivmd has gone. "Blocks" says what a call waits for besides ivmd's answer; it says nothing where a call waits for no other PE.
+ *
+ * A call about memory may also return, where it touches a copy on a GPU:
+ *   -ENODEV  the process has no CUDA driver, or does not see the GPU
+ *   -ENOMEM  the GPU has not so much memory
+ *   -EIO     CUDA has failed. A line on stderr names the call and the error. */
 #ifndef IVM_H
 #define IVM_H
 
@@ -19,7 +24,7 @@ typedef int ivm_dev; /* a device, by the same number in every PE */
 enum ivm_dev_type {
 	IVM_THIS_DEV, /* for ivm_create_dev: the device of the calling PE */
 	IVM_CPU,      /* processors of the node, with memory that its PEs share. A node may have several such devices. */
-	IVM_GPU,      /* a GPU of the node */
+	IVM_GPU,      /* a GPU of the node. Its PEs see it as device 0 of CUDA, and the other GPUs after it. */
 };
 
 enum { IVM_NAME = 63 }; /* bytes of the longest name of an object */
@@ -41,7 +46,9 @@ int ivm_exit(void);
 /* Devices */
 
 /* ivm_create_dev stores the device of a type and a number from 0 in *dev, and makes it if there is none. The root is on IVM_CPU 0.
- * Host is NULL or the name of the caller's node. Number is ignored for IVM_THIS_DEV.
+ * Host is NULL or the name of the caller's node. Number is ignored for IVM_THIS_DEV. GPU N is the one that ivmd's CUDA_VISIBLE_DEVICES
+ * lists after N others, or the one that NVML does if the variable is not set. One that is listed twice is two devices, with copies of
+ * their own.
  *   -EHOSTUNREACH  the application has no such node
  *   -ENODEV        the node has no such device */
 int ivm_create_dev(const char *host, enum ivm_dev_type type, int number, ivm_dev *dev);
@@ -82,9 +89,14 @@ int ivm_wait(ivm_pe pe);
 int ivm_signal(void);
 
 /* Memory. The names of objects are of the application. An object has a master copy on the device where it was allocated, and a mirror
- * on each other device that has mapped it. PEs of one device share its copy. */
+ * on each other device that has mapped it. PEs of one device share its copy.
+ *
+ * Of a copy on a GPU, addresses are memory of the GPU in its primary context, which kernels and copies of the CUDA runtime can use, and
+ * processors cannot. PEs have different addresses for it. Calls that copy come after what the default streams of the GPUs concerned
+ * have to do. What is in other streams, the caller waits for before it calls, also before it unmaps. */
 
-/* ivm_malloc allocates an object of zeros, with its master copy on the caller's device, and maps it. Its memory is used when it is touched.
+/* ivm_malloc allocates an object of zeros, with its master copy on the caller's device, and maps it. Its memory is used when it is touched,
+ * and on a GPU at once.
  *   -EEXIST  there is an object of this name
  *   -EINVAL  the name is empty or longer than IVM_NAME, or bytes is 0
  *   -ENOMEM  there is not so much memory */
@@ -103,7 +115,8 @@ int ivm_free(void *at);
 int ivm_map(const char *name, void **at, size_t *bytes);
 
 /* ivm_map_subset maps bytes of an object from an offset on, and *at is the address of the first. Of a mirror only these bytes are
- * made and take memory, in whole pages. It is otherwise like ivm_map.
+ * made and take memory, in whole pages. On a GPU the mirror takes as much memory as the object, in whole units of CUDA (2 MiB), and
+ * only these bytes are copied. It is otherwise like ivm_map.
  *   -ERANGE  not all bytes are in the object
  *   -EINVAL  bytes is 0 */
 int ivm_map_subset(const char *name, size_t offset, size_t bytes, void **at);

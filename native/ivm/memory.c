@@ -80,8 +80,8 @@ static void unmap_copy(struct place first, const struct mapping *m)
 		gpu_unmap(&(struct place){first.at - m->offset, first.gpu}, m->whole);
 }
 
-/* pin has CUDA register a mapping's memory of the node when copies have moved as many bytes as it has. Registering takes about a third of the
- * time of copying them without, and later copies are 4 to 7 times as fast (docs/design/ivm.md). */
+/* pin has CUDA register a mapping's memory of the node when copies have moved as many bytes as it has. Registering takes about half of the
+ * time of copying without it, and later copies are 4 to 7 times as fast (docs/design/ivm.md). */
 static void pin(struct mapping *m, size_t bytes, int gpu)
 {
 	const struct place *node = m->master.gpu == HOST ? &m->master : &m->copy;

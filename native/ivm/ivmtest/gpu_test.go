@@ -63,6 +63,8 @@ func TestCopiesOnGPUsAreThoseOfAModel(t *testing.T) {
 	}
 }
 
+func TestThreadsOfAPEOnAGPUCallAtOnce(t *testing.T) { runOnGPUs(t, nil, "threads", "gpu").must(t) }
+
 // PEs of one GPU share one copy, which lasts longer than the PE that has made it. Each copy is allocated once.
 func TestPEsOfAGPUShareACopy(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")

@@ -19,6 +19,8 @@ func sanitized(t *testing.T, sanitizer string) string {
 func TestTheLibraryHasNoDataRace(t *testing.T) {
 	ivmd := filepath.Join(nativetest.Build(t, "ivm", "fixtures"), "build/ivmd")
 	run(t, ivmd, filepath.Join(sanitized(t, "thread"), "threads")).must(t)
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(nativetest.Build(t, "fake"), "build/13"))
+	run(t, ivmd, filepath.Join(sanitized(t, "thread"), "threads"), "gpu").must(t)
 }
 
 // The address sanitizer, that of leaks and that of undefined behaviour find nothing in the library and in ivmd.
@@ -28,4 +30,11 @@ func TestSanitizersFindNothing(t *testing.T) {
 	run(t, ivmd, filepath.Join(dir, "calls")).must(t)
 	run(t, ivmd, filepath.Join(dir, "model"), "1", "300").must(t)
 	run(t, ivmd, filepath.Join(dir, "threads")).must(t)
+
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(nativetest.Build(t, "fake"), "build/13"))
+	t.Setenv("FAKE_CUDA_DEVICES", "3")
+	run(t, ivmd, filepath.Join(dir, "calls"), "gpu").must(t)
+	run(t, ivmd, filepath.Join(dir, "gpu"), "master").must(t)
+	run(t, ivmd, filepath.Join(dir, "fill"), "gpu").must(t)
+	run(t, ivmd, filepath.Join(dir, "model"), "1", "100", "cgg", "1").must(t)
 }

@@ -22,9 +22,9 @@ static inline void *driver(const char *name)
 
 static inline void copy_on_gpu(void *to, const void *from, size_t bytes)
 {
-	static int (*copy)(unsigned long long, unsigned long long, size_t), (*synchronize)(void);
+	static __thread int (*copy)(unsigned long long, unsigned long long, size_t), (*synchronize)(void);
 
-	if (copy == NULL) {
+	if (copy == NULL) { /* a context is current in one thread */
 		int (*retain)(void **, int), (*set)(void *);
 		void *context;
 		*(void **)&copy = driver("cuMemcpy");
@@ -39,17 +39,17 @@ static inline void copy_on_gpu(void *to, const void *from, size_t bytes)
 /* copy_out and copy_in read and write bytes of a copy. */
 static inline void copy_out(void *to, const volatile void *at, size_t bytes)
 {
-	if (on_gpu() && bytes > 0)
+	if (bytes > 0 && on_gpu())
 		copy_on_gpu(to, (const void *)at, bytes);
-	else
+	else if (bytes > 0)
 		memcpy(to, (const void *)at, bytes);
 }
 
 static inline void copy_in(volatile void *at, const void *from, size_t bytes)
 {
-	if (on_gpu() && bytes > 0)
+	if (bytes > 0 && on_gpu())
 		copy_on_gpu((void *)at, from, bytes);
-	else
+	else if (bytes > 0)
 		memcpy((void *)at, from, bytes);
 }
 

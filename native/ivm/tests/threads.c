@@ -1,5 +1,6 @@
-/* threads.c: threads of two PEs call at once. Each thread writes bytes of its own, so that what races is the library. */
-#include "check.h"
+/* threads.c [gpu]: threads of two PEs call at once. Each thread writes bytes of its own, so that what races is the library. The second PE is on
+ * processors, or on a GPU. */
+#include "bytes.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -12,20 +13,20 @@ static ivm_dev other;
 static void *work(void *number)
 {
 	const size_t thread = (size_t)(uintptr_t)number, from = ((size_t)self * THREADS + thread) * BYTES;
-	char own[16], *all, *part;
+	char own[16], *whole, *part;
 	void *at;
 	ivm_dev dev;
 	size_t bytes;
 
 	snprintf(own, sizeof own, "own%d.%zu", self, thread);
-	WANT(ivm_map("all", (void **)&all, &bytes), 0);
+	WANT(ivm_map("all", (void **)&whole, &bytes), 0);
 	for (int i = 1; i <= ROUNDS; i++) {
 		WANT(ivm_malloc(own, (size_t)i, &at), 0);
 		WANT(ivm_map_subset("all", from, BYTES, (void **)&part), 0);
-		memset(part, i, BYTES);
+		set(part, BYTES, (char)i);
 		WANT(ivm_sync_put(part, BYTES), 0);
-		WANT(ivm_sync_get(all + from, BYTES), 0);
-		HOLDS(part[0] == i && part[BYTES - 1] == i);
+		WANT(ivm_sync_get(whole + from, BYTES), 0);
+		HOLDS(all(part, BYTES, (char)i));
 		WANT(ivm_sync_put_group(&(struct ivm_part){other, part, BYTES}, 1), 0);
 		WANT(ivm_unmap(part), 0);
 		WANT(ivm_free(at), 0);
@@ -33,24 +34,25 @@ static void *work(void *number)
 		WANT(ivm_signal(), 0);
 		WANT(ivm_wait(self), 0);
 	}
-	WANT(ivm_unmap(all), 0);
+	WANT(ivm_unmap(whole), 0);
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const enum ivm_dev_type type = argc == 2 && strcmp(argv[1], "gpu") == 0 ? IVM_GPU : IVM_CPU;
 	pthread_t threads[THREADS];
-	void *all;
+	void *whole;
 
 	WANT(ivm_enter(), 0);
 	WANT(ivm_get_my_id(&self), 0);
-	WANT(ivm_create_dev(NULL, IVM_CPU, self == 0, &other), 0);
+	WANT(ivm_create_dev(NULL, self == 0 ? type : IVM_CPU, self == 0 && type == IVM_CPU, &other), 0);
 	if (self == 0) {
-		WANT(ivm_malloc("all", 2 * THREADS * BYTES, &all), 0);
+		WANT(ivm_malloc("all", 2 * THREADS * BYTES, &whole), 0);
 		WANT(ivm_create_pes(other, 1, NULL), 1);
 		WANT(ivm_wait(1), 0); /* its device has the mirror */
 	} else {
-		WANT(ivm_map("all", &all, NULL), 0);
+		WANT(ivm_map("all", &whole, NULL), 0);
 		WANT(ivm_signal(), 0);
 	}
 	for (uintptr_t i = 0; i < THREADS; i++)
