@@ -726,6 +726,9 @@ static void visible()
 	CHECK(n == 1 && strcmp(text, "Fake GPU 1") == 0);
 }
 
+// A device is listed twice.
+static void twice() { CHECK(Mapped().init(0) == cudaErrorNoDevice); }
+
 // Another process takes what this one has on devices, and brings it back.
 static void checkpointed()
 {
@@ -812,6 +815,7 @@ static const struct {
 	{"capacity", capacity, {"FAKE_CUDA_MEMORY=67108864"}, 0},
 	{"injected", injected, {"FAKE_CUDA_FAIL=cudaMalloc:2=2,cudaMemset:1=719"}, 0},
 	{"visible", visible, {"CUDA_VISIBLE_DEVICES=GPU-ca5e0000-0000-0000-0000-000000000001,7"}, 0},
+	{"twice", twice, {"CUDA_VISIBLE_DEVICES=1,0,1"}, 0},
 	{"one instance", visible, {"FAKE_MIG=2", "CUDA_VISIBLE_DEVICES=MIG-ca5e0000-0000-0000-0000-000000000001,MIG-ca5e0000-0000-0000-0000-000000000000"}, 0},
 	{"whole and instance", visible, {"FAKE_MIG=1", "CUDA_VISIBLE_DEVICES=GPU-ca5e0000-0000-0000-0000-000000000001,MIG-ca5e0000-0000-0000-0000-000000000000"}, 0},
 	{"checkpointed", checkpointed, {"FAKE_CUDA_CHECKPOINT=1", "FAKE_CUDA_KERNEL_US=0"}, 0},
