@@ -17,12 +17,30 @@ static inline int must(const char *call, int result)
 	_exit(1);
 }
 
+/* host_of stores the name of the node that has a device: nodes take turns. It returns the device's number on its node. */
+static inline int host_of(long device, char host[256])
+{
+	const char *names = getenv("IVM_HOSTS");
+	int count = 1;
+
+	host[0] = '\0';
+	for (const char *p = names; p != NULL && *p != '\0'; p++)
+		count += *p == ',';
+	for (long skip = device % count; names != NULL && skip > 0; skip--)
+		names = strchr(names, ',') + 1;
+	if (names != NULL)
+		snprintf(host, 256, "%.*s", (int)strcspn(names, ","), names);
+	return (int)(device / count);
+}
+
 /* device returns a device of processors. */
 static inline ivm_dev device(long number)
 {
+	char host[256];
 	ivm_dev dev;
+	const int own = host_of(number, host);
 
-	must("create_dev", ivm_create_dev(NULL, IVM_CPU, (int)number, &dev));
+	must("create_dev", ivm_create_dev(host[0] != '\0' ? host : NULL, IVM_CPU, own, &dev));
 	return dev;
 }
 

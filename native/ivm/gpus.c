@@ -1,11 +1,11 @@
-/* gpus.c: see ivmd.h. The node's GPUs are those that ivmd's CUDA_VISIBLE_DEVICES lists, in its order, or else all that NVML knows. */
+/* gpus.c: see node.h. The node's GPUs are those that ivmd's CUDA_VISIBLE_DEVICES lists, in its order, or else all that NVML knows. */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ivmd.h"
+#include "node.h"
 
 enum { MOST_GPUS = 64, NAME = 96 }; /* NVML needs this much room for a UUID */
 
@@ -56,20 +56,27 @@ static void add(char *list, const char *name)
 	stpcpy(stpcpy(list + strlen(list), *list != '\0' ? "," : ""), name);
 }
 
+int gpus_count(void)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+	if (count >= 0)
+		return count;
+	count = 0;
+	if (visible != NULL)
+		read_list(visible);
+	else
+		ask_nvml();
+	return count;
+}
+
 const char *gpus_seen_from(int number)
 {
 	static char list[MOST_GPUS * (NAME + 1)];
-	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
-	if (number == NO_GPU && visible == NULL)
+	if (number == NO_GPU && getenv("CUDA_VISIBLE_DEVICES") == NULL)
 		return NULL;
-	if (count < 0) {
-		count = 0;
-		if (visible != NULL)
-			read_list(visible);
-		else
-			ask_nvml();
-	}
+	gpus_count();
 	if (number != NO_GPU && (number < 0 || number >= count))
 		return NULL;
 	list[0] = '\0';

@@ -1,4 +1,4 @@
-/* ivmd.c: starts an application and serves its PEs until the last has ended. */
+/* ivmd.c: the head of an application. It starts the nodes and the first PE, and answers the requests of PEs until the last has ended. */
 #define _GNU_SOURCE /* EPOLL_CLOEXEC */
 #include "ivmd.h"
 
@@ -13,32 +13,36 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "node.h"
+#include "nodes.h"
+
 static const char help[] =
-	"Usage: ivmd [-v] PROGRAM [ARGUMENT]...\n"
+	"Usage: ivmd [-v] [--nodes N | --slurm] PROGRAM [ARGUMENT]...\n"
 	"\n"
 	"Starts PROGRAM as the first processing element (PE) of an application, and the further PEs that it asks for.\n"
 	"\n"
+	"      --nodes N  have N nodes on this host, which copy over a network as nodes of a cluster do\n"
+	"      --slurm    have a node on each node of the allocation of Slurm that this command runs in\n"
 	"  -v, --verbose  say on stderr when a PE starts and ends\n"
 	"  -h, --help     print this text\n"
 	"\n"
 	"Exit status: that of the first PE if all PEs ended by themselves. Otherwise:\n"
-	"  124    a PE died, or ended without ivm_exit: ivmd says which, and has ended the others\n"
-	"  125    wrong options, or ivmd itself failed\n"
+	"  124    a PE died, or ended without ivm_exit, or a node was lost: ivmd says which, and has ended all others\n"
+	"  125    wrong options, no nodes, or ivmd itself failed\n"
 	"  126    PROGRAM cannot be started\n"
 	"  127    there is no PROGRAM\n"
 	"  128+N  ivmd got signal N, and has ended all PEs\n";
 
 enum { DIED = 124, FAILED = 125, NOT_STARTED = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
-enum phase { STARTED, ENTERED, LEFT, ENDED };
+enum phase { BORN, ENTERED, LEFT, ENDED };
 
 struct pe {
 	pid_t pid;
-	int socket, dev, group;
+	int dev, group;
 	enum phase phase;
 	bool killed; /* by ivm_kill_pes */
 	int signals; /* that nobody has taken */
@@ -46,7 +50,7 @@ struct pe {
 
 struct dev {
 	enum ivm_dev_type type;
-	int number;
+	int node, number;
 	bool destroyed;
 };
 
@@ -54,7 +58,10 @@ struct waiting {
 	struct waiting *next;
 	struct request request;
 	ivm_pe pe;
-	int reply, copy; /* -1: the request has no copy */
+	uint64_t ticket; /* of the PE's node */
+	bool brings;     /* a copy, which its node keeps */
+	bool started;    /* PEs, as many as count from first on */
+	int first, count;
 };
 
 static char **program;
@@ -70,9 +77,13 @@ static int events;
 static int status; /* ivmd's */
 static bool ending;
 
-enum { SIGNALS = -1 }; /* beside ids of PEs in events */
+/* A node starts PEs for one request at a time, so that ids follow one another. */
+static bool starting;
+static struct waiting *starting_for; /* NULL: its PE has ended, or it is the first PE */
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+enum { SIGNALS = -1 }; /* beside numbers of nodes in events */
+
+void say(const char *format, ...)
 {
 	char line[512];
 	va_list args;
@@ -83,6 +94,12 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 	fprintf(stderr, "ivmd: %s\n", line);
 }
 
+static void kill_process(ivm_pe id)
+{
+	if (pes[id].phase != ENDED)
+		link_send(&nodes[devs[pes[id].dev].node].link, &(struct message){.kind = KILL, .pe = id}, NULL);
+}
+
 /* end_all ends the application with a status. */
 static void end_all(int with)
 {
@@ -91,8 +108,7 @@ static void end_all(int with)
 	ending = true;
 	status = with;
 	for (int i = 0; i < pe_count; i++)
-		if (pes[i].phase != ENDED)
-			kill(-pes[i].pid, SIGKILL);
+		kill_process(i);
 }
 
 static void *grown(void *list, int count, size_t size)
@@ -116,13 +132,28 @@ static struct pe *find_pe(ivm_pe pe)
 	return pe >= 0 && pe < pe_count ? &pes[pe] : NULL;
 }
 
-static int make_dev(enum ivm_dev_type type, int number)
+struct home home_of(ivm_dev dev)
+{
+	return (struct home){devs[dev].node, dev};
+}
+
+bool is_gpu(ivm_dev dev)
+{
+	return devs[dev].type == IVM_GPU;
+}
+
+void drop_copy(uint64_t object, ivm_dev dev)
+{
+	link_send(&nodes[devs[dev].node].link, &(struct message){.kind = DROP, .object = object, .dev = dev}, NULL);
+}
+
+static int make_dev(int node, enum ivm_dev_type type, int number)
 {
 	for (int i = 0; i < dev_count; i++)
-		if (devs[i].type == type && devs[i].number == number && !devs[i].destroyed)
+		if (devs[i].node == node && devs[i].type == type && devs[i].number == number && !devs[i].destroyed)
 			return i;
 	devs = grown(devs, dev_count, sizeof *devs);
-	devs[dev_count] = (struct dev){.type = type, .number = number};
+	devs[dev_count] = (struct dev){.node = node, .type = type, .number = number};
 	return dev_count++;
 }
 
@@ -136,22 +167,46 @@ static void watch(int fd, int id)
 	}
 }
 
-/* start_pe returns 0 or a negative errno value. */
-static int start_pe(ivm_dev dev, int group)
+/* start_pes has PEs of the next ids started, for a request or NULL. */
+static void start_pes(ivm_dev dev, int count, struct waiting *w)
 {
-	int socket;
-	const pid_t pid = process_start(program, gpus_seen_from(devs[dev].type == IVM_GPU ? devs[dev].number : NO_GPU), &socket);
+	last_group++;
+	starting = true;
+	starting_for = w;
+	link_send(&nodes[devs[dev].node].link, &(struct message){.kind = START, .pe = pe_count, .dev = dev, .type = (int32_t)devs[dev].type, .number = devs[dev].number, .count = count}, NULL);
+}
 
-	if (pid < 0)
-		return pid;
-	pes = grown(pes, pe_count, sizeof *pes);
-	pes[pe_count] = (struct pe){.pid = pid, .socket = socket, .dev = dev, .group = group};
-	watch(socket, pe_count);
-	if (verbose)
-		say("PE %d starts on device %d (pid %d)", pe_count, dev, (int)pid);
-	pe_count++;
-	living++;
-	return 0;
+/* on_node returns what messages have of a node, if there are several. */
+static const char *on_node(int node)
+{
+	static char text[NODE_NAME + 5];
+
+	snprintf(text, sizeof text, " on %s", nodes[node].name);
+	return node_count > 1 ? text : "";
+}
+
+/* started takes what a node has started. It returns why it has not started all, or 0. */
+static int started(const struct message *m, const pid_t *pids)
+{
+	struct waiting *w = starting_for;
+
+	for (int i = 0; i < m->count; i++) {
+		pes = grown(pes, pe_count, sizeof *pes);
+		pes[pe_count] = (struct pe){.pid = pids[i], .dev = m->dev, .group = last_group};
+		if (verbose)
+			say("PE %d starts on device %d (pid %d%s)", pe_count, m->dev, (int)pids[i], on_node(devs[m->dev].node));
+		pe_count++;
+		living++;
+	}
+	starting = false;
+	if (w != NULL) {
+		w->started = true;
+		w->first = pe_count - m->count;
+		w->count = m->count > 0 ? m->count : m->result;
+	}
+	for (int i = 0; ending && i < m->count; i++)
+		kill_process(pe_count - 1 - i);
+	return m->result;
 }
 
 /* The calls. Each returns a result or LATER. */
@@ -161,12 +216,12 @@ static int enter(struct caller *caller, const struct request *request)
 	struct pe *pe = &pes[caller->pe];
 
 	(void)request;
-	if (pe->phase != STARTED)
+	if (pe->phase != BORN)
 		return -EALREADY;
 	pe->phase = ENTERED;
-	caller->reply.pe = caller->pe;
-	caller->reply.group = pe->group;
-	caller->reply.type = (int32_t)devs[pe->dev].type;
+	caller->answer.reply.pe = caller->pe;
+	caller->answer.reply.group = pe->group;
+	caller->answer.reply.type = (int32_t)devs[pe->dev].type;
 	return 0;
 }
 
@@ -177,18 +232,46 @@ static int leave(struct caller *caller, const struct request *request)
 	return 0;
 }
 
+/* find_node returns the number of a node by its name, the caller's if it is empty, or -1. */
+static int find_node(const struct caller *caller, const char *name)
+{
+	int i = 0;
+
+	if (name[0] == '\0')
+		return devs[caller->dev].node;
+	while (i < node_count && strcmp(nodes[i].name, name) != 0)
+		i++;
+	return i < node_count ? i : -1;
+}
+
+/* has_gpu returns whether a node has a GPU of a number, or LATER. */
+static int has_gpu(struct node *node, int number)
+{
+	if (node->gpus == NOT_ASKED) {
+		node->gpus = ASKED;
+		link_send(&node->link, &(struct message){.kind = COUNT_GPUS}, NULL);
+	}
+	return node->gpus == ASKED ? LATER : number < node->gpus;
+}
+
 static int create_dev(struct caller *caller, const struct request *request)
 {
-	char own[HOST_NAME_MAX + 1];
+	const int node = find_node(caller, request->name);
+	int has = request->type == IVM_CPU && request->dev >= 0;
 
-	if (request->name[0] != '\0' && (gethostname(own, sizeof own) != 0 || strcmp(own, request->name) != 0))
+	if (node < 0)
 		return -EHOSTUNREACH;
-	if (request->type == IVM_THIS_DEV)
-		caller->reply.dev = caller->dev;
-	else if ((request->type == IVM_CPU && request->dev >= 0) || (request->type == IVM_GPU && request->dev >= 0 && gpus_seen_from(request->dev) != NULL))
-		caller->reply.dev = make_dev((enum ivm_dev_type)request->type, request->dev);
-	else
+	if (request->type == IVM_THIS_DEV) {
+		caller->answer.reply.dev = caller->dev;
+		return 0;
+	}
+	if (request->type == IVM_GPU && request->dev >= 0)
+		has = has_gpu(&nodes[node], request->dev);
+	if (has == LATER)
+		return LATER;
+	if (!has)
 		return -ENODEV;
+	caller->answer.reply.dev = make_dev(node, (enum ivm_dev_type)request->type, request->dev);
 	return 0;
 }
 
@@ -209,20 +292,25 @@ static int destroy_dev(struct caller *caller, const struct request *request)
 
 static int create_pes(struct caller *caller, const struct request *request)
 {
-	const int first = pe_count;
-	int failed = 0;
+	struct waiting *w = caller->waiting;
+	int count = request->count;
 
+	if (w->started) {
+		caller->answer.reply.pe = w->first;
+		return w->count;
+	}
+	if (starting)
+		return LATER;
 	if (find_dev(request->dev) == NULL)
 		return -ENODEV;
-	if (request->count < 0)
+	if (count < 0)
 		return -EINVAL;
-	if (request->count == 0 || first > greatest)
+	if (pe_count > greatest || count == 0)
 		return 0;
-	last_group++;
-	while (failed == 0 && pe_count - first < request->count && pe_count <= greatest)
-		failed = start_pe(request->dev, last_group);
-	caller->reply.pe = first;
-	return pe_count > first ? pe_count - first : failed;
+	if (count - 1 > greatest - pe_count)
+		count = greatest - pe_count + 1;
+	start_pes(request->dev, count, w);
+	return LATER;
 }
 
 static int kill_pe(struct caller *caller, const struct request *request)
@@ -236,7 +324,7 @@ static int kill_pe(struct caller *caller, const struct request *request)
 	if (pe->phase == ENDED)
 		return 0;
 	if (!pe->killed)
-		kill(-pe->pid, SIGKILL);
+		kill_process(request->pe);
 	pe->killed = true;
 	return LATER;
 }
@@ -295,23 +383,21 @@ static int (*const calls[])(struct caller *, const struct request *) = {
 	[CALL_FILLED] = objects_filled,
 	[CALL_FAILED] = objects_failed,
 	[CALL_MIRROR] = mirror,
+	[CALL_TRANSFER] = NULL, /* of nodes */
 };
 
 /* answer reports whether it has answered. */
-static bool answer(const struct waiting *w)
+static bool answer(struct waiting *w)
 {
-	struct caller caller = {.pe = w->pe, .dev = pes[w->pe].dev, .gpu = devs[pes[w->pe].dev].type == IVM_GPU, .copy = w->copy};
-	const bool known = w->request.call < sizeof calls / sizeof *calls;
+	struct caller caller = {.pe = w->pe, .dev = pes[w->pe].dev, .gpu = is_gpu(pes[w->pe].dev), .brings = w->brings, .waiting = w, .answer = {.kind = ANSWER, .ticket = w->ticket}};
+	const bool known = w->request.call < sizeof calls / sizeof *calls && calls[w->request.call] != NULL;
 	const bool now = w->request.call == CALL_ENTER || pes[w->pe].phase == ENTERED;
 
 	const int result = !known ? -ENOSYS : !now ? -ENOTCONN : calls[w->request.call](&caller, &w->request);
 	if (result == LATER)
 		return false;
-	caller.reply.result = result;
-	wire_send(w->reply, &caller.reply, sizeof caller.reply, caller.fds, caller.fd_count); /* the PE may have been killed */
-	close(w->reply);
-	if (caller.copy >= 0)
-		close(caller.copy);
+	caller.answer.reply.result = result;
+	link_send(&nodes[devs[caller.dev].node].link, &caller.answer, NULL);
 	return true;
 }
 
@@ -336,9 +422,8 @@ static void forget_waits(ivm_pe pe)
 		struct waiting *w = *link;
 		if (w->pe == pe) {
 			*link = w->next;
-			close(w->reply);
-			if (w->copy >= 0)
-				close(w->copy);
+			if (starting_for == w)
+				starting_for = NULL;
 			free(w);
 		} else {
 			link = &w->next;
@@ -346,31 +431,15 @@ static void forget_waits(ivm_pe pe)
 	}
 }
 
-/* receive takes a request of a PE. */
-static void receive(ivm_pe id)
+/* queue keeps a request of a PE until it is answered. */
+static void queue(const struct message *m)
 {
 	struct waiting *w = grown(NULL, 0, sizeof *w), **link = &waits;
-	int fds[MOST_FDS];
-	const int got = wire_receive(pes[id].socket, &w->request, sizeof w->request, fds);
 
-	if (got == 1 && fds[0] >= 0) {
-		w->next = NULL;
-		w->request.name[IVM_NAME] = '\0';
-		w->pe = id;
-		w->reply = fds[0];
-		w->copy = fds[1];
-		while (*link != NULL)
-			link = &(*link)->next;
-		*link = w;
-		return;
-	}
-	free(w);
-	if (got == 0 || got == -ECONNRESET) { /* the PE has closed it, and perhaps ended */
-		epoll_ctl(events, EPOLL_CTL_DEL, pes[id].socket, NULL);
-		return;
-	}
-	say("PE %d (pid %d) sent what is not a request, so its application ends", id, (int)pes[id].pid);
-	end_all(DIED);
+	*w = (struct waiting){.request = m->request, .pe = m->pe, .ticket = m->ticket, .brings = m->with_copy != 0};
+	while (*link != NULL)
+		link = &(*link)->next;
+	*link = w;
 }
 
 /* judge says what was wrong with the end of a PE, if it was. */
@@ -382,11 +451,11 @@ static void judge(ivm_pe id, const struct pe *pe, int ended)
 		return;
 	if (WIFSIGNALED(ended))
 		say("PE %d (pid %d) was killed by signal %d (%s)%s", id, (int)pe->pid, WTERMSIG(ended), strsignal(WTERMSIG(ended)), rest);
-	else if (id == 0 && (pe->phase == LEFT || (pe->phase == STARTED && pe_count == 1))) {
+	else if (id == 0 && (pe->phase == LEFT || (pe->phase == BORN && pe_count == 1))) {
 		status = WEXITSTATUS(ended);
 		return;
 	} else if (pe->phase != LEFT)
-		say("PE %d (pid %d) ended with status %d without ivm_%s%s", id, (int)pe->pid, WEXITSTATUS(ended), pe->phase == STARTED ? "enter" : "exit", rest);
+		say("PE %d (pid %d) ended with status %d without ivm_%s%s", id, (int)pe->pid, WEXITSTATUS(ended), pe->phase == BORN ? "enter" : "exit", rest);
 	else if (WEXITSTATUS(ended) != 0)
 		say("PE %d (pid %d) ended with status %d%s", id, (int)pe->pid, WEXITSTATUS(ended), rest);
 	else
@@ -394,46 +463,98 @@ static void judge(ivm_pe id, const struct pe *pe, int ended)
 	end_all(DIED);
 }
 
-static void bury(pid_t pid, int ended)
+static void bury(ivm_pe id, int ended)
 {
-	ivm_pe id = 0;
-
-	while (id < pe_count && (pes[id].pid != pid || pes[id].phase == ENDED))
-		id++;
-	if (id == pe_count)
-		return;
 	struct pe *pe = &pes[id];
+
 	living--;
 	judge(id, pe, ended);
 	if (verbose)
-		say("PE %d ends (pid %d)", id, (int)pid);
+		say("PE %d ends (pid %d)", id, (int)pe->pid);
 	pe->phase = ENDED;
-	close(pe->socket);
 	forget_waits(id);
 	objects_leave(id);
 }
 
-static void handle_signals(int fd)
+/* lose ends the application without a node. */
+static void lose(int number)
+{
+	nodes[number].gone = true;
+	epoll_ctl(events, EPOLL_CTL_DEL, nodes[number].link.socket, NULL);
+	say("node %s is lost%s", nodes[number].name, ending ? "" : ", so its application ends");
+	end_all(DIED);
+	for (int i = 0; i < pe_count; i++)
+		if (devs[pes[i].dev].node == number && pes[i].phase != ENDED) {
+			pes[i].phase = ENDED;
+			living--;
+		}
+	starting = false;
+}
+
+/* receive takes a message of a node. */
+static void receive(int number)
+{
+	struct message m;
+	void *tail;
+
+	if (!link_receive(&nodes[number].link, &m, &tail)) {
+		lose(number);
+		return;
+	}
+	switch (m.kind) {
+	case STARTED: {
+		const int failed = started(&m, tail);
+		if (pe_count == 0) {
+			say("cannot start %s: %s", program[0], strerror(-failed));
+			status = failed == -ENOENT ? NOT_FOUND : NOT_STARTED;
+		}
+		break;
+	}
+	case ASK:
+		queue(&m);
+		break;
+	case GARBAGE:
+		say("PE %d (pid %d) sent what is not a request, so its application ends", m.pe, (int)pes[m.pe].pid);
+		end_all(DIED);
+		break;
+	case PE_ENDED:
+		bury(m.pe, m.result);
+		break;
+	case GPUS:
+		nodes[number].gpus = m.count;
+		break;
+	case COPY_FAILED:
+		objects_not_made(m.object, m.dev);
+		break;
+	}
+	free(tail);
+}
+
+static void handle_signal(int fd)
 {
 	struct signalfd_siginfo info;
-	pid_t pid;
-	int ended;
 
-	if (read(fd, &info, sizeof info) != sizeof info)
+	if (read(fd, &info, sizeof info) != sizeof info || ending)
 		return;
-	if (info.ssi_signo != SIGCHLD && !ending) {
-		say("signal %d (%s): the application ends", (int)info.ssi_signo, strsignal((int)info.ssi_signo));
-		end_all(SIGNALLED + (int)info.ssi_signo);
+	say("signal %d (%s): the application ends", (int)info.ssi_signo, strsignal((int)info.ssi_signo));
+	end_all(SIGNALLED + (int)info.ssi_signo);
+}
+
+/* flush_links sends what can be sent, and waits for what cannot. */
+static void flush_links(void)
+{
+	for (int i = 0; i < node_count; i++) {
+		struct epoll_event event = {.events = link_flush(&nodes[i].link) ? EPOLLIN : EPOLLIN | EPOLLOUT, .data.fd = i};
+		if (!nodes[i].gone)
+			epoll_ctl(events, EPOLL_CTL_MOD, nodes[i].link.socket, &event);
 	}
-	while ((pid = process_next_end(&ended)) > 0)
-		bury(pid, ended);
 }
 
 static int serve(int signals)
 {
 	struct epoll_event ready[16];
 
-	while (living > 0) {
+	while (living > 0 || starting) {
 		const int n = epoll_wait(events, ready, 16, -1);
 		if (n < 0 && errno != EINTR) {
 			say("epoll_wait: %s", strerror(errno));
@@ -441,11 +562,12 @@ static int serve(int signals)
 		}
 		for (int i = 0; i < n; i++)
 			if (ready[i].data.fd == SIGNALS)
-				handle_signals(signals);
-			else if (pes[ready[i].data.fd].phase != ENDED)
+				handle_signal(signals);
+			else if (ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 				receive(ready[i].data.fd);
 		if (!ending)
 			answer_waits();
+		flush_links();
 	}
 	return status;
 }
@@ -466,19 +588,29 @@ static int block_signals(void)
 {
 	sigset_t set;
 
-	signal(SIGCHLD, SIG_DFL); /* if it was ignored, ends would not be reported */
 	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
 }
 
+/* whole returns the number that a text is, or 0. */
+static int whole(const char *text)
+{
+	char *end;
+	const long n = strtol(text, &end, 10);
+
+	return *end == '\0' && n > 0 && n <= 1024 ? (int)n : 0;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {0}};
-	int option;
+	enum { NODES = 256, SLURM, JOIN };
+	static const struct option options[] = {{"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {"nodes", required_argument, NULL, NODES},
+						{"slurm", no_argument, NULL, SLURM}, {"join", no_argument, NULL, JOIN}, {0}};
+	int option, count = 0;
+	bool slurm = false, join = false;
 
 	while ((option = getopt_long(argc, argv, "+vh", options, NULL)) != -1)
 		switch (option) {
@@ -487,6 +619,19 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			return fputs(help, stdout) < 0 || fflush(stdout) != 0 ? FAILED : 0;
+		case NODES:
+			count = whole(optarg);
+			if (count == 0) {
+				say("--nodes %s is not a number from 1 to 1024", optarg);
+				return FAILED;
+			}
+			break;
+		case SLURM:
+			slurm = true;
+			break;
+		case JOIN:
+			join = true;
+			break;
 		default:
 			fputs("ivmd: try ivmd --help\n", stderr);
 			return FAILED;
@@ -495,8 +640,16 @@ int main(int argc, char **argv)
 		say("no PROGRAM: try ivmd --help");
 		return FAILED;
 	}
+	if (count > 0 && slurm) {
+		say("--nodes and --slurm exclude each other");
+		return FAILED;
+	}
 	program = argv + optind;
 	open_standard();
+	if (join)
+		return node_join(program);
+	if ((slurm ? nodes_of_slurm(program) : count > 0 ? nodes_here(count, program) : nodes_one(program)) != 0)
+		return FAILED;
 	const int signals = block_signals();
 	events = epoll_create1(EPOLL_CLOEXEC);
 	if (signals < 0 || events < 0) {
@@ -504,10 +657,10 @@ int main(int argc, char **argv)
 		return FAILED;
 	}
 	watch(signals, SIGNALS);
-	const int failed = start_pe(make_dev(IVM_CPU, 0), ++last_group);
-	if (failed) {
-		say("cannot start %s: %s", program[0], strerror(-failed));
-		return failed == -ENOENT ? NOT_FOUND : NOT_STARTED;
-	}
-	return serve(signals);
+	for (int i = 0; i < node_count; i++)
+		watch(nodes[i].link.socket, i);
+	start_pes(make_dev(0, IVM_CPU, 0), 1, NULL);
+	const int result = serve(signals);
+	nodes_end();
+	return result;
 }

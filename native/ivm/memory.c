@@ -1,5 +1,6 @@
-/* memory.c: the calls about memory, in a PE. A PE maps the master copy beside the mirror of its device. So put and get copy, and ask
- * nobody. On a GPU it maps all of a copy, because CUDA maps no part (gpu.c). */
+/* memory.c: the calls about memory, in a PE. A PE maps the master copy beside the mirror of its device, if it is on its node. So put and
+ * get copy, and ask nobody. To and from other nodes the node copies (CALL_TRANSFER). On a GPU a PE maps all of a copy, because CUDA maps
+ * no part (gpu.c). */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 #include <errno.h>
 #include <pthread.h>
@@ -12,20 +13,25 @@
 #include "gpu.h"
 #include "pe.h"
 
+/* A copy, and where its first mapped byte is. There is no address of a copy on another node. */
+struct side {
+	struct place first;
+	struct home home;
+};
+
 /* The same bytes in the mirror of a device, for group forms. */
 struct peer {
 	struct peer *next;
-	ivm_dev dev;
-	struct place mirror;
+	struct side mirror;
 };
 
-/* A mapping of bytes of an object. master is equal to copy on the device that has the master copy. */
+/* A mapping of bytes of an object. On the device that has the master copy, master is equal to copy. */
 struct mapping {
 	struct mapping *next;
 	uint64_t object;
 	size_t offset, bytes; /* of the first byte in the object */
 	size_t whole;         /* bytes of the object */
-	struct place copy, master; /* the first byte */
+	struct side copy, master;
 	size_t copied; /* bytes between a GPU and memory of the node. pin_lock is for these three. */
 	char *pinned;  /* the pages of the node's that CUDA has registered, by a context of this GPU */
 	int pinned_by;
@@ -84,7 +90,7 @@ static void unmap_copy(struct place first, const struct mapping *m)
  * time of copying without it, and later copies are 4 to 7 times as fast (docs/design/ivm.md). */
 static void pin(struct mapping *m, size_t bytes, int gpu)
 {
-	const struct place *node = m->master.gpu == HOST ? &m->master : &m->copy;
+	const struct place *node = m->master.first.gpu == HOST ? &m->master.first : &m->copy.first;
 	const size_t before = in_page(m->offset);
 
 	if (m->bytes < LEAST_PINNED || node->gpu != HOST)
@@ -99,11 +105,17 @@ static void pin(struct mapping *m, size_t bytes, int gpu)
 	pthread_mutex_unlock(&pin_lock);
 }
 
-/* copy_bytes copies bytes of a mapping's object. */
-static int copy_bytes(struct mapping *m, struct place to, struct place from, size_t bytes)
+/* copy_bytes copies bytes of a mapping's object from an offset in the mapping on. */
+static int copy_bytes(struct mapping *m, const struct side *to_side, const struct side *from_side, size_t offset, size_t bytes)
 {
+	const uint64_t begin = m->offset + offset;
+	struct reply reply;
+
 	if (bytes == 0)
 		return 0;
+	if (to_side->first.at == NULL || from_side->first.at == NULL)
+		return pe_call(&(struct request){.call = CALL_TRANSFER, .object = m->object, .range = {begin, begin + bytes}, .from = from_side->home, .to = to_side->home}, &reply, NULL);
+	const struct place to = beyond(to_side->first, offset), from = beyond(from_side->first, offset);
 	if (to.gpu == HOST && from.gpu == HOST) {
 		memcpy(to.at, from.at, bytes);
 		return 0;
@@ -113,6 +125,12 @@ static int copy_bytes(struct mapping *m, struct place to, struct place from, siz
 	return gpu_copy(to, from, bytes);
 }
 
+/* has_master reports whether a side is the master copy. */
+static bool has_master(const struct mapping *m, const struct side *side)
+{
+	return side->home.dev == m->master.home.dev;
+}
+
 static void drop(struct mapping *m)
 {
 	if (m->pinned != NULL)
@@ -120,12 +138,12 @@ static void drop(struct mapping *m)
 	while (m->peers != NULL) {
 		struct peer *p = m->peers;
 		m->peers = p->next;
-		unmap_copy(p->mirror, m);
+		unmap_copy(p->mirror.first, m);
 		free(p);
 	}
-	if (m->master.at != m->copy.at)
-		unmap_copy(m->master, m);
-	unmap_copy(m->copy, m);
+	if (!has_master(m, &m->copy))
+		unmap_copy(m->master.first, m);
+	unmap_copy(m->copy.first, m);
 	free(m);
 }
 
@@ -137,7 +155,7 @@ static int fill(struct mapping *m, struct reply *reply)
 
 	while (result == 0 && reply->hole.begin < reply->hole.end) {
 		const size_t from = reply->hole.begin - m->offset;
-		result = copy_bytes(m, beyond(m->copy, from), beyond(m->master, from), reply->hole.end - reply->hole.begin);
+		result = copy_bytes(m, &m->copy, &m->master, from, reply->hole.end - reply->hole.begin);
 		if (result == 0)
 			result = pe_call(&filled, reply, NULL);
 	}
@@ -154,10 +172,10 @@ static int remove_object(uint64_t object)
 /* make_copy makes the copy on the PE's own GPU. */
 static int make_copy(struct mapping *m, int *file)
 {
-	const int result = gpu_make(m->whole, &m->copy, file);
+	const int result = gpu_make(m->whole, &m->copy.first, file);
 
 	if (result == 0)
-		m->copy.at += m->offset;
+		m->copy.first.at += m->offset;
 	return result;
 }
 
@@ -189,11 +207,14 @@ static int ask(struct request *request, struct mapping *m, struct reply *reply, 
 /* map_copies maps the copies whose descriptors these are. */
 static int map_copies(struct mapping *m, const struct reply *reply, const int fds[MOST_FDS])
 {
-	int result = m->copy.at != NULL ? 0 : map_copy(fds[0], reply->on_gpu[0], m, &m->copy);
+	int result = m->copy.first.at != NULL ? 0 : map_copy(fds[0], reply->on_gpu[0], m, &m->copy.first);
 
-	m->master = m->copy;
-	if (result == 0 && fds[1] >= 0)
-		result = map_copy(fds[1], reply->on_gpu[1], m, &m->master);
+	m->copy.home = reply->copy;
+	m->master.home = reply->master;
+	if (has_master(m, &m->copy))
+		m->master = m->copy;
+	else if (result == 0 && fds[1] >= 0)
+		result = map_copy(fds[1], reply->on_gpu[1], m, &m->master.first);
 	return result;
 }
 
@@ -229,7 +250,7 @@ static int map(struct request *request, void **at, size_t *bytes)
 		drop(m);
 		return result;
 	}
-	*at = m->copy.at;
+	*at = m->copy.first.at;
 	if (bytes != NULL)
 		*bytes = m->whole;
 	pthread_rwlock_wrlock(&lock);
@@ -279,7 +300,7 @@ static struct mapping *take(const void *at)
 	struct mapping **link = &mappings;
 
 	pthread_rwlock_wrlock(&lock);
-	while (*link != NULL && (*link)->copy.at != at)
+	while (*link != NULL && (*link)->copy.first.at != at)
 		link = &(*link)->next;
 	struct mapping *m = *link;
 	if (m != NULL)
@@ -314,7 +335,7 @@ int ivm_free(void *at)
 void memory_unmap_all(void)
 {
 	while (mappings != NULL)
-		drop(take(mappings->copy.at));
+		drop(take(mappings->copy.first.at));
 }
 
 /* find returns the mapping that has bytes at an address, or NULL with -EFAULT or -ERANGE in *failed. The caller has the lock. */
@@ -322,8 +343,8 @@ static struct mapping *find(const void *at, size_t bytes, int *failed)
 {
 	*failed = -EFAULT;
 	for (struct mapping *m = mappings; m != NULL; m = m->next) {
-		const size_t from = (size_t)((uintptr_t)at - (uintptr_t)m->copy.at);
-		if ((uintptr_t)at < (uintptr_t)m->copy.at || from >= m->bytes)
+		const size_t from = (size_t)((uintptr_t)at - (uintptr_t)m->copy.first.at);
+		if ((uintptr_t)at < (uintptr_t)m->copy.first.at || from >= m->bytes)
 			continue;
 		*failed = bytes > m->bytes - from ? -ERANGE : 0;
 		return *failed == 0 ? m : NULL;
@@ -339,10 +360,8 @@ static int sync_copies(const void *at, size_t bytes, bool put)
 		return result;
 	pthread_rwlock_rdlock(&lock);
 	struct mapping *m = find(at, bytes, &result);
-	if (m != NULL && m->master.at != m->copy.at) {
-		const size_t from = (size_t)((const char *)at - m->copy.at);
-		result = copy_bytes(m, beyond(put ? m->master : m->copy, from), beyond(put ? m->copy : m->master, from), bytes);
-	}
+	if (m != NULL && !has_master(m, &m->copy))
+		result = copy_bytes(m, put ? &m->master : &m->copy, put ? &m->copy : &m->master, (size_t)((const char *)at - m->copy.first.at), bytes);
 	pthread_rwlock_unlock(&lock);
 	return result;
 }
@@ -357,51 +376,51 @@ int ivm_sync_get(void *at, size_t bytes)
 	return sync_copies(at, bytes, false);
 }
 
-/* meet stores where a mapping's bytes are in the mirror of a device, whose descriptor this is. */
-static int meet(struct mapping *m, ivm_dev dev, int fd, bool on_gpu, struct place *mirror)
+/* meet finds a mapping's bytes in the mirror of a device. It maps them if it gets a descriptor: the mirror is on this node. */
+static int meet(struct mapping *m, struct home home, int fd, bool on_gpu, const struct side **mirror)
 {
 	struct peer *p = m->peers;
 
-	while (p != NULL && p->dev != dev)
+	while (p != NULL && p->mirror.home.dev != home.dev)
 		p = p->next;
 	if (p == NULL) {
-		p = malloc(sizeof *p);
-		const int result = p != NULL ? map_copy(fd, on_gpu, m, &p->mirror) : -ENOMEM;
+		p = calloc(1, sizeof *p);
+		const int result = p == NULL ? -ENOMEM : fd >= 0 ? map_copy(fd, on_gpu, m, &p->mirror.first) : 0;
 		if (result != 0) {
 			free(p);
 			return result;
 		}
-		p->dev = dev;
+		p->mirror.home = home;
 		p->next = m->peers;
 		m->peers = p;
 	}
-	*mirror = p->mirror;
+	*mirror = &p->mirror;
 	return 0;
 }
 
-/* A part, checked: where it is in both copies. mirror.at is NULL if the device has the master copy. */
+/* A part, checked: from where on in a mapping, and the mirror, which is NULL if the device has the master copy. */
 struct checked {
 	struct mapping *mapping;
-	struct place master, mirror;
+	const struct side *mirror;
+	size_t from;
 };
 
 static int check_part(const struct ivm_part *part, struct checked *checked)
 {
 	struct reply reply;
-	struct place mirror;
 	int fds[MOST_FDS], result;
 	struct mapping *m = find(part->at, part->bytes, &result);
 
 	if (m == NULL)
 		return result;
-	const size_t from = (size_t)((char *)part->at - m->copy.at), offset = m->offset + from;
+	const size_t from = (size_t)((char *)part->at - m->copy.first.at), offset = m->offset + from;
 	result = pe_call(&(struct request){.call = CALL_MIRROR, .dev = part->dev, .object = m->object, .range = {offset, offset + part->bytes}}, &reply, fds);
-	if (result != 0 || fds[0] < 0)
+	if (result != 0 || part->dev == m->master.home.dev)
 		return result;
-	result = meet(m, part->dev, fds[0], reply.on_gpu[0], &mirror);
-	close(fds[0]);
-	if (result == 0)
-		*checked = (struct checked){m, beyond(m->master, from), beyond(mirror, from)};
+	*checked = (struct checked){.mapping = m, .from = from};
+	result = meet(m, reply.copy, fds[0], reply.on_gpu[0], &checked->mirror);
+	if (fds[0] >= 0)
+		close(fds[0]);
 	return result;
 }
 
@@ -422,8 +441,10 @@ static int sync_group(const struct ivm_part *parts, int count, bool put)
 		result = check_part(&parts[i], &list[i]);
 	pthread_mutex_unlock(&group_lock);
 	for (int i = 0; i < count && result == 0; i++)
-		if (list[i].mirror.at != NULL)
-			result = copy_bytes(list[i].mapping, put ? list[i].mirror : list[i].master, put ? list[i].master : list[i].mirror, parts[i].bytes);
+		if (list[i].mirror != NULL) {
+			const struct side *master = &list[i].mapping->master, *mirror = list[i].mirror;
+			result = copy_bytes(list[i].mapping, put ? mirror : master, put ? master : mirror, list[i].from, parts[i].bytes);
+		}
 	pthread_rwlock_unlock(&lock);
 	free(list);
 	return result;

@@ -1,23 +1,17 @@
-/* objects.c: see ivmd.h. A copy is a memfd, which PEs map, or a descriptor of memory of a GPU, which the first PE that needs it has
- * made. So an object that is removed lasts until it is unmapped, and nothing lasts longer than the processes. PEs copy, so that ivmd never
- * does long work. */
-#define _GNU_SOURCE /* memfd_create */
+/* objects.c: see ivmd.h. Nodes have the copies, which PEs map. So an object that is removed lasts until it is unmapped. PEs and nodes
+ * copy, so that the head never does long work. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "ivmd.h"
 
-enum { NOBODY = -1, NOT_MADE = -1 };
+enum { NOBODY = -1 };
 
 struct copy {
 	struct copy *next;
 	ivm_dev dev;
-	bool gpu;
-	int fd; /* NOT_MADE: the filler makes it, on a GPU */
+	bool made; /* else the filler makes it, on a GPU */
 	struct range *valid; /* what a mirror has got from the master copy: apart, in order */
 	size_t valid_count;
 	ivm_pe filler; /* who makes the copy or copies to hole now */
@@ -70,52 +64,43 @@ static const struct copy *master_of(const struct object *o)
 	return c;
 }
 
-/* make_memory returns zeros whose size nobody can change, or a negative errno value. */
-static int make_memory(uint64_t bytes)
-{
-	const int fd = memfd_create("ivm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		return fd;
-	const int failed = errno;
-	if (fd >= 0)
-		close(fd);
-	return -failed;
-}
-
-/* add_copy adds a copy on the caller's device. On a GPU it is the one that came with the request, or it is not made yet. It returns 0 or a
- * negative errno value. */
-static int add_copy(struct object *o, struct caller *caller)
+/* add_copy adds a copy on the caller's device. On a GPU it is the one that came with the request, or it is not made yet. It returns NULL if
+ * there is no memory. */
+static struct copy *add_copy(struct object *o, const struct caller *caller)
 {
 	struct copy *c = calloc(1, sizeof *c);
 
 	if (c == NULL)
-		return -ENOMEM;
-	c->fd = caller->gpu ? caller->copy : make_memory(o->bytes);
-	if (c->fd < 0 && !caller->gpu) {
-		const int failed = c->fd;
-		free(c);
-		return failed;
-	}
-	if (caller->gpu)
-		caller->copy = -1;
-	c->gpu = caller->gpu;
+		return NULL;
 	c->dev = caller->dev;
-	c->filler = c->fd == NOT_MADE ? caller->pe : NOBODY;
+	c->made = !caller->gpu || caller->brings;
+	c->filler = c->made ? NOBODY : caller->pe;
 	c->next = o->copies;
 	o->copies = c;
-	return 0;
+	return c;
 }
 
-static void remove_copy(struct copy **link)
+static void remove_copy(const struct object *o, struct copy **link)
 {
 	struct copy *c = *link;
 
 	*link = c->next;
-	if (c->fd != NOT_MADE)
-		close(c->fd);
+	drop_copy(o->id, c->dev);
 	free(c->valid);
 	free(c);
+}
+
+/* attach adds a copy to the reply, as a descriptor, if it is on the caller's node. The caller's own may be the one that it brings. */
+static struct home attach(struct caller *caller, const struct object *o, const struct copy *c)
+{
+	const struct home home = home_of(c->dev);
+	struct message *m = &caller->answer;
+
+	if (home.node == home_of(caller->dev).node) {
+		m->reply.on_gpu[m->attached_count] = is_gpu(c->dev);
+		m->attached[m->attached_count++] = (struct attached){o->id, o->bytes, c->dev, caller->brings && c->dev == caller->dev};
+	}
+	return home;
 }
 
 /* hole_of returns the first bytes of a range that a mirror has not got. It is empty if there are none. */
@@ -159,7 +144,7 @@ static int fill_hole(struct copy *c)
 /* reply_hole has the PE copy to the first hole in a range, if there is one. */
 static void reply_hole(struct caller *caller, struct copy *c, struct range range)
 {
-	c->hole = caller->reply.hole = hole_of(c, range);
+	c->hole = caller->answer.reply.hole = hole_of(c, range);
 	c->filler = c->hole.begin < c->hole.end ? caller->pe : NOBODY;
 }
 
@@ -170,14 +155,8 @@ static bool inside(const struct object *o, struct range range)
 
 static void reply_object(struct caller *caller, const struct object *o)
 {
-	caller->reply.object = o->id;
-	caller->reply.bytes = o->bytes;
-}
-
-static void reply_copy(struct caller *caller, const struct copy *c)
-{
-	caller->reply.on_gpu[caller->fd_count] = c->gpu;
-	caller->fds[caller->fd_count++] = c->fd;
+	caller->answer.reply.object = o->id;
+	caller->answer.reply.bytes = o->bytes;
 }
 
 int objects_malloc(struct caller *caller, const struct request *request)
@@ -186,24 +165,35 @@ int objects_malloc(struct caller *caller, const struct request *request)
 		return -EEXIST;
 	if (request->range.end > INT64_MAX)
 		return -ENOMEM;
-	if (caller->gpu && caller->copy < 0)
+	if (caller->gpu && !caller->brings)
 		return -EINVAL;
 	struct object *o = calloc(1, sizeof *o);
 	if (o == NULL)
 		return -ENOMEM;
 	o->bytes = request->range.end;
 	memcpy(o->name, request->name, sizeof o->name);
-	const int failed = add_copy(o, caller);
-	if (failed) {
+	const struct copy *master = add_copy(o, caller);
+	if (master == NULL) {
 		free(o);
-		return failed;
+		return -ENOMEM;
 	}
 	o->id = ++last_id;
 	o->next = objects;
 	objects = o;
-	reply_copy(caller, master_of(o));
+	caller->answer.reply.copy = caller->answer.reply.master = attach(caller, o, master);
 	reply_object(caller, o);
 	return 0;
+}
+
+/* remove_object takes the link to it. */
+static void remove_object(struct object **link)
+{
+	struct object *o = *link;
+
+	*link = o->next;
+	while (o->copies != NULL)
+		remove_copy(o, &o->copies);
+	free(o);
 }
 
 int objects_free(struct caller *caller, const struct request *request)
@@ -213,19 +203,16 @@ int objects_free(struct caller *caller, const struct request *request)
 	(void)caller;
 	while (*link != NULL && (*link)->id != request->object)
 		link = &(*link)->next;
-	struct object *o = *link;
-	if (o == NULL)
+	if (*link == NULL)
 		return -ENOENT;
-	*link = o->next;
-	while (o->copies != NULL)
-		remove_copy(&o->copies);
-	free(o);
+	remove_object(link);
 	return 0;
 }
 
 int objects_map(struct caller *caller, const struct request *request)
 {
 	struct object *o = request->object != 0 ? find_id(request->object) : find_name(request->name);
+	struct reply *reply = &caller->answer.reply;
 
 	if (o == NULL)
 		return -ENOENT;
@@ -234,25 +221,23 @@ int objects_map(struct caller *caller, const struct request *request)
 		return -ERANGE;
 	struct copy *c = find_copy(o, caller->dev);
 	if (c == NULL) {
-		const int failed = add_copy(o, caller);
-		if (failed)
-			return failed;
-		c = find_copy(o, caller->dev);
-		caller->reply.make = c->fd == NOT_MADE;
-	} else if (c->fd == NOT_MADE && c->filler == caller->pe && caller->copy >= 0) {
-		c->fd = caller->copy;
+		c = add_copy(o, caller);
+		if (c == NULL)
+			return -ENOMEM;
+		reply->make = !c->made;
+	} else if (!c->made && c->filler == caller->pe && caller->brings) {
+		c->made = true;
 		c->filler = NOBODY;
-		caller->copy = -1;
 	} else if (c->filler != NOBODY) {
 		return LATER;
 	}
 	reply_object(caller, o);
-	if (caller->reply.make)
+	if (reply->make)
 		return 0;
 	const struct copy *master = master_of(o);
-	reply_copy(caller, c);
+	reply->copy = reply->master = attach(caller, o, c);
 	if (c != master) {
-		reply_copy(caller, master);
+		reply->master = attach(caller, o, master);
 		reply_hole(caller, c, range);
 	}
 	return 0;
@@ -286,6 +271,7 @@ int objects_mirror(struct caller *caller, const struct request *request)
 	const struct copy *c = find_copy(o, request->dev);
 	if (c == NULL)
 		return -ENXIO;
+	caller->answer.reply.copy = caller->answer.reply.master = home_of(c->dev);
 	if (c == master_of(o))
 		return 0;
 	if (c->filler != NOBODY)
@@ -293,7 +279,8 @@ int objects_mirror(struct caller *caller, const struct request *request)
 	const struct range hole = hole_of(c, request->range);
 	if (hole.begin < hole.end)
 		return -ENXIO;
-	reply_copy(caller, c);
+	caller->answer.reply.master = home_of(master_of(o)->dev);
+	attach(caller, o, c);
 	return 0;
 }
 
@@ -301,8 +288,8 @@ int objects_mirror(struct caller *caller, const struct request *request)
 static void leave(struct object *o, ivm_pe pe)
 {
 	for (struct copy **link = &o->copies; *link != NULL;)
-		if ((*link)->filler == pe && (*link)->fd == NOT_MADE) {
-			remove_copy(link);
+		if ((*link)->filler == pe && !(*link)->made) {
+			remove_copy(o, link);
 		} else {
 			if ((*link)->filler == pe)
 				(*link)->filler = NOBODY;
@@ -334,8 +321,28 @@ int objects_drop_mirrors(ivm_dev dev)
 	for (struct object *o = objects; o != NULL; o = o->next)
 		for (struct copy **link = &o->copies; *link != NULL;)
 			if ((*link)->dev == dev)
-				remove_copy(link);
+				remove_copy(o, link);
 			else
 				link = &(*link)->next;
 	return 0;
+}
+
+void objects_not_made(uint64_t object, ivm_dev dev)
+{
+	struct object **link = &objects;
+
+	while (*link != NULL && (*link)->id != object)
+		link = &(*link)->next;
+	struct object *o = *link;
+	if (o == NULL)
+		return;
+	if (master_of(o)->dev == dev) {
+		remove_object(link);
+		return;
+	}
+	for (struct copy **c = &o->copies; *c != NULL; c = &(*c)->next)
+		if ((*c)->dev == dev) {
+			remove_copy(o, c);
+			return;
+		}
 }

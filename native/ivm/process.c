@@ -1,4 +1,4 @@
-/* process.c: see ivmd.h. */
+/* process.c: see node.h. */
 #define _GNU_SOURCE /* pipe2 */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ivmd.h"
+#include "node.h"
+#include "wire.h"
 
 /* become turns the new process into the program. It returns if it cannot. */
 static void become(char **argv, const char *gpus, int socket, pid_t ivmd)

@@ -28,11 +28,17 @@ enum ivm_call {
 	CALL_FILLED, /* the hole of the last reply has been filled. The reply has the next. */
 	CALL_FAILED, /* the PE cannot make what the last reply has asked for: the copy, or what is in its hole */
 	CALL_MIRROR, /* the reply has the mirror of a device, unless the device has the master copy */
+	CALL_TRANSFER, /* the node has bytes copied from a home to another. This one is not for the head. */
 };
 
 /* Bytes from begin to before end. */
 struct range {
 	uint64_t begin, end;
+};
+
+/* A home is where a copy of an object is. */
+struct home {
+	int32_t node, dev;
 };
 
 /* A request has the fields that its call has arguments for. */
@@ -41,12 +47,14 @@ struct request {
 	int32_t type, dev, pe, count;
 	uint64_t object;
 	struct range range; /* begin may be equal to end for all of the object */
+	struct home from, to;
 	char name[IVM_NAME + 1];
 };
 
 struct reply {
 	int32_t result, type, dev, pe, group;
 	uint64_t object, bytes;
+	struct home copy, master; /* the PE gets a descriptor of a copy that is on its node */
 	struct range hole; /* what the PE must copy from the master copy to the mirror, if it is not empty */
 	uint8_t make;      /* the device has no copy, and the PE must make it: only it has the device's memory */
 	uint8_t on_gpu[MOST_FDS]; /* whether a descriptor is memory of a GPU */

@@ -31,14 +31,17 @@ func benchmark(t *testing.T, program string) (ivmd, path string) {
 // checksum is the line of a program with its result.
 var checksum = regexp.MustCompile(`(?m)^checksum .*$`)
 
+// sizes are small inputs of programs, with enough portions for some devices.
+var sizes = map[string]string{
+	"nbody":  "--particles 150 --steps 3 --portions 7",
+	"dmm":    "--rows 60 --tiles 3",
+	"nw":     "--pairs 20 --letters 50 --portions 9",
+	"himeno": "--x 9 --y 8 --z 24 --iterations 7 --virtual 3 --threshold 100",
+}
+
 // Programs have the results of the sequential program, on one device and on several. --verify finds work that is left out.
 func TestProgramsHaveTheResultOfTheSequentialProgram(t *testing.T) {
-	for program, arguments := range map[string]string{
-		"nbody":  "--particles 150 --steps 3 --portions 7",
-		"dmm":    "--rows 60 --tiles 3",
-		"nw":     "--pairs 20 --letters 50 --portions 9",
-		"himeno": "--x 9 --y 8 --z 24 --iterations 7 --virtual 3 --threshold 100",
-	} {
+	for program, arguments := range sizes {
 		ivmd, path := benchmark(t, program)
 		first := ""
 		for _, devices := range []string{"1", "2", "5"} {

@@ -76,7 +76,7 @@ func built(t *testing.T, program string) (ivmd, path string) {
 	return filepath.Join(dir, "ivmd"), filepath.Join(dir, program)
 }
 
-var started = regexp.MustCompile(`PE (\d+) starts on device (\d+) \(pid (\d+)\)`)
+var started = regexp.MustCompile(`PE (\d+) starts on device (\d+) \(pid (\d+)(?: on \S+)?\)`)
 
 // pids are the processes that ivmd -v has named, by the PE's id.
 func pids(t *testing.T, stderr string) []int {

@@ -1,5 +1,6 @@
 /* calls.c [gpu]: what each call does, and each of its errors. All devices but the root's are processors, or GPUs. */
 #include "bytes.h"
+#include "hosts.h"
 
 enum { BYTES = 100000, FIRST = 1, SECOND = 2 }; /* FIRST and SECOND are numbers of devices */
 
@@ -30,7 +31,6 @@ static void before_enter(void)
 
 static void devices(void)
 {
-	char own[256];
 	ivm_dev again;
 	enum ivm_dev_type own_type;
 
@@ -38,8 +38,7 @@ static void devices(void)
 	WANT(ivm_create_dev(NULL, IVM_CPU, 0, &again), 0);
 	HOLDS(again == home);
 	WANT(ivm_create_dev(NULL, type, FIRST, &first), 0);
-	HOLDS(gethostname(own, sizeof own) == 0);
-	WANT(ivm_create_dev(own, type, SECOND, &second), 0);
+	WANT(ivm_create_dev(host_of(1), type, SECOND, &second), 0);
 	WANT(ivm_create_dev(NULL, type, FIRST, &again), 0);
 	HOLDS(again == first && first != home && second != first);
 	WANT(ivm_create_dev("no such node", IVM_CPU, 0, &again), -EHOSTUNREACH);
@@ -293,7 +292,7 @@ int main(int argc, char **argv)
 	WANT(ivm_get_my_id(&id), 0);
 	if (id > 0) {
 		WANT(ivm_create_dev(NULL, type, FIRST, &first), 0);
-		WANT(ivm_create_dev(NULL, type, SECOND, &second), 0);
+		WANT(ivm_create_dev(host_of(1), type, SECOND, &second), 0);
 	}
 	switch (id) {
 	case 0:

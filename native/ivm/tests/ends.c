@@ -1,5 +1,6 @@
 /* ends.c MODE: PE 2 of four ends as MODE says, while the others call without end. */
 #include "check.h"
+#include "hosts.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -65,7 +66,7 @@ int main(int argc, char **argv)
 	}
 	if (self == 0) {
 		for (int i = 0; i < 2; i++)
-			WANT(ivm_create_dev(NULL, IVM_CPU, i, &devs[i]), 0);
+			WANT(ivm_create_dev(host_of(i), IVM_CPU, i, &devs[i]), 0);
 		WANT(ivm_malloc("all", BYTES, &all), 0);
 		WANT(ivm_create_pes(devs[1], 2, NULL), 2);
 		WANT(ivm_create_pes(devs[0], 1, NULL), 1);

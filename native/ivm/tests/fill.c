@@ -1,6 +1,7 @@
 /* fill.c [gpu]: of two PEs that map an object on a new device at once, the one that makes the mirror is killed, sooner or later. The other makes
  * the rest. */
 #include "bytes.h"
+#include "hosts.h"
 
 enum { ROUNDS = 8, BYTES = 16 << 20 };
 
@@ -28,7 +29,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < BYTES; i++)
 		at[i] = (unsigned char)(i >> 12);
 	for (int round = 0; round < ROUNDS; round++) {
-		WANT(ivm_create_dev(NULL, type, type == IVM_GPU ? 0 : round + 1, &dev), 0);
+		WANT(ivm_create_dev(host_of(round + 1), type, type == IVM_GPU ? 0 : round + 1, &dev), 0);
 		WANT(ivm_create_pes(dev, 2, pes), 2);
 		usleep(500 * (unsigned)round);
 		WANT(ivm_kill_pes(dev, 1, &pes[0]), 0);

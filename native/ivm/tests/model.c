@@ -2,6 +2,7 @@
  * of them on its own model. The PE whose turn it is makes the call too, and compares what it has mapped with the model. TYPES has a letter for
  * each device: c is a processor, g a GPU. The root is on device 0. MASTER is the device of the master copies. */
 #include "bytes.h"
+#include "hosts.h"
 
 #include <stdint.h>
 
@@ -204,7 +205,7 @@ int main(int argc, char **argv)
 	WANT(ivm_enter(), 0);
 	WANT(ivm_get_my_id(&self), 0);
 	for (int i = 0; i < DEVS; i++)
-		WANT(ivm_create_dev(NULL, types[i] == 'g' ? IVM_GPU : IVM_CPU, types[i] == 'g' ? i - 1 : i, &devs[i]), 0);
+		WANT(ivm_create_dev(host_of(i), types[i] == 'g' ? IVM_GPU : IVM_CPU, types[i] == 'g' ? i - 1 : i, &devs[i]), 0);
 	const size_t bytes = PES * sizeof *done;
 	WANT(self == 0 ? ivm_malloc("done", bytes, (void **)&done) : ivm_map("done", (void **)&done, NULL), 0);
 	make_objects();

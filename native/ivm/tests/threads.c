@@ -1,6 +1,7 @@
 /* threads.c [gpu]: threads of two PEs call at once. Each thread writes bytes of its own, so that what races is the library. The second PE is on
  * processors, or on a GPU. */
 #include "bytes.h"
+#include "hosts.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
 
 	WANT(ivm_enter(), 0);
 	WANT(ivm_get_my_id(&self), 0);
-	WANT(ivm_create_dev(NULL, self == 0 ? type : IVM_CPU, self == 0 && type == IVM_CPU, &other), 0);
+	WANT(ivm_create_dev(host_of(self == 0), self == 0 ? type : IVM_CPU, self == 0 && type == IVM_CPU, &other), 0);
 	if (self == 0) {
 		WANT(ivm_malloc("all", 2 * THREADS * BYTES, &whole), 0);
 		WANT(ivm_create_pes(other, 1, NULL), 1);

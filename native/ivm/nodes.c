@@ -1,0 +1,286 @@
+/* nodes.c: see nodes.h. */
+#define _GNU_SOURCE /* accept4 */
+#include "nodes.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "node.h"
+
+enum { JOIN_SECONDS = 60 };
+
+struct node *nodes;
+int node_count;
+
+static pid_t *children;
+static int child_count;
+
+static int fail(const char *what)
+{
+	say("cannot start nodes: %s: %s", what, strerror(errno));
+	return -1;
+}
+
+/* start forks. The child is in a group of its own, so that the terminal's signals are for the head alone. It ends with the head. */
+static pid_t start(void)
+{
+	const pid_t head = getpid(), pid = fork();
+
+	if (pid == 0) {
+		if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != head)
+			_exit(1);
+	} else if (pid > 0) {
+		children[child_count++] = pid;
+	}
+	return pid;
+}
+
+static int make(int count)
+{
+	nodes = calloc((size_t)count, sizeof *nodes);
+	children = calloc((size_t)count, sizeof *children);
+	node_count = count;
+	for (int i = 0; nodes != NULL && i < count; i++)
+		nodes[i].gpus = NOT_ASKED;
+	return nodes != NULL && children != NULL ? 0 : fail("memory");
+}
+
+int nodes_one(char **program)
+{
+	int pair[2];
+
+	if (make(1) != 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return fail("socketpair");
+	const pid_t pid = start();
+	if (pid == 0) {
+		close(pair[0]);
+		_exit(node_run(pair[1], program));
+	}
+	close(pair[1]);
+	nodes[0].link.socket = pair[0];
+	gethostname(nodes[0].name, NODE_NAME);
+	return pid > 0 ? 0 : fail("fork");
+}
+
+/* serve_joins makes a socket for nodes that join, and puts what they need into the environment. */
+static int serve_joins(const char *host, char token[64])
+{
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host == NULL ? INADDR_LOOPBACK : INADDR_ANY)};
+	socklen_t size = sizeof address;
+	unsigned char random[16];
+	char where[HOST_NAME_MAX + 16];
+
+	if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 128) != 0 ||
+	    getsockname(listener, (struct sockaddr *)&address, &size) != 0 || getrandom(random, sizeof random, 0) != sizeof random)
+		return -1;
+	for (size_t i = 0; i < sizeof random; i++)
+		sprintf(token + 2 * i, "%02x", random[i]);
+	snprintf(where, sizeof where, "%s:%d", host != NULL ? host : "127.0.0.1", ntohs(address.sin_port));
+	return setenv(IVM_HEAD, where, 1) == 0 && setenv(IVM_TOKEN, token, 1) == 0 ? listener : -1;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* keep_alive has a connection end if the other host is gone. */
+static void keep_alive(int socket)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {{SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 10}, {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+		       {IPPROTO_TCP, TCP_KEEPCNT, 4}, {IPPROTO_TCP, TCP_NODELAY, 1}};
+
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+		setsockopt(socket, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
+}
+
+/* accept_one takes a connection, if it is one of our nodes. It stores the node's part of the meeting. */
+static int accept_one(int listener, const char *token, void **meeting, size_t *sizes)
+{
+	const struct timeval limit = {.tv_sec = 5};
+	struct message m;
+	void *tail = NULL;
+	const struct link link = {.socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
+
+	if (link.socket < 0)
+		return 0;
+	setsockopt(link.socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	const bool got = link_receive(&link, &m, &tail) && m.kind == JOIN;
+	const struct joining *j = &m.joining;
+	if (!got || strncmp(j->token, token, sizeof j->token) != 0 || j->number < 0 || j->number >= node_count || meeting[j->number] != NULL) {
+		close(link.socket); /* a stranger */
+		free(tail);
+		return 0;
+	}
+	setsockopt(link.socket, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0}, sizeof limit);
+	keep_alive(link.socket);
+	struct meeting own = {.size = m.tail};
+	memcpy(own.name, j->name, sizeof own.name);
+	own.name[NODE_NAME] = '\0';
+	char *all = malloc(sizeof own + m.tail);
+	if (all == NULL)
+		return -1;
+	memcpy(all, &own, sizeof own);
+	memcpy(all + sizeof own, tail, m.tail);
+	free(tail);
+	meeting[j->number] = all;
+	sizes[j->number] = sizeof own + m.tail;
+	nodes[j->number].link = link;
+	memcpy(nodes[j->number].name, own.name, sizeof own.name);
+	return 1;
+}
+
+/* introduce tells each node of all. */
+static int introduce(void **meeting, const size_t *sizes)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < node_count; i++)
+		size += sizes[i];
+	char *all = malloc(size), *end = all;
+	for (int i = 0; all != NULL && i < node_count; i++) {
+		memcpy(end, meeting[i], sizes[i]);
+		end += sizes[i];
+	}
+	for (int i = 0; all != NULL && i < node_count; i++)
+		link_send(&nodes[i].link, &(struct message){.kind = MEET, .tail = (uint32_t)size}, all);
+	free(all);
+	return all != NULL ? 0 : fail("memory");
+}
+
+/* await waits until all nodes have joined. */
+static int await(int listener, const char *token)
+{
+	void **meeting = calloc((size_t)node_count, sizeof *meeting);
+	size_t *sizes = calloc((size_t)node_count, sizeof *sizes);
+	const double limit = now() + JOIN_SECONDS;
+	int joined = 0, failed = meeting != NULL && sizes != NULL ? 0 : fail("memory");
+
+	while (joined < node_count && failed == 0) {
+		struct pollfd p = {.fd = listener, .events = POLLIN};
+		const int n = poll(&p, 1, 100);
+		const int more = n > 0 ? accept_one(listener, token, meeting, sizes) : 0;
+		joined += more > 0;
+		failed = more < 0 ? fail("memory") : 0;
+		if (failed == 0 && joined < node_count && waitpid(-1, NULL, WNOHANG) > 0) {
+			say("a node ended before it had joined");
+			failed = -1;
+		} else if (failed == 0 && joined < node_count && now() > limit) {
+			say("%d of %d nodes joined in %d s", joined, node_count, JOIN_SECONDS);
+			failed = -1;
+		}
+	}
+	if (failed == 0)
+		failed = introduce(meeting, sizes);
+	for (int i = 0; meeting != NULL && i < node_count; i++)
+		free(meeting[i]);
+	free(meeting);
+	free(sizes);
+	close(listener);
+	return failed;
+}
+
+/* arguments returns first, --join, and the program's. */
+static char **arguments(char **first, char **program)
+{
+	int n = 0, count = 0;
+
+	while (first[n] != NULL)
+		n++;
+	while (program[count] != NULL)
+		count++;
+	char **all = calloc((size_t)(n + count) + 3, sizeof *all);
+	if (all != NULL) {
+		memcpy(all, first, (size_t)n * sizeof *all);
+		all[n] = "--join";
+		all[n + 1] = "--";
+		memcpy(all + n + 2, program, (size_t)count * sizeof *all);
+	}
+	return all;
+}
+
+/* own_path returns the path of ivmd, which lasts. */
+static char *own_path(void)
+{
+	static char path[PATH_MAX];
+	const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+	path[n > 0 ? n : 0] = '\0';
+	return path;
+}
+
+int nodes_here(int count, char **program)
+{
+	char token[64] = "", number[16];
+	char *first[] = {own_path(), NULL};
+	char **argv = arguments(first, program);
+	const int listener = serve_joins(NULL, token);
+
+	if (make(count) != 0 || argv == NULL || listener < 0)
+		return fail("socket");
+	for (int i = 0; i < count; i++) {
+		snprintf(number, sizeof number, "%d", i);
+		const pid_t pid = setenv(IVM_NODE, number, 1) == 0 ? start() : -1;
+		if (pid == 0) {
+			execv(argv[0], argv);
+			_exit(fail(argv[0]) != 0);
+		}
+		if (pid < 0)
+			return fail("fork");
+	}
+	free(argv);
+	return await(listener, token);
+}
+
+int nodes_of_slurm(char **program)
+{
+	const char *count = getenv("SLURM_JOB_NUM_NODES");
+	char token[64] = "", host[HOST_NAME_MAX + 1], of_nodes[32], of_tasks[32];
+
+	if (count == NULL || atoi(count) <= 0) {
+		say("--slurm needs an allocation of Slurm: salloc or sbatch makes one");
+		return -1;
+	}
+	snprintf(of_nodes, sizeof of_nodes, "--nodes=%s", count);
+	snprintf(of_tasks, sizeof of_tasks, "--ntasks=%s", count);
+	char *first[] = {"srun", of_nodes, of_tasks, "--ntasks-per-node=1", "--whole", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--quiet", own_path(), NULL};
+	char **argv = arguments(first, program);
+	if (make(atoi(count)) != 0 || argv == NULL || gethostname(host, sizeof host) != 0)
+		return fail("arguments");
+	const int listener = serve_joins(host, token);
+	const pid_t pid = listener >= 0 ? start() : -1;
+	if (pid == 0) {
+		execvp(argv[0], argv);
+		_exit(fail("srun") != 0);
+	}
+	free(argv);
+	return pid > 0 ? await(listener, token) : fail("socket");
+}
+
+void nodes_end(void)
+{
+	for (int i = 0; i < node_count; i++)
+		if (nodes[i].link.socket > 0)
+			close(nodes[i].link.socket);
+	for (int i = 0; i < child_count; i++)
+		waitpid(children[i], NULL, 0);
+}
