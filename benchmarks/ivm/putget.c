@@ -1,7 +1,11 @@
 /* putget.c: how fast put and get are beside a plain copy, in one run, and their group forms for one part. PE 1 is on another device than the
- * root, which has the master copy. On a GPU the plain copy is cuMemcpy between it and the same kind of memory. */
+ * root, which has the master copy. On a GPU the plain copy is cuMemcpy between it and the same kind of memory. On another node it is a
+ * TCP connection to a process of this host, over which the bytes go once. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "library.h"
 #include "measure.h"
@@ -10,7 +14,7 @@
 enum { ROUNDS = 7 };
 
 static ivm_dev dev; /* PE 1's */
-static long gpu;
+static long gpu, far;
 
 enum what { TO_MASTER, TO_MIRROR, PUT, GET, SCATTER, GATHER, KINDS }; /* the first two are plain copies */
 static const enum what beside[KINDS] = {[PUT] = TO_MASTER, [GET] = TO_MIRROR, [SCATTER] = TO_MIRROR, [GATHER] = TO_MASTER};
@@ -21,6 +25,7 @@ static struct {
 } cuda;
 
 static char *own_master, *own_mirror; /* of plain copies */
+static int connection;                /* to a process that reads into its own_master */
 
 /* host_memory is as that of objects. */
 static char *host_memory(size_t bytes)
@@ -54,11 +59,64 @@ static char *gpu_memory(size_t bytes)
 	return (char *)at;
 }
 
+/* all writes or reads so many bytes. */
+static void all(ssize_t (*call)(int, void *, size_t, int), int socket, void *bytes, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		const ssize_t n = call(socket, (char *)bytes + done, size - done, 0);
+		if (n <= 0)
+			_exit(n == 0 ? 0 : 1); /* the other process has ended */
+		done += (size_t)n;
+	}
+}
+
+static ssize_t send_some(int socket, void *bytes, size_t size, int flags)
+{
+	return send(socket, bytes, size, flags);
+}
+
+/* connect_reader starts the process at the other end. */
+static void connect_reader(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof address;
+	const int listener = socket(AF_INET, SOCK_STREAM, 0), own = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+	size_t size;
+
+	if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&address, &length) != 0 ||
+	    connect(own, (struct sockaddr *)&address, length) != 0)
+		must("connect", -errno);
+	connection = accept(listener, NULL, NULL);
+	setsockopt(own, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+	setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+	if (fork() != 0) {
+		close(own);
+		return;
+	}
+	close(connection);
+	for (;;) {
+		all(recv, own, &size, sizeof size);
+		all(recv, own, own_master, size);
+		all(send_some, own, "", 1);
+	}
+}
+
+static void copy_over_socket(size_t bytes)
+{
+	char done;
+
+	all(send_some, connection, &bytes, sizeof bytes);
+	all(send_some, connection, own_mirror, bytes);
+	all(recv, connection, &done, 1);
+}
+
 static void copy_plainly(bool to_master, size_t bytes)
 {
 	char *to = to_master ? own_master : own_mirror, *from = to_master ? own_mirror : own_master;
 
-	if (!gpu) {
+	if (far) {
+		copy_over_socket(bytes);
+	} else if (!gpu) {
 		memcpy(to, from, bytes);
 		__asm__ volatile("" : : "r"(to) : "memory");
 	} else {
@@ -116,10 +174,12 @@ static void measure(char *mirror, size_t most)
 {
 	own_master = host_memory(most);
 	own_mirror = gpu ? gpu_memory(most) : host_memory(most);
+	if (far)
+		connect_reader();
 	if (gpu)
 		printf("%12s %14s %14s %10s %10s %10s %10s\n", "bytes", "to host GB/s", "to GPU GB/s", "put", "get", "scatter", "gather");
 	else
-		printf("%12s %14s %10s %10s %10s %10s\n", "bytes", "memcpy GB/s", "put", "get", "scatter", "gather");
+		printf("%12s %14s %10s %10s %10s %10s\n", "bytes", far ? "socket GB/s" : "memcpy GB/s", "put", "get", "scatter", "gather");
 	for (size_t bytes = 1 << 20; bytes <= most; bytes *= 4) {
 		double times[KINDS][ROUNDS], median[KINDS];
 		for (int round = -1; round < ROUNDS; round++) /* the first is for pages that nobody has touched */
@@ -142,14 +202,19 @@ static void measure(char *mirror, size_t most)
 int main(int argc, char **argv)
 {
 	long most = 1 << 30;
-	const struct option_of_program options[] = {{"--most", &most, 1, 1L << 40, "greatest size in bytes"}, {"--gpu", &gpu, 0, 0, "the mirror is on GPU 0"}, {0}};
+	const struct option_of_program options[] = {{"--most", &most, 1, 1L << 40, "greatest size in bytes"}, {"--gpu", &gpu, 0, 0, "the mirror is on GPU 0"}, {"--far", &far, 0, 0, "the mirror is on the second node"}, {0}};
 	ivm_pe id;
 	char *at;
 
 	read_options(argc, argv, "How fast put, get, scatter and gather are beside a plain copy: medians of 7, as ratios of its rate.", options);
 	must("enter", ivm_enter());
 	must("get_my_id", ivm_get_my_id(&id));
-	must("create_dev", ivm_create_dev(NULL, gpu ? IVM_GPU : IVM_CPU, gpu ? 0 : 1, &dev));
+	if (far && getenv("IVM_HOSTS") == NULL)
+		must("create_dev", -EHOSTUNREACH);
+	if (gpu)
+		must("create_dev", ivm_create_dev(NULL, IVM_GPU, 0, &dev));
+	else
+		dev = device(1);
 	if (id == 0) {
 		must("malloc", ivm_malloc("object", (size_t)most, (void **)&at));
 		memset(at, 1, (size_t)most);

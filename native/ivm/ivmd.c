@@ -26,7 +26,7 @@ static const char help[] =
 	"\n"
 	"      --nodes N  have N nodes on this host, which copy over a network as nodes of a cluster do\n"
 	"      --slurm    have a node on each node of the allocation of Slurm that this command runs in\n"
-	"  -v, --verbose  say on stderr when a PE starts and ends\n"
+	"  -v, --verbose  say on stderr when a PE starts and ends, and how many bytes PEs have copied\n"
 	"  -h, --help     print this text\n"
 	"\n"
 	"Exit status: that of the first PE if all PEs ended by themselves. Otherwise:\n"
@@ -73,6 +73,7 @@ static int last_group = -1;
 static struct dev *devs;
 static int dev_count;
 static struct waiting *waits; /* in the order of their arrival */
+static struct range copied; /* by PEs that have left, as CALL_EXIT says it */
 static int events;
 static int status; /* ivmd's */
 static bool ending;
@@ -144,7 +145,8 @@ bool is_gpu(ivm_dev dev)
 
 void drop_copy(uint64_t object, ivm_dev dev)
 {
-	link_send(&nodes[devs[dev].node].link, &(struct message){.kind = DROP, .object = object, .dev = dev}, NULL);
+	for (int i = 0; i < node_count; i++)
+		link_send(&nodes[i].link, &(struct message){.kind = DROP, .object = object, .dev = dev}, NULL);
 }
 
 static int make_dev(int node, enum ivm_dev_type type, int number)
@@ -227,8 +229,9 @@ static int enter(struct caller *caller, const struct request *request)
 
 static int leave(struct caller *caller, const struct request *request)
 {
-	(void)request;
 	pes[caller->pe].phase = LEFT;
+	copied.begin += request->range.begin;
+	copied.end += request->range.end;
 	return 0;
 }
 
@@ -661,6 +664,8 @@ int main(int argc, char **argv)
 		watch(nodes[i].link.socket, i);
 	start_pes(make_dev(0, IVM_CPU, 0), 1, NULL);
 	const int result = serve(signals);
+	if (verbose)
+		say("%llu bytes were copied between devices, %llu of them between nodes", (unsigned long long)copied.begin, (unsigned long long)copied.end);
 	nodes_end();
 	return result;
 }

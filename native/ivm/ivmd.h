@@ -22,7 +22,7 @@ enum { LATER = 1 << 30 };
 /* home_of returns where a device's copies are. */
 struct home home_of(ivm_dev dev);
 bool is_gpu(ivm_dev dev);
-/* drop_copy has a node drop its copy of an object. */
+/* drop_copy has nodes drop the copy of an object, and tell their PEs that copies were dropped. */
 void drop_copy(uint64_t object, ivm_dev dev);
 
 /* objects.c: objects and their copies. The calls return a result or LATER. */

@@ -14,7 +14,7 @@ enum message_kind {
 	START, /* PEs from pe on, as many as count, on a device of a type and number */
 	KILL,  /* pe */
 	ANSWER,
-	DROP,  /* the copy of an object on a device */
+	DROP,  /* the copy of an object on a device, of whichever node */
 	COUNT_GPUS,
 
 	/* to the head */

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ struct side {
 struct peer {
 	struct peer *next;
 	struct side mirror;
+	struct range has; /* what the mirror had when the application had dropped so many copies */
+	uint64_t drops;
 };
 
 /* A mapping of bytes of an object. On the device that has the master copy, master is equal to copy. */
@@ -38,6 +41,7 @@ struct mapping {
 	struct peer *peers;   /* of devices that group forms have met. group_lock is for these. */
 };
 
+static _Atomic uint64_t copied, between_nodes; /* bytes */
 static struct mapping *mappings;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* of mappings */
 static pthread_mutex_t group_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -105,16 +109,30 @@ static void pin(struct mapping *m, size_t bytes, int gpu)
 	pthread_mutex_unlock(&pin_lock);
 }
 
+/* transfer has the node copy bytes of a mapping's object, piece by piece: UCX is slower with more at once, and memory of GPUs is staged. */
+static int transfer(const struct mapping *m, const struct side *to, const struct side *from, size_t offset, size_t bytes)
+{
+	enum { PIECE = 32 << 20 };
+	struct reply reply;
+	int result = 0;
+
+	for (uint64_t begin = m->offset + offset, end = begin + bytes; begin < end && result == 0; begin += PIECE) {
+		const struct range piece = {begin, end - begin < PIECE ? end : begin + PIECE};
+		result = pe_call(&(struct request){.call = CALL_TRANSFER, .object = m->object, .range = piece, .from = from->home, .to = to->home}, &reply, NULL);
+	}
+	return result;
+}
+
 /* copy_bytes copies bytes of a mapping's object from an offset in the mapping on. */
 static int copy_bytes(struct mapping *m, const struct side *to_side, const struct side *from_side, size_t offset, size_t bytes)
 {
-	const uint64_t begin = m->offset + offset;
-	struct reply reply;
-
 	if (bytes == 0)
 		return 0;
+	copied += bytes;
+	if (to_side->home.node != from_side->home.node)
+		between_nodes += bytes;
 	if (to_side->first.at == NULL || from_side->first.at == NULL)
-		return pe_call(&(struct request){.call = CALL_TRANSFER, .object = m->object, .range = {begin, begin + bytes}, .from = from_side->home, .to = to_side->home}, &reply, NULL);
+		return transfer(m, to_side, from_side, offset, bytes);
 	const struct place to = beyond(to_side->first, offset), from = beyond(from_side->first, offset);
 	if (to.gpu == HOST && from.gpu == HOST) {
 		memcpy(to.at, from.at, bytes);
@@ -332,6 +350,11 @@ int ivm_free(void *at)
 	return remove_object(object);
 }
 
+struct range memory_copied(void)
+{
+	return (struct range){copied, between_nodes};
+}
+
 void memory_unmap_all(void)
 {
 	while (mappings != NULL)
@@ -376,25 +399,32 @@ int ivm_sync_get(void *at, size_t bytes)
 	return sync_copies(at, bytes, false);
 }
 
-/* meet finds a mapping's bytes in the mirror of a device. It maps them if it gets a descriptor: the mirror is on this node. */
-static int meet(struct mapping *m, struct home home, int fd, bool on_gpu, const struct side **mirror)
+static struct peer *find_peer(const struct mapping *m, ivm_dev dev)
 {
 	struct peer *p = m->peers;
 
-	while (p != NULL && p->mirror.home.dev != home.dev)
+	while (p != NULL && p->mirror.home.dev != dev)
 		p = p->next;
+	return p;
+}
+
+/* meet finds a mapping's bytes in the mirror of a device. It maps them if it gets a descriptor: the mirror is on this node. */
+static int meet(struct mapping *m, const struct reply *reply, int fd, struct peer **mirror)
+{
+	struct peer *p = find_peer(m, reply->copy.dev);
+
 	if (p == NULL) {
 		p = calloc(1, sizeof *p);
-		const int result = p == NULL ? -ENOMEM : fd >= 0 ? map_copy(fd, on_gpu, m, &p->mirror.first) : 0;
+		const int result = p == NULL ? -ENOMEM : fd >= 0 ? map_copy(fd, reply->on_gpu[0], m, &p->mirror.first) : 0;
 		if (result != 0) {
 			free(p);
 			return result;
 		}
-		p->mirror.home = home;
+		p->mirror.home = reply->copy;
 		p->next = m->peers;
 		m->peers = p;
 	}
-	*mirror = &p->mirror;
+	*mirror = p;
 	return 0;
 }
 
@@ -405,23 +435,34 @@ struct checked {
 	size_t from;
 };
 
+/* check_part asks about a part, unless it has asked about these bytes before and no copy was dropped since. */
 static int check_part(const struct ivm_part *part, struct checked *checked)
 {
+	const uint64_t drops = pe_drops();
 	struct reply reply;
 	int fds[MOST_FDS], result;
 	struct mapping *m = find(part->at, part->bytes, &result);
 
 	if (m == NULL)
 		return result;
-	const size_t from = (size_t)((char *)part->at - m->copy.first.at), offset = m->offset + from;
-	result = pe_call(&(struct request){.call = CALL_MIRROR, .dev = part->dev, .object = m->object, .range = {offset, offset + part->bytes}}, &reply, fds);
-	if (result != 0 || part->dev == m->master.home.dev)
-		return result;
+	const size_t from = (size_t)((char *)part->at - m->copy.first.at);
+	const struct range range = {m->offset + from, m->offset + from + part->bytes};
+	struct peer *p = find_peer(m, part->dev);
 	*checked = (struct checked){.mapping = m, .from = from};
-	result = meet(m, reply.copy, fds[0], reply.on_gpu[0], &checked->mirror);
-	if (fds[0] >= 0)
-		close(fds[0]);
-	return result;
+	if (p == NULL || p->drops != drops || range.begin < p->has.begin || range.end > p->has.end) {
+		result = pe_call(&(struct request){.call = CALL_MIRROR, .dev = part->dev, .object = m->object, .range = range}, &reply, fds);
+		if (result != 0 || part->dev == m->master.home.dev)
+			return result;
+		result = meet(m, &reply, fds[0], &p);
+		if (fds[0] >= 0)
+			close(fds[0]);
+		if (result != 0)
+			return result;
+		p->has = reply.hole;
+		p->drops = drops;
+	}
+	checked->mirror = &p->mirror;
+	return 0;
 }
 
 static int sync_group(const struct ivm_part *parts, int count, bool put)

@@ -1,5 +1,5 @@
 /* node.c: see node.h. A node has one thread. */
-#define _GNU_SOURCE /* EPOLL_CLOEXEC */
+#define _GNU_SOURCE /* memfd_create */
 #include "node.h"
 
 #include <dlfcn.h>
@@ -7,11 +7,12 @@
 #include <limits.h>
 #include <netdb.h>
 #include <signal.h>
-#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -36,6 +37,7 @@ struct asked {
 	uint64_t ticket;
 	ivm_pe pe;
 	int reply, copy; /* -1: the request has no copy */
+	bool enters;
 };
 
 static struct link head;
@@ -45,6 +47,8 @@ static uint64_t last_ticket;
 static char **program;
 static int events;
 static const struct net *net; /* NULL on the only node */
+static int page;              /* that PEs map, with drops */
+static _Atomic uint64_t *drops;
 
 static bool watch(int fd, int id)
 {
@@ -173,6 +177,8 @@ static void pass_reply(struct message *m)
 		}
 		fds[count++] = fd;
 	}
+	if (a != NULL && a->enters && m->reply.result == 0)
+		fds[count++] = page;
 	if (a != NULL)
 		answer(a, &m->reply, fds, count);
 }
@@ -226,6 +232,7 @@ static bool obey(void)
 		pass_reply(&m);
 		break;
 	case DROP:
+		++*drops;
 		copies_drop(m.object, m.dev);
 		break;
 	case COUNT_GPUS:
@@ -273,7 +280,7 @@ static void receive(const struct local_pe *pe)
 		m.request.name[IVM_NAME] = '\0';
 		m.ticket = ++last_ticket;
 		m.with_copy = fds[1] >= 0;
-		*a = (struct asked){.next = askings, .ticket = m.ticket, .pe = pe->id, .reply = fds[0], .copy = fds[1]};
+		*a = (struct asked){.next = askings, .ticket = m.ticket, .pe = pe->id, .reply = fds[0], .copy = fds[1], .enters = m.request.call == CALL_ENTER};
 		askings = a;
 		if (m.request.call == CALL_TRANSFER)
 			transfer(a, &m.request);
@@ -360,13 +367,24 @@ static int block_signals(void)
 	return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
 }
 
+/* make_page reports whether there is one. */
+static bool make_page(void)
+{
+	page = memfd_create("ivm", MFD_CLOEXEC);
+	if (page < 0 || ftruncate(page, sizeof *drops) != 0)
+		return false;
+	void *at = mmap(NULL, sizeof *drops, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
+	drops = at;
+	return at != MAP_FAILED;
+}
+
 int node_run(int socket, char **argv)
 {
 	program = argv;
 	head.socket = socket;
 	const int signals = block_signals();
 	events = events > 0 ? events : epoll_create1(EPOLL_CLOEXEC);
-	if (signals < 0 || events < 0 || !watch(signals, SIGNALS) || !watch(socket, HEAD)) {
+	if (signals < 0 || events < 0 || !make_page() || !watch(signals, SIGNALS) || !watch(socket, HEAD)) {
 		say("cannot start a node: %s", strerror(errno));
 		return FAILED_STATUS;
 	}

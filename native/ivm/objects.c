@@ -118,6 +118,15 @@ static struct range hole_of(const struct copy *c, struct range range)
 	return range.begin < range.end ? range : (struct range){0, 0};
 }
 
+/* around returns the bytes around a range that a mirror has got. It has got the range. */
+static struct range around(const struct copy *c, struct range range)
+{
+	for (size_t i = 0; i < c->valid_count; i++)
+		if (c->valid[i].begin <= range.begin && range.end <= c->valid[i].end)
+			return c->valid[i];
+	return range;
+}
+
 /* fill_hole notes that the mirror has got the hole. It returns 0 or -ENOMEM. */
 static int fill_hole(struct copy *c)
 {
@@ -279,6 +288,7 @@ int objects_mirror(struct caller *caller, const struct request *request)
 	const struct range hole = hole_of(c, request->range);
 	if (hole.begin < hole.end)
 		return -ENXIO;
+	caller->answer.reply.hole = around(c, request->range);
 	caller->answer.reply.master = home_of(master_of(o)->dev);
 	attach(caller, o, c);
 	return 0;

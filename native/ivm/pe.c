@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ static struct {
 	ivm_pe id;
 	int group;
 	enum ivm_dev_type type;
+	const _Atomic uint64_t *drops;
 } self;
 static _Atomic enum state state;
 static pthread_mutex_t entering = PTHREAD_MUTEX_INITIALIZER;
@@ -118,6 +120,25 @@ static int inherited_socket(void)
 	return (int)fd;
 }
 
+uint64_t pe_drops(void)
+{
+	return *self.drops;
+}
+
+/* enter asks to be a PE, and maps the page of its node. */
+static int enter(int socket, struct reply *reply)
+{
+	int fds[MOST_FDS];
+	const int result = ask(socket, -1, &(struct request){.call = CALL_ENTER}, reply, fds);
+
+	if (result != 0)
+		return result;
+	void *page = mmap(NULL, sizeof *self.drops, PROT_READ, MAP_SHARED, fds[0], 0);
+	close(fds[0]);
+	self.drops = page;
+	return page != MAP_FAILED ? 0 : -errno;
+}
+
 int ivm_enter(void)
 {
 	struct reply reply;
@@ -126,7 +147,7 @@ int ivm_enter(void)
 	pthread_mutex_lock(&entering);
 	if (atomic_load(&state) == OUTSIDE) {
 		const int socket = inherited_socket();
-		result = socket < 0 || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0 ? -ENOTCONN : ask(socket, -1, &(struct request){.call = CALL_ENTER}, &reply, NULL);
+		result = socket < 0 || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0 ? -ENOTCONN : enter(socket, &reply);
 		if (result == 0) {
 			self.socket = socket;
 			self.id = reply.pe;
@@ -144,7 +165,7 @@ int ivm_exit(void)
 	if (pe_entered() != 0)
 		return -ENOTCONN;
 	memory_unmap_all();
-	const int result = call(&(struct request){.call = CALL_EXIT});
+	const int result = call(&(struct request){.call = CALL_EXIT, .range = memory_copied()});
 	atomic_store(&state, LEFT);
 	close(self.socket);
 	return result;

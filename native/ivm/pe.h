@@ -12,6 +12,12 @@ int pe_call_with(int copy, const struct request *request, struct reply *reply, i
 /* pe_entered returns 0, or -ENOTCONN if the process is not a PE now. */
 int pe_entered(void);
 
+/* pe_drops returns how many copies of objects the application has dropped. Until it changes, a device keeps what it had. */
+uint64_t pe_drops(void);
+
+/* memory_copied returns how many bytes the PE has had copied between devices, and how many of them between nodes. */
+struct range memory_copied(void);
+
 /* memory_unmap_all unmaps what the PE has mapped. */
 void memory_unmap_all(void);
 

@@ -367,10 +367,12 @@ static const char *meet(const void *address, size_t size)
 
 static bool work(void)
 {
-	enum { MOST = 16 }; /* so that PEs need not wait for the end of a long transfer */
+	enum { MOST = 16, IDLE = 100 }; /* so that PEs need not wait for the end of a long transfer; and so that a short one need not wait to be told of */
 
-	for (int i = 0; i < MOST; i++)
-		if (ucp_worker_progress(worker) == 0)
+	for (int worked = 0, idle = 0; worked < MOST;)
+		if (ucp_worker_progress(worker) != 0)
+			worked++;
+		else if (operations == NULL || ++idle == IDLE)
 			return ucp_worker_arm(worker) != UCS_OK;
 	return true;
 }

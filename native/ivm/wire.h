@@ -13,8 +13,8 @@
 enum { MOST_FDS = 2 };
 
 enum ivm_call {
-	CALL_ENTER,
-	CALL_EXIT,
+	CALL_ENTER, /* the reply has a page of the node, which begins with a uint64_t: how many copies of all nodes were dropped */
+	CALL_EXIT, /* range.begin is how many bytes the PE has had copied between devices, and range.end how many of them between nodes */
 	CALL_CREATE_DEV,  /* name is the host, dev the number */
 	CALL_DESTROY_DEV,
 	CALL_CREATE_PES,
@@ -27,7 +27,7 @@ enum ivm_call {
 	CALL_MAP,    /* the reply has the copy, that of the master if it is another, and a hole; or make. Then the PE asks again, with the copy. */
 	CALL_FILLED, /* the hole of the last reply has been filled. The reply has the next. */
 	CALL_FAILED, /* the PE cannot make what the last reply has asked for: the copy, or what is in its hole */
-	CALL_MIRROR, /* the reply has the mirror of a device, unless the device has the master copy */
+	CALL_MIRROR, /* the reply has the mirror of a device, unless the device has the master copy. All in hole is in the mirror, until a copy is dropped. */
 	CALL_TRANSFER, /* the node has bytes copied from a home to another. This one is not for the head. */
 };
 
