@@ -8,7 +8,7 @@
  * A call about memory may also return, where it touches a copy on a GPU:
  *   -ENODEV  the process has no CUDA driver, or does not see the GPU
  *   -ENOMEM  the GPU has not so much memory
- *   -EIO     CUDA has failed. A line on stderr names the call and the error. */
+ *   -EIO     CUDA has failed, and a line on stderr names the call and the error; or the network between nodes has. */
 #ifndef IVM_H
 #define IVM_H
 
@@ -46,7 +46,7 @@ int ivm_exit(void);
 /* Devices */
 
 /* ivm_create_dev stores the device of a type and a number from 0 in *dev, and makes it if there is none. The root is on IVM_CPU 0.
- * Host is NULL or the name of the caller's node. Number is ignored for IVM_THIS_DEV. GPU N is the one that ivmd's CUDA_VISIBLE_DEVICES
+ * Host is NULL for the caller's node, or a name of those in IVM_HOSTS. Number is ignored for IVM_THIS_DEV. GPU N is the one that ivmd's CUDA_VISIBLE_DEVICES
  * lists after N others, or the one that NVML does if the variable is not set. One that is listed twice is two devices, with copies of
  * their own.
  *   -EHOSTUNREACH  the application has no such node
@@ -128,7 +128,8 @@ int ivm_unmap(void *at);
 /* ivm_sync_put writes bytes at an address from the mirror of the caller's device to the master copy. ivm_sync_get reads them from the
  * master copy to the mirror. On the device of the master copy they only check their arguments.
  *   -EFAULT  the caller has mapped no object there
- *   -ERANGE  not all bytes are in the mapping */
+ *   -ERANGE  not all bytes are in the mapping
+ *   -ENOENT  another PE has removed the object, whose other copy is on another node */
 int ivm_sync_put(const void *at, size_t bytes);
 int ivm_sync_get(void *at, size_t bytes);
 

@@ -42,7 +42,7 @@ static const struct {
 	{EFAULT, "no object is mapped at this address"},
 	{ERANGE, "not all bytes are in the object, or in what is mapped of it"},
 	{ENXIO, "the device has no mirror of these bytes"},
-	{EIO, "CUDA has failed: a line on stderr names the call and the error"},
+	{EIO, "CUDA has failed, and a line on stderr names the call and the error; or the network has"},
 };
 
 const char *ivm_error(int result)
