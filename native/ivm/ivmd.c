@@ -80,6 +80,7 @@ static bool ending;
 
 /* A node starts PEs for one request at a time, so that ids follow one another. */
 static bool starting;
+static ivm_dev starting_on;
 static struct waiting *starting_for; /* NULL: its PE has ended, or it is the first PE */
 
 enum { SIGNALS = -1 }; /* beside numbers of nodes in events */
@@ -174,6 +175,7 @@ static void start_pes(ivm_dev dev, int count, struct waiting *w)
 {
 	last_group++;
 	starting = true;
+	starting_on = dev;
 	starting_for = w;
 	link_send(&nodes[devs[dev].node].link, &(struct message){.kind = START, .pe = pe_count, .dev = dev, .type = (int32_t)devs[dev].type, .number = devs[dev].number, .count = count}, NULL);
 }
@@ -285,6 +287,8 @@ static int destroy_dev(struct caller *caller, const struct request *request)
 	(void)caller;
 	if (dev == NULL)
 		return -ENODEV;
+	if (starting && starting_on == request->dev)
+		return -EBUSY;
 	for (int i = 0; i < pe_count; i++)
 		if (pes[i].dev == request->dev && pes[i].phase != ENDED)
 			return -EBUSY;
