@@ -55,6 +55,7 @@ static struct peer *peers;
 static int peer_count;
 static struct operation *operations;
 static uint64_t last_number;
+static int sendings; /* that UCX has not ended */
 
 static struct operation *begin(uint64_t ticket, int32_t asker, int32_t peer)
 {
@@ -136,6 +137,7 @@ static void sent(void *request, ucs_status_t status, void *argument)
 	struct sending *s = argument;
 
 	(void)status; /* broken is told of failures */
+	sendings--;
 	if (s->held != NULL)
 		node.release(s->held, false);
 	free(s);
@@ -151,6 +153,7 @@ static void send_message(int32_t to, enum message message, const struct header *
 
 	if (s == NULL)
 		abort(); /* which ends the application */
+	sendings++;
 	s->header = *header;
 	s->held = held;
 	if (endpoint == NULL) {
@@ -367,12 +370,16 @@ static const char *meet(const void *address, size_t size)
 
 static bool work(void)
 {
-	enum { MOST = 16, IDLE = 100 }; /* so that PEs need not wait for the end of a long transfer; and so that a short one need not wait to be told of */
+	/* After MOST times with work PEs have their turn. After IDLE times without, some 100 us, this node sleeps until it is told of work. A
+	 * transfer of 1 MiB has 0.65 of the rate of a socket if it sleeps at once. */
+	enum { MOST = 16, IDLE = 200 };
+
+	const bool busy = operations != NULL || sendings > 0;
 
 	for (int worked = 0, idle = 0; worked < MOST;)
 		if (ucp_worker_progress(worker) != 0)
 			worked++;
-		else if (operations == NULL || ++idle == IDLE)
+		else if (!busy || ++idle == IDLE)
 			return ucp_worker_arm(worker) != UCS_OK;
 	return true;
 }
