@@ -1,7 +1,7 @@
 /* memory.c: the calls about memory, in a PE. A PE maps the master copy beside the mirror of its device, if it is on its node. So put and
  * get copy, and ask nobody. To and from other nodes the node copies (CALL_TRANSFER). On a GPU a PE maps all of a copy, because CUDA maps
  * no part (gpu.c). */
-#define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
+#define _GNU_SOURCE /* PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,7 +43,8 @@ struct mapping {
 
 static _Atomic uint64_t copied, between_nodes; /* bytes */
 static struct mapping *mappings;
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* of mappings */
+/* Of mappings. Who changes them comes first: by default threads that copy without a pause would keep out a thread that maps for ever. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static pthread_mutex_t group_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t pin_lock = PTHREAD_MUTEX_INITIALIZER;
 
