@@ -520,8 +520,11 @@ static void receive(int number)
 	case ASK:
 		queue(&m);
 		break;
-	case GARBAGE:
-		say("PE %d (pid %d) sent what is not a request, so its application ends", m.pe, (int)pes[m.pe].pid);
+	case REFUSED:
+		if (m.result == -EPROTO)
+			say("PE %d (pid %d) sent what is not a request, so its application ends", m.pe, (int)pes[m.pe].pid);
+		else
+			say("cannot take a request of PE %d (pid %d)%s: %s, so its application ends", m.pe, (int)pes[m.pe].pid, on_node(number), strerror(-m.result));
 		end_all(DIED);
 		break;
 	case PE_ENDED:

@@ -21,7 +21,7 @@ enum message_kind {
 	JOIN, /* a struct joining; the tail has the network's address */
 	STARTED, /* as many as count; then result is why not more. The tail has their process ids. */
 	ASK,     /* with_copy says whether the PE has sent a copy with its request */
-	GARBAGE, /* pe has sent what is not a request */
+	REFUSED, /* a request of pe cannot be taken. Result is why: -EPROTO if it is none */
 	PE_ENDED, /* pe, and status of waitpid in result */
 	GPUS,        /* the node has as many as count */
 	COPY_FAILED, /* the copy of an object on a device could not be made */

@@ -237,10 +237,21 @@ static int map_copies(struct mapping *m, const struct reply *reply, const int fd
 	return result;
 }
 
+/* give_up has others make what this PE has not completed of an object's copies. An object that it has allocated is removed. */
+static void give_up(const struct request *request, uint64_t object)
+{
+	struct reply reply;
+
+	if (request->call == CALL_MALLOC)
+		remove_object(object);
+	else
+		pe_call(&(struct request){.call = CALL_FAILED, .object = object}, &reply, NULL);
+}
+
 /* map asks for copies of an object and maps them. */
 static int map(struct request *request, void **at, size_t *bytes)
 {
-	struct reply reply;
+	struct reply reply = {.object = 0};
 	int fds[MOST_FDS];
 	struct mapping *m = calloc(1, sizeof *m);
 
@@ -249,6 +260,8 @@ static int map(struct request *request, void **at, size_t *bytes)
 	m->offset = request->range.begin;
 	int result = ask(request, m, &reply, fds);
 	if (result != 0) {
+		if (reply.object != 0) /* there was no descriptor left for a copy */
+			give_up(request, reply.object);
 		drop(m);
 		return result;
 	}
@@ -262,10 +275,7 @@ static int map(struct request *request, void **at, size_t *bytes)
 	if (result == 0)
 		result = fill(m, &reply);
 	if (result != 0) {
-		if (request->call == CALL_MALLOC)
-			remove_object(m->object);
-		else
-			pe_call(&(struct request){.call = CALL_FAILED, .object = m->object}, &reply, NULL);
+		give_up(request, m->object);
 		drop(m);
 		return result;
 	}

@@ -293,7 +293,7 @@ static void receive(const struct local_pe *pe)
 		epoll_ctl(events, EPOLL_CTL_DEL, pe->socket, NULL);
 		return;
 	}
-	link_send(&head, &(struct message){.kind = GARBAGE, .pe = pe->id}, NULL);
+	link_send(&head, &(struct message){.kind = REFUSED, .pe = pe->id, .result = got == 1 ? -EPROTO : got}, NULL);
 	epoll_ctl(events, EPOLL_CTL_DEL, pe->socket, NULL);
 }
 
@@ -380,6 +380,7 @@ static bool make_page(void)
 
 int node_run(int socket, char **argv)
 {
+	process_raise_limits();
 	program = argv;
 	head.socket = socket;
 	const int signals = block_signals();

@@ -30,6 +30,10 @@ const char *gpus_seen_from(int number);
 
 /* process.c: processes of PEs. */
 
+/* process_raise_limits has this process have as many descriptors as it may, and get an error for a memfd that is larger than files may be.
+ * PEs get the limits that were. */
+void process_raise_limits(void);
+
 /* process_start starts argv as the leader of its own process group, which ends with the caller, and gives it one end of the socket whose
  * other end it stores. Unless gpus is NULL, it is CUDA_VISIBLE_DEVICES. It returns the process's id or a negative errno value. */
 pid_t process_start(char **argv, const char *gpus, int *socket);

@@ -73,10 +73,11 @@ static int ask(int through, int copy, const struct request *request, struct repl
 		return -errno;
 	const int failed = wire_send(through, request, sizeof *request, (int[]){pair[1], copy}, copy < 0 ? 1 : 2);
 	close(pair[1]); /* so that the reply ends when ivmd does */
-	if (failed || wire_receive(pair[0], reply, sizeof *reply, fds != NULL ? fds : none) <= 0)
+	const int got = failed ? failed : wire_receive(pair[0], reply, sizeof *reply, fds != NULL ? fds : none);
+	if (got <= 0 && got != -EMFILE)
 		lost();
 	close(pair[0]);
-	return reply->result;
+	return got > 0 ? reply->result : got;
 }
 
 int pe_entered(void)

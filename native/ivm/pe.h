@@ -5,7 +5,7 @@
 #include "wire.h"
 
 /* pe_call sends a request and waits for its reply, which it stores. It returns the reply's result. The descriptors of the reply are
- * the caller's; fds may be NULL where there are none. pe_call_with sends a copy with the request, unless it is -1. */
+ * the caller's; fds may be NULL where there are none. -EMFILE with a reply: the process can have no more descriptors. pe_call_with sends a copy with the request, unless it is -1. */
 int pe_call(const struct request *request, struct reply *reply, int fds[MOST_FDS]);
 int pe_call_with(int copy, const struct request *request, struct reply *reply, int fds[MOST_FDS]);
 

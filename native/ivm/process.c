@@ -3,15 +3,36 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "node.h"
 #include "wire.h"
+
+static struct rlimit descriptors; /* what PEs get */
+static void (*on_large_file)(int);
+
+void process_raise_limits(void)
+{
+	struct rlimit raised;
+
+	on_large_file = signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_NOFILE, &descriptors);
+	raised = descriptors;
+	raised.rlim_cur = raised.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+static bool restore_limits(void)
+{
+	return signal(SIGXFSZ, on_large_file) != SIG_ERR && setrlimit(RLIMIT_NOFILE, &descriptors) == 0;
+}
 
 /* become turns the new process into the program. It returns if it cannot. */
 static void become(char **argv, const char *gpus, int socket, pid_t ivmd)
@@ -27,7 +48,7 @@ static void become(char **argv, const char *gpus, int socket, pid_t ivmd)
 		_exit(1);
 	if (gpus != NULL && setenv("CUDA_VISIBLE_DEVICES", gpus, 1) != 0)
 		return;
-	if (fcntl(socket, F_SETFD, 0) == 0 && setenv(IVM_SOCKET, number, 1) == 0 && sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+	if (restore_limits() && fcntl(socket, F_SETFD, 0) == 0 && setenv(IVM_SOCKET, number, 1) == 0 && sigprocmask(SIG_SETMASK, &none, NULL) == 0)
 		execvp(argv[0], argv);
 }
 

@@ -3,6 +3,7 @@
 #include "wire.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -50,10 +51,13 @@ int wire_receive(int socket, void *message, size_t size, int fds[MOST_FDS])
 			memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 	if (n == 0)
 		return 0;
-	if (n == (ssize_t)size && !(header.msg_flags & MSG_TRUNC))
+	const bool whole = n == (ssize_t)size && !(header.msg_flags & MSG_TRUNC), all = !(header.msg_flags & MSG_CTRUNC);
+	if (whole && all)
 		return 1;
 	for (int i = 0; i < MOST_FDS; i++)
-		if (fds[i] >= 0)
+		if (fds[i] >= 0) {
 			close(fds[i]);
-	return -EPROTO;
+			fds[i] = -1;
+		}
+	return whole ? -EMFILE : -EPROTO;
 }

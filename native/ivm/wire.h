@@ -64,7 +64,8 @@ struct reply {
 int wire_send(int socket, const void *message, size_t size, const int *fds, int count);
 
 /* wire_receive reads a message of this size, and stores descriptors, which the receiver closes, or -1. It returns 1, 0 if the other
- * side has gone, or a negative errno value. -EPROTO is a message of another size. */
+ * side has gone, or a negative errno value. -EPROTO is a message of another size. -EMFILE: it has read the message, but the process can
+ * have no more descriptors. */
 int wire_receive(int socket, void *message, size_t size, int fds[MOST_FDS]);
 
 #endif
