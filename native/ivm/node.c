@@ -395,6 +395,8 @@ int node_run(int socket, char **argv)
 	return ended ? 0 : FAILED_STATUS;
 }
 
+#define ON_ERRORS "UCX_HANDLE_ERRORS"
+
 /* open_net loads the network from beside ivmd. It returns NULL or what went wrong. */
 static const char *open_net(int number, struct message *join, const void **address)
 {
@@ -409,7 +411,12 @@ static const char *open_net(int number, struct message *join, const void **addre
 		return strerror(errno);
 	path[n] = '\0';
 	strcpy(strrchr(path, '/') + 1, NET_FILE);
+	const bool ours = getenv(ON_ERRORS) == NULL; /* UCX would handle faults, also in a child before it is the program, and could wait there */
+	if (ours)
+		setenv(ON_ERRORS, "none", 1);
 	void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (ours)
+		unsetenv(ON_ERRORS);
 	const struct net *found = file != NULL ? dlsym(file, NET_SYMBOL) : NULL;
 	if (found == NULL) {
 		snprintf(text, sizeof text, "%s. Several nodes need UCX (Debian: libucx-dev) and make -C native/ivm", dlerror());
