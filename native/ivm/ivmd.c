@@ -34,7 +34,7 @@ static const char help[] =
 	"  125    wrong options, no nodes, or ivmd itself failed\n"
 	"  126    PROGRAM cannot be started\n"
 	"  127    there is no PROGRAM\n"
-	"  128+N  ivmd got signal N, and has ended all PEs\n";
+	"  128+N  ivmd got signal N, and has ended all PEs. A second signal ends ivmd at once, and the kernel its processes\n";
 
 enum { DIED = 124, FAILED = 125, NOT_STARTED = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
@@ -544,8 +544,12 @@ static void handle_signal(int fd)
 {
 	struct signalfd_siginfo info;
 
-	if (read(fd, &info, sizeof info) != sizeof info || ending)
+	if (read(fd, &info, sizeof info) != sizeof info)
 		return;
+	if (ending) { /* a node may be stopped, or its host gone */
+		say("signal %d (%s) while the application ends: ivmd does not wait for its end", (int)info.ssi_signo, strsignal((int)info.ssi_signo));
+		_exit(SIGNALLED + (int)info.ssi_signo); /* which ends nodes, and that ends PEs */
+	}
 	say("signal %d (%s): the application ends", (int)info.ssi_signo, strsignal((int)info.ssi_signo));
 	end_all(SIGNALLED + (int)info.ssi_signo);
 }
@@ -594,7 +598,7 @@ static void open_standard(void)
 		close(fd);
 }
 
-static int block_signals(void)
+static sigset_t ending_signals(void)
 {
 	sigset_t set;
 
@@ -602,7 +606,21 @@ static int block_signals(void)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+static int block_signals(void)
+{
+	const sigset_t set = ending_signals();
+
 	return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+}
+
+static void unblock_signals(void)
+{
+	const sigset_t set = ending_signals();
+
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* whole returns the number that a text is, or 0. */
@@ -673,6 +691,7 @@ int main(int argc, char **argv)
 	const int result = serve(signals);
 	if (verbose)
 		say("%llu bytes were copied between devices, %llu of them between nodes", (unsigned long long)copied.begin, (unsigned long long)copied.end);
+	unblock_signals(); /* which end ivmd if a node does not end */
 	nodes_end();
 	return result;
 }

@@ -169,3 +169,38 @@ func TestASignalEndsTheApplication(t *testing.T) {
 		}
 	}
 }
+
+// A second signal ends ivmd at once, also if its node is stopped and cannot end.
+func TestASecondSignalDoesNotWait(t *testing.T) {
+	ivmd, program := built(t, "ends")
+	c := application(t, ivmd, "-v", program, "none")
+	said := new(output)
+	c.Stderr = said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for len(pids(t, said.String())) < 4 {
+		time.Sleep(100 * time.Microsecond)
+	}
+	node := children(t, c.Process.Pid, "ivmd")[0]
+	if err := syscall.Kill(node, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range []string{"ivmd: signal 2 (Interrupt): the application ends\n", "ivmd: signal 2 (Interrupt) while the application ends"} {
+		if err := c.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(i, err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(said.String(), line); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no %q in\n%s", line, said)
+			}
+		}
+	}
+	_ = c.Wait() // its error is the status, which is looked at
+	if c.ProcessState.ExitCode() != 130 {
+		t.Error(c.ProcessState)
+	}
+	for _, pid := range append(pids(t, said.String()), node) {
+		wantGone(t, pid)
+	}
+}

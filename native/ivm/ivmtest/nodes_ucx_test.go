@@ -3,9 +3,7 @@
 package ivmtest
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -61,25 +59,6 @@ func TestProgramsOnSeveralNodes(t *testing.T) {
 		ivmd, path := benchmark(t, program)
 		run(t, ivmd, append([]string{"--nodes", "2", path, "--verify", "--devices", "3"}, strings.Fields(arguments)...)...).must(t)
 	}
-}
-
-// children are the processes that a process has started, with those whose command has a word.
-func children(t *testing.T, pid int, word string) (ids []int) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range strings.Fields(string(text)) {
-		id, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id)); err == nil && bytes.Contains(command, []byte(word)) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 // A node that is killed ends the application, and so does a PE or the head. No process is left on any node.

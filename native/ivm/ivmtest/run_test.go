@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,4 +111,23 @@ func wantGone(t *testing.T, pid int) {
 			t.Fatalf("process %d is left", pid)
 		}
 	}
+}
+
+// children are the processes that a process has started, with those whose command has a word.
+func children(t *testing.T, pid int, word string) (ids []int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range strings.Fields(string(text)) {
+		id, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id)); err == nil && bytes.Contains(command, []byte(word)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
