@@ -127,26 +127,39 @@ void copies_drop(uint64_t object, int32_t dev)
 		forget(c);
 }
 
+/* stage makes memory for held bytes of a copy on a GPU, with what they are if they are to be read. */
+static int stage(struct hold *h)
+{
+	const size_t bytes = h->range.end - h->range.begin;
+	const struct place at = h->copy->at;
+
+	h->staged = malloc(bytes + 1);
+	if (h->staged == NULL)
+		return -ENOMEM;
+	const int failed = h->to_write ? 0 : gpu_copy((struct place){h->staged, HOST}, (struct place){at.at + h->range.begin, at.gpu}, bytes);
+	if (failed)
+		free(h->staged);
+	return failed;
+}
+
 char *copies_hold(uint64_t object, int32_t dev, struct range range, bool to_write, void **held)
 {
 	struct copy *c = find(object, dev);
-	struct hold *h;
+	struct hold *h = calloc(1, sizeof *h);
+	int failed = h == NULL ? -ENOMEM : c == NULL || range.begin > range.end || range.end > c->bytes ? -ENOENT : map(c);
 
-	if (c == NULL || range.begin > range.end || range.end > c->bytes || map(c) != 0 || (h = calloc(1, sizeof *h)) == NULL)
-		return NULL;
-	*h = (struct hold){.copy = c, .range = range, .to_write = to_write};
-	const size_t bytes = range.end - range.begin;
-	const struct place own = {c->at.at + range.begin, c->at.gpu};
-	if (c->gpu)
-		h->staged = malloc(bytes + 1);
-	if (c->gpu && (h->staged == NULL || (!to_write && gpu_copy((struct place){h->staged, HOST}, own, bytes) != 0))) {
-		free(h->staged);
+	if (failed == 0) {
+		*h = (struct hold){.copy = c, .range = range, .to_write = to_write};
+		failed = c->gpu ? stage(h) : 0;
+	}
+	if (failed) {
 		free(h);
+		errno = -failed;
 		return NULL;
 	}
 	c->held++;
 	*held = h;
-	return c->gpu ? h->staged : own.at;
+	return c->gpu ? h->staged : c->at.at + range.begin;
 }
 
 int copies_release(void *held, bool written)

@@ -14,9 +14,9 @@
 /* What a node gives its network. */
 struct net_node {
 	int number;
-	/* hold returns the address of bytes of a copy of this node, to read or to write them, until release. It returns NULL if the copy is not
-	 * there, or has not these bytes, or cannot be read. Release says whether they have been written. It returns 0 or a negative errno
-	 * value. */
+	/* hold returns the address of bytes of a copy of this node, to read or to write them, until release. It returns NULL and sets errno if it
+	 * cannot: to ENOENT if the copy is not there or has not these bytes. Release says whether they have been written. It returns 0 or
+	 * a negative errno value. */
 	char *(*hold)(uint64_t object, int32_t dev, struct range range, bool to_write, void **held);
 	int (*release)(void *held, bool written);
 	/* done says the result of a transfer: 0 or a negative errno value. */

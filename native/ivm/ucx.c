@@ -212,7 +212,7 @@ static ucs_status_t on_get(void *argument, const void *header, size_t header_len
 	(void)argument, (void)data, (void)length, (void)param, (void)header_length;
 	memcpy(&h, header, sizeof h);
 	const char *at = node.hold(h.object, h.from.dev, h.range, false, &held);
-	h.result = at != NULL ? 0 : -ENOENT;
+	h.result = at != NULL ? 0 : -errno;
 	send_message(h.asker, DATA, &h, at, at != NULL ? h.range.end - h.range.begin : 0, held);
 	return UCS_OK;
 }
@@ -244,7 +244,7 @@ static ucs_status_t on_put(void *argument, const void *header, size_t header_len
 	o->at = node.hold(h.object, h.to.dev, h.range, true, &o->held);
 	if (o->at != NULL && length == h.range.end - h.range.begin)
 		return take(o, data, length, param);
-	finish(o, -ENOENT);
+	finish(o, o->at != NULL ? -EPROTO : -errno);
 	return UCS_OK;
 }
 
@@ -256,7 +256,7 @@ static void get_for(struct operation *o, const struct header *h)
 
 	o->at = node.hold(h->object, h->to.dev, h->range, true, &o->held);
 	if (o->at == NULL) {
-		finish(o, -ENOENT);
+		finish(o, -errno);
 		return;
 	}
 	if (h->from.node != node.number) {
@@ -267,11 +267,13 @@ static void get_for(struct operation *o, const struct header *h)
 	}
 	void *held;
 	const char *from = node.hold(h->object, h->from.dev, h->range, false, &held);
-	if (from != NULL) {
-		memcpy(o->at, from, bytes);
-		node.release(held, false);
+	if (from == NULL) {
+		finish(o, -errno);
+		return;
 	}
-	finish(o, from != NULL ? 0 : -ENOENT);
+	memcpy(o->at, from, bytes);
+	node.release(held, false);
+	finish(o, 0);
 }
 
 static ucs_status_t on_copy(void *argument, const void *header, size_t header_length, void *data, size_t length, const ucp_am_recv_param_t *param)
@@ -320,7 +322,7 @@ static void transfer(uint64_t ticket, uint64_t object, struct range range, struc
 		if (at != NULL)
 			send_message(to.node, PUT, &h, at, range.end - range.begin, held);
 		else
-			finish(o, -ENOENT);
+			finish(o, -errno);
 	} else {
 		send_message(to.node, COPY, &h, NULL, 0, NULL);
 	}
