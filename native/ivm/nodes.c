@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -20,7 +21,7 @@
 
 #include "node.h"
 
-enum { JOIN_SECONDS = 60 };
+enum { JOIN_SECONDS = 60, MOST_STRANGERS = 64, MOST_ADDRESS = 64 << 10 };
 
 struct node *nodes;
 int node_count;
@@ -113,40 +114,63 @@ static void keep_alive(int socket)
 		setsockopt(socket, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
 }
 
-/* accept_one takes a connection, if it is one of our nodes. It stores the node's part of the meeting. */
-static int accept_one(int listener, const char *token, void **meeting, size_t *sizes)
+/* wake_at has poll tell of a connection when it has so many bytes, or ends. */
+static void wake_at(int socket, int bytes)
 {
-	const struct timeval limit = {.tv_sec = 5};
-	struct message m;
-	void *tail = NULL;
-	const struct link link = {.socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
+	setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+}
 
-	if (link.socket < 0)
-		return 0;
-	setsockopt(link.socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-	const bool got = link_receive(&link, &m, &tail) && m.kind == JOIN;
+/* What nodes have said that have joined. */
+struct joined {
+	const char *token;
+	void **meeting; /* each node's part of it */
+	size_t *sizes;
+	int count;
+};
+
+/* whole_join reports whether all of a message that a node of ours may have sent is there, so that nobody needs to wait for its rest. It sets
+ * *stranger if it comes from somebody else. */
+static bool whole_join(int socket, const struct joined *joined, bool *stranger)
+{
+	struct message m;
+	int there = 0;
+	const ssize_t n = recv(socket, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
+
+	*stranger = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+	if (n < (ssize_t)sizeof m)
+		return false;
 	const struct joining *j = &m.joining;
-	if (!got || strncmp(j->token, token, sizeof j->token) != 0 || j->number < 0 || j->number >= node_count || meeting[j->number] != NULL) {
-		close(link.socket); /* a stranger */
-		free(tail);
-		return 0;
-	}
-	setsockopt(link.socket, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0}, sizeof limit);
-	keep_alive(link.socket);
+	*stranger = m.kind != JOIN || m.tail > MOST_ADDRESS || strncmp(j->token, joined->token, sizeof j->token) != 0 || j->number < 0 ||
+		    j->number >= node_count || joined->meeting[j->number] != NULL;
+	return !*stranger && ioctl(socket, FIONREAD, &there) == 0 && (size_t)there >= sizeof m + m.tail;
+}
+
+/* join takes the message of a node. It returns 0, or -1 after a message. */
+static int join(int socket, struct joined *joined)
+{
+	const struct link link = {.socket = socket};
+	struct message m;
+	void *tail;
+
+	if (!link_receive(&link, &m, &tail))
+		return fail("join");
+	wake_at(socket, 1);
+	keep_alive(socket);
 	struct meeting own = {.size = m.tail};
-	memcpy(own.name, j->name, sizeof own.name);
+	memcpy(own.name, m.joining.name, sizeof own.name);
 	own.name[NODE_NAME] = '\0';
 	char *all = malloc(sizeof own + m.tail);
 	if (all == NULL)
-		return -1;
+		return fail("memory");
 	memcpy(all, &own, sizeof own);
 	memcpy(all + sizeof own, tail, m.tail);
 	free(tail);
-	meeting[j->number] = all;
-	sizes[j->number] = sizeof own + m.tail;
-	nodes[j->number].link = link;
-	memcpy(nodes[j->number].name, own.name, sizeof own.name);
-	return 1;
+	joined->meeting[m.joining.number] = all;
+	joined->sizes[m.joining.number] = sizeof own + m.tail;
+	joined->count++;
+	nodes[m.joining.number].link = link;
+	memcpy(nodes[m.joining.number].name, own.name, sizeof own.name);
+	return 0;
 }
 
 /* introduce tells each node of all. */
@@ -167,34 +191,80 @@ static int introduce(void **meeting, const size_t *sizes)
 	return all != NULL ? 0 : fail("memory");
 }
 
-/* await waits until all nodes have joined. */
-static int await(int listener, const char *token)
+/* look takes messages of those who have connected, and closes connections of strangers. The first in polled is the listener. It returns
+ * how many are left in polled, or -1 after a message. */
+static int look(struct pollfd *polled, int count, struct joined *joined)
 {
-	void **meeting = calloc((size_t)node_count, sizeof *meeting);
-	size_t *sizes = calloc((size_t)node_count, sizeof *sizes);
-	const double limit = now() + JOIN_SECONDS;
-	int joined = 0, failed = meeting != NULL && sizes != NULL ? 0 : fail("memory");
+	int left = 1;
+	bool stranger;
 
-	while (joined < node_count && failed == 0) {
-		struct pollfd p = {.fd = listener, .events = POLLIN};
-		const int n = poll(&p, 1, 100);
-		const int more = n > 0 ? accept_one(listener, token, meeting, sizes) : 0;
-		joined += more > 0;
-		failed = more < 0 ? fail("memory") : 0;
-		if (failed == 0 && joined < node_count && waitpid(-1, NULL, WNOHANG) > 0) {
+	for (int i = 1; i < count; i++)
+		if (whole_join(polled[i].fd, joined, &stranger)) {
+			if (join(polled[i].fd, joined) != 0)
+				return -1;
+		} else if (stranger) {
+			close(polled[i].fd);
+		} else {
+			polled[left++] = polled[i];
+		}
+	return left;
+}
+
+/* wait_for_nodes waits until all nodes have joined, whoever else connects. It returns 0, or -1 after a message. */
+static int wait_for_nodes(struct pollfd *polled, int most, struct joined *joined)
+{
+	const double limit = now() + JOIN_SECONDS;
+	int count = 1;
+
+	while (joined->count < node_count) {
+		const int n = poll(polled, (nfds_t)count, 100);
+		if (n > 0 && polled[0].revents != 0) {
+			const int fd = accept4(polled[0].fd, NULL, NULL, SOCK_CLOEXEC);
+			if (fd >= 0 && count == most) { /* the first has been silent longest */
+				close(polled[1].fd);
+				memmove(polled + 1, polled + 2, (size_t)(--count - 1) * sizeof *polled);
+			}
+			if (fd >= 0) {
+				wake_at(fd, sizeof(struct message));
+				polled[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+			}
+		}
+		count = look(polled, count, joined);
+		if (count < 0)
+			return -1;
+		if (joined->count < node_count && waitpid(-1, NULL, WNOHANG) > 0) {
 			say("a node ended before it had joined");
-			failed = -1;
-		} else if (failed == 0 && joined < node_count && now() > limit) {
-			say("%d of %d nodes joined in %d s", joined, node_count, JOIN_SECONDS);
-			failed = -1;
+			return -1;
+		}
+		if (joined->count < node_count && now() > limit) {
+			say("%d of %d nodes joined in %d s", joined->count, node_count, JOIN_SECONDS);
+			return -1;
 		}
 	}
+	while (--count > 0)
+		close(polled[count].fd);
+	return 0;
+}
+
+/* await waits until all nodes have joined, and introduces them. */
+static int await(int listener, const char *token)
+{
+	const int most = node_count + MOST_STRANGERS + 1;
+	struct joined joined = {token, calloc((size_t)node_count, sizeof(void *)), calloc((size_t)node_count, sizeof(size_t)), 0};
+	struct pollfd *polled = calloc((size_t)most, sizeof *polled);
+	int failed = joined.meeting == NULL || joined.sizes == NULL || polled == NULL ? fail("memory") : 0;
+
+	if (failed == 0) {
+		polled[0] = (struct pollfd){.fd = listener, .events = POLLIN};
+		failed = wait_for_nodes(polled, most, &joined);
+	}
 	if (failed == 0)
-		failed = introduce(meeting, sizes);
-	for (int i = 0; meeting != NULL && i < node_count; i++)
-		free(meeting[i]);
-	free(meeting);
-	free(sizes);
+		failed = introduce(joined.meeting, joined.sizes);
+	for (int i = 0; joined.meeting != NULL && i < node_count; i++)
+		free(joined.meeting[i]);
+	free(joined.meeting);
+	free(joined.sizes);
+	free(polled);
 	close(listener);
 	return failed;
 }

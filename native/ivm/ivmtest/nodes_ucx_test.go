@@ -4,6 +4,8 @@ package ivmtest
 
 import (
 	"fmt"
+	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -98,6 +100,38 @@ func TestNothingIsLeftOfNodesAfterAKill(t *testing.T) {
 				wantGone(t, pid)
 			}
 		})
+	}
+}
+
+// Who connects while nodes join, and says nothing or not enough, keeps nobody waiting.
+func TestStrangersDoNotDelayNodes(t *testing.T) {
+	overTCP(t)
+	ivmd, program := built(t, "calls")
+	c := application(t, ivmd, "--nodes", "3", program)
+	began := time.Now()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	head := ""
+	for head == "" && time.Since(began) < 20*time.Second {
+		for _, node := range children(t, c.Process.Pid, "--join") {
+			environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", node)) // the node may have ended
+			if _, after, found := strings.Cut(string(environment), "IVM_HEAD="); found {
+				head, _, _ = strings.Cut(after, "\x00")
+			}
+		}
+	}
+	for i := range 6 {
+		stranger, err := net.Dial("tcp", head)
+		if err != nil {
+			break // all nodes have joined
+		}
+		defer stranger.Close()
+		_, _ = stranger.Write(make([]byte, i)) // it may be closed by now
+	}
+	finish(t, c).must(t)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 
