@@ -65,6 +65,8 @@ int nodes_one(char **program)
 
 	if (make(1) != 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
 		return fail("socketpair");
+	gethostname(nodes[0].name, NODE_NAME);
+	unsetenv(IVM_HOSTS); /* of an application that this one is started in */
 	const pid_t pid = start();
 	if (pid == 0) {
 		close(pair[0]);
@@ -72,7 +74,6 @@ int nodes_one(char **program)
 	}
 	close(pair[1]);
 	nodes[0].link.socket = pair[0];
-	gethostname(nodes[0].name, NODE_NAME);
 	return pid > 0 ? 0 : fail("fork");
 }
 
