@@ -1,8 +1,10 @@
 /* link.c: see link.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* TCP_USER_TIMEOUT */
 #include "link.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +20,18 @@ static void queue(struct link *link, const void *bytes, size_t size)
 	memcpy(more + link->size, bytes, size);
 	link->out = more;
 	link->size += size;
+}
+
+void link_over_tcp(int socket)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {{SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 10}, {IPPROTO_TCP, TCP_KEEPINTVL, 5}, {IPPROTO_TCP, TCP_KEEPCNT, 4},
+		       {IPPROTO_TCP, TCP_USER_TIMEOUT, 30000}, /* ms: while bytes are on their way, nothing is probed */
+		       {IPPROTO_TCP, TCP_NODELAY, 1}};
+
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+		setsockopt(socket, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
 }
 
 bool link_flush(struct link *link)

@@ -68,6 +68,8 @@ struct link {
 	size_t size;
 };
 
+/* link_over_tcp has a connection end if the other host is gone, and send small messages at once. */
+void link_over_tcp(int socket);
 /* link_send sends a message and its tail, now or at the next link_flush. It never waits. A failure shows at link_receive. */
 void link_send(struct link *link, struct message *message, const void *tail);
 /* link_flush sends what is left, and reports whether all is sent. */

@@ -502,6 +502,7 @@ int node_join(char **argv)
 	unsetenv(IVM_HEAD);
 	unsetenv(IVM_TOKEN);
 	unsetenv(IVM_NODE);
+	link_over_tcp(socket);
 	head.socket = socket;
 	link_send(&head, &join, address);
 	return node_run(socket, argv);

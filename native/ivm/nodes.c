@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -103,18 +102,6 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* keep_alive has a connection end if the other host is gone. */
-static void keep_alive(int socket)
-{
-	static const struct {
-		int level, name, value;
-	} options[] = {{SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 10}, {IPPROTO_TCP, TCP_KEEPINTVL, 5},
-		       {IPPROTO_TCP, TCP_KEEPCNT, 4}, {IPPROTO_TCP, TCP_NODELAY, 1}};
-
-	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-		setsockopt(socket, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
-}
-
 /* wake_at has poll tell of a connection when it has so many bytes, or ends. */
 static void wake_at(int socket, int bytes)
 {
@@ -156,7 +143,7 @@ static int join(int socket, struct joined *joined)
 	if (!link_receive(&link, &m, &tail))
 		return fail("join");
 	wake_at(socket, 1);
-	keep_alive(socket);
+	link_over_tcp(socket);
 	struct meeting own = {.size = m.tail};
 	memcpy(own.name, m.joining.name, sizeof own.name);
 	own.name[NODE_NAME] = '\0';
