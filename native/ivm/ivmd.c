@@ -99,7 +99,7 @@ void say(const char *format, ...)
 static void kill_process(ivm_pe id)
 {
 	if (pes[id].phase != ENDED)
-		link_send(&nodes[devs[pes[id].dev].node].link, &(struct message){.kind = KILL, .pe = id}, NULL);
+		link_send(&nodes[devs[pes[id].dev].node].link, &(struct message){.kind = KILL, .pe = id, .result = ending}, NULL);
 }
 
 /* end_all ends the application with a status. */

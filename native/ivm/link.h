@@ -12,7 +12,7 @@ enum message_kind {
 	/* to a node */
 	MEET,  /* the tail has the name and the network's address of each node: struct meeting, and the address after it */
 	START, /* PEs from pe on, as many as count, on a device of a type and number */
-	KILL,  /* pe */
+	KILL,  /* pe. Result is 1 if nobody is to wait for its transfers, because the application ends */
 	ANSWER,
 	DROP,  /* the copy of an object on a device, of whichever node */
 	COUNT_GPUS,
@@ -22,7 +22,7 @@ enum message_kind {
 	STARTED, /* as many as count; then result is why not more. The tail has their process ids. */
 	ASK,     /* with_copy says whether the PE has sent a copy with its request */
 	REFUSED, /* a request of pe cannot be taken. Result is why: -EPROTO if it is none */
-	PE_ENDED, /* pe, and status of waitpid in result */
+	PE_ENDED, /* pe, and status of waitpid in result. Its transfers have ended */
 	GPUS,        /* the node has as many as count */
 	COPY_FAILED, /* the copy of an object on a device could not be made */
 };

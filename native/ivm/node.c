@@ -29,6 +29,9 @@ struct local_pe {
 	ivm_pe id;
 	pid_t pid;
 	int socket;
+	int transfers; /* that it has asked for and the network has not ended */
+	bool ended, waits; /* whether the head is to be told of its end after them */
+	int status;
 };
 
 /* A request that has no reply yet. */
@@ -37,7 +40,7 @@ struct asked {
 	uint64_t ticket;
 	ivm_pe pe;
 	int reply, copy; /* -1: the request has no copy */
-	bool enters;
+	bool enters, transfers;
 };
 
 static struct link head;
@@ -81,7 +84,7 @@ static void answer(struct asked *a, const struct reply *reply, const int *fds, i
 	forget(a);
 }
 
-/* take removes a request from the list. NULL: its PE has ended. */
+/* take removes a request from the list. NULL: its PE has ended, and it is no transfer. */
 static struct asked *take(uint64_t ticket)
 {
 	struct asked **link = &askings;
@@ -94,12 +97,27 @@ static struct asked *take(uint64_t ticket)
 	return a;
 }
 
+/* report tells the head that a PE has ended, if nothing of it writes to copies any more. */
+static void report(struct local_pe **link)
+{
+	struct local_pe *pe = *link;
+
+	if (pe == NULL || !pe->ended || (pe->waits && pe->transfers > 0))
+		return;
+	*link = pe->next;
+	link_send(&head, &(struct message){.kind = PE_ENDED, .pe = pe->id, .result = pe->status}, NULL);
+	free(pe);
+}
+
 static void transferred(uint64_t ticket, int result)
 {
 	struct asked *a = take(ticket);
+	struct local_pe **link = find_pe(a->pe);
 
-	if (a != NULL)
-		answer(a, &(struct reply){.result = result}, NULL, 0);
+	answer(a, &(struct reply){.result = result}, NULL, 0);
+	if (*link != NULL)
+		(*link)->transfers--;
+	report(link);
 }
 
 /* The head's messages. */
@@ -117,6 +135,7 @@ static int start_one(ivm_pe id, const char *gpus)
 	}
 	pe->id = id;
 	pe->pid = pid;
+	pe->waits = true;
 	pe->next = pes;
 	pes = pe;
 	if (!watch(pe->socket, id)) { /* it ends without a reply */
@@ -183,12 +202,16 @@ static void pass_reply(struct message *m)
 		answer(a, &m->reply, fds, count);
 }
 
-static void kill_pe(ivm_pe id)
+static void kill_pe(ivm_pe id, bool at_end)
 {
-	const struct local_pe *pe = *find_pe(id);
+	struct local_pe **link = find_pe(id), *pe = *link;
 
-	if (pe != NULL)
+	if (pe == NULL)
+		return;
+	pe->waits = !at_end;
+	if (!pe->ended)
 		kill(-pe->pid, SIGKILL);
+	report(link);
 }
 
 /* meet tells PEs and the network of all nodes. It returns NULL or what went wrong. */
@@ -226,7 +249,7 @@ static bool obey(void)
 		start(&m);
 		break;
 	case KILL:
-		kill_pe(m.pe);
+		kill_pe(m.pe, m.result);
 		break;
 	case ANSWER:
 		pass_reply(&m);
@@ -247,11 +270,12 @@ static bool obey(void)
 
 /* The PEs. */
 
+/* forget_requests leaves transfers, which end by themselves. */
 static void forget_requests(ivm_pe pe)
 {
 	for (struct asked **link = &askings; *link != NULL;) {
 		struct asked *a = *link;
-		if (a->pe == pe) {
+		if (a->pe == pe && !a->transfers) {
 			*link = a->next;
 			forget(a);
 		} else {
@@ -269,7 +293,7 @@ static void transfer(const struct asked *a, const struct request *request)
 }
 
 /* receive takes a request of a PE. */
-static void receive(const struct local_pe *pe)
+static void receive(struct local_pe *pe)
 {
 	struct message m = {.kind = ASK, .pe = pe->id};
 	struct asked *a = malloc(sizeof *a);
@@ -280,12 +304,14 @@ static void receive(const struct local_pe *pe)
 		m.request.name[IVM_NAME] = '\0';
 		m.ticket = ++last_ticket;
 		m.with_copy = fds[1] >= 0;
-		*a = (struct asked){.next = askings, .ticket = m.ticket, .pe = pe->id, .reply = fds[0], .copy = fds[1], .enters = m.request.call == CALL_ENTER};
+		*a = (struct asked){.next = askings, .ticket = m.ticket, .pe = pe->id, .reply = fds[0], .copy = fds[1], .enters = m.request.call == CALL_ENTER, .transfers = m.request.call == CALL_TRANSFER};
 		askings = a;
-		if (m.request.call == CALL_TRANSFER)
+		if (a->transfers) {
+			pe->transfers++;
 			transfer(a, &m.request);
-		else
+		} else {
 			link_send(&head, &m, NULL);
+		}
 		return;
 	}
 	free(a);
@@ -301,16 +327,16 @@ static void bury(pid_t pid, int status)
 {
 	struct local_pe **link = &pes;
 
-	while (*link != NULL && (*link)->pid != pid)
+	while (*link != NULL && ((*link)->pid != pid || (*link)->ended))
 		link = &(*link)->next;
 	struct local_pe *pe = *link;
 	if (pe == NULL)
 		return;
-	*link = pe->next;
+	pe->ended = true;
+	pe->status = status;
 	close(pe->socket);
 	forget_requests(pe->id);
-	link_send(&head, &(struct message){.kind = PE_ENDED, .pe = pe->id, .result = status}, NULL);
-	free(pe);
+	report(link);
 }
 
 static void bury_all(int signals)
@@ -343,8 +369,9 @@ static bool serve(int signals)
 				return true;
 			if (id == SIGNALS)
 				bury_all(signals);
-			if (id >= 0 && *find_pe(id) != NULL)
-				receive(*find_pe(id));
+			struct local_pe *pe = id >= 0 ? *find_pe(id) : NULL;
+			if (pe != NULL && !pe->ended)
+				receive(pe);
 		}
 		if (net != NULL)
 			more = net->work();
@@ -391,7 +418,8 @@ int node_run(int socket, char **argv)
 	}
 	const bool ended = serve(signals);
 	for (const struct local_pe *pe = pes; pe != NULL; pe = pe->next)
-		kill(-pe->pid, SIGKILL);
+		if (!pe->ended)
+			kill(-pe->pid, SIGKILL);
 	return ended ? 0 : FAILED_STATUS;
 }
 
