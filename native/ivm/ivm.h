@@ -5,6 +5,8 @@
  * Before ivm_enter and after ivm_exit each call returns -ENOTCONN. Threads of a PE may call at once. A call ends the process if
  * ivmd has gone. "Blocks" says what a call waits for besides ivmd's answer; it says nothing where a call waits for no other PE.
  *
+ * Each call may also return -EMFILE: the process or its node can have no more descriptors.
+ *
  * A call about memory may also return, where it touches a copy on a GPU:
  *   -ENODEV  the process has no CUDA driver, or does not see the GPU
  *   -ENOMEM  the GPU has not so much memory
@@ -99,7 +101,8 @@ int ivm_signal(void);
  * and on a GPU at once.
  *   -EEXIST  there is an object of this name
  *   -EINVAL  the name is empty or longer than IVM_NAME, or bytes is 0
- *   -ENOMEM  there is not so much memory */
+ *   -ENOMEM  there is not so much memory
+ *   -EFBIG   ivmd may have no files of this size (ulimit -f). A copy in memory of the node is one to the kernel */
 int ivm_malloc(const char *name, size_t bytes, void **at);
 
 /* ivm_free removes the object that is mapped at an address, and unmaps it there. Its name is free at once. Other mappings stay valid
