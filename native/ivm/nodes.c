@@ -202,7 +202,7 @@ static int look(struct pollfd *polled, int count, struct joined *joined)
 static int wait_for_nodes(struct pollfd *polled, int most, struct joined *joined)
 {
 	const double limit = now() + JOIN_SECONDS;
-	int count = 1;
+	int count = 1, ended;
 
 	while (joined->count < node_count) {
 		const int n = poll(polled, (nfds_t)count, 100);
@@ -220,8 +220,8 @@ static int wait_for_nodes(struct pollfd *polled, int most, struct joined *joined
 		count = look(polled, count, joined);
 		if (count < 0)
 			return -1;
-		if (joined->count < node_count && waitpid(-1, NULL, WNOHANG) > 0) {
-			say("a node ended before it had joined");
+		if (joined->count < node_count && waitpid(-1, &ended, WNOHANG) > 0) {
+			say("a node ended before all had joined%s%s", WIFSIGNALED(ended) ? ": " : "", WIFSIGNALED(ended) ? strsignal(WTERMSIG(ended)) : "");
 			return -1;
 		}
 		if (joined->count < node_count && now() > limit) {
