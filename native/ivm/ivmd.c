@@ -495,7 +495,7 @@ static void lose(int number)
 			pes[i].phase = ENDED;
 			living--;
 		}
-	starting = false;
+	starting = false; /* nobody starts PEs any more */
 }
 
 /* receive takes a message of a node. */
@@ -674,6 +674,7 @@ int main(int argc, char **argv)
 	}
 	program = argv + optind;
 	open_standard();
+	signal(SIGPIPE, SIG_IGN); /* whoever reads its messages may end first */
 	if (join)
 		return node_join(program);
 	if ((slurm ? nodes_of_slurm(program) : count > 0 ? nodes_here(count, program) : nodes_one(program)) != 0)

@@ -48,6 +48,7 @@ static void become(char **argv, const char *gpus, int socket, pid_t ivmd)
 		_exit(1);
 	if (gpus != NULL && setenv("CUDA_VISIBLE_DEVICES", gpus, 1) != 0)
 		return;
+	signal(SIGPIPE, SIG_DFL); /* which ivmd ignores */
 	if (restore_limits() && fcntl(socket, F_SETFD, 0) == 0 && setenv(IVM_SOCKET, number, 1) == 0 && sigprocmask(SIG_SETMASK, &none, NULL) == 0)
 		execvp(argv[0], argv);
 }

@@ -40,6 +40,7 @@ struct operation {
 
 struct sending {
 	struct header header;
+	uint64_t waits; /* the number of this node's operation that waits for an answer, or 0 */
 	void *held;
 };
 
@@ -136,8 +137,11 @@ static void sent(void *request, ucs_status_t status, void *argument)
 {
 	struct sending *s = argument;
 
-	(void)status; /* broken is told of failures */
+	struct operation *waiting = find(s->waits);
+
 	sendings--;
+	if (status != UCS_OK && waiting != NULL)
+		finish(waiting, -EIO);
 	if (s->held != NULL)
 		node.release(s->held, false);
 	free(s);
@@ -155,6 +159,7 @@ static void send_message(int32_t to, enum message message, const struct header *
 		abort(); /* which ends the application */
 	sendings++;
 	s->header = *header;
+	s->waits = message == GET || message == PUT || message == COPY ? header->operation : 0;
 	s->held = held;
 	if (endpoint == NULL) {
 		sent(NULL, UCS_ERR_UNREACHABLE, s);
