@@ -11,16 +11,22 @@
 #include "program.h"
 
 struct ds_lb {
-	long portions, devices; /* the devices are IVM_CPU 0 and so on. The root is on 0, too. */
+	long portions, devices; /* the devices are of the type and have numbers from 0. The root is on IVM_CPU 0. */
+	enum ivm_dev_type type;
 	long slow;              /* PEs of the last device do their work so many times */
 	long omit;              /* a portion whose work is left out, so that --verify has something to find. -1: none */
 	long bind;              /* a device is one processor */
 	ivm_pe id;
 	ivm_dev own;
 	int32_t *by; /* each portion's device, in the last round */
+
+	/* writes to memory of the device. Devices that are GPUs need another function than memcpy. */
+	void (*copy)(void *to, const void *from, size_t bytes);
 };
 
-#define DS_LB_DEFAULT (struct ds_lb){.portions = 16, .devices = 2, .slow = 1, .omit = -1}
+static inline void copy_of_processor(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+
+#define DS_LB_DEFAULT (struct ds_lb){.portions = 16, .devices = 2, .type = IVM_CPU, .slow = 1, .omit = -1, .copy = copy_of_processor}
 
 #define DS_LB_OPTIONS(balance)                                                                   \
 	{"--devices", &(balance).devices, 1, 1000, "devices"},                                   \
@@ -28,6 +34,8 @@ struct ds_lb {
 		{"--omit", &(balance).omit, 0, 100000, "a portion to leave out"}, BIND_OPTION((balance).bind)
 
 #define DS_LB_PORTIONS(balance) {"--portions", &(balance).portions, 1, 100000, "portions of a round"}
+
+static inline ivm_dev ds_lb_device(const struct ds_lb *b, long number) { return device_of(b->type, number); }
 
 /* ds_lb_run does this PE's part. It returns what the root's part returns, and 0 for the others. */
 static inline int ds_lb_run(struct ds_lb *b, int (*root)(struct ds_lb *), void (*portion)(struct ds_lb *))
@@ -42,7 +50,7 @@ static inline int ds_lb_run(struct ds_lb *b, int (*root)(struct ds_lb *), void (
 	else
 		must("map", ivm_map("ds_lb", (void **)&b->by, NULL));
 	for (long i = 0; b->id > 0 && b->bind && i < b->devices; i++)
-		if (device(i) == b->own)
+		if (ds_lb_device(b, i) == b->own)
 			bind_to(i);
 	if (b->id == 0)
 		status = root(b);
@@ -59,7 +67,7 @@ static inline ivm_pe ds_lb_start(struct ds_lb *b, long round)
 {
 	must("set_max_pes_id", ivm_set_max_pes_id((ivm_pe)(b->portions * (round + 1))));
 	for (long i = 0; i < b->devices; i++)
-		must("create_pes", ivm_create_pes(device(i), 1, NULL));
+		must("create_pes", ivm_create_pes(ds_lb_device(b, i), 1, NULL));
 	return (ivm_pe)(b->portions * round + 1);
 }
 
@@ -76,7 +84,7 @@ static inline void ds_lb_report(const struct ds_lb *b)
 {
 	printf("portions by device:");
 	for (long i = 0; i < b->devices; i++) {
-		const ivm_dev dev = device(i);
+		const ivm_dev dev = ds_lb_device(b, i);
 		long count = 0;
 		for (long j = 0; j < b->portions; j++)
 			count += b->by[j] == dev;
@@ -97,7 +105,7 @@ static inline long ds_lb_times(const struct ds_lb *b)
 {
 	if (ds_lb_portion(b) == b->omit)
 		return 0;
-	return b->own == device(b->devices - 1) ? b->slow : 1;
+	return b->own == ds_lb_device(b, b->devices - 1) ? b->slow : 1;
 }
 
 static inline void ds_lb_next(const struct ds_lb *b)
@@ -109,7 +117,7 @@ static inline void ds_lb_done(struct ds_lb *b)
 {
 	int32_t *by = &b->by[ds_lb_portion(b)];
 
-	*by = b->own;
+	b->copy(by, &b->own, sizeof *by);
 	must("sync_put", ivm_sync_put(by, sizeof *by));
 	must("signal", ivm_signal());
 }

@@ -1,8 +1,9 @@
 /* nbody.c: particles that attract each other, with DS-LB. A portion is some of the particles in a step. */
 #include "ds_lb.h"
-#include "nbody.h"
+#include "nbody_gpu.h"
 
 static struct nbody n = NBODY_DEFAULT;
+static step_of_some *how = step;
 
 static int root(struct ds_lb *b)
 {
@@ -34,7 +35,7 @@ static void portion(struct ds_lb *b)
 	must("sync_get", ivm_sync_get(half(&n, bodies, s), (size_t)n.particles * sizeof *bodies));
 	must("sync_get", ivm_sync_get(half_of_speeds(&n, speeds, s) + begin, own * sizeof *speeds));
 	for (long i = ds_lb_times(b); i > 0; i--)
-		move(&n, bodies, speeds, s, begin, end);
+		move(&n, how, bodies, speeds, s, begin, end);
 	ds_lb_next(b);
 	must("sync_put", ivm_sync_put(half(&n, bodies, s + 1) + begin, own * sizeof *bodies));
 	must("sync_put", ivm_sync_put(half_of_speeds(&n, speeds, s + 1) + begin, own * sizeof *speeds));
@@ -47,5 +48,11 @@ int main(int argc, char **argv)
 	const struct option_of_program options[] = {NBODY_OPTIONS(n), DS_LB_PORTIONS(b), DS_LB_OPTIONS(b), {0}};
 
 	read_options(argc, argv, "Particles that attract each other, with DS-LB.", options);
+	if (n.gpu) {
+		const struct nbody_gpu *gpu = load_nbody_gpu();
+		how = gpu->step;
+		b.copy = gpu->copy;
+		b.type = IVM_GPU;
+	}
 	return ds_lb_run(&b, root, portion);
 }

@@ -1,4 +1,4 @@
-/* nbody.h: particles that attract each other: the work of nbody.c and nbody_mpi.c. */
+/* nbody.h: particles that attract each other: the work of nbody.c, nbody_mpi.c and nbody.cu. */
 #ifndef NBODY_H
 #define NBODY_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct nbody {
-	long particles, steps, verify;
+	long particles, steps, verify, gpu;
 };
 
 #define NBODY_DEFAULT {.particles = 1000, .steps = 4}
@@ -16,7 +16,14 @@ struct nbody {
 #define NBODY_OPTIONS(n)                                                         \
 	{"--particles", &(n).particles, 1, 10000000, "particles"},               \
 		{"--steps", &(n).steps, 1, 1000, "steps"},                       \
-		{"--verify", &(n).verify, 0, 0, "compare with the sequential program"}
+		{"--verify", &(n).verify, 0, 0, "compare with the sequential program"},  \
+		{"--gpu", &(n).gpu, 0, 0, "device D, or rank D, is GPU D"}
+
+#ifdef __CUDACC__
+#define ALSO_ON_GPU __host__ __device__
+#else
+#define ALSO_ON_GPU
+#endif
 
 struct body {
 	double x[3], mass;
@@ -38,29 +45,37 @@ static inline void initial(struct body *bodies, struct speed *speeds, long parti
 	}
 }
 
-/* step moves particles from begin to before end. All arrays have all particles. */
-static inline void step(const struct body *from, struct body *to, const struct speed *speeds, struct speed *moved, long particles, long begin, long end)
+/* step_of_one moves particle i. A GPU has the same result to the bit, if its compiler makes no operation of two (-fmad=false). */
+ALSO_ON_GPU static inline void step_of_one(const struct body *from, struct body *to, const struct speed *speeds, struct speed *moved, long particles, long i)
 {
 	const double time = 0.01, softening = 1e-3;
+	double a[3] = {0, 0, 0};
 
-	for (long i = begin; i < end; i++) {
-		double a[3] = {0};
-		for (long j = 0; j < particles; j++) {
-			double d[3], square = softening;
-			for (int k = 0; k < 3; k++) {
-				d[k] = from[j].x[k] - from[i].x[k];
-				square += d[k] * d[k];
-			}
-			const double pull = from[j].mass / (square * sqrt(square));
-			for (int k = 0; k < 3; k++)
-				a[k] += pull * d[k];
-		}
-		to[i].mass = from[i].mass;
+	for (long j = 0; j < particles; j++) {
+		double d[3], square = softening;
 		for (int k = 0; k < 3; k++) {
-			moved[i].v[k] = speeds[i].v[k] + time * a[k];
-			to[i].x[k] = from[i].x[k] + time * moved[i].v[k];
+			d[k] = from[j].x[k] - from[i].x[k];
+			square += d[k] * d[k];
 		}
+		const double pull = from[j].mass / (square * sqrt(square));
+		for (int k = 0; k < 3; k++)
+			a[k] += pull * d[k];
 	}
+	to[i].mass = from[i].mass;
+	for (int k = 0; k < 3; k++) {
+		moved[i].v[k] = speeds[i].v[k] + time * a[k];
+		to[i].x[k] = from[i].x[k] + time * moved[i].v[k];
+	}
+}
+
+/* A step moves particles from begin to before end. All arrays have all particles. */
+typedef void step_of_some(const struct body *from, struct body *to, const struct speed *speeds, struct speed *moved, long particles, long begin, long end);
+
+/* step does so on a processor. */
+static inline void step(const struct body *from, struct body *to, const struct speed *speeds, struct speed *moved, long particles, long begin, long end)
+{
+	for (long i = begin; i < end; i++)
+		step_of_one(from, to, speeds, moved, particles, i);
 }
 
 /* The particles are there twice: a step reads one half, which others read too, and writes the other. */
@@ -75,9 +90,9 @@ static inline struct speed *half_of_speeds(const struct nbody *n, struct speed *
 }
 
 /* move does a step of the particles from begin to before end, from one half to the other. */
-static inline void move(const struct nbody *n, struct body *bodies, struct speed *speeds, long number, long begin, long end)
+static inline void move(const struct nbody *n, step_of_some *how, struct body *bodies, struct speed *speeds, long number, long begin, long end)
 {
-	step(half(n, bodies, number), half(n, bodies, number + 1), half_of_speeds(n, speeds, number), half_of_speeds(n, speeds, number + 1), n->particles, begin, end);
+	how(half(n, bodies, number), half(n, bodies, number + 1), half_of_speeds(n, speeds, number), half_of_speeds(n, speeds, number + 1), n->particles, begin, end);
 }
 
 /* checksum is of the result. */
@@ -100,7 +115,7 @@ static inline bool right(const struct nbody *n, struct body *bodies)
 		abort();
 	initial(own, speeds, n->particles);
 	for (long s = 0; s < n->steps; s++)
-		move(n, own, speeds, s, 0, n->particles);
+		move(n, step, own, speeds, s, 0, n->particles);
 	const bool same = memcmp(half(n, own, n->steps), half(n, bodies, n->steps), (size_t)n->particles * sizeof *own) == 0;
 	free(own);
 	free(speeds);

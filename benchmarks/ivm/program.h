@@ -33,15 +33,17 @@ static inline int host_of(long device, char host[256])
 	return (int)(device / count);
 }
 
-/* device returns a device of processors. */
-static inline ivm_dev device(long number)
+static inline ivm_dev device_of(enum ivm_dev_type type, long number)
 {
 	char host[256];
 	ivm_dev dev;
 	const int own = host_of(number, host);
 
-	must("create_dev", ivm_create_dev(host[0] != '\0' ? host : NULL, IVM_CPU, own, &dev));
+	must("create_dev", ivm_create_dev(host[0] != '\0' ? host : NULL, type, own, &dev));
 	return dev;
 }
+
+/* device returns a device of processors. */
+static inline ivm_dev device(long number) { return device_of(IVM_CPU, number); }
 
 #endif
