@@ -6,7 +6,7 @@
 # A call does what is left of these steps, by default the first:
 #
 #   simulate  DS-LB: NBODY, DMM and NW in 9 to 64 portions, the small inputs of section 5.5.4, and MPI with 9 to 64 processes. OM-LB: HIMENO until no more PEs are started
-#   gpus      on two GPUs of this machine: the programs of benchmarks/ivm, with one GPU slowed down, beside those with MPI. Not SIMULATED
+#   gpus      on two GPUs of this machine: NBODY (benchmarks/ivm) with one GPU slowed down, beside NBODY with MPI. Not SIMULATED
 #
 # All is in DIR. One DIR is for one build of caserun.
 #
@@ -14,9 +14,10 @@
 #   REPS      7; a later call with more makes the missing ones
 #   START     0.2, the seconds that starting a PE takes (section 5.5.4: 0.11 to 0.2)
 #   SLOW      4, of gpus: how many times one GPU does its work
-#   OPTIONS   of gpus: more options of the programs
+#   PORTIONS  8, of gpus: into how many portions IVM divides a step
+#   OPTIONS   of gpus: more options of both programs (--particles 1000000 --steps 2)
 #
-# Needs bin/caserun and python3, and for gpus make native cuda, bin/ivm and mpirun. Exit status: 0 all runs were made; 2 usage, not built, or DIR has runs of another build;
+# Needs bin/caserun and python3, and for gpus make native, make -C benchmarks/ivm all mpi gpu, and mpirun. Exit status: 0 all runs were made; 2 usage, not built, or DIR has runs of another build;
 # else as caserun sweep.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -159,23 +160,20 @@ simulate() {
 	done <"$dir/mixes/names"
 }
 
-# on_gpus runs the programs of benchmarks/ivm on two GPUs, of which one does its work SLOW times, beside the same with MPI.
+# on_gpus runs the programs that have --gpu on two GPUs, of which one does its work SLOW times, beside the same with MPI.
 on_gpus() {
-	local program names=() mpirun
+	local options="--gpu --slow $slow ${OPTIONS:---particles 1000000 --steps 2}" mpirun
 	mpirun=$(command -v mpirun) || { echo "ivm.sh: no mpirun: install Open MPI" >&2; return 2; }
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as in a container
-	for program in nbody dmm nw himeno; do
-		live "ivm-$program" "$PWD/native/ivm/build/ivmd" "$PWD/bin/ivm/$program --devices 2 --slow $slow"
-		live "ivm-$program-mpi" "$mpirun" "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 2 $PWD/bin/ivm/${program}_mpi --slow $slow"
-		names+=("ivm-$program" "ivm-$program-mpi")
-	done
-	sweep gpus local sa "${names[@]}" </dev/null
+	live ivm-nbody "$PWD/native/ivm/build/ivmd" "$PWD/bin/ivm/nbody --devices 2 --portions ${PORTIONS:-8} $options"
+	live ivm-nbody-mpi "$mpirun" "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 2 $PWD/bin/ivm/nbody_mpi $options"
+	sweep gpus local sa ivm-nbody ivm-nbody-mpi </dev/null
 }
 
 # live NAME PROGRAM ARGS writes a mix of one job on two GPUs.
 live() {
 	printf 'name: %s\njobs:\n  - {program: %s, args: "%s", name: %s, gpus: 2, memory: 1GiB, blocks: 1056, threads_per_block: 256}\n' \
-		"$1" "$2" "$3${OPTIONS:+ $OPTIONS}" "$1" >"$dir/mixes/$1.yaml"
+		"$1" "$2" "$3" "$1" >"$dir/mixes/$1.yaml"
 }
 
 status=0

@@ -19,7 +19,13 @@ static void step_on_gpu(const struct body *from, struct body *to, const struct s
 	GPU(cudaDeviceSynchronize());
 }
 
-static void use(int device) { GPU(cudaSetDevice(device)); }
+static void use(int device)
+{
+	int count;
+
+	GPU(cudaGetDeviceCount(&count));
+	GPU(cudaSetDevice(device % count));
+}
 
 static void *memory(size_t bytes)
 {

@@ -6,10 +6,10 @@
 
 /* Functions that fail say so, and end the process. */
 struct nbody_gpu {
-	void (*use)(int device);         /* the process uses this GPU. Without it is GPU 0. */
-	void *(*memory)(size_t bytes);   /* of the GPU, of zeros, until the process ends */
+	void (*use)(int device); /* the process uses this GPU. Without a call it is GPU 0. Numbers begin again where there are no more GPUs. */
+	void *(*memory)(size_t bytes); /* of the GPU, of zeros, until the process ends */
 	void (*copy)(void *to, const void *from, size_t bytes); /* memory of the GPU or of the node */
-	step_of_some *step;              /* arrays are memory of the GPU. It has ended when this returns. */
+	step_of_some *step; /* arrays are memory of the GPU. It has ended when this returns. */
 };
 
 #ifdef __cplusplus
