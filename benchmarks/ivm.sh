@@ -15,7 +15,7 @@
 #   START     0.2, the seconds that starting a PE takes (section 5.5.4: 0.11 to 0.2)
 #   SLOW      4, of gpus: how many times one GPU does its work
 #   PORTIONS  8, of gpus: into how many portions IVM divides a step
-#   OPTIONS   of gpus: more options of both programs (--particles 1000000 --steps 2)
+#   OPTIONS   of gpus: more options of both programs (--particles 2703360 --steps 1)
 #
 # Needs bin/caserun and python3, and for gpus make native, make -C benchmarks/ivm all mpi gpu, and mpirun. Exit status: 0 all runs were made; 2 usage, not built, or DIR has runs of another build;
 # else as caserun sweep.
@@ -162,7 +162,7 @@ simulate() {
 
 # on_gpus runs the programs that have --gpu on two GPUs, of which one does its work SLOW times, beside the same with MPI.
 on_gpus() {
-	local options="--gpu --slow $slow ${OPTIONS:---particles 1000000 --steps 2}" mpirun
+	local options="--gpu --slow $slow ${OPTIONS:---particles 2703360 --steps 1}" mpirun
 	mpirun=$(command -v mpirun) || { echo "ivm.sh: no mpirun: install Open MPI" >&2; return 2; }
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as in a container
 	live ivm-nbody "$PWD/native/ivm/build/ivmd" "$PWD/bin/ivm/nbody --devices 2 --portions ${PORTIONS:-8} $options"

@@ -2,9 +2,9 @@
 #include "../pilot/pilot.h"
 #include "nbody_gpu.h"
 
-enum { THREADS = 128 };
+enum { THREADS = 128, BLOCKS = 10 }; /* that a multiprocessor has at once */
 
-__global__ void __launch_bounds__(THREADS) step_of_all(const struct body *from, struct body *to, const struct speed *speeds, struct speed *moved, long particles, long begin, long end)
+__global__ void __launch_bounds__(THREADS, BLOCKS) step_of_all(const struct body *from, struct body *to, const struct speed *speeds, struct speed *moved, long particles, long begin, long end)
 {
 	for (long i = begin + (long)first_item(); i < end; i += (long)items_apart())
 		step_of_one(from, to, speeds, moved, particles, i);

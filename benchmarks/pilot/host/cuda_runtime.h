@@ -14,7 +14,7 @@ enum { cudaMemAttachGlobal = 1 };
 #define __global__ static
 #define __host__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static thread_local
 
 inline const char *cudaGetErrorString(cudaError_t) { return "of the fake runtime"; }

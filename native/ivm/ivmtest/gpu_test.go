@@ -134,3 +134,56 @@ func TestWhatMeasuresGPUsPrintsNumbers(t *testing.T) {
 		}
 	}
 }
+
+// nbodyOnGPUs is the environment of NBODY on three fake GPUs, whose kernels the host executes.
+func nbodyOnGPUs(t *testing.T) []string {
+	t.Helper()
+	kernels := filepath.Join(nativetest.Build(t, "../benchmarks/ivm", "fake"), "build")
+	return []string{"LD_LIBRARY_PATH=" + kernels + ":" + filepath.Join(nativetest.Build(t, "fake"), "build/13"), "FAKE_CUDA_DEVICES=3"}
+}
+
+// NBODY has the result of the sequential program on one GPU and on several. --verify finds a portion and a kernel that are left out.
+func TestNBODYOnGPUsHasTheResultOfTheSequentialProgram(t *testing.T) {
+	ivmd, path := benchmark(t, "nbody")
+	options := strings.Fields(sizes["nbody"])
+	want := checksum.FindString(run(t, ivmd, append([]string{path}, options...)...).must(t).stdout)
+	onGPUs := func(environment []string, arguments ...string) ends {
+		c := application(t, ivmd, append(append([]string{path, "--gpu", "--verify", "--slow", "2"}, options...), arguments...)...)
+		c.Env = append(append(c.Env, nbodyOnGPUs(t)...), environment...)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return finish(t, c)
+	}
+	for _, devices := range []int{1, 2, 3} {
+		trace := filepath.Join(t.TempDir(), "trace")
+		e := onGPUs([]string{"FAKE_CUDA_TRACE=" + trace}, "--devices", strconv.Itoa(devices)).must(t)
+		if got := checksum.FindString(e.stdout); got == "" || got != want {
+			t.Errorf("%d GPUs: %q, on processors: %q", devices, got, want)
+		}
+		if made := calls(t, trace, "cuMemCreate"); made != 3*devices { // particles, their speeds, and who did which portion
+			t.Errorf("%d GPUs: %d copies are made", devices, made)
+		}
+	}
+	for _, e := range []ends{onGPUs(nil, "--omit", "4"), onGPUs([]string{"PILOT_OMIT=1"}, "--slow", "1")} {
+		if e.status != 4 || !strings.Contains(e.stderr, "nbody: the result is not that of the sequential program") {
+			t.Errorf("with work left out: status %d, %s", e.status, e.stderr)
+		}
+	}
+}
+
+// Where no CUDA compiler was, --gpu says what to build.
+func TestNBODYWithoutItsKernelsSaysWhatToBuild(t *testing.T) {
+	ivmd, path := benchmark(t, "nbody")
+	program, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := filepath.Join(t.TempDir(), "nbody")
+	if err := os.WriteFile(alone, program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if e := run(t, ivmd, alone, "--gpu"); e.status != 1 || !strings.Contains(e.stderr, "--gpu needs what `make -C benchmarks/ivm gpu` builds: ") {
+		t.Errorf("status %d, %s", e.status, e.stderr)
+	}
+}

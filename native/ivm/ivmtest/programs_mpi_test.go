@@ -48,6 +48,26 @@ func TestMPIProgramsHaveTheResultsOfIVMs(t *testing.T) {
 	}
 }
 
+// Ranks of NBODY on GPUs have the result of processors, also where they share GPUs.
+func TestMPINBODYOnGPUs(t *testing.T) {
+	for _, kv := range nbodyOnGPUs(t) {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+	options := strings.Fields("--particles 151 --steps 3 --verify")
+	want := checksum.FindString(mpirun(t, 1, "nbody_mpi", options...).must(t).stdout)
+	for _, ranks := range []int{1, 2, 5} {
+		e := mpirun(t, ranks, "nbody_mpi", append([]string{"--gpu", "--slow", "2"}, options...)...)
+		if got := checksum.FindString(e.stdout); e.status != 0 || got == "" || got != want {
+			t.Errorf("%d ranks: status %d, %q, on processors: %q\n%s", ranks, e.status, got, want, e.stderr)
+		}
+	}
+	t.Setenv("PILOT_OMIT", "2")
+	if e := mpirun(t, 2, "nbody_mpi", append([]string{"--gpu"}, options...)...); e.status != 4 {
+		t.Errorf("without the second kernel of each rank: status %d, %s", e.status, e.stderr)
+	}
+}
+
 // The comparison has a line for each program.
 func TestCompare(t *testing.T) {
 	t.Setenv("QUICK", "1")
