@@ -60,10 +60,12 @@ static void portion(struct ds_lb *b)
 
 int main(int argc, char **argv)
 {
-	struct ds_lb b = {.portions = 140, .devices = 3};
+	struct ds_lb b = DS_LB_DEFAULT;
 	const struct option_of_program options[] = {{"--portions", &b.portions, 1, 100000, "portions, at least as many as devices"}, {"--devices", &b.devices, 1, 30, "devices"},
 						    {"--ratio", &ratio, 1, 1000, "R: a portion takes R^D of virtual time on device D"}, {0}};
 
+	b.portions = 140;
+	b.devices = 3;
 	read_options(argc, argv, "How DS-LB divides portions among devices of different speed.", options);
 	if (b.portions < b.devices) {
 		fprintf(stderr, "division: --portions %ld are fewer than --devices %ld\n", b.portions, b.devices);
