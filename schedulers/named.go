@@ -11,3 +11,14 @@ func CutName(text string) (name, scheduler string, named bool) {
 	}
 	return before, after, true
 }
+
+// CutLayer splits the text of a scheduler without a name of the user's, such as cg@mps:workers=2, into that of the scheduler, cg:workers=2, and the
+// layer that its jobs run under, mps.
+func CutLayer(text string) (scheduler, layer string, layered bool) {
+	name, parameters, more := strings.Cut(text, ":")
+	scheduler, layer, layered = strings.Cut(name, "@")
+	if more {
+		scheduler += ":" + parameters
+	}
+	return scheduler, layer, layered
+}

@@ -173,6 +173,9 @@ func (b Batch) Config(devices []schedulers.Device, cores int) runner.Config {
 
 // UsesMPS reports whether jobs share devices through MPS under a scheduler, among themselves or with what --slow starts.
 func UsesMPS(o Options, s policies.Scheduler) bool {
+	if l := s.Layer; l != nil && l.MPS != nil {
+		return *l.MPS
+	}
 	return (s.Shares || o.Slow != "") && !s.Checkpoints && !o.NoMPS
 }
 
@@ -346,12 +349,16 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	head, text := cluster.Cut(r.Sched)
 	workers := r.Workers
 	_, unnamed, _ := schedulers.CutName(text)
+	unnamed, _, _ = schedulers.CutLayer(unnamed)
 	if name, rest, _ := strings.Cut(unnamed, ":"); name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
 		text = policies.With(text, fmt.Sprintf("workers=%d", workers))
 	}
 	s, err := cluster.ParseScheduler(head+text, devices, policies.ParseStored)
 	if err == nil {
 		s, err = Pinned(s)
+	}
+	if err == nil {
+		err = checkLayer(r.Options, s)
 	}
 	if err != nil {
 		return s, 0, Refuse(err)

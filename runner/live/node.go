@@ -94,6 +94,9 @@ func (n *node) services() (configs []mps.Config) {
 		if n.SMCap > 0 {
 			c.ActiveThreadPercentage = min(100*float64(n.SMCap)/float64(*devices[0].SMs), 100)
 		}
+		if l := n.Scheduler.Layer; l != nil && l.Percent > 0 {
+			c.ActiveThreadPercentage = float64(l.Percent)
+		}
 		configs = append(configs, c)
 	}
 	return configs

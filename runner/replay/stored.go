@@ -262,10 +262,11 @@ func (b *builder) task(t results.Task, end float64) {
 }
 
 // Own is the scheduler of the run as text, for its replay. Where clients decided for themselves, the
-// engine decides by the same rules.
+// engine decides by the same rules. No layer decides.
 func (s *Stored) Own() string {
+	name, _, _ := schedulers.CutLayer(s.Run.Scheduler)
 	parameters := strings.ReplaceAll(s.Run.Parameters, "arch=shared", "arch=server")
-	return policies.With(s.Run.Scheduler, parameters)
+	return policies.With(name, policies.WithoutLayer(parameters))
 }
 
 // Check refuses a scheduler under which the batch cannot be replayed.

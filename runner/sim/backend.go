@@ -178,6 +178,9 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 	if s.ClientsDecide {
 		return harness.Refuse(fmt.Errorf("--sched %s:arch=shared: not available on %s: a simulated node has no processes that could decide for themselves; arch=server has the same policies", s.Name, b.options.Node))
 	}
+	if l := s.Layer; l != nil && (l.MPS == nil || !*l.MPS || l.Percent > 0 || l.Path != "") {
+		return harness.Refuse(fmt.Errorf("--sched %s: not available on %s: kernels of several processes share a simulated GPU as under MPS, so of layers only mps can be simulated", s.Name, b.options.Node))
+	}
 	return nil
 }
 

@@ -73,7 +73,7 @@ func cutProgram(text string) (node string, found bool) {
 			continue
 		}
 		node = program[at+1:]
-		name, _, _ := strings.Cut(node, ":")
+		name, _, _ := strings.Cut(node, ":") // with its layer, if it has one
 		if _, err := policies.Lookup(name); err == nil {
 			return node, true
 		}

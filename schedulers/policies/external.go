@@ -116,6 +116,7 @@ func (s Scheduler) Pinned(sha256 string) Scheduler {
 // PinnedText returns the text of a scheduler so that it means the program's present content. Parse
 // gave s for the text, and s is Pinned. The text of other schedulers stays as it is.
 func (s Scheduler) PinnedText(text string) string {
+	text = s.pinnedLayer(text)
 	pin := paramSHA256.Name + "="
 	if s.Program == nil || strings.Contains(text, ","+pin) || strings.Contains(text, ":"+pin) {
 		return text
@@ -125,15 +126,26 @@ func (s Scheduler) PinnedText(text string) string {
 
 // IsPinned reports whether a text is another, or may be what PinnedText made of it.
 func IsPinned(pinned, text string) bool {
-	return pinned == text || strings.HasPrefix(pinned, text+","+paramSHA256.Name+"=")
+	unpinned := onLayer(pinned, func(layer string) string { file, _, _ := strings.Cut(layer, "#"); return file })
+	return pinned == text || unpinned == text || strings.HasPrefix(unpinned, text+","+paramSHA256.Name+"=")
 }
 
 // InFolder returns the text of a scheduler for another folder to start in: a relative path of a
-// program is then below the given folder.
+// program or of a layer is then below the given folder.
 func InFolder(folder, text string) string {
+	text = onLayer(text, func(layer string) string {
+		if l, err := parseLayer(layer); err != nil || l.Path == "" || path.IsAbs(l.Path) {
+			return layer
+		}
+		if layer = path.Join(folder, layer); !strings.Contains(layer, "/") {
+			layer = "./" + layer
+		}
+		return layer
+	})
 	_, unnamed, _ := schedulers.CutName(text)
 	name, rest, _ := strings.Cut(unnamed, ":")
-	en := registry[name]
+	plain, _, _ := schedulers.CutLayer(name)
+	en := registry[plain]
 	items := strings.Split(rest, ",")
 	for i, item := range items {
 		if key, value, ok := en.parameter(i, item); ok && key == paramPath.Name && !path.IsAbs(value) && value != "" {

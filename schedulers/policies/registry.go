@@ -88,13 +88,17 @@ type Scheduler struct {
 	// Program decides if the scheduler is External. Policy is nil until somebody has started it
 	// (runner/external), because this package starts nothing.
 	Program *Program
+	Layer   *Layer // what jobs run under; nil: as the scheduler has it
 	values  map[string]string
 }
 
 // Parameters returns the canonical k=v,k=v text of every parameter, sorted by name. It
-// includes defaults, except of parameters with OmitDefault.
+// includes defaults, except of parameters with OmitDefault. The content of a layer's file counts as one.
 func (s Scheduler) Parameters() string {
 	var b []string
+	if s.Layer != nil && s.Layer.SHA256 != "" {
+		b = append(b, layerKey+s.Layer.SHA256)
+	}
 	for _, p := range s.Params {
 		if v := s.values[p.Name]; !p.OmitDefault || v != p.Default {
 			b = append(b, p.Name+"="+v)
@@ -106,6 +110,7 @@ func (s Scheduler) Parameters() string {
 
 // Omitted has the parameters of a scheduler, as k=v, that Parameters leaves out while they have these values.
 func Omitted(scheduler string) (parameters []string) {
+	scheduler, _, _ = schedulers.CutLayer(scheduler)
 	for _, p := range registry[scheduler].Params {
 		if p.OmitDefault {
 			parameters = append(parameters, p.Name+"="+p.Default)
@@ -210,7 +215,15 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 			return Scheduler{}, fmt.Errorf("%q: %w", text, err)
 		}
 	}
+	unnamed, under, layered := schedulers.CutLayer(unnamed)
 	s, err := parse(unnamed, nodeDevices)
+	if err == nil && layered {
+		var l Layer
+		if l, err = parseLayer(under); err != nil {
+			return Scheduler{}, fmt.Errorf("scheduler %q: %w", text, err)
+		}
+		s = s.Under(l)
+	}
 	if arm != s.Name { // which says nothing more
 		s.Arm = input.Name(arm)
 	}
@@ -357,7 +370,7 @@ func planOrders() []engine.Order {
 // ParseStored is Parse for the text of a stored run or sweep, which may have parameters that had no effect.
 func ParseStored(text string, nodeDevices int) (Scheduler, error) {
 	_, unnamed, _ := schedulers.CutName(text)
-	name, parameters, _ := strings.Cut(unnamed, ":")
+	name, parameters, _ := strings.Cut(unnamed, ":") // a scheduler with a layer has all parameters
 	if kept := schedulers.WithoutRetired(name, parameters); kept != parameters {
 		text = With(strings.TrimSuffix(text, unnamed)+name, kept)
 	}
@@ -413,8 +426,9 @@ func unknownScheduler(text string) error {
 	return fmt.Errorf("unknown scheduler %q: %s", name, hint)
 }
 
-// Lookup describes a registered scheduler.
+// Lookup describes a registered scheduler, which may have a layer.
 func Lookup(name string) (Info, error) {
+	name, _, _ = schedulers.CutLayer(name)
 	en, ok := registry[name]
 	if !ok {
 		return Info{}, unknownScheduler(name)

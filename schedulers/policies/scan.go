@@ -20,7 +20,8 @@ const ScanSign = "/"
 func Spread(text string) ([]string, error) {
 	arm, unnamed, named := schedulers.CutName(text)
 	name, rest, more := strings.Cut(unnamed, ":")
-	en, known := registry[name]
+	plain, _, _ := schedulers.CutLayer(name)
+	en, known := registry[plain]
 	if !more || !known || !strings.Contains(rest, ScanSign) {
 		return []string{text}, nil
 	}

@@ -63,13 +63,28 @@ func OfferScheduler(typed string) (offers []string) {
 // offerOne is OfferScheduler without a name for it, of some schedulers.
 func offerOne(typed string, of []policies.Info) (offers []string) {
 	name, parameters, begun := strings.Cut(typed, ":")
+	plain, layer, layered := schedulers.CutLayer(name)
 	for _, s := range of {
 		switch {
-		case !begun:
+		case !begun && !layered:
 			offers = append(offers, s.Name+"\t"+s.Brief)
-		case s.Name == name:
+		case !begun && s.Name == plain:
+			offers = append(offers, offerLayers(s.Name+"@", layer)...)
+		case s.Name == plain:
 			offers = append(offers, offerParameters(s, name+":", parameters)...)
 		}
+	}
+	return offers
+}
+
+// offerLayers are the builtin layers, and files that may describe one.
+func offerLayers(before, typed string) (offers []string) {
+	for _, l := range policies.Layers {
+		offers = append(offers, before+l)
+	}
+	found, _ := filepath.Glob(escapeGlob(typed) + "*.yaml")
+	for _, path := range found {
+		offers = append(offers, before+path+"\ta file")
 	}
 	return offers
 }
