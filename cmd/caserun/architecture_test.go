@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"results/html", "results/bundle", "results/selection", "results/publication", "results/perfetto"},
 	{"results/report", "results/figures"},
 	{"results/trend", "results/paper", "runner/history", "runner/probe", "runner/dispatch"},
-	{"results/regress", "runner/external", "schedulers/schedtest"},
+	{"results/regress", "runner/external", "runner/layer", "schedulers/schedtest"},
 	{"results/store", "runner", "schedulers/cluster", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe/wire", "runner/schedshm", "runner/mps", "runner/ballast", "runner/checkpoint", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs", "mixes/traces"},

@@ -10,13 +10,21 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/external"
+	"github.com/caserun/caserun/runner/layer"
 	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Pinned returns a scheduler that a program decides for so that it means the program as it is now, and so for the head of a cluster.
-// A run's parameters, and its scheduler's name, then tell the versions of a program apart. Other schedulers stay as they are.
+// The file of a layer is read, and so pinned. A run's parameters, and its scheduler's name, then tell the versions of a program apart. Other schedulers stay as they are.
 func Pinned(s policies.Scheduler) (policies.Scheduler, error) {
+	if s.Layer != nil && s.Layer.Path != "" {
+		under, err := layer.Pinned(*s.Layer, s)
+		if err != nil {
+			return s, err
+		}
+		s = s.Under(under)
+	}
 	if s.Program != nil {
 		sum, err := digits(s.Program)
 		if err != nil {

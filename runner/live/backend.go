@@ -166,7 +166,10 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	default:
 		return nil, err
 	}
-	if n.Probe != results.Explicit {
+	if n.layer, err = n.readLayer(ctx); err != nil {
+		return nil, err
+	}
+	if n.Probe != results.Explicit && !n.layer.preloads() {
 		if n.library, err = FindLibrary(ctx); err != nil {
 			return nil, err
 		}
@@ -190,7 +193,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 		processes = max(processes, n.Mix.Jobs[i].Processes())
 	}
 	checkDescriptors(n.Workers, processes, n.Say)
-	if err := n.hash(append(slices.Clone(n.programs), n.library, n.tracer)...); err != nil {
+	if err := n.hash(slices.Concat(n.programs, n.layer.files(), []string{n.library, n.tracer})...); err != nil {
 		return nil, err
 	}
 	if n.runs, err = filepath.Abs(n.Runs); err != nil {
@@ -283,6 +286,9 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		Dir:   filepath.Join(n.runs, OutputDir(run, n.Started)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
 		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, Desk: n.Desk, JobNumber: n.JobNumber, DeviceNumber: n.DeviceNumber, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
+	if c.Layer = n.layer; c.Layer != nil {
+		c.Layer.settle(n.devices)
+	}
 	if s := n.mps; s != nil {
 		c.ServerEnv, c.Pipes, c.MendServer, c.AwaitServer, c.WatchServer = s.Env, s.Pipes(), s.Mend, s.AwaitHealthy, s.WatchFaults
 		c.Terminate = func(pids ...int) error { return s.TerminateClients(context.Background(), pids...) } // each command has a limit of its own

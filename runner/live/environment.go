@@ -80,8 +80,12 @@ func (x *Executor) environment(job int, devices []int, seat seat, traces string)
 		env = append(env, "CASE_PORTION="+strconv.Itoa(spec.Portion-1), "CASE_PORTIONS="+strconv.Itoa(spec.Portions))
 	}
 	env = append(env, x.tracing(traces)...)
+	env = append(env, x.config.Layer.environment(x.number(job), spec, devices, x.config.UUIDs)...)
 	env = append(env, spec.Env...)
 	preload := x.preload
+	if x.config.Layer.preloads() {
+		preload = x.config.Layer.preload()
+	}
 	if preload == "" {
 		return env
 	}

@@ -39,11 +39,12 @@ type Config struct {
 	// the pipe directory of each device, where each has an MPS daemon of its own.
 	ServerEnv   func(device int) []string
 	Pipes       []string
-	Preload     string // libcase.so, absolute, for every job; "" = none
-	Guard       bool   // nothing is mapped beside the jobs' allocations (native/lazy/memory/memory.cc)
-	Tracer      string // libcasetrace.so, absolute, for every job; "" = no tracing
-	OutputLimit int64  // bytes that a job may write to its output files together; 0: any number
-	Traces      Traces // takes what the tracer recorded; nil without Tracer
+	Preload     string   // libcase.so, absolute, for every job; "" = none
+	Layer       *layered // what jobs run under; nil: nothing that a file describes
+	Guard       bool     // nothing is mapped beside the jobs' allocations (native/lazy/memory/memory.cc)
+	Tracer      string   // libcasetrace.so, absolute, for every job; "" = no tracing
+	OutputLimit int64    // bytes that a job may write to its output files together; 0: any number
+	Traces      Traces   // takes what the tracer recorded; nil without Tracer
 	Grace       time.Duration
 	// Clients, where not nil, is written to a state file, over which the jobs' processes decide
 	// by themselves. They report how their requests end (policies.Scheduler).

@@ -28,6 +28,7 @@ type node struct {
 	devices  []results.Device
 	versions nvml.Versions
 	mps      *mps.Service    // nil without MPS
+	layer    *layered        // nil: the jobs run under no file's layer
 	ballasts []holder        // one for each device, with --mem-cap
 	slows    []holder        // of the devices that --slow names
 	shares   map[int]float64 // of the SMs, that those devices keep

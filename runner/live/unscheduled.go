@@ -67,6 +67,7 @@ func (x *Executor) sees(l *looks, pid, device int, now time.Duration) {
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if of.ours {
+		x.notePreload(pid, device, of.job, oneWord(name))
 		u.open = append(u.open, user{pid, device, of.job, oneWord(name)})
 	} else if l.ours && u.seen[[2]int{device, pid}].first > l.began && isStranger(pid) {
 		e := results.Event{Kind: results.EventDoubt, Device: &device,
