@@ -1,15 +1,18 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile"
 )
 
 // Whatever shows a run or a sweep says its layer, and sweeps resume with it.
@@ -217,4 +220,175 @@ func TestLayerOfASweepChanges(t *testing.T) {
 	if status, text := onFakeNode(t, dir, nil, resume...); status != exitUsage || !strings.Contains(text, "a sweep keeps the content that it was planned with") {
 		t.Errorf("exit %d:\n%s", status, text)
 	}
+}
+
+// A layer: a process has the turn from its first allocation to its end. The daemon keeps the turn in a FIFO.
+const takesTurns = `#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int turn = -1;
+static void note(char what)
+{
+	int log = open(getenv("TURN_LOG"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+	if (write(log, &what, 1) != 1)
+		abort();
+	close(log);
+}
+int cudaMalloc(void **p, size_t bytes);
+int cudaMalloc(void **p, size_t bytes)
+{
+	char c;
+	if (turn < 0) {
+		turn = open(getenv("TURN"), O_RDWR);
+		if (read(turn, &c, 1) != 1)
+			return 999;
+		note('+');
+	}
+	return ((int (*)(void **, size_t))dlsym(RTLD_NEXT, "cudaMalloc"))(p, bytes);
+}
+__attribute__((destructor)) static void give(void)
+{
+	if (turn >= 0) {
+		note('-');
+		if (write(turn, "t", 1) != 1)
+			abort();
+	}
+}
+`
+
+// withTurns is withLimit with a layer whose daemon grants turns, turns.yaml, too.
+func withTurns(t *testing.T) (dir string) {
+	t.Helper()
+	dir = withLimit(t)
+	if err := os.Rename(buildC(t, takesTurns, "-shared", "-fPIC", "-ldl"), "libturns.so"); err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, map[string]string{"turns.sh": "#!/bin/sh\nmkfifo $1/turn && exec 3<>$1/turn && printf t >&3 && echo open for $2 && while sleep 0.1; do :; done\n",
+		"turns.yaml": `name: turns
+preload: ./libturns.so
+env: {TURN: "{dir}/turn", TURN_LOG: ` + dir + `/log}
+start: ./turns.sh {dir} {devices}
+ready: test -p {dir}/turn
+`})
+	return dir
+}
+
+// Jobs that share a device take the turns that a layer's daemon grants, and the daemon's log is kept with their output.
+func TestLayerWithADaemon(t *testing.T) {
+	dir := withTurns(t)
+	writeFiles(t, map[string]string{"m.yaml": "name: m\njobs:\n  - {program: ./allocates, args: [\"1000\", \"100\"], count: 4}\n"})
+	env := []string{"TMPDIR=" + t.TempDir()}
+	status, text := onFakeNode(t, dir, env, "mix", "m.yaml", "--node", "local", "--devices", "0", "--sched", "cg@./turns.yaml:workers=4")
+	turns, err := os.ReadFile("log")
+	if status != exitOK || string(turns) != "+-+-+-+-" {
+		t.Errorf("exit %d, turns %s (%v):\n%s", status, turns, err, text)
+	}
+	logs, _ := filepath.Glob("caserun-runs/run-1-*/layer.log")
+	if len(logs) != 1 {
+		t.Fatalf("logs %q", logs)
+	}
+	if said, err := os.ReadFile(logs[0]); err != nil || string(said) != "open for GPU-ca5e0000-0000-0000-0000-000000000000\n" {
+		t.Errorf("the log is %q, %v", said, err)
+	}
+	nothingLeft(t, env[0], dir)
+}
+
+// nothingLeft fails if a run has left temporary files, unless tmp is empty, or processes whose command has a text.
+func nothingLeft(t *testing.T, tmp, command string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		left := running(command)
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("processes are left: %q", left)
+			break
+		}
+	}
+	if files, _ := filepath.Glob(strings.TrimPrefix(tmp, "TMPDIR=") + "/*"); tmp != "" && len(files) > 0 {
+		t.Errorf("files are left: %q", files)
+	}
+}
+
+// running are the commands with a text that processes of this machine have.
+func running(text string) (commands []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		command, _ := os.ReadFile(file)
+		if strings.Contains(string(command), text) {
+			commands = append(commands, string(command))
+		}
+	}
+	return commands
+}
+
+// A daemon may fail at each step. The run ends as it must, and leaves nothing.
+func TestLayerDaemonsThatFail(t *testing.T) {
+	dir := withLimit(t)
+	const ready = "ready: [test, -e, \"{dir}/ready\"]\nready_within: 500ms\n"
+	for name, c := range map[string]struct {
+		file    string
+		seconds string // of the job
+		status  int
+		killed  bool
+		wants   []string
+	}{
+		"ends at once":    {"start: [sh, -c, \"echo no GPU for me; exit 3\", MARK]\n" + ready, "0", exitInfrastructure, false, []string{"start layer l: its daemon ended by itself (exit status 3)", "the last 1 line of its log:", "no GPU for me"}},
+		"is never ready":  {"start: [sh, -c, \"echo wait; while sleep 0.1; do :; done\", MARK]\n" + ready, "0", exitInfrastructure, false, []string{"its daemon was not ready within 500ms", "raise ready_within", "wait"}},
+		"ready hangs":     {"start: [sh, -c, \"while sleep 0.1; do :; done\", MARK]\nready: [sh, -c, \"while sleep 0.1; do :; done\", MARK]\nready_within: 300ms\n", "0", exitInfrastructure, false, []string{"was not ready within 300ms"}},
+		"dies in mid-run": {"start: [sh, -c, \"touch $1/ready; sleep 1; echo out of turns; exit 4\", MARK, \"{dir}\"]\n" + ready, "60", exitInfrastructure, false, []string{"the daemon of layer l ended during the run", "exit status 4", "out of turns"}},
+		"hangs at stop":   {"start: [sh, -c, \"trap '' TERM; touch $1/ready; while :; do sleep 0.1; done\", MARK, \"{dir}\"]\nstop_within: 300ms\n" + ready, "0", exitOK, true, []string{"its daemon did not end within 300ms of being told to, and was killed"}},
+		"stop hangs":      {"start: [sh, -c, \"while sleep 0.1; do :; done\", MARK]\nstop: [sh, -c, \"while sleep 0.1; do :; done\", MARK]\nstop_within: 300ms\n", "0", exitOK, true, []string{"stop: sh did not end in time"}},
+		"leaves children": {"start: [sh, -c, \"setsid sh -c 'while sleep 0.1; do :; done' MARK & while sleep 0.1; do :; done\", MARK]\n", "0", exitOK, false, nil},
+		"stops by itself": {"start: [sh, -c, \"until test -e $1/stop; do sleep 0.1; done; echo bye\", MARK, \"{dir}\"]\nstop: [touch, \"{dir}/stop\"]\n", "0", exitOK, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mark := fmt.Sprintf("mark-%d-%s", os.Getpid(), strings.ReplaceAll(name, " ", "-"))
+			writeFiles(t, map[string]string{"l.yaml": "name: l\n" + strings.ReplaceAll(c.file, "MARK", mark),
+				"m.yaml": "name: m\njobs:\n  - {program: /bin/sleep, args: [\"" + c.seconds + "\"], binding: declared, memory: 1MiB}\n"})
+			if err := os.RemoveAll("caserun-runs"); err != nil {
+				t.Fatal(err)
+			}
+			tmp := "TMPDIR=" + t.TempDir()
+			status, text := onFakeNode(t, dir, []string{tmp}, "mix", "m.yaml", "--node", "local", "--sched", "sa@./l.yaml")
+			if status != c.status || strings.Contains(text, "was killed") != c.killed {
+				t.Errorf("exit %d, want %d:\n%s", status, c.status, text)
+			}
+			for _, want := range c.wants {
+				if !strings.Contains(text, want) {
+					t.Errorf("want %q:\n%s", want, text)
+				}
+			}
+			nothingLeft(t, tmp, mark)
+			logs, _ := filepath.Glob("caserun-runs/layer*")
+			kept, _ := filepath.Glob("caserun-runs/run-*/layer.log")
+			if began := c.status == exitOK || c.seconds != "0"; len(logs) > 0 || (len(kept) == 1) != began {
+				t.Errorf("logs %q and %q", logs, kept)
+			}
+		})
+	}
+}
+
+// kill -9 of the program ends the daemon, with what it has started.
+func TestLayerDaemonOfAKilledHarness(t *testing.T) {
+	dir := withTurns(t)
+	mark := fmt.Sprintf("mark-%d-killed", os.Getpid())
+	writeFiles(t, map[string]string{"m.yaml": "name: m\njobs:\n  - {program: /bin/sleep, args: [\"60\"], binding: declared, memory: 1MiB}\n",
+		"l.yaml": "name: l\nstart: [sh, -c, \"setsid sh -c 'while sleep 0.1; do :; done' " + mark + " & touch $1/began; while sleep 0.1; do :; done\", " + mark + ", " + dir + "]\n"})
+	tmp := t.TempDir()
+	p := onTheFakes(t, dir, []string{"TMPDIR=" + tmp}, "mix", "m.yaml", "--node", "local", "--sched", "sa@./l.yaml")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for len(running(mark)) < 2 || userfile.Absent("began") { // fake-node has become the program
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait()
+	nothingLeft(t, "", mark)
 }

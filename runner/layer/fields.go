@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,7 +23,7 @@ type Job struct {
 var (
 	jobFields    = []string{"job.bytes", "job.index", "share", "share.percent"}
 	deviceFields = []string{"device.uuid", "device.bytes"}
-	runFields    = []string{"devices"}
+	runFields    = []string{"dir", "devices"}
 )
 
 var field = regexp.MustCompile(`\{[a-z][a-z.]*\}`)
@@ -51,11 +52,11 @@ func fill(text string, values map[string]string) string {
 	})
 }
 
-// Environment is what the layer adds to the environment of a job, on a run with these devices.
-func (l *Layer) Environment(j Job, uuids []string) (env []string) {
+// Environment is what the layer adds to the environment of a job.
+func (r *Running) Environment(j Job) (env []string) {
 	values := j.values()
-	values["devices"] = strings.Join(uuids, ",")
-	for _, v := range l.Env {
+	maps.Copy(values, r.values)
+	for _, v := range r.Env {
 		env = append(env, v.Name+"="+fill(v.Value, values))
 	}
 	return env

@@ -286,9 +286,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		Dir:   filepath.Join(n.runs, OutputDir(run, n.Started)),
 		Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, OutputLimit: cmp.Or(n.Output, harness.DefaultOutput).Bytes, Grace: stopGrace,
 		Swap: n.swap, Checkpoint: n.checkpoint, Bursts: n.Scheduler.Bursts, TaskBytes: taskBytes(devices), Capped: n.MemCap != size.Amount{}, Feed: n.Feed, Desk: n.Desk, JobNumber: n.JobNumber, DeviceNumber: n.DeviceNumber, Admit: n.admit, Lost: n.lost, Users: n.users, Run: run, Compares: runner.ComparesUse(n.Scheduler), Warn: n.Say, Start: arrival}
-	if c.Layer = n.layer; c.Layer != nil {
-		c.Layer.settle(n.devices)
-	}
+	c.Layer = n.layer
 	if s := n.mps; s != nil {
 		c.ServerEnv, c.Pipes, c.MendServer, c.AwaitServer, c.WatchServer = s.Env, s.Pipes(), s.Mend, s.AwaitHealthy, s.WatchFaults
 		c.Terminate = func(pids ...int) error { return s.TerminateClients(context.Background(), pids...) } // each command has a limit of its own
@@ -303,6 +301,9 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	var err error
 	if n.executor, err = NewExecutor(c); err != nil {
+		return nil, err
+	}
+	if err := n.layer.keepLog(c.Dir); err != nil {
 		return nil, err
 	}
 	batch := n.Config(devices, n.cores)

@@ -152,8 +152,14 @@ func Guard(r io.Reader) error {
 			delete(jobs, session)
 		}
 	}
+	killMarked(jobs)
+	return lines.Err()
+}
+
+// killMarked kills the processes that belong to one of the jobs, until none is left that could start another.
+func killMarked(jobs map[int]string) {
 	killed := map[int]bool{}
-	for more := true; more; { // until no process is left that could start another
+	for more := true; more; {
 		more = false
 		for _, s := range all() {
 			if !s.ended && !killed[s.pid] && isOf(s, jobs) && unix.Kill(s.pid, unix.SIGKILL) == nil {
@@ -161,7 +167,6 @@ func Guard(r io.Reader) error {
 			}
 		}
 	}
-	return lines.Err()
 }
 
 // isOf reports whether the process belongs to one of the jobs, by its session or its token.

@@ -3,19 +3,24 @@ package live
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/layer"
+	"github.com/caserun/caserun/runner/surroundings"
 )
 
 // layered is the layer of a file that a run's jobs run under. All methods may be called of nil, which is none.
 type layered struct {
 	*layer.Layer
-	capacities []int64 // of the devices, in bytes
+	running    *layer.Running // nil before start
+	guard      *guard         // of the daemon
+	capacities []int64        // of the devices, in bytes
 }
 
 // readLayer reads the file of the scheduler's layer; nil: it has none.
@@ -31,6 +36,63 @@ func (n *node) readLayer(ctx context.Context) (*layered, error) {
 	return &layered{Layer: read}, nil
 }
 
+// startLayer starts the layer's daemon, once the devices are prepared. stopLayer must follow, also after an error.
+func (n *node) startLayer(ctx context.Context) (err error) {
+	l := n.layer
+	if l == nil {
+		return nil
+	}
+	env, _ := surroundings.WithoutMPS(os.Environ())
+	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+strings.Join(uuids(n.found), ","))
+	if n.mps != nil {
+		env = append(env, n.mps.Env(0)...)
+	}
+	for _, d := range n.devices {
+		l.capacities = append(l.capacities, d.CapacityBytes)
+	}
+	if l.running, err = l.Prepare(uuids(n.found), env, filepath.Join(n.runs, "layer-"+n.Started.UTC().Format(dirTime)+".log")); err != nil {
+		return err
+	}
+	if l.Start == nil {
+		return nil
+	}
+	if l.guard, err = startGuard(func(err error) { n.Say("layer %s: %v", l.Name, err) }); err != nil {
+		return err
+	}
+	l.guard.watch(&process{pid: noSession, token: l.running.Token})
+	return l.running.Start(ctx)
+}
+
+// noSession is the session of no process: those of a daemon are known by their token.
+const noSession = math.MaxInt32
+
+// keepLog gives the daemon's log its place beside the output of the jobs.
+func (l *layered) keepLog(dir string) error {
+	if l == nil {
+		return nil
+	}
+	return l.running.Rename(filepath.Join(dir, "layer.log"))
+}
+
+// stopLayer ends the daemon with all that it has started. An error says that it had ended before.
+func (n *node) stopLayer() error {
+	l := n.layer
+	if l == nil || l.running == nil {
+		return nil
+	}
+	late, err := l.running.Stop()
+	if late != nil {
+		n.Say("%v", late)
+	}
+	killMarked(map[int]string{noSession: l.running.Token})
+	if l.guard != nil {
+		l.guard.close()
+	}
+	l.running.Forget()
+	l.running = nil
+	return err
+}
+
 func (l *layered) files() []string {
 	if l == nil {
 		return nil
@@ -43,13 +105,6 @@ func (l *layered) preloads() bool { return l != nil && len(l.Preload) > 0 }
 
 func (l *layered) preload() string { return strings.Join(l.Preload, ":") }
 
-// settle takes in the devices of the run.
-func (l *layered) settle(devices []results.Device) {
-	for _, d := range devices {
-		l.capacities = append(l.capacities, d.CapacityBytes)
-	}
-}
-
 // environment is what the layer adds to that of a job.
 func (l *layered) environment(number int, spec *mixes.Job, devices []int, uuids []string) []string {
 	if l == nil {
@@ -59,7 +114,7 @@ func (l *layered) environment(number int, spec *mixes.Job, devices []int, uuids 
 	for _, d := range devices {
 		j.UUIDs, j.Devices = append(j.UUIDs, uuids[d]), append(j.Devices, l.capacities[d])
 	}
-	return l.Environment(j, uuids)
+	return l.running.Environment(j)
 }
 
 // notePreload says that a process of a job uses a device without the libraries that the layer preloads, which a statically linked

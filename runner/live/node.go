@@ -76,12 +76,15 @@ func (n *node) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if !n.MPS() {
-		return nil
+		return n.startLayer(ctx)
 	}
 	if n.mps, err = mps.StartService(ctx, n.services()...); err != nil {
 		return fmt.Errorf("start MPS: %w", err)
 	}
-	return n.slowDown(ctx)
+	if err := n.slowDown(ctx); err != nil {
+		return err
+	}
+	return n.startLayer(ctx)
 }
 
 // services are how MPS serves the devices: all by one daemon, unless one is an instance of MIG.
@@ -235,6 +238,9 @@ func (n *node) Helpers() map[string]<-chan struct{} {
 			out[who] = d
 		}
 	}
+	if l := n.layer; l != nil && l.Start != nil {
+		out["the daemon of layer "+l.Name] = l.running.Done()
+	}
 	if n.swap != nil {
 		out["swap area"] = n.swap.Done()
 	}
@@ -244,10 +250,10 @@ func (n *node) Helpers() map[string]<-chan struct{} {
 // quitLimit bounds how long MPS may take to see its clients go.
 const quitLimit = 10 * time.Second
 
-// giveBack ends what slows devices, MPS and the ballast, and checks that no memory or process
+// giveBack ends the layer's daemon, what slows devices, MPS and the ballast, and checks that no memory or process
 // of the run is left on a device. What is left is an error.
 func (n *node) giveBack() error {
-	errs := n.release(n.slows)
+	errs := append([]error{n.stopLayer()}, n.release(n.slows)...)
 	if n.mps != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), quitLimit)
 		errs = append(errs, n.mps.Quit(ctx))
