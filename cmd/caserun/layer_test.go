@@ -179,6 +179,7 @@ func TestLayerFilesThatAreWrong(t *testing.T) {
 		{"name: l\nschedulers: [ca]\nmps: true\n", "sa", "./l.yaml:2: schedulers: unknown scheduler"},
 		{"name: l\nmps: true\nschedulers: [cg, zero]\n", "sa", "./l.yaml:3: layer l is for cg, zero, and not for sa"},
 		{"name: l\npreload: ./liblimit.so\n", "case-alg3", "./l.yaml:2: layer l preloads a library, and case-alg3 needs libcase.so preloaded, which overrides the same calls: name a scheduler that binds jobs"},
+		{"name: l\nenv: {LD_LIBRARY_PATH: /opt/x}\n", "zero", "./l.yaml:2: layer l sets LD_LIBRARY_PATH, for libraries in the place of CUDA's, and zero needs libcase.so"},
 		{"name: l\nenv:\n  A: b\n  B: \"{device.uuid}\"\n", "zero", "./l.yaml:4: B has a field of the job's device"},
 		{"name: l\nname: k\n", "sa", "./l.yaml:2: "},
 		{"name: [l\n", "sa", "./l.yaml:1: not valid YAML"},

@@ -34,10 +34,15 @@ type Layer struct {
 	Schedulers              []string // under which it can be; nil: all
 	SHA256                  string   // of the file, and of the files that it names
 
-	file  string
-	lines map[string]int // of keys
-	bound *Variable      // the first whose value needs the job's device
+	file    string
+	lines   map[string]int // of keys
+	bound   *Variable      // the first whose value needs the job's device
+	replace *Variable      // LD_LIBRARY_PATH
 }
+
+// Interposes reports whether the layer puts libraries of its own between the jobs and CUDA: libcase.so is not preloaded then, because
+// both override the same calls.
+func (l *Layer) Interposes() bool { return len(l.Preload) > 0 || l.replace != nil }
 
 // Variable is one of the environment, whose value may have fields.
 type Variable struct {
@@ -50,6 +55,9 @@ const (
 	readyWithin = 10 * time.Second
 	stopWithin  = 5 * time.Second
 )
+
+// libraryPath is where the loader looks for libraries first.
+const libraryPath = "LD_LIBRARY_PATH"
 
 // maxBytes bounds a layer's file.
 const maxBytes = 64 << 10
@@ -129,6 +137,8 @@ func (l *Layer) Check(s policies.Scheduler) error {
 		return l.at(l.lines["schedulers"], "layer %s is for %s, and not for %s: name one of them, or add it here", l.Name, strings.Join(l.Schedulers, ", "), name)
 	case len(l.Preload) > 0 && s.Binds != policies.BindsJob:
 		return l.at(l.lines["preload"], "layer %s preloads a library, and %s needs libcase.so preloaded, which overrides the same calls: %s", l.Name, name, remedy)
+	case l.replace != nil && s.Binds != policies.BindsJob:
+		return l.at(l.replace.line, "layer %s sets %s, for libraries in the place of CUDA's, and %s needs libcase.so preloaded, which overrides the same calls: %s", l.Name, libraryPath, name, remedy)
 	case l.bound != nil && s.Binds != policies.BindsJob:
 		return l.at(l.bound.line, "%s has a field of the job's device, and under %s a job has none when it starts: %s", l.bound.Name, name, remedy)
 	}

@@ -193,6 +193,9 @@ func (l *Layer) setEnv(n ast.Node) error {
 			return wrong(v.Value, "env: %s: %s", name, why)
 		}
 		l.Env = append(l.Env, Variable{name, value, v.Key.GetToken().Position.Line})
+		if name == libraryPath {
+			l.replace = &Variable{name, value, v.Key.GetToken().Position.Line}
+		}
 		if added := &l.Env[len(l.Env)-1]; l.bound == nil && has(value, append(deviceFields, "job.bytes")) {
 			bound := *added
 			l.bound = &bound

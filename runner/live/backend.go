@@ -169,7 +169,7 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	if n.layer, err = n.readLayer(ctx); err != nil {
 		return nil, err
 	}
-	if n.Probe != results.Explicit && !n.layer.preloads() {
+	if n.Probe != results.Explicit && !n.layer.interposes() {
 		if n.library, err = FindLibrary(ctx); err != nil {
 			return nil, err
 		}

@@ -100,7 +100,9 @@ func (l *layered) files() []string {
 	return l.Files()
 }
 
-// preloads reports whether jobs preload the layer's libraries in place of libcase.so, because both override the same calls.
+// interposes reports whether jobs have libraries of the layer in place of libcase.so.
+func (l *layered) interposes() bool { return l != nil && l.Interposes() }
+
 func (l *layered) preloads() bool { return l != nil && len(l.Preload) > 0 }
 
 func (l *layered) preload() string { return strings.Join(l.Preload, ":") }
