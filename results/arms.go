@@ -76,7 +76,7 @@ func (a Arm) IsUnder(scheduler string, omitted []string) bool {
 // means all.
 func HasEmptyPart(scheduler string) bool {
 	name, parameters, more := strings.Cut(scheduler, ":")
-	empty := name == "" || name[0] == '/' || name[len(name)-1] == '/'
+	empty := name == "" || name[0] == '/' || name[len(name)-1] == '/' || name[len(name)-1] == '@'
 	for more && !empty {
 		var parameter string
 		parameter, parameters, more = strings.Cut(parameters, ",")

@@ -83,7 +83,7 @@ func TestNamesTellArmsApart(t *testing.T) {
 func TestHasEmptyPart(t *testing.T) {
 	for name, want := range map[string]bool{"sa": false, "cg:workers=2": false, "exec:./p.py": false, "exec:./p.py,queue=fifo": false, "exec:path=a=b": false,
 		"": true, ":": true, "sa:": true, "/": true, "/sa": true, "sa/": true, "cg:,": true, "cg:workers=2,": true, "cg:,workers=2": true, "cg:workers=": true, "cg:=2": true,
-		"a:x=1,,y=2": true, ":workers=2": true} {
+		"a:x=1,,y=2": true, ":workers=2": true, "cg@": true, "cg@mps": false} {
 		if got := HasEmptyPart(name); got != want {
 			t.Errorf("%q: %v", name, got)
 		}

@@ -355,7 +355,7 @@ func TestLayerDaemonsThatFail(t *testing.T) {
 			}
 			tmp := "TMPDIR=" + t.TempDir()
 			status, text := onFakeNode(t, dir, []string{tmp}, "mix", "m.yaml", "--node", "local", "--sched", "sa@./l.yaml")
-			if status != c.status || strings.Contains(text, "was killed") != c.killed {
+			if status != c.status || strings.Contains(text, "was killed") != c.killed || strings.Contains(text, "left their job's group") {
 				t.Errorf("exit %d, want %d:\n%s", status, c.status, text)
 			}
 			for _, want := range c.wants {

@@ -18,7 +18,7 @@ import (
 // Pinned returns a scheduler that a program decides for so that it means the program as it is now, and so for the head of a cluster.
 // The file of a layer is read, and so pinned. A run's parameters, and its scheduler's name, then tell the versions of a program apart. Other schedulers stay as they are.
 func Pinned(s policies.Scheduler) (policies.Scheduler, error) {
-	if s.Layer != nil && s.Layer.Path != "" {
+	if s.Layer != nil && s.Layer.Path != "" && s.Head == nil {
 		under, err := layer.Pinned(*s.Layer, s)
 		if err != nil {
 			return s, err

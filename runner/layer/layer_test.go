@@ -91,3 +91,42 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A daemon is ready when its command says so, ends when it is told to, and has said why if it ends before.
+func TestDaemon(t *testing.T) {
+	const file = "name: l\nstart: [sh, -c, 'echo hello; touch $1/ready; until test -e $1/die; do sleep 0.01; done; exit 3', l, '{dir}']\nready: test -e {dir}/ready\n"
+	for _, dies := range []bool{false, true} {
+		l, err := Read(t.Context(), write(t, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := filepath.Join(t.TempDir(), "runs", "first")
+		r, err := l.Prepare(nil, os.Environ(), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Rename(log + "-kept"); err != nil {
+			t.Error(err)
+		}
+		if dies {
+			if err := os.WriteFile(filepath.Join(r.values["dir"], "die"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			<-r.Done()
+		}
+		late, err := r.Stop()
+		if late != nil || dies != (err != nil) || dies && !strings.Contains(err.Error(), "(exit status 3)") {
+			t.Errorf("%v, %v", late, err)
+		}
+		r.Forget()
+		if said, err := os.ReadFile(log + "-kept"); err != nil || string(said) != "hello\n" {
+			t.Errorf("%q, %v", said, err)
+		}
+		if _, err := os.Stat(r.values["dir"]); err == nil {
+			t.Error("its directory is left")
+		}
+	}
+}

@@ -200,7 +200,9 @@ func (x *Executor) killEscaped() {
 	}
 	killed := 0
 	for {
-		n, more := x.collect(slices.DeleteFunc(children(), func(s stat) bool { return s.session == session || slices.Contains(x.own, s.pid) }))
+		n, more := x.collect(slices.DeleteFunc(children(), func(s stat) bool {
+			return s.session == session || slices.Contains(x.own, s.pid) || x.config.Layer.owns(s.pid)
+		}))
 		if killed += n; !more {
 			break
 		}

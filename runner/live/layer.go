@@ -107,6 +107,9 @@ func (l *layered) preloads() bool { return l != nil && len(l.Preload) > 0 }
 
 func (l *layered) preload() string { return strings.Join(l.Preload, ":") }
 
+// owns reports whether the layer's daemon started a process.
+func (l *layered) owns(pid int) bool { return l != nil && bears(pid, l.running.Token) }
+
 // environment is what the layer adds to that of a job.
 func (l *layered) environment(number int, spec *mixes.Job, devices []int, uuids []string) []string {
 	if l == nil {
