@@ -31,7 +31,7 @@ func AddPageFlag(f *pflag.FlagSet) {
 
 // AddSchedFlag adds --sched.
 func AddSchedFlag(f *pflag.FlagSet) {
-	f.String("sched", "case-alg3", "`SCHEDULER`, as in caserun schedulers; cg@mps has a layer")
+	f.String("sched", "case-alg3", "`SCHEDULER` of caserun schedulers, or cg@mps")
 }
 
 // AddRunFlags adds the flags of a run.
@@ -155,7 +155,7 @@ func allFlags() *pflag.FlagSet {
 func AddSweepFlags(f *pflag.FlagSet, o *sweep.Options) {
 	o.Warmups = -1
 	addMixesFlag(f, &o.Mixes, "`LIST` of mixes: names, ranges as W1..W8, patterns as D-*, files", splitMixes)
-	f.Func("scheds", "`LIST` of schedulers as sa,cg@mps:workers=8,fifo:=case-alg3:queue=fifo", func(list string) error {
+	f.Func("scheds", "`LIST` of schedulers as sa,cg@mps,fifo:=case-alg3:queue=fifo", func(list string) error {
 		return appendTo(&o.Scheds, splitScheds, list)
 	})
 	f.Func("probes", "`LIST` of probes, each an arm of its own; default: lazy", func(list string) error {
