@@ -33,6 +33,9 @@ func (n *node) readLayer(ctx context.Context) (*layered, error) {
 	if err != nil {
 		return nil, harness.Refuse(err)
 	}
+	if !strings.HasPrefix(read.SHA256, l.SHA256) {
+		return nil, harness.Refuse(fmt.Errorf("layer %s: it, or a file that it names, has changed since the run was asked for: run again", l.Path))
+	}
 	return &layered{Layer: read}, nil
 }
 
