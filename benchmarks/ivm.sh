@@ -160,7 +160,7 @@ simulate() {
 	done <"$dir/mixes/names"
 }
 
-# on_gpus runs the programs that have --gpu on two GPUs, of which one does its work SLOW times, beside the same with MPI.
+# on_gpus runs the programs that have --gpu on two GPUs, one of which does its work SLOW times, beside the same with MPI.
 on_gpus() {
 	local options="--gpu --slow $slow ${OPTIONS:---particles 2703360 --steps 1}" mpirun
 	mpirun=$(command -v mpirun) || { echo "ivm.sh: no mpirun: install Open MPI" >&2; return 2; }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs each program with IVM and with MPI on two devices, of which one does its work SLOW times, and prints the median seconds of RUNS
+# Runs each program with IVM and with MPI on two devices, one of which does its work SLOW times, and prints the median seconds of RUNS
 # runs, the least and the most. A device is a processor, to which its PEs or its rank are bound (--bind). `make compare` builds what it needs.
 #
 #   RUNS=3 SLOW=4 ./compare.sh [PROGRAM...]    all programs without one
