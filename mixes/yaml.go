@@ -19,11 +19,8 @@ import (
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
 	"github.com/caserun/caserun/internal/size"
+	"github.com/caserun/caserun/userfile/yamlfile"
 )
-
-// MaxNesting bounds the YAML parser's recursion, which otherwise takes unbounded memory. A mix
-// nests three levels.
-const MaxNesting = 32
 
 // parseYAML reads a mix in YAML. Keys are case sensitive, and an unknown or repeated key is an
 // error. Values are taken as they are written, so the argument 0.50 stays "0.50".
@@ -150,8 +147,8 @@ func (r *yamlReader) fail(at *token.Token, remedy, format string, args ...any) {
 func (r *yamlReader) document(p piece) ast.Node {
 	r.piece = p
 	tokens := lexer.Tokenize(string(p.text))
-	if deep := TooDeep(tokens); deep != nil {
-		r.fail(deep, "", "nested more than %d deep", MaxNesting)
+	if deep := yamlfile.TooDeep(tokens); deep != nil {
+		r.fail(deep, "", "nested more than %d deep", yamlfile.MaxNesting)
 		return nil
 	}
 	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -182,29 +179,6 @@ func (r *yamlReader) document(p piece) ast.Node {
 		r.fail(nil, "write "+r.wants, "nothing in the file")
 	}
 	return body
-}
-
-// TooDeep returns the token that opens one level too many; nil if there is none. Levels are open
-// brackets, and list dashes and explicit keys on one line.
-func TooDeep(tokens token.Tokens) *token.Token {
-	open, line, dashes := 0, 0, 0
-	for _, t := range tokens {
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			open++
-		case token.SequenceEndType, token.MappingEndType:
-			open = max(open-1, 0)
-		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
-			if t.Position.Line != line {
-				line, dashes = t.Position.Line, 0
-			}
-			dashes++
-		}
-		if open > MaxNesting || dashes > MaxNesting || t.Position.IndentNum > 8*MaxNesting {
-			return t
-		}
-	}
-	return nil
 }
 
 func firstToken(n ast.Node) *token.Token {

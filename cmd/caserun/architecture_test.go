@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"runner/blame", "runner/probe/wire", "runner/schedshm", "runner/mps", "runner/ballast", "runner/checkpoint", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "runner/profiles", "mixes/suites/graph", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan", "runner/surroundings", "mixes/suites/inputs", "mixes/traces"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "runner/slurmstep", "userfile/output"},
-	{"schedulers", "schedulers/placement", "internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "installation"},
+	{"schedulers", "schedulers/placement", "internal/near", "userfile", "userfile/csvfile", "userfile/network", "userfile/strictjson", "userfile/yamlfile", "installation"},
 	{"internal/size"},
 	{"internal/input"},
 }

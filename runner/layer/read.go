@@ -11,95 +11,43 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
 	"github.com/caserun/caserun/internal/input"
 	"github.com/caserun/caserun/internal/near"
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/userfile/yamlfile"
 )
 
 var keys = []string{"name", "preload", "env", "start", "ready", "stop", "ready_within", "stop_within", "mps", "schedulers"}
 
-// fault is what is wrong at a place of the file.
-type fault struct {
-	token *token.Token
-	text  string
-}
-
-func (f *fault) Error() string { return f.text }
-
-func wrong(at ast.Node, format string, args ...any) error {
-	return &fault{at.GetToken(), fmt.Sprintf(format, args...)}
-}
-
 // parse reads the text of a layer's file.
 func parse(file string, text []byte) (*Layer, error) {
 	l := &Layer{file: file, lines: map[string]int{}, ReadyWithin: readyWithin, StopWithin: stopWithin}
-	err := l.take(text)
-	var at *fault
-	switch {
-	case errors.As(err, &at):
-		return nil, l.at(at.token.Position.Line, "%w", err)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return l, nil
-}
-
-func (l *Layer) take(text []byte) error {
-	tokens := lexer.Tokenize(string(text))
-	if deep := mixes.TooDeep(tokens); deep != nil {
-		return &fault{deep, fmt.Sprintf("nested more than %d deep", mixes.MaxNesting)}
-	}
-	parsed, err := parser.Parse(tokens, 0)
-	if err != nil {
-		var at interface {
-			GetToken() *token.Token
-			GetMessage() string
-		}
-		if errors.As(err, &at) && at.GetToken() != nil {
-			err = &fault{at.GetToken(), "not valid YAML: " + at.GetMessage()}
-		}
-		return err
-	}
-	if len(parsed.Docs) != 1 || parsed.Docs[0].Body == nil {
-		return errors.New("want one layer: name: and what it is made of, such as preload: ./liblimit.so")
-	}
-	values, err := mapping(parsed.Docs[0].Body, "a layer")
-	if err != nil {
-		return err
-	}
-	for _, v := range values {
-		key := v.Key.GetToken().Value
+	err := yamlfile.Parse(text, "preload: ./liblimit.so", func(key string, at, value ast.Node) error {
 		if !slices.Contains(keys, key) {
-			return wrong(v.Key, "unknown key %q: %s", key, near.OrKnown(key, keys))
+			return yamlfile.Fail(at, "unknown key %q: %s", key, near.OrKnown(key, keys))
 		}
-		if l.lines[key] > 0 {
-			return wrong(v.Key, "%s is given twice: leave one out", key)
-		}
-		l.lines[key] = v.Key.GetToken().Position.Line
-		if err := l.set(key, v.Value); err != nil {
-			return err
-		}
+		l.lines[key] = yamlfile.Line(at)
+		return l.set(key, value)
+	})
+	if err != nil {
+		return nil, yamlfile.Name(file, err)
 	}
-	return l.complete(parsed.Docs[0].Body)
+	return l, l.complete()
 }
 
 // complete refuses what a layer cannot lack.
-func (l *Layer) complete(body ast.Node) error {
+func (l *Layer) complete() error {
 	for _, of := range []string{"ready", "stop", "ready_within", "stop_within"} {
 		if line := l.lines[of]; line > 0 && l.Start == nil {
-			return &fault{&token.Token{Position: &token.Position{Line: line}}, of + " is of a daemon: give start, the command of the daemon, too"}
+			return l.at(line, "%s is of a daemon: give start, the command of the daemon, too", of)
 		}
 	}
 	if l.Name == "" {
-		return wrong(body, "the layer has no name: write name: and what its arms are called by, as hami in cg@hami")
+		return fmt.Errorf("%s: the layer has no name: write name: and what its arms are called by, as hami in cg@hami", l.file)
 	}
 	if len(l.Preload)+len(l.Env)+len(l.Start) == 0 && l.MPS == nil {
-		return wrong(body, "the layer changes nothing: give preload, env, start or mps")
+		return fmt.Errorf("%s: the layer changes nothing: give preload, env, start or mps", l.file)
 	}
 	return nil
 }
@@ -108,13 +56,13 @@ func (l *Layer) complete(body ast.Node) error {
 func (l *Layer) set(key string, n ast.Node) (err error) {
 	switch key {
 	case "name":
-		if l.Name, err = scalar(n, key); err == nil {
+		if l.Name, err = yamlfile.Scalar(n, key); err == nil {
 			err = checkName(l.Name)
 		}
 	case "mps":
 		b, is := n.(*ast.BoolNode)
 		if !is {
-			return wrong(n, "mps: want true or false, or leave it out: then MPS is on where the scheduler shares devices")
+			return yamlfile.Fail(n, "mps: want true or false, or leave it out: then MPS is on where the scheduler shares devices")
 		}
 		l.MPS = &b.Value
 	case "env":
@@ -135,13 +83,13 @@ func (l *Layer) set(key string, n ast.Node) (err error) {
 		if l.Schedulers, err = list(n, key); err == nil {
 			for _, s := range l.Schedulers {
 				if _, unknown := policies.Lookup(s); unknown != nil {
-					return wrong(n, "schedulers: %v", unknown)
+					return yamlfile.Fail(n, "schedulers: %v", unknown)
 				}
 			}
 		}
 	}
-	if err != nil && !errors.As(err, new(*fault)) {
-		err = wrong(n, "%s: %v", key, err)
+	if err != nil && !yamlfile.IsPlaced(err) {
+		err = yamlfile.Fail(n, "%s: %v", key, err)
 	}
 	return err
 }
@@ -173,35 +121,34 @@ func taken(name string) string {
 }
 
 func (l *Layer) setEnv(n ast.Node) error {
-	values, err := mapping(n, "env")
-	if err != nil {
-		return err
+	values, is := n.(*ast.MappingNode)
+	if !is {
+		return yamlfile.Fail(n, "env: want keys and values")
 	}
-	for _, v := range values {
-		name := v.Key.GetToken().Value
-		value, err := scalar(v.Value, name)
+	return yamlfile.Each(values, func(name string, at, value ast.Node) error {
+		text, err := yamlfile.Scalar(value, name)
 		if err != nil {
 			return err
 		}
 		if why := taken(name); why != "" {
-			return wrong(v.Key, "env: %s: %s", name, why)
+			return yamlfile.Fail(at, "env: %s: %s", name, why)
 		}
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-			return wrong(v.Key, "env: %q cannot be a variable: want NAME: VALUE", name)
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
+			return yamlfile.Fail(at, "env: %q cannot be a variable: want NAME: VALUE", name)
 		}
-		if why := unknownField(value, slices.Concat(jobFields, deviceFields, runFields)...); why != "" {
-			return wrong(v.Value, "env: %s: %s", name, why)
+		if why := unknownField(text, slices.Concat(jobFields, deviceFields, runFields)...); why != "" {
+			return yamlfile.Fail(value, "env: %s: %s", name, why)
 		}
-		l.Env = append(l.Env, Variable{name, value, v.Key.GetToken().Position.Line})
+		added := Variable{name, text, yamlfile.Line(at)}
+		l.Env = append(l.Env, added)
 		if name == libraryPath {
-			l.replace = &Variable{name, value, v.Key.GetToken().Position.Line}
+			l.replace = &added
 		}
-		if added := &l.Env[len(l.Env)-1]; l.bound == nil && has(value, append(deviceFields, "job.bytes")) {
-			bound := *added
-			l.bound = &bound
+		if l.bound == nil && has(text, append(deviceFields, "job.bytes")) {
+			l.bound = &added
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // libraries are those of preload, which are there.
@@ -235,7 +182,7 @@ func (l *Layer) command(n ast.Node, key string) (argv []string, err error) {
 		argv, err = list(n, key)
 	} else {
 		var text string
-		text, err = scalar(n, key)
+		text, err = yamlfile.Scalar(n, key)
 		argv = strings.Fields(text)
 	}
 	if err != nil {
@@ -254,7 +201,7 @@ func (l *Layer) command(n ast.Node, key string) (argv []string, err error) {
 }
 
 func duration(n ast.Node, key string) (time.Duration, error) {
-	text, err := scalar(n, key)
+	text, err := yamlfile.Scalar(n, key)
 	if err != nil {
 		return 0, err
 	}
@@ -265,16 +212,6 @@ func duration(n ast.Node, key string) (time.Duration, error) {
 	return d, nil
 }
 
-func mapping(n ast.Node, what string) ([]*ast.MappingValueNode, error) {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values, nil
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, nil
-	}
-	return nil, wrong(n, "%s: want keys and values", what)
-}
-
 // list are the texts of a list, or one text.
 func list(n ast.Node, key string) (items []string, err error) {
 	nodes := []ast.Node{n}
@@ -282,30 +219,17 @@ func list(n ast.Node, key string) (items []string, err error) {
 		nodes = several.Values
 	}
 	for _, item := range nodes {
-		text, err := scalar(item, key)
+		text, err := yamlfile.Scalar(item, key)
 		if err != nil {
 			return nil, err
 		}
 		if text == "" {
-			return nil, wrong(item, "%s: empty text: write something, or leave it out", key)
+			return nil, yamlfile.Fail(item, "%s: empty text: write something, or leave it out", key)
 		}
 		items = append(items, text)
 	}
 	if len(items) == 0 {
-		return nil, wrong(n, "%s is empty: leave it out", key)
+		return nil, yamlfile.Fail(n, "%s is empty: leave it out", key)
 	}
 	return items, nil
-}
-
-// scalar is a value as it is written.
-func scalar(n ast.Node, key string) (string, error) {
-	switch n := n.(type) {
-	case *ast.LiteralNode:
-		return n.Value.Value, nil
-	case *ast.StringNode:
-		return n.Value, nil
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, nil
-	}
-	return "", wrong(n, "%s: want text", key)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/caserun/caserun/runner/nodes"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/yamlfile"
 )
 
 // Settings are all that a flag, CASERUN_* or the configuration file can give. A tag is the
@@ -185,7 +186,7 @@ func readSettings(ctx context.Context, path string) (map[string]any, error) {
 			if hint == "" {
 				hint = "caserun mix --show-config prints all that there are"
 			}
-			return failAt(at, "unknown key %q: %s", key, hint)
+			return yamlfile.Fail(at, "unknown key %q: %s", key, hint)
 		}
 		out[key], err = setFlag(flag, key, value)
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/schedulers/cluster"
 	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/userfile/yamlfile"
 )
 
 // SweepFile is a sweep as a file describes it. The file's keys are names of flags, and its
@@ -48,7 +49,7 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 		empty = false
 		switch flag := node.Lookup(key); {
 		case key == "mixes":
-			return once(key, value, "[W1..W8, my.yaml]", scalar, func(item string) error {
+			return once(key, value, "[W1..W8, my.yaml]", yamlfile.Scalar, func(item string) error {
 				if suites.IsMixFile(item) && !filepath.IsAbs(item) {
 					item = filepath.Join(filepath.Dir(path), item)
 				}
@@ -59,7 +60,7 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 				return f.addScheds(item, filepath.Dir(path))
 			})
 		case key == "probes":
-			return once(key, value, "[lazy, static]", scalar, func(item string) error {
+			return once(key, value, "[lazy, static]", yamlfile.Scalar, func(item string) error {
 				return appendTo(&f.Options.Probes, splitProbes, item)
 			})
 		case flag != nil:
@@ -69,7 +70,7 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 			_, err = setFlag(planned.Lookup(key), key, value)
 			return err
 		}
-		return failAt(at, "unknown key %q: %s", key, near.OrKnown(key, append(namesOf(planned), namesOf(node)...)))
+		return yamlfile.Fail(at, "unknown key %q: %s", key, near.OrKnown(key, append(namesOf(planned), namesOf(node)...)))
 	})
 	if err == nil && empty {
 		err = fmt.Errorf("%s: no sweep in the file: write mixes and scheds, each with a list", path)
@@ -84,10 +85,10 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 func eachItem(key string, value ast.Node, example string, read func(ast.Node, string) (string, error), take func(string) error) error {
 	list, ok := value.(*ast.SequenceNode)
 	if !ok {
-		return failAt(value, "%s is not a list: write %s: %s", key, key, example)
+		return yamlfile.Fail(value, "%s is not a list: write %s: %s", key, key, example)
 	}
 	if len(list.Values) == 0 {
-		return failAt(value, "%s is an empty list: write %s: %s, or remove it", key, key, example)
+		return yamlfile.Fail(value, "%s is an empty list: write %s: %s, or remove it", key, key, example)
 	}
 	for _, item := range list.Values {
 		text, err := read(item, "an item of "+key)
@@ -95,10 +96,10 @@ func eachItem(key string, value ast.Node, example string, read func(ast.Node, st
 			return err
 		}
 		if strings.TrimSpace(text) == "" {
-			return failAt(item, "an item of %s is empty: give it a value, or remove it", key)
+			return yamlfile.Fail(item, "an item of %s is empty: give it a value, or remove it", key)
 		}
 		if err := take(text); err != nil {
-			return failAt(item, "%s: %v", key, err)
+			return yamlfile.Fail(item, "%s: %v", key, err)
 		}
 	}
 	return nil
@@ -107,14 +108,14 @@ func eachItem(key string, value ast.Node, example string, read func(ast.Node, st
 // schedText is a scheduler of a sweep's file as the flag takes it. It may be a mapping: a sched, its parameters, each with a value or a
 // list of values, and a name.
 func schedText(n ast.Node, what string) (string, error) {
-	body, is := plain(n).(*ast.MappingNode)
+	body, is := yamlfile.Plain(n).(*ast.MappingNode)
 	if !is {
-		return scalar(n, what)
+		return yamlfile.Scalar(n, what)
 	}
 	var e schedEntry
-	err := eachKey(body, e.take)
+	err := yamlfile.Each(body, e.take)
 	if err == nil && e.sched == "" {
-		err = failAt(n, "%s is without sched: write sched: case-alg3 with its parameters beside it, or fifo:=case-alg3:queue=fifo in one line", what)
+		err = yamlfile.Fail(n, "%s is without sched: write sched: case-alg3 with its parameters beside it, or fifo:=case-alg3:queue=fifo in one line", what)
 	}
 	return e.name + policies.With(e.sched, strings.Join(e.parameters, ",")), err
 }
@@ -134,7 +135,7 @@ func (e *schedEntry) take(key string, at, value ast.Node) error {
 	case key != "name" && key != "sched":
 		e.parameters = append(e.parameters, key+"="+strings.Join(values, policies.ScanSign))
 	case !one:
-		return failAt(at, "%s is a list: want one", key)
+		return yamlfile.Fail(at, "%s is a list: want one", key)
 	case key == "name":
 		e.name = values[0] + ":="
 	default:
@@ -150,17 +151,17 @@ func scanValues(key string, at, value ast.Node) (values []string, err error) {
 		list = &ast.SequenceNode{Values: []ast.Node{value}}
 	}
 	for _, v := range list.Values {
-		text, err := scalar(v, key)
+		text, err := yamlfile.Scalar(v, key)
 		if err != nil {
 			return nil, err
 		}
 		if text == "" || key != "sched" && strings.Contains(text, ",") || several && strings.Contains(text, policies.ScanSign) {
-			return nil, failAt(v, "%s %q: want a value without a comma, and in a list without /", key, text)
+			return nil, yamlfile.Fail(v, "%s %q: want a value without a comma, and in a list without /", key, text)
 		}
 		values = append(values, text)
 	}
 	if len(values) == 0 {
-		return nil, failAt(at, "%s is an empty list: give it values, or remove it", key)
+		return nil, yamlfile.Fail(at, "%s is an empty list: give it values, or remove it", key)
 	}
 	return values, nil
 }
